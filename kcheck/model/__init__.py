@@ -1,0 +1,92 @@
+"""The nouns of kcheck: frozen dataclasses with no behaviour beyond their own meaning.
+
+::
+
+    YAML -> OpSpec -> Case -> Outcome -> Verdict -> Event -> reporters
+"""
+
+from kcheck.model.case import Case
+from kcheck.model.dtypes import DTYPES, DType
+from kcheck.model.event import (
+    CaseFinished,
+    Event,
+    RunFinished,
+    RunStarted,
+    SpecFinished,
+    SpecRefused,
+    SpecStarted,
+)
+from kcheck.model.outcome import Finding, Index3, Outcome
+from kcheck.model.span import Fault, Span
+from kcheck.model.spec import (
+    LAYOUTS,
+    SANITIZERS,
+    Artifact,
+    Bounds,
+    Choices,
+    Compare,
+    Dim,
+    Distribution,
+    Example,
+    Expression,
+    Function,
+    Input,
+    Invariant,
+    Launch,
+    Level,
+    NameArg,
+    OpSpec,
+    Output,
+    Param,
+    Range,
+    Scalar,
+    StrideArg,
+    Tolerance,
+    TypeVariable,
+)
+from kcheck.model.verdict import Comparison, Status, Verdict
+
+__all__ = [
+    "DTYPES",
+    "LAYOUTS",
+    "SANITIZERS",
+    "Artifact",
+    "Bounds",
+    "Case",
+    "CaseFinished",
+    "Choices",
+    "Compare",
+    "Comparison",
+    "DType",
+    "Dim",
+    "Distribution",
+    "Event",
+    "Example",
+    "Expression",
+    "Fault",
+    "Finding",
+    "Function",
+    "Index3",
+    "Input",
+    "Invariant",
+    "Launch",
+    "Level",
+    "NameArg",
+    "OpSpec",
+    "Outcome",
+    "Output",
+    "Param",
+    "Range",
+    "RunFinished",
+    "RunStarted",
+    "Scalar",
+    "Span",
+    "SpecFinished",
+    "SpecRefused",
+    "SpecStarted",
+    "Status",
+    "StrideArg",
+    "Tolerance",
+    "TypeVariable",
+    "Verdict",
+]

@@ -1,0 +1,101 @@
+"""What the runner tells the world, in order; reporters and the store read nothing else.
+
+::
+
+    RunStarted ( SpecRefused | SpecStarted CaseFinished* SpecFinished )* RunFinished
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from kcheck.model.outcome import Finding
+from kcheck.model.span import Fault
+from kcheck.model.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """The run begins.
+
+    Attributes:
+        command: the command line, shell-quoted, for the reader of a report.
+        device: ``gpu``, ``cpu`` or ``simulator``; ``device_name`` says more, for people.
+        specs: how many specs were found.
+        started: with its time zone.
+    """
+
+    version: str
+    command: str
+    device: str
+    device_name: str
+    specs: int
+    started: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SpecRefused:
+    """A spec that is not run: it is invalid, or code that it names cannot be loaded."""
+
+    path: str
+    faults: tuple[Fault, ...]
+    started: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SpecStarted:
+    """A spec's cases begin. ``line`` is that of its kernel or launcher in the spec file."""
+
+    path: str
+    line: int
+    op: str
+    description: str
+    tags: tuple[str, ...]
+    cases: int
+    seed: int
+    started: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFinished:
+    """A case was judged. ``replay`` is the command line that runs this case alone."""
+
+    path: str
+    line: int
+    verdict: Verdict
+    replay: str
+    started: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SpecFinished:
+    """A spec's cases are done.
+
+    Attributes:
+        findings: about the spec as a whole (``vacuous``, ``artifact``), errors and warnings.
+        notes: what was not checked, each once.
+        skipped: cases planned but not run (``--fail-fast``, ``--max-failures``, an interrupt).
+    """
+
+    path: str
+    op: str
+    passed: int
+    failed: int
+    errors: int
+    skipped: int
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    """The run is over; ``interrupted``: by Ctrl-C, so what is not here was not run."""
+
+    seconds: float
+    interrupted: bool
+
+
+Event: TypeAlias = RunStarted | SpecRefused | SpecStarted | CaseFinished | SpecFinished | RunFinished

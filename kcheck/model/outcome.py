@@ -1,0 +1,70 @@
+"""What a launch left behind, before anyone judges it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from kcheck.model.case import Case
+from kcheck.model.span import Span
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Array: TypeAlias = npt.NDArray[Any]
+    Mask: TypeAlias = npt.NDArray[np.bool_]
+
+Index3: TypeAlias = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing found wrong: the only currency between checkers and reporters.
+
+    Attributes:
+        rule: ``memcheck``, ``racecheck``, ``initcheck``, ``synccheck``, ``unwritten``, ``mutated``, ``guard``,
+            ``nondeterministic``, ``mismatch``, ``invariant``, ``vacuous``, ``timeout``, ``compile``, ``launch``,
+            ``artifact`` ...
+        message: what is wrong, in one sentence, without the place.
+        mend: what to do about it, where that is known.
+        array, index: the array by its name in the spec, and the element.
+        kernel, block, thread: who did it; ``other`` is the second party of a race as (block, thread).
+        place: the line of the user's Python.
+        count: how many times it was seen, where reporting is capped.
+    """
+
+    rule: str
+    message: str
+    severity: Literal["error", "warn"] = "error"
+    mend: str = ""
+    array: str | None = None
+    index: tuple[int, ...] | None = None
+    kernel: str | None = None
+    block: Index3 | None = None
+    thread: Index3 | None = None
+    other: tuple[Index3, Index3] | None = None
+    place: Span | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Outcome:
+    """What came back from a device.
+
+    Attributes:
+        outputs: by name, fresh C-contiguous host arrays of the declared shape and dtype; empty when the launch
+            did not come to its end.
+        unwritten: by output, True at each element that nobody wrote; outputs that are whole are left out.
+        findings: of the launch itself: what raised, guards, mutated inputs, unwritten elements, sanitizers.
+        notes: what could not be checked on this device, one sentence each.
+        device: ``gpu``, ``cpu`` or ``simulator``.
+    """
+
+    case: Case
+    device: str
+    outputs: Mapping[str, Array]
+    unwritten: Mapping[str, Mask]
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,29 @@
+"""Where something stands in a file, and what is wrong there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """A place in a text file. ``line`` and ``column`` count from 1; ``file`` is as the user would type it."""
+
+    file: str
+    line: int = 1
+    column: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Fault:
+    """One thing wrong in a file of the user's: where, what, and the mend."""
+
+    span: Span
+    what: str
+    mend: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.span}: {self.what}" + (f"; {self.mend}" if self.mend else "")

@@ -1,0 +1,295 @@
+"""An op spec, as built from its YAML file: what is declared, with the place of each declaration.
+
+Everything is a recipe: expressions are kept as text (``kcheck.symbolic`` gives them meaning), functions as
+names in files (``kcheck.specfile`` loads them), so that validating a spec imports nothing of the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from kcheck.model.span import Span
+
+Scalar: TypeAlias = int | float | bool
+Level: TypeAlias = Literal["error", "warn", "off"]
+LAYOUTS = ("contiguous", "strided", "transposed", "offset", "broadcast", "reversed")
+SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """Source text of an expression and where it stands. An integer in the YAML is its decimal text."""
+
+    text: str
+    span: Span
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A Python function by file and name: ``kernels/softmax.py:softmax``.
+
+    Attributes:
+        path: relative to the project root, with forward slashes.
+        name: the function, defined at the top level of the file.
+    """
+
+    path: str
+    name: str
+    span: Span
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """A dim that takes one of these sizes, in elements."""
+
+    values: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A dim between two sizes, both ends in it; ``tiles`` are tile sizes around which boundaries lie."""
+
+    low: int
+    high: int
+    tiles: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """A symbolic size. Its domain is a list, a range, or an expression of other dims (derived)."""
+
+    name: str
+    domain: Choices | Range | Expression
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """A value distribution by name with its argument, if any.
+
+    ``argument`` is what stands in the spec: numbers, text (an expression, where bounds may be expressions), a
+    list or tuple of these, a nested Distribution (``sorted``), or a Function (``from``). Lists are tuples here.
+    """
+
+    name: str
+    argument: object = None
+    span: Span | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        if self.argument is None:
+            return self.name
+        argument = self.argument
+        if isinstance(argument, tuple):
+            return f"{self.name}[{', '.join(str(part) for part in argument)}]"
+        return f"{self.name}[{argument}]"
+
+
+@dataclass(frozen=True, slots=True)
+class TypeVariable:
+    """A name that stands for one of several dtypes, drawn per case."""
+
+    name: str
+    choices: tuple[str, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An array handed to the kernel.
+
+    Attributes:
+        shape: one expression per axis, in elements; empty for a 0-d array.
+        dtype: a dtype or a type variable, by name.
+        values: the distributions of which one is drawn per case; empty means the default of its dtype.
+        layouts: the layouts of which one is drawn per case.
+    """
+
+    name: str
+    shape: tuple[Expression, ...]
+    dtype: str
+    values: tuple[Distribution, ...]
+    layouts: tuple[str, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """An array that the kernel fills; handed over poisoned, or, with ``alias``, the memory of that input."""
+
+    name: str
+    shape: tuple[Expression, ...]
+    dtype: str
+    layouts: tuple[str, ...]
+    alias: str | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A scalar passed by value: derived (``expr``) or drawn from ``values``."""
+
+    name: str
+    dtype: str
+    expr: Expression | None
+    values: tuple[Scalar, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class NameArg:
+    """A kernel argument: an input, output, param or dim by name. ``dtype``: of a dim, int64 unless said."""
+
+    name: str
+    dtype: str | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class StrideArg:
+    """A kernel argument: the stride of an array along an axis, in elements, as int64."""
+
+    array: str
+    axis: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How the kernel is launched: its arguments in order, 1 to 3 expressions for grid and for block."""
+
+    args: tuple[NameArg | StrideArg, ...]
+    grid: tuple[Expression, ...]
+    block: tuple[Expression, ...]
+    shared: Expression | None
+    cooperative: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """An element is accepted when ``abs(actual - expected) <= atol + rtol * abs(expected)``."""
+
+    atol: float
+    rtol: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How close is close enough: ``conditioned``, ``calibrated``, or written out per dtype (``fixed``)."""
+
+    kind: Literal["conditioned", "calibrated", "fixed"]
+    by_dtype: Mapping[str, Bounds]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """Rules for special values when comparing an output to its reference."""
+
+    nan: Literal["match", "forbid", "ignore"] = "match"
+    signed_zero: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Invariant:
+    """A property of the outputs.
+
+    ``kind`` is ``finite``, ``shape_preserved``, ``non_negative``, ``normalized``, ``symmetric`` or ``expression``.
+    ``array`` and ``axis`` belong to the named kinds, ``expression`` to the last.
+    """
+
+    kind: Literal["finite", "shape_preserved", "non_negative", "normalized", "symmetric", "expression"]
+    span: Span
+    array: str | None = None
+    axis: int = -1
+    expression: Expression | None = None
+
+    def __str__(self) -> str:
+        if self.expression is not None:
+            return self.expression.text
+        return self.kind if self.array is None else f"{self.kind}: {self.array}"
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """Thresholds on the compiled kernel; None and empty mean not checked. Sizes in bytes."""
+
+    span: Span
+    targets: tuple[str, ...] = ("sm_80",)
+    max_registers: int | None = None
+    max_spills: int | None = None
+    max_local_bytes: int | None = None
+    max_shared_bytes: int | None = None
+    max_instructions: int | None = None
+    required_patterns: tuple[str, ...] = ()
+    forbidden_patterns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A case written out in part: what it names is taken as it stands, the rest is drawn."""
+
+    span: Span
+    dims: Mapping[str, int] = field(default_factory=dict)
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Distribution] = field(default_factory=dict)
+    layouts: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OpSpec:
+    """A whole op spec.
+
+    Attributes:
+        path: of the spec file, relative to the root where it lies below it, with forward slashes.
+        root: absolute path of the project root, which all other paths are relative to.
+        deterministic: None when left out.
+        count, seed: of ``cases``.
+        sanitize: level by sanitizer, all four present.
+    """
+
+    path: str
+    root: str
+    op: str
+    span: Span
+    description: str
+    tags: tuple[str, ...]
+    dims: Mapping[str, Dim]
+    constraints: tuple[Expression, ...]
+    dtypes: Mapping[str, TypeVariable]
+    compute: str | None
+    inputs: Mapping[str, Input]
+    params: Mapping[str, Param]
+    outputs: Mapping[str, Output]
+    kernel: Function | None
+    launch: Launch | None
+    launcher: Function | None
+    reference: Function
+    tolerance: Tolerance
+    compare: Compare
+    invariants: tuple[Invariant, ...]
+    sanitize: Mapping[str, Level]
+    allow_races: tuple[str, ...]
+    mutates: tuple[str, ...]
+    deterministic: bool | None
+    artifact: Artifact | None
+    count: int
+    seed: int
+    examples: tuple[Example, ...]
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        """Every function of the user's that the spec names: kernel, launcher, reference, generators."""
+        named = [f for f in (self.kernel, self.launcher, self.reference) if f is not None]
+        sources = [d for array in self.inputs.values() for d in array.values]
+        sources += [d for example in self.examples for d in example.values.values()]
+        return (*named, *(d.argument for d in sources if isinstance(d.argument, Function)))

@@ -1,0 +1,79 @@
+"""The judgement of one case."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kcheck.model.case import Case
+from kcheck.model.outcome import Finding
+
+
+class Status(StrEnum):
+    """How a case ended. ERROR is not the kernel's fault: its reference or its spec could not be used."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One output held against its reference. Errors are absolute unless said.
+
+    Attributes:
+        method: what decided: ``exact``, ``fixed`` or ``conditioned``, ``calibrated``.
+        passed: whether every judged element is within its tolerance and special values match.
+        elements, beyond, not_judged: counts of elements: all, those refused, those left out because the
+            reference in compute precision overflows where the float64 one does not.
+        worst: index of the worst element (largest error over allowed; special-value mismatches come first).
+        actual, expected: at ``worst``; complex as complex, integers as int, bool as bool.
+        error: abs(actual - expected) at ``worst``.
+        allowed: what the tolerance accepts there.
+        floor: the noise floor there (``conditioned``).
+        max_abs, max_rel: over all finite judged elements. max_rel is over ``|expected|``, elements with
+            expected 0 left out.
+        max_ulp: the largest error in units in the last place of the output's dtype.
+        ratio: the largest error over allowed, among finite elements: below 1 passes.
+        why: for a special-value mismatch, what it is: ``NaN where the reference is finite``; else empty.
+    """
+
+    output: str
+    dtype: str
+    shape: tuple[int, ...]
+    method: str
+    passed: bool
+    elements: int
+    beyond: int = 0
+    not_judged: int = 0
+    worst: tuple[int, ...] | None = None
+    actual: float | complex | int | bool | None = None
+    expected: float | complex | int | bool | None = None
+    error: float | None = None
+    allowed: float | None = None
+    floor: float | None = None
+    max_abs: float | None = None
+    max_rel: float | None = None
+    max_ulp: float | None = None
+    ratio: float | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One judged case.
+
+    Attributes:
+        comparisons: one per output that came back.
+        findings: everything else that was found, the launch's own included, errors first.
+        notes: what was not checked, one sentence each.
+        seconds: wall time of the case, 0 until the runner fills it in.
+    """
+
+    case: Case
+    status: Status
+    device: str
+    comparisons: tuple[Comparison, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
