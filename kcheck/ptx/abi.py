@@ -1,0 +1,257 @@
+"""The contract between lowered code (``kcheck.ptx``) and what runs it (``kcheck.cpu``).
+
+Lowered code is one LLVM IR module, self-contained: it defines, and calls no other symbol of ours::
+
+    i32 kcheck_run(ptr launch, ptr worker, i64 first, i64 last)
+        Runs blocks first..last-1 (linear index, x fastest) one after another.
+        Returns FINISHED; STOPPED when ``Launch.stop`` became nonzero; GRID_BARRIER when a block reached a
+        grid barrier (the launch was not cooperative).
+    i32 kcheck_block(ptr launch, ptr worker, i64 block, i32 resume)
+        Starts (resume 0) or continues after a grid barrier (resume 1) one block, whose shared memory and state
+        are the worker's: a cooperative launch has one Worker per block, all called until each has returned
+        GRID_BARRIER or FINISHED, then those at the barrier again with resume 1.
+
+Both are to be called with the GIL released, from any OS thread; two threads need two Workers. The code keeps
+to the memory named in its two arguments and in the allocation table: a stray access is recorded and dropped,
+never performed.
+
+Memory is host memory: generic, global, const, shared and local addresses are host addresses.
+
+* ``Launch.allocations``: what global and generic accesses may touch, sorted by base, not overlapping: arrays,
+  module-scope ``.global`` and ``.const`` variables, the device heap. It may be large; a site looks an allocation
+  up by binary search and keeps it in ``Worker.sites``.
+* ``Worker.shared``: the block's shared window, ``Program.shared_bytes`` of static variables, then the dynamic
+  ones (``Launch.dynamic_shared`` bytes). Aligned to 256.
+* ``Worker.state``: ``Program.state_bytes(threads)`` bytes, aligned to 64; contents need not be initialised.
+* ``Worker.sites``: ``len(Program.sites)`` SiteCache records, all zero at the start of a launch.
+
+The stop flag is polled at loop back-edges, calls, barriers and between blocks. The host writes STOP_REQUESTED
+into it for a timeout or an interrupt; the code writes STOP_FAULT after a fault that ends a kernel on a GPU too
+(``FAULTS[kind].stops``).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+FINISHED, STOPPED, GRID_BARRIER = 0, 1, 2
+"""What ``kcheck_run`` and ``kcheck_block`` return."""
+
+STOP_REQUESTED, STOP_FAULT = 1, 2
+"""Values of ``Launch.stop``: set by the host; set by the code."""
+
+
+class Allocation(ctypes.Structure):
+    """One entry of the allocation table: ``size`` bytes from ``base`` (guard zones left out)."""
+
+    _fields_ = [("base", ctypes.c_uint64), ("size", ctypes.c_uint64)]
+
+
+class SiteCache(ctypes.Structure):
+    """The allocation that an instruction touched last, on one worker; size 0: none yet."""
+
+    _fields_ = [("base", ctypes.c_uint64), ("size", ctypes.c_uint64)]
+
+
+class Fault(ctypes.Structure):
+    """One thing that went wrong; ``site`` indexes ``Program.sites``. ``count`` faults may exceed the capacity."""
+
+    _fields_ = [
+        ("kind", ctypes.c_uint32),  # a FaultKind
+        ("site", ctypes.c_uint32),
+        ("block", ctypes.c_uint32 * 3),
+        ("thread", ctypes.c_uint32 * 3),
+        ("address", ctypes.c_uint64),  # of the access; for barriers: the barrier's number
+        ("size", ctypes.c_uint32),  # bytes of the access
+        ("lanes", ctypes.c_uint32),  # which lanes of the warp, as bits
+    ]
+
+
+class Launch(ctypes.Structure):
+    """What every worker of one launch shares. Written by the host, but for the three counters and ``stop``."""
+
+    _fields_ = [
+        ("params", ctypes.c_uint64),  # address of the parameters, packed as Program.params says
+        ("block_dim", ctypes.c_uint32 * 3),
+        ("grid_dim", ctypes.c_uint32 * 3),
+        ("threads", ctypes.c_uint32),  # of one block: the product of block_dim
+        ("dynamic_shared", ctypes.c_uint32),  # bytes
+        ("stop", ctypes.c_uint32),
+        ("workers", ctypes.c_uint32),  # how many OS threads run this launch; 1: global atomics need no lock
+        ("allocations", ctypes.c_uint64),  # address of Allocation[allocation_count]
+        ("allocation_count", ctypes.c_uint64),
+        ("globals", ctypes.c_uint64),  # address of uint64[]: where each of Program.globals lies
+        ("faults", ctypes.c_uint64),  # address of Fault[fault_capacity]
+        ("fault_capacity", ctypes.c_uint64),
+        ("fault_count", ctypes.c_uint64),  # how many were seen, counting those not kept
+        ("print_buffer", ctypes.c_uint64),  # address of PrintRecords, see below
+        ("print_capacity", ctypes.c_uint64),  # bytes
+        ("print_used", ctypes.c_uint64),  # bytes asked for; beyond the capacity nothing was written
+        ("heap", ctypes.c_uint64),  # the device heap, for malloc in a kernel; in the allocation table too
+        ("heap_size", ctypes.c_uint64),  # bytes; 0: malloc returns null
+        ("heap_used", ctypes.c_uint64),
+        ("grid_id", ctypes.c_uint64),
+    ]
+
+
+class Worker(ctypes.Structure):
+    """What one OS thread (or one block of a cooperative launch) has for itself."""
+
+    _fields_ = [
+        ("shared", ctypes.c_uint64),
+        ("state", ctypes.c_uint64),
+        ("sites", ctypes.c_uint64),
+        ("stack_bytes", ctypes.c_uint64),  # native stack that the code may use below the frame of kcheck_run
+        ("stack_limit", ctypes.c_uint64),  # written by the code
+    ]
+
+
+class PrintRecord(ctypes.Structure):
+    """The head of one ``vprintf`` record; ``argument_bytes`` bytes follow, padded to 8.
+
+    The arguments lie as the PTX ABI of vprintf lays them: each at its natural alignment, floats as f64.
+    More bytes than the format uses may follow.
+    """
+
+    _fields_ = [
+        ("format", ctypes.c_uint64),  # address of the NUL-terminated format
+        ("argument_bytes", ctypes.c_uint32),
+        ("block", ctypes.c_uint32 * 3),
+        ("thread", ctypes.c_uint32 * 3),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
+class FaultKind(IntEnum):
+    """What went wrong."""
+
+    OUT_OF_BOUNDS_LOAD = 1
+    OUT_OF_BOUNDS_STORE = 2
+    OUT_OF_BOUNDS_ATOMIC = 3
+    MISALIGNED = 4
+    TRAP = 5
+    STACK_OVERFLOW = 6
+    DIVISION_BY_ZERO = 7
+    BARRIER_DIVERGENCE = 8
+    BARRIER_EXITED = 9
+    WARP_MASK = 10
+    GRID_BARRIER_EXITED = 11
+    INDIRECT_CALL = 12
+
+
+@dataclass(frozen=True, slots=True)
+class FaultRow:
+    """How a kind of fault is told: NVIDIA's tool, whether a GPU would end the kernel, and a sentence."""
+
+    rule: str
+    stops: bool
+    what: str
+
+
+FAULTS: Mapping[FaultKind, FaultRow] = {
+    FaultKind.OUT_OF_BOUNDS_LOAD: FaultRow("memcheck", True, "reads outside of every allocation"),
+    FaultKind.OUT_OF_BOUNDS_STORE: FaultRow("memcheck", True, "writes outside of every allocation"),
+    FaultKind.OUT_OF_BOUNDS_ATOMIC: FaultRow("memcheck", True, "updates memory outside of every allocation"),
+    FaultKind.MISALIGNED: FaultRow("memcheck", True, "accesses an address that is no multiple of the size"),
+    FaultKind.TRAP: FaultRow("trap", True, "executed a trap"),
+    FaultKind.STACK_OVERFLOW: FaultRow("stack", True, "overflowed the stack"),
+    FaultKind.DIVISION_BY_ZERO: FaultRow("division", False, "divides an integer by zero: the result is undefined"),
+    FaultKind.BARRIER_DIVERGENCE: FaultRow("synccheck", False, "threads of one block wait at different barriers"),
+    FaultKind.BARRIER_EXITED: FaultRow("synccheck", False, "threads of the block exited before this barrier"),
+    FaultKind.WARP_MASK: FaultRow("synccheck", False, "lanes named in the mask do not take part"),
+    FaultKind.GRID_BARRIER_EXITED: FaultRow("synccheck", False, "threads exited before the grid barrier"),
+    FaultKind.INDIRECT_CALL: FaultRow("memcheck", True, "calls an address that is no function"),
+}
+"""Every kind with its meaning."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParamSlot:
+    """One kernel parameter: where it lies in the bytes at ``Launch.params``. Offset, size, align in bytes."""
+
+    name: str
+    offset: int
+    size: int
+    align: int
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One instruction that can go wrong.
+
+    Attributes:
+        line: of the instruction in the PTX text, from 1.
+        text: the instruction.
+        file, source_line: of the user's Python, from ``.loc``; ``""`` and 0 where the PTX carries none.
+        space: ``global``, ``shared``, ``local``, ``const``, ``generic``, or ``""`` for no memory access.
+    """
+
+    line: int
+    text: str
+    file: str
+    source_line: int
+    space: str
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalVariable:
+    """A module-scope variable in device memory.
+
+    Attributes:
+        name: the symbol.
+        space: ``global`` or ``const``.
+        size, align: in bytes.
+        initial: ``size`` bytes.
+        relocations: (offset, symbol, addend): the 8 bytes at the offset are the symbol's address plus the
+            addend, once it is placed.
+        external: declared ``.extern``: it must be defined by another module.
+    """
+
+    name: str
+    space: str
+    size: int
+    align: int
+    initial: bytes
+    relocations: tuple[tuple[int, str, int], ...] = ()
+    external: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A lowered kernel.
+
+    Attributes:
+        ir: LLVM IR text.
+        entry: the kernel's name.
+        width: lanes per vector, 1 to 32.
+        params, param_bytes: how ``Launch.params`` is laid out.
+        globals: in the order of the addresses at ``Launch.globals``.
+        shared_bytes: static shared memory, in bytes, rounded to where dynamic shared memory starts.
+        local_bytes: local memory of one thread.
+        warp_state_bytes: of one vector of ``width`` lanes; ``block_state_bytes``: of the block itself.
+        sites: by ``Fault.site``.
+        cooperative: has a grid barrier.
+        prints: calls vprintf.
+    """
+
+    ir: str
+    entry: str
+    width: int
+    params: tuple[ParamSlot, ...]
+    param_bytes: int
+    globals: tuple[GlobalVariable, ...]
+    shared_bytes: int
+    local_bytes: int
+    warp_state_bytes: int
+    block_state_bytes: int
+    sites: tuple[Site, ...]
+    cooperative: bool
+    prints: bool
+
+    def state_bytes(self, threads: int) -> int:
+        """Bytes that ``Worker.state`` needs for a block of ``threads`` threads."""
+        vectors = -(-threads // 32) * (32 // self.width)
+        return self.block_state_bytes + vectors * self.warp_state_bytes
