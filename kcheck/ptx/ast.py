@@ -1,0 +1,221 @@
+"""The syntax tree of a PTX module: frozen nodes, each with its line.
+
+Registers and variables are resolved: two declarations of one name in different ``{}`` scopes have different
+``name`` here, so that a function's registers form one flat table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A register. ``type`` as declared, without the dot: ``pred``, ``b32``, ``f64``."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """A special register: ``%tid.x``, ``%laneid``. ``WARP_SZ`` is one too."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """An integer literal; negative where it was written with a minus."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Float:
+    """A floating-point literal: ``bits`` of a binary format of ``width`` 32 (``0f``) or 64 (``0d``, decimal)."""
+
+    bits: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """The name of a variable, parameter, function or label, plus bytes."""
+
+    name: str
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """``[base+offset]``; offset in bytes."""
+
+    base: Register | Symbol | Integer
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """``{a, b, c, d}``."""
+
+    elements: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """``d|p``, the two results of ``setp`` or ``shfl``."""
+
+    first: Operand
+    second: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """``!p``, a predicate operand negated."""
+
+    register: Register
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """``_``, a result that is thrown away."""
+
+
+Operand: TypeAlias = "Register | Special | Integer | Float | Symbol | Address | Vector | Pair | Not | Sink"
+
+
+@dataclass(frozen=True, slots=True)
+class Loc:
+    """A ``.loc``: where the instructions that follow come from. ``file`` is a ``.file`` number."""
+
+    file: int
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """``@!p opcode.modifier... operands``.
+
+    Attributes:
+        modifiers: without their dots.
+        guard: the predicate, and ``negated`` for ``@!p``.
+        loc: the place in the source, if any ``.loc`` came before.
+    """
+
+    line: int
+    opcode: str
+    modifiers: tuple[str, ...]
+    operands: tuple[Operand, ...]
+    guard: Register | None = None
+    negated: bool = False
+    loc: Loc | None = None
+
+    @property
+    def mnemonic(self) -> str:
+        """``ld.global.f32``."""
+        return ".".join((self.opcode, *self.modifiers))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """``call (returns), target, (arguments), prototype``. ``target`` is a register for an indirect call."""
+
+    line: int
+    target: Symbol | Register
+    returns: tuple[Operand, ...]
+    arguments: tuple[Operand, ...]
+    prototype: str | None
+    guard: Register | None = None
+    negated: bool = False
+    loc: Loc | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A label; unique in its function."""
+
+    line: int
+    name: str
+
+
+Statement: TypeAlias = Instruction | Call | Label
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A declaration in a state space.
+
+    Attributes:
+        space: ``global``, ``const``, ``shared``, ``local``, ``param``.
+        type: of an element, such as ``b8``.
+        count: elements; None for an array of open size (dynamic shared memory).
+        align: in bytes.
+        linkage: ``""``, ``visible``, ``weak``, ``extern``, ``common``.
+        initial: elements, flattened in order; the rest is 0.
+    """
+
+    line: int
+    space: str
+    name: str
+    type: str
+    count: int | None
+    align: int
+    linkage: str = ""
+    initial: tuple[Integer | Float | Symbol, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Prototype:
+    """A ``.callprototype``: the shape of what an indirect call calls."""
+
+    line: int
+    returns: tuple[Variable, ...]
+    params: tuple[Variable, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A ``.entry`` or ``.func``.
+
+    Attributes:
+        body: None for a declaration.
+        registers: type by (resolved) name.
+        variables: those declared in the body, by (resolved) name; ``param`` ones carry call arguments.
+        branch_targets: labels, by the name of their ``.branchtargets``.
+        performance: ``.maxntid`` and its like, by name without the dot.
+    """
+
+    line: int
+    is_entry: bool
+    name: str
+    linkage: str
+    returns: tuple[Variable, ...]
+    params: tuple[Variable, ...]
+    body: tuple[Statement, ...] | None
+    registers: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, Variable] = field(default_factory=dict)
+    branch_targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    prototypes: Mapping[str, Prototype] = field(default_factory=dict)
+    performance: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A PTX module; ``file`` is what messages call it."""
+
+    file: str
+    version: str
+    target: tuple[str, ...]
+    address_size: int
+    files: Mapping[int, str]
+    variables: Mapping[str, Variable]
+    functions: Mapping[str, Function]
+
+    @property
+    def entries(self) -> tuple[Function, ...]:
+        """The kernels, in the order of the file."""
+        return tuple(f for f in self.functions.values() if f.is_entry)
