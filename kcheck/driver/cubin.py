@@ -1,0 +1,131 @@
+"""What the assembler made of a kernel: PTX linked to a cubin by nvJitLink, which needs no driver, and the cubin read.
+
+A cubin is an ELF file. Registers, frame and stack sizes stand in ``.nv.info`` as (kind, symbol, value) records;
+shared and constant memory are the sizes of sections. The kinds were found by comparing cubins with what
+``cuobjdump --dump-resource-usage`` says of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kcheck.errors import PtxError
+
+_SYMTAB = 2
+_REGCOUNT, _MIN_STACK_SIZE = 0x2F, 0x12  # EIATTR_*
+_FORMAT_SIZED = 4  # a record whose 16-bit field is the size of what follows
+_SYSTEM_SHARED = 1 << 10  # counted into a kernel's shared memory from compute capability 9.0 on, not its own
+_OPTIONS = re.compile(r"^// kcheck-link: max_registers=(\d+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one kernel takes. Registers per thread; the others in bytes: ``shared`` per block (static only),
+    ``local`` per thread, ``constant`` of its module."""
+
+    registers: int
+    shared: int
+    local: int
+    constant: int
+
+
+def with_link_options(ptx: str, max_registers: int | None) -> str:
+    """The PTX with the options of the link that are not in the code, as a comment at its end, where they
+    survive numba's caches and do not move a line."""
+    return f"{ptx}\n// kcheck-link: max_registers={max_registers}\n" if max_registers else ptx
+
+
+def assembler(cc: tuple[int, int]) -> functools._lru_cache_wrapper[Resources]:
+    """A function (ptx, entry) -> Resources for a compute capability; it remembers the last modules.
+
+    It raises PtxError with the assembler's own words when it refuses the code.
+    """
+
+    @functools.lru_cache(maxsize=64)
+    def link(ptx: str) -> bytes:
+        from cuda.core import Linker, LinkerOptions, ObjectCode
+
+        option = _OPTIONS.search(ptx)
+        # as numba-cuda names its targets: code for 9.0 and later may use what only that architecture has
+        arch = f"sm_{cc[0]}{cc[1]}" + ("a" if cc >= (9, 0) else "")
+        options = LinkerOptions(arch=arch, max_register_count=int(option[1]) if option else None)
+        try:
+            linker = Linker(ObjectCode.from_ptx(ptx.encode()), options=options)
+            try:
+                return bytes(linker.link("cubin").code)
+            finally:
+                linker.close()
+        except Exception as fault:
+            raise PtxError(f"kernel.ptx:1: the assembler refuses it: {fault}") from fault
+
+    @functools.lru_cache(maxsize=1024)
+    def resources(ptx: str, entry: str) -> Resources:
+        return read_resources(link(ptx), entry, has_system_shared=cc >= (9, 0))
+
+    return resources
+
+
+def read_resources(cubin: bytes, entry: str, *, has_system_shared: bool) -> Resources:
+    """The resources of a kernel of a cubin.
+
+    Raises:
+        PtxError: the cubin holds no such kernel.
+    """
+    sections = {name: (kind, content) for name, kind, content in _sections(cubin)}
+    if f".text.{entry}" not in sections:
+        raise PtxError(f"kernel.ptx:1: the assembler left no kernel {entry}")
+    names = list(_symbols(sections))
+    shared = len_of(sections, f".nv.shared.{entry}")
+    values = {}
+    for attribute, symbol, value in _info(sections[".nv.info"][1]):
+        if symbol < len(names) and names[symbol] == entry:
+            values[attribute] = value
+    return Resources(
+        registers=values[_REGCOUNT],
+        shared=shared - _SYSTEM_SHARED if has_system_shared and shared >= _SYSTEM_SHARED else shared,
+        local=values.get(_MIN_STACK_SIZE, 0),
+        constant=len_of(sections, ".nv.constant3"),
+    )
+
+
+def len_of(sections: dict[str, tuple[int, int | bytes]], name: str) -> int:
+    """Bytes of a section, 0 when it is not there."""
+    content = sections.get(name, (0, 0))[1]
+    return content if isinstance(content, int) else len(content)
+
+
+def _sections(cubin: bytes) -> Iterator[tuple[str, int, int | bytes]]:
+    """Name, type and content of each section; the size alone of one that takes no room in the file."""
+    (start,) = struct.unpack_from("<Q", cubin, 0x28)
+    count, names = struct.unpack_from("<HH", cubin, 0x3C)
+    headers = [struct.unpack_from("<IIQQQQIIQQ", cubin, start + 64 * n) for n in range(count)]
+    strings = headers[names][4]
+    for name, kind, _, _, offset, size, *_ in headers:
+        at = strings + name
+        text = cubin[at : cubin.index(0, at)].decode()
+        yield text, kind, size if kind == 8 else cubin[offset : offset + size]
+
+
+def _symbols(sections: dict[str, tuple[int, int | bytes]]) -> Iterator[str]:
+    table, strings = sections[".symtab"][1], sections[".strtab"][1]
+    assert isinstance(table, bytes)
+    assert isinstance(strings, bytes)
+    for (name,) in ((struct.unpack_from("<I", table, at)[0],) for at in range(0, len(table), 24)):
+        yield strings[name : strings.index(0, name)].decode()
+
+
+def _info(content: int | bytes) -> Iterator[tuple[int, int, int]]:
+    """(attribute, symbol, value) of the records of ``.nv.info`` that are such a pair."""
+    assert isinstance(content, bytes)
+    at = 0
+    while at + 4 <= len(content):
+        form, attribute, size = struct.unpack_from("<BBH", content, at)
+        at += 4
+        if form == _FORMAT_SIZED:
+            if size == 8:
+                yield attribute, *struct.unpack_from("<II", content, at)
+            at += size

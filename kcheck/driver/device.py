@@ -1,0 +1,182 @@
+"""Calls about the driver and its device: ``cuInit``, ``cuDriver*``, ``cuDevice*``, ``cuGetError*``.
+
+The attributes are an A100's where a program sizes its launches by them (CUDA C Programming Guide, table
+"Technical Specifications per Compute Capability"), and those of a device without textures, graphs or peers elsewhere.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+
+from kcheck.driver.call import Call, Table, put_text, put_u32, put_u64
+from kcheck.driver.machine import Machine
+from kcheck.driver.result import DriverFault, Result
+
+MULTIPROCESSORS = 108
+WARP = 32
+MAX_THREADS_PER_BLOCK = 1024
+MAX_THREADS_PER_MULTIPROCESSOR = 2048
+MAX_BLOCKS_PER_MULTIPROCESSOR = 32
+REGISTERS = 65536  # per block and per multiprocessor
+MAX_BLOCK = (1024, 1024, 64)
+MAX_GRID = (2147483647, 65535, 65535)
+SHARED_PER_BLOCK = 48 << 10  # without opting in
+RESERVED_SHARED = 1 << 10  # per block, by the system, from 8.0 on
+# KiB of shared memory per multiprocessor by compute capability (same table); what is not named has the most.
+_SHARED_PER_MULTIPROCESSOR = {
+    (7, 0): 96,
+    (7, 2): 96,
+    (7, 5): 64,
+    (8, 0): 164,
+    (8, 6): 100,
+    (8, 7): 164,
+    (8, 9): 100,
+    (12, 0): 100,
+    (12, 1): 100,
+}
+_UUID = b"kcheck-cpu-00001"
+
+
+def shared_per_multiprocessor(cc: tuple[int, int]) -> int:
+    """Bytes of shared memory of one multiprocessor."""
+    return _SHARED_PER_MULTIPROCESSOR.get(cc, 228) << 10
+
+
+def attributes(cc: tuple[int, int]) -> dict[int, int]:
+    """Device attributes by number (``CUdevice_attribute``); what is not listed is 0: the device lacks it."""
+    shared = shared_per_multiprocessor(cc)
+    return {
+        1: MAX_THREADS_PER_BLOCK,
+        2: MAX_BLOCK[0],
+        3: MAX_BLOCK[1],
+        4: MAX_BLOCK[2],
+        5: MAX_GRID[0],
+        6: MAX_GRID[1],
+        7: MAX_GRID[2],
+        8: SHARED_PER_BLOCK,
+        9: 64 << 10,  # constant memory
+        10: WARP,
+        11: 2147483647,  # largest pitch
+        12: REGISTERS,
+        13: 1410000,  # clock, kHz
+        14: 512,  # texture alignment
+        15: 1,  # copies overlap with kernels
+        16: MULTIPROCESSORS,
+        18: 0,  # integrated
+        19: 1,  # maps host memory
+        20: 0,  # compute mode: default
+        31: 1,  # concurrent kernels
+        33: 0,  # PCI bus, device
+        34: 0,
+        36: 1215000,  # memory clock, kHz
+        37: 5120,  # memory bus, bits
+        38: 40 << 20,  # L2 cache
+        39: MAX_THREADS_PER_MULTIPROCESSOR,
+        40: 3,  # copy engines
+        41: 1,  # unified addressing
+        75: cc[0],
+        76: cc[1],
+        78: 1,  # stream priorities
+        79: 1,  # caches globals in L1
+        80: 1,  # caches locals in L1
+        81: shared,
+        82: REGISTERS,
+        83: 1,  # managed memory
+        86: 1,  # native host atomics
+        87: 32,  # single to double performance ratio is 2 on an A100; 32 tells that doubles are not special
+        88: 1,  # pageable memory access
+        89: 1,  # concurrent managed access
+        90: 1,  # compute preemption
+        91: 1,  # host pointers for registered memory
+        95: 1,  # cooperative launch
+        97: shared - RESERVED_SHARED,
+        106: MAX_BLOCKS_PER_MULTIPROCESSOR,
+        111: RESERVED_SHARED,
+        115: 1,  # memory pools
+    }
+
+
+@functools.cache
+def _result_texts() -> dict[int, bytes]:
+    """The name of every CUresult, NUL-terminated, at an address that stays."""
+    from cuda.bindings.driver import CUresult
+
+    return {int(row.value): row.name.encode() + b"\0" for row in CUresult}
+
+
+@functools.cache
+def _driver_version() -> int:
+    """1000 * major + 10 * minor: never below NVRTC's, whose PTX the driver is asked to load."""
+    from cuda.bindings import nvrtc
+
+    _, major, minor = nvrtc.nvrtcVersion()
+    return 1000 * int(major) + 10 * int(minor)
+
+
+def calls(machine: Machine) -> Table:
+    """The calls of this family."""
+    by_number = attributes(machine.cc)
+
+    def check(device: int) -> None:
+        if device != 0:
+            raise DriverFault(Result.INVALID_DEVICE)
+
+    def init(flags: int) -> Result:
+        return Result.INVALID_VALUE if flags else Result.SUCCESS
+
+    def device_get(out: int, ordinal: int) -> None:
+        check(ordinal)
+        put_u32(out, 0)
+
+    def name(out: int, size: int, device: int) -> None:
+        check(device)
+        put_text(out, size, machine.name)
+
+    def uuid(out: int, device: int) -> None:
+        check(device)
+        ctypes.memmove(out, _UUID, 16)
+
+    def total_mem(out: int, device: int) -> None:
+        check(device)
+        put_u64(out, machine.memory.capacity)
+
+    def attribute(out: int, number: int, device: int) -> None:
+        check(device)
+        put_u32(out, by_number.get(number, 0))
+
+    def pci_bus_id(out: int, size: int, device: int) -> None:
+        check(device)
+        put_text(out, size, "0000:00:00.0")
+
+    def by_pci_bus_id(out: int, text: int) -> None:
+        if ctypes.string_at(text) != b"0000:00:00.0":
+            raise DriverFault(Result.INVALID_DEVICE)
+        put_u32(out, 0)
+
+    def can_access_peer(out: int, device: int, peer: int) -> None:
+        check(device)
+        check(peer)
+        put_u32(out, 0)
+
+    def error_text(result: int, out: int) -> Result:
+        text = _result_texts().get(result)
+        put_u64(out, ctypes.cast(text, ctypes.c_void_p).value or 0 if text else 0)
+        return Result.SUCCESS if text else Result.INVALID_VALUE
+
+    return {
+        "cuInit": Call("u", init),
+        "cuDriverGetVersion": Call("p", lambda out: put_u32(out, _driver_version())),
+        "cuDeviceGetCount": Call("p", lambda out: put_u32(out, 1)),
+        "cuDeviceGet": Call("pi", device_get),
+        "cuDeviceGetName": Call("pii", name),
+        "cuDeviceGetUuid": Call("pi", uuid),
+        "cuDeviceTotalMem": Call("pi", total_mem),
+        "cuDeviceGetAttribute": Call("pii", attribute),
+        "cuDeviceGetPCIBusId": Call("pii", pci_bus_id),
+        "cuDeviceGetByPCIBusId": Call("pp", by_pci_bus_id),
+        "cuDeviceCanAccessPeer": Call("pii", can_access_peer),
+        "cuGetErrorName": Call("ip", error_text),
+        "cuGetErrorString": Call("ip", error_text),
+        "cuGetExportTable": Call("pp", lambda out, table: Result.NOT_FOUND),  # 0 would make NVRTC call NULL
+    }

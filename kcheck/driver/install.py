@@ -1,0 +1,127 @@
+"""Make unmodified numba-cuda run on the cpu device, in this process."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcheck import __version__
+from kcheck.cpu.executor import Executor
+from kcheck.cpu.memory import Memory
+from kcheck.driver import context, device, launch, library, link, memory, stream
+from kcheck.driver.cubin import assembler
+from kcheck.driver.machine import Machine
+from kcheck.driver.stub import Stub, write_stub
+from kcheck.errors import DeviceUnavailable
+from kcheck.model import Finding
+
+DEFAULT_CC = (8, 0)
+_MEMORY_LIMIT = 16 << 30
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the device is to be.
+
+    Attributes:
+        cc: the compute capability.
+        cache: folder for the stub, machine code and numba's cache; made when it is needed.
+        memory: bytes of device memory.
+        clock: seconds from any origin, for events and time limits.
+    """
+
+    cc: tuple[int, int]
+    cache: Path
+    memory: int
+    clock: Callable[[], float] = time.perf_counter
+
+
+def settings(environment: Mapping[str, str], cc: tuple[int, int] | None = None) -> Settings:
+    """The settings of a process with this environment.
+
+    ``KCHECK_CC`` is the compute capability where ``cc`` is not given; ``KCHECK_CACHE_DIR``, else
+    ``XDG_CACHE_HOME/kcheck``, else ``~/.cache/kcheck`` the cache folder. The device has half of the machine's
+    memory, at most 16 GiB.
+
+    Raises:
+        DeviceUnavailable: ``KCHECK_CC`` is no compute capability.
+    """
+    folder = environment.get("KCHECK_CACHE_DIR")
+    if folder is None:
+        caches = environment.get("XDG_CACHE_HOME") or os.path.join(environment.get("HOME", os.sep), ".cache")
+        folder = os.path.join(caches, "kcheck")
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    chosen = cc or read_cc(environment.get("KCHECK_CC", ""))
+    return Settings(chosen, Path(folder), min(_MEMORY_LIMIT, physical // 2))
+
+
+def read_cc(text: str) -> tuple[int, int]:
+    """``8.0``, ``80`` or ``sm_80`` as (8, 0); the default for an empty text.
+
+    Raises:
+        DeviceUnavailable: anything else.
+    """
+    if not text:
+        return DEFAULT_CC
+    digits = text.removeprefix("sm_").rstrip("af").replace(".", "")
+    if not digits.isascii() or not digits.isdigit() or not 50 <= int(digits) <= 129:
+        raise DeviceUnavailable(f"KCHECK_CC={text!r} is no compute capability; write it as 8.0, 9.0 or 12.0")
+    return int(digits[:-1]), int(digits[-1])
+
+
+@dataclass(frozen=True)
+class Installed:
+    """The device as it stands in this process; ``machine.executor`` runs its kernels."""
+
+    machine: Machine
+    stub: Stub
+
+
+def install(
+    chosen: Settings, environment: MutableMapping[str, str], report: Callable[[Finding], None]
+) -> Installed:
+    """Load the stub driver and have numba-cuda's seams changed when it is imported.
+
+    Args:
+        chosen: how the device is to be.
+        environment: the process's; NUMBA_CACHE_DIR is set in it, since what numba cached on a GPU holds machine
+            code and no PTX.
+        report: is called with each finding, on the thread that launched.
+
+    Raises:
+        DeviceUnavailable: numba.cuda is imported already, the stub does not load, or this is no machine for it.
+    """
+    link.watch_imports()
+    caches = environment.get("NUMBA_CACHE_DIR") or str(chosen.cache / "numba")
+    if Path(caches).name != _numba_folder(chosen.cc):  # a child process inherits what its parent set
+        environment["NUMBA_CACHE_DIR"] = str(Path(caches) / _numba_folder(chosen.cc))
+    machine = Machine(chosen.cc, Executor(Memory(chosen.memory), report), chosen.clock)
+    return Installed(machine, Stub(write_stub(chosen.cache), calls(machine)))
+
+
+def _numba_folder(cc: tuple[int, int]) -> str:
+    return f"kcheck-{__version__}-sm_{cc[0]}{cc[1]}"
+
+
+def calls(machine: Machine) -> dict[str, device.Call]:
+    """Every call that is implemented, by its C name: the families, each a table of its own."""
+    streams = stream.Streams()
+    code = library.Code(machine, assembler(machine.cc))
+
+    def reset() -> None:
+        streams.wait(0)
+        streams.reset()
+        code.reset()
+        machine.memory.reset()
+
+    return {
+        **device.calls(machine),
+        **context.calls(machine, reset, lambda: streams.wait(0)),
+        **memory.calls(machine, streams.wait),
+        **stream.calls(machine, streams),
+        **library.calls(code),
+        **launch.calls(code, streams.wait),
+    }

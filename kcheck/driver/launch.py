@@ -1,0 +1,130 @@
+"""Calls that launch: ``cuLaunchKernel``, ``cuLaunchKernelEx``, ``cuLaunchCooperativeKernel``.
+
+A launch that a GPU refuses is refused with the same code, before anything runs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable
+
+from kcheck.cpu.executor import Ending, KernelLaunch
+from kcheck.driver.call import Call, Table, get_struct, get_u32, get_u64
+from kcheck.driver.device import MAX_BLOCK, MAX_GRID, MAX_THREADS_PER_BLOCK, MULTIPROCESSORS
+from kcheck.driver.library import Code, Kernel
+from kcheck.driver.result import DriverFault, Result
+from kcheck.model import Index3
+
+# CUlaunchAttributeID; an attribute is 8 bytes of id and 64 of value. Those that only steer scheduling or memory
+# (priority, access policy, synchronisation policy, memory domains, programmatic launch, carveout) change no result.
+_IGNORED = frozenset({0, 1, 3, 6, 7, 8, 9, 10, 12, 14})
+_COOPERATIVE, _CLUSTER = 2, 4
+_ATTRIBUTE_BYTES = 72
+_BUFFER_POINTER, _BUFFER_SIZE, _BUFFER_END = 1, 2, 0  # CU_LAUNCH_PARAM_*
+
+_RESULTS = {
+    Ending.FINISHED: Result.SUCCESS,
+    Ending.NOT_COMPILED: Result.INVALID_PTX,
+    Ending.OUT_OF_MEMORY: Result.OUT_OF_MEMORY,
+    Ending.ILLEGAL_ADDRESS: Result.ILLEGAL_ADDRESS,
+    Ending.MISALIGNED: Result.MISALIGNED_ADDRESS,
+    Ending.TRAPPED: Result.LAUNCH_FAILED,
+    Ending.STACK_OVERFLOW: Result.HARDWARE_STACK_ERROR,
+    Ending.TIMED_OUT: Result.LAUNCH_TIMEOUT,
+    Ending.INTERRUPTED: Result.LAUNCH_FAILED,
+}
+
+
+def calls(code: Code, wait: Callable[[int], None]) -> Table:
+    """The calls of this family. ``wait(stream)`` waits for the callbacks of a stream."""
+
+    def run(
+        handle: int,
+        grid: Index3,
+        block: Index3,
+        shared: int,
+        stream: int,
+        params: int,
+        extra: int,
+        cooperative: bool,
+    ) -> Result:
+        code.machine.require_context()
+        kernel = code.kernels[handle]
+        check_shape(code, kernel, grid, block, shared)
+        if cooperative and math.prod(grid) > MULTIPROCESSORS * code.occupancy(kernel, math.prod(block), shared):
+            raise DriverFault(Result.COOPERATIVE_LAUNCH_TOO_LARGE)
+        content = gather(kernel, params, extra)
+        wait(stream)
+        launch = KernelLaunch(kernel.module, kernel.entry.name, content, grid, block, shared, cooperative)
+        return _RESULTS[code.machine.executor.launch(launch)]
+
+    def launch(
+        f: int,
+        gx: int,
+        gy: int,
+        gz: int,
+        bx: int,
+        by: int,
+        bz: int,
+        shared: int,
+        stream: int,
+        params: int,
+        extra: int,
+    ) -> Result:
+        return run(f, (gx, gy, gz), (bx, by, bz), shared, stream, params, extra, False)
+
+    def launch_cooperative(
+        f: int, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int, stream: int, params: int
+    ) -> Result:
+        return run(f, (gx, gy, gz), (bx, by, bz), shared, stream, params, 0, True)
+
+    def launch_ex(config: int, f: int, params: int, extra: int) -> Result:
+        gx, gy, gz, bx, by, bz, shared, stream, attributes, count = get_struct("<7I4xQQI", config)
+        cooperative = False
+        for n in range(count):
+            at = attributes + _ATTRIBUTE_BYTES * n
+            number = get_u32(at)
+            if number == _COOPERATIVE:
+                cooperative = get_u32(at + 8) != 0
+            elif number == _CLUSTER:
+                if get_struct("<3I", at + 8) not in ((0, 0, 0), (1, 1, 1)):
+                    raise DriverFault(Result.NOT_SUPPORTED)
+            elif number not in _IGNORED:
+                raise DriverFault(Result.NOT_SUPPORTED)
+        return run(f, (gx, gy, gz), (bx, by, bz), shared, stream, params, extra, cooperative)
+
+    return {
+        "cuLaunchKernel": Call("zuuuuuuuzpp", launch),
+        "cuLaunchCooperativeKernel": Call("zuuuuuuuzp", launch_cooperative),
+        "cuLaunchKernelEx": Call("pzpp", launch_ex),
+    }
+
+
+def check_shape(code: Code, kernel: Kernel, grid: Index3, block: Index3, shared: int) -> None:
+    """Refuse what a GPU refuses: raises DriverFault(INVALID_VALUE)."""
+    inside = all(0 < size <= most for size, most in zip((*grid, *block), (*MAX_GRID, *MAX_BLOCK), strict=True))
+    most_threads = min(MAX_THREADS_PER_BLOCK, kernel.entry.max_threads or MAX_THREADS_PER_BLOCK)
+    if not inside or math.prod(block) > most_threads or shared > code.max_dynamic_shared(kernel):
+        raise DriverFault(Result.INVALID_VALUE)
+
+
+def gather(kernel: Kernel, params: int, extra: int) -> bytes:
+    """The bytes of the parameters, from an array of pointers or from one buffer (``extra``)."""
+    content = bytearray(kernel.entry.param_bytes)
+    if params:
+        for n, (offset, size) in enumerate(kernel.entry.params):
+            content[offset : offset + size] = ctypes.string_at(get_u64(params + 8 * n), size)
+        return bytes(content)
+    buffer = size = 0
+    while extra and (kind := get_u64(extra)) != _BUFFER_END:
+        if kind == _BUFFER_POINTER:
+            buffer = get_u64(extra + 8)
+        elif kind == _BUFFER_SIZE:
+            size = get_u64(get_u64(extra + 8))
+        else:
+            raise DriverFault(Result.INVALID_VALUE)
+        extra += 16
+    if size < len(content):
+        raise DriverFault(Result.INVALID_VALUE)
+    return ctypes.string_at(buffer, len(content)) if content else b""

@@ -1,0 +1,266 @@
+"""Calls about code: ``cuLibrary*``, ``cuKernel*``, ``cuFunc*``, occupancy.
+
+What is loaded is PTX: :mod:`kcheck.driver.link` sees to it that numba-cuda hands nothing else over. Registers,
+local memory and the like are the assembler's, asked for when a program wants them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kcheck.cpu.memory import OutOfMemory
+from kcheck.cpu.module import Entry, Module
+from kcheck.driver.call import Call, Table, put_u32, put_u64
+from kcheck.driver.cubin import Resources
+from kcheck.driver.device import (
+    MAX_BLOCKS_PER_MULTIPROCESSOR,
+    MAX_THREADS_PER_BLOCK,
+    MAX_THREADS_PER_MULTIPROCESSOR,
+    MULTIPROCESSORS,
+    REGISTERS,
+    RESERVED_SHARED,
+    SHARED_PER_BLOCK,
+    WARP,
+    shared_per_multiprocessor,
+)
+from kcheck.driver.machine import Handles, Machine
+from kcheck.driver.result import DriverFault, Result
+from kcheck.errors import PtxError
+
+# CUfunction_attribute
+_MAX_THREADS, _SHARED, _CONST, _LOCAL, _REGISTERS, _PTX_VERSION, _BINARY_VERSION = 0, 1, 2, 3, 4, 5, 6
+_CACHE_MODE_CA, _MAX_DYNAMIC_SHARED, _CARVEOUT = 7, 8, 9
+_REGISTER_UNIT = 256  # registers are given to a warp in units of this many (CUDA occupancy calculator)
+
+
+class Assembler(Protocol):
+    """What the assembler makes of a kernel."""
+
+    def __call__(self, ptx: str, entry: str) -> Resources:
+        """Raises PtxError when the assembler refuses the code."""
+
+
+@dataclass
+class Library:
+    """One loaded module and the handles of its kernels."""
+
+    module: Module
+    kernels: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Kernel:
+    """One kernel. ``settings``: attributes that the program has set, by number."""
+
+    library: int
+    module: Module
+    entry: Entry
+    settings: dict[int, int] = field(default_factory=dict)
+    name: ctypes.Array[ctypes.c_char] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.name = ctypes.create_string_buffer(self.entry.name.encode())
+
+
+@dataclass
+class Code:
+    """Every library and kernel."""
+
+    machine: Machine
+    assemble: Assembler
+    libraries: Handles[Library] = field(default_factory=Handles)
+    kernels: Handles[Kernel] = field(default_factory=Handles)
+
+    def resources(self, kernel: Kernel) -> Resources:
+        """Raises DriverFault(INVALID_PTX) when the assembler refuses the code."""
+        try:
+            return self.assemble(kernel.module.text, kernel.entry.name)
+        except PtxError as fault:
+            self.machine.executor.report_compile_error(kernel.entry.name, fault)
+            raise DriverFault(Result.INVALID_PTX) from fault
+
+    def max_dynamic_shared(self, kernel: Kernel) -> int:
+        """Bytes of dynamic shared memory that a launch may ask for."""
+        return kernel.settings.get(_MAX_DYNAMIC_SHARED, SHARED_PER_BLOCK)
+
+    def occupancy(self, kernel: Kernel, threads: int, dynamic_shared: int) -> int:
+        """Blocks that fit on one multiprocessor at once, by threads, registers and shared memory."""
+        if not 0 < threads <= MAX_THREADS_PER_BLOCK:
+            raise DriverFault(Result.INVALID_VALUE)
+        resources = self.resources(kernel)
+        warps = -(-threads // WARP)
+        per_warp = -(-max(resources.registers, 1) * WARP // _REGISTER_UNIT) * _REGISTER_UNIT
+        shared = resources.shared + dynamic_shared + RESERVED_SHARED
+        return min(
+            MAX_BLOCKS_PER_MULTIPROCESSOR,
+            MAX_THREADS_PER_MULTIPROCESSOR // (warps * WARP),
+            REGISTERS // per_warp // warps,
+            shared_per_multiprocessor(self.machine.cc) // shared,
+        )
+
+    def reset(self) -> None:
+        """Unload everything."""
+        for library in self.libraries:
+            library.module.unload()
+        self.libraries.clear()
+        self.kernels.clear()
+
+
+def calls(code: Code) -> Table:
+    """The calls of this family."""
+    return {**_libraries(code), **_kernels(code), **_occupancy(code)}
+
+
+def _libraries(code: Code) -> Table:
+    machine = code.machine
+
+    def load(out: int, image: int, *options: int) -> None:
+        machine.require_context()
+        head = ctypes.string_at(image, 4)
+        if head == b"\x7fELF" or head == b"\x50\xed\x55\xba":  # a cubin; a fatbin
+            raise DriverFault(Result.NO_BINARY_FOR_GPU)
+        try:
+            module = machine.executor.load(ctypes.string_at(image).decode())
+        except (PtxError, UnicodeDecodeError) as fault:
+            machine.executor.report_compile_error("", fault)
+            raise DriverFault(Result.INVALID_PTX) from fault
+        put_u64(out, code.libraries.add(Library(module)))
+
+    def unload(handle: int) -> None:
+        library = code.libraries.pop(handle)
+        library.module.unload()
+        for kernel in library.kernels.values():
+            code.kernels.pop(kernel)
+
+    def get_kernel(out: int, handle: int, name: int) -> None:
+        library = code.libraries[handle]
+        text = ctypes.string_at(name).decode()
+        if text not in library.module.entries:
+            raise DriverFault(Result.NOT_FOUND)
+        if text not in library.kernels:
+            library.kernels[text] = code.kernels.add(Kernel(handle, library.module, library.module.entries[text]))
+        put_u64(out, library.kernels[text])
+
+    def kernel_count(out: int, handle: int) -> None:
+        put_u32(out, len(code.libraries[handle].module.entries))
+
+    def get_global(address: int, size: int, handle: int, name: int) -> None:
+        try:
+            variables = code.libraries[handle].module.variables()
+        except OutOfMemory:
+            raise DriverFault(Result.OUT_OF_MEMORY) from None
+        except PtxError as fault:
+            machine.executor.report_compile_error("", fault)
+            raise DriverFault(Result.INVALID_PTX) from fault
+        found = variables.get(ctypes.string_at(name).decode())
+        if found is None:
+            raise DriverFault(Result.NOT_FOUND)
+        put_u64(address, found[0])
+        put_u64(size, found[1])
+
+    return {
+        "cuLibraryLoadData": Call("ppppuppu", load),
+        "cuLibraryUnload": Call("z", unload),
+        "cuLibraryGetKernel": Call("pzp", get_kernel),
+        "cuLibraryGetKernelCount": Call("pz", kernel_count),
+        "cuLibraryGetGlobal": Call("ppzp", get_global),
+    }
+
+
+def _kernels(code: Code) -> Table:
+    cc = code.machine.cc
+
+    def attribute(out: int, number: int, handle: int, device: int = 0) -> None:
+        kernel = code.kernels[handle]
+        if number in kernel.settings:
+            value = kernel.settings[number]
+        elif number == _MAX_DYNAMIC_SHARED:
+            value = SHARED_PER_BLOCK
+        elif number == _CARVEOUT:
+            value = -1
+        elif number in (_PTX_VERSION, _BINARY_VERSION):
+            value = 10 * cc[0] + cc[1]
+        else:
+            resources = code.resources(kernel)
+            by_registers = REGISTERS // max(resources.registers, 1) // WARP * WARP
+            values = {
+                _MAX_THREADS: min(
+                    kernel.entry.max_threads or MAX_THREADS_PER_BLOCK, MAX_THREADS_PER_BLOCK, by_registers
+                ),
+                _SHARED: resources.shared,
+                _CONST: resources.constant,
+                _LOCAL: resources.local,
+                _REGISTERS: resources.registers,
+                _CACHE_MODE_CA: 0,
+            }
+            value = values.get(number, 0)
+        put_u32(out, value)
+
+    def set_attribute(number: int, value: int, handle: int, device: int = 0) -> None:
+        kernel = code.kernels[handle]
+        if number == _MAX_DYNAMIC_SHARED:
+            if not 0 <= value <= shared_per_multiprocessor(cc) - RESERVED_SHARED:
+                raise DriverFault(Result.INVALID_VALUE)
+        elif number == _CARVEOUT:
+            if not -1 <= value <= 100:
+                raise DriverFault(Result.INVALID_VALUE)
+        else:
+            raise DriverFault(Result.INVALID_VALUE)
+        kernel.settings[number] = value
+
+    def name(out: int, handle: int) -> None:
+        put_u64(out, ctypes.addressof(code.kernels[handle].name))
+
+    def param_info(handle: int, index: int, offset: int, size: int) -> None:
+        params = code.kernels[handle].entry.params
+        if index >= len(params):
+            raise DriverFault(Result.INVALID_VALUE)
+        put_u64(offset, params[index][0])
+        put_u64(size, params[index][1])
+
+    def function(out: int, handle: int) -> None:
+        code.kernels[handle]
+        put_u64(out, handle)  # with one context a kernel is its own function
+
+    def known(handle: int, *rest: int) -> None:
+        code.kernels[handle]
+
+    return {
+        "cuKernelGetFunction": Call("pz", function),
+        "cuKernelGetLibrary": Call("pz", lambda out, handle: put_u64(out, code.kernels[handle].library)),
+        "cuKernelGetName": Call("pz", name),
+        "cuFuncGetName": Call("pz", name),
+        "cuKernelGetAttribute": Call("pizi", attribute),
+        "cuFuncGetAttribute": Call("piz", attribute),
+        "cuKernelSetAttribute": Call("iizi", set_attribute),
+        "cuFuncSetAttribute": Call("zii", lambda handle, number, value: set_attribute(number, value, handle)),
+        "cuKernelSetCacheConfig": Call("zii", known),
+        "cuFuncSetCacheConfig": Call("zi", known),
+        "cuKernelGetParamInfo": Call("zzpp", param_info),
+        "cuFuncGetParamInfo": Call("zzpp", param_info),
+    }
+
+
+def _occupancy(code: Code) -> Table:
+    def blocks(out: int, handle: int, threads: int, dynamic_shared: int, flags: int = 0) -> None:
+        put_u32(out, code.occupancy(code.kernels[handle], threads, dynamic_shared))
+
+    def block_size(grid: int, block: int, handle: int, function: int, dynamic_shared: int, limit: int) -> None:
+        kernel = code.kernels[handle]
+        # shared memory per block as a function of its size: a C callback, when one is given
+        shared = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int)(function) if function else None
+        best = (0, 0, 0)
+        most = min(limit or MAX_THREADS_PER_BLOCK, kernel.entry.max_threads or MAX_THREADS_PER_BLOCK)
+        for threads in range(WARP, most + 1, WARP):
+            count = code.occupancy(kernel, threads, shared(threads) if shared else dynamic_shared)
+            best = max(best, (count * threads, threads, count))
+        put_u32(block, best[1])
+        put_u32(grid, best[2] * MULTIPROCESSORS)
+
+    return {
+        "cuOccupancyMaxActiveBlocksPerMultiprocessor": Call("pziz", blocks),
+        "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags": Call("pzizu", blocks),
+        "cuOccupancyMaxPotentialBlockSize": Call("ppzpzi", block_size),
+    }

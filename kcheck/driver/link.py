@@ -1,0 +1,166 @@
+"""The seams in numba-cuda: a finished link yields PTX, not a cubin; kernels carry line information.
+
+Each is a change to a module right after it is imported, since most programs import numba.cuda themselves, after us:
+
+* ``cudadrv.driver._Linker.complete``: LTO-IR is linked to PTX by nvJitLink, PTX is passed on as it is, and what may
+  hold machine code only (a cubin) is refused with numba-cuda's own LinkerError.
+* ``cudadrv.driver.Function``: attributes such as the number of registers are asked for when a program reads them,
+  not at load, since they take a second link.
+* ``compiler.compile_cuda``: ``lineinfo`` is on, so that a finding can name a line of Python.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+from kcheck.driver.cubin import with_link_options
+from kcheck.errors import DeviceUnavailable
+
+# Archives are searched for what is missing: libcudadevrt, whose functions lowered code has of its own.
+_SEARCHED = frozenset({"library"})
+
+
+def patch_driver(driver: Any) -> None:
+    """Change ``numba.cuda.cudadrv.driver``."""
+    driver._Linker.complete = _complete_for(driver)
+
+    class Function(driver.CudaPythonFunction):  # type: ignore[misc]
+        """A kernel whose attributes are read when they are asked for."""
+
+        def __init__(self, module: Any, kernel: Any, name: str) -> None:
+            self.module = module
+            self.kernel = kernel
+            self.handle = kernel.handle
+            self.name = name
+
+        @functools.cached_property
+        def attrs(self) -> Any:
+            read = self.kernel.attributes
+            return driver.FuncAttr(
+                regs=read.num_regs,
+                const=read.const_size_bytes,
+                local=read.local_size_bytes,
+                shared=read.shared_size_bytes,
+                maxthreads=read.max_threads_per_block,
+            )
+
+    driver.Function = Function
+
+
+def _complete_for(driver: Any) -> Callable[[Any], Any]:
+    def complete(self: Any) -> Any:
+        """Finish the link: an ObjectCode of PTX."""
+        texts: list[str] = []
+        linked = [code for code in self._object_codes if code.code_type not in ("ptx", *_SEARCHED)]
+        self._info_log = self._error_log = ""
+        self.linker = self
+        self._complete = True
+        for code in linked:
+            if code.code_type == "cubin":
+                raise driver.LinkerError(
+                    f"{code.name}: machine code cannot run on kcheck's cpu device; link its PTX or LTO-IR instead"
+                )
+        if linked:
+            linker = driver.Linker(*linked, options=self._get_linker_options(ptx=True))
+            try:
+                texts.append(_text(linker.link("ptx").code))
+                self._info_log, self._error_log = linker.get_info_log(), linker.get_error_log()
+            finally:
+                linker.close()
+        texts += [_text(code.code) for code in self._object_codes if code.code_type == "ptx"]
+        ptx = with_link_options("\n".join(texts), self.max_registers)
+        return driver.ObjectCode.from_ptx(ptx.encode())
+
+    return complete
+
+
+def _text(code: bytes | str) -> str:
+    text = code if isinstance(code, str) else code.decode()
+    return text.rstrip("\0")
+
+
+def patch_linker_lines(driver: Any) -> None:
+    """Turn line information on in links (numba-cuda leaves it off, whatever the kernel was compiled with)."""
+    start = driver._Linker.__init__
+
+    @functools.wraps(start)
+    def start_with_lines(self: Any, *arguments: Any, **options: Any) -> None:
+        start(self, *arguments, **options)
+        self.lineinfo = True
+
+    driver._Linker.__init__ = start_with_lines
+
+
+def patch_compiler(compiler: Any) -> None:
+    """Change ``numba.cuda.compiler``."""
+    plain = compiler.compile_cuda
+
+    @functools.wraps(plain)
+    def compile_with_lines(
+        pyfunc: Any, return_type: Any, args: Any, debug: bool = False, lineinfo: bool = False, **options: Any
+    ) -> Any:
+        # debug brings line information of its own, and the two exclude each other
+        return plain(pyfunc, return_type, args, debug=debug, lineinfo=lineinfo or not debug, **options)
+
+    compiler.compile_cuda = compile_with_lines
+
+
+PATCHES: Mapping[str, tuple[Callable[[Any], None], ...]] = {
+    "numba.cuda.cudadrv.driver": (patch_driver, patch_linker_lines),
+    "numba.cuda.compiler": (patch_compiler,),
+}
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the modules to change by the other finders, and changes each after its code has run."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name not in PATCHES:
+            return None
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(name, path, target)
+            if spec is not None:
+                assert spec.loader is not None
+                spec.loader = _Loader(spec.loader, PATCHES[name])
+                return spec
+        return None
+
+
+class _Loader(importlib.abc.Loader):
+    def __init__(self, loader: Any, patches: Sequence[Callable[[Any], None]]) -> None:
+        self._loader = loader
+        self._patches = patches
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        made: ModuleType | None = self._loader.create_module(spec)
+        return made
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        for patch in self._patches:
+            patch(module)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)  # get_source and its like, for tracebacks and inspect
+
+
+def watch_imports() -> None:
+    """Have the seams changed when numba.cuda is imported.
+
+    Raises:
+        DeviceUnavailable: it is imported already: too late, since it looks for a driver at import.
+    """
+    for name in PATCHES:
+        if name in sys.modules:
+            raise DeviceUnavailable(
+                f"{name} is imported already: choose the cpu device before numba.cuda is first imported"
+            )
+    sys.meta_path.insert(0, _Finder())

@@ -1,0 +1,89 @@
+"""The state behind the driver API: one device, the contexts of each thread, opaque handles."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from kcheck.cpu.executor import Executor
+from kcheck.cpu.memory import Memory
+from kcheck.driver.result import DriverFault, Result
+
+PRIMARY_CONTEXT = 0xC0DE0000
+LEGACY_STREAM, PER_THREAD_STREAM = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
+_FIRST_HANDLE = 0x10000
+
+T = TypeVar("T")
+
+
+class Handles(Generic[T]):
+    """Objects of the driver by their opaque handle."""
+
+    _next = itertools.count(_FIRST_HANDLE, 16)  # shared, so that no handle is valid for two kinds
+
+    def __init__(self) -> None:
+        self._objects: dict[int, T] = {}
+
+    def add(self, thing: T) -> int:
+        """A fresh handle."""
+        handle = next(self._next)
+        self._objects[handle] = thing
+        return handle
+
+    def __getitem__(self, handle: int) -> T:
+        """Raises DriverFault(INVALID_HANDLE) for a handle that is not one, or is gone."""
+        try:
+            return self._objects[handle]
+        except KeyError:
+            raise DriverFault(Result.INVALID_HANDLE) from None
+
+    def pop(self, handle: int) -> T:
+        """The object, whose handle is gone afterwards."""
+        thing = self[handle]
+        del self._objects[handle]
+        return thing
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(list(self._objects.values()))
+
+    def clear(self) -> None:
+        """Make every handle invalid."""
+        self._objects.clear()
+
+
+@dataclass
+class Machine:
+    """One virtual GPU.
+
+    Attributes:
+        cc: its compute capability.
+        executor: its memory and processors.
+        clock: seconds from any origin, for events.
+        name: what the program is told.
+    """
+
+    cc: tuple[int, int]
+    executor: Executor
+    clock: Callable[[], float]
+    name: str = "kcheck CPU device"
+    _contexts: threading.local = field(default_factory=threading.local)
+
+    @property
+    def memory(self) -> Memory:
+        """The device's memory, which pinned and managed host memory share."""
+        return self.executor.memory
+
+    def context_stack(self) -> list[int]:
+        """The calling thread's stack of contexts, the current one last."""
+        stack: list[int] | None = getattr(self._contexts, "stack", None)
+        if stack is None:
+            stack = self._contexts.stack = []
+        return stack
+
+    def require_context(self) -> None:
+        """Raises DriverFault(INVALID_CONTEXT) when the calling thread has none."""
+        if not self.context_stack():
+            raise DriverFault(Result.INVALID_CONTEXT)

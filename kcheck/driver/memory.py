@@ -1,0 +1,248 @@
+"""Calls about memory: ``cuMem*`` and ``cuPointer*``, memory pools.
+
+A device address is a host address, so a copy is a copy, and mapped memory is its own device pointer. Work is done
+when a call returns, whatever its stream: asynchronous calls first wait for the stream's host callbacks.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+from kcheck.cpu.memory import Block, Kind, Memory, OutOfMemory
+from kcheck.driver.call import Call, Table, get_u32, get_u64, put_u32, put_u64
+from kcheck.driver.machine import PRIMARY_CONTEXT, Handles, Machine
+from kcheck.driver.result import DriverFault, Result
+
+# CUpointer_attribute
+_CONTEXT, _MEMORY_TYPE, _DEVICE_POINTER, _HOST_POINTER = 1, 2, 3, 4
+_SYNC_MEMOPS, _BUFFER_ID, _IS_MANAGED, _DEVICE_ORDINAL, _RANGE_START, _RANGE_SIZE, _MAPPED = 6, 7, 8, 9, 11, 12, 13
+_HOST_MEMORY, _DEVICE_MEMORY = 1, 2  # CUmemorytype
+_READ_WRITE = 3  # CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+_WIDE = {_CONTEXT, _DEVICE_POINTER, _HOST_POINTER, _BUFFER_ID, _RANGE_START, _RANGE_SIZE}
+
+Wait = Callable[[int], None]
+
+
+def calls(machine: Machine, wait: Wait) -> Table:
+    """The calls of this family. ``wait(stream)`` waits for the callbacks of a stream."""
+    return {**_allocation(machine), **_copies(machine, wait), **_queries(machine), **_pools(machine, wait)}
+
+
+def _allocate(machine: Machine, out: int, size: int, kind: Kind) -> None:
+    machine.require_context()
+    if size == 0:
+        raise DriverFault(Result.INVALID_VALUE)
+    try:
+        put_u64(out, machine.memory.allocate(size, kind))
+    except OutOfMemory:
+        raise DriverFault(Result.OUT_OF_MEMORY) from None
+
+
+def _free(memory: Memory, address: int, *kinds: Kind) -> None:
+    """Free a block of one of these kinds; NULL is freed by doing nothing."""
+    block = memory.find(address)
+    if address and (block is None or block.kind not in kinds or not memory.free(address)):
+        raise DriverFault(Result.INVALID_VALUE)
+
+
+def _allocation(machine: Machine) -> Table:
+    memory = machine.memory
+
+    def register(address: int, size: int, flags: int) -> None:
+        if not address or not size:
+            raise DriverFault(Result.INVALID_VALUE)
+        if not memory.register(address, size):
+            raise DriverFault(Result.HOST_MEMORY_ALREADY_REGISTERED)
+
+    def unregister(address: int) -> None:
+        if not memory.unregister(address):
+            raise DriverFault(Result.HOST_MEMORY_NOT_REGISTERED)
+
+    def device_pointer(out: int, address: int, flags: int) -> None:
+        _host_block(memory, address)
+        put_u64(out, address)
+
+    def host_flags(out: int, address: int) -> None:
+        _host_block(memory, address)
+        put_u32(out, 0)
+
+    return {
+        "cuMemAlloc": Call("pz", lambda out, size: _allocate(machine, out, size, Kind.DEVICE)),
+        "cuMemAllocManaged": Call("pzu", lambda out, size, flags: _allocate(machine, out, size, Kind.MANAGED)),
+        "cuMemHostAlloc": Call("pzu", lambda out, size, flags: _allocate(machine, out, size, Kind.HOST)),
+        "cuMemAllocHost": Call("pz", lambda out, size: _allocate(machine, out, size, Kind.HOST)),
+        "cuMemFree": Call("p", lambda address: _free(memory, address, Kind.DEVICE, Kind.MANAGED)),
+        "cuMemFreeHost": Call("p", lambda address: _free(memory, address, Kind.HOST)),
+        "cuMemHostRegister": Call("pzu", register),
+        "cuMemHostUnregister": Call("p", unregister),
+        "cuMemHostGetDevicePointer": Call("ppu", device_pointer),
+        "cuMemHostGetFlags": Call("pp", host_flags),
+    }
+
+
+def _host_block(memory: Memory, address: int) -> Block:
+    block = memory.find(address)
+    if block is None or block.kind is Kind.DEVICE:
+        raise DriverFault(Result.INVALID_VALUE)
+    return block
+
+
+def _copies(machine: Machine, wait: Wait) -> Table:
+    memory = machine.memory
+
+    def require(address: int, size: int) -> None:
+        if size and memory.find(address, size) is None:
+            raise DriverFault(Result.INVALID_VALUE)
+
+    def copy(target: int, source: int, size: int) -> None:
+        machine.require_context()
+        if size:
+            ctypes.memmove(target, source, size)
+
+    def to_device(target: int, source: int, size: int, stream: int = 0) -> None:
+        require(target, size)
+        wait(stream)
+        copy(target, source, size)
+
+    def to_host(target: int, source: int, size: int, stream: int = 0) -> None:
+        require(source, size)
+        wait(stream)
+        copy(target, source, size)
+
+    def within(target: int, source: int, size: int, stream: int = 0) -> None:
+        require(source, size)
+        to_device(target, source, size, stream)
+
+    def anywhere(target: int, source: int, size: int, stream: int = 0) -> None:
+        wait(stream)
+        copy(target, source, size)
+
+    def fill(itemsize: int) -> Callable[..., None]:
+        def memset(target: int, value: int, count: int, stream: int = 0) -> None:
+            machine.require_context()
+            require(target, count * itemsize)
+            wait(stream)
+            if itemsize == 1:
+                ctypes.memset(target, value, count)
+            else:
+                pattern = value.to_bytes(itemsize, "little")
+                for start in range(0, count, 1 << 20):  # in pieces, so that the pattern stays small
+                    piece = min(count - start, 1 << 20) * itemsize
+                    ctypes.memmove(target + start * itemsize, pattern * (piece // itemsize), piece)
+
+        return memset
+
+    table: Table = {}
+    for name, function in (("HtoD", to_device), ("DtoH", to_host), ("DtoD", within), ("", anywhere)):
+        table[f"cuMemcpy{name}"] = Call("ppz", function)
+        table[f"cuMemcpy{name}Async"] = Call("ppzz", function)
+    for bits, kind in ((8, "B"), (16, "H"), (32, "u")):
+        table[f"cuMemsetD{bits}"] = Call(f"p{kind}z", fill(bits // 8))
+        table[f"cuMemsetD{bits}Async"] = Call(f"p{kind}zz", fill(bits // 8))
+    return table
+
+
+def _queries(machine: Machine) -> Table:
+    memory = machine.memory
+
+    def info(free: int, total: int) -> None:
+        machine.require_context()
+        put_u64(free, memory.capacity - memory.used)
+        put_u64(total, memory.capacity)
+
+    def address_range(base: int, size: int, address: int) -> None:
+        block = memory.find(address)
+        if block is None:
+            raise DriverFault(Result.NOT_FOUND)
+        put_u64(base, block.base)
+        put_u64(size, block.size)
+
+    def value(attribute: int, address: int, block: Block) -> int:
+        on_host = block.kind in (Kind.HOST, Kind.REGISTERED)
+        values = {
+            _CONTEXT: PRIMARY_CONTEXT,
+            _MEMORY_TYPE: _HOST_MEMORY if on_host else _DEVICE_MEMORY,
+            _DEVICE_POINTER: address,
+            _HOST_POINTER: address if block.kind is not Kind.DEVICE else 0,
+            _SYNC_MEMOPS: 0,
+            _BUFFER_ID: block.serial,
+            _IS_MANAGED: int(block.kind is Kind.MANAGED),
+            _DEVICE_ORDINAL: 0,
+            _RANGE_START: block.base,
+            _RANGE_SIZE: block.size,
+            _MAPPED: 1,
+        }
+        if attribute not in values:
+            raise DriverFault(Result.NOT_SUPPORTED)
+        return values[attribute]
+
+    def attribute(out: int, number: int, address: int) -> None:
+        block = memory.find(address)
+        if block is None or (number == _HOST_POINTER and block.kind is Kind.DEVICE):
+            raise DriverFault(Result.INVALID_VALUE)
+        (put_u64 if number in _WIDE else put_u32)(out, value(number, address, block))
+
+    def attributes(count: int, numbers: int, outs: int, address: int) -> None:
+        block = memory.find(address)
+        for n in range(count):
+            number, out = get_u32(numbers + 4 * n), get_u64(outs + 8 * n)
+            # Memory that the driver does not know has every attribute zero, by the call's contract.
+            (put_u64 if number in _WIDE else put_u32)(out, value(number, address, block) if block else 0)
+
+    return {
+        "cuMemGetInfo": Call("pp", info),
+        "cuMemGetAddressRange": Call("ppp", address_range),
+        "cuPointerGetAttribute": Call("pip", attribute),
+        "cuPointerGetAttributes": Call("uppp", attributes),
+    }
+
+
+def _pools(machine: Machine, wait: Wait) -> Table:
+    """Stream-ordered allocation. A pool holds nothing back: what is freed is freed."""
+    pools: Handles[None] = Handles()
+    default = pools.add(None)
+    chosen = [default]
+
+    def choose(device: int, pool: int) -> None:
+        pools[pool]
+        chosen[0] = pool
+
+    def allocate(out: int, size: int, pool: int, stream: int) -> None:
+        pools[pool]
+        wait(stream)
+        _allocate(machine, out, size, Kind.DEVICE)
+
+    def free(address: int, stream: int) -> None:
+        wait(stream)
+        _free(machine.memory, address, Kind.DEVICE, Kind.MANAGED)
+
+    def destroy(pool: int) -> None:
+        pools.pop(pool)
+        if chosen[0] == pool:
+            chosen[0] = default
+
+    def attribute(pool: int, number: int, out: int) -> None:
+        pools[pool]
+        put_u64(out, 0)
+
+    def known(pool: int, *rest: int) -> None:
+        pools[pool]
+
+    return {
+        "cuDeviceGetDefaultMemPool": Call("pi", lambda out, device: put_u64(out, default)),
+        "cuDeviceGetMemPool": Call("pi", lambda out, device: put_u64(out, chosen[0])),
+        "cuDeviceSetMemPool": Call("iz", choose),
+        "cuMemGetDefaultMemPool": Call("ppi", lambda out, location, kind: put_u64(out, default)),
+        "cuMemGetMemPool": Call("ppi", lambda out, location, kind: put_u64(out, chosen[0])),
+        "cuMemPoolCreate": Call("pp", lambda out, properties: put_u64(out, pools.add(None))),
+        "cuMemPoolDestroy": Call("z", destroy),
+        "cuMemPoolSetAttribute": Call("zip", known),
+        "cuMemPoolGetAttribute": Call("zip", attribute),
+        "cuMemPoolSetAccess": Call("zpz", known),
+        "cuMemPoolGetAccess": Call("pzp", lambda out, pool, location: put_u32(out, _READ_WRITE)),
+        "cuMemPoolTrimTo": Call("zz", known),
+        "cuMemAllocAsync": Call("pzz", lambda out, size, stream: allocate(out, size, chosen[0], stream)),
+        "cuMemAllocFromPoolAsync": Call("pzzz", allocate),
+        "cuMemFreeAsync": Call("pz", free),
+    }

@@ -1,0 +1,147 @@
+"""Write the stub ``libcuda.so.1``, load it, and fill its slots.
+
+``cuGetProcAddress`` hands out one trampoline per name, made when the name is first asked for: cuda.bindings asks
+for about 525 names, of which a program calls some dozens. At exit every slot is pointed at a native function that
+returns 0, because native destructors (cuda.bindings') still call the driver when Python is gone.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import hashlib
+import os
+import platform
+import sys
+import tempfile
+import threading
+from collections import Counter
+from pathlib import Path
+
+from kcheck.driver.call import Call, Table, put_u32, put_u64
+from kcheck.driver.elf import jump_size, shared_object
+from kcheck.driver.result import Result
+from kcheck.errors import DeviceUnavailable
+
+SONAME = "libcuda.so.1"
+SLOTS = 1024
+# What is looked up by dlsym: the first two by cuda.bindings, the others by NVRTC and by programs in C.
+EXPORTS = ("cuGetProcAddress_v2", "cuGetProcAddress", "cuInit", "cuDriverGetVersion", "cuGetExportTable")
+
+
+class Stub:
+    """The loaded shared object.
+
+    Attributes:
+        refused: how often each function that is not implemented was called.
+    """
+
+    def __init__(self, path: Path, calls: Table) -> None:
+        try:
+            self._library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+            self._slots = (ctypes.c_void_p * SLOTS).in_dll(self._library, "kcheck_slots")
+        except (OSError, ValueError) as fault:
+            raise DeviceUnavailable(f"{path}: the stub CUDA driver does not load ({fault})") from fault
+        self._jumps = _address(self._library.kcheck_jumps)
+        self._zero = _address(self._library.kcheck_zero)
+        self._step = jump_size(platform.machine())
+        self._calls = calls | {
+            "cuGetProcAddress_v2": Call("ppizp", self._get_proc_address),
+            "cuGetProcAddress": Call(
+                "ppiz", lambda name, out, version, flags: self._get_proc_address(name, out, 0, 0, 0)
+            ),
+        }
+        self._slot_of: dict[str, int] = {}
+        self._callbacks: list[object] = []
+        self._lock = threading.Lock()
+        self.refused: Counter[str] = Counter()
+        for slot in range(SLOTS):
+            self._slots[slot] = self._zero
+        for name in EXPORTS:
+            self._trampoline(name)
+        atexit.register(self.silence)
+
+    def silence(self) -> None:
+        """Point every slot at the native function that returns 0: no call reaches Python any more."""
+        for slot in range(SLOTS):
+            self._slots[slot] = self._zero
+
+    def _get_proc_address(self, name: int, out: int, version: int, flags: int, status: int) -> None:
+        """cuGetProcAddress: every name has an address; whether it does anything shows when it is called."""
+        put_u64(out, self._trampoline(ctypes.string_at(name).decode()))
+        put_u32(status, 0)
+
+    def _trampoline(self, name: str) -> int:
+        with self._lock:
+            slot = self._slot_of.get(name)
+            if slot is None:
+                slot = len(self._slot_of)
+                if slot == SLOTS:
+                    raise MemoryError(f"more than {SLOTS} driver functions asked for")
+                self._slot_of[name] = slot
+                self._slots[slot] = self._callback(name)
+        return self._jumps + self._step * slot
+
+    def _callback(self, name: str) -> int:
+        call = self._calls.get(name) or Call("", lambda: self._refuse(name))
+        callback = call.callback(name, _report_crash)
+        self._callbacks.append(callback)
+        return _address(callback)
+
+    def _refuse(self, name: str) -> Result:
+        self.refused[name] += 1
+        return Result.NOT_SUPPORTED
+
+
+def _address(function: object) -> int:
+    address = ctypes.cast(function, ctypes.c_void_p).value  # type: ignore[arg-type]
+    assert address is not None
+    return address
+
+
+def _report_crash(name: str, crash: BaseException) -> None:
+    """A fault of ours inside a callback: shown like any exception that has nowhere to go."""
+    sys.unraisablehook(
+        sys.UnraisableHookArgs(
+            (type(crash), crash, crash.__traceback__, f"kcheck: internal error in {name}", None)
+        )  # type: ignore[call-arg]
+    )
+
+
+def write_stub(folder: Path) -> Path:
+    """The stub in a cache folder, written when it is not there or is not what it should be.
+
+    The name carries a digest of the content, so that versions live side by side; it is written aside and moved
+    into place, so that two processes may do so at once. A folder that cannot be written is replaced by a
+    temporary one.
+
+    Raises:
+        DeviceUnavailable: no trampoline is known for this machine, or there is nowhere to write.
+    """
+    image = shared_object(SONAME, EXPORTS, SLOTS, platform.machine())
+    name = f"libcuda-{hashlib.blake2b(image, digest_size=8).hexdigest()}.so.1"
+    for parent in (folder, None):
+        try:
+            place = Path(tempfile.mkdtemp(prefix="kcheck-")) if parent is None else parent
+            return _write(place, name, image)
+        except OSError as fault:
+            last = fault
+    raise DeviceUnavailable(f"{folder}: the stub CUDA driver cannot be written ({last})")
+
+
+def _write(folder: Path, name: str, image: bytes) -> Path:
+    path = folder / name
+    try:
+        if path.read_bytes() == image:
+            return path
+    except FileNotFoundError:
+        folder.mkdir(parents=True, exist_ok=True)
+    handle, aside = tempfile.mkstemp(dir=folder, prefix=".stub-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(image)
+        os.replace(aside, path)
+    except BaseException:
+        os.unlink(aside)
+        raise
+    return path
