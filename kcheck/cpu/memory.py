@@ -41,6 +41,7 @@ class Kind(StrEnum):
     MANAGED = "managed"
     REGISTERED = "registered host"
     MODULE = "module variable"
+    HEAP = "device heap"
 
 
 class OutOfMemory(Exception):

@@ -87,7 +87,7 @@ class Module:
         for variable in variables:
             if variable.external:
                 raise PtxError(
-                    f"{self.file}: {variable.name} is declared .extern and defined nowhere; link the module that has it"
+                    f"{self.file}: {variable.name} is .extern and defined nowhere; link the module that has it"
                 )
             address = self._memory.allocate(variable.size, Kind.MODULE, fill=False)
             placed[variable.name] = (address, variable.size)

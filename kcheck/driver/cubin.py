@@ -1,4 +1,4 @@
-"""What the assembler made of a kernel: PTX linked to a cubin by nvJitLink, which needs no driver, and the cubin read.
+"""What the assembler made of a kernel: nvJitLink, which needs no driver, makes a cubin of PTX, and it is read.
 
 A cubin is an ELF file. Registers, frame and stack sizes stand in ``.nv.info`` as (kind, symbol, value) records;
 shared and constant memory are the sizes of sections. The kinds were found by comparing cubins with what

@@ -1,7 +1,7 @@
 """Calls about the driver and its device: ``cuInit``, ``cuDriver*``, ``cuDevice*``, ``cuGetError*``.
 
 The attributes are an A100's where a program sizes its launches by them (CUDA C Programming Guide, table
-"Technical Specifications per Compute Capability"), and those of a device without textures, graphs or peers elsewhere.
+"Technical Specifications per Compute Capability"); elsewhere those of a device without textures, graphs or peers.
 """
 
 from __future__ import annotations
@@ -98,11 +98,11 @@ def attributes(cc: tuple[int, int]) -> dict[int, int]:
 
 
 @functools.cache
-def _result_texts() -> dict[int, bytes]:
-    """The name of every CUresult, NUL-terminated, at an address that stays."""
+def _result_texts() -> dict[int, ctypes.Array[ctypes.c_char]]:
+    """The name of every CUresult, at an address that stays."""
     from cuda.bindings.driver import CUresult
 
-    return {int(row.value): row.name.encode() + b"\0" for row in CUresult}
+    return {int(row.value): ctypes.create_string_buffer(row.name.encode()) for row in CUresult}
 
 
 @functools.cache
@@ -161,7 +161,7 @@ def calls(machine: Machine) -> Table:
 
     def error_text(result: int, out: int) -> Result:
         text = _result_texts().get(result)
-        put_u64(out, ctypes.cast(text, ctypes.c_void_p).value or 0 if text else 0)
+        put_u64(out, ctypes.addressof(text) if text else 0)
         return Result.SUCCESS if text else Result.INVALID_VALUE
 
     return {

@@ -11,8 +11,8 @@ asked for (one trampoline each, from the first on) and three of our own, by whic
 
 Layout: one read-only segment (header, symbols, hash, strings, code) and one writable one (dynamic table, slots),
 both at the file offset that is their address, so that no relocation is needed. Sources: System V gABI, chapters
-4 and 5; the hash table has a single bucket, which ``dlsym`` walks. Code: AMD64 ``jmp *disp32(%rip)``; A64 ``adrp``,
-``ldr`` (immediate), ``br``.
+4 and 5; the hash table has a single bucket, which ``dlsym`` walks. Code: AMD64 ``jmp *disp32(%rip)``; A64
+``adrp``, ``ldr`` (immediate), ``br``.
 """
 
 from __future__ import annotations

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kcheck import __version__
+from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Executor
 from kcheck.cpu.memory import Memory
 from kcheck.driver import context, device, launch, library, link, memory, stream
+from kcheck.driver.call import Table
 from kcheck.driver.cubin import assembler
 from kcheck.driver.machine import Machine
 from kcheck.driver.stub import Stub, write_stub
@@ -30,12 +32,14 @@ class Settings:
         cc: the compute capability.
         cache: folder for the stub, machine code and numba's cache; made when it is needed.
         memory: bytes of device memory.
+        processors: OS threads that run blocks.
         clock: seconds from any origin, for events and time limits.
     """
 
     cc: tuple[int, int]
     cache: Path
     memory: int
+    processors: int
     clock: Callable[[], float] = time.perf_counter
 
 
@@ -44,7 +48,7 @@ def settings(environment: Mapping[str, str], cc: tuple[int, int] | None = None) 
 
     ``KCHECK_CC`` is the compute capability where ``cc`` is not given; ``KCHECK_CACHE_DIR``, else
     ``XDG_CACHE_HOME/kcheck``, else ``~/.cache/kcheck`` the cache folder. The device has half of the machine's
-    memory, at most 16 GiB.
+    memory, at most 16 GiB, and the processors that this process may use.
 
     Raises:
         DeviceUnavailable: ``KCHECK_CC`` is no compute capability.
@@ -55,7 +59,7 @@ def settings(environment: Mapping[str, str], cc: tuple[int, int] | None = None) 
         folder = os.path.join(caches, "kcheck")
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     chosen = cc or read_cc(environment.get("KCHECK_CC", ""))
-    return Settings(chosen, Path(folder), min(_MEMORY_LIMIT, physical // 2))
+    return Settings(chosen, Path(folder), min(_MEMORY_LIMIT, physical // 2), len(os.sched_getaffinity(0)))
 
 
 def read_cc(text: str) -> tuple[int, int]:
@@ -81,7 +85,10 @@ class Installed:
 
 
 def install(
-    chosen: Settings, environment: MutableMapping[str, str], report: Callable[[Finding], None]
+    chosen: Settings,
+    environment: MutableMapping[str, str],
+    report: Callable[[Finding], None],
+    write: Callable[[bytes], None],
 ) -> Installed:
     """Load the stub driver and have numba-cuda's seams changed when it is imported.
 
@@ -90,6 +97,7 @@ def install(
         environment: the process's; NUMBA_CACHE_DIR is set in it, since what numba cached on a GPU holds machine
             code and no PTX.
         report: is called with each finding, on the thread that launched.
+        write: is called with what kernels print.
 
     Raises:
         DeviceUnavailable: numba.cuda is imported already, the stub does not load, or this is no machine for it.
@@ -98,7 +106,10 @@ def install(
     caches = environment.get("NUMBA_CACHE_DIR") or str(chosen.cache / "numba")
     if Path(caches).name != _numba_folder(chosen.cc):  # a child process inherits what its parent set
         environment["NUMBA_CACHE_DIR"] = str(Path(caches) / _numba_folder(chosen.cc))
-    machine = Machine(chosen.cc, Executor(Memory(chosen.memory), report), chosen.clock)
+    executor = Executor(
+        Memory(chosen.memory), chosen.processors, ObjectCache(chosen.cache / "code"), chosen.clock, report, write
+    )
+    machine = Machine(chosen.cc, executor, chosen.clock)
     return Installed(machine, Stub(write_stub(chosen.cache), calls(machine)))
 
 
@@ -106,7 +117,7 @@ def _numba_folder(cc: tuple[int, int]) -> str:
     return f"kcheck-{__version__}-sm_{cc[0]}{cc[1]}"
 
 
-def calls(machine: Machine) -> dict[str, device.Call]:
+def calls(machine: Machine) -> Table:
     """Every call that is implemented, by its C name: the families, each a table of its own."""
     streams = stream.Streams()
     code = library.Code(machine, assembler(machine.cc))
@@ -115,7 +126,7 @@ def calls(machine: Machine) -> dict[str, device.Call]:
         streams.wait(0)
         streams.reset()
         code.reset()
-        machine.memory.reset()
+        machine.executor.reset()
 
     return {
         **device.calls(machine),

@@ -1,9 +1,9 @@
 """The seams in numba-cuda: a finished link yields PTX, not a cubin; kernels carry line information.
 
-Each is a change to a module right after it is imported, since most programs import numba.cuda themselves, after us:
+Each is a change to a module right after it is imported, since programs import numba.cuda themselves, after us:
 
-* ``cudadrv.driver._Linker.complete``: LTO-IR is linked to PTX by nvJitLink, PTX is passed on as it is, and what may
-  hold machine code only (a cubin) is refused with numba-cuda's own LinkerError.
+* ``cudadrv.driver._Linker.complete``: LTO-IR is linked to PTX by nvJitLink, PTX is passed on as it is, and
+  a cubin, which is machine code only, is refused with numba-cuda's own LinkerError.
 * ``cudadrv.driver.Function``: attributes such as the number of registers are asked for when a program reads them,
   not at load, since they take a second link.
 * ``compiler.compile_cuda``: ``lineinfo`` is on, so that a finding can name a line of Python.

@@ -54,7 +54,7 @@ class Streams:
         return self.default if handle in (0, LEGACY_STREAM, PER_THREAD_STREAM) else self.streams[handle]
 
     def wait(self, handle: int) -> None:
-        """Wait for the callbacks of a stream; the default stream waits for all of them. A callback waits for none."""
+        """Wait for the callbacks of a stream; the default stream waits for all. A callback waits for none."""
         stream = self.stream(handle)
         if threading.current_thread() is self._thread:
             return

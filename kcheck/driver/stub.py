@@ -15,6 +15,7 @@ import platform
 import sys
 import tempfile
 import threading
+import traceback
 from collections import Counter
 from pathlib import Path
 
@@ -100,12 +101,9 @@ def _address(function: object) -> int:
 
 
 def _report_crash(name: str, crash: BaseException) -> None:
-    """A fault of ours inside a callback: shown like any exception that has nowhere to go."""
-    sys.unraisablehook(
-        sys.UnraisableHookArgs(
-            (type(crash), crash, crash.__traceback__, f"kcheck: internal error in {name}", None)
-        )  # type: ignore[call-arg]
-    )
+    """A fault of ours inside a callback: shown, since it has nowhere to go."""
+    print(f"kcheck: internal error in {name}", file=sys.stderr)
+    traceback.print_exception(crash)
 
 
 def write_stub(folder: Path) -> Path:

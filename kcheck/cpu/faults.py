@@ -1,0 +1,157 @@
+"""What lowered code recorded, told as findings: who did what to which array, and on which line of Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from kcheck.cpu.memory import Block, Memory
+from kcheck.model import Finding, Index3, Span
+from kcheck.ptx.abi import FAULTS, Fault, FaultKind, Program, Site
+
+_VERBS = {
+    FaultKind.OUT_OF_BOUNDS_LOAD: "reads",
+    FaultKind.OUT_OF_BOUNDS_STORE: "writes",
+    FaultKind.OUT_OF_BOUNDS_ATOMIC: "updates",
+    FaultKind.MISALIGNED: "accesses",
+}
+_OUT_OF_BOUNDS = (FaultKind.OUT_OF_BOUNDS_LOAD, FaultKind.OUT_OF_BOUNDS_STORE, FaultKind.OUT_OF_BOUNDS_ATOMIC)
+_MENDS = {
+    FaultKind.DIVISION_BY_ZERO: "guard the division",
+    FaultKind.BARRIER_DIVERGENCE: "let every thread of the block reach the same syncthreads()",
+    FaultKind.BARRIER_EXITED: "let no thread return before a syncthreads() that others wait at",
+    FaultKind.GRID_BARRIER_EXITED: "let no thread return before a grid sync that others wait at",
+    FaultKind.WARP_MASK: "name in the mask only lanes that execute the call",
+    FaultKind.STACK_OVERFLOW: "bound the recursion",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Where per-block memory lay during a launch: address and size of each window, in bytes."""
+
+    shared: Sequence[tuple[int, int]]
+    state: Sequence[tuple[int, int]]
+
+
+def findings(faults: Iterable[Fault], program: Program, memory: Memory, windows: Windows) -> list[Finding]:
+    """One finding per kind and site, the first that was recorded, with the number of those alike."""
+    first: dict[tuple[int, int], Finding] = {}
+    for fault in faults:
+        key = (fault.kind, fault.site)
+        if key in first:
+            first[key] = replace(first[key], count=first[key].count + 1)
+        else:
+            first[key] = _finding(fault, program, memory, windows)
+    return list(first.values())
+
+
+def _finding(fault: Fault, program: Program, memory: Memory, windows: Windows) -> Finding:
+    kind = FaultKind(fault.kind)
+    row = FAULTS[kind]
+    site = program.sites[fault.site] if fault.site < len(program.sites) else None
+    array, index, message = None, None, row.what
+    if kind in _VERBS:
+        array, index, message = _access(kind, fault, site, memory, windows)
+    return Finding(
+        row.rule,
+        message,
+        mend=_MENDS.get(kind, ""),
+        array=array,
+        index=index,
+        kernel=kernel_name(program.entry),
+        block=_index3(fault.block),
+        thread=_index3(fault.thread),
+        place=place(site),
+    )
+
+
+def place(site: Site | None) -> Span | None:
+    """The line of Python of a site; None where the PTX carries none."""
+    return Span(site.file, site.source_line) if site is not None and site.source_line else None
+
+
+def _index3(values: Iterable[int]) -> Index3:
+    x, y, z = values
+    return (x, y, z)
+
+
+def _access(
+    kind: FaultKind, fault: Fault, site: Site | None, memory: Memory, windows: Windows
+) -> tuple[str | None, tuple[int, ...] | None, str]:
+    """Array, index and message of a bad access."""
+    space = site.space if site is not None else ""
+    verb = f"{_VERBS[kind]} {fault.size} byte{'s' if fault.size != 1 else ''}"
+    if kind is FaultKind.MISALIGNED:
+        verb += f" at an address that is no multiple of {fault.size}"
+    if space == "local":
+        return None, None, f"{verb} outside of the thread's local arrays"
+    if space == "shared" or (space != "global" and _inside(windows.shared, fault.address, 1 << 16)):
+        return None, None, f"{verb} {_offset(windows.shared, fault.address)}"
+    if fault.address < 1 << 16:
+        where = "null" if fault.address == 0 else f"address {fault.address:#x}, a null pointer and an offset"
+        return None, None, f"{verb} at {where}"
+    nearest = memory.nearest(fault.address)
+    if nearest is None:
+        return None, None, f"{verb} at address {fault.address:#x}, where nothing was ever allocated"
+    block, is_freed = nearest
+    if is_freed:
+        return None, None, f"{verb} at byte {fault.address - block.base} of {_told(block)} that was freed"
+    return _around(kind, fault, verb, block, memory)
+
+
+def _around(
+    kind: FaultKind, fault: Fault, verb: str, block: Block, memory: Memory
+) -> tuple[str | None, tuple[int, ...] | None, str]:
+    label = memory.labelled(block, fault.address)
+    if label is None:
+        name, low, high, array, index = _told(block), block.base, block.end, None, None
+    else:
+        name, low, high, array, index = label.name, label.low, label.high, label.name, label.index(fault.address)
+    if kind is FaultKind.MISALIGNED:
+        return array, index, f"{verb}, in {name}"
+    if fault.address >= high:
+        where = f"{fault.address - high} bytes past the end of {name}"
+    elif fault.address < low:
+        where = f"{low - fault.address} bytes before the start of {name}"
+    else:
+        where = f"across the end of {name}"
+    return array, index, f"{verb} {where}"
+
+
+def _told(block: Block) -> str:
+    return f"{block.kind} memory of {block.size} bytes (allocation {block.serial})"
+
+
+def _inside(windows: Sequence[tuple[int, int]], address: int, slack: int) -> bool:
+    return any(base - slack <= address < base + size + slack for base, size in windows)
+
+
+def _offset(windows: Sequence[tuple[int, int]], address: int) -> str:
+    """Where in the nearest window an address lies."""
+    base, size = min(windows, key=lambda window: abs(address - window[0]))
+    if address < base:
+        return f"{base - address} bytes before the block's shared memory"
+    if address >= base + size:
+        return f"{address - base - size} bytes past the end of the block's {size} bytes of shared memory"
+    return f"at byte {address - base} of the block's {size} bytes of shared memory"
+
+
+_PART = re.compile(r"(\d+)")
+
+
+def kernel_name(symbol: str) -> str:
+    """The Python name in a symbol that numba mangled: ``_ZN8__main__4gemmB2v1B40c...E5ArrayIf...`` is ``gemm``.
+
+    A nested name of the Itanium C++ ABI: parts with their lengths, then ABI tags that begin with B. What is not
+    such a name is returned as it is.
+    """
+    if not symbol.startswith("_ZN"):
+        return symbol
+    at, name = 3, symbol
+    while match := _PART.match(symbol, at):
+        start = match.end()
+        at = start + int(match[1])
+        name = symbol[start:at]
+    return name

@@ -1,0 +1,130 @@
+"""LLVM IR text to machine code of this processor, and into this process.
+
+The code of a kernel is an object file made for one processor: it is kept on disk by :mod:`kcheck.cpu.cache` and is
+loaded from there in a millisecond or two.
+"""
+
+from __future__ import annotations
+
+import functools
+import platform
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from kcheck.errors import InternalError
+
+# One thread at a time in LLVM's global state (targets, the pass registry); machine code runs outside of it.
+_LOCK = threading.RLock()
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """What machine code is made for. ``width``: lanes per vector that suit it."""
+
+    name: str
+    features: str
+    width: int
+
+
+@functools.cache
+def host() -> Processor:
+    """This machine's processor: 16 lanes where it has AVX-512, else 8 (narrower compiles several times faster
+    than a whole warp and keeps memory operations contiguous)."""
+    from llvmlite import binding as llvm
+
+    name = llvm.get_host_cpu_name()
+    features = llvm.get_host_cpu_features()
+    return Processor(name, features.flatten(), 16 if features.get("avx512f") else 8)
+
+
+@functools.cache
+def _machine() -> Any:
+    from llvmlite import binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    processor = host()
+    # Small and position independent: constants are memory operands, and RuntimeDyld adds stubs for far calls.
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=processor.name, features=processor.features, opt=2, reloc="pic", codemodel="small"
+    )
+
+
+@functools.cache
+def toolchain() -> str:
+    """Everything that decides what an object file holds, apart from the IR: part of a cache key."""
+    import llvmlite
+    from llvmlite import binding as llvm
+
+    processor = host()
+    version = ".".join(map(str, llvm.llvm_version_info))
+    return "|".join((llvmlite.__version__, version, platform.machine(), processor.name, processor.features))
+
+
+def compile_ir(ir: str, width: int) -> bytes:
+    """An object file from IR text.
+
+    Args:
+        ir: a module; what it defines ``alwaysinline`` is gone from the result.
+        width: lanes per vector of its code: 1 gets LLVM's own -O2, which finds vectors; more gets a short list
+            of passes, since -O2 takes 4 to 8 times longer there and gains nothing.
+
+    Raises:
+        InternalError: LLVM does not accept the module: a fault of the lowering.
+    """
+    from llvmlite import binding as llvm
+
+    with _LOCK:
+        machine = _machine()
+        try:
+            module = llvm.parse_assembly(ir)
+            module.verify()
+        except RuntimeError as fault:
+            raise InternalError(f"LLVM does not accept the lowered code: {fault}") from fault
+        builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
+        if width == 1:
+            passes = builder.getModulePassManager()
+        else:
+            passes = llvm.create_new_module_pass_manager()
+            passes.add_always_inliner_pass()
+            passes.add_sroa_pass()
+            passes.add_simplify_cfg_pass()
+            passes.add_instruction_combine_pass()
+            passes.add_sccp_pass()
+            passes.add_jump_threading_pass()
+            passes.add_instruction_combine_pass()
+            passes.add_simplify_cfg_pass()
+            passes.add_aggressive_dce_pass()
+        passes.run(module, builder)
+        code: bytes = machine.emit_object(module)
+        return code
+
+
+class LoadedCode:
+    """Machine code in this process, as long as this object lives.
+
+    Raises:
+        InternalError: the object file lacks a symbol.
+    """
+
+    def __init__(self, code: bytes) -> None:
+        from llvmlite import binding as llvm
+
+        with _LOCK:
+            # the engine takes the target machine over, so that it needs one of its own
+            _machine()
+            machine = llvm.Target.from_default_triple().create_target_machine(
+                cpu=host().name, features=host().features, opt=2, reloc="pic", codemodel="small"
+            )
+            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+            self._engine.finalize_object()
+
+    def address(self, name: str) -> int:
+        """The address of a function."""
+        with _LOCK:
+            address: int = self._engine.get_function_address(name)
+        if not address:
+            raise InternalError(f"the machine code has no function {name}")
+        return address

@@ -1,0 +1,197 @@
+"""Blocks over OS threads.
+
+A launch begins on one thread, in growing ranges of blocks; when it has taken about a millisecond the other threads
+join, since waking them costs more than a short launch takes. A cooperative launch keeps every block resident and
+runs them in turns, from grid barrier to grid barrier, on one thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kcheck.cpu.kernel import Kernel
+from kcheck.cpu.workers import Worker, Workspace
+from kcheck.ptx.abi import FINISHED, GRID_BARRIER, STOP_REQUESTED, STOPPED, Launch
+
+ALONE_SECONDS = 1e-3
+_RANGES_PER_WORKER = 8  # of what is left, so that an uneven load evens out
+_POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A launch, ready to run.
+
+    Attributes:
+        launch: filled in.
+        blocks: how many.
+        shared, state: bytes that each block needs.
+        keep: whatever ``launch`` holds addresses of; alive as long as a worker may run it.
+    """
+
+    kernel: Kernel
+    launch: Launch
+    blocks: int
+    shared: int
+    state: int
+    keep: tuple[object, ...]
+
+    @property
+    def address(self) -> int:
+        """Where ``launch`` lies."""
+        return ctypes.addressof(self.launch)
+
+    def prepare(self, workspace: Workspace) -> None:
+        """Make room for a block of this launch."""
+        workspace.prepare(self.shared, self.state, len(self.kernel.program.sites))
+
+
+@dataclass
+class Completion:
+    """How the blocks of a launch came to their end.
+
+    Attributes:
+        reached_grid_barrier: a block of a launch that is not cooperative stopped at a grid barrier.
+        left_grid_barrier: blocks that ended while others waited at a grid barrier.
+        timed_out, interrupted: it was stopped from outside.
+        workspaces: those used.
+    """
+
+    reached_grid_barrier: bool = False
+    left_grid_barrier: int = 0
+    timed_out: bool = False
+    interrupted: bool = False
+    workspaces: list[Workspace] = field(default_factory=list)
+
+
+class Scheduler:
+    """The processors of a device.
+
+    Args:
+        processors: OS threads to use at most.
+        clock: seconds from any origin.
+    """
+
+    def __init__(self, processors: int, clock: Callable[[], float]) -> None:
+        self._workers = [Worker(f"kcheck-worker-{n}") for n in range(processors)]
+        self._resident: list[Workspace] = []
+        self._clock = clock
+
+    def run(self, job: Job, deadline: float | None) -> Completion:
+        """Run every block. Returns when none runs any more; stops them when a time of the clock passes."""
+        run = _Run(job, self._workers, self._clock)
+        run.join()
+        self._wait(run.finished, job, deadline, run.completion)
+        return run.completion
+
+    def run_cooperative(self, job: Job, deadline: float | None) -> Completion:
+        """Run every block, all resident at once, grid barriers allowed."""
+        completion = Completion()
+        while len(self._resident) < job.blocks:
+            self._resident.append(Workspace())
+        completion.workspaces = self._resident[: job.blocks]
+        for workspace in completion.workspaces:
+            job.prepare(workspace)
+        finished = threading.Semaphore(0)
+
+        def turns() -> None:
+            try:
+                _turns(job, completion)
+            finally:
+                finished.release()
+
+        self._workers[0].submit(turns)
+        self._wait(finished, job, deadline, completion)
+        return completion
+
+    def _wait(
+        self, finished: threading.Semaphore, job: Job, deadline: float | None, completion: Completion
+    ) -> None:
+        """Wait for the end; stop the launch at the deadline or when the waiting thread is interrupted."""
+        launch = job.launch
+        while True:
+            try:
+                left = _POLL_SECONDS if deadline is None else min(_POLL_SECONDS, deadline - self._clock())
+                if finished.acquire(timeout=max(left, 0.001)):
+                    return
+                if deadline is not None and self._clock() >= deadline and not launch.stop:
+                    completion.timed_out = True
+                    launch.stop = STOP_REQUESTED
+            except KeyboardInterrupt:
+                completion.interrupted = True
+                launch.stop = STOP_REQUESTED
+
+
+def _turns(job: Job, completion: Completion) -> None:
+    """Run resident blocks from barrier to barrier until all have ended."""
+    waiting = list(enumerate(completion.workspaces))
+    resume = 0
+    while waiting:
+        still = []
+        for block, workspace in waiting:
+            status = job.kernel.run_block(job.address, workspace.address, block, resume)
+            if status == STOPPED:
+                return
+            if status == GRID_BARRIER:
+                still.append((block, workspace))
+        if still:
+            completion.left_grid_barrier = job.blocks - len(still)
+        waiting, resume = still, 1
+
+
+class _Run:
+    """One launch that is not cooperative: ranges of blocks, handed out one by one."""
+
+    def __init__(self, job: Job, workers: list[Worker], clock: Callable[[], float]) -> None:
+        self.completion = Completion()
+        self.finished = threading.Semaphore(0)
+        self._job = job
+        self._idle = list(workers)
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._next = 0
+        self._active = 0
+        self._range = 1
+
+    def join(self) -> None:
+        """Let one more worker take part. Called before the launch has ended."""
+        worker = self._idle.pop(0)
+        self._job.prepare(worker.workspace)
+        self.completion.workspaces.append(worker.workspace)
+        self._active += 1
+        self._job.launch.workers = self._active
+        worker.submit(lambda: self._work(worker.workspace))
+
+    def _work(self, workspace: Workspace) -> None:
+        job = self._job
+        try:
+            started = self._clock()
+            while True:
+                with self._lock:
+                    if self._active == 1 and self._idle and self._clock() - started > ALONE_SECONDS:
+                        while self._idle and job.blocks - self._next > self._active:
+                            self.join()
+                    first = self._next
+                    last = self._next = min(job.blocks, first + self._size())
+                if first == last:
+                    return
+                status = job.kernel.run(job.address, workspace.address, first, last)
+                if status != FINISHED:
+                    self.completion.reached_grid_barrier |= status == GRID_BARRIER
+                    with self._lock:
+                        self._next = job.blocks
+        finally:
+            with self._lock:
+                self._active -= 1
+                if self._active == 0:
+                    self.finished.release()
+
+    def _size(self) -> int:
+        """Blocks of the next range: twice the last one while alone, then a share of what is left."""
+        if self._active == 1 and self._idle:
+            self._range *= 2
+            return self._range // 2
+        return max(1, (self._job.blocks - self._next) // (_RANGES_PER_WORKER * self._active))

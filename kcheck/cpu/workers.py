@@ -1,0 +1,92 @@
+"""OS threads that run blocks, each with a large stack of its own and memory that it keeps between launches.
+
+The thread that launches only waits: it stays able to take a signal, and to stop a kernel that takes too long.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+import queue
+import threading
+from collections.abc import Callable, Iterator
+
+from kcheck.ptx.abi import SiteCache
+from kcheck.ptx.abi import Worker as Context
+
+STACK = 64 << 20
+_STACK_MARGIN = 1 << 20  # of the thread's own frames, and of code that lowered code calls (libm)
+_STACK_LOCK = threading.Lock()
+
+
+class Buffer:
+    """Zeroed pages that grow when they must; their content is lost then."""
+
+    def __init__(self) -> None:
+        self._pages: mmap.mmap | None = None
+        self.address = 0
+        self.size = 0
+
+    def reserve(self, size: int) -> int:
+        """The address of at least ``size`` bytes, aligned to a page."""
+        if size > self.size:
+            self._pages = mmap.mmap(-1, max(size, mmap.PAGESIZE))
+            self.size = len(self._pages)
+            self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._pages))
+        return self.address
+
+
+class Workspace:
+    """The memory of one worker: shared memory and state of the block it runs, and what its sites remember.
+
+    Attributes:
+        context: the structure that lowered code is given.
+    """
+
+    def __init__(self) -> None:
+        self.context = Context()
+        self.context.stack_bytes = STACK - _STACK_MARGIN
+        self._shared, self._state, self._sites = Buffer(), Buffer(), Buffer()
+        self.address = ctypes.addressof(self.context)
+
+    def prepare(self, shared: int, state: int, sites: int) -> None:
+        """Make room: bytes of shared memory and of state, a number of sites, which forget what they touched."""
+        self.context.shared = self._shared.reserve(shared)
+        self.context.state = self._state.reserve(state)
+        size = sites * ctypes.sizeof(SiteCache)
+        self.context.sites = self._sites.reserve(size)
+        ctypes.memset(self.context.sites, 0, size)
+
+
+class Worker:
+    """One thread and its workspace. It starts with its first task and ends with the process."""
+
+    def __init__(self, name: str) -> None:
+        self.workspace = Workspace()
+        self._name = name
+        self._tasks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, task: Callable[[], None]) -> None:
+        """Run a task after those submitted before. It must not raise."""
+        if self._thread is None or not self._thread.is_alive():  # a forked child has none of its parent's threads
+            self._thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
+            with _stack_size(STACK):
+                self._thread.start()
+        self._tasks.put(task)
+
+    def _serve(self) -> None:
+        while True:
+            self._tasks.get()()
+
+
+@contextlib.contextmanager
+def _stack_size(size: int) -> Iterator[None]:
+    """Threads started within have a stack of ``size`` bytes."""
+    with _STACK_LOCK:
+        before = threading.stack_size(size)
+        try:
+            yield
+        finally:
+            threading.stack_size(before)
