@@ -18,12 +18,17 @@ never performed.
 Memory is host memory: generic, global, const, shared and local addresses are host addresses.
 
 * ``Launch.allocations``: what global and generic accesses may touch, sorted by base, not overlapping: arrays,
-  module-scope ``.global`` and ``.const`` variables, the device heap. It may be large; a site looks an allocation
+  module-scope ``.global`` and ``.const`` variables, the device heap, the parameters. It may be large; a site looks an allocation
   up by binary search and keeps it in ``Worker.sites``.
 * ``Worker.shared``: the block's shared window, ``Program.shared_bytes`` of static variables, then the dynamic
   ones (``Launch.dynamic_shared`` bytes). Aligned to 256.
 * ``Worker.state``: ``Program.state_bytes(threads)`` bytes, aligned to 64; contents need not be initialised.
 * ``Worker.sites``: ``len(Program.sites)`` SiteCache records, all zero at the start of a launch.
+
+What ``kcheck.cpu`` calls, in ``kcheck.ptx.lower`` (both raise PtxError)::
+
+    lower(module: ast.Module, entry: str, width: int) -> Program
+    module_variables(module: ast.Module) -> tuple[GlobalVariable, ...]    (the same tuple as Program.globals)
 
 The stop flag is polled at loop back-edges, calls, barriers and between blocks. The host writes STOP_REQUESTED
 into it for a timeout or an interrupt; the code writes STOP_FAULT after a fault that ends a kernel on a GPU too
@@ -51,9 +56,12 @@ class Allocation(ctypes.Structure):
 
 
 class SiteCache(ctypes.Structure):
-    """The allocation that an instruction touched last, on one worker; size 0: none yet."""
+    """The allocation that an instruction touched last, on one worker.
 
-    _fields_ = [("base", ctypes.c_uint64), ("size", ctypes.c_uint64)]
+    ``limit`` is how many addresses from ``base`` admit the instruction's access; 0: none yet.
+    """
+
+    _fields_ = [("base", ctypes.c_uint64), ("limit", ctypes.c_uint64)]
 
 
 class Fault(ctypes.Structure):
@@ -94,6 +102,24 @@ class Launch(ctypes.Structure):
         ("heap_size", ctypes.c_uint64),  # bytes; 0: malloc returns null
         ("heap_used", ctypes.c_uint64),
         ("grid_id", ctypes.c_uint64),
+    ]
+
+
+class Block(ctypes.Structure):
+    """The head of ``Worker.state``: private to the code. ``thread_x`` and so on: addresses of uint32[threads]."""
+
+    _fields_ = [
+        ("index", ctypes.c_uint32 * 3),
+        ("vectors", ctypes.c_uint32),
+        ("linear", ctypes.c_uint64),
+        ("thread_x", ctypes.c_uint64),
+        ("thread_y", ctypes.c_uint64),
+        ("thread_z", ctypes.c_uint64),
+        ("true_count", ctypes.c_uint32 * 16),  # bar.red: lanes that arrived with a true predicate, by barrier
+        ("arrived", ctypes.c_uint32 * 16),  # bar.red: lanes that arrived
+        ("true_result", ctypes.c_uint32 * 16),  # the same of the barrier that was completed last
+        ("arrived_result", ctypes.c_uint32 * 16),
+        ("arrive_count", ctypes.c_uint32 * 16),  # bar.arrive: threads
     ]
 
 
@@ -253,5 +279,5 @@ class Program:
 
     def state_bytes(self, threads: int) -> int:
         """Bytes that ``Worker.state`` needs for a block of ``threads`` threads."""
-        vectors = -(-threads // 32) * (32 // self.width)
-        return self.block_state_bytes + vectors * self.warp_state_bytes
+        warps = -(-threads // 32)
+        return self.block_state_bytes + warps * (32 // self.width * self.warp_state_bytes + 3 * 4 * 32)

@@ -33,7 +33,7 @@ TYPES: dict[str, PtxType] = {
         *(PtxType(f"u{n}", "unsigned", n, f"i{n}") for n in (8, 16, 32, 64)),
         *(PtxType(f"b{n}", "bits", n, f"i{n}") for n in (8, 16, 32, 64, 128)),
         PtxType("f16", "float", 16, "half"),
-        PtxType("bf16", "float", 16, "bfloat"),
+        PtxType("bf16", "float", 16, "i16"),
         PtxType("f32", "float", 32, "float"),
         PtxType("f64", "float", 64, "double"),
         PtxType("tf32", "bits", 32, "i32"),

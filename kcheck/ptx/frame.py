@@ -1,0 +1,381 @@
+"""One function being lowered: its registers, operands and masks. Control flow is in :mod:`kcheck.ptx.warp`.
+
+Registers are allocas (LLVM's SROA makes SSA values of them), of a vector of W lanes or, where the uniformity
+analysis found all lanes equal, of one scalar. An instruction writes under the mask of the lanes that execute it;
+the blend with the old value is left out where no other lane can have the register live.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+from kcheck.errors import PtxError
+from kcheck.ptx.abi import Block, Launch, Worker
+from kcheck.ptx.ast import (
+    Address,
+    Call,
+    Float,
+    Function,
+    Instruction,
+    Integer,
+    Not,
+    Operand,
+    Register,
+    Sink,
+    Special,
+    Symbol,
+)
+from kcheck.ptx.builder import Builder, Value, vector_type
+from kcheck.ptx.types import TYPES, PtxType
+from kcheck.ptx.unit import FUNCTION_IDS, Unit
+
+CONTEXT = "ptr %launch, ptr %worker, ptr %block, ptr %warp, i32 %t0"
+"""What every lowered function takes first; outlined accesses take ``i32 %site`` as well."""
+
+
+class Frame:
+    """The state of lowering one function.
+
+    Attributes:
+        b: where instructions go; ``prologue``: the function's entry block, for values that are needed anywhere.
+        uniform: registers that are one scalar.
+        active: the lanes that execute the instruction at hand, an i1 value.
+        blend: says of a register whether a result has to keep its old value in other lanes; None: it has to.
+        exits: the lanes that left the kernel in the call just lowered.
+        param_slots: of a kernel: offset of each parameter; of a function: the pointer to each.
+    """
+
+    def __init__(self, unit: Unit, function: Function, uniform: frozenset[str], param_offsets: dict[str, int]) -> None:
+        self.unit = unit
+        self.function = function
+        self.width = unit.width
+        self.b = Builder(unit.width, unit.declarations, unit.definitions)
+        self.prologue = Builder(unit.width, unit.declarations, unit.definitions, prefix="p")
+        self.uniform = uniform
+        self.param_offsets = param_offsets
+        self.active = Value("true", "i1")
+        self.blend: Callable[[str], bool] | None = None
+        self.exits: Value | None = None
+        self.local_offsets: dict[str, int] = {}
+        self._arrays: dict[str, str] = {}
+        self._slots: dict[str, str] = {}
+        self._cached: dict[str, Value] = {}
+
+    def fail(self, operation: Instruction | Call, what: str) -> PtxError:
+        """The error to raise for an instruction."""
+        text = operation.mnemonic if isinstance(operation, Instruction) else "call"
+        return self.unit.fail(operation.line, f"{text}: {what}")
+
+    # --- values needed anywhere
+
+    def cached(self, key: str, make: Callable[[Builder], Value]) -> Value:
+        """A value made once, in the entry block."""
+        if key not in self._cached:
+            self._cached[key] = make(self.prologue)
+        return self._cached[key]
+
+    def field(self, struct_name: str, offset: int, element: str) -> Value:
+        """A field of ``launch``, ``worker`` or ``block``, read once at entry."""
+
+        def make(p: Builder) -> Value:
+            pointer = p.value(f"getelementptr i8, ptr %{struct_name}, i64 {offset}", "ptr")
+            return p.value(f"load {element}, ptr {pointer.text}, !invariant.load !1", element)
+
+        return self.cached(f"{struct_name}+{offset}:{element}", make)
+
+    def lane_numbers(self) -> Value:
+        """0, 1, … W-1."""
+        return self.b.lanes_const("i32", range(self.width))
+
+    # --- registers
+
+    def slot(self, register: str, kind: str) -> str:
+        """The alloca of a register."""
+        if register not in self._slots:
+            name = f"%R{len(self._slots)}"
+            element = vector_type(TYPES[kind].llvm, 1 if register in self.uniform else self.width)
+            self.prologue.lines.append(f"  {name} = alloca {element}")
+            self.prologue.lines.append(f"  store {element} {_zero(element)}, ptr {name}")
+            self._slots[register] = name
+        return self._slots[register]
+
+    def load(self, register: str, kind: str) -> Value:
+        """The value of a register, of its declared type."""
+        lanes = 1 if register in self.uniform else self.width
+        element = TYPES[kind].llvm
+        slot = self.slot(register, kind)
+        return self.b.value(f"load {vector_type(element, lanes)}, ptr {slot}", element, lanes)
+
+    def store(self, register: str, kind: str, value: Value, blend: bool) -> None:
+        """Set a register, in the active lanes only if ``blend``."""
+        b = self.b
+        if register not in self.uniform:
+            value = b.spread(value)
+        if blend:
+            value = b.select(self.active, value, self.load(register, kind))
+        b.line(f"store {b.typed(value)}, ptr {self.slot(register, kind)}")
+
+    def write(self, operation: Instruction | Call, target: Operand, kind: PtxType, value: Value, relaxed: bool) -> None:
+        """Write a result of type ``kind`` to a register operand, or throw it away.
+
+        Raises:
+            PtxError: the operand is no register, or one of another size.
+        """
+        b = self.b
+        if isinstance(target, Sink):
+            return
+        if not isinstance(target, Register):
+            raise self.fail(operation, "the result goes to a register")
+        declared = TYPES[target.type]
+        if declared.llvm != value.type:
+            if (declared.kind == "pred") != (value.type == "i1"):
+                raise self.fail(operation, f"{target.name} is .{declared.name}, the result .{kind.name}")
+            if declared.bits == value.bits:
+                value = b.bitcast(value, declared.llvm)
+            elif declared.bits > value.bits and relaxed:
+                wide = b.resize(b.as_integer(value), f"i{declared.bits}", kind.kind == "signed")
+                value = b.bitcast(wide, declared.llvm)
+            else:
+                raise self.fail(operation, f"{target.name} is .{declared.name}, the result .{kind.name}")
+        blend = operation.guard is not None or self.blend is None or self.blend(target.name)
+        self.store(target.name, target.type, value, blend)
+
+    def read(self, operation: Instruction | Call, source: Operand, kind: PtxType, relaxed: bool = False) -> Value:
+        """The value of a source operand as type ``kind``.
+
+        Raises:
+            PtxError: an operand that such an instruction cannot have, or a register of another size.
+        """
+        b = self.b
+        if isinstance(source, Register):
+            return self._convert(operation, source, self.load(source.name, source.type), kind, relaxed)
+        if isinstance(source, Not):
+            if kind.kind != "pred":
+                raise self.fail(operation, "'!' stands before a predicate only")
+            return b.invert(self.load(source.register.name, "pred"))
+        if isinstance(source, Integer):
+            if kind.kind == "float":
+                if kind.bits == 16:
+                    return b.bitcast(b.const("i16", source.value), kind.llvm)
+                return b.const(kind.llvm, float(source.value))
+            return b.const(kind.llvm, source.value)
+        if isinstance(source, Float):
+            return self._float(operation, source, kind)
+        if isinstance(source, Special):
+            value = self.special(operation, source.name)
+            if kind.kind in ("float", "pred", "packed"):
+                raise self.fail(operation, f"%{source.name} is an integer")
+            return b.resize(value, kind.llvm)
+        if isinstance(source, Symbol):
+            value = self.address_of(operation, source)
+            if kind.bits not in (32, 64) or kind.kind in ("float", "packed"):
+                raise self.fail(operation, f"the address of {source.name} does not fit .{kind.name}")
+            return b.resize(value, kind.llvm)
+        raise self.fail(operation, "an operand of another kind is expected")
+
+    def _convert(self, operation: Instruction | Call, source: Register, value: Value, kind: PtxType, relaxed: bool) -> Value:
+        b = self.b
+        declared = TYPES[source.type]
+        if declared.llvm == kind.llvm:
+            return value
+        if (declared.kind == "pred") != (kind.kind == "pred"):
+            raise self.fail(operation, f"{source.name} is .{declared.name}, but .{kind.name} is read")
+        if declared.bits == kind.bits:
+            return b.bitcast(value, kind.llvm)
+        if declared.bits > kind.bits and relaxed:
+            return b.bitcast(b.resize(b.as_integer(value), f"i{kind.bits}"), kind.llvm)
+        raise self.fail(operation, f"{source.name} is .{declared.name}, but .{kind.name} is read")
+
+    def _float(self, operation: Instruction | Call, source: Float, kind: PtxType) -> Value:
+        b = self.b
+        if kind.bits == source.width and kind.kind in ("float", "bits", "unsigned", "signed", "packed"):
+            if kind.kind == "float":
+                return b.float_bits(kind.llvm, source.bits)
+            return b.const(kind.llvm, source.bits)
+        if kind.name == "f32" and source.width == 64:
+            number = struct.unpack("<d", source.bits.to_bytes(8, "little"))[0]
+            try:
+                return b.const("float", number)
+            except OverflowError:
+                pass
+        if kind.name == "f64" and source.width == 32:
+            number = struct.unpack("<f", source.bits.to_bytes(4, "little"))[0]
+            return b.const("double", number)
+        raise self.fail(operation, f"a floating-point literal of {source.width} bits for .{kind.name}")
+
+    # --- addresses
+
+    def address_of(self, operation: Instruction | Call, symbol: Symbol) -> Value:
+        """The host address of a variable, parameter or function, as i64."""
+        name, unit = symbol.name, self.unit
+        if name in self.local_offsets:
+            return self.local_address(self.local_offsets[name] + symbol.offset)
+        if name in self.function.variables or name in unit.module.variables:
+            variable = self.function.variables.get(name) or unit.module.variables[name]
+            if variable.space == "shared":
+                base = self.field("worker", Worker.shared.offset, "i64")
+                return self.b.add(base, unit.shared[name] + symbol.offset)
+            if name in unit.globals:
+                table = self.field("launch", Launch.globals.offset, "ptr")
+
+                def make(p: Builder) -> Value:
+                    pointer = p.value(f"getelementptr i64, ptr {table.text}, i64 {unit.globals[name]}", "ptr")
+                    return p.value(f"load i64, ptr {pointer.text}, !invariant.load !1", "i64")
+
+                base = self.cached(f"global {name}", make)
+                return self.b.add(base, symbol.offset) if symbol.offset else base
+        if name in self.param_offsets and self.function.is_entry:
+            base = self.field("launch", Launch.params.offset, "i64")
+            return self.b.add(base, self.param_offsets[name] + symbol.offset)
+        if name in unit.functions:
+            return self.b.const("i64", FUNCTION_IDS + 16 * unit.functions[name])
+        raise self.fail(operation, f"{name} has no address here")
+
+    def local_address(self, offset: int) -> Value:
+        """The address of a byte of local memory, in each lane."""
+        layout = self.unit.local
+
+        def make(p: Builder) -> Value:
+            base = p.value("ptrtoint ptr %warp to i64", "i64")
+            lanes = p.lanes_const("i64", [layout.offset + i * layout.stride for i in range(self.width)])
+            return p.add(base, lanes)
+
+        base = self.cached("local", make)
+        return self.b.add(base, offset) if offset else base
+
+    def address(self, operation: Instruction, operand: Operand, space: str) -> Value:
+        """The host address that an address operand names, as i64.
+
+        A 32-bit register holds the low half of a shared address: the window's upper half is put back.
+        """
+        if not isinstance(operand, Address):
+            raise self.fail(operation, "an address in brackets is expected")
+        b = self.b
+        base = operand.base
+        if isinstance(base, Symbol):
+            value = self.address_of(operation, base)
+        elif isinstance(base, Integer):
+            value = b.const("i64", base.value)
+        else:
+            value = self.load(base.name, base.type)
+            if value.is_float or value.type == "i1" or value.bits < 32:
+                raise self.fail(operation, f"{base.name} is no address")
+            if value.type == "i32" and space == "shared":
+                window = self.field("worker", Worker.shared.offset, "i64")
+                distance = b.sub(value, b.resize(window, "i32"))
+                value = b.add(window, b.resize(distance, "i64", signed=True))
+            elif value.type != "i64":
+                value = b.resize(value, "i64")
+        return b.add(value, operand.offset) if operand.offset else value
+
+    # --- special registers
+
+    def special(self, operation: Instruction | Call, name: str) -> Value:
+        """The value of a special register, i32 or i64."""
+        head, _, axis = name.partition(".")
+        if axis and axis in "xyz":
+            i = "xyz".index(axis)
+            if head == "tid":
+                return self.cached(name, lambda p: self._thread_index(p, axis))
+            if head == "ntid":
+                return self.field("launch", Launch.block_dim.offset + 4 * i, "i32")
+            if head == "ctaid":
+                return self.field("block", Block.index.offset + 4 * i, "i32")
+            if head == "nctaid":
+                return self.field("launch", Launch.grid_dim.offset + 4 * i, "i32")
+        if axis == "w":
+            return self.b.const("i32", 0)
+        if head == "WARP_SZ":
+            return self.b.const("i32", 32)
+        if head in ("laneid", "lanemask_eq", "lanemask_lt", "lanemask_le", "lanemask_gt", "lanemask_ge"):
+            return self.cached(head, lambda p: self._lane_value(p, head))
+        if head in ("warpid", "nwarpid"):
+            return self.cached(head, lambda p: self._warp_value(p, head))
+        if head == "smid":
+            return self.b.const("i32", 0)
+        if head == "nsmid":
+            return self.b.const("i32", 1)
+        if head == "gridid":
+            return self.field("launch", Launch.grid_id.offset, "i64")
+        if head in ("dynamic_smem_size", "total_smem_size"):
+            dynamic = self.field("launch", Launch.dynamic_shared.offset, "i32")
+            return dynamic if head[0] == "d" else self.b.add(dynamic, self.unit.shared_bytes)
+        if head.startswith(("clock", "globaltimer")):
+            self.unit.declarations["@llvm.readcyclecounter"] = "declare i64 @llvm.readcyclecounter()"
+            now = self.b.value("call i64 @llvm.readcyclecounter()", "i64")
+            if head.endswith("_hi"):
+                return self.b.resize(self.b.shift("lshr", now, 32), "i32")
+            return self.b.resize(now, "i32") if head in ("clock", "globaltimer_lo") else now
+        raise self.fail(operation, f"special register %{name} is not modelled")
+
+    def _thread_index(self, p: Builder, axis: str) -> Value:
+        offset = getattr(Block, f"thread_{axis}").offset
+        pointer = p.value(f"getelementptr i8, ptr %block, i64 {offset}", "ptr")
+        table = p.value(f"load ptr, ptr {pointer.text}, !invariant.load !1", "ptr")
+        first = p.value(f"getelementptr i32, ptr {table.text}, i32 %t0", "ptr")
+        kind = vector_type("i32", self.width)
+        return p.value(f"load {kind}, ptr {first.text}, align 4, !invariant.load !1", "i32", self.width)
+
+    def _lane_value(self, p: Builder, name: str) -> Value:
+        first = p.value("and i32 %t0, 31", "i32")
+        lane = p.add(first, p.lanes_const("i32", range(self.width)))
+        if name == "laneid":
+            return lane
+        bit = p.shift("shl", p.const("i32", 1), lane)
+        below = p.sub(bit, 1)
+        if name == "lanemask_eq":
+            return bit
+        if name == "lanemask_lt":
+            return below
+        if name == "lanemask_le":
+            return p.lor(below, bit)
+        return p.invert(p.lor(below, bit)) if name == "lanemask_gt" else p.invert(below)
+
+    def _warp_value(self, p: Builder, name: str) -> Value:
+        if name == "warpid":
+            return p.value("lshr i32 %t0, 5", "i32")
+        pointer = p.value(f"getelementptr i8, ptr %launch, i64 {Launch.threads.offset}", "ptr")
+        threads = p.value(f"load i32, ptr {pointer.text}, !invariant.load !1", "i32")
+        return p.shift("lshr", p.add(threads, 31), 5)
+
+    # --- arguments of calls
+
+    def param_array(self, name: str) -> str:
+        """The memory of a ``.param`` of a function, or of an argument of a call: W lanes at W times each offset."""
+        if name not in self._arrays:
+            outside = [v.name for v in (*self.function.params, *self.function.returns)]
+            if name in outside:
+                self._arrays[name] = f"%param{outside.index(name)}"
+            else:
+                variable = self.function.variables[name]
+                size = (variable.count or 0) * TYPES[variable.type].bytes * self.width
+                pointer = f"%A{len(self._arrays)}"
+                self.prologue.line(f"{pointer} = alloca [{size} x i8], align 64")
+                self.prologue.line(f"store [{size} x i8] zeroinitializer, ptr {pointer}")
+                self._arrays[name] = pointer
+        return self._arrays[name]
+
+    # --- masks
+
+    def active_bits(self) -> Value:
+        """The active lanes as an integer of W bits."""
+        return self.b.mask_bits(self.b.spread(self.active))
+
+    def first_active(self) -> Value:
+        """The number of the first active lane, as i32 (0 if there is none)."""
+        if self.width == 1:
+            return self.b.const("i32", 0)
+        bits = self.active_bits()
+        count = self.b.flagged_intrinsic("cttz", bits, False)
+        return self.b.land(self.b.resize(count, "i32"), self.width - 1)
+
+    def context(self, site: int) -> str:
+        """The arguments that outlined accesses take last."""
+        return f"{CONTEXT}, i32 {site}"
+
+
+def _zero(element: str) -> str:
+    return "zeroinitializer" if element.startswith("<") else "0.0" if element in ("half", "float", "double") else "0"
+
+

@@ -1,0 +1,89 @@
+"""One instruction lowered: by its row or by its handler."""
+
+from __future__ import annotations
+
+from kcheck.ptx.ast import Call, Instruction, Integer, Operand, Pair
+from kcheck.ptx.builder import Value
+from kcheck.ptx.cfg import Operation
+from kcheck.ptx.frame import Frame
+from kcheck.ptx.isa import rows
+from kcheck.ptx.isa.calls import call
+from kcheck.ptx.isa.effects import EFFECTS
+from kcheck.ptx.isa.integer import CARRY_READERS
+from kcheck.ptx.isa.rows import Mods, Row
+from kcheck.ptx.liveness import CARRY
+
+def apply(frame: Frame, operation: Operation) -> None:
+    """Lower one instruction that is no branch and no barrier, under its guard.
+
+    Raises:
+        PtxError: an instruction that is not modelled, or operands that do not fit it.
+    """
+    everywhere = frame.active
+    if operation.guard is not None:
+        condition = frame.load(operation.guard.name, "pred")
+        if operation.negated:
+            condition = frame.b.invert(condition)
+        frame.active = frame.b.land(everywhere, condition)
+    try:
+        if isinstance(operation, Call):
+            call(frame, operation)
+        elif operation.opcode in EFFECTS:
+            EFFECTS[operation.opcode](frame, operation)
+        else:
+            _apply_row(frame, operation)
+    finally:
+        frame.active = everywhere
+
+
+def _apply_row(frame: Frame, i: Instruction) -> None:
+    match = rows.of(i)
+    if match is None:
+        raise frame.fail(i, "not modelled")
+    row, mods = match
+    row, mods = _by_operands(i, row, mods)
+    sources, targets = _operands(frame, i, row, mods)
+    if i.opcode in CARRY_READERS:
+        sources.append(frame.load(CARRY, "pred"))
+    results = row.emit(frame.b, mods, *sources)
+    values = list(results) if isinstance(results, tuple) else [results]
+    kind = row.slots[0].resolve(mods)
+    if i.opcode in CARRY_READERS or "cc" in mods:
+        if "cc" in mods:
+            blend = i.guard is not None or frame.blend is None or frame.blend(CARRY)
+            frame.store(CARRY, "pred", values[1], blend)
+        values = values[:1]
+    for target, value in zip(targets, values, strict=False):
+        frame.write(i, target, kind, value, row.slots[0].relaxed)
+
+
+def _by_operands(i: Instruction, row: Row, mods: Mods) -> tuple[Row, Mods]:
+    """Among the rows of one syntax, the one with as many operands."""
+    wanted = len(i.operands)
+    if len(row.slots) == wanted:
+        return row, mods
+    for candidate in rows.ROWS[i.opcode]:
+        if len(candidate.slots) == wanted:
+            found = candidate.match(i.modifiers)
+            if found is not None:
+                return candidate, found
+    return row, mods
+
+
+def _operands(frame: Frame, i: Instruction, row: Row, mods: Mods) -> tuple[list[Value], list[Operand]]:
+    if len(i.operands) != len(row.slots):
+        raise frame.fail(i, f"expected {len(row.slots)} operands, found {len(i.operands)}")
+    sources: list[Value] = []
+    targets: list[Operand] = []
+    for slot, operand in zip(row.slots, i.operands, strict=True):
+        if slot.result:
+            targets = [operand.first, operand.second] if isinstance(operand, Pair) else [operand]
+        elif slot.type == "constant":
+            if not isinstance(operand, Integer):
+                raise frame.fail(i, "the last operand is an integer constant")
+            sources.append(frame.b.const("i32", operand.value))
+        else:
+            sources.append(frame.read(i, operand, slot.resolve(mods), slot.relaxed))
+    return sources, targets
+
+

@@ -1,0 +1,134 @@
+"""Barriers: what each asks for, and how lanes announce themselves.
+
+Source: PTX ISA, "Parallel Synchronization and Communication Instructions: bar, barrier". A barrier ends a basic
+block; :mod:`kcheck.ptx.warp` puts the lanes aside and :mod:`kcheck.ptx.schedule` lets them go on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcheck.ptx.abi import Block
+from kcheck.ptx.ast import Call, Instruction, Not, Operand, Register
+from kcheck.ptx.builder import Value
+from kcheck.ptx.cfg import Operation
+from kcheck.ptx.frame import Frame
+from kcheck.ptx.isa.effects import effect, ordered
+from kcheck.ptx.isa.warp import check_mask
+from kcheck.ptx.types import TYPES
+
+_ALIGNED = frozenset({"cta", "aligned"})
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """What a stop waits for.
+
+    Attributes:
+        kind: ``block``, ``grid`` or ``spin`` (nothing: it goes on when others had their turn).
+        number: which of the 16 barriers of a block; ``threads``: how many it waits for, None for all.
+        predicate: of a reduction.
+    """
+
+    kind: str
+    number: Operand | None = None
+    threads: Operand | None = None
+    predicate: Operand | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether it simply waits for every thread of the block."""
+        return self.kind == "block" and self.threads is None and self.predicate is None
+
+    def announce(self, frame: Frame, operation: Operation, lanes: Value, place: int) -> None:
+        """Write the barrier's number and count to the stop's state; add up a reduction's predicates."""
+        if self.kind != "block":
+            return
+        b = frame.b
+        assert self.number is not None
+        number = b.land(self._uniform(frame, operation, self.number), 15)
+        count = b.const("i32", 0)
+        if self.threads is not None:
+            count = self._uniform(frame, operation, self.threads)
+        for value, at in ((number, 8), (count, 12)):
+            pointer = b.value(f"getelementptr i8, ptr %warp, i64 {place + at}", "ptr")
+            b.line(f"store i32 {value.text}, ptr {pointer.text}")
+        if self.predicate is not None:
+            holds = b.spread(frame.read(operation, self.predicate, TYPES["pred"]))
+            _add(frame, Block.true_count.offset, number, b.op("and", lanes, b.mask_bits(holds)))
+            _add(frame, Block.arrived.offset, number, lanes)
+
+    def _uniform(self, frame: Frame, operation: Operation, operand: Operand) -> Value:
+        """An operand that is the same for all lanes by the ISA: that of the first active one."""
+        value = frame.read(operation, operand, TYPES["u32"])
+        return frame.b.extract(value, frame.first_active())
+
+
+def _add(frame: Frame, offset: int, number: Value, lanes: Value) -> None:
+    b = frame.b
+    base = b.value(f"getelementptr i8, ptr %block, i64 {offset}", "ptr")
+    pointer = b.value(f"getelementptr i32, ptr {base.text}, i32 {number.text}", "ptr")
+    old = b.value(f"load i32, ptr {pointer.text}", "i32")
+    count = b.resize(b.intrinsic("ctpop", lanes), "i32")
+    b.line(f"store i32 {b.add(old, count).text}, ptr {pointer.text}")
+
+
+def arrival(frame: Frame, operation: Operation) -> Arrival:
+    """What a barrier asks for.
+
+    Raises:
+        PtxError: a barrier of a kind that is not modelled (clusters), or with the wrong operands.
+    """
+    if isinstance(operation, Call):
+        return Arrival("grid")
+    words = [m for m in operation.modifiers if m not in _ALIGNED]
+    operands = operation.operands
+    if words == ["sync"] and len(operands) in (1, 2):
+        return Arrival("block", operands[0], operands[1] if len(operands) == 2 else None)
+    if words[:1] == ["red"] and words[1:] in (["popc", "u32"], ["and", "pred"], ["or", "pred"]):
+        if len(operands) in (3, 4) and isinstance(operands[-1], Register | Not):
+            threads = operands[2] if len(operands) == 4 else None
+            return Arrival("block", operands[1], threads, operands[-1])
+    raise frame.fail(operation, "not modelled")
+
+
+def finish_reduction(frame: Frame, operation: Instruction, place: int) -> None:
+    """On the way out of ``bar.red``: its result, from the counts of the barrier that was completed."""
+    b = frame.b
+    pointer = b.value(f"getelementptr i8, ptr %warp, i64 {place + 8}", "ptr")
+    number = b.value(f"load i32, ptr {pointer.text}", "i32")
+
+    def count(offset: int) -> Value:
+        base = b.value(f"getelementptr i8, ptr %block, i64 {offset}", "ptr")
+        at = b.value(f"getelementptr i32, ptr {base.text}, i32 {number.text}", "ptr")
+        return b.value(f"load i32, ptr {at.text}", "i32")
+
+    true = count(Block.true_result.offset)
+    kind = TYPES["pred"]
+    if "popc" in operation.modifiers:
+        result, kind = true, TYPES["u32"]
+    elif "and" in operation.modifiers:
+        result = b.compare("eq", true, count(Block.arrived_result.offset))
+    else:
+        result = b.compare("ne", true, 0)
+    frame.blend = None
+    frame.write(operation, operation.operands[0], kind, result, False)
+
+
+@effect("bar", "barrier")
+def without_waiting(frame: Frame, i: Instruction) -> None:
+    """``bar.arrive`` counts its threads and goes on; ``bar.warp.sync`` waits for nothing, since lanes keep together.
+
+    Lanes that a ``bar.warp.sync`` names and that are not there are a finding.
+    """
+    b = frame.b
+    words = [m for m in i.modifiers if m not in _ALIGNED]
+    if words == ["warp", "sync"]:
+        ordered(frame, i, 1)
+        check_mask(frame, i, i.operands[0])
+        return
+    if words != ["arrive"]:
+        raise frame.fail(i, "not modelled")
+    ordered(frame, i, 2)
+    number = b.land(b.extract(frame.read(i, i.operands[0], TYPES["u32"]), frame.first_active()), 15)
+    _add(frame, Block.arrive_count.offset, number, frame.active_bits())

@@ -1,0 +1,206 @@
+"""``cvt``: between every pair of types. Source: PTX ISA, "Data Movement and Conversion: cvt"."""
+
+from __future__ import annotations
+
+from kcheck.ptx.builder import Builder, Value
+from kcheck.ptx.isa.modifiers import bfloat_to_float, float_to_bfloat, flush, saturate
+from kcheck.ptx.isa.rounding import directed
+from kcheck.ptx.isa.rows import Mods, row
+from kcheck.ptx.types import PtxType
+
+_TO_INTEGRAL = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
+
+
+def _cvt(b: Builder, m: Mods, x: Value) -> Value:
+    to, source = m.type("D"), m.type("A")
+    if to.kind != "float" and source.kind != "float":
+        return _integer_to_integer(b, m, x, to, source)
+    if source.kind != "float":
+        return _integer_to_float(b, m, x, to, source)
+    if source.name == "bf16":
+        x = bfloat_to_float(b, x)
+    if "ftz" in m and source.name in ("f32", "bf16"):
+        x = flush(b, x)
+    if to.kind != "float":
+        return _float_to_integer(b, m, x, to, source)
+    return _float_to_float(b, m, x, to, source)
+
+
+def _bounds(kind: PtxType) -> tuple[int, int]:
+    if kind.kind == "signed":
+        return -(1 << (kind.bits - 1)), (1 << (kind.bits - 1)) - 1
+    return 0, (1 << kind.bits) - 1
+
+
+def _integer_to_integer(b: Builder, m: Mods, x: Value, to: PtxType, source: PtxType) -> Value:
+    signed = source.kind == "signed"
+    if "sat" in m:
+        low, high = _bounds(to)
+        least, most = _bounds(source)
+        if signed:
+            if low > least:
+                x = b.intrinsic("smax", x, b.const(x.type, low))
+            if high < most:
+                x = b.intrinsic("smin", x, b.const(x.type, high))
+        elif high < most:
+            x = b.intrinsic("umin", x, b.const(x.type, high))
+    return b.resize(x, to.llvm, signed)
+
+
+def _integer_to_float(b: Builder, m: Mods, x: Value, to: PtxType, source: PtxType) -> Value:
+    name = "sitofp" if source.kind == "signed" else "uitofp"
+    mode = m.get("rnd")
+    if to.name in ("f16", "bf16"):
+        return _integer_to_narrow(b, m, x, to, source)
+    result = b.cast(name, x, to.llvm) if mode in ("", "rn") else directed(b, name, mode, x, result=to.llvm)
+    return saturate(b, result) if "sat" in m else result
+
+
+def _integer_to_narrow(b: Builder, m: Mods, x: Value, to: PtxType, source: PtxType) -> Value:
+    """An integer to f16 or bf16: to f32 rounded to odd (so that one rounding decides), then narrowed."""
+    signed = source.kind == "signed"
+    name = "sitofp" if signed else "uitofp"
+    if source.bits <= 16:
+        return _narrow(b, m, b.cast(name, x, "float"), to)
+    wide = b.resize(x, "i64", signed)
+    negative = b.compare("slt", wide, 0) if signed else b.const("i1", 0)
+    size = b.select(negative, b.sub(b.const("i64", 0), wide), wide)
+    # Keep 24 bits or more above a sticky bit: drop the low bits of large magnitudes into one.
+    large = b.compare("ugt", size, (1 << 24) - 1)
+    dropped = b.resize(b.compare("ne", b.land(size, (1 << 40) - 1), 0), "i64")
+    huge = b.compare("ugt", size, (1 << 40) - 1)
+    low_sticky = b.resize(b.compare("ne", b.land(size, 0xFFF), 0), "i64")
+    mid = b.lor(b.land(size, ~0xFFF), b.shift("shl", low_sticky, 12))
+    top = b.lor(b.land(size, ~((1 << 40) - 1)), b.shift("shl", dropped, 40))
+    size = b.select(huge, top, b.select(large, mid, size))
+    magnitude = b.cast("uitofp", size, "float")
+    return _narrow(b, m, b.select(negative, b.fneg(magnitude), magnitude), to)
+
+
+def _float_to_integer(b: Builder, m: Mods, x: Value, to: PtxType, source: PtxType) -> Value:
+    """Rounded to an integral value, clamped to the range; a NaN is 0, or the top bit alone where 64 bits are in it."""
+    if m.get("rnd") in _TO_INTEGRAL and m.get("rnd") != "rzi":
+        x = b.intrinsic(_TO_INTEGRAL[m.get("rnd")], x)
+    name = "fptosi.sat" if to.kind == "signed" else "fptoui.sat"
+    result = b.intrinsic(name, x, result=to.llvm)
+    if source.name == "f64" or to.bits == 64:
+        return b.select(b.compare("uno", x, x), b.const(to.llvm, 1 << (to.bits - 1)), result)
+    return result
+
+
+def _float_to_float(b: Builder, m: Mods, x: Value, to: PtxType, source: PtxType) -> Value:
+    mode = m.get("rnd")
+    if mode in _TO_INTEGRAL:
+        x = b.intrinsic(_TO_INTEGRAL[mode], x)
+        mode = ""
+    if to.name == source.name and to.name != "bf16":
+        result = x
+    elif to.name == "f64":
+        result = b.cast("fpext", x, "double")
+    elif to.name == "f32" and source.name != "f64":
+        result = b.cast("fpext", x, "float")
+    elif to.name == "f32":
+        result = b.cast("fptrunc", x, "float") if mode in ("", "rn") else directed(b, "fptrunc", mode, x, result="float")
+    else:
+        return _narrow(b, m, x, to)
+    if "sat" in m:
+        result = saturate(b, result)
+    if "relu" in m:
+        result = b.select(b.compare("ogt", result, 0.0), result, b.const(result.type, 0.0))
+    return flush(b, result) if "ftz" in m and to.name == "f32" else result
+
+
+def _narrow(b: Builder, m: Mods, x: Value, to: PtxType) -> Value:
+    """f64, f32 or f16 to f16 or bf16, under ``rn`` or ``rz``, with ``.sat``, ``.relu`` and ``.satfinite``."""
+    mode = m.get("rnd")
+    if "sat" in m:
+        x = saturate(b, x)
+    if "relu" in m:
+        x = b.select(b.compare("ogt", x, 0.0), x, b.select(b.compare("uno", x, x), x, b.const(x.type, 0.0)))
+    if to.name == "bf16":
+        if x.type == "double":
+            x = _double_to_odd_single(b, x)
+        x = b.cast("fpext", x, "float")
+        if mode == "rz":
+            nan = b.compare("uno", x, x)
+            cut = b.resize(b.shift("lshr", b.as_integer(x), 16), "i16")
+            return b.select(nan, b.const("i16", 0x7FFF), cut)
+        if mode in ("rm", "rp"):
+            return _away_or_towards(b, x, mode)
+        return float_to_bfloat(b, x)
+    if x.type == "half":
+        return x
+    if mode in ("rz", "rm", "rp"):
+        result = directed(b, "fptrunc", mode, x, result="half")
+    else:
+        result = b.cast("fptrunc", x, "half")
+    if "satfinite" in m:
+        result = b.select(b.compare("oeq", b.intrinsic("fabs", result), float("inf")), _largest(b, result), result)
+    return b.select(b.compare("uno", result, result), b.float_bits("half", 0x7FFF), result)
+
+
+def _largest(b: Builder, like: Value) -> Value:
+    return b.intrinsic("copysign", b.const("half", 65504.0), like)
+
+
+def _away_or_towards(b: Builder, x: Value, mode: str) -> Value:
+    """f32 to bf16 towards one infinity: cut, and a step where bits were lost on the side to round to."""
+    bits = b.as_integer(x)
+    cut = b.shift("lshr", bits, 16)
+    lost = b.compare("ne", b.land(bits, 0xFFFF), 0)
+    negative = b.compare("slt", bits, 0)
+    step = b.land(lost, negative if mode == "rm" else b.invert(negative))
+    result = b.resize(b.add(cut, b.resize(step, "i32")), "i16")
+    return b.select(b.compare("uno", x, x), b.const("i16", 0x7FFF), result)
+
+
+def _double_to_odd_single(b: Builder, x: Value) -> Value:
+    """f64 to f32 rounded to odd, so that a second rounding is as good as one."""
+    near = b.cast("fptrunc", x, "float")
+    back = b.cast("fpext", near, "double")
+    bits = b.as_integer(near)
+    inexact = b.land(b.compare("one", back, x), b.compare("eq", b.land(bits, 1), 0))
+    outward = b.compare("olt", b.intrinsic("fabs", back), b.intrinsic("fabs", x))
+    stepped = b.add(bits, b.select(outward, b.const("i32", 1), b.const("i32", -1)))
+    return b.bitcast(b.select(inexact, stepped, bits), "float")
+
+
+def _pair(b: Builder, m: Mods, high: Value, low: Value) -> Value:
+    """``cvt.rn.f16x2.f32 d, a, b``: a in the upper half, b in the lower."""
+    to = m.type("D").name
+    from kcheck.ptx.types import TYPES
+
+    element = TYPES[to[:-2]]
+    halves = []
+    for x in (high, low):
+        if "ftz" in m:
+            x = flush(b, x)
+        halves.append(b.resize(b.as_integer(_narrow(b, m, x, element)), "i32"))
+    return b.lor(b.shift("shl", halves[0], 16), halves[1])
+
+
+def _tf32(b: Builder, m: Mods, x: Value) -> Value:
+    """f32 to tf32: 10 fraction bits kept, to nearest with ties away (rna) or to even (rn), or cut (rz)."""
+    bits = b.as_integer(x)
+    mode = m.get("rnd")
+    if mode == "rna":
+        rounded = b.add(bits, 0x1000)
+    elif mode == "rn":
+        rounded = b.add(b.add(bits, 0xFFF), b.land(b.shift("lshr", bits, 13), 1))
+    else:
+        rounded = bits
+    special = b.compare("ueq", b.intrinsic("fabs", x), float("inf"))
+    result = b.land(rounded, ~0x1FFF)
+    if "relu" in m:
+        result = b.select(b.compare("slt", bits, 0), b.const("i32", 0), result)
+    nan = b.compare("uno", x, x)
+    return b.select(nan, b.const("i32", 0x7FFFFFFF), b.select(special, bits, result))
+
+
+_INT = ".u8|.s8|.u16|.s16|.u32|.s32|.u64|.s64"
+_FLT = ".f16|.bf16|.f32|.f64"
+_ROUND = "{rnd}|.rni|.rzi|.rmi|.rpi"
+row(f"cvt [{_ROUND}=rnd] [.ftz] [.sat] <{_INT}|{_FLT}=D> <{_INT}|{_FLT}=A>", "d~:D a~:A", _cvt)
+row("cvt <.rn|.rz=rnd> [.relu] [.satfinite] <.f16|.bf16=D> .f32=A", "d~:D a~:A", _cvt)
+row("cvt <.rn|.rz=rnd> [.relu] [.satfinite] <.f16x2|.bf16x2=D> .f32=A", "d:D a:A b:A", _pair)
+row("cvt <.rn|.rz|.rna=rnd> [.satfinite] [.relu] .tf32=D .f32=A", "d:b32 a:A", _tf32)

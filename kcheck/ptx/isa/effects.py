@@ -1,0 +1,38 @@
+"""Instructions that are more than a map of values: the registry of their handlers.
+
+A handler takes the frame and the instruction; ``frame.active`` holds the lanes that execute it, its guard
+included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kcheck.ptx.ast import Instruction
+from kcheck.ptx.frame import Frame
+
+Handler = Callable[[Frame, Instruction], None]
+
+EFFECTS: dict[str, Handler] = {}
+"""Handlers by opcode, filled by the modules that :mod:`kcheck.ptx.isa` imports."""
+
+
+def effect(*opcodes: str) -> Callable[[Handler], Handler]:
+    """Register a handler."""
+
+    def register(handler: Handler) -> Handler:
+        for opcode in opcodes:
+            EFFECTS[opcode] = handler
+        return handler
+
+    return register
+
+
+def ordered(frame: Frame, instruction: Instruction, count: int) -> None:
+    """Refuse an instruction that has another number of operands.
+
+    Raises:
+        PtxError: naming the instruction.
+    """
+    if len(instruction.operands) != count:
+        raise frame.fail(instruction, f"expected {count} operands, found {len(instruction.operands)}")

@@ -1,0 +1,260 @@
+"""``ld`` and ``st`` in every state space. Source: PTX ISA, "Data Movement and Conversion: ld, st"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcheck.ptx.abi import FaultKind, Launch
+from kcheck.ptx.ast import Address, Instruction, Operand, Register, Symbol, Vector
+from kcheck.ptx.builder import Value, vector_type
+from kcheck.ptx.frame import Frame
+from kcheck.ptx.isa.effects import effect, ordered
+from kcheck.ptx.memory import mangle
+from kcheck.ptx.types import TYPES, PtxType
+
+_SPACES = frozenset({"global", "shared", "local", "const", "param"})
+_HINTS = frozenset(
+    """weak volatile relaxed acquire release cta cluster gpu sys ca cg cs lu cv wb wt nc unified
+    mmio""".split()
+)
+_HINT_PREFIXES = ("L1::", "L2::", "level")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The modifiers of a load or store. ``count`` elements of ``kind``."""
+
+    space: str
+    kind: PtxType
+    count: int
+
+
+def form(frame: Frame, i: Instruction) -> Form:
+    """What the modifiers of a memory instruction say.
+
+    Raises:
+        PtxError: a modifier that is not modelled.
+    """
+    space, count = "generic", 1
+    for modifier in i.modifiers[:-1]:
+        name = modifier.partition("::")[0]
+        if name in _SPACES:
+            space = name
+        elif modifier in ("v2", "v4", "v8"):
+            count = int(modifier[1:])
+        elif modifier not in _HINTS and not modifier.startswith(_HINT_PREFIXES):
+            raise frame.fail(i, f".{modifier} is not modelled")
+    kind = TYPES.get(i.modifiers[-1]) if i.modifiers else None
+    if kind is None or kind.kind == "pred" or kind.bits > 64:
+        raise frame.fail(i, "not modelled")
+    return Form(space, kind, count)
+
+
+def elements(frame: Frame, i: Instruction, operand: Operand, count: int) -> tuple[Operand, ...]:
+    """The registers of a vector operand, or the operand alone."""
+    if count == 1 and not isinstance(operand, Vector):
+        return (operand,)
+    if isinstance(operand, Vector) and len(operand.elements) == count:
+        return operand.elements
+    raise frame.fail(i, f"expected a vector of {count} registers")
+
+
+@effect("ld", "ldu")
+def ld(frame: Frame, i: Instruction) -> None:
+    """A load; a register wider than the type is filled by sign or zeros."""
+    ordered(frame, i, 2)
+    f = form(frame, i)
+    targets = elements(frame, i, i.operands[0], f.count)
+    if f.space == "param":
+        values = _load_param(frame, i, f)
+    else:
+        values = load_values(frame, i, frame.address(i, i.operands[1], f.space), f)
+    for target, value in zip(targets, values, strict=True):
+        frame.write(i, target, f.kind, value, True)
+
+
+def load_values(frame: Frame, i: Instruction, address: Value, f: Form) -> list[Value]:
+    """The elements at an address in each active lane."""
+    b, unit = frame.b, frame.unit
+    element = f.kind.llvm
+    site = unit.site(i, f.space)
+    # Code that a guard may leave without a lane must not load for it.
+    scalar = address.lanes == 1 and (frame.width == 1 or i.guard is None)
+    if frame.width == 1 and i.guard is not None:
+        return [_guarded_load(frame, i, address, f, site, n) for n in range(f.count)]
+    if f.count == 1:
+        name = unit.access(False, element, f.space, scalar)
+        if scalar:
+            lane = frame.first_active()
+            return [b.value(f"call {element} {name}({b.typed(address)}, {b.typed(lane)}, {frame.context(site)})", element)]
+        address, mask = b.spread(address), b.spread(frame.active)
+        kind = vector_type(element, frame.width)
+        text = f"call {kind} {name}({b.typed(address)}, {b.typed(mask)}, {frame.context(site)})"
+        return [b.value(text, element, frame.width)]
+    size = f.kind.bytes * f.count
+    mask = admitted(frame, i, address, f.space, FaultKind.OUT_OF_BOUNDS_LOAD, size, site)
+    if address.lanes == 1 and frame.width > 1:
+        address = b.spread(address)
+    return [_unchecked_load(frame, b.add(address, n * f.kind.bytes) if n else address, mask, f.kind) for n in range(f.count)]
+
+
+def _guarded_load(frame: Frame, i: Instruction, address: Value, f: Form, site: int, n: int) -> Value:
+    """W = 1 under a guard: the check under the guard, then a load that is skipped where it failed."""
+    b = frame.b
+    mask = admitted(frame, i, address, f.space, FaultKind.OUT_OF_BOUNDS_LOAD, f.kind.bytes * f.count, site)
+    return _unchecked_load(frame, b.add(address, n * f.kind.bytes), mask, f.kind)
+
+
+def admitted(
+    frame: Frame, i: Instruction, address: Value, space: str, kind: FaultKind, size: int, site: int
+) -> Value:
+    """The active lanes whose ``size`` bytes at the address may be accessed; the others are recorded."""
+    b = frame.b
+    name = frame.unit.admit(space, kind, size)
+    address, mask = b.spread(address), b.spread(frame.active)
+    text = f"call {b.type_of(mask)} {name}({b.typed(address)}, {b.typed(mask)}, {frame.context(site)})"
+    return b.value(text, "i1", frame.width)
+
+
+def _unchecked_load(frame: Frame, address: Value, mask: Value, kind: PtxType) -> Value:
+    b, W = frame.b, frame.width
+    if W == 1:
+        done, taken = b.fresh("ldone"), b.fresh("ldo")
+        slot = f"%{b.fresh('ldslot')}"
+        frame.prologue.line(f"{slot} = alloca {kind.llvm}")
+        zero = "0.0" if kind.llvm in ("half", "float", "double") else "0"
+        b.line(f"store {kind.llvm} {zero}, ptr {slot}")
+        b.line(f"br i1 {mask.text}, label %{taken}, label %{done}")
+        b.label(taken)
+        pointer = b.value(f"inttoptr i64 {address.text} to ptr", "ptr")
+        loaded = b.value(f"load {kind.llvm}, ptr {pointer.text}, align {kind.bytes}", kind.llvm)
+        b.line(f"store {kind.llvm} {loaded.text}, ptr {slot}")
+        b.line(f"br label %{done}")
+        b.label(done)
+        return b.value(f"load {kind.llvm}, ptr {slot}", kind.llvm)
+    V = vector_type(kind.llvm, W)
+    name = f"@llvm.masked.gather.v{W}{mangle(kind.llvm)}.v{W}p0"
+    frame.unit.declarations[name] = f"declare {V} {name}(<{W} x ptr>, i32, <{W} x i1>, {V})"
+    pointers = b.value(f"inttoptr {b.typed(address)} to <{W} x ptr>", "ptr", W)
+    text = f"call {V} {name}({b.typed(pointers)}, i32 {kind.bytes}, {b.typed(mask)}, {V} zeroinitializer)"
+    return b.value(text, kind.llvm, W)
+
+
+@effect("st")
+def st(frame: Frame, i: Instruction) -> None:
+    """A store; of a register wider than the type the low bits."""
+    ordered(frame, i, 2)
+    f = form(frame, i)
+    sources = elements(frame, i, i.operands[1], f.count)
+    values = [frame.read(i, source, f.kind, relaxed=True) for source in sources]
+    if f.space == "param":
+        _store_param(frame, i, f, values)
+        return
+    store_values(frame, i, frame.address(i, i.operands[0], f.space), f, values)
+
+
+def store_values(frame: Frame, i: Instruction, address: Value, f: Form, values: list[Value]) -> None:
+    """Store the elements in each active lane."""
+    b, unit = frame.b, frame.unit
+    element = f.kind.llvm
+    site = unit.site(i, f.space)
+    if f.count == 1 and not (frame.width == 1 and i.guard is not None):
+        value = values[0]
+        scalar = frame.width == 1 or (address.lanes == 1 and value.lanes == 1 and i.guard is None)
+        name = unit.access(True, element, f.space, scalar)
+        if scalar:
+            lane = frame.first_active()
+            b.line(f"call void {name}({b.typed(address)}, {b.typed(value)}, {b.typed(lane)}, {frame.context(site)})")
+            return
+        address, value, mask = b.spread(address), b.spread(value), b.spread(frame.active)
+        b.line(f"call void {name}({b.typed(address)}, {b.typed(value)}, {b.typed(mask)}, {frame.context(site)})")
+        return
+    size = f.kind.bytes * f.count
+    mask = admitted(frame, i, address, f.space, FaultKind.OUT_OF_BOUNDS_STORE, size, site)
+    if frame.width > 1:
+        address = b.spread(address)
+    for n, value in enumerate(values):
+        _unchecked_store(frame, b.add(address, n * f.kind.bytes) if n else address, value, mask, f.kind)
+
+
+def _unchecked_store(frame: Frame, address: Value, value: Value, mask: Value, kind: PtxType) -> None:
+    b, W = frame.b, frame.width
+    if W == 1:
+        done, taken = b.fresh("stdone"), b.fresh("sto")
+        b.line(f"br i1 {mask.text}, label %{taken}, label %{done}")
+        b.label(taken)
+        pointer = b.value(f"inttoptr i64 {address.text} to ptr", "ptr")
+        b.line(f"store {b.typed(value)}, ptr {pointer.text}, align {kind.bytes}")
+        b.line(f"br label %{done}")
+        b.label(done)
+        return
+    V = vector_type(kind.llvm, W)
+    name = f"@llvm.masked.scatter.v{W}{mangle(kind.llvm)}.v{W}p0"
+    frame.unit.declarations[name] = f"declare void {name}({V}, <{W} x ptr>, i32, <{W} x i1>)"
+    pointers = b.value(f"inttoptr {b.typed(address)} to <{W} x ptr>", "ptr", W)
+    value = b.spread(value)
+    b.line(f"call void {name}({b.typed(value)}, {b.typed(pointers)}, i32 {kind.bytes}, {b.typed(mask)})")
+
+
+# The .param space: a kernel's parameters lie in one block of memory, the same for all lanes. Those of a function,
+# and the arguments of a call, are arrays in which a value of n bytes at offset o has its W lanes at W * o.
+
+
+def _param_place(frame: Frame, i: Instruction, operand: Operand, f: Form) -> tuple[str, int]:
+    if not isinstance(operand, Address) or not isinstance(operand.base, Symbol):
+        raise frame.fail(i, "expected the name of a parameter in brackets")
+    offset = operand.base.offset + operand.offset
+    name = operand.base.name
+    variable = frame.function.variables.get(name)
+    if variable is None:
+        for candidate in (*frame.function.params, *frame.function.returns):
+            if candidate.name == name:
+                variable = candidate
+    if variable is None or variable.space != "param" or variable.count is None:
+        raise frame.fail(i, f"{name} is no parameter")
+    size = variable.count * TYPES[variable.type].bytes
+    if offset < 0 or offset + f.kind.bytes * f.count > size or offset % f.kind.bytes:
+        raise frame.fail(i, f"bytes {offset} to {offset + f.kind.bytes * f.count} of {name}, which has {size}")
+    return name, offset
+
+
+def _load_param(frame: Frame, i: Instruction, f: Form) -> list[Value]:
+    b = frame.b
+    element = f.kind.llvm
+    address = i.operands[1]
+    if isinstance(address, Address) and isinstance(address.base, Register):
+        return load_values(frame, i, frame.address(i, address, "generic"), Form("generic", f.kind, f.count))
+    name, offset = _param_place(frame, i, address, f)
+    values = []
+    for n in range(f.count):
+        at = offset + n * f.kind.bytes
+        if frame.function.is_entry and name in frame.param_offsets:
+            params = frame.field("launch", Launch.params.offset, "ptr")
+            pointer = b.value(f"getelementptr i8, ptr {params.text}, i64 {frame.param_offsets[name] + at}", "ptr")
+            text = f"load {element}, ptr {pointer.text}, align {f.kind.bytes}, !invariant.load !1"
+            values.append(b.value(text, element))
+        else:
+            pointer = _param_pointer(frame, name, at)
+            text = f"load {vector_type(element, frame.width)}, ptr {pointer.text}, align {f.kind.bytes}"
+            values.append(b.value(text, element, frame.width))
+    return values
+
+
+def _store_param(frame: Frame, i: Instruction, f: Form, values: list[Value]) -> None:
+    """To an argument of a call, or to a returned value; in other lanes what is there stays."""
+    b = frame.b
+    name, offset = _param_place(frame, i, i.operands[0], f)
+    if frame.function.is_entry and name in frame.param_offsets:
+        raise frame.fail(i, f"{name} is a parameter of a kernel, which is read-only")
+    for n, value in enumerate(values):
+        pointer = _param_pointer(frame, name, offset + n * f.kind.bytes)
+        kind = vector_type(f.kind.llvm, frame.width)
+        old = b.value(f"load {kind}, ptr {pointer.text}, align {f.kind.bytes}", f.kind.llvm, frame.width)
+        value = b.select(frame.active, b.spread(value), old)
+        b.line(f"store {b.typed(value)}, ptr {pointer.text}, align {f.kind.bytes}")
+
+
+def _param_pointer(frame: Frame, name: str, offset: int) -> Value:
+    return frame.b.value(f"getelementptr i8, ptr {frame.param_array(name)}, i64 {offset * frame.width}", "ptr")
+
+

@@ -1,0 +1,104 @@
+"""``mov``, ``cvta``, ``isspacep`` and what orders memory, which costs nothing here.
+
+Source: PTX ISA, "Data Movement and Conversion Instructions".
+"""
+
+from __future__ import annotations
+
+from kcheck.ptx.abi import Launch, Worker
+from kcheck.ptx.ast import Instruction, Operand, Sink, Vector
+from kcheck.ptx.builder import Value
+from kcheck.ptx.frame import Frame
+from kcheck.ptx.isa.effects import effect, ordered
+from kcheck.ptx.types import TYPES, PtxType
+
+_MOVABLE = frozenset(
+    "pred b16 u16 s16 f16 bf16 b32 u32 s32 f32 b64 u64 s64 f64 f16x2 bf16x2 b128".split()
+)
+
+
+@effect("mov")
+def mov(frame: Frame, i: Instruction) -> None:
+    """``mov.type d, a``; with a vector on one side it packs or unpacks bits, lowest first."""
+    ordered(frame, i, 2)
+    if len(i.modifiers) != 1 or i.modifiers[0] not in _MOVABLE or i.modifiers[0] == "b128":
+        raise frame.fail(i, "not modelled")
+    kind = TYPES[i.modifiers[0]]
+    target, source = i.operands
+    if isinstance(source, Vector):
+        frame.write(i, target, kind, _pack(frame, i, source, kind), False)
+    elif isinstance(target, Vector):
+        value = frame.b.as_integer(frame.read(i, source, kind))
+        _unpack(frame, i, target, value, kind)
+    else:
+        frame.write(i, target, kind, frame.read(i, source, kind), False)
+
+
+def _part(frame: Frame, i: Instruction, vector: Vector, kind: PtxType) -> PtxType:
+    bits = kind.bits // len(vector.elements)
+    if bits * len(vector.elements) != kind.bits or f"b{bits}" not in TYPES:
+        raise frame.fail(i, f"{len(vector.elements)} parts of .{kind.name}")
+    return TYPES[f"b{bits}"]
+
+
+def _pack(frame: Frame, i: Instruction, source: Vector, kind: PtxType) -> Value:
+    part = _part(frame, i, source, kind)
+    whole = f"i{kind.bits}"
+    result = frame.b.const(whole, 0)
+    for n, element in enumerate(source.elements):
+        value = frame.b.resize(frame.b.as_integer(frame.read(i, element, part)), whole)
+        result = frame.b.lor(result, frame.b.shift("shl", value, n * part.bits))
+    return result
+
+
+def _unpack(frame: Frame, i: Instruction, target: Vector, value: Value, kind: PtxType) -> None:
+    part = _part(frame, i, target, kind)
+    pieces: list[tuple[Operand, Value]] = []
+    for n, element in enumerate(target.elements):
+        if not isinstance(element, Sink):
+            pieces.append((element, frame.b.resize(frame.b.shift("lshr", value, n * part.bits), part.llvm)))
+    for element, piece in pieces:
+        frame.write(i, element, part, piece, False)
+
+
+@effect("cvta")
+def cvta(frame: Frame, i: Instruction) -> None:
+    """Between generic addresses and a window's: the identity, since all are host addresses."""
+    ordered(frame, i, 2)
+    if i.modifiers[-1] == "u32":
+        raise frame.fail(i, "32-bit addresses are not modelled")
+    frame.write(i, i.operands[0], TYPES["u64"], frame.read(i, i.operands[1], TYPES["u64"]), False)
+
+
+@effect("isspacep")
+def isspacep(frame: Frame, i: Instruction) -> None:
+    """Whether a generic address lies in a window: shared and local are ranges, the rest is global."""
+    ordered(frame, i, 2)
+    b = frame.b
+    space = i.modifiers[0].partition("::")[0]
+    address = frame.read(i, i.operands[1], TYPES["u64"])
+    base = frame.field("worker", Worker.shared.offset, "i64")
+    dynamic = b.resize(frame.field("launch", Launch.dynamic_shared.offset, "i32"), "i64")
+    shared = b.compare("ult", b.sub(address, base), b.add(dynamic, frame.unit.shared_bytes))
+    local = b.compare("ult", b.sub(address, frame.local_address(0)), frame.unit.local.stride)
+    if space == "shared":
+        result = shared
+    elif space == "local":
+        result = local
+    elif space == "global":
+        result = b.invert(b.lor(shared, local))
+    else:
+        raise frame.fail(i, "not modelled")
+    frame.write(i, i.operands[0], TYPES["pred"], result, False)
+
+
+@effect(
+    "membar", "fence", "nanosleep", "prefetch", "prefetchu", "pmevent", "discard", "applypriority", "griddepcontrol"
+)
+def nothing(frame: Frame, i: Instruction) -> None:
+    """What orders, hints or waits: one thread at a time touches memory here, in program order.
+
+    Between the OS threads of one launch the fence is real.
+    """
+    if i.opcode in ("membar", "fence"):
+        frame.b.line("fence seq_cst")

@@ -1,0 +1,119 @@
+"""Directed rounding, for any operation: ``.rz``, ``.rm``, ``.rp``.
+
+The operation is LLVM's constrained intrinsic with dynamic rounding, in an outlined function that sets the
+rounding mode of the thread and puts it back (about 30 ns). ``fma``, ``add`` and ``mul`` of f32, which stand in
+every ``exp``, go through f64 instead: product exact, sum and its error by TwoSum (Knuth), then a step of one ulp
+where the error says so.
+"""
+
+from __future__ import annotations
+
+from kcheck.ptx.builder import Builder, Value, _mangle, vector_type
+
+_LLVM_MODE = {"rz": 0, "rn": 1, "rp": 2, "rm": 3}
+"""The argument of llvm.set.rounding, as C's FLT_ROUNDS numbers them."""
+
+_CONVERSIONS = frozenset({"sitofp", "uitofp", "fptrunc"})
+
+
+def directed(b: Builder, operation: str, mode: str, *arguments: Value, result: str | None = None) -> Value:
+    """An operation under a rounding mode other than to nearest.
+
+    Args:
+        operation: ``fadd``, ``fsub``, ``fmul``, ``fdiv``, ``sqrt``, ``fma``, ``sitofp``, ``uitofp``, ``fptrunc``.
+        mode: ``rz``, ``rm`` or ``rp``.
+        result: element type of the result, for conversions.
+    """
+    values = b.match(*arguments)
+    lanes, source = values[0].lanes, values[0].type
+    element = result or source
+    kind, out = vector_type(source, lanes), vector_type(element, lanes)
+    mangled = _mangle(element, lanes)
+    suffix = f"{mangled}.{_mangle(source, lanes)}" if operation in _CONVERSIONS else mangled
+    name = f"@kcheck.{operation}.{mode}.{suffix}"
+    if name not in b.definitions:
+        intrinsic = f"@llvm.experimental.constrained.{operation}.{suffix}"
+        kinds = ", ".join([kind] * len(values))
+        b.declarations[intrinsic] = f"declare {out} {intrinsic}({kinds}, metadata, metadata)"
+        b.declarations["@llvm.set.rounding"] = "declare void @llvm.set.rounding(i32)"
+        params = ", ".join(f"{kind} %a{i}" for i in range(len(values)))
+        b.definitions[name] = "\n".join(
+            [
+                f"define internal {out} {name}({params}) noinline strictfp {{",
+                f"  call void @llvm.set.rounding(i32 {_LLVM_MODE[mode]}) strictfp",
+                f'  %r = call {out} {intrinsic}({params}, metadata !"round.dynamic", '
+                'metadata !"fpexcept.ignore") strictfp',
+                "  call void @llvm.set.rounding(i32 1) strictfp",
+                f"  ret {out} %r",
+                "}",
+            ]
+        )
+    text = ", ".join(b.typed(v) for v in values)
+    return b.value(f"call {out} {name}({text})", element, lanes)
+
+
+def two_sum(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+    """x + y as a rounded sum and its exact error (Knuth, TAOCP 2, 4.2.2)."""
+    total = b.op("fadd", x, y)
+    part = b.op("fsub", total, x)
+    error = b.op("fadd", b.op("fsub", x, b.op("fsub", total, part)), b.op("fsub", y, part))
+    return total, error
+
+
+def next_below(b: Builder, x: Value) -> Value:
+    """The next f32 towards minus infinity; x is not NaN and not minus infinity."""
+    bits = b.as_integer(x)
+    negative = b.compare("slt", bits, 0)
+    step = b.select(negative, b.const("i32", 1), b.const("i32", -1))
+    magnitude = b.land(bits, 0x7FFFFFFF)
+    moved = b.select(b.compare("eq", magnitude, 0), b.const("i32", 0x80000001), b.add(bits, step))
+    return b.bitcast(moved, "float")
+
+
+def fma_f32(b: Builder, mode: str, x: Value, y: Value, z: Value) -> Value:
+    """``fma`` of f32 rounded by mode, exact.
+
+    The product of two f32 is exact in f64 and cannot leave its range; the sum's rounding error is known, so the
+    f32 below the exact value follows from comparing: rm is that, rp its mirror, rz one of them by the sign.
+    """
+    if mode == "rp":
+        return b.fneg(fma_f32(b, "rm", b.fneg(x), y, b.fneg(z)))
+    wx, wy, wz = (b.cast("fpext", v, "double") for v in b.match(x, y, z))
+    exact = b.op("fmul", wx, wy)
+    total, error = two_sum(b, exact, wz)
+    if mode == "rz":
+        sign = b.select(b.compare("olt", total, 0.0), b.const("double", -1.0), b.const("double", 1.0))
+        total, error = b.op("fmul", total, sign), b.op("fmul", error, sign)
+    near = b.cast("fptrunc", total, "float")
+    back = b.cast("fpext", near, "double")
+    above = b.compare("ogt", back, total)
+    tie = b.land(b.compare("oeq", back, total), b.compare("olt", error, 0.0))
+    finite = b.compare("one", total, float("inf"))
+    lower = b.land(b.lor(above, tie), finite)
+    result = b.select(lower, next_below(b, near), near)
+    if mode == "rz":
+        signed = b.op("fmul", result, b.cast("fptrunc", sign, "float"))
+        # An exact zero keeps the sign that fma gives it; nothing else can be rounded to zero from above.
+        return b.select(b.compare("oeq", total, 0.0), _zero(b, exact, wz, "rz"), signed)
+    return b.select(b.compare("oeq", total, 0.0), _zero(b, exact, wz, mode), result)
+
+
+def _zero(b: Builder, product: Value, addend: Value, mode: str) -> Value:
+    """The sum of two numbers that is exactly zero: minus zero when both are, or under rm when the signs differ."""
+    p, a = b.as_integer(product), b.as_integer(addend)
+    both = b.op("or" if mode == "rm" else "and", p, a)
+    return b.select(b.compare("slt", both, 0), b.const("float", -0.0), b.const("float", 0.0))
+
+
+def rounded(b: Builder, operation: str, mode: str, *arguments: Value) -> Value:
+    """``fadd``, ``fsub``, ``fmul``, ``fdiv``, ``sqrt`` or ``fma`` under any mode; ``""`` is to nearest."""
+    if mode in ("", "rn"):
+        if operation in ("sqrt", "fma"):
+            return b.intrinsic(operation, *arguments)
+        return b.op(operation, *arguments)
+    if arguments[0].type == "float":
+        if operation == "fma":
+            return fma_f32(b, mode, *arguments)
+        if operation == "fadd":
+            return fma_f32(b, mode, arguments[0], b.const("float", 1.0), arguments[1])
+    return directed(b, operation, mode, *arguments)

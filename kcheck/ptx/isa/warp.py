@@ -1,0 +1,247 @@
+"""What the lanes of one warp do together: votes, matches, shuffles, ``redux``.
+
+Source: PTX ISA, "Warp-level instructions". Written for a vector that holds the whole warp (W = 32). Lanes that
+the member mask names and that do not execute the instruction are a finding; the instruction then works on those
+that do.
+"""
+
+from __future__ import annotations
+
+from kcheck.ptx.abi import FaultKind, Launch
+from kcheck.ptx.ast import Instruction, Operand, Pair
+from kcheck.ptx.builder import Value, vector_type
+from kcheck.ptx.frame import Frame
+from kcheck.ptx.isa.effects import effect, ordered
+from kcheck.ptx.types import TYPES
+
+_U32 = TYPES["u32"]
+_PRED = TYPES["pred"]
+
+
+def whole_warp(frame: Frame, i: Instruction) -> None:
+    """Refuse a vector that holds part of a warp only.
+
+    Raises:
+        PtxError: the width is below 32; lower the kernel with 32.
+    """
+    if frame.width != 32:
+        raise frame.fail(i, f"lanes of a warp work together here: it cannot be lowered with a width of {frame.width}")
+
+
+def _members(frame: Frame, i: Instruction, operand: Operand) -> Value:
+    """The member mask, which the ISA wants alike in all lanes that are named: that of the first active one."""
+    value = frame.read(i, operand, _U32)
+    return frame.b.extract(value, frame.first_active())
+
+
+def check_mask(frame: Frame, i: Instruction, operand: Operand) -> Value:
+    """Record lanes that the member mask names and that are not here; returns the member mask, as i32."""
+    b = frame.b
+    members = _members(frame, i, operand)
+    if frame.width != 32:
+        return members
+    missing = b.land(members, b.invert(frame.active_bits()))
+    site = frame.unit.site(i, "")
+    say, done = b.fresh("absent"), b.fresh("present")
+    b.line(f"br i1 {b.compare('ne', missing, 0).text}, label %{say}, label %{done}, !prof !2")
+    b.label(say)
+    lane = b.flagged_intrinsic("cttz", missing, False)
+    wide = b.resize(missing, "i64")
+    b.line(
+        f"call void @kcheck.warpfault(ptr %launch, ptr %worker, ptr %block, i32 %t0, i32 {site}, "
+        f"i64 {wide.text}, i32 {lane.text})"
+    )
+    frame.unit.definitions["@kcheck.warpfault"] = _warp_fault()
+    b.line(f"br label %{done}")
+    b.label(done)
+    return members
+
+
+def _warp_fault() -> str:
+    """Lanes of the last, partial warp that do not exist are no fault of the program's."""
+    return f"""
+define internal void @kcheck.warpfault(ptr %launch, ptr %worker, ptr %block, i32 %t0, i32 %site, i64 %missing, i32 %lane) noinline cold {{
+  %np = getelementptr i8, ptr %launch, i64 {Launch.threads.offset}
+  %n = load i32, ptr %np
+  %t = add i32 %t0, %lane
+  %beyond = icmp uge i32 %t, %n
+  %l = select i1 %beyond, i32 0, i32 %lane
+  call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 %site, i32 {int(FaultKind.WARP_MASK)}, i64 %missing, i32 0, i32 %l)
+  ret void
+}}
+"""
+
+
+@effect("vote")
+def vote(frame: Frame, i: Instruction) -> None:
+    """``vote.sync.all/any/uni.pred p, {!}a, mask`` and ``vote.sync.ballot.b32 d, {!}a, mask``."""
+    whole_warp(frame, i)
+    words = [m for m in i.modifiers if m != "sync"]
+    if "sync" in i.modifiers:
+        ordered(frame, i, 3)
+        members = check_mask(frame, i, i.operands[2])
+    else:
+        ordered(frame, i, 2)
+        members = frame.b.const("i32", -1)
+    b = frame.b
+    here = b.land(frame.active_bits(), members)
+    true = b.land(b.mask_bits(b.spread(frame.read(i, i.operands[1], _PRED))), here)
+    if words == ["ballot", "b32"]:
+        frame.write(i, i.operands[0], _U32, true, False)
+        return
+    results = {
+        "all": b.compare("eq", true, here),
+        "any": b.compare("ne", true, 0),
+        "uni": b.lor(b.compare("eq", true, here), b.compare("eq", true, 0)),
+    }
+    if len(words) != 2 or words[0] not in results or words[1] != "pred":
+        raise frame.fail(i, "not modelled")
+    frame.write(i, i.operands[0], _PRED, results[words[0]], False)
+
+
+@effect("activemask")
+def activemask(frame: Frame, i: Instruction) -> None:
+    """The lanes that execute this together."""
+    whole_warp(frame, i)
+    ordered(frame, i, 1)
+    frame.write(i, i.operands[0], _U32, frame.active_bits(), False)
+
+
+@effect("elect")
+def elect(frame: Frame, i: Instruction) -> None:
+    """``elect.sync d|p, mask``: the first lane of the mask is elected."""
+    whole_warp(frame, i)
+    ordered(frame, i, 2)
+    b = frame.b
+    members = check_mask(frame, i, i.operands[1])
+    leader = b.flagged_intrinsic("cttz", b.land(members, frame.active_bits()), False)
+    target = i.operands[0]
+    if not isinstance(target, Pair):
+        raise frame.fail(i, "expected d|p")
+    frame.write(i, target.first, _U32, leader, False)
+    frame.write(i, target.second, _PRED, b.compare("eq", frame.lane_numbers(), leader), False)
+
+
+@effect("shfl")
+def shfl(frame: Frame, i: Instruction) -> None:
+    """``shfl.sync.mode.b32 d|p, a, b, c, mask``: PTX ISA, shfl.sync, its pseudocode."""
+    whole_warp(frame, i)
+    mode = i.modifiers[-2] if len(i.modifiers) >= 2 else ""
+    if i.modifiers[-1:] != ("b32",) or mode not in ("up", "down", "bfly", "idx"):
+        raise frame.fail(i, "not modelled")
+    if "sync" in i.modifiers:
+        ordered(frame, i, 5)
+        check_mask(frame, i, i.operands[4])
+    else:
+        ordered(frame, i, 4)
+    b = frame.b
+    value = b.spread(frame.read(i, i.operands[1], TYPES["b32"]))
+    offset = b.land(frame.read(i, i.operands[2], _U32), 31)
+    control = frame.read(i, i.operands[3], _U32)
+    lane = frame.lane_numbers()
+    segment = b.land(b.shift("lshr", control, 8), 31)
+    clamp = b.land(control, 31)
+    low = b.land(lane, segment)
+    outside = b.xor(segment, 31)
+    limit = b.lor(low, b.land(clamp, outside))
+    if mode == "up":
+        source = b.sub(lane, offset)
+        valid = b.compare("sge", source, limit)
+    else:
+        if mode == "down":
+            source = b.add(lane, offset)
+        elif mode == "bfly":
+            source = b.xor(lane, offset)
+        else:
+            source = b.lor(low, b.land(offset, outside))
+        valid = b.compare("sle", source, limit)
+    source = b.select(valid, source, lane)
+    result = permute(frame, value, source)
+    target = i.operands[0]
+    targets: tuple[Operand, ...] = (target.first, target.second) if isinstance(target, Pair) else (target,)
+    frame.write(i, targets[0], TYPES["b32"], result, False)
+    if len(targets) > 1:
+        frame.write(i, targets[1], _PRED, valid, False)
+
+
+def permute(frame: Frame, value: Value, source: Value) -> Value:
+    """The value of another lane: each lane names the one it wants. Through memory, which any CPU can do."""
+    b, W = frame.b, frame.width
+    kind = vector_type(value.type, W)
+    slot = f"%{b.fresh('lanes')}"
+    frame.prologue.line(f"{slot} = alloca {kind}, align 64")
+    b.line(f"store {b.typed(value)}, ptr {slot}, align 64")
+    source = b.spread(source)
+    pointers = b.value(f"getelementptr {value.type}, ptr {slot}, {b.typed(source)}", "ptr", W)
+    name = f"@llvm.masked.gather.v{W}{value.type}.v{W}p0"
+    frame.unit.declarations[name] = f"declare {kind} {name}(<{W} x ptr>, i32, <{W} x i1>, {kind})"
+    size = value.bits // 8
+    ones = f"<{W} x i1> splat (i1 true)"
+    return b.value(f"call {kind} {name}({b.typed(pointers)}, i32 {size}, {ones}, {kind} zeroinitializer)", value.type, W)
+
+
+_REDUX = frozenset({"add", "and", "or", "xor"})
+
+
+@effect("redux")
+def redux(frame: Frame, i: Instruction) -> None:
+    """``redux.sync.op.type d, a, mask`` over the members, the result in all of them."""
+    whole_warp(frame, i)
+    ordered(frame, i, 3)
+    words = [m for m in i.modifiers if m != "sync"]
+    if len(words) != 2 or words[1] not in ("u32", "s32", "b32"):
+        raise frame.fail(i, "not modelled")
+    b = frame.b
+    members = check_mask(frame, i, i.operands[2])
+    here = b.bits_mask(b.land(frame.active_bits(), members), frame.width)
+    value = b.spread(frame.read(i, i.operands[1], TYPES["b32"]))
+    operation, kind = words
+    signed = kind == "s32"
+    if operation in _REDUX:
+        name, neutral = operation, -1 if operation == "and" else 0
+    elif operation in ("min", "max") and kind != "b32":
+        name = ("s" if signed else "u") + operation
+        if operation == "min":
+            neutral = 0x7FFFFFFF if signed else -1
+        else:
+            neutral = -0x80000000 if signed else 0
+    else:
+        raise frame.fail(i, "not modelled")
+    value = b.select(here, value, b.const("i32", neutral))
+    W = frame.width
+    intrinsic = f"@llvm.vector.reduce.{name}.v{W}i32"
+    frame.unit.declarations[intrinsic] = f"declare i32 {intrinsic}(<{W} x i32>)"
+    result = b.value(f"call i32 {intrinsic}({b.typed(value)})", "i32")
+    frame.write(i, i.operands[0], TYPES["b32"], result, False)
+
+
+@effect("match")
+def match(frame: Frame, i: Instruction) -> None:
+    """``match.any.sync.type d, a, mask``; ``match.all.sync.type d|p, a, mask``."""
+    whole_warp(frame, i)
+    ordered(frame, i, 3)
+    words = [m for m in i.modifiers if m != "sync"]
+    if len(words) != 2 or words[0] not in ("any", "all") or words[1] not in ("b32", "b64"):
+        raise frame.fail(i, "not modelled")
+    b, W = frame.b, frame.width
+    kind = TYPES[words[1]]
+    members = check_mask(frame, i, i.operands[2])
+    here = b.land(frame.active_bits(), members)
+    value = b.spread(frame.read(i, i.operands[1], kind))
+    if words[0] == "all":
+        first = b.extract(value, b.land(b.flagged_intrinsic("cttz", here, False), W - 1))
+        equal = b.land(b.mask_bits(b.compare("eq", value, b.spread(first))), here)
+        same = b.compare("eq", equal, here)
+        target = i.operands[0]
+        targets: tuple[Operand, ...] = (target.first, target.second) if isinstance(target, Pair) else (target,)
+        frame.write(i, targets[0], TYPES["b32"], b.select(same, here, b.const("i32", 0)), False)
+        if len(targets) > 1:
+            frame.write(i, targets[1], _PRED, same, False)
+        return
+    result = b.spread(b.const("i32", 0))
+    for lane in range(W):
+        mine = b.spread(b.extract(value, lane))
+        same = b.resize(b.compare("eq", value, mine), "i32")
+        on = b.land(b.shift("lshr", here, lane), 1)
+        result = b.lor(result, b.shift("shl", b.land(same, on), lane))
+    frame.write(i, i.operands[0], TYPES["b32"], result, False)

@@ -1,0 +1,179 @@
+"""A kernel of a PTX module to LLVM IR: what is called, laid out, lowered and put together."""
+
+from __future__ import annotations
+
+from kcheck.errors import PtxError
+from kcheck.ptx import cfg as control
+from kcheck.ptx import liveness
+from kcheck.ptx.abi import ParamSlot, Program
+from kcheck.ptx.ast import Call, Function, Instruction, Module, Symbol
+from kcheck.ptx.frame import Frame
+from kcheck.ptx.memory import LocalLayout, resolve_ir
+from kcheck.ptx.schedule import HEAD_BYTES, schedule_ir
+from kcheck.ptx.types import TYPES
+from kcheck.ptx.unit import Unit, align_up, module_globals, shared_layout
+from kcheck.ptx.warp import STOP_BYTES, StateLayout, WarpFunction, may_spin
+
+WIDTHS = (1, 2, 4, 8, 16, 32)
+
+_TOGETHER = frozenset({"shfl", "vote", "match", "activemask", "redux", "elect"})
+
+_METADATA = """
+!0 = !{!"branch_weights", i32 1000000, i32 1}
+!1 = !{}
+!2 = !{!"branch_weights", i32 1, i32 1000000}
+"""
+
+
+def lower(module: Module, entry: str, width: int) -> Program:
+    """The kernel ``entry`` as LLVM IR, ``width`` lanes to a vector.
+
+    Raises:
+        PtxError: no such kernel, an instruction or directive that is not modelled, or operands that do not fit.
+        ValueError: a width that is none of WIDTHS.
+    """
+    if width not in WIDTHS:
+        raise ValueError(f"width {width} is none of {WIDTHS}")
+    kernel = module.functions.get(entry)
+    if kernel is None or not kernel.is_entry or kernel.body is None:
+        raise PtxError(f"{module.file}:1: no kernel {entry}")
+    functions = _called(module, kernel)
+    shared, shared_bytes = shared_layout(module, functions)
+    variables = module_globals(module)
+    slots, param_bytes = param_slots(kernel)
+    unit = Unit(
+        module,
+        width,
+        shared,
+        shared_bytes,
+        LocalLayout(0, 0),
+        {v.name: i for i, v in enumerate(variables)},
+        {f.name: i for i, f in enumerate(f for f in functions if not f.is_entry)},
+    )
+    stride, offsets = _local_layout(functions)
+    offsets_of_params = {slot.name: slot.offset for slot in slots}
+    graphs = {f.name: control.build(f, module.file) for f in functions}
+    state = StateLayout(0)
+    entry_warp = _prepare(unit, kernel, graphs[entry], offsets[entry], offsets_of_params, state)
+    local = align_up(len(entry_warp.stops) * STOP_BYTES, 64)
+    unit.local = LocalLayout(local, stride)
+    state.size = align_up(local + stride * width, 64)
+    texts = []
+    for function in functions:
+        if not function.is_entry:
+            if any(
+                b.terminator is not None and control.is_barrier(b.terminator) for b in graphs[function.name].blocks
+            ):
+                raise PtxError(f"{module.file}:{function.line}: a barrier in a function that is called is not modelled")
+            warp = _prepare(unit, function, graphs[function.name], offsets[function.name], {}, StateLayout(0))
+            texts.append(warp.text(f"@kcheck.fn.{unit.functions[function.name]}"))
+    texts.append(entry_warp.text("@kcheck.warp"))
+    stop_sites = [
+        unit.site(s.operation, "") if s.operation is not None else 0 for s in entry_warp.stops
+    ]
+    vector_bytes = align_up(max(state.size, 64), 64)
+    unit.definitions.update(resolve_ir(unit.local, shared_bytes))
+    schedule = schedule_ir(width, entry_warp.stops, stop_sites, vector_bytes)
+    declared = set(schedule.splitlines())
+    for text in unit.definitions.values():
+        declared.update(text.splitlines())
+    declarations = [d for d in unit.declarations.values() if d not in declared]
+    ir = "\n".join([*declarations, *unit.definitions.values(), *texts, schedule, _METADATA])
+    return Program(
+        ir=ir,
+        entry=entry,
+        width=width,
+        params=slots,
+        param_bytes=param_bytes,
+        globals=variables,
+        shared_bytes=shared_bytes,
+        local_bytes=stride,
+        warp_state_bytes=vector_bytes,
+        block_state_bytes=HEAD_BYTES,
+        sites=tuple(unit.sites),
+        cooperative=any(s.arrival.kind == "grid" for s in entry_warp.stops),
+        prints=unit.prints,
+    )
+
+
+def param_slots(kernel: Function) -> tuple[tuple[ParamSlot, ...], int]:
+    """Where each parameter of a kernel lies, in bytes, and how many there are: each at its own alignment."""
+    slots = []
+    end = 0
+    for variable in kernel.params:
+        size = (variable.count or 0) * TYPES[variable.type].bytes
+        end = align_up(end, variable.align)
+        slots.append(ParamSlot(variable.name, end, size, variable.align))
+        end += size
+    return tuple(slots), end
+
+
+def _called(module: Module, kernel: Function) -> list[Function]:
+    """The functions that a kernel may reach, itself first: those it calls, or whose address it takes."""
+    found = [kernel]
+    seen = {kernel.name}
+    for function in found:
+        for statement in function.body or ():
+            names: list[str] = []
+            if isinstance(statement, Call):
+                if isinstance(statement.target, Symbol):
+                    names.append(statement.target.name)
+            elif isinstance(statement, Instruction):
+                names.extend(o.name for o in statement.operands if isinstance(o, Symbol))
+            for name in names:
+                callee = module.functions.get(name)
+                if callee is not None and callee.body is not None and name not in seen and not callee.is_entry:
+                    seen.add(name)
+                    found.append(callee)
+    return found
+
+
+RECURSION_LOCAL_BYTES = 16384
+"""Local memory of one thread for the frames of recursive functions (a GPU has 1024 unless told otherwise)."""
+
+
+def _local_layout(functions: list[Function]) -> tuple[int, dict[str, dict[str, int]]]:
+    """Bytes of local memory of one thread, and the offset of each local variable, by function.
+
+    Every function has its own place; that is enough where none is active twice.
+    """
+    end = 0
+    offsets: dict[str, dict[str, int]] = {}
+    for function in functions:
+        mine: dict[str, int] = {}
+        for variable in function.variables.values():
+            if variable.space == "local":
+                end = align_up(end, variable.align)
+                mine[variable.name] = end
+                end += (variable.count or 0) * TYPES[variable.type].bytes
+        offsets[function.name] = mine
+    return align_up(end, 16), offsets
+
+
+def _prepare(
+    unit: Unit,
+    function: Function,
+    graph: control.Cfg,
+    local_offsets: dict[str, int],
+    params: dict[str, int],
+    state: StateLayout,
+) -> WarpFunction:
+    live = liveness.analyse(graph)
+    frame = Frame(unit, function, frozenset(), params)
+    frame.local_offsets = local_offsets
+    spinning = may_spin(graph) if function.is_entry else frozenset()
+    return WarpFunction(frame, graph, live, spinning, state, lambda n, r: True)
+
+
+def wants_whole_warp(module: Module, entry: str) -> bool:
+    """Whether lanes of a warp work together in a kernel (shuffles, votes …), so that it wants a width of 32."""
+    kernel = module.functions.get(entry)
+    if kernel is None:
+        return False
+    return any(
+        isinstance(s, Instruction) and s.opcode in _TOGETHER
+        for f in _called(module, kernel)
+        for s in f.body or ()
+    )
+
+

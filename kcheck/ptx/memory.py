@@ -1,0 +1,505 @@
+"""Checked memory access: the functions that loads and stores are lowered to.
+
+An access of W lanes takes the first of these that fits:
+
+1. *contiguous*: lane i is at the first lane's address plus i elements; first and last address are inside the
+   allocation that this instruction touched before (:class:`kcheck.ptx.abi.SiteCache`): one masked access.
+2. *one address* for all lanes: one scalar access.
+3. *gather*: every lane is inside that same allocation.
+4. lane by lane, each address looked up in the table; what is in no allocation is recorded and dropped.
+
+So the check costs two comparisons on the usual path. Source of the alignment rule: PTX ISA, "Addresses as
+Operands": an access has to be a multiple of its size.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+
+from kcheck.ptx.abi import FAULTS, Allocation, Block, Fault, FaultKind, Launch, SiteCache, Worker
+from kcheck.ptx.builder import vector_type
+from kcheck.ptx.types import LLVM_BITS
+
+ARGUMENTS = "ptr %launch, ptr %worker, ptr %block, ptr %warp, i32 %t0, i32 %site"
+"""What every function here takes besides addresses and masks."""
+
+SPACES = {"global": 0, "const": 0, "generic": 1, "shared": 2, "local": 3}
+"""Space numbers of @kcheck.resolve. Generic: allocations, then the shared window, then the lane's own local."""
+
+_MANGLE = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
+
+
+@dataclass(frozen=True, slots=True)
+class LocalLayout:
+    """Where local memory lies in the state of a vector: ``stride`` bytes for each lane from ``offset`` on."""
+
+    offset: int
+    stride: int
+
+
+def resolve_ir(local: LocalLayout, static_shared: int) -> dict[str, str]:
+    """``i1 @kcheck.resolve(...)``: whether one lane may access [address, address + size), recording a fault if not.
+
+    Args:
+        local: where local memory lies.
+        static_shared: bytes of the shared window before the dynamic part.
+    """
+    entry = Allocation.size.offset
+    resolve = f"""
+define internal i1 @kcheck.resolve({ARGUMENTS}, i64 %a, i64 %size, i32 %space, i32 %kind, i32 %lane) noinline cold {{
+  %sm1 = sub i64 %size, 1
+  %mis = and i64 %a, %sm1
+  %aligned = icmp eq i64 %mis, 0
+  br i1 %aligned, label %where, label %misaligned
+where:
+  switch i32 %space, label %table [i32 2, label %shared
+    i32 3, label %local]
+table:
+  %tp = getelementptr i8, ptr %launch, i64 {Launch.allocations.offset}
+  %t = load ptr, ptr %tp
+  %np = getelementptr i8, ptr %launch, i64 {Launch.allocation_count.offset}
+  %n = load i64, ptr %np
+  br label %search
+search:
+  %lo = phi i64 [0, %table], [%lo2, %step]
+  %hi = phi i64 [%n, %table], [%hi2, %step]
+  %more = icmp ult i64 %lo, %hi
+  br i1 %more, label %step, label %found
+step:
+  %sum = add i64 %lo, %hi
+  %mid = lshr i64 %sum, 1
+  %ep = getelementptr {{i64, i64}}, ptr %t, i64 %mid
+  %eb = load i64, ptr %ep
+  %right = icmp ule i64 %eb, %a
+  %mid1 = add i64 %mid, 1
+  %lo2 = select i1 %right, i64 %mid1, i64 %lo
+  %hi2 = select i1 %right, i64 %hi, i64 %mid
+  br label %search
+found:
+  %none = icmp eq i64 %lo, 0
+  br i1 %none, label %windows, label %candidate
+candidate:
+  %ci = sub i64 %lo, 1
+  %cp = getelementptr {{i64, i64}}, ptr %t, i64 %ci
+  %cb = load i64, ptr %cp
+  %csp = getelementptr i8, ptr %cp, i64 {entry}
+  %cs = load i64, ptr %csp
+  %d = sub i64 %a, %cb
+  %fits = icmp uge i64 %cs, %size
+  %room = sub i64 %cs, %size
+  %inside = icmp ule i64 %d, %room
+  %ok = and i1 %fits, %inside
+  br i1 %ok, label %keep, label %windows
+windows:
+  %generic = icmp eq i32 %space, 1
+  br i1 %generic, label %shared, label %bad
+shared:
+  %swp = getelementptr i8, ptr %worker, i64 {Worker.shared.offset}
+  %sb = load i64, ptr %swp
+  %dynp = getelementptr i8, ptr %launch, i64 {Launch.dynamic_shared.offset}
+  %dyn = load i32, ptr %dynp
+  %dyn64 = zext i32 %dyn to i64
+  %ss = add i64 %dyn64, {static_shared}
+  %sd = sub i64 %a, %sb
+  %sfits = icmp uge i64 %ss, %size
+  %sroom = sub i64 %ss, %size
+  %sinside = icmp ule i64 %sd, %sroom
+  %sok = and i1 %sfits, %sinside
+  br i1 %sok, label %keep, label %notshared
+notshared:
+  %isshared = icmp eq i32 %space, 2
+  br i1 %isshared, label %bad, label %local
+local:
+  %wb = ptrtoint ptr %warp to i64
+  %lane64 = zext i32 %lane to i64
+  %ls = mul i64 %lane64, {local.stride}
+  %lb0 = add i64 %wb, {local.offset}
+  %lb = add i64 %lb0, %ls
+  %ld = sub i64 %a, %lb
+  %lfits = icmp uge i64 {local.stride}, %size
+  %lroom = sub i64 {local.stride}, %size
+  %linside = icmp ule i64 %ld, %lroom
+  %lok = and i1 %lfits, %linside
+  br i1 %lok, label %good, label %bad
+keep:
+  %kb = phi i64 [%cb, %candidate], [%sb, %shared]
+  %kr = phi i64 [%room, %candidate], [%sroom, %shared]
+  %limit = add i64 %kr, 1
+  %scp = getelementptr i8, ptr %worker, i64 {Worker.sites.offset}
+  %sc = load ptr, ptr %scp
+  %me = getelementptr {{i64, i64}}, ptr %sc, i32 %site
+  store i64 %kb, ptr %me
+  %mel = getelementptr i8, ptr %me, i64 {SiteCache.limit.offset}
+  store i64 %limit, ptr %mel
+  ret i1 true
+good:
+  ret i1 true
+misaligned:
+  br label %bad
+bad:
+  %k = phi i32 [{int(FaultKind.MISALIGNED)}, %misaligned], [%kind, %windows], [%kind, %notshared], [%kind, %local]
+  %size32 = trunc i64 %size to i32
+  call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 %site, i32 %k, i64 %a, i32 %size32, i32 %lane)
+  ret i1 false
+}}
+"""
+    return {"@kcheck.resolve": resolve, "@kcheck.fault": fault_ir()}
+
+
+def fault_ir() -> str:
+    """``void @kcheck.fault(launch, block, t0, site, kind, address, size, lane)``: keep a record, stop if it must."""
+    stops = " ".join(f"i32 {int(kind)}, label %stop" for kind, told in FAULTS.items() if told.stops)
+    fields = []
+    for i, axis in enumerate("xyz"):
+        fields.append(f"""  %b{axis}p = getelementptr i8, ptr %block, i64 {4 * i}
+  %b{axis} = load i32, ptr %b{axis}p
+  %fb{axis} = getelementptr i8, ptr %f, i64 {Fault.block.offset + 4 * i}
+  store i32 %b{axis}, ptr %fb{axis}
+  %t{axis}pp = getelementptr i8, ptr %block, i64 {getattr(Block, "thread_" + axis).offset}
+  %t{axis}p = load ptr, ptr %t{axis}pp
+  %t{axis}e = getelementptr i32, ptr %t{axis}p, i32 %thread
+  %t{axis} = load i32, ptr %t{axis}e
+  %ft{axis} = getelementptr i8, ptr %f, i64 {Fault.thread.offset + 4 * i}
+  store i32 %t{axis}, ptr %ft{axis}""")
+    text = "\n".join(fields)
+    return f"""
+define internal void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 %site, i32 %kind, i64 %a, i32 %size, i32 %lane) noinline cold {{
+  %cp = getelementptr i8, ptr %launch, i64 {Launch.fault_count.offset}
+  %n = atomicrmw add ptr %cp, i64 1 monotonic
+  %capp = getelementptr i8, ptr %launch, i64 {Launch.fault_capacity.offset}
+  %cap = load i64, ptr %capp
+  %room = icmp ult i64 %n, %cap
+  br i1 %room, label %keep, label %weigh
+keep:
+  %fpp = getelementptr i8, ptr %launch, i64 {Launch.faults.offset}
+  %fs = load ptr, ptr %fpp
+  %fo = mul i64 %n, {ctypes.sizeof(Fault)}
+  %f = getelementptr i8, ptr %fs, i64 %fo
+  store i32 %kind, ptr %f
+  %sp = getelementptr i8, ptr %f, i64 {Fault.site.offset}
+  store i32 %site, ptr %sp
+  %ap = getelementptr i8, ptr %f, i64 {Fault.address.offset}
+  store i64 %a, ptr %ap
+  %zp = getelementptr i8, ptr %f, i64 {Fault.size.offset}
+  store i32 %size, ptr %zp
+  %thread = add i32 %t0, %lane
+  %wl = and i32 %thread, 31
+  %bit = shl i32 1, %wl
+  %lp = getelementptr i8, ptr %f, i64 {Fault.lanes.offset}
+  store i32 %bit, ptr %lp
+{text}
+  br label %weigh
+weigh:
+  switch i32 %kind, label %done [{stops}]
+stop:
+  %stp = getelementptr i8, ptr %launch, i64 {Launch.stop.offset}
+  store atomic i32 2, ptr %stp monotonic, align 4
+  br label %done
+done:
+  ret void
+}}
+"""
+
+
+def mangle(element: str) -> str:
+    """``float`` as LLVM writes it in the names of intrinsics: ``f32``."""
+    return _MANGLE.get(element, element)
+
+
+_SITE = f"""  %scp = getelementptr i8, ptr %worker, i64 {Worker.sites.offset}
+  %sc = load ptr, ptr %scp
+  %me = getelementptr {{i64, i64}}, ptr %sc, i32 %site
+  %base = load i64, ptr %me
+  %mel = getelementptr i8, ptr %me, i64 {SiteCache.limit.offset}
+  %limit = load i64, ptr %mel"""
+
+
+def _pass() -> str:
+    return "ptr %launch, ptr %worker, ptr %block, ptr %warp, i32 %t0, i32 %site"
+
+
+def scalar_ir(store: bool, element: str, space: str, local: LocalLayout) -> tuple[str, str]:
+    """The access of one address (W = 1, or the same for all lanes): name and definition.
+
+    A load takes (address, lane, context) and gives the element; a store takes (address, value, lane, context).
+    """
+    size = max(LLVM_BITS[element] // 8, 1)
+    what = "st" if store else "ld"
+    name = f"@kcheck.{what}.{space}.{mangle(element)}"
+    kind = FaultKind.OUT_OF_BOUNDS_STORE if store else FaultKind.OUT_OF_BOUNDS_LOAD
+    site = _window(space, size, local)
+    value = f", {element} %v" if store else ""
+    access = f"  store {element} %v, ptr %p, align {size}\n  ret void" if store else (
+        f"  %x = load {element}, ptr %p, align {size}\n  ret {element} %x"
+    )
+    zero = "ret void" if store else f"ret {element} {_zero(element)}"
+    text = f"""
+define internal {"void" if store else element} {name}(i64 %a{value}, i32 %lane, {ARGUMENTS}) alwaysinline {{
+{site}
+  %d = sub i64 %a, %base
+  %in = icmp ult i64 %d, %limit
+  %low = and i64 %a, {size - 1}
+  %al = icmp eq i64 %low, 0
+  %ok = and i1 %in, %al
+  br i1 %ok, label %go, label %look, !prof !0
+look:
+  %found = call i1 @kcheck.resolve({_pass()}, i64 %a, i64 {size}, i32 {SPACES[space]}, i32 {int(kind)}, i32 %lane)
+  br i1 %found, label %go, label %bad
+go:
+  %p = inttoptr i64 %a to ptr
+{access}
+bad:
+  {zero}
+}}
+"""
+    return name, text
+
+
+def _zero(element: str) -> str:
+    if element == "ptr":
+        return "null"
+    return "0.0" if element in _MANGLE else "0"
+
+
+def _window(space: str, size: int, local: LocalLayout) -> str:
+    """``%base`` and ``%limit`` of what an access may touch without a look-up: scalars."""
+    if space != "local":
+        return _SITE
+    return f"""  %wb = ptrtoint ptr %warp to i64
+  %lane64 = zext i32 %lane to i64
+  %lstride = mul i64 %lane64, {local.stride}
+  %lbase = add i64 %wb, %lstride
+  %base = add i64 %lbase, {local.offset}
+  %limit = add i64 0, {max(local.stride - size + 1, 0)}"""
+
+
+def _lane_windows(space: str, size: int, width: int, local: LocalLayout) -> str:
+    """``%b2`` and ``%l2``: the same for each lane, as vectors."""
+    A = vector_type("i64", width)
+    if space != "local":
+        return f"""{_SITE}
+  %b1 = insertelement {A} poison, i64 %base, i32 0
+  %b2 = shufflevector {A} %b1, {A} poison, <{width} x i32> zeroinitializer
+  %l1 = insertelement {A} poison, i64 %limit, i32 0
+  %l2 = shufflevector {A} %l1, {A} poison, <{width} x i32> zeroinitializer"""
+    lanes = ", ".join(f"i64 {local.offset + i * local.stride}" for i in range(width))
+    return f"""  %wb = ptrtoint ptr %warp to i64
+  %b0 = insertelement {A} poison, i64 %wb, i32 0
+  %b1 = shufflevector {A} %b0, {A} poison, <{width} x i32> zeroinitializer
+  %b2 = add {A} %b1, <{lanes}>
+  %l2 = add {A} zeroinitializer, splat (i64 {max(local.stride - size + 1, 0)})"""
+
+
+def vector_ir(
+    store: bool, element: str, space: str, width: int, local: LocalLayout, declarations: dict[str, str]
+) -> tuple[str, str]:
+    """The access of W addresses: name and definition.
+
+    A load takes (addresses, mask, context) and gives the elements, 0 in lanes that are off or at fault; a store
+    takes (addresses, values, mask, context).
+    """
+    size = max(LLVM_BITS[element] // 8, 1)
+    W = width
+    what = "st" if store else "ld"
+    name = f"@kcheck.{what}.{space}.v{W}{mangle(element)}"
+    V, A, M = vector_type(element, W), vector_type("i64", W), vector_type("i1", W)
+    m = f"v{W}{mangle(element)}"
+    iota = "<" + ", ".join(f"i64 {i * size}" for i in range(W)) + ">"
+    kind = int(FaultKind.OUT_OF_BOUNDS_STORE if store else FaultKind.OUT_OF_BOUNDS_LOAD)
+    declarations[f"@llvm.cttz.i{W}"] = f"declare i{W} @llvm.cttz.i{W}(i{W}, i1 immarg)"
+    declarations[f"@llvm.ctlz.i{W}"] = f"declare i{W} @llvm.ctlz.i{W}(i{W}, i1 immarg)"
+    value = f", {V} %v" if store else ""
+    result = "void" if store else V
+    if store:
+        declarations[f"@llvm.masked.store.{m}.p0"] = f"declare void @llvm.masked.store.{m}.p0({V}, ptr, i32, {M})"
+        scatter = f"@llvm.masked.scatter.{m}.v{W}p0"
+        declarations[scatter] = f"declare void {scatter}({V}, <{W} x ptr>, i32, {M})"
+        contiguous = f"  call void @llvm.masked.store.{m}.p0({V} %v, ptr %p, i32 {size}, {M} %m)\n  ret void"
+        together = f"  %lastv = extractelement {V} %v, i64 %last\n  store {element} %lastv, ptr %p0, align {size}\n  ret void"
+        slow = f"  call void {name}.slow({A} %a, {V} %v, {M} %m, {_pass()})\n  ret void"
+        gather = f"  call void {scatter}({V} %v, <{W} x ptr> %ps, i32 {size}, {M} %m)\n  ret void"
+        one = f"  %x = extractelement {V} %v, i32 %i\n  store {element} %x, ptr %lp, align {size}\n  br label %next"
+        begin, end = "", "  ret void"
+    else:
+        declarations[f"@llvm.masked.load.{m}.p0"] = f"declare {V} @llvm.masked.load.{m}.p0(ptr, i32, {M}, {V})"
+        load = f"@llvm.masked.gather.{m}.v{W}p0"
+        declarations[load] = f"declare {V} {load}(<{W} x ptr>, i32, {M}, {V})"
+        contiguous = (
+            f"  %r1 = call {V} @llvm.masked.load.{m}.p0(ptr %p, i32 {size}, {M} %m, {V} zeroinitializer)\n  ret {V} %r1"
+        )
+        together = f"""  %s0 = load {element}, ptr %p0, align {size}
+  %s1 = insertelement {V} poison, {element} %s0, i32 0
+  %s2 = shufflevector {V} %s1, {V} poison, <{W} x i32> zeroinitializer
+  ret {V} %s2"""
+        slow = f"  %r3 = call {V} {name}.slow({A} %a, {M} %m, {_pass()})\n  ret {V} %r3"
+        gather = f"  %r2 = call {V} {load}(<{W} x ptr> %ps, i32 {size}, {M} %m, {V} zeroinitializer)\n  ret {V} %r2"
+        one = f"""  %x = load {element}, ptr %lp, align {size}
+  %rp = getelementptr {element}, ptr %out, i32 %i
+  store {element} %x, ptr %rp
+  br label %next"""
+        begin = f"  %out = alloca {V}\n  store {V} zeroinitializer, ptr %out\n"
+        end = f"  %r4 = load {V}, ptr %out\n  ret {V} %r4"
+    quick = f"""
+define internal {result} {name}({A} %a{value}, {M} %m, {ARGUMENTS}) alwaysinline {{
+{_SITE}
+  %mi = bitcast {M} %m to i{W}
+  %fl = call i{W} @llvm.cttz.i{W}(i{W} %mi, i1 false)
+  %flc = and i{W} %fl, {W - 1}
+  %first = zext i{W} %flc to i64
+  %lz = call i{W} @llvm.ctlz.i{W}(i{W} %mi, i1 false)
+  %lz1 = xor i{W} %lz, {W - 1}
+  %lz2 = and i{W} %lz1, {W - 1}
+  %last = zext i{W} %lz2 to i64
+  %lo = extractelement {A} %a, i64 %first
+  %fo = mul i64 %first, {size}
+  %zero = sub i64 %lo, %fo
+  %ho = mul i64 %last, {size}
+  %hi = add i64 %zero, %ho
+  %z1 = insertelement {A} poison, i64 %zero, i32 0
+  %z2 = shufflevector {A} %z1, {A} poison, <{W} x i32> zeroinitializer
+  %ex = add {A} %z2, {iota}
+  %ne = icmp ne {A} %ex, %a
+  %nm = and {M} %ne, %m
+  %nmi = bitcast {M} %nm to i{W}
+  %cont = icmp eq i{W} %nmi, 0
+  %dl = sub i64 %lo, %base
+  %il = icmp ult i64 %dl, %limit
+  %dh = sub i64 %hi, %base
+  %ih = icmp ult i64 %dh, %limit
+  %low = and i64 %lo, {size - 1}
+  %al = icmp eq i64 %low, 0
+  %c1 = and i1 %cont, %il
+  %c2 = and i1 %ih, %al
+  %fast = and i1 %c1, %c2
+  br i1 %fast, label %contiguous, label %other
+contiguous:
+  %p = inttoptr i64 %zero to ptr
+{contiguous}
+other:
+  %u1 = insertelement {A} poison, i64 %lo, i32 0
+  %u2 = shufflevector {A} %u1, {A} poison, <{W} x i32> zeroinitializer
+  %une = icmp ne {A} %u2, %a
+  %unm = and {M} %une, %m
+  %unmi = bitcast {M} %unm to i{W}
+  %uni = icmp eq i{W} %unmi, 0
+  %u3 = and i1 %uni, %il
+  %u4 = and i1 %u3, %al
+  br i1 %u4, label %together, label %rest
+together:
+  %p0 = inttoptr i64 %lo to ptr
+{together}
+rest:
+{slow}
+}}
+"""
+    if space == "local":
+        quick = f"""
+define internal {result} {name}({A} %a{value}, {M} %m, {ARGUMENTS}) alwaysinline {{
+{slow}
+}}
+"""
+    return name, f"""{quick}
+define internal {result} {name}.slow({A} %a{value}, {M} %m, {ARGUMENTS}) noinline {{
+{begin}{_lane_windows(space, size, W, local)}
+  %d = sub {A} %a, %b2
+  %in = icmp ult {A} %d, %l2
+  %low = and {A} %a, splat (i64 {size - 1})
+  %al = icmp eq {A} %low, zeroinitializer
+  %ok = and {M} %in, %al
+  %not = xor {M} %ok, splat (i1 true)
+  %bad = and {M} %not, %m
+  %badi = bitcast {M} %bad to i{W}
+  %none = icmp eq i{W} %badi, 0
+  br i1 %none, label %gather, label %lanes
+gather:
+  %ps = inttoptr {A} %a to <{W} x ptr>
+{gather}
+lanes:
+  br label %loop
+loop:
+  %i = phi i32 [0, %lanes], [%i1, %next]
+  %on = extractelement {M} %m, i32 %i
+  br i1 %on, label %active, label %next
+active:
+  %la = extractelement {A} %a, i32 %i
+  %may = call i1 @kcheck.resolve({_pass()}, i64 %la, i64 {size}, i32 {SPACES[space]}, i32 {kind}, i32 %i)
+  br i1 %may, label %go, label %next
+go:
+  %lp = inttoptr i64 %la to ptr
+{one}
+next:
+  %i1 = add i32 %i, 1
+  %c = icmp ult i32 %i1, {W}
+  br i1 %c, label %loop, label %done
+done:
+{end}
+}}
+"""
+
+
+def admit_ir(space: str, kind: FaultKind, size: int, width: int, local: LocalLayout) -> tuple[str, str]:
+    """``<W x i1> admit(addresses, mask, context)``: the lanes that may access ``size`` bytes (vectors, atomics)."""
+    W = width
+    A, M = vector_type("i64", W), vector_type("i1", W)
+    name = f"@kcheck.admit.{space}.{int(kind)}.{size}.v{W}"
+    if W == 1:
+        window = _window(space, size, local).replace("%lane64 = zext i32 %lane to i64", "%lane64 = add i64 0, 0")
+        text = f"""
+define internal i1 {name}(i64 %a, i1 %m, {ARGUMENTS}) alwaysinline {{
+{window}
+  %d = sub i64 %a, %base
+  %in = icmp ult i64 %d, %limit
+  %low = and i64 %a, {size - 1}
+  %al = icmp eq i64 %low, 0
+  %ok = and i1 %in, %al
+  %off = xor i1 %m, true
+  %skip = or i1 %ok, %off
+  br i1 %skip, label %go, label %look, !prof !0
+go:
+  ret i1 %m
+look:
+  %found = call i1 @kcheck.resolve({_pass()}, i64 %a, i64 {size}, i32 {SPACES[space]}, i32 {int(kind)}, i32 0)
+  ret i1 %found
+}}
+"""
+        return name, text
+    text = f"""
+define internal {M} {name}({A} %a, {M} %m, {ARGUMENTS}) noinline {{
+  %out = alloca [{W} x i8]
+{_lane_windows(space, size, W, local)}
+  %d = sub {A} %a, %b2
+  %in = icmp ult {A} %d, %l2
+  %low = and {A} %a, splat (i64 {size - 1})
+  %al = icmp eq {A} %low, zeroinitializer
+  %ok = and {M} %in, %al
+  %not = xor {M} %ok, splat (i1 true)
+  %bad = and {M} %not, %m
+  %badi = bitcast {M} %bad to i{W}
+  %none = icmp eq i{W} %badi, 0
+  br i1 %none, label %all, label %loop
+all:
+  ret {M} %m
+loop:
+  %i = phi i32 [0, %0], [%i1, %next]
+  %op = getelementptr i8, ptr %out, i32 %i
+  store i8 0, ptr %op
+  %on = extractelement {M} %m, i32 %i
+  br i1 %on, label %active, label %next
+active:
+  %la = extractelement {A} %a, i32 %i
+  %may = call i1 @kcheck.resolve({_pass()}, i64 %la, i64 {size}, i32 {SPACES[space]}, i32 {int(kind)}, i32 %i)
+  %may8 = zext i1 %may to i8
+  store i8 %may8, ptr %op
+  br label %next
+next:
+  %i1 = add i32 %i, 1
+  %c = icmp ult i32 %i1, {W}
+  br i1 %c, label %loop, label %done
+done:
+  %v = load <{W} x i8>, ptr %out
+  %r = icmp ne <{W} x i8> %v, zeroinitializer
+  ret {M} %r
+}}
+"""
+    return name, text

@@ -1,0 +1,151 @@
+"""What the functions of one lowered module share: layouts, sites, and the outlined functions they call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kcheck.errors import PtxError
+from kcheck.ptx import memory
+from kcheck.ptx.abi import FaultKind, GlobalVariable, Site
+from kcheck.ptx.ast import Call, Float, Function, Instruction, Integer, Module, Symbol, Variable
+from kcheck.ptx.memory import LocalLayout
+from kcheck.ptx.types import TYPES
+
+FUNCTION_IDS = 0x4B43_0000_0000
+"""Where the numbers begin that stand for the addresses of functions; 16 apart."""
+
+
+@dataclass(slots=True)
+class Unit:
+    """One module being lowered for one kernel.
+
+    Attributes:
+        width: lanes of a vector.
+        shared: offset in the shared window, by symbol; ``shared_bytes`` in all.
+        local: the layout of local memory in a vector's state; set once the functions are known.
+        globals: index in ``Launch.globals``, by symbol.
+        functions: numbers of the functions, by name.
+    """
+
+    module: Module
+    width: int
+    shared: dict[str, int]
+    shared_bytes: int
+    local: LocalLayout
+    globals: dict[str, int]
+    functions: dict[str, int]
+    declarations: dict[str, str] = field(default_factory=dict)
+    definitions: dict[str, str] = field(default_factory=dict)
+    sites: list[Site] = field(default_factory=list)
+    prints: bool = False
+
+    def fail(self, line: int, what: str) -> PtxError:
+        """The error to raise for a line."""
+        return PtxError(f"{self.module.file}:{line}: {what}")
+
+    def site(self, operation: Instruction | Call, space: str) -> int:
+        """The number of a new site."""
+        loc = operation.loc
+        text = operation.mnemonic if isinstance(operation, Instruction) else "call"
+        file = self.module.files.get(loc.file, "") if loc else ""
+        self.sites.append(Site(operation.line, text, file, loc.line if loc else 0, space))
+        return len(self.sites) - 1
+
+    def access(self, store: bool, element: str, space: str, scalar: bool) -> str:
+        """The function that does a checked access."""
+        space = "global" if space == "const" else space
+        if scalar:
+            name, text = memory.scalar_ir(store, element, space, self.local)
+        else:
+            name, text = memory.vector_ir(store, element, space, self.width, self.local, self.declarations)
+        self.definitions[name] = text
+        return name
+
+    def admit(self, space: str, kind: FaultKind, size: int) -> str:
+        """The function that says which lanes may access ``size`` bytes."""
+        space = "global" if space == "const" else space
+        name, text = memory.admit_ir(space, kind, size, self.width, self.local)
+        self.definitions[name] = text
+        return name
+
+
+def align_up(offset: int, align: int) -> int:
+    """The next multiple of ``align``."""
+    return -(-offset // align) * align
+
+
+def shared_layout(module: Module, functions: list[Function]) -> tuple[dict[str, int], int]:
+    """Offsets of the shared variables of a module and of the functions used, and the bytes of the static ones.
+
+    Arrays of open size (dynamic shared memory) all begin where the static ones end, as on a GPU.
+    """
+    offsets: dict[str, int] = {}
+    dynamic: list[Variable] = []
+    end = 0
+    variables = [v for v in module.variables.values() if v.space == "shared"]
+    for function in functions:
+        variables.extend(v for v in function.variables.values() if v.space == "shared")
+    for variable in variables:
+        if variable.count is None or (variable.linkage == "extern" and variable.count == 0):
+            dynamic.append(variable)
+            continue
+        end = align_up(end, variable.align)
+        offsets[variable.name] = end
+        end += variable.count * TYPES[variable.type].bytes
+    end = align_up(end, max([16, *(v.align for v in dynamic)]))
+    for variable in dynamic:
+        offsets[variable.name] = end
+    return offsets, end
+
+
+def module_globals(module: Module) -> tuple[GlobalVariable, ...]:
+    """The module's variables in device memory, with their initial bytes.
+
+    Raises:
+        PtxError: an initial value that does not fit its element, or that names what has no address.
+    """
+    found = []
+    for variable in module.variables.values():
+        if variable.space not in ("global", "const"):
+            continue
+        kind = TYPES[variable.type]
+        count = variable.count if variable.count is not None else len(variable.initial)
+        data = bytearray(min(count * kind.bytes, 1 << 32))
+        relocations = []
+        for i, value in enumerate(variable.initial):
+            at = i * kind.bytes
+            if isinstance(value, Symbol):
+                if kind.bytes != 8:
+                    raise PtxError(f"{module.file}:{variable.line}: an address in a .{variable.type} is not modelled")
+                relocations.append((at, value.name, value.offset))
+            else:
+                data[at : at + kind.bytes] = _encode(value, variable, module)
+        found.append(
+            GlobalVariable(
+                variable.name,
+                variable.space,
+                count * kind.bytes,
+                variable.align,
+                bytes(data),
+                tuple(relocations),
+                variable.linkage == "extern",
+            )
+        )
+    return tuple(found)
+
+
+def _encode(value: Integer | Float, variable: Variable, module: Module) -> bytes:
+    kind = TYPES[variable.type]
+    if isinstance(value, Integer):
+        return (value.value & ((1 << kind.bits) - 1)).to_bytes(kind.bytes, "little")
+    if kind.kind == "float" and value.width == kind.bits:
+        return value.bits.to_bytes(kind.bytes, "little")
+    if kind.name == "f32" and value.width == 64:
+        import struct
+
+        number = struct.unpack("<d", value.bits.to_bytes(8, "little"))[0]
+        try:
+            return struct.pack("<f", number)
+        except OverflowError:
+            pass
+    raise PtxError(f"{module.file}:{variable.line}: an initial value of {variable.name} does not fit .{kind.name}")

@@ -1,0 +1,464 @@
+"""The SIMD warp: a function's blocks under lane masks.
+
+Every block has the mask of the lanes that are about to execute it. Blocks run in the order of
+:mod:`kcheck.ptx.cfg`, where each loop is contiguous: an empty mask skips a block, and after the last block of a
+loop its header runs again while lanes wait there. Each lane is in exactly one mask, so any control flow is
+executed as it is written; the order only decides how well lanes stay together.
+
+Where a warp has to wait (a barrier, or a loop that may spin on another lane's lock) the lanes there are put
+aside: their live registers go to the vector's state, and the function returns when no other lane can go on. It is
+entered again at that *stop* by a switch. A loop that may spin puts its lanes aside after SPIN_LIMIT rounds, so
+that those who left it (and other warps) run: independent thread scheduling holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from kcheck.ptx.abi import FaultKind, Launch, Worker
+from kcheck.ptx.ast import Call, Instruction
+from kcheck.ptx.builder import Value, vector_type
+from kcheck.ptx.cfg import Cfg, Loop, Operation, is_barrier
+from kcheck.ptx.frame import CONTEXT, Frame
+from kcheck.ptx.isa.apply import apply
+from kcheck.ptx.isa.barrier import Arrival, arrival, finish_reduction
+from kcheck.ptx.liveness import Liveness, writes
+from kcheck.ptx.types import LLVM_BITS, TYPES
+from kcheck.ptx.unit import align_up
+
+SPIN_LIMIT = 64
+"""Rounds of a loop that may spin before its lanes are put aside."""
+
+STOP_BYTES = 16
+"""Of one stop in a vector's state: lanes waiting, lanes released, barrier number, threads expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A place where lanes are put aside.
+
+    Attributes:
+        number: from 0; ``resume`` is one more.
+        block: that they continue with.
+        operation: the barrier, or None for a loop that may spin.
+        arrival: what the barrier asks for.
+        live: registers to save, by name.
+    """
+
+    number: int
+    block: int
+    operation: Operation | None
+    arrival: Arrival
+    live: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class StateLayout:
+    """The bytes of a vector's state: stops, then saved registers, then local memory."""
+
+    stops: int
+    offsets: dict[str, int] = field(default_factory=dict)
+    size: int = 0
+
+    def place(self, key: str, size: int, align: int) -> int:
+        """The offset of a saved register, given on first use."""
+        if key not in self.offsets:
+            at = align_up(max(self.size, align_up(self.stops * STOP_BYTES, 64)), align)
+            self.offsets[key] = at
+            self.size = at + size
+        return self.offsets[key]
+
+
+class WarpFunction:
+    """Lowers one function; :meth:`text` gives its definition."""
+
+    def __init__(
+        self,
+        frame: Frame,
+        cfg: Cfg,
+        live: Liveness,
+        spinning: frozenset[int],
+        state: StateLayout,
+        keeps: Callable[[int, str], bool],
+    ) -> None:
+        self.keeps = keeps
+        self.frame = frame
+        self.b = frame.b
+        self.cfg = cfg
+        self.live = live
+        self.state = state
+        self.width = frame.width
+        self.bits = f"i{frame.width}"
+        self.position = {n: k for k, n in enumerate(cfg.order)}
+        self.spinning = spinning
+        self.stops = self._find_stops()
+        self.ends: dict[int, list[Loop]] = {}
+        for loop in cfg.loops:
+            last = max(self.position[n] for n in loop.blocks)
+            self.ends.setdefault(last, []).append(loop)
+        for loops in self.ends.values():
+            loops.sort(key=lambda loop: -self.position[loop.header])
+
+    def _find_stops(self) -> list[Stop]:
+        stops: list[Stop] = []
+        if not self.frame.function.is_entry:
+            return stops
+        for n in self.cfg.order:
+            block = self.cfg.blocks[n]
+            if block.terminator is not None and is_barrier(block.terminator):
+                after = block.successors[0]
+                results = {r.name for r in writes(block.terminator)}
+                names = tuple(r for r in self.live.names(after) if r not in results or block.terminator.guard)
+                asked = arrival(self.frame, block.terminator)
+                stops.append(Stop(len(stops), after, block.terminator, asked, names))
+        for header in sorted(self.spinning):
+            names = tuple(self.live.names(header))
+            stops.append(Stop(len(stops), header, None, Arrival("spin"), names))
+        self.state.stops = len(stops)
+        return stops
+
+    # --- masks as memory
+
+    def _mask(self, n: int) -> str:
+        return f"%m{n}"
+
+    def _read_mask(self, name: str) -> Value:
+        return self.b.value(f"load {self.bits}, ptr {name}", self.bits)
+
+    def _send(self, n: int, lanes: Value) -> None:
+        """Let lanes execute a block when its turn comes."""
+        old = self._read_mask(self._mask(n))
+        both = self.b.op("or", old, lanes)
+        self.b.line(f"store {self.bits} {both.text}, ptr {self._mask(n)}")
+
+    # --- the function
+
+    def text(self, name: str, linkage: str = "internal") -> str:
+        """The definition: returns as :mod:`kcheck.ptx.schedule` reads it."""
+        b, frame, order = self.b, self.frame, self.cfg.order
+        for k, n in enumerate(order):
+            self._block(k, n)
+        b.label("fin")
+        self._finish()
+        b.label("abort")
+        b.line(f"ret {'i32 -2' if frame.function.is_entry else self.bits + ' -1'}")
+        body = b.lines
+        head = frame.prologue
+        entry: list[str] = []
+        for n in order:
+            entry += [f"  {self._mask(n)} = alloca {self.bits}", f"  store {self.bits} 0, ptr {self._mask(n)}"]
+        for stop in self.stops:
+            entry += [f"  %w{stop.number} = alloca {self.bits}", f"  store {self.bits} 0, ptr %w{stop.number}"]
+        for header in sorted(self.spinning):
+            entry += [f"  %spins{header} = alloca i32", f"  store i32 0, ptr %spins{header}"]
+        entry += [f"  %exited = alloca {self.bits}", f"  store {self.bits} 0, ptr %exited"]
+        b.lines = []
+        self._enter()
+        dispatch = b.lines
+        lines = ["entry:", *entry, *head.lines, *dispatch, *body]
+        result = "i32" if frame.function.is_entry else self.bits
+        extra = ", i32 %resume" if frame.function.is_entry else ""
+        outside = (*frame.function.params, *frame.function.returns)
+        params = "" if frame.function.is_entry else "".join(f", ptr %param{i}" for i in range(len(outside)))
+        signature = f"define {linkage} {result} {name}({CONTEXT}, {self.bits} %mask{extra}{params})"
+        return "\n".join([f"{signature} {ATTRIBUTES} {{", *lines, "}"])
+
+    def _enter(self) -> None:
+        b = self.b
+        first = self.cfg.order[0]
+        if not self.frame.function.is_entry:
+            self._guard_stack()
+            b.line(f"store {self.bits} %mask, ptr {self._mask(first)}")
+            b.line("br label %C0")
+            return
+        cases = " ".join(f"i32 {s.number + 1}, label %resume{s.number}" for s in self.stops)
+        b.line(f"switch i32 %resume, label %begin [{cases}]")
+        b.label("begin")
+        b.line(f"store {self.bits} %mask, ptr {self._mask(first)}")
+        b.line("br label %C0")
+        for stop in self.stops:
+            b.label(f"resume{stop.number}")
+            pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number}", "ptr")
+            waiting = b.value(f"load i32, ptr {pointer.text}", "i32")
+            others = b.land(waiting, b.invert(b.resize(Value("%mask", self.bits), "i32")))
+            b.line(f"store i32 {others.text}, ptr {pointer.text}")
+            self._restore(stop)
+            b.line(f"store {self.bits} %mask, ptr {self._mask(stop.block)}")
+            b.line(f"br label %B{stop.block}")
+
+    def _guard_stack(self) -> None:
+        """Refuse to go deeper than the worker's stack, or on after the launch was stopped."""
+        b, frame = self.b, self.frame
+        mark = b.value("alloca i8", "ptr")
+        here = b.value(f"ptrtoint ptr {mark.text} to i64", "i64")
+        limit = frame_field(frame, "worker", Worker.stack_limit.offset)
+        deep = b.compare("ult", here, limit)
+        b.line(f"br i1 {deep.text}, label %overflow, label %shallow")
+        b.label("overflow")
+        function = frame.function
+        line = Instruction(function.line, ".func", (), ())
+        site = frame.unit.site(line, "")
+        b.line(
+            f"call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 {site}, "
+            f"i32 {int(FaultKind.STACK_OVERFLOW)}, i64 {here.text}, i32 0, i32 0)"
+        )
+        b.line("br label %abort")
+        b.label("shallow")
+        stop = self._stop_flag()
+        b.line(f"br i1 {stop.text}, label %abort, label %within")
+        b.label("within")
+
+    def _stop_flag(self) -> Value:
+        b = self.b
+        pointer = b.value(f"getelementptr i8, ptr %launch, i64 {Launch.stop.offset}", "ptr")
+        flag = b.value(f"load atomic i32, ptr {pointer.text} monotonic, align 4", "i32")
+        return b.compare("ne", flag, 0)
+
+    def _block(self, k: int, n: int) -> None:
+        b, frame = self.b, self.frame
+        block = self.cfg.blocks[n]
+        b.label(f"C{k}")
+        waiting = self._read_mask(self._mask(n))
+        empty = b.compare("eq", waiting, 0)
+        b.line(f"br i1 {empty.text}, label %K{k}, label %B{n}")
+        b.label(f"B{n}")
+        self.lanes = self._read_mask(self._mask(n))
+        b.line(f"store {self.bits} 0, ptr {self._mask(n)}")
+        frame.active = b.bits_mask(self.lanes, self.width)
+        frame.blend = partial(self.keeps, n)
+        for operation in block.body:
+            apply(frame, operation)
+            if isinstance(operation, Call) and frame.exits is not None:
+                self._drop(frame.exits)
+                frame.exits = None
+        self._terminate(n)
+        b.line(f"br label %K{k}")
+        b.label(f"K{k}")
+        for loop in self.ends.get(k, ()):
+            self._latch(loop)
+        b.line(f"br label %C{k + 1}" if k + 1 < len(self.cfg.order) else "br label %fin")
+
+    def _drop(self, exited: Value) -> None:
+        """Lanes that left the kernel inside a call."""
+        b = self.b
+        old = self._read_mask("%exited")
+        b.line(f"store {self.bits} {b.op('or', old, exited).text}, ptr %exited")
+        self.lanes = b.op("and", self.lanes, b.invert(exited))
+        self.frame.active = b.bits_mask(self.lanes, self.width)
+
+    def _latch(self, loop: Loop) -> None:
+        b, header = self.b, loop.header
+        lanes = self._read_mask(self._mask(header))
+        again, out = b.fresh("again"), b.fresh("out")
+        b.line(f"br i1 {b.compare('ne', lanes, 0).text}, label %{again}, label %{out}")
+        b.label(again)
+        go = b.fresh("go")
+        b.line(f"br i1 {self._stop_flag().text}, label %abort, label %{go}")
+        b.label(go)
+        stop = next((s for s in self.stops if s.operation is None and s.block == header), None)
+        if stop is None:
+            b.line(f"br label %B{header}")
+        else:
+            rounds = b.value(f"load i32, ptr %spins{header}", "i32")
+            b.line(f"store i32 {b.add(rounds, 1).text}, ptr %spins{header}")
+            aside, stay = b.fresh("aside"), b.fresh("stay")
+            b.line(f"br i1 {b.compare('ult', rounds, SPIN_LIMIT).text}, label %{stay}, label %{aside}")
+            b.label(aside)
+            b.line(f"store {self.bits} 0, ptr {self._mask(header)}")
+            self._set_aside(stop, lanes)
+            b.line(f"br label %{out}")
+            b.label(stay)
+            b.line(f"br label %B{header}")
+        b.label(out)
+
+    # --- the ends of blocks
+
+    def _terminate(self, n: int) -> None:
+        b = self.b
+        block = self.cfg.blocks[n]
+        end = block.terminator
+        if end is None:
+            if block.successors:
+                self._send(block.successors[0], self.lanes)
+            return
+        if is_barrier(end):
+            self._barrier(n, end)
+            return
+        taken, rest = self.lanes, None
+        if end.guard is not None:
+            taken, rest = self._split(end)
+        assert isinstance(end, Instruction)
+        if end.opcode == "bra":
+            self._send(block.successors[0], taken)
+            if rest is not None and len(block.successors) > 1:
+                self._send(block.successors[1], rest)
+        elif end.opcode == "brx":
+            self._indexed(block.successors, end)
+        else:
+            if end.opcode == "trap":
+                self._trap(end, taken)
+            if end.opcode in ("exit", "trap") and not self.frame.function.is_entry:
+                old = self._read_mask("%exited")
+                b.line(f"store {self.bits} {b.op('or', old, taken).text}, ptr %exited")
+            if rest is not None and block.successors:
+                self._send(block.successors[0], rest)
+
+    def _split(self, end: Operation) -> tuple[Value, Value]:
+        """The lanes for which the guard holds, and the others."""
+        b = self.b
+        assert end.guard is not None
+        condition = self.frame.load(end.guard.name, "pred")
+        if condition.lanes == self.width:
+            bits = b.mask_bits(condition)
+        else:
+            bits = b.value(f"sext i1 {condition.text} to {self.bits}", self.bits)
+        if end.negated:
+            bits = b.invert(bits)
+        taken = b.op("and", self.lanes, bits)
+        return taken, b.op("xor", self.lanes, taken)
+
+    def _indexed(self, targets: tuple[int, ...], end: Instruction) -> None:
+        """``brx.idx``; an index past the end is undefined, and those lanes take the last target."""
+        b = self.b
+        index = b.spread(self.frame.read(end, end.operands[0], TYPES["u32"]))
+        left = self.lanes
+        for k, target in enumerate(targets):
+            if k == len(targets) - 1:
+                self._send(target, left)
+            else:
+                here = b.op("and", left, b.mask_bits(b.compare("eq", index, k)))
+                self._send(target, here)
+                left = b.op("xor", left, here)
+
+    def _trap(self, end: Instruction, lanes: Value) -> None:
+        b = self.b
+        site = self.frame.unit.site(end, "")
+        do, done = b.fresh("trap"), b.fresh("trapped")
+        b.line(f"br i1 {b.compare('ne', lanes, 0).text}, label %{do}, label %{done}")
+        b.label(do)
+        lane = b.const("i32", 0)
+        if self.width > 1:
+            lane = b.resize(b.flagged_intrinsic("cttz", lanes, False), "i32")
+        b.line(
+            f"call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 {site}, "
+            f"i32 {int(FaultKind.TRAP)}, i64 0, i32 0, i32 {lane.text})"
+        )
+        b.line(f"br label %{done}")
+        b.label(done)
+
+    def _barrier(self, n: int, end: Operation) -> None:
+        stop = next(s for s in self.stops if s.operation is end)
+        lanes = self.lanes
+        if end.guard is not None:
+            lanes, rest = self._split(end)
+            self._send(stop.block, rest)
+            self.lanes = lanes
+        self._set_aside(stop, lanes)
+
+    # --- putting lanes aside
+
+    def _set_aside(self, stop: Stop, lanes: Value) -> None:
+        b, frame = self.b, self.frame
+        mine = f"%w{stop.number}"
+        old = self._read_mask(mine)
+        b.line(f"store {self.bits} {b.op('or', old, lanes).text}, ptr {mine}")
+        before = frame.active
+        frame.active = b.bits_mask(lanes, self.width)
+        if stop.operation is not None:
+            stop.arrival.announce(frame, stop.operation, lanes, STOP_BYTES * stop.number)
+        for name in stop.live:
+            kind = self.live.types[name]
+            value = frame.load(name, kind)
+            pointer = self._saved(stop, name, value)
+            if value.lanes == 1 and self.width > 1:
+                b.line(f"store {b.typed(value)}, ptr {pointer}")
+            elif value.type == "i1" and self.width > 1:
+                bits = b.mask_bits(value)
+                kept = b.op("and", self._read_mask(pointer), b.invert(lanes))
+                b.line(f"store {self.bits} {b.op('or', kept, b.op('and', bits, lanes)).text}, ptr {pointer}")
+            elif self.width == 1:
+                b.line(f"store {b.typed(value)}, ptr {pointer}")
+            else:
+                kind_text = b.type_of(value)
+                stored = b.value(f"load {kind_text}, ptr {pointer}, align 64", value.type, value.lanes)
+                value = b.select(frame.active, value, stored)
+                b.line(f"store {b.typed(value)}, ptr {pointer}, align 64")
+        frame.active = before
+
+    def _saved(self, stop: Stop, name: str, value: Value) -> str:
+        """The place of a register in the state: one for all stops, but a scalar has one at each."""
+        scalar = value.lanes == 1 and self.width > 1
+        size = max(LLVM_BITS[value.type] // 8, 1) * (1 if scalar else self.width)
+        key = f"{name}@{stop.number}" if scalar else name
+        offset = self.state.place(key, size, 8 if scalar else 64)
+        return self.b.value(f"getelementptr i8, ptr %warp, i64 {offset}", "ptr").text
+
+    def _restore(self, stop: Stop) -> None:
+        b, frame = self.b, self.frame
+        for name in stop.live:
+            kind = self.live.types[name]
+            lanes = 1 if name in frame.uniform else self.width
+            element = TYPES[kind].llvm
+            shape = Value("", element, lanes)
+            pointer = self._saved(stop, name, shape)
+            if element == "i1" and lanes > 1:
+                value = b.bits_mask(self._read_mask(pointer), self.width)
+            else:
+                align = 64 if lanes > 1 else max(LLVM_BITS[element] // 8, 1)
+                value = b.value(f"load {vector_type(element, lanes)}, ptr {pointer}, align {align}", element, lanes)
+            b.line(f"store {b.typed(value)}, ptr {frame.slot(name, kind)}")
+        frame.active = b.bits_mask(Value("%mask", self.bits), self.width)
+        if isinstance(stop.operation, Instruction) and "red" in stop.operation.modifiers:
+            finish_reduction(frame, stop.operation, STOP_BYTES * stop.number)
+
+    def _finish(self) -> None:
+        """Add the lanes put aside to the state; say where they are: 0 nowhere, a stop's number + 1, -1 several."""
+        b = self.b
+        if not self.frame.function.is_entry:
+            b.line(f"ret {self.bits} {self._read_mask('%exited').text}")
+            return
+        code = b.const("i32", 0)
+        for stop in self.stops:
+            lanes = self._read_mask(f"%w{stop.number}")
+            pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number}", "ptr")
+            old = b.value(f"load i32, ptr {pointer.text}", "i32")
+            b.line(f"store i32 {b.lor(old, b.resize(lanes, 'i32')).text}, ptr {pointer.text}")
+            here = b.compare("ne", lanes, 0)
+            first = b.compare("eq", code, 0)
+            number = b.select(first, b.const("i32", stop.number + 1), b.const("i32", -1))
+            code = b.select(here, number, code)
+        b.line(f"ret i32 {code.text}")
+
+
+ATTRIBUTES = '"min-legal-vector-width"="512" "prefer-vector-width"="512"'
+
+
+def frame_field(frame: Frame, name: str, offset: int) -> Value:
+    """A 64-bit field, read where it is needed."""
+    b = frame.b
+    pointer = b.value(f"getelementptr i8, ptr %{name}, i64 {offset}", "ptr")
+    return b.value(f"load i64, ptr {pointer.text}", "i64")
+
+
+def may_spin(cfg: Cfg) -> frozenset[int]:
+    """Headers of the loops in which a lane may wait for another: those with an atomic or a strong load."""
+    found = set()
+    for loop in cfg.loops:
+        for n in loop.blocks:
+            if any(_waits(operation) for operation in cfg.blocks[n].operations):
+                found.add(loop.header)
+                break
+    return frozenset(found)
+
+
+def _waits(operation: Operation) -> bool:
+    if isinstance(operation, Call):
+        return False
+    if operation.opcode in ("atom", "nanosleep"):
+        return True
+    strong = ("volatile", "acquire", "relaxed", "mmio")
+    return operation.opcode == "ld" and any(m in strong for m in operation.modifiers)
+
+
