@@ -7,8 +7,8 @@
 Nothing here imports LLVM: what comes out is text, and :mod:`kcheck.ptx.abi` says how it is called.
 """
 
-from kcheck.ptx.lower import lower, param_slots, wants_whole_warp
+from kcheck.ptx.lower import lower, param_slots
 from kcheck.ptx.parser import parse
-from kcheck.ptx.unit import module_globals
+from kcheck.ptx.unit import module_variables
 
-__all__ = ["lower", "module_globals", "param_slots", "parse", "wants_whole_warp"]
+__all__ = ["lower", "module_variables", "param_slots", "parse"]

@@ -11,7 +11,7 @@ from kcheck.ptx.frame import Frame
 from kcheck.ptx.memory import LocalLayout, resolve_ir
 from kcheck.ptx.schedule import HEAD_BYTES, schedule_ir
 from kcheck.ptx.types import TYPES
-from kcheck.ptx.unit import Unit, align_up, module_globals, shared_layout
+from kcheck.ptx.unit import Unit, align_up, module_variables, shared_layout
 from kcheck.ptx.warp import STOP_BYTES, StateLayout, WarpFunction, may_spin
 
 WIDTHS = (1, 2, 4, 8, 16, 32)
@@ -28,6 +28,9 @@ _METADATA = """
 def lower(module: Module, entry: str, width: int) -> Program:
     """The kernel ``entry`` as LLVM IR, ``width`` lanes to a vector.
 
+    A kernel in which the lanes of a warp work together (shuffles, votes …) is lowered with the whole warp as one
+    vector, whatever was asked for; ``Program.width`` says which it became.
+
     Raises:
         PtxError: no such kernel, an instruction or directive that is not modelled, or operands that do not fit.
         ValueError: a width that is none of WIDTHS.
@@ -38,8 +41,10 @@ def lower(module: Module, entry: str, width: int) -> Program:
     if kernel is None or not kernel.is_entry or kernel.body is None:
         raise PtxError(f"{module.file}:1: no kernel {entry}")
     functions = _called(module, kernel)
+    if _together(functions):
+        width = 32
     shared, shared_bytes = shared_layout(module, functions)
-    variables = module_globals(module)
+    variables = module_variables(module)
     slots, param_bytes = param_slots(kernel)
     unit = Unit(
         module,
@@ -165,15 +170,6 @@ def _prepare(
     return WarpFunction(frame, graph, live, spinning, state, lambda n, r: True)
 
 
-def wants_whole_warp(module: Module, entry: str) -> bool:
-    """Whether lanes of a warp work together in a kernel (shuffles, votes …), so that it wants a width of 32."""
-    kernel = module.functions.get(entry)
-    if kernel is None:
-        return False
-    return any(
-        isinstance(s, Instruction) and s.opcode in _TOGETHER
-        for f in _called(module, kernel)
-        for s in f.body or ()
-    )
-
-
+def _together(functions: list[Function]) -> bool:
+    """Whether lanes of a warp work together."""
+    return any(isinstance(s, Instruction) and s.opcode in _TOGETHER for f in functions for s in f.body or ())

@@ -98,7 +98,7 @@ def shared_layout(module: Module, functions: list[Function]) -> tuple[dict[str, 
     return offsets, end
 
 
-def module_globals(module: Module) -> tuple[GlobalVariable, ...]:
+def module_variables(module: Module) -> tuple[GlobalVariable, ...]:
     """The module's variables in device memory, with their initial bytes.
 
     Raises:
