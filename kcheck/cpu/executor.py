@@ -83,6 +83,7 @@ class Executor:
     Attributes:
         width: lanes per vector.
         deadline: the time of the clock at which a launch is stopped; None: never.
+        limit: seconds that a launch may take; None: any.
     """
 
     def __init__(
@@ -97,6 +98,8 @@ class Executor:
         self.memory = memory
         self.width = host().width
         self.deadline: float | None = None
+        self.limit: float | None = None
+        self._clock = clock
         self._cache = cache
         self._report = report
         self._write = write
@@ -134,11 +137,17 @@ class Executor:
             except OutOfMemory:
                 return Ending.OUT_OF_MEMORY
             run = self._scheduler.run_cooperative if launch.cooperative else self._scheduler.run
-            completion = run(job, self.deadline)
+            completion = run(job, self._stop_at())
             self._heap_used = job.launch.heap_used
             if job.kernel.program.prints:
                 self._write(printed(self._prints, job.launch.print_used, self._string))
             return self._judge(job, completion)
+
+    def _stop_at(self) -> float | None:
+        times = [] if self.deadline is None else [self.deadline]
+        if self.limit is not None:
+            times.append(self._clock() + self.limit)
+        return min(times, default=None)
 
     def _compiled(self, module: Module, entry: str) -> Kernel:
         kernels = self._kernels.setdefault(module, {})

@@ -1,7 +1,7 @@
 """``printf`` of a kernel: a format and the bytes of its arguments to text.
 
-Source: CUDA C++ Programming Guide, "Formatted Output": C's conversions ``%[flags][width][.precision][size]type`` with
-types ``cdiouxXpeEfgGaAs``. Arguments lie one after another, each at its natural alignment, floats as doubles.
+Source: CUDA C++ Programming Guide, "Formatted Output": C's conversions ``%[flags][width][.precision][size]type``
+with types ``cdiouxXpeEfgGaAs``. Arguments lie one after another, each at its natural alignment, floats as doubles.
 """
 
 from __future__ import annotations

@@ -1,0 +1,79 @@
+"""The object cache: what goes in comes out, or nothing does."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kcheck.cpu.cache import ObjectCache
+
+
+def _only_file(folder: Path) -> Path:
+    (path,) = folder.iterdir()
+    return path
+
+
+def test_an_entry_comes_back(tmp_path: Path) -> None:
+    """What was stored is returned under its key, by another object too, and under no other key."""
+    ObjectCache(tmp_path / "new").put("a", b"code")
+    assert ObjectCache(tmp_path / "new").get("a") == b"code"
+    assert ObjectCache(tmp_path / "new").get("b") is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content[:-1],
+        lambda content: b"",
+        lambda content: content[:20],
+        lambda content: content[:-1] + bytes([content[-1] ^ 1]),
+        lambda content: b"x" + content[1:],
+        lambda content: content + b"more",
+    ],
+)
+def test_a_damaged_entry_is_ignored_and_replaced(tmp_path: Path, damage) -> None:
+    """A torn or changed file is as good as none, and storing again heals it."""
+    cache = ObjectCache(tmp_path)
+    cache.put("a", b"code")
+    path = _only_file(tmp_path)
+    path.write_bytes(damage(path.read_bytes()))
+    assert cache.get("a") is None
+    cache.put("a", b"code")
+    assert cache.get("a") == b"code"
+
+
+def test_the_folder_is_bounded(tmp_path: Path) -> None:
+    """Beyond the bound the entries used least recently go; the last one stored stays."""
+    cache = ObjectCache(tmp_path, limit=10_000)
+    for n in range(40):
+        cache.put(str(n), bytes(1000))
+        for age, path in enumerate(
+            sorted(tmp_path.iterdir(), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+        ):
+            os.utime(path, ns=(0, (1000 - age) * 10**9))
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 10_000
+    assert cache.get("39") is not None
+    assert cache.get("0") is None
+
+
+def test_an_entry_in_use_outlives_older_ones(tmp_path: Path) -> None:
+    """Getting an entry counts as a use."""
+    cache = ObjectCache(tmp_path, limit=4_000)
+    for n in range(3):
+        cache.put(str(n), bytes(1000))
+    for path in tmp_path.iterdir():
+        os.utime(path, ns=(0, 0))
+    assert cache.get("1") is not None
+    cache.put("3", bytes(1000))
+    assert cache.get("1") is not None
+    assert cache.get("0") is None
+
+
+def test_a_folder_that_cannot_be_made_is_no_error(tmp_path: Path) -> None:
+    """A cache that cannot be written saves nothing and breaks nothing."""
+    (tmp_path / "file").write_text("")
+    cache = ObjectCache(tmp_path / "file" / "cache")
+    cache.put("a", b"code")
+    assert cache.get("a") is None
