@@ -1,10 +1,10 @@
 """The instruction set: rows of a table for what maps values to values, handlers for what has effects."""
 
-from kcheck.ptx.isa import approximate, barrier, bits, compare, convert, floating, integer, loadstore, move, warp
+from kcheck.ptx.isa import approximate, atomics, barrier, bits, compare, convert, floating, integer, loadstore, move, warp
 from kcheck.ptx.isa.effects import EFFECTS
 from kcheck.ptx.isa.rows import ROWS
 
-FAMILIES = (approximate, barrier, bits, compare, convert, floating, integer, loadstore, move, warp)
+FAMILIES = (approximate, atomics, barrier, bits, compare, convert, floating, integer, loadstore, move, warp)
 """The modules that fill the tables when imported."""
 
 __all__ = ["EFFECTS", "FAMILIES", "ROWS"]

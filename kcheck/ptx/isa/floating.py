@@ -190,6 +190,16 @@ for _name in ("min", "max"):
     row(f"{_name} [.ftz] [.NaN] [.xorsign] [.abs] <{{half}}=T>", "d a b", _narrow)
     row(f"{_name} [.ftz] [.NaN] [.xorsign] [.abs] .f16x2=T", "d a b", packed(_narrow, "f16"))
     row(f"{_name} [.NaN] [.xorsign] [.abs] .bf16x2=T", "d a b", packed(_narrow, "bf16"))
+ROWS_ADD: dict[str, Emit] = {
+    "f32": float_row(_binary("fadd")),
+    "f64": float_row(_binary("fadd")),
+    "f16": through_float(_binary("fadd")),
+    "bf16": through_float(_binary("fadd")),
+    "f16x2": packed(through_float(_binary("fadd")), "f16"),
+    "bf16x2": packed(through_float(_binary("fadd")), "bf16"),
+}
+"""Addition to nearest, by type: what atomics add with."""
+
 row("copysign <{float}=T>", "d a b", _copysign)
 row(
     "testp <.finite|.infinite|.number|.notanumber|.normal|.subnormal=class> <{float}=T>", "p:pred a", _testp

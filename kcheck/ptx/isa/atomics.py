@@ -1,0 +1,227 @@
+"""``atom`` and ``red``: read-modify-write, lane after lane in the order of the lanes.
+
+Source: PTX ISA, "Parallel Synchronization and Communication Instructions: atom, red". In shared memory plain
+operations do, since one OS thread runs a block; elsewhere they are atomic for the machine, whatever the scope.
+``atom.add.f32`` flushes subnormals in global memory and keeps them in shared memory, as the ISA says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kcheck.ptx.abi import FaultKind, Launch, Worker
+from kcheck.ptx.ast import Instruction, Sink
+from kcheck.ptx.builder import Builder, Value, vector_type
+from kcheck.ptx.frame import Frame
+from kcheck.ptx.isa.effects import effect
+from kcheck.ptx.isa.floating import ROWS_ADD
+from kcheck.ptx.isa.modifiers import flush
+from kcheck.ptx.isa.rows import Mods
+from kcheck.ptx.types import TYPES, PtxType
+
+_SEMANTICS = frozenset({"relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys", "noftz"})
+_SPACES = frozenset({"global", "shared"})
+
+_TYPES: dict[str, frozenset[str]] = {
+    "and": frozenset({"b32", "b64"}),
+    "or": frozenset({"b32", "b64"}),
+    "xor": frozenset({"b32", "b64"}),
+    "exch": frozenset({"b32", "b64"}),
+    "cas": frozenset({"b16", "b32", "b64"}),
+    "inc": frozenset({"u32"}),
+    "dec": frozenset({"u32"}),
+    "add": frozenset({"u32", "s32", "u64", "s64", "f32", "f64", "f16", "bf16", "f16x2", "bf16x2"}),
+    "min": frozenset({"u32", "s32", "u64", "s64"}),
+    "max": frozenset({"u32", "s32", "u64", "s64"}),
+}
+
+Update = Callable[[Builder, PtxType, Value, "tuple[Value, ...]"], Value]
+
+
+def _update(operation: str) -> Update:
+    """What the memory becomes, from what it was and the operands."""
+
+    def new(b: Builder, kind: PtxType, old: Value, operands: tuple[Value, ...]) -> Value:
+        x = operands[0]
+        signed = kind.kind == "signed"
+        if operation in ("and", "or", "xor"):
+            return b.op(operation, old, x)
+        if operation == "exch":
+            return x
+        if operation == "cas":
+            return b.select(b.compare("eq", old, x), operands[1], old)
+        if operation == "inc":
+            return b.select(b.compare("uge", old, x), b.const("i32", 0), b.add(old, 1))
+        if operation == "dec":
+            wraps = b.lor(b.compare("eq", old, 0), b.compare("ugt", old, x))
+            return b.select(wraps, x, b.sub(old, 1))
+        if operation in ("min", "max"):
+            return b.intrinsic(("s" if signed else "u") + operation, old, x)
+        if kind.kind in ("float", "packed"):
+            result = ROWS_ADD[kind.name](b, Mods({"T": kind.name}), old, x)
+            assert isinstance(result, Value)
+            return result
+        return b.add(old, x)
+
+    return new
+
+
+_NATIVE = {"and": "and", "or": "or", "xor": "xor", "exch": "xchg", "inc": "uinc_wrap", "dec": "udec_wrap"}
+
+
+def _native(operation: str, kind: PtxType) -> str | None:
+    """LLVM's atomicrmw operation, where there is one that means the same."""
+    if operation in _NATIVE:
+        return _NATIVE[operation]
+    if kind.kind in ("signed", "unsigned"):
+        if operation == "add":
+            return "add"
+        if operation in ("min", "max"):
+            return operation if kind.kind == "signed" else "u" + operation
+    return None
+
+
+@effect("atom", "red")
+def atom(frame: Frame, i: Instruction) -> None:
+    """``atom.sem.scope.space.op.type d, [a], b{, c}``; ``red`` without d."""
+    space = "generic"
+    words = []
+    for modifier in i.modifiers:
+        name = modifier.partition("::")[0]
+        if name in _SPACES:
+            space = name
+        elif modifier not in _SEMANTICS and not modifier.startswith("L2"):
+            words.append(modifier)
+    if len(words) != 2 or words[1] not in _TYPES.get(words[0], ()):
+        raise frame.fail(i, "not modelled")
+    operation, kind = words[0], TYPES[words[1]]
+    operands = list(i.operands)
+    target = operands.pop(0) if i.opcode == "atom" else Sink()
+    wanted = 3 if operation == "cas" else 2
+    if len(operands) != wanted:
+        raise frame.fail(i, f"expected {wanted + (i.opcode == 'atom')} operands, found {len(i.operands)}")
+    b, W = frame.b, frame.width
+    address = b.spread(frame.address(i, operands[0], space))
+    values = [b.spread(frame.read(i, o, kind)) for o in operands[1:]]
+    site = frame.unit.site(i, space)
+    admit = frame.unit.admit(space, FaultKind.OUT_OF_BOUNDS_ATOMIC, kind.bytes)
+    mask = b.spread(frame.active)
+    allowed = b.value(
+        f"call {b.type_of(mask)} {admit}({b.typed(address)}, {b.typed(mask)}, {frame.context(site)})", "i1", W
+    )
+    name = f"@kcheck.atom.{space}.{operation}.{kind.name}"
+    if name not in frame.unit.definitions:
+        frame.unit.definitions[name] = _define(frame, name, operation, kind, space)
+    result = vector_type(kind.llvm, W)
+    given = ", ".join(b.typed(v) for v in (address, allowed, *values))
+    old = b.value(f"call {result} {name}({given}, ptr %launch, ptr %worker)", kind.llvm, W)
+    frame.write(i, target, kind, old, False)
+
+
+def _define(frame: Frame, name: str, operation: str, kind: PtxType, space: str) -> str:
+    """A function that does the operation for each lane of a mask and returns the old values."""
+    W = frame.width
+    element = kind.llvm
+    V, A, M = vector_type(element, W), vector_type("i64", W), vector_type("i1", W)
+    count = 2 if operation == "cas" else 1
+    b = Builder(1, frame.unit.declarations, frame.unit.definitions)
+    params = "".join(f", {V} %x{n}" for n in range(count))
+    if W == 1:
+        lane = [Value(f"%x{n}", element) for n in range(count)]
+        b.line("store " + f"{element} {_zero(element)}, ptr %out")
+        b.line("br i1 %m, label %active, label %done")
+        b.label("active")
+        pointer = b.value("inttoptr i64 %a to ptr", "ptr")
+        slot = "%out"
+        address = Value("%a", "i64")
+    else:
+        b.line(f"store {V} zeroinitializer, ptr %out")
+        b.line("br label %loop")
+        b.label("loop")
+        i = b.value("load i32, ptr %count", "i32")
+        on = b.value(f"extractelement {M} %m, i32 {i.text}", "i1")
+        b.line(f"br i1 {on.text}, label %active, label %next")
+        b.label("active")
+        address = b.value(f"extractelement {A} %a, i32 {i.text}", "i64")
+        pointer = b.value(f"inttoptr i64 {address.text} to ptr", "ptr")
+        lane = [b.value(f"extractelement {V} %x{n}, i32 {i.text}", element) for n in range(count)]
+        slot = b.value(f"getelementptr {element}, ptr %out, i32 {i.text}", "ptr").text
+    after = "done" if W == 1 else "next"
+    old = _one(b, operation, kind, space, frame.unit.shared_bytes, pointer, address, tuple(lane))
+    b.line(f"store {element} {old.text}, ptr {slot}")
+    b.line(f"br label %{after}")
+    if W > 1:
+        b.label("next")
+        k = b.value("load i32, ptr %count", "i32")
+        k1 = b.add(k, 1)
+        b.line(f"store i32 {k1.text}, ptr %count")
+        b.line(f"br i1 {b.compare('ult', k1, W).text}, label %loop, label %done")
+    b.label("done")
+    b.line(f"%r = load {V}, ptr %out")
+    b.line(f"ret {V} %r")
+    head = f"define internal {V} {name}({A} %a, {M} %m{params}, ptr %launch, ptr %worker) noinline {{"
+    start = [f"  %out = alloca {V}", "  %count = alloca i32", "  store i32 0, ptr %count"]
+    return "\n".join([head, *start, *b.lines, "}"])
+
+
+def _zero(element: str) -> str:
+    return "0.0" if element in ("half", "float", "double") else "0"
+
+
+def _one(
+    b: Builder,
+    operation: str,
+    kind: PtxType,
+    space: str,
+    static: int,
+    pointer: Value,
+    address: Value,
+    operands: tuple[Value, ...],
+) -> Value:
+    """The operation at one address; returns what was there. ``static``: bytes of static shared memory."""
+    element, align = kind.llvm, kind.bytes
+    update = _update(operation)
+    flushes = kind.name == "f32" and operation == "add" and space != "shared"
+    if space == "shared":
+        old = b.value(f"load {element}, ptr {pointer.text}, align {align}", element)
+        b.line(f"store {b.typed(update(b, kind, old, operands))}, ptr {pointer.text}, align {align}")
+        return old
+    native = _native(operation, kind)
+    if native is not None:
+        text = f"atomicrmw {native} ptr {pointer.text}, {b.typed(operands[0])} acq_rel, align {align}"
+        return b.value(text, element)
+    if operation == "cas":
+        text = f"cmpxchg ptr {pointer.text}, {b.typed(operands[0])}, {b.typed(operands[1])} acq_rel acquire, align {align}"
+        pair = b.value(text, "pair")
+        return b.value(f"extractvalue {{ {element}, i1 }} {pair.text}, 0", element)
+    # A loop of compare-and-swap on the bits.
+    whole = f"i{kind.bits}"
+    first = b.value(f"load atomic {whole}, ptr {pointer.text} monotonic, align {align}", whole)
+    b.line(f"store {whole} {first.text}, ptr %seen")
+    again, out = b.fresh("again"), b.fresh("out")
+    b.line(f"br label %{again}")
+    b.label(again)
+    seen = b.value(f"load {whole}, ptr %seen", whole)
+    before = b.bitcast(seen, element)
+    after = update(b, kind, before, operands)
+    if flushes:
+        flushed = flush(b, update(b, kind, flush(b, before), tuple(flush(b, x) for x in operands)))
+        after = flushed if space == "global" else b.select(_in_shared(b, address, static), after, flushed)
+    text = f"cmpxchg ptr {pointer.text}, {b.typed(seen)}, {b.typed(b.bitcast(after, whole))} acq_rel acquire, align {align}"
+    pair = b.value(text, "pair")
+    found = b.value(f"extractvalue {{ {whole}, i1 }} {pair.text}, 0", whole)
+    b.line(f"store {whole} {found.text}, ptr %seen")
+    won = b.value(f"extractvalue {{ {whole}, i1 }} {pair.text}, 1", "i1")
+    b.line(f"br i1 {won.text}, label %{out}, label %{again}")
+    b.label(out)
+    b.lines.insert(0, f"  %seen = alloca {whole}")
+    return before
+
+
+def _in_shared(b: Builder, address: Value, static: int) -> Value:
+    """Whether a generic address lies in the shared window, of ``static`` bytes and the dynamic ones."""
+    pointer = b.value(f"getelementptr i8, ptr %worker, i64 {Worker.shared.offset}", "ptr")
+    base = b.value(f"load i64, ptr {pointer.text}", "i64")
+    size = b.value(f"getelementptr i8, ptr %launch, i64 {Launch.dynamic_shared.offset}", "ptr")
+    dynamic = b.resize(b.value(f"load i32, ptr {size.text}", "i32"), "i64")
+    return b.compare("ult", b.sub(address, base), b.add(dynamic, static))
