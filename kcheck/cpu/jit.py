@@ -7,8 +7,10 @@ loaded from there in a millisecond or two.
 from __future__ import annotations
 
 import functools
+import itertools
 import platform
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,17 +40,19 @@ def host() -> Processor:
     return Processor(name, features.flatten(), 16 if features.get("avx512f") else 8)
 
 
-@functools.cache
-def _machine() -> Any:
+def _new_machine() -> Any:
     from llvmlite import binding as llvm
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     processor = host()
-    # Small and position independent: constants are memory operands, and RuntimeDyld adds stubs for far calls.
+    # Small and position independent: constants are memory operands.
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=processor.name, features=processor.features, opt=2, reloc="pic", codemodel="small"
     )
+
+
+_machine = functools.cache(_new_machine)
 
 
 @functools.cache
@@ -101,30 +105,41 @@ def compile_ir(ir: str, width: int) -> bytes:
         return code
 
 
+@functools.cache
+def _linker() -> Any:
+    """LLVM's JITLink: it lays the sections of an object out side by side, so that what is position independent
+    reaches its constants. (RuntimeDyld may put them gigabytes apart.)"""
+    from llvmlite import binding as llvm
+
+    return llvm.create_lljit_compiler(_new_machine(), use_jit_link=True)
+
+
 class LoadedCode:
     """Machine code in this process, as long as this object lives.
 
+    Args:
+        code: an object file.
+        names: the functions to find in it.
+
     Raises:
-        InternalError: the object file lacks a symbol.
+        InternalError: it cannot be linked: a symbol is missing.
     """
 
-    def __init__(self, code: bytes) -> None:
+    _count = itertools.count()
+
+    def __init__(self, code: bytes, names: Sequence[str]) -> None:
         from llvmlite import binding as llvm
 
+        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        for name in names:
+            builder.export_symbol(name)
         with _LOCK:
-            # the engine takes the target machine over, so that it needs one of its own
-            _machine()
-            machine = llvm.Target.from_default_triple().create_target_machine(
-                cpu=host().name, features=host().features, opt=2, reloc="pic", codemodel="small"
-            )
-            self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-            self._engine.finalize_object()
+            try:
+                self._library = builder.link(_linker(), f"kernel-{next(self._count)}")
+            except RuntimeError as fault:
+                raise InternalError(f"the machine code does not link: {fault}") from fault
 
     def address(self, name: str) -> int:
-        """The address of a function."""
-        with _LOCK:
-            address: int = self._engine.get_function_address(name)
-        if not address:
-            raise InternalError(f"the machine code has no function {name}")
+        """The address of a function that was named."""
+        address: int = self._library[name]
         return address

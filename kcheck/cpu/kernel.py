@@ -70,7 +70,7 @@ def compile_kernel(module: Module, entry: str, width: int, cache: ObjectCache) -
         code = compile_ir(program.ir, width)
         program = dataclasses.replace(program, ir="")
         cache.put(key, json.dumps(_to_json(program)).encode() + b"\n" + code)
-    loaded = LoadedCode(code)
+    loaded = LoadedCode(code, ("kcheck_run", "kcheck_block"))
     return Kernel(program, loaded, _RUN(loaded.address("kcheck_run")), _BLOCK(loaded.address("kcheck_block")))
 
 

@@ -14,9 +14,9 @@ from kcheck.errors import PtxError
 from kcheck.ptx.abi import GlobalVariable
 from kcheck.ptx.ast import Function
 from kcheck.ptx.ast import Module as Tree
-from kcheck.ptx.unit import module_variables
 from kcheck.ptx.parser import parse
 from kcheck.ptx.types import TYPES
+from kcheck.ptx.unit import module_variables
 
 
 @dataclass(frozen=True, slots=True)

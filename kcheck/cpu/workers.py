@@ -30,7 +30,7 @@ class Buffer:
 
     def reserve(self, size: int) -> int:
         """The address of at least ``size`` bytes, aligned to a page."""
-        if size > self.size:
+        if size > self.size or not self.address:
             self._pages = mmap.mmap(-1, max(size, mmap.PAGESIZE))
             self.size = len(self._pages)
             self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._pages))
