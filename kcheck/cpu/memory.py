@@ -30,6 +30,9 @@ negative numbers; as integers, neither small nor zero."""
 FILL_MAX = 256 << 20
 """Larger allocations are left as the system gives them, zero, since filling would make every page real."""
 
+HEAP_ROOM = 128 << 20
+"""Addresses for the device heap."""
+
 _MAP_NORESERVE = 0x4000  # Linux: address space only, memory comes with the first touch
 
 
@@ -112,7 +115,7 @@ class Memory:
         self.capacity = capacity
         # Twice the capacity: guard zones, the quarantine and fragments need room beside what is live.
         self._arena = mmap.mmap(
-            -1, 2 * capacity + QUARANTINE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+            -1, 2 * capacity + QUARANTINE + HEAP_ROOM, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
         )
         self._base = ctypes.addressof(ctypes.c_char.from_buffer(self._arena))
         self._end = self._base + len(self._arena)
@@ -131,19 +134,20 @@ class Memory:
 
     def allocate(self, size: int, kind: Kind, *, fill: bool = True) -> int:
         """A new block of ``size`` bytes, aligned to 4096, filled with FRESH. Zero bytes get an address too.
+        The device heap is not counted: a GPU sets it aside before a program starts.
 
         Raises:
             OutOfMemory: more would be live than the capacity.
         """
         with self._lock:
-            if self._used + size > self.capacity:
+            if self._used + size > self.capacity and kind is not Kind.HEAP:
                 raise OutOfMemory(size)
             guard = min(max(size // 8, GUARD_MIN), GUARD_MAX)
             extent = -(-(size + guard) // PAGE) * PAGE
             base = self._place(extent)
             self._serial += 1
             self._add(Block(base, size, kind, self._serial), extent)
-            self._used += size
+            self._used += size if kind is not Kind.HEAP else 0
         if fill and size <= FILL_MAX:
             ctypes.memset(base, FRESH, size)
         return base
@@ -177,7 +181,7 @@ class Memory:
             if block is None or block.kind is Kind.REGISTERED:
                 return False
             self._remove(block)
-            self._used -= block.size
+            self._used -= block.size if block.kind is not Kind.HEAP else 0
             self._freed.append(block)
             self._freed_bytes += block.size
             if block.size <= FILL_MAX:

@@ -122,8 +122,10 @@ def calls(machine: Machine) -> Table:
         if device != 0:
             raise DriverFault(Result.INVALID_DEVICE)
 
-    def init(flags: int) -> Result:
-        return Result.INVALID_VALUE if flags else Result.SUCCESS
+    def init(flags: int) -> None:
+        if flags:
+            raise DriverFault(Result.INVALID_VALUE)
+        machine.is_initialized = True
 
     def device_get(out: int, ordinal: int) -> None:
         check(ordinal)

@@ -110,7 +110,9 @@ def install(
         Memory(chosen.memory), chosen.processors, ObjectCache(chosen.cache / "code"), chosen.clock, report, write
     )
     machine = Machine(chosen.cc, executor, chosen.clock)
-    return Installed(machine, Stub(write_stub(chosen.cache), calls(machine)))
+    stub = Stub(write_stub(chosen.cache), calls(machine))
+    os.register_at_fork(after_in_child=lambda: stub.forsake() if machine.is_initialized else None)
+    return Installed(machine, stub)
 
 
 def _numba_folder(cc: tuple[int, int]) -> str:

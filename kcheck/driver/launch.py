@@ -5,8 +5,10 @@ A launch that a GPU refuses is refused with the same code, before anything runs.
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import math
+import threading
 from collections.abc import Callable
 
 from kcheck.cpu.executor import Ending, KernelLaunch
@@ -21,6 +23,7 @@ from kcheck.model import Index3
 _IGNORED = frozenset({0, 1, 3, 6, 7, 8, 9, 10, 12, 14})
 _COOPERATIVE, _CLUSTER = 2, 4
 _ATTRIBUTE_BYTES = 72
+_INTERRUPT_AGAIN_SECONDS = 0.02
 _BUFFER_POINTER, _BUFFER_SIZE, _BUFFER_END = 1, 2, 0  # CU_LAUNCH_PARAM_*
 
 _RESULTS = {
@@ -57,7 +60,11 @@ def calls(code: Code, wait: Callable[[int], None]) -> Table:
         content = gather(kernel, params, extra)
         wait(stream)
         launch = KernelLaunch(kernel.module, kernel.entry.name, content, grid, block, shared, cooperative)
-        return _RESULTS[code.machine.executor.launch(launch)]
+        ending = code.machine.executor.launch(launch)
+        if ending is Ending.INTERRUPTED:
+            # No exception passes through the C caller: raise it again in Python once this call has returned.
+            threading.Timer(_INTERRUPT_AGAIN_SECONDS, _thread.interrupt_main).start()
+        return _RESULTS[ending]
 
     def launch(
         f: int,

@@ -63,12 +63,14 @@ class Machine:
         executor: its memory and processors.
         clock: seconds from any origin, for events.
         name: what the program is told.
+        is_initialized: whether the program has called ``cuInit``.
     """
 
     cc: tuple[int, int]
     executor: Executor
     clock: Callable[[], float]
     name: str = "kcheck CPU device"
+    is_initialized: bool = False
     _contexts: threading.local = field(default_factory=threading.local)
 
     @property

@@ -29,6 +29,8 @@ SLOTS = 1024
 # What is looked up by dlsym: the first two by cuda.bindings, the others by NVRTC and by programs in C.
 EXPORTS = ("cuGetProcAddress_v2", "cuGetProcAddress", "cuInit", "cuDriverGetVersion", "cuGetExportTable")
 
+_ALWAYS = frozenset({"cuGetProcAddress_v2", "cuGetProcAddress", "cuGetErrorName", "cuGetErrorString"})
+
 
 class Stub:
     """The loaded shared object.
@@ -66,6 +68,15 @@ class Stub:
         """Point every slot at the native function that returns 0: no call reaches Python any more."""
         for slot in range(SLOTS):
             self._slots[slot] = self._zero
+
+    def forsake(self) -> None:
+        """Answer every call from now on with NOT_INITIALIZED, as a driver does in a child that was forked after
+        ``cuInit``; names of results are still told."""
+        dead = Call("", lambda: Result.NOT_INITIALIZED)
+        self._calls = {name: call if name in _ALWAYS else dead for name, call in self._calls.items()}
+        for name, slot in self._slot_of.items():
+            if name not in _ALWAYS:
+                self._slots[slot] = self._callback(name)
 
     def _get_proc_address(self, name: int, out: int, version: int, flags: int, status: int) -> None:
         """cuGetProcAddress: every name has an address; whether it does anything shows when it is called."""
