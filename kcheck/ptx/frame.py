@@ -42,6 +42,7 @@ class Frame:
         uniform: registers that are one scalar.
         active: the lanes that execute the instruction at hand, an i1 value.
         blend: says of a register whether a result has to keep its old value in other lanes; None: it has to.
+        guard: what the guard of the instruction at hand says, where it is the same for all lanes.
         exits: the lanes that left the kernel in the call just lowered.
         param_slots: of a kernel: offset of each parameter; of a function: the pointer to each.
     """
@@ -57,6 +58,7 @@ class Frame:
         self.active = Value("true", "i1")
         self.blend: Callable[[str], bool] | None = None
         self.exits: Value | None = None
+        self.guard: Value | None = None
         self.local_offsets: dict[str, int] = {}
         self._arrays: dict[str, str] = {}
         self._slots: dict[str, str] = {}
@@ -112,8 +114,12 @@ class Frame:
         b = self.b
         if register not in self.uniform:
             value = b.spread(value)
-        if blend:
-            value = b.select(self.active, value, self.load(register, kind))
+            if blend:
+                value = b.select(self.active, value, self.load(register, kind))
+        else:
+            value = b.extract(value, self.first_active()) if value.lanes > 1 else value
+            if self.guard is not None:
+                value = b.select(self.guard, value, self.load(register, kind))
         b.line(f"store {b.typed(value)}, ptr {self.slot(register, kind)}")
 
     def write(self, operation: Instruction | Call, target: Operand, kind: PtxType, value: Value, relaxed: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcheck.errors import PtxError
 from kcheck.ptx import cfg as control
-from kcheck.ptx import liveness
+from kcheck.ptx import liveness, uniformity
 from kcheck.ptx.abi import ParamSlot, Program
 from kcheck.ptx.ast import Call, Function, Instruction, Module, Symbol
 from kcheck.ptx.frame import Frame
@@ -164,10 +164,27 @@ def _prepare(
     state: StateLayout,
 ) -> WarpFunction:
     live = liveness.analyse(graph)
-    frame = Frame(unit, function, frozenset(), params)
-    frame.local_offsets = local_offsets
     spinning = may_spin(graph) if function.is_entry else frozenset()
-    return WarpFunction(frame, graph, live, spinning, state, lambda n, r: True)
+    guarded = {
+        b.successors[0]
+        for b in graph.blocks
+        if b.terminator is not None and control.is_barrier(b.terminator) and b.terminator.guard is not None
+    }
+
+    def divergent(name: str) -> bool:
+        variable = function.variables.get(name)
+        if variable is not None:
+            return variable.space in ("local", "param")
+        return not function.is_entry and any(v.name == name for v in (*function.params, *function.returns))
+
+    found = uniformity.analyse(graph, live, divergent, spinning | guarded, unit.width)
+    frame = Frame(unit, function, found.uniform, params)
+    frame.local_offsets = local_offsets
+
+    def keeps(block: int, register: str) -> bool:
+        return bool(found.harmful[block] >> live.number[register] & 1)
+
+    return WarpFunction(frame, graph, live, spinning, state, keeps)
 
 
 def _together(functions: list[Function]) -> bool:

@@ -25,6 +25,7 @@ def apply(frame: Frame, operation: Operation) -> None:
         if operation.negated:
             condition = frame.b.invert(condition)
         frame.active = frame.b.land(everywhere, condition)
+        frame.guard = condition if condition.lanes == 1 else None
     try:
         if isinstance(operation, Call):
             call(frame, operation)
@@ -34,6 +35,7 @@ def apply(frame: Frame, operation: Operation) -> None:
             _apply_row(frame, operation)
     finally:
         frame.active = everywhere
+        frame.guard = None
 
 
 def _apply_row(frame: Frame, i: Instruction) -> None:
