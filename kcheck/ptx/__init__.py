@@ -10,5 +10,6 @@ Nothing here imports LLVM: what comes out is text, and :mod:`kcheck.ptx.abi` say
 from kcheck.ptx.lower import lower, param_slots
 from kcheck.ptx.parser import parse
 from kcheck.ptx.unit import module_variables
+from kcheck.ptx.verify import verify
 
-__all__ = ["lower", "module_variables", "param_slots", "parse"]
+__all__ = ["lower", "module_variables", "param_slots", "parse", "verify"]

@@ -12,6 +12,7 @@ from kcheck.ptx.memory import LocalLayout, resolve_ir
 from kcheck.ptx.schedule import HEAD_BYTES, schedule_ir
 from kcheck.ptx.types import TYPES
 from kcheck.ptx.unit import Unit, align_up, module_variables, shared_layout
+from kcheck.ptx.verify import verify_function
 from kcheck.ptx.warp import STOP_BYTES, StateLayout, WarpFunction, may_spin
 
 WIDTHS = (1, 2, 4, 8, 16, 32)
@@ -43,6 +44,8 @@ def lower(module: Module, entry: str, width: int) -> Program:
     functions = _called(module, kernel)
     if _together(functions):
         width = 32
+    for function in functions:
+        verify_function(module, function)
     shared, shared_bytes = shared_layout(module, functions)
     variables = module_variables(module)
     slots, param_bytes = param_slots(kernel)

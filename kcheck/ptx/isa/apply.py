@@ -43,7 +43,7 @@ def _apply_row(frame: Frame, i: Instruction) -> None:
     if match is None:
         raise frame.fail(i, "not modelled")
     row, mods = match
-    row, mods = _by_operands(i, row, mods)
+    row, mods = rows.by_operands(i, row, mods)
     sources, targets = _operands(frame, i, row, mods)
     if i.opcode in CARRY_READERS:
         sources.append(frame.load(CARRY, "pred"))
@@ -57,19 +57,6 @@ def _apply_row(frame: Frame, i: Instruction) -> None:
         values = values[:1]
     for target, value in zip(targets, values, strict=False):
         frame.write(i, target, kind, value, row.slots[0].relaxed)
-
-
-def _by_operands(i: Instruction, row: Row, mods: Mods) -> tuple[Row, Mods]:
-    """Among the rows of one syntax, the one with as many operands."""
-    wanted = len(i.operands)
-    if len(row.slots) == wanted:
-        return row, mods
-    for candidate in rows.ROWS[i.opcode]:
-        if len(candidate.slots) == wanted:
-            found = candidate.match(i.modifiers)
-            if found is not None:
-                return candidate, found
-    return row, mods
 
 
 def _operands(frame: Frame, i: Instruction, row: Row, mods: Mods) -> tuple[list[Value], list[Operand]]:

@@ -159,4 +159,15 @@ def of(instruction: Instruction) -> tuple[Row, Mods] | None:
     return find(instruction.opcode, instruction.modifiers)
 
 
-__all__ = ["ROWS", "SETS", "Builder", "Emit", "Mods", "Row", "Slot", "Value", "find", "of", "row"]
+def by_operands(instruction: Instruction, first: Row, mods: Mods) -> tuple[Row, Mods]:
+    """Among the rows of an instruction's syntax, the one with as many operands; ``first`` if there is none."""
+    wanted = len(instruction.operands)
+    if len(first.slots) == wanted:
+        return first, mods
+    for candidate in ROWS[instruction.opcode]:
+        if len(candidate.slots) == wanted:
+            found = candidate.match(instruction.modifiers)
+            if found is not None:
+                return candidate, found
+    return first, mods
+
