@@ -129,6 +129,7 @@ class Memory:
         self._serial = 0
         self._used = 0
         self._labels: dict[int, Label] = {}
+        self._exclusive: set[int] = set()  # bases of blocks of which only labelled ranges may be touched
         self._table: tuple[ctypes.Array[Entry], int] | None = None
         self._lock = threading.RLock()
 
@@ -192,10 +193,9 @@ class Memory:
     def _remove(self, block: Block) -> None:
         del self._live[block.base]
         del self._bases[bisect.bisect_left(self._bases, block.base)]
-        for key in [
-            key for key, label in self._labels.items() if block.base <= label.low < max(block.end, block.base + 1)
-        ]:
-            del self._labels[key]
+        for label in self._labels_of(block):
+            del self._labels[label.base]
+        self._exclusive.discard(block.base)
         self._table = None
 
     def _release(self, keep: int) -> None:
@@ -276,17 +276,24 @@ class Memory:
             best = min(distance, key=lambda block: distance[block], default=None)
             return (best, False) if best is not None and distance[best] <= GUARD_MAX else None
 
-    def label(self, label: Label) -> None:
-        """Name a range; a later label of the same base replaces an earlier one; it goes with its block."""
+    def label(self, label: Label, *, is_exclusive: bool = False) -> None:
+        """Name a range; a later label of the same base replaces an earlier one; it goes with its block.
+
+        Args:
+            is_exclusive: kernels may touch nothing of the block but its labelled ranges: what lies around them are
+                guard bytes of the caller's. Copies may.
+        """
         with self._lock:
             self._labels[label.base] = label
+            block = self.find(label.low)
+            if is_exclusive and block is not None:
+                self._exclusive.add(block.base)
+            self._table = None
 
     def labelled(self, block: Block, address: int) -> Label | None:
         """The label within ``block`` that is closest to ``address``."""
         with self._lock:
-            inside = [
-                label for label in self._labels.values() if block.base <= label.low and label.high <= block.end
-            ]
+            inside = self._labels_of(block)
         return min(inside, key=lambda label: max(label.low - address, address - label.high + 1, 0), default=None)
 
     def table(self) -> tuple[ctypes.Array[Entry], int]:
@@ -294,11 +301,28 @@ class Memory:
         and how many entries it has."""
         with self._lock:
             if self._table is None:
-                entries = (Entry * max(len(self._bases), 1))()
-                for n, block in enumerate(self):
-                    entries[n].base, entries[n].size = block.base, block.size
-                self._table = (entries, len(self._bases))
+                ranges = [piece for block in self for piece in self._reachable(block)]
+                entries = (Entry * max(len(ranges), 1))()
+                for n, (low, high) in enumerate(ranges):
+                    entries[n].base, entries[n].size = low, high - low
+                self._table = (entries, len(ranges))
             return self._table
+
+    def _reachable(self, block: Block) -> list[tuple[int, int]]:
+        """What kernels may touch of a block: half-open ranges, sorted and apart."""
+        if block.base not in self._exclusive:
+            return [(block.base, block.end)]
+        ranges: list[tuple[int, int]] = []
+        for label in sorted(self._labels_of(block), key=lambda label: label.low):
+            if ranges and label.low <= ranges[-1][1]:
+                ranges[-1] = (ranges[-1][0], max(ranges[-1][1], label.high))
+            else:
+                ranges.append((label.low, label.high))
+        return ranges
+
+    def _labels_of(self, block: Block) -> list[Label]:
+        end = max(block.end, block.base + 1)
+        return [label for label in self._labels.values() if block.base <= label.low < end]
 
     def __iter__(self) -> Iterator[Block]:
         """The live blocks by address."""

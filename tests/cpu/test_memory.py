@@ -131,3 +131,16 @@ def test_label_finds_the_index(shape, strides, itemsize, offset, index) -> None:
     """The index of an address follows the strides, past the ends too; between elements there is none."""
     label = Label("x", 1000, shape, strides, itemsize, 1000, 1000)
     assert label.index(1000 + offset) == index
+
+
+def test_exclusive_labels_narrow_what_kernels_reach() -> None:
+    """With exclusive labels only the labelled ranges are in the table; copies still find the whole block."""
+    memory = Memory(MIB)
+    base = memory.allocate(1000, Kind.DEVICE)
+    for name, low, high in (("b", 600, 700), ("a", 100, 200), ("c", 650, 720)):
+        label = Label(name, base + low, (high - low,), (1,), 1, base + low, base + high)
+        memory.label(label, is_exclusive=True)
+    entries, count = memory.table()
+    assert [(e.base - base, e.size) for e in entries[:count]] == [(100, 100), (600, 120)]
+    assert memory.find(base, 1000) is not None
+    assert (memory.nearest(base + 500) or (None,))[0] == memory.find(base)

@@ -1,0 +1,207 @@
+"""``kcheck exec``: programs as their authors wrote them, on the cpu device."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+DOUBLE = """
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def double(x, y):
+    i = cuda.grid(1)
+    if i < LIMIT:
+        y[i] = 2 * x[i]
+
+x = np.arange(100, dtype=np.float32)
+y = cuda.to_device(np.zeros_like(x))
+double[4, 32](cuda.to_device(x), y)
+print(np.array_equal(y.copy_to_host(), 2 * x))
+"""
+
+
+def run(folder: Path, program: str, *options: str, words: tuple[str, ...] = (), **variables: str):
+    """``kcheck exec OPTIONS -- python program.py`` in a folder of its own, with a cache shared by the module."""
+    (folder / "program.py").write_text(textwrap.dedent(program))
+    start = "import sys; from kcheck.cli.exec import command; command(prog_name='kcheck exec')"
+    command = words or (sys.executable, "-W", "ignore", "program.py")
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}", **variables}
+    return subprocess.run(
+        [sys.executable, "-c", start, *options, "--", *command],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a space in its name."""
+    made = tmp_path / "a folder"
+    made.mkdir()
+    return made
+
+
+def test_a_program_runs_unchanged(folder: Path) -> None:
+    """Arrays go to the device and come back computed; nothing is printed but what the program prints."""
+    done = run(folder, DOUBLE.replace("LIMIT", "x.size"))
+    assert (done.stdout, done.stderr, done.returncode) == ("True\n", "", 0)
+
+
+def test_a_finding_is_told_and_fails(folder: Path) -> None:
+    """A missing bounds check is told with its line of Python, numba raises its exception, the exit code is 1."""
+    program = DOUBLE.replace("LIMIT", "10**6").replace("double[4", "try:\n    double[4")
+    program = program.replace(
+        "(cuda.to_device(x), y)", "(cuda.to_device(x), y)\nexcept Exception as e:\n    print(e)"
+    )
+    done = run(folder, program)
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS" in done.stdout
+    assert "program.py:9:" in done.stderr
+    assert "memcheck: double reads 4 bytes 0 bytes past the end" in done.stderr
+    assert "block 3, thread 4" in done.stderr
+    assert done.returncode == 1
+
+
+def test_an_endless_kernel_is_stopped(folder: Path) -> None:
+    """``--timeout`` bounds each launch: the program gets an exception, and goes on."""
+    program = """
+    from numba import cuda
+    @cuda.jit
+    def forever(flag):
+        while flag[0] == 0:
+            cuda.nanosleep(100)
+    import numpy as np
+    flag = cuda.to_device(np.zeros(1, np.int32))
+    try:
+        forever[1, 1](flag)
+    except Exception as fault:
+        print(fault)
+    print(flag.copy_to_host()[0])
+    """
+    done = run(folder, program, "--timeout", "0.5")
+    assert "CUDA_ERROR_LAUNCH_TIMEOUT" in done.stdout
+    assert done.stdout.endswith("0\n")
+    assert "timeout: forever" in done.stderr
+    assert done.returncode == 1
+
+
+def test_kernels_print(folder: Path) -> None:
+    """What a kernel prints comes out on stdout, in the program's order."""
+    program = """
+    from numba import cuda
+    @cuda.jit
+    def hello(n):
+        print("thread", cuda.threadIdx.x, n)
+    print("before")
+    hello[1, 2](1.5)
+    cuda.synchronize()
+    print("after")
+    """
+    done = run(folder, program)
+    assert done.stdout == "before\nthread 0 1.500000\nthread 1 1.500000\nafter\n"
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_child_processes_are_on_the_device_too(folder: Path, method: str) -> None:
+    """A process that the program starts has the same device, with no edit."""
+    program = f"""
+    import multiprocessing
+    def ask():
+        from numba import cuda
+        print(cuda.get_current_device().name, *cuda.get_current_device().compute_capability)
+    if __name__ == "__main__":
+        child = multiprocessing.get_context("{method}").Process(target=ask)
+        child.start()
+        child.join()
+    """
+    done = run(folder, program, "--cc", "9.0")
+    assert done.stdout == "kcheck CPU device 9 0\n"
+
+
+def test_a_sitecustomize_of_the_user_s_still_runs(folder: Path) -> None:
+    """The sitecustomize that ours stands before is run after it."""
+    (folder / "sitecustomize.py").write_text("import builtins\nbuiltins.mine = 42\n")
+    done = run(folder, "print(mine)")
+    assert (done.stdout, done.returncode) == ("42\n", 0)
+
+
+def test_programs_without_numba_load_nothing(folder: Path) -> None:
+    """Another program starts as fast as ever: neither kcheck nor ctypes is loaded into it."""
+    done = run(
+        folder, "import sys; print([name for name in ('kcheck', 'ctypes', 'numba') if name in sys.modules])"
+    )
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_the_exit_code_is_the_program_s(folder: Path, code: int) -> None:
+    """Without findings the exit code passes through."""
+    assert run(folder, f"raise SystemExit({code})").returncode == code
+
+
+@pytest.mark.parametrize(
+    ("options", "words", "message"),
+    [
+        ((), ("no-such-command",), "no-such-command: No such file or directory"),
+        (("--cc", "eight"), (), "'eight' is no compute capability"),
+        (("--timeout", "0"), (), "0"),
+    ],
+)
+def test_what_cannot_run_says_so(folder: Path, options, words, message: str) -> None:
+    """A command that is not there, or a device that cannot be, is an error with its mend, not a traceback."""
+    done = run(folder, "", *options, words=words)
+    assert message in done.stderr
+    assert done.returncode != 0
+
+
+def test_a_forked_child_is_refused_as_by_a_driver(folder: Path) -> None:
+    """After cuInit a forked child may not use the device: numba says that CUDA was initialized before forking."""
+    program = """
+    import os
+    from numba import cuda
+    cuda.current_context()
+    child = os.fork()
+    if child == 0:
+        try:
+            cuda.to_device([1])
+        except Exception as fault:
+            print(fault, flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+    """
+    assert run(folder, program).stdout == "CUDA initialized before forking\n"
+
+
+def test_an_interrupt_ends_the_kernel_and_the_program(folder: Path) -> None:
+    """Ctrl-C while a kernel runs stops it; KeyboardInterrupt arrives in the program, which can go on."""
+    program = """
+    import os, signal, threading, time
+    import numpy as np
+    from numba import cuda
+    @cuda.jit
+    def forever(flag):
+        while flag[0] == 0:
+            cuda.nanosleep(100)
+    flag = cuda.to_device(np.zeros(1, np.int32))
+    threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        try:
+            forever[1, 1](flag)
+        except Exception:
+            time.sleep(5)
+    except KeyboardInterrupt:
+        print("interrupted", flag.copy_to_host()[0])
+    """
+    assert run(folder, program).stdout == "interrupted 0\n"
