@@ -44,7 +44,8 @@ class Frame:
         blend: says of a register whether a result has to keep its old value in other lanes; None: it has to.
         guard: what the guard of the instruction at hand says, where it is the same for all lanes.
         exits: the lanes that left the kernel in the call just lowered.
-        param_slots: of a kernel: offset of each parameter; of a function: the pointer to each.
+        param_offsets: of a kernel: where each parameter lies.
+        local_offsets: where each local variable lies in the function's frame, of ``local_bytes`` bytes.
     """
 
     def __init__(self, unit: Unit, function: Function, uniform: frozenset[str], param_offsets: dict[str, int]) -> None:
@@ -60,6 +61,7 @@ class Frame:
         self.exits: Value | None = None
         self.guard: Value | None = None
         self.local_offsets: dict[str, int] = {}
+        self.local_bytes = 0
         self._arrays: dict[str, str] = {}
         self._slots: dict[str, str] = {}
         self._cached: dict[str, Value] = {}
@@ -245,6 +247,8 @@ class Frame:
         def make(p: Builder) -> Value:
             base = p.value("ptrtoint ptr %warp to i64", "i64")
             lanes = p.lanes_const("i64", [layout.offset + i * layout.stride for i in range(self.width)])
+            if not self.function.is_entry:
+                base = p.add(base, Value("%frame", "i64"))
             return p.add(base, lanes)
 
         base = self.cached("local", make)

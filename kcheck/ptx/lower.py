@@ -8,12 +8,14 @@ from kcheck.ptx import liveness, uniformity
 from kcheck.ptx.abi import ParamSlot, Program
 from kcheck.ptx.ast import Call, Function, Instruction, Module, Symbol
 from kcheck.ptx.frame import Frame
+from kcheck.ptx.inline import expand
 from kcheck.ptx.memory import LocalLayout, resolve_ir
 from kcheck.ptx.schedule import HEAD_BYTES, schedule_ir
 from kcheck.ptx.types import TYPES
 from kcheck.ptx.unit import Unit, align_up, module_variables, shared_layout
 from kcheck.ptx.verify import verify_function
-from kcheck.ptx.warp import STOP_BYTES, StateLayout, WarpFunction, may_spin
+from kcheck.ptx.spin import may_spin
+from kcheck.ptx.warp import STOP_BYTES, StateLayout, WarpFunction
 
 WIDTHS = (1, 2, 4, 8, 16, 32)
 
@@ -41,6 +43,7 @@ def lower(module: Module, entry: str, width: int) -> Program:
     kernel = module.functions.get(entry)
     if kernel is None or not kernel.is_entry or kernel.body is None:
         raise PtxError(f"{module.file}:1: no kernel {entry}")
+    kernel = expand(module, kernel)
     functions = _called(module, kernel)
     if _together(functions):
         width = 32
@@ -58,11 +61,12 @@ def lower(module: Module, entry: str, width: int) -> Program:
         {v.name: i for i, v in enumerate(variables)},
         {f.name: i for i, f in enumerate(f for f in functions if not f.is_entry)},
     )
-    stride, offsets = _local_layout(functions)
+    frames = {f.name: _local_frame(f) for f in functions}
+    stride = align_up(_local_bytes(module, functions, frames), 16)
     offsets_of_params = {slot.name: slot.offset for slot in slots}
     graphs = {f.name: control.build(f, module.file) for f in functions}
     state = StateLayout(0)
-    entry_warp = _prepare(unit, kernel, graphs[entry], offsets[entry], offsets_of_params, state)
+    entry_warp = _prepare(unit, kernel, graphs[entry], frames[entry], offsets_of_params, state)
     local = align_up(len(entry_warp.stops) * STOP_BYTES, 64)
     unit.local = LocalLayout(local, stride)
     state.size = align_up(local + stride * width, 64)
@@ -73,7 +77,7 @@ def lower(module: Module, entry: str, width: int) -> Program:
                 b.terminator is not None and control.is_barrier(b.terminator) for b in graphs[function.name].blocks
             ):
                 raise PtxError(f"{module.file}:{function.line}: a barrier in a function that is called is not modelled")
-            warp = _prepare(unit, function, graphs[function.name], offsets[function.name], {}, StateLayout(0))
+            warp = _prepare(unit, function, graphs[function.name], frames[function.name], {}, StateLayout(0))
             texts.append(warp.text(f"@kcheck.fn.{unit.functions[function.name]}"))
     texts.append(entry_warp.text("@kcheck.warp"))
     stop_sites = [
@@ -140,29 +144,49 @@ RECURSION_LOCAL_BYTES = 16384
 """Local memory of one thread for the frames of recursive functions (a GPU has 1024 unless told otherwise)."""
 
 
-def _local_layout(functions: list[Function]) -> tuple[int, dict[str, dict[str, int]]]:
-    """Bytes of local memory of one thread, and the offset of each local variable, by function.
-
-    Every function has its own place; that is enough where none is active twice.
-    """
+def _local_frame(function: Function) -> tuple[int, dict[str, int]]:
+    """Bytes of a function's local variables, and the offset of each."""
     end = 0
-    offsets: dict[str, dict[str, int]] = {}
-    for function in functions:
-        mine: dict[str, int] = {}
-        for variable in function.variables.values():
-            if variable.space == "local":
-                end = align_up(end, variable.align)
-                mine[variable.name] = end
-                end += (variable.count or 0) * TYPES[variable.type].bytes
-        offsets[function.name] = mine
+    offsets: dict[str, int] = {}
+    for variable in function.variables.values():
+        if variable.space == "local":
+            end = align_up(end, variable.align)
+            offsets[variable.name] = end
+            end += (variable.count or 0) * TYPES[variable.type].bytes
     return align_up(end, 16), offsets
+
+
+def _local_bytes(module: Module, functions: list[Function], frames: dict[str, tuple[int, dict[str, int]]]) -> int:
+    """Local memory of one thread: the deepest chain of frames, or room for recursion where calls have a cycle."""
+    callees: dict[str, set[str]] = {}
+    for function in functions:
+        found = callees.setdefault(function.name, set())
+        for statement in function.body or ():
+            if isinstance(statement, Call):
+                if isinstance(statement.target, Symbol):
+                    found.add(statement.target.name)
+                else:
+                    found.update(f.name for f in functions if not f.is_entry)
+        found &= set(frames)
+    deepest: dict[str, int] = {}
+    left = {name: set(found) for name, found in callees.items()}
+    while True:
+        ready = [name for name, found in left.items() if found <= set(deepest)]
+        if not ready:
+            break
+        for name in ready:
+            deepest[name] = frames[name][0] + max((deepest[c] for c in callees[name]), default=0)
+            del left[name]
+    if not left:
+        return deepest[functions[0].name]
+    return sum(size for size, _ in frames.values()) + RECURSION_LOCAL_BYTES
 
 
 def _prepare(
     unit: Unit,
     function: Function,
     graph: control.Cfg,
-    local_offsets: dict[str, int],
+    local: tuple[int, dict[str, int]],
     params: dict[str, int],
     state: StateLayout,
 ) -> WarpFunction:
@@ -182,7 +206,7 @@ def _prepare(
 
     found = uniformity.analyse(graph, live, divergent, spinning | guarded, unit.width)
     frame = Frame(unit, function, found.uniform, params)
-    frame.local_offsets = local_offsets
+    frame.local_bytes, frame.local_offsets = local
 
     def keeps(block: int, register: str) -> bool:
         return bool(found.harmful[block] >> live.number[register] & 1)

@@ -161,7 +161,9 @@ class WarpFunction:
         result = "i32" if frame.function.is_entry else self.bits
         extra = ", i32 %resume" if frame.function.is_entry else ""
         outside = (*frame.function.params, *frame.function.returns)
-        params = "" if frame.function.is_entry else "".join(f", ptr %param{i}" for i in range(len(outside)))
+        params = ""
+        if not frame.function.is_entry:
+            params = ", i64 %frame" + "".join(f", ptr %param{i}" for i in range(len(outside)))
         signature = f"define {linkage} {result} {name}({CONTEXT}, {self.bits} %mask{extra}{params})"
         return "\n".join([f"{signature} {ATTRIBUTES} {{", *lines, "}"])
 
@@ -194,7 +196,9 @@ class WarpFunction:
         mark = b.value("alloca i8", "ptr")
         here = b.value(f"ptrtoint ptr {mark.text} to i64", "i64")
         limit = frame_field(frame, "worker", Worker.stack_limit.offset)
-        deep = b.compare("ult", here, limit)
+        end = b.add(Value("%frame", "i64"), frame.local_bytes)
+        full = b.compare("ugt", end, frame.unit.local.stride)
+        deep = b.lor(b.compare("ult", here, limit), full)
         b.line(f"br i1 {deep.text}, label %overflow, label %shallow")
         b.label("overflow")
         function = frame.function
@@ -440,25 +444,4 @@ def frame_field(frame: Frame, name: str, offset: int) -> Value:
     b = frame.b
     pointer = b.value(f"getelementptr i8, ptr %{name}, i64 {offset}", "ptr")
     return b.value(f"load i64, ptr {pointer.text}", "i64")
-
-
-def may_spin(cfg: Cfg) -> frozenset[int]:
-    """Headers of the loops in which a lane may wait for another: those with an atomic or a strong load."""
-    found = set()
-    for loop in cfg.loops:
-        for n in loop.blocks:
-            if any(_waits(operation) for operation in cfg.blocks[n].operations):
-                found.add(loop.header)
-                break
-    return frozenset(found)
-
-
-def _waits(operation: Operation) -> bool:
-    if isinstance(operation, Call):
-        return False
-    if operation.opcode in ("atom", "nanosleep"):
-        return True
-    strong = ("volatile", "acquire", "relaxed", "mmio")
-    return operation.opcode == "ld" and any(m in strong for m in operation.modifiers)
-
 

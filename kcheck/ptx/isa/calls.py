@@ -80,7 +80,11 @@ def _direct(frame: Frame, operation: Call, function: Function, lanes: Value) -> 
     if not _fits(frame, operation, function):
         raise frame.fail(operation, f"the arguments or results do not fit {function.name}")
     pointers = "".join(f", ptr {frame.param_array(n)}" for n in _names(frame, operation))
-    result = b.value(f"call {lanes.type} {symbol(frame, function)}({CONTEXT}, {lanes.type} {lanes.text}{pointers})", lanes.type)
+    own = b.const("i64", frame.local_bytes)
+    if not frame.function.is_entry:
+        own = b.add(Value("%frame", "i64"), own)
+    given = f"{CONTEXT}, {b.typed(lanes)}, {b.typed(own)}{pointers}"
+    result = b.value(f"call {lanes.type} {symbol(frame, function)}({given})", lanes.type)
     frame.exits = result if frame.exits is None else b.op("or", frame.exits, result)
 
 
