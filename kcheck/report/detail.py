@@ -22,7 +22,7 @@ class Row:
         label: of the left column; empty continues the row above.
         items: what may be broken into further lines, and only between them.
         gap: what stands between two items on one line.
-        role: what it is, for colours; ``source`` and ``paste`` are never broken.
+        role: what it is, for colours; ``source`` and ``paste`` are one line each.
     """
 
     label: str

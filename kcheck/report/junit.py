@@ -78,7 +78,7 @@ class JunitReporter:
     def _refused(self, event: SpecRefused) -> None:
         case = TestCase(
             "spec",
-            classname=plain.line(event.path),
+            classname=_classname(event.path),
             timestamp=_timestamp(event.started),
             file=plain.line(event.path),
             line=event.faults[0].span.line if event.faults else 1,
@@ -93,7 +93,7 @@ class JunitReporter:
         verdict = event.verdict
         case = TestCase(
             self._unique(plain.line(verdict.case.id)),
-            classname=plain.line(event.path),
+            classname=_classname(event.path),
             elapsed_sec=_seconds(verdict.seconds),
             timestamp=_timestamp(event.started),
             file=plain.line(event.path),
@@ -130,16 +130,18 @@ class JunitReporter:
         started = opened.started
         return TestCase(
             self._unique(name),
-            classname=plain.line(started.path),
+            classname=_classname(started.path),
             file=plain.line(started.path),
             line=started.line,
         )
 
-    def _suite(self, opened: _Open, notes: Iterable[str]) -> None:
+    def _suite(self, opened: _Open, notes: tuple[str, ...]) -> None:
         properties = {"op": opened.started.op, "seed": opened.started.seed}
         if opened.started.tags:
             properties["tags"] = " ".join(opened.started.tags)
-        self._add(opened.started.path, opened.cases, opened.started.started, properties, "\n".join(notes))
+        if notes:
+            properties["not checked"] = "; ".join(notes)
+        self._add(opened.started.path, opened.cases, opened.started.started, properties)
 
     def _add(
         self,
@@ -147,7 +149,6 @@ class JunitReporter:
         cases: list[Any],
         started: datetime,
         properties: dict[str, object] | None = None,
-        notes: str = "",
     ) -> None:
         known = {"kcheck": self._run.version, "device": self._run.device} if self._run is not None else {}
         described = {name: plain.line(str(text)) for name, text in {**known, **(properties or {})}.items()}
@@ -160,7 +161,6 @@ class JunitReporter:
                 timestamp=_timestamp(started),
                 properties=described,
                 file=plain.line(path),
-                stdout=plain.block(notes),
             )
         )
         self._names.clear()
@@ -175,6 +175,11 @@ class JunitReporter:
 
     def _listing(self, findings: list[Finding]) -> str:
         return "\n".join(_text(finding_rows(finding, self._source)) for finding in findings)
+
+
+def _classname(path: str) -> str:
+    """``specs.buggy.softmax``: readers take what is before the last dot for a package."""
+    return plain.line(path).removesuffix(".yaml").removesuffix(".yml").strip("./").replace("/", ".")
 
 
 def _text(found: Iterable[Row]) -> str:

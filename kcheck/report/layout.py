@@ -58,15 +58,23 @@ def wrap(items: Iterable[str], gap: str, width: int) -> Iterator[str]:
 def labelled(row: Row, indent: int, width: int) -> Iterator[tuple[str, str]]:
     """The lines of a row as (left column, text); the left column is indented and padded.
 
-    ``paste`` and ``source`` are one line each, however long: a line to paste must stay whole.
+    A line to ``paste`` stays whole, below its label where there is more room; a ``source`` line is cut.
     """
     left = " " * indent + pad(row.label, _LABEL) + "  "
     blank = " " * (indent + _LABEL + 2)
     if cell_len(row.label) > _LABEL:
         yield " " * indent + row.label, ""
         left = blank
-    whole = row.role in ("paste", "source")
-    lines = [row.text] if whole else wrap(row.items, row.gap, max(20, width - len(blank)))
+    room = max(20, width - len(blank))
+    if row.role == "paste":
+        if cell_len(row.text) > room:
+            yield left.rstrip(), ""
+            left = " " * indent
+        lines = iter([row.text])
+    elif row.role == "source":
+        lines = iter([shorten(row.text, room)])
+    else:
+        lines = wrap(row.items, row.gap, room)
     for number, line in enumerate(lines):
         yield (blank if number else left), line
 
