@@ -1,0 +1,51 @@
+"""What the command line asks of a run."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+from kcheck.model import Case
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a run is done.
+
+    Attributes:
+        command: the command line as it was typed, shell-quoted, for the reader of a report.
+        count, seed: of the generated cases, in place of what a spec says; None leaves it to the spec.
+        case_seed: run exactly the case of this seed, of every spec.
+        keyword: ``-k``; empty selects everything.
+        max_failures: stop after this many cases that failed or could not be judged; None for no limit.
+            ``--fail-fast`` is 1.
+        timeout: seconds for one case; None for no limit.
+        device: ``--device`` where it was given, for the replay line; empty otherwise.
+    """
+
+    command: str = "kcheck run"
+    count: int | None = None
+    seed: int | None = None
+    case_seed: int | None = None
+    keyword: str = ""
+    max_failures: int | None = None
+    timeout: float | None = 60.0
+    device: str = ""
+
+
+def replay(path: str, case: Case, options: Options) -> str:
+    """The command line that runs one case alone.
+
+    A generated case is a function of its own seed; an example is one of its label, and of the master seed, from which comes
+    what it leaves open.
+    """
+    words = ["kcheck", "run", path]
+    if case.label.startswith("example_"):
+        words += ["--cases", "0", "-k", f"{case.label}-" if "-" in case.id else case.label]
+        if options.seed is not None:
+            words += ["--seed", str(options.seed)]
+    else:
+        words += ["--case-seed", str(case.seed)]
+    if options.device:
+        words += ["--device", options.device]
+    return shlex.join(words)
