@@ -17,6 +17,7 @@ from kcheck.rng.derive import MASK64, splitmix64
 T = TypeVar("T")
 
 _SERIAL_LIMIT = 96  # below this many words, stepping Python integers is quicker than setting up lanes
+_LARGEST_EXPONENT = 1023.9999999999999  # log2 of float64's largest rounds to 1024, which exp2 does not take
 _CHUNK = 1 << 15  # floats made at a time: temporaries stay in the L2 cache
 
 
@@ -115,7 +116,7 @@ class Xorshift128Plus:
         out = self.floats(n)
         for start in range(0, n, _CHUNK):
             part = out[start : start + _CHUNK]
-            exponents = ends[0] + part * (ends[1] - ends[0])
+            exponents = np.minimum(ends[0] + part * (ends[1] - ends[0]), _LARGEST_EXPONENT)
             out[start : start + _CHUNK] = np.clip(real.exp2(exponents), low, high)
         return out
 
