@@ -175,11 +175,26 @@ def everything() -> list[Event]:
     alike = [
         case(bad, n, Status.FAILED, path=path, comparisons=(mismatch(),), values=values) for n in (40, 3, 7, 19)
     ]
-    many = [case(bad, n, Status.FAILED, path=path, comparisons=(mismatch(),), values=values) for n in range(50, 80)]
-    stray = case(bad, 5, Status.FAILED, path=path, findings=(OUT_OF_BOUNDS, RACE), layouts={"x": "strided", "y": "offset"})
-    nan = mismatch(actual=math.nan, error=math.nan, ratio=None, beyond=1, max_ulp=None, why="NaN where the reference is finite")
-    nans = case(bad, 9, Status.FAILED, path=path, comparisons=(nan,), values={"x": Distribution("offset", (1000, 1))})
-    lost = Finding("reference", "the reference raised ZeroDivisionError: division by zero", mend="mend the reference")
+    many = [
+        case(bad, n, Status.FAILED, path=path, comparisons=(mismatch(),), values=values) for n in range(50, 80)
+    ]
+    stray = case(
+        bad, 5, Status.FAILED, path=path, findings=(OUT_OF_BOUNDS, RACE), layouts={"x": "strided", "y": "offset"}
+    )
+    nan = mismatch(
+        actual=math.nan,
+        error=math.nan,
+        ratio=None,
+        beyond=1,
+        max_ulp=None,
+        why="NaN where the reference is finite",
+    )
+    nans = case(
+        bad, 9, Status.FAILED, path=path, comparisons=(nan,), values={"x": Distribution("offset", (1000, 1))}
+    )
+    lost = Finding(
+        "reference", "the reference raised ZeroDivisionError: division by zero", mend="mend the reference"
+    )
     lost_case = case("rmsnorm", 0, Status.ERROR, findings=(lost,))
     faults = (
         Fault(Span("specs/typo.yaml", 14, 9), "unknown dim 'n' in shape [b, n]", "did you mean 'N'?"),
