@@ -15,6 +15,7 @@ from kcheck.cases.rounding import Array, DrawError
 from kcheck.cases.values import draw, free_axes
 from kcheck.errors import KernelError, SpecError
 from kcheck.model import Case, Distribution, DType, Fault, Function, Input, OpSpec, Output
+from kcheck.specfile.load import load_function
 
 MEMORY_LIMIT = 4 << 30
 """Bytes that the arrays of one case may take, working memory of the draw included."""
@@ -109,8 +110,6 @@ def _values(
     distribution, dtype = case.values[array.name], element_type(array, case.dtypes)
     stream = data_stream(case.seed, array.name)
     if isinstance(distribution.argument, Function):
-        from kcheck.specfile.load import load_function
-
         function = load_function(spec.root, distribution.argument)
         given: dict[str, Any] = {"rng": stream, "shape": shape, "dtype": dtype.numpy}
         known = {**case.dims, **{name: allocation.view().copy() for name, allocation in made.items()}}

@@ -8,19 +8,22 @@ one from anywhere in the range.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 
 from kcheck.errors import SpecError
 from kcheck.model import Choices, Expression, Fault, OpSpec, Range, Span
 from kcheck.rng import Xorshift128Plus
 from kcheck.rng import derive as derive_seed
-from kcheck.symbolic import ExpressionError, Number, Solver, derive, evaluate, parse
+from kcheck.symbolic import ExpressionError, Number, Solver, derive, evaluate, evaluate_size, names, parse
+from kcheck.symbolic.derive import derived_order
 
 _WARP_EDGES = (32, 128)
 _SMALL_RANGE = 12  # sizes: in a range this short each is a class of its own
 _FREE_ATTEMPTS = 4  # draws that look at no constraint until all dims are drawn
 _GUIDED_ATTEMPTS = 3  # draws within the interval that the constraints leave
 _REDRAWS = 8
+_WALK = 300  # sizes to either side of a draw that are tried for the constraints it decides
 _OPEN_CLASSES = ("prime", "power of two", "unequal", "uniform", "log-uniform")
 
 
@@ -74,6 +77,16 @@ class Shapes:
         self._spec = spec
         self._solver = Solver(spec.dims, spec.constraints)
         block = block_tiles(spec)
+        self._derived = tuple((name, parse(expression.text)) for name, expression in derived_order(spec.dims))
+        support: dict[str, frozenset[str]] = {name: frozenset({name}) for name in spec.dims}
+        for name, node in self._derived:
+            support[name] = frozenset[str]().union(*(support[used] for used in names(node)))
+        # Each constraint with the drawn dims that decide it.
+        self._constraints = tuple(
+            (node, frozenset[str]().union(*(support[used] for used in names(node))))
+            for node in (parse(constraint.text) for constraint in spec.constraints)
+        )
+        self._support = support
         self._drawn: dict[str, Choices | Range] = {}
         self._boundaries: dict[str, tuple[int, ...]] = {}
         for name, dim in spec.dims.items():
@@ -109,8 +122,9 @@ class Shapes:
             complete = self._complete(sizes, fixed)
             if complete is not None:
                 return complete
-        for _ in range(_GUIDED_ATTEMPTS if streams else 0):
-            guided = self._guided(order, streams, start)
+        for turn in range(_GUIDED_ATTEMPTS if streams else 0):
+            first = turn % len(order)  # another dim goes first: a square root may be whole, a square always is
+            guided = self._guided([*order[first:], *order[:first]], streams, start)
             complete = None if guided is None else self._complete(guided, fixed)
             if complete is not None:
                 return complete
@@ -158,7 +172,11 @@ class Shapes:
     def _guided(
         self, order: list[str], streams: Mapping[str, Xorshift128Plus], start: Mapping[str, int]
     ) -> dict[str, int] | None:
-        """A draw in which each dim stays in the interval that those before it leave; None if one finds nothing."""
+        """A draw in which each dim follows those before it; None if one of them finds nothing.
+
+        It stays in the interval that they leave, and takes the size nearest to its draw that meets every
+        constraint it decides, so ``K % 32 == 0`` costs a walk and not the draw.
+        """
         sizes = dict(start)
         for name in order:
             bounds = self._solver.bounds(sizes, name)
@@ -175,8 +193,28 @@ class Shapes:
                     size = stream.choice([value for value in domain.values if low <= value <= high])
                 else:
                     size = _uniform(stream, low, high)
-            sizes[name] = size
+            near = next(
+                (n for n in _outwards(domain, size, low, high) if self._decided({**sizes, name: n}, name)), None
+            )
+            if near is None:
+                return None
+            sizes[name] = near
         return sizes
+
+    def _decided(self, sizes: Mapping[str, int], name: str) -> bool:
+        """Whether every constraint holds that a dim, drawn after the others in ``sizes``, decides."""
+        known = sizes.keys()
+        decided = [node for node, support in self._constraints if name in support and support <= known]
+        if not decided:
+            return True
+        env = dict(sizes)
+        try:
+            for derived, node in self._derived:
+                if self._support[derived] <= known:
+                    env[derived] = evaluate_size(node, env)
+            return all(bool(evaluate(node, env)) for node in decided)
+        except ExpressionError:
+            return False
 
     def _complete(self, drawn: Mapping[str, int], fixed: Mapping[str, int]) -> dict[str, int] | None:
         """All sizes that follow from the drawn ones; None where a constraint or a stated size fails."""
@@ -226,6 +264,18 @@ class Shapes:
         return found
 
 
+def _outwards(domain: Choices | Range, size: int, low: int, high: int) -> Iterator[int]:
+    """The sizes of a domain between two ends, nearest to ``size`` first, at most _WALK to either side."""
+    if isinstance(domain, Choices):
+        yield from sorted((n for n in domain.values if low <= n <= high), key=lambda n: abs(n - size))
+        return
+    for distance in range(_WALK + 1):
+        if size + distance <= high:
+            yield size + distance
+        if distance and size - distance >= low:
+            yield size - distance
+
+
 def _holds(constraint: Expression, sizes: Mapping[str, int]) -> bool:
     try:
         return bool(evaluate(parse(constraint.text), sizes))
@@ -246,7 +296,5 @@ def _log_uniform(stream: Xorshift128Plus, low: int, high: int) -> int:
 def _prime(stream: Xorshift128Plus, low: int, high: int) -> int:
     """The first prime from a log-uniform draw upwards, else downwards; the draw itself if there is none near."""
     size = _log_uniform(stream, low, high)
-    for candidate in (*range(size, min(high, size + 500) + 1), *range(size, max(low, size - 500) - 1, -1)):
-        if is_prime(candidate):
-            return candidate
-    return size
+    upwards, downwards = range(size, min(high, size + 500) + 1), range(size, max(low, size - 500) - 1, -1)
+    return next((candidate for candidate in chain(upwards, downwards) if is_prime(candidate)), size)

@@ -35,7 +35,7 @@ def lay(
 @pytest.mark.parametrize("dtype", ["bool", "bfloat16", "float32", "complex128"])
 @pytest.mark.parametrize(("layout", "shape"), ROWS)
 def test_every_layout_is_guarded_memory(layout: str, shape: tuple[int, ...], dtype: str) -> None:
-    """Elements are aligned, hold their values, and every other byte, 256 of them at either end, is a guard byte."""
+    """Elements are aligned and hold their values; every other byte, 256 of them at either end, is a guard."""
     a = lay(layout, shape, dtype)
     mask, itemsize = a.element_mask(), a.dtype.itemsize
     assert a.buffer.ctypes.data % ALIGNMENT == 0
