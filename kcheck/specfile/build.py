@@ -1,0 +1,231 @@
+"""An op spec from its file: every fault at once, or the spec.
+
+::
+
+    bytes -> YAML tree -> JSON Schema -> names -> declarations -> what is called -> what must hold -> OpSpec
+
+Each step looks at what the steps before it left whole, and skips the rest in silence.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+from kcheck.errors import InternalError, SpecError
+from kcheck.model import Dim, Expression, Fault, Input, OpSpec, Span, TypeVariable
+from kcheck.specfile.arrays import (
+    declare_names,
+    read_dims,
+    read_inputs,
+    read_outputs,
+    read_params,
+    read_variables,
+    sorted_faults,
+)
+from kcheck.specfile.calls import read_kernel, read_launch, read_launcher, read_reference
+from kcheck.specfile.examples import read_examples
+from kcheck.specfile.paths import find_root, shown
+from kcheck.specfile.reader import Reader
+from kcheck.specfile.rules import (
+    condition_list,
+    read_artifact,
+    read_compare,
+    read_invariants,
+    read_names,
+    read_sanitize,
+    read_tolerance,
+)
+from kcheck.specfile.schema import schema_faults
+from kcheck.specfile.yamltree import YamlNode, read
+from kcheck.symbolic import ExpressionError, Solver, Witness, evaluate_size, names, parse
+
+
+def load_spec(path: Path) -> OpSpec:
+    """Read and check an op spec. Nothing of the user's is imported: its Python files are only parsed.
+
+    Args:
+        path: the spec, absolute or from the current folder.
+
+    Raises:
+        SpecError: with every :class:`~kcheck.model.Fault` found, in the order of the files.
+    """
+    file = shown(path)
+    top, faults = read(path, file)
+    root = find_root(path)
+    reader = Reader(root, file, top)
+    reader.faults.extend(faults)
+    reader.faults.extend(schema_faults(top))
+    spec = _Build(reader, path).spec()
+    if reader.faults:
+        raise SpecError(sorted_faults(reader.faults))
+    if spec is None:
+        raise InternalError(f"{file} was refused without a fault")
+    return spec
+
+
+def duplicate_ops(specs: Sequence[OpSpec]) -> tuple[Fault, ...]:
+    """The faults of specs that share their ``op`` with an earlier one of the same project."""
+    first: dict[tuple[str, str], OpSpec] = {}
+    faults: list[Fault] = []
+    for spec in specs:
+        earlier = first.setdefault((spec.root, spec.op), spec)
+        if earlier is not spec and earlier.path != spec.path:
+            what = f"the op {spec.op!r} is taken by {earlier.span.file}:{earlier.span.line}"
+            faults.append(Fault(spec.span, what, "an op is unique in a project: rename one of them"))
+    return tuple(faults)
+
+
+class _Build:
+    def __init__(self, reader: Reader, path: Path) -> None:
+        self.reader = reader
+        self.path = path
+
+    def spec(self) -> OpSpec | None:
+        reader, get = self.reader, self.reader.get
+        top = reader.top
+        read_variables(reader)
+        sections = declare_names(reader)
+        arrays = {entry.key: entry for entry in (*sections["inputs"], *sections["outputs"])}
+        aliases = self._aliases(sections["outputs"])
+        dims = read_dims(reader, sections["dims"])
+        params = read_params(reader, sections["params"])
+        mutates = read_names(reader, "mutates", ("input",), "input")
+        written = dict.fromkeys(mutates or (), "the kernel may write to it")
+        written |= {name: f"{output!r} is computed in place in it" for output, name in aliases.items()}
+        inputs = read_inputs(reader, sections["inputs"], written)
+        outputs = read_outputs(reader, sections["outputs"], inputs)
+        constraints = condition_list(reader)
+        solver: Solver | None = None
+        if constraints is not None and len(dims) == len(reader.named("dim")):
+            solver = Solver(dims, constraints)
+            self._check_sizes(solver, dims, constraints, inputs)
+        kernel = read_kernel(reader)
+        launch = read_launch(reader, arrays, aliases, kernel)
+        launcher = read_launcher(reader)
+        reference = read_reference(reader)
+        tolerance = read_tolerance(reader)
+        compare = read_compare(reader)
+        sanitize = read_sanitize(reader)
+        invariants = read_invariants(reader, arrays)
+        allow_races = read_names(reader, "allow_races", ("input", "output"), "array", also="shared")
+        artifact = read_artifact(reader)
+        examples = read_examples(reader, dims, solver, sections, inputs, written)
+        cases = get(top, "cases")
+        count, seed = reader.integer(get(cases, "count")), reader.integer(get(cases, "seed"))
+        op = reader.text(get(top, "op"))
+        if reader.faults:
+            return None
+        if (
+            op is None
+            or reference is None
+            or tolerance is None
+            or compare is None
+            or sanitize is None
+            or invariants is None
+            or allow_races is None
+            or mutates is None
+            or examples is None
+            or constraints is None
+            or (launch is None) == (launcher is None)
+            or (len(dims), len(params)) != (len(sections["dims"]), len(sections["params"]))
+            or (len(inputs), len(outputs)) != (len(sections["inputs"]), len(sections["outputs"]))
+            or None in reader.variables.values()
+        ):
+            return None
+        return OpSpec(
+            path=Path(os.path.relpath(os.path.abspath(self.path), reader.root)).as_posix(),
+            root=str(reader.root),
+            op=op,
+            span=top.entries["op"].value.span,
+            description=reader.text(get(top, "description")) or "",
+            tags=self._texts("tags"),
+            dims=dims,
+            constraints=tuple(constraints),
+            dtypes=cast(dict[str, TypeVariable], reader.variables),
+            compute=reader.text(get(top, "compute")),
+            inputs=inputs,
+            params=params,
+            outputs=outputs,
+            kernel=kernel[0] if kernel is not None else None,
+            launch=launch,
+            launcher=launcher,
+            reference=reference,
+            tolerance=tolerance,
+            compare=compare,
+            invariants=invariants,
+            sanitize=sanitize,
+            allow_races=allow_races,
+            mutates=mutates,
+            deterministic=reader.flag(get(top, "deterministic")),
+            artifact=artifact,
+            count=100 if count is None else count,
+            seed=0 if seed is None else seed,
+            examples=examples,
+        )
+
+    def _texts(self, section: str) -> tuple[str, ...]:
+        items = self.reader.items(self.reader.get(self.reader.top, section))
+        return tuple(text for item in items if (text := self.reader.text(item)) is not None)
+
+    def _aliases(self, outputs: Sequence[object]) -> dict[str, str]:
+        """By aliased output, the input that it is computed in."""
+        aliases: dict[str, str] = {}
+        for entry in self.reader.entries(self.reader.get(self.reader.top, "outputs")):
+            alias = self.reader.text(self.reader.get(entry.value, "alias"))
+            if entry in outputs and alias is not None:
+                aliases[entry.key] = alias
+        return aliases
+
+    def _check_sizes(
+        self, solver: Solver, dims: dict[str, Dim], constraints: list[Expression], inputs: dict[str, Input]
+    ) -> None:
+        """Whether any sizes meet the constraints, and whether the first ones found make arrays."""
+        found = solver.witness()
+        if found.status == "none":
+            self._explain(dims, constraints)
+        elif found.status == "found":
+            for section in ("inputs", "outputs"):
+                for entry in self.reader.entries(self.reader.get(self.reader.top, section)):
+                    shape = self.reader.get(entry.value, "shape") or entry.value
+                    for item in self.reader.items(shape, most=8):
+                        self._check_axis(item, found)
+
+    def _check_axis(self, node: YamlNode, found: Witness) -> None:
+        text = self.reader.text(node)
+        if text is None:
+            return
+        try:
+            tree = parse(text)
+            if names(tree) and names(tree) <= found.sizes.keys():
+                evaluate_size(tree, found.sizes)
+        except ExpressionError as error:
+            if any(fault.span.line == node.span.line for fault in self.reader.faults):
+                return  # the expression itself is wrong, and said to be
+            sizes = ", ".join(f"{name} = {found.sizes[name]}" for name in sorted(names(tree)))
+            self.reader.fault(
+                node.span, f"for {sizes}: {error.what}", "add a constraint that keeps such sizes out"
+            )
+
+    def _explain(self, dims: dict[str, Dim], constraints: list[Expression]) -> None:
+        """The fault for sizes that cannot be: at the derived dim or the first constraint that leaves nothing."""
+        for name, dim in dims.items():
+            if isinstance(dim.domain, Expression):
+                only = {n: d for n, d in dims.items() if n == name or not isinstance(d.domain, Expression)}
+                if names(parse(dim.domain.text)) <= only.keys() and Solver(only, []).witness().status == "none":
+                    what = f"dim {name!r} is never a size: {dim.domain.text} is negative or not whole"
+                    self.reader.fault(dim.domain.span, what, "change it, or the sizes that it follows from")
+                    return
+        for count, constraint in enumerate(constraints, start=1):
+            if Solver(dims, [constraint]).witness().status == "none":
+                what = f"no sizes meet the constraint {constraint.text}"
+                self.reader.fault(constraint.span, what, "change it, or the dims in it")
+                return
+            if Solver(dims, constraints[:count]).witness().status == "none":
+                what = f"no sizes meet the constraint {constraint.text} and those before it"
+                self.reader.fault(constraint.span, what, "change one of them")
+                return
+        span = constraints[-1].span if constraints else Span(self.reader.file)
+        self.reader.fault(span, "no sizes meet the constraints", "change one of them, or the dims")
