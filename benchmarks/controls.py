@@ -1,7 +1,7 @@
 """Correct kernels, and classic wrong ones, written in NumPy in the precision and order of a GPU kernel.
 
 Each takes inputs already widened to the compute precision and returns an array in it; the caller rounds to the
-output's dtype. ``f`` below is that precision's NumPy type (float32 for float16 and bfloat16 too, as CUDA kernels do).
+output's dtype. ``f`` below is that precision's NumPy type: float32 for float16 and bfloat16 too, as on a GPU.
 """
 
 from __future__ import annotations

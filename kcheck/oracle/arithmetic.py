@@ -1,12 +1,13 @@
 """A reference evaluated as a correct kernel might: with the roundings of a narrower precision.
 
-:class:`Rounded` is a float64 (complex128) array whose every operation is followed by a rounding. Two modes:
+:class:`Rounded` is a float64 (complex128) array whose every operation is followed by a rounding:
 
-* ``nearest``: each result is rounded to the compute precision, and sums run in order, one rounding per term: one
-  correct kernel, the most naive.
+* ``nearest`` and ``backwards``: each result is rounded to the compute precision, and sums run in order, from
+  either end, one rounding per term: two correct kernels, the most naive.
 * ``random``: each result that the precision cannot hold moves by about one unit roundoff up or down, at random
   (Monte Carlo arithmetic: Parker, "Monte Carlo Arithmetic: exploiting randomness in floating-point arithmetic",
-  1997); a sum of n terms moves by u * sqrt(sum of its squared partial sums), what n independent roundings add up to.
+  1997); a sum of n terms moves by u * sqrt(sum of its squared partial sums), what n independent roundings add
+  up to.
 
 Values stay float64, so a reference that leaves NumPy (a scalar loop, ``np.asarray``) still works: what it does
 there is merely not rounded, and ``Arithmetic.operations`` tells whether anything was.
@@ -48,22 +49,24 @@ class Arithmetic:
 
     Args:
         precision: a real dtype, the compute precision.
-        mode: ``nearest`` or ``random``.
+        mode: ``nearest``, ``backwards`` or ``random``.
         seed: of the random signs.
     """
 
-    def __init__(self, precision: DType, mode: Literal["nearest", "random"], seed: int = 0) -> None:
+    def __init__(self, precision: DType, mode: Literal["nearest", "backwards", "random"], seed: int = 0) -> None:
         self.precision = precision
         self.mode = mode
         self.operations = 0
         self._bits = np.random.PCG64(seed)
+        # In float64 a move of half a unit roundoff would be rounded away again, and the reference errs as well.
+        self._step = 2.0 if precision.precision == 53 else 1.0
         # Whether a float64 result is exact cannot be seen in float64; what float32 can hold most likely is.
         self._exact_below = 24 if precision.precision == 53 else precision.precision
 
     def wrap(self, array: Array) -> Array:
         """The array under this arithmetic: rounded to the precision, or in ``random`` mode each value moved by one
         unit roundoff, unless that would leave the range."""
-        if self.mode == "nearest":
+        if self.mode != "random":
             return self.view(self._nearest(array))
         with np.errstate(all="ignore"):
             moved = array + self._unit(array) * self._signs(array.shape)
@@ -75,8 +78,8 @@ class Arithmetic:
         return rounded
 
     def _signs(self, shape: tuple[int, ...]) -> Floats:
-        """Random numbers of either sign, magnitude 0.5 to 1.5: never so small that a draw moves nothing, and not all
-        alike, or two opposite moves would cancel in every second draw."""
+        """Random numbers of either sign, magnitude 0.5 to 1.5: never so small that a draw moves nothing, and not
+        all alike, or two opposite moves would cancel in every second draw."""
         count = int(np.prod(shape, dtype=np.int64))
         words = np.atleast_1d(self._bits.random_raw(-(-count // 8) or 1)).astype("<u8")
         steps: Floats = words.view(np.int8)[:count] / 128.0
@@ -85,7 +88,7 @@ class Arithmetic:
     def _unit(self, array: Array) -> Floats:
         """One unit roundoff of each value, in absolute terms; below the normal range half a subnormal step."""
         magnitude = np.abs(array)
-        return np.where(magnitude == 0, 0.0, half_step(magnitude, self.precision))
+        return np.where(magnitude == 0, 0.0, self._step * half_step(magnitude, self.precision))
 
     def _nearest(self, array: Array) -> Array:
         if np.iscomplexobj(array):
@@ -109,7 +112,7 @@ class Arithmetic:
         """
         self.operations += 1
         nearest = self._nearest(array)
-        if self.mode == "nearest":
+        if self.mode != "random":
             return nearest
         if spread is None:
             if not checked:
@@ -120,7 +123,7 @@ class Arithmetic:
                 exact = array == nearest
             step = np.where(exact, 0.0, roundings * self._unit(array))
         else:
-            step = self.precision.unit_roundoff * spread
+            step = self._step * self.precision.unit_roundoff * spread
         moved: Array = array + step * self._signs(array.shape)
         if np.iscomplexobj(array):
             moved = moved + 1j * step * self._signs(array.shape)
@@ -133,7 +136,7 @@ class Arithmetic:
         if array.shape[-1] <= 1:
             return np.asarray(array.sum(axis=-1))
         exact = np.asarray(array.sum(axis=-1))
-        if self.mode == "nearest":
+        if self.mode != "random":
             return self._in_order(array)
         if not np.iscomplexobj(array):
             magnitude = np.abs(array).sum(axis=-1)
@@ -142,12 +145,15 @@ class Arithmetic:
             integral = np.zeros(exact.shape, np.bool_)
         partial = np.abs(np.cumsum(array, axis=-1)[..., 1:]) ** 2
         squares = np.maximum(partial.sum(axis=-1), self._expected(exact, array.shape[-1], _square_sum(array)))
+        squares = np.maximum(
+            squares, np.where(self._alike(array, -1), self._coherent(exact, array.shape[-1]), 0.0)
+        )
         return self.after(exact, spread=np.where(integral, 0.0, np.sqrt(squares)))
 
     def running(self, array: Array) -> Array:
         """The running sum over the last axis."""
         self.operations += 1
-        if self.mode == "nearest":
+        if self.mode != "random":
             return self._running_in_order(array)
         sums = np.cumsum(array, axis=-1)
         steps = self.precision.unit_roundoff * np.abs(sums) * self._signs(sums.shape)
@@ -158,6 +164,17 @@ class Arithmetic:
     def _expected(total: Array, count: Any, squares: Floats) -> Floats:
         """The expected sum of the squared partial sums of ``count`` terms that come in random order."""
         return np.asarray(count / 3.0 * np.abs(total) ** 2 + count / 6.0 * squares)
+
+    def _alike(self, array: Array, axis: int) -> npt.NDArray[np.bool_]:
+        """Whether the terms along an axis are all the same, but for the moves made here."""
+        gap = np.abs(array - np.take(array, [0], axis=axis)).max(axis=axis)
+        return np.asarray(gap <= 8 * self.precision.unit_roundoff * np.abs(array).max(axis=axis))
+
+    @staticmethod
+    def _coherent(total: Array, count: int) -> Floats:
+        """Equal terms are rounded alike, step by step: the square of a sum of roundings, no sum of squares. Half
+        a roundoff of each partial sum, which grow in proportion."""
+        return np.asarray((count / 4.0 * np.abs(total)) ** 2)
 
     def _running_in_order(self, array: Array) -> Array:
         if self.precision.precision == 53:
@@ -172,16 +189,17 @@ class Arithmetic:
 
     def _in_order(self, array: Array) -> Array:
         self.operations += 1
-        return self._safe(np.asarray(self._running_in_order(array)[..., -1]), np.abs(array).sum(axis=-1))
+        ordered = array[..., ::-1] if self.mode == "backwards" else array
+        return self._safe(np.asarray(self._running_in_order(ordered)[..., -1]), np.abs(array).sum(axis=-1))
 
     def _safe(self, total: Array, magnitude: Floats) -> Array:
-        """The total, infinite where some order of summation overflows: the terms' magnitudes add up to too much."""
+        """The total, infinite where some order of summation overflows, by the sum of the terms' magnitudes."""
         return np.where((magnitude >= self.precision.max) & np.isfinite(total), np.inf, total)
 
     def contraction(self, function: Callable[..., Array], *operands: Array) -> Array:
         """``function`` is linear in each operand: sums of products of their elements."""
         exact = np.asarray(function(*operands))
-        if self.mode == "nearest":
+        if self.mode != "random":
             return self._safe(self.after(exact), np.abs(np.asarray(function(*map(np.abs, operands)))))
         squares = np.abs(np.asarray(function(*(np.abs(operand) ** 2 for operand in operands))))
         counts = np.asarray(function(*(np.ones(operand.shape) for operand in operands))).real
@@ -191,14 +209,14 @@ class Arithmetic:
 
     def product(self, a: Array, b: Array) -> Array:
         """``np.matmul`` of arrays with at least two axes each."""
-        exact = np.matmul(a, b)
+        exact = np.asarray(np.matmul(a, b))
         length = a.shape[-1]
         if length == 0:
             return exact
-        if self.mode == "nearest" and exact.size * length <= _IN_ORDER_LIMIT:
+        if self.mode != "random" and exact.size * length <= _IN_ORDER_LIMIT:
             self.operations += 1
-            total: Array = self._nearest(a[..., :, 0, None] * b[..., None, 0, :])
-            for k in range(1, length):
+            total: Array = np.zeros_like(exact)
+            for k in range(length)[:: -1 if self.mode == "backwards" else 1]:
                 total = self._nearest(total + self._nearest(a[..., :, k, None] * b[..., None, k, :]))
             return self._safe(total, np.matmul(np.abs(a), np.abs(b)))
         squares = np.matmul(np.abs(a) ** 2, np.abs(b) ** 2)
@@ -208,6 +226,8 @@ class Arithmetic:
             partial = partial + np.matmul(a[..., :, part], b[..., part, :])
             path += len(part) * (before + np.abs(partial) ** 2) / 2
         spread = np.maximum(path, self._expected(exact, length, squares)) + squares
+        alike = self._alike(a, -1)[..., :, None] & self._alike(b, -2)[..., None, :]
+        spread = np.maximum(spread, np.where(alike, self._coherent(exact, length), 0.0))
         return self.after(exact, spread=np.sqrt(spread))
 
 

@@ -93,7 +93,7 @@ def compare(
 
 
 def _measure_inexact(actual: Array, expected: Array, dtype: DType, options: Compare) -> tuple[Codes, Floats]:
-    """A code per element, and abs(actual - expected): infinite where special values do not match, 0 where they do."""
+    """A code per element, and abs(actual - expected): infinite where special values do not match, else 0 there."""
     wide: Array
     if dtype.kind == "complex":
         wide = actual.astype(np.complex128)

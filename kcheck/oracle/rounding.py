@@ -44,13 +44,13 @@ def round_to(values: Floats, dtype: DType) -> Floats:
         shift = dtype.precision - np.maximum(exponent, least)
         rounded = np.ldexp(np.rint(np.ldexp(values, shift)), -shift)
         beyond = np.nan if dtype.name == "float8_e4m3fn" else np.copysign(np.inf, values)
-        return np.where(np.isfinite(values) & (np.abs(rounded) <= dtype.max), rounded, beyond + 0 * values)
+        fits = np.isfinite(values) & (np.abs(rounded) <= dtype.max)
+        return np.where(fits, rounded, np.where(np.isnan(values), np.nan, beyond))
 
 
 def half_step(magnitude: Floats, dtype: DType) -> Floats:
     """An upper bound on what rounding to ``dtype`` may move a number of this magnitude by: ``u * magnitude``, and
-    below the normal range half a subnormal step. (In float64 that half step is taken as a whole one, since its half
-    is no float64.)"""
+    below the normal range half a subnormal step (in float64 a whole one, since its half is no float64)."""
     least = max(dtype.unit_roundoff * dtype.smallest_normal, 5e-324)
     return np.maximum(dtype.unit_roundoff * magnitude, least)
 
