@@ -62,11 +62,17 @@ class Request:
         return self.size // self.row if self.row else 0
 
     def pair(self, first: float, second: float) -> tuple[float, float]:
-        """The two numbers of the argument, or these."""
+        """The two numbers of the argument, or these.
+
+        Raises:
+            DrawError: one of them is not finite.
+        """
         if self.argument is None:
             return first, second
-        low, high = self.argument
-        return float(low), float(high)
+        low, high = (float(number) for number in self.argument)
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise DrawError(f"[{low}, {high}] is not finite", "give finite numbers; 'choice' takes .inf and .nan")
+        return low, high
 
     def axis(self) -> int:
         """The argument as an axis, -1 unless given, from 0 to rank - 1.
@@ -107,7 +113,7 @@ def _uniform(r: Request) -> Drawn:
     if not low < high:
         raise DrawError(f"uniform has no number in [{low}, {high})", "put the lower bound first")
     first, last = at_least(low, r.dtype), below(high, r.dtype)
-    if first > last:
+    if not low <= first <= last < high:
         raise DrawError(f"no {r.dtype} lies in [{low}, {high})", "widen the bounds")
     u = r.stream.floats(r.size)
     return np.clip((1.0 - u) * low + u * high, first, last)

@@ -136,13 +136,17 @@ def _generated(
 ) -> Array:
     """What the user's generator returns, checked."""
     kinds = inspect.Parameter
+    place = f"{function.span}: {function} for input {name!r}"
+    try:
+        signature = inspect.signature(call)
+    except (TypeError, ValueError):
+        raise KernelError(f"{place}: its parameters cannot be known; name a Python function") from None
     wanted = {
         parameter.name: parameter
-        for parameter in inspect.signature(call).parameters.values()
+        for parameter in signature.parameters.values()
         if parameter.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)
     }
     unknown = [key for key, parameter in wanted.items() if key not in known and parameter.default is kinds.empty]
-    place = f"{function.span}: {function} for input {name!r}"
     if unknown:
         offered = ", ".join(known)
         raise KernelError(
@@ -150,7 +154,7 @@ def _generated(
         )
     try:
         made = call(**{key: known[key] for key in wanted if key in known})
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise KernelError(
             f"{place}: it raised {type(error).__name__}: {error}; mend it, or what it is given"
         ) from error

@@ -7,6 +7,7 @@ one from anywhere in the range.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -15,7 +16,7 @@ from kcheck.errors import SpecError
 from kcheck.model import Choices, Expression, Fault, OpSpec, Range, Span
 from kcheck.rng import Xorshift128Plus
 from kcheck.rng import derive as derive_seed
-from kcheck.symbolic import ExpressionError, Number, Solver, derive, evaluate, evaluate_size, names, parse
+from kcheck.symbolic import ExpressionError, Solver, derive, evaluate, evaluate_size, names, parse
 from kcheck.symbolic.derive import derived_order
 
 _WARP_EDGES = (32, 128)
@@ -59,11 +60,12 @@ def boundary_sizes(domain: Range, tiles: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def block_tiles(spec: OpSpec) -> tuple[int, ...]:
-    """The constant block sizes of a launch: every dim may be cut by them."""
+    """The constant sizes of a launch's block, by axis and in all: every dim may be cut by them."""
     nodes = [parse(axis.text) for axis in spec.launch.block] if spec.launch else []
-    return tuple(
-        node.value for node in nodes if isinstance(node, Number) and isinstance(node.value, int) and node.value > 1
-    )
+    sizes = [evaluate_size(node, {}) for node in nodes if not names(node)]
+    if len(sizes) == len(nodes):
+        sizes.append(math.prod(sizes))
+    return tuple(size for size in dict.fromkeys(sizes) if size > 1)
 
 
 class Shapes:
@@ -87,6 +89,7 @@ class Shapes:
             for node in (parse(constraint.text) for constraint in spec.constraints)
         )
         self._support = support
+        self._intervals: dict[object, tuple[int, int] | None] = {}
         self._drawn: dict[str, Choices | Range] = {}
         self._boundaries: dict[str, tuple[int, ...]] = {}
         for name, dim in spec.dims.items():
@@ -179,7 +182,7 @@ class Shapes:
         """
         sizes = dict(start)
         for name in order:
-            bounds = self._solver.bounds(sizes, name)
+            bounds = self._bounds(sizes, name)
             if bounds is None:
                 return None
             low, high = bounds
@@ -201,6 +204,13 @@ class Shapes:
             sizes[name] = near
         return sizes
 
+    def _bounds(self, assigned: Mapping[str, int], name: str) -> tuple[int, int] | None:
+        """The solver's interval, kept: the first dims of many draws are the same few boundary sizes."""
+        key = (name, tuple(sorted(assigned.items())))
+        if key not in self._intervals:
+            self._intervals[key] = self._solver.bounds(assigned, name)
+        return self._intervals[key]
+
     def _decided(self, sizes: Mapping[str, int], name: str) -> bool:
         """Whether every constraint holds that a dim, drawn after the others in ``sizes``, decides."""
         known = sizes.keys()
@@ -218,10 +228,13 @@ class Shapes:
 
     def _complete(self, drawn: Mapping[str, int], fixed: Mapping[str, int]) -> dict[str, int] | None:
         """All sizes that follow from the drawn ones; None where a constraint or a stated size fails."""
+        found = dict(drawn)
         try:
-            sizes = derive(self._spec.dims, drawn)
+            for name, node in self._derived:
+                found[name] = evaluate_size(node, found)
         except ExpressionError:
             return None
+        sizes = {name: found[name] for name in self._spec.dims}
         return sizes if self._solver.satisfied(sizes) and self._agrees(sizes, fixed) else None
 
     @staticmethod

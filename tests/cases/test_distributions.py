@@ -14,6 +14,7 @@ from kcheck.cases.rounding import DrawError, at_least, below, component, round_t
 from kcheck.cases.values import check_legal, concrete, draw, free_axes, resolve
 from kcheck.model import DTYPES, Distribution
 from kcheck.rng import Xorshift128Plus
+from kcheck.specfile import distribution as specfile
 
 FLOATS = [name for name, dtype in DTYPES.items() if dtype.is_float]
 INEXACT = [name for name, dtype in DTYPES.items() if dtype.is_inexact]
@@ -100,6 +101,30 @@ def test_large(dtype: str, most: float) -> None:
     assert magnitudes.max() <= most * (1 + u)
     assert 0.45 < (drawn > 0).mean() < 0.55
     assert 0.45 < (magnitudes < math.sqrt(1e2 * min(most, 0.9 * float(DTYPES[dtype].max)))).mean() < 0.55
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"),
+    [
+        ("uniform", (1, 1)),
+        ("uniform", (0, math.inf)),
+        ("uniform", (1e5, 1e6)),
+        ("uniform", (1.00001, 1.00002)),
+        ("normal", (math.nan, 1)),
+        ("offset", (0, math.inf)),
+    ],
+)
+def test_laws_that_float16_cannot_follow(name: str, argument: tuple[float, float]) -> None:
+    """Bounds that hold no number of the dtype, or are not finite, are refused; nothing is clipped in silence."""
+    with pytest.raises(DrawError):
+        sample(name, "float16", (4,), argument)
+
+
+def test_both_tables_of_distributions_agree() -> None:
+    """What validation accepts is what can be drawn: the same names, for the same kinds of dtype."""
+    declared = {name: row.discrete for name, row in specfile.DISTRIBUTIONS.items()}
+    drawn = {name: row.discrete for name, row in DISTRIBUTIONS.items()}
+    assert declared == {**drawn, "adversarial": False, "from": True}
 
 
 def test_tiny() -> None:

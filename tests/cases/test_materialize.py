@@ -157,6 +157,11 @@ def asks(shape, later):
 
 def raises(shape):
     raise IndexError("no row 3")
+
+def leaves(shape):
+    raise SystemExit(0)
+
+opaque = type
 """
 
 
@@ -197,6 +202,8 @@ def test_a_generator_cannot_change_what_it_reads(build: Callable[..., OpSpec], t
         ("listed", "returned list; return a numpy array of shape (5,)"),
         ("asks", "asks for later, which is not known here; known are n, q, rng, shape, dtype"),
         ("raises", "raised IndexError: no row 3"),
+        ("leaves", "raised SystemExit: 0"),
+        ("opaque", "its parameters cannot be known"),
     ],
 )
 def test_a_generator_that_is_wrong(build: Callable[..., OpSpec], tmp_path: Path, name: str, message: str) -> None:

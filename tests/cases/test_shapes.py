@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kcheck.cases.shapes import Shapes, boundary_sizes, is_prime
+from kcheck.cases.shapes import Shapes, block_tiles, boundary_sizes, is_prime
 from kcheck.errors import SpecError
 from kcheck.model import Expression, Launch, OpSpec, Range, Span
 from kcheck.symbolic import evaluate, parse
@@ -37,6 +37,16 @@ def test_boundary_sizes(domain: Range, tiles: tuple[int, ...], expected: set[int
     assert set(boundary_sizes(domain, tiles)) == expected
 
 
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [((), ()), (("256",), (256,)), (("16", "16"), (16, 256)), (("8", "N"), (8,)), (("1",), ())],
+)
+def test_blocks_are_tiles(build: Callable[..., OpSpec], block: tuple[str, ...], expected: tuple[int, ...]) -> None:
+    """The constant sides of a block, and its size where all are constant, are tiles of every dim."""
+    launch = Launch((), (), tuple(Expression(text, PLACE) for text in block), None, False, PLACE)
+    assert block_tiles(build({"N": (1, 9)}, launch=launch)) == expected
+
+
 def drawn(spec: OpSpec, count: int) -> list[dict[str, int]]:
     shapes = Shapes(spec)
     return [shapes.draw(seed, {}, spec.span) for seed in range(count)]
@@ -44,7 +54,7 @@ def drawn(spec: OpSpec, count: int) -> list[dict[str, int]]:
 
 def test_every_class_comes_up(build: Callable[..., OpSpec]) -> None:
     """Every boundary size is drawn, block size and tiles included, and primes, powers of two and others too."""
-    launch = Launch((), (), (Expression("96", PLACE), Expression("ceildiv(N, 2)", PLACE)), None, False, PLACE)
+    launch = Launch((), (), (Expression("6 * 16", PLACE), Expression("ceildiv(N, 2)", PLACE)), None, False, PLACE)
     spec = build({"N": (0, 5000, (50,)), "M": (0, 5000)}, launch=launch)
     shapes = Shapes(spec)
     classes = {shapes.classes(sizes)["N"] for sizes in drawn(spec, 1500)}
