@@ -433,7 +433,7 @@ def test_written_numbers_are_rounded_but_not_changed(value: Any, dtype: str, fit
 
 
 def test_the_bytes_are_pinned() -> None:
-    """Every legal draw together has the bytes recorded when the distributions were defined: replay stays replay."""
+    """All legal draws together have the bytes recorded when they were defined: replay stays replay."""
     digest = hashlib.blake2b(digest_size=8)
     for name in DISTRIBUTIONS:
         for dtype, row in DTYPES.items():
