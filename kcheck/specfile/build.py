@@ -55,9 +55,9 @@ def load_spec(path: Path) -> OpSpec:
     file = shown(path)
     top, faults = read(path, file)
     root = find_root(path)
-    reader = Reader(root, file, top)
-    reader.faults.extend(faults)
-    reader.faults.extend(schema_faults(top))
+    refused, respelled = schema_faults(top)
+    reader = Reader(root, file, respelled)
+    reader.faults.extend((*faults, *refused))
     spec = _Build(reader, path).spec()
     if reader.faults:
         raise SpecError(sorted_faults(reader.faults))

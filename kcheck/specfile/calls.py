@@ -80,11 +80,12 @@ def read_launch(
     args = [_argument(reader, item, arrays) for item in items]
     if args_node is not None and items and None not in args:
         passed = {arg.name for arg in args if isinstance(arg, NameArg)}
-        for name in reader.named("output"):
-            if name not in passed and aliases.get(name) not in passed:
-                what = f"the output {name!r} is not among the args, so no kernel can write it"
-                reader.fault(args_node.span, what, f"add {name!r}")
-        _check_arity(reader, args_node, len(args), kernel)
+        lost = [name for name in reader.named("output") if not {name, aliases.get(name)} & passed]
+        for name in lost:
+            what = f"the output {name!r} is not among the args, so no kernel can write it"
+            reader.fault(args_node.span, what, f"add {name!r}")
+        if not lost:
+            _check_arity(reader, args_node, len(args), kernel)
     grid = _extent(reader, reader.get(node, "grid"), "grid")
     block = _extent(reader, reader.get(node, "block"), "block")
     block_node = reader.get(node, "block")

@@ -37,8 +37,8 @@ class Discovery:
 def discover(arguments: Sequence[Path], recursive: bool) -> Discovery:
     """The specs that arguments stand for.
 
-    A ``.yaml`` or ``.yml`` file is a spec. A folder stands for the specs directly in it, and with ``recursive``
-    for those below too. A ``.py`` file stands for the specs anywhere below its project's ``specs/`` that name it as
+    A ``.yaml`` or ``.yml`` file is a spec. A folder stands for the specs in it, and with ``recursive`` for
+    those below too. A ``.py`` file stands for the specs anywhere below its project's ``specs/`` that name it as
     kernel, launcher, reference or generator, or whose files import it, directly or through other files of the
     project. Specs are read as YAML only: an invalid one is found too. ``kcheck.yaml`` marks a root and is no spec.
 

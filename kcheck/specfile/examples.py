@@ -99,7 +99,7 @@ class _Example:
         for entry in self.entries("dtypes"):
             if entry.key not in self.reader.variables:
                 mend = did_you_mean(entry.key, self.reader.variables)
-                mend = mend or f"known are {', '.join(self.reader.variables)}"
+                mend = mend or f"known: {', '.join(self.reader.variables)}"
                 self.reader.fault(entry.span, f"unknown type variable {entry.key!r} in example", mend)
                 continue
             variable = self.reader.variables[entry.key]

@@ -132,9 +132,7 @@ class Reader:
             what = f"{name!r} in {where} is {article} {self.kinds[name]}, not {_article(noun)}"
         else:
             what = f"unknown {noun} {shorten(name)!r} in {where}"
-        mend = did_you_mean(name, known) or (
-            f"known are {', '.join(known[:20])}" if known else f"declare {name!r}"
-        )
+        mend = did_you_mean(name, known) or (f"known: {', '.join(known[:20])}" if known else f"declare {name!r}")
         self.fault(span, what, mend)
 
     # Dtypes.
@@ -147,7 +145,7 @@ class Reader:
         if name in DTYPES or name in self.variables:
             return name
         known = [*self.variables, *DTYPES]
-        mend = did_you_mean(name, known) or f"known are {', '.join(known)}"
+        mend = did_you_mean(name, known) or f"known: {', '.join(known)}"
         self.fault(node.span, f"unknown dtype {shorten(name)!r} in {where}", mend)
         return None
 
@@ -211,7 +209,7 @@ class Reader:
             if division is not None:
                 raise ExpressionError("'/' gives a fraction, and a size is whole", division.column, "write '//'")
             if isinstance(tree, (Compare, Logical)) or (isinstance(tree, Unary) and tree.operator == "not"):
-                raise ExpressionError("a condition is no size", 1)
+                raise ExpressionError("a condition stands where a size is expected", 1)
             if not names(tree):
                 evaluate_size(tree, {})
         elif check == "condition" and not (
@@ -219,12 +217,14 @@ class Reader:
             or (isinstance(tree, Unary) and tree.operator == "not")
             or (isinstance(tree, Call) and tree.function in ("all", "any"))
         ):
-            raise ExpressionError("this is no condition", 1, "compare it: '<=', '==', ...")
+            raise ExpressionError(
+                "a number stands where a condition is expected", 1, "compare it: '<=', '==', ..."
+            )
 
     # Functions.
 
     def function(self, node: YamlNode | None, role: str) -> tuple[Function, Definition | None] | None:
-        """A function in a file of the project, looked up without importing it, and its definition if one is seen."""
+        """A function in a file of the project, found without importing it, and its definition if one is seen."""
         text = self.text(node)
         if text is None or node is None:
             return None

@@ -135,7 +135,7 @@ def _plain_invariant(reader: Reader, node: YamlNode, text: str) -> Invariant | N
         return None
     if text.isidentifier() and text not in reader.kinds:
         known = ("finite", "shape_preserved", *_OF_ARRAY)
-        mend = did_you_mean(text, known) or f"known are {', '.join(known)} and conditions such as 'out <= 1'"
+        mend = did_you_mean(text, known) or f"known: {', '.join(known)} and conditions such as 'out <= 1'"
         reader.fault(node.span, f"unknown invariant {shorten(text)!r}", mend)
         return None
     expression = reader.expression(node, _ALL, "invariant", "condition", arrays=True)
