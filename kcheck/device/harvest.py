@@ -76,8 +76,8 @@ def mutated_finding(memory: Allocation, after: Bytes, kernel: str | None) -> Fin
     old, new = _scalar_text(memory.dtype, before[index]), _scalar_text(memory.dtype, now[index])
     return Finding(
         "mutated",
-        f"input {memory.name} was changed in {count} of {changed.size} elements: {_at(index)} was {old}, now {new}",
-        mend=f"if the kernel may write it, say 'mutates: [{memory.name}]', or 'alias: {memory.name}' for an output",
+        f"input {memory.name} was changed in {count} of {changed.size} elements: {_at(index)} was {old}, is {new}",
+        mend=f"if the kernel may write it, say 'mutates: [{memory.name}]'; an output in its place, 'alias:'",
         array=memory.name,
         index=index,
         kernel=kernel,

@@ -170,7 +170,7 @@ class LaunchingDevice:
         values: dict[str, Any] = {**arrays.case.dims, **arrays.params}
         for name in (*spec.inputs, *spec.outputs):
             values[name] = staged[arrays.allocation(name).name].array
-        given = keywords(launcher, spec.launcher, values)
+        given = keywords(launcher, values)
 
         def job() -> None:
             launcher(**given)

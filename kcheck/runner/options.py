@@ -36,8 +36,8 @@ class Options:
 def replay(path: str, case: Case, options: Options) -> str:
     """The command line that runs one case alone.
 
-    A generated case is a function of its own seed; an example is one of its label, and of the master seed, from which comes
-    what it leaves open.
+    A generated case is a function of its own seed; an example is one of its label and of the master seed, which
+    what it leaves open is drawn from.
     """
     words = ["kcheck", "run", path]
     if case.label.startswith("example_"):

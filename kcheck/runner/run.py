@@ -178,7 +178,7 @@ def _load(spec: OpSpec, device: Device) -> None:
 
 
 def _kernel_fault(error: KcheckError, spec: OpSpec) -> Fault:
-    """The fault of an error whose text is ``place: what; mend``; its place may be in another file than the spec."""
+    """The fault of an error whose text is ``place: what; mend``, in whatever file that place is."""
     fault = getattr(error, "fault", None)
     if isinstance(fault, Fault):
         return fault

@@ -12,7 +12,7 @@ from kcheck.device.harvest import Bytes
 from kcheck.device.places import as_typed, error_place, one_line, user_place
 from kcheck.device.plan import LaunchFault
 from kcheck.device.simulator.memory import OutOfBounds
-from kcheck.device.simulator.module import NAME, KernelStopped, NotSimulated, Session, Simulation
+from kcheck.device.simulator.module import NAME, KernelStopped, NotSimulated, Session, simulation
 from kcheck.device.simulator.schedule import Divergence, Failure
 from kcheck.model import Finding, OpSpec, Span
 
@@ -27,7 +27,7 @@ class SimulatorBackend:
 
     def __init__(self) -> None:
         self.lost = ""
-        self._simulation = Simulation()
+        self._simulation = simulation()
 
     def unsupported(self, dtype: str) -> str:
         """Nothing: what NumPy and ml_dtypes have, the interpreter has."""
@@ -66,9 +66,8 @@ class SimulatorBackend:
             raise LaunchFault(self._host_fault(error, spec, session)) from None
         found = self._synccheck(session, spec)
         if any(divergence.stuck for _, divergence in session.divergences):
-            raise LaunchFault(
-                *found or [Finding("launch", "the kernel never ends: its threads wait for each other")]
-            )
+            who = next(iter(session.launched), None)
+            raise LaunchFault(*found, Finding("launch", "its threads wait for each other for ever", kernel=who))
         return found
 
     def _host_fault(self, error: Exception, spec: OpSpec, session: Session) -> Finding:

@@ -76,8 +76,14 @@ class Session:
     launched: dict[str, None] = field(default_factory=dict)
 
 
+@functools.cache
+def simulation() -> Simulation:
+    """The only one of this process."""
+    return Simulation()
+
+
 class Simulation:
-    """Numba's simulator with the parts replaced. One per process: Numba's module is global."""
+    """Numba's simulator with the parts replaced. Make none: Numba's module is global, see :func:`simulation`."""
 
     def __init__(self) -> None:
         cuda: Any = import_module("numba.cuda")
@@ -129,7 +135,9 @@ class Simulation:
 
     def dtype(self, dtype: Any) -> np.dtype[Any]:
         """The NumPy dtype of what a kernel writes for a dtype: a Numba type, a NumPy one, or a name."""
-        return np.dtype(self._as_dtype(dtype) if isinstance(dtype, self.cuda.types.Type) else dtype)
+        known = self._as_dtype(dtype) if isinstance(dtype, self.cuda.types.Type) else dtype
+        made: np.dtype[Any] = np.dtype(known)
+        return made
 
     def call(self, kernel: Any, args: tuple[Any, ...]) -> Any:
         """A device function called by a kernel, or a launch."""
@@ -155,7 +163,7 @@ class Simulation:
             raise ValueError(f"grid {list(grid_dim)} and block {list(block_dim)} must not hold a 0")
         write_back: list[Callable[[], object]] = []
         names = _parameter_names(kernel.fn)
-        arguments = [self._argument(arg, kernel, names[i : i + 1], write_back) for i, arg in enumerate(args)]
+        arguments: list[Any] = []
         shared = int(kernel.dynshared_size)
         grid = Grid(
             lambda: kernel.fn(*arguments),
@@ -165,6 +173,9 @@ class Simulation:
             self._dim3,
             session.reverse,
         )
+        arguments += [
+            self._argument(arg, kernel, names[i : i + 1], write_back, grid.tick) for i, arg in enumerate(args)
+        ]
         self._fake.gridDim = self._dim3(*grid.grid_dim)
         self._fake.blockDim = self._dim3(*grid.block_dim)
         self._globals = Globals(self.cuda, self._fake)
@@ -192,16 +203,13 @@ class Simulation:
             for write in write_back:
                 write()
 
-    def tick(self) -> None:
-        """Count one array access."""
-        grid = self.grid
-        if grid is not None:
-            grid.fuel -= 1
-            if grid.fuel < 0:
-                grid.pause()
-
     def _argument(
-        self, arg: Any, kernel: Any, name: tuple[str, ...], write_back: list[Callable[[], object]]
+        self,
+        arg: Any,
+        kernel: Any,
+        name: tuple[str, ...],
+        write_back: list[Callable[[], object]],
+        tick: Callable[[], None],
     ) -> Any:
         for extension in kernel.extensions:
             _, arg = extension.prepare_args(None, arg, stream=0, retr=write_back)
@@ -210,7 +218,7 @@ class Simulation:
         elif isinstance(arg, self._host.ArgHint):
             arg = arg.to_device(write_back)
         if isinstance(arg, self._device_array):
-            return KernelArray(arg._ary, getattr(arg, NAME, None) or "".join(name) or "an array", self.tick)
+            return KernelArray(arg._ary, getattr(arg, NAME, None) or "".join(name) or "an array", tick)
         return np.int64(arg) if type(arg) is int else arg
 
 
@@ -242,17 +250,17 @@ def _fake_module(simulation: Simulation, kernelapi: Any) -> Any:
             super().__init__((1, 1, 1), (1, 1, 1), 0)
             self._shared = _SharedSpace(simulation)
             self._local = _LocalSpace(simulation)
-            self._const = _ConstantSpace(simulation)
-            self._atomic = _atomics(simulation, kernelapi.FakeCUDAAtomic())
+            self._const = _ConstantSpace()
+            self._atomic = _atomics(kernelapi.FakeCUDAAtomic())
             self._cg = types.SimpleNamespace(this_grid=_GridGroup)
 
         def threadfence(self) -> None:
-            _spend(simulation, QUANTUM // 16)
+            _spend(QUANTUM // 16)
 
         threadfence_block = threadfence_system = threadfence
 
         def nanosleep(self, nanoseconds: object) -> None:
-            _spend(simulation, QUANTUM)
+            _spend(QUANTUM)
 
         def __getattr__(self, name: str) -> Any:
             real = getattr(simulation.cuda, name, None)
@@ -263,12 +271,17 @@ def _fake_module(simulation: Simulation, kernelapi: Any) -> Any:
     return Module()
 
 
-def _spend(simulation: Simulation, fuel: int) -> None:
-    grid = simulation.grid
-    if grid is not None:
-        grid.fuel -= fuel
-        if grid.fuel < 0:
-            grid.pause()
+def _grid() -> Grid:
+    """The launch that the calling thread belongs to."""
+    return cast(Worker, threading.current_thread()).grid
+
+
+def _spend(fuel: int) -> None:
+    """Count an operation as that many array accesses."""
+    grid = _grid()
+    grid.fuel -= fuel
+    if grid.fuel < 0:
+        grid.pause()
 
 
 class _GridGroup:
@@ -282,10 +295,10 @@ class _SharedSpace:
     simulation: Simulation
 
     def array(self, shape: Any, dtype: Any, alignment: int | None = None) -> KernelArray:
-        fiber = cast(Worker, threading.current_thread()).fiber
-        assert fiber is not None
-        memory = fiber.block.shared.array(shape, self.simulation.dtype(dtype), 1)
-        return KernelArray(memory, "shared memory", self.simulation.tick)
+        worker = cast(Worker, threading.current_thread())
+        assert worker.fiber is not None
+        memory = worker.fiber.block.shared.array(shape, self.simulation.dtype(dtype), 1)
+        return KernelArray(memory, "shared memory", worker.grid.tick)
 
 
 @dataclass(frozen=True)
@@ -293,28 +306,25 @@ class _LocalSpace:
     simulation: Simulation
 
     def array(self, shape: Any, dtype: Any, alignment: int | None = None) -> KernelArray:
-        return KernelArray(poisoned(shape, self.simulation.dtype(dtype)), "a local array", self.simulation.tick)
+        return KernelArray(poisoned(shape, self.simulation.dtype(dtype)), "a local array", _grid().tick)
 
 
-@dataclass(frozen=True)
 class _ConstantSpace:
-    simulation: Simulation
-
     def array_like(self, array: Any) -> KernelArray:
-        return KernelArray(np.asarray(array), "a constant array", self.simulation.tick)
+        return KernelArray(np.asarray(array), "a constant array", _grid().tick)
 
 
 _SPINNING = frozenset({"cas", "compare_and_swap", "exch"})
 
 
-def _atomics(simulation: Simulation, atomic: Any) -> types.SimpleNamespace:
+def _atomics(atomic: Any) -> types.SimpleNamespace:
     """Numba's atomics over the memory itself; one thread runs at a time, so each is one step."""
 
     def wrap(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
         cost = QUANTUM // 64 if name in _SPINNING else 1
 
         def call(array: Any, *rest: Any) -> Any:
-            _spend(simulation, cost)
+            _spend(cost)
             try:
                 return operation(raw(array), *rest)
             except IndexError as error:

@@ -97,6 +97,7 @@ class Worker(threading.Thread):
         self.blockIdx: Any = None
         self.thread_id = 0
         self.unwinding = False
+        self.stops = 0
 
     def run(self) -> None:
         try:
@@ -107,6 +108,31 @@ class Worker(threading.Thread):
         except BaseException as error:  # a fault of the scheduler itself: main raises it
             self.grid.broken = error
             self.grid.over.set()
+
+    def unwind(self) -> None:
+        """Raise Stop on this thread; if the kernel swallows it (a bare ``except``), raise it from another line.
+
+        An exception raised in a handler leaves the ``try`` that it belongs to: each time that the kernel comes
+        here again, Stop is raised one line further on.
+        """
+        self.stops += 1
+        if self.stops == 1:
+            raise Stop
+        lines = self.stops - 1
+
+        def trace(frame: FrameType, event: str, argument: object) -> Any:
+            nonlocal lines
+            if event == "line":
+                lines -= 1
+                if lines <= 0:
+                    raise Stop
+            return trace
+
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            frame.f_trace = trace
+            frame = frame.f_back
+        sys.settrace(trace)
 
     def syncthreads(self) -> None:
         """``cuda.syncthreads()``."""
@@ -249,12 +275,15 @@ class Grid:
 
     def pause(self) -> None:
         """Let another thread run, if one can."""
-        self.fuel = QUANTUM
-        if self.aborted:
-            raise Stop
-        fiber = self.running
-        if fiber is None or fiber.worker is not threading.current_thread():
+        worker = threading.current_thread()
+        if not isinstance(worker, Worker):
             return  # the host reads an array, between launches
+        if self.aborted:
+            worker.unwind()
+            return
+        self.fuel = QUANTUM
+        fiber = worker.fiber
+        assert fiber is not None
         self._ready.append(fiber)
         self._rotations += 1
         following = self._next(open_block=self._rotations > len(self._ready))
