@@ -58,7 +58,14 @@ def _junit(stream: TextIO, settings: Settings) -> Reporter:
     return JunitReporter(stream, settings)
 
 
+def progress_bar(stream: TextIO) -> Reporter:
+    """A progress bar alone, for runs whose report is read by machines; ``stream`` is a terminal."""
+    from kcheck.report.progress import Progress  # Rich
+
+    return Progress(stream)
+
+
 REPORTERS: dict[str, Callable[[TextIO, Settings], Reporter]] = {"text": _text, "json": _json, "junit": _junit}
 """Every format by the name that ``--format`` takes."""
 
-__all__ = ["REPORTERS", "Reporter", "Settings"]
+__all__ = ["REPORTERS", "Reporter", "Settings", "progress_bar"]

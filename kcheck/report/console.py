@@ -102,6 +102,8 @@ class ConsoleReporter:
 
     def handle(self, event: Event) -> None:
         """Takes the next event; prints what is complete with it."""
+        if self._progress is not None:
+            self._progress.handle(event)
         match event:
             case RunStarted():
                 self._run = event
@@ -109,16 +111,14 @@ class ConsoleReporter:
                     device = plain.line(event.device)
                     if event.device_name and event.device_name != event.device:
                         device += f" ({plain.line(event.device_name)})"
-                    head = (f"kcheck {event.version}", device, wording.count(event.specs, "spec"))
-                    self._print(*(Text(line, "dim") for line in layout.wrap(head, " · ", self._settings.width)))
-                if self._progress is not None:
-                    self._progress.start(event.specs)
+                    head = f"kcheck {event.version} · {device} · {wording.count(event.specs, 'spec')}"
+                    self._print(
+                        *(Text(line, "dim") for line in layout.wrap(head.split(), " ", self._settings.width))
+                    )
             case SpecRefused():
                 self._refuse(event)
             case SpecStarted():
                 self._open = _Open(event)
-                if self._progress is not None:
-                    self._progress.spec(plain.line(event.op), event.cases)
             case CaseFinished():
                 self._case(event)
             case SpecFinished():
@@ -129,7 +129,7 @@ class ConsoleReporter:
     def close(self) -> None:
         """Prints the table of specs and the sum."""
         if self._progress is not None:
-            self._progress.stop()
+            self._progress.close()
         if self._open is not None:
             bad = [event.verdict.status for event in self._open.bad]
             failed, errors = bad.count(Status.FAILED), bad.count(Status.ERROR)
@@ -158,8 +158,6 @@ class ConsoleReporter:
         self._print(Text(), head, *(Text("  " + plain.line(str(fault))) for fault in event.faults))
         result = f"refused, {wording.count(len(event.faults), 'fault')}"
         self._lines.append(_Line("ERROR", plain.line(event.path), "", result, ""))
-        if self._progress is not None:
-            self._progress.spec_done()
 
     def _case(self, event: CaseFinished) -> None:
         if self._open is None:
@@ -176,8 +174,6 @@ class ConsoleReporter:
                 key = (finding.rule, finding.array or "", finding.kernel or "", place)
                 first, seen = self._open.warnings.get(key, (finding, 0))
                 self._open.warnings[key] = (first, seen + 1)
-        if self._progress is not None:
-            self._progress.case(verdict.status is not Status.PASSED)
 
     def _close_spec(self, event: SpecFinished) -> None:
         opened, self._open = self._open, None
@@ -210,8 +206,6 @@ class ConsoleReporter:
             wording.seconds(event.seconds) if event.seconds else "",
         )
         self._lines.append(line)
-        if self._progress is not None:
-            self._progress.spec_done()
 
     def _detail(
         self,

@@ -63,7 +63,7 @@ def headline(verdict: Verdict) -> str:
 
 
 def rows(event: CaseFinished, source: ReadLine = read_line) -> Iterator[Row]:
-    """Everything about a case that helps to find the bug, the replay line last.
+    """Everything about a case that helps to find the bug, the replay line last. Notes are said once per report.
 
     Args:
         source: reads the line of a file that a finding points to.
@@ -74,8 +74,6 @@ def rows(event: CaseFinished, source: ReadLine = read_line) -> Iterator[Row]:
             yield from _comparison(comparison)
     for finding in verdict.findings:
         yield from finding_rows(finding, source)
-    for note in verdict.notes:
-        yield sentence("note", note)
     case = verdict.case
     for label, pairs in (
         ("dims", case.dims),

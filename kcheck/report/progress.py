@@ -7,6 +7,18 @@ from typing import TextIO
 from rich import progress
 from rich.console import Console
 
+from kcheck.model import (
+    CaseFinished,
+    Event,
+    RunFinished,
+    RunStarted,
+    SpecFinished,
+    SpecRefused,
+    SpecStarted,
+    Status,
+)
+from kcheck.report import plain
+
 
 class Progress:
     """A bar for the cases of the spec that runs, and how many specs are done.
@@ -21,24 +33,22 @@ class Progress:
         self._specs = self._specs_done = self._failed = 0
         self._op, self._cases, self._cases_done = "", 0, 0
 
-    def start(self, specs: int) -> None:
-        """The run begins."""
-        self._specs = specs
-
-    def spec(self, op: str, cases: int) -> None:
-        """A spec begins."""
-        self._op, self._cases, self._cases_done, self._failed = op, cases, 0, 0
-        self._show()
-
-    def case(self, failed: bool) -> None:
-        """A case is done."""
-        self._cases_done += 1
-        self._failed += failed
-        self._show()
-
-    def spec_done(self) -> None:
-        """A spec is done."""
-        self._specs_done += 1
+    def handle(self, event: Event) -> None:
+        """Takes the next event; with :meth:`close`, a reporter of its own where no text report is written."""
+        match event:
+            case RunStarted():
+                self._specs = event.specs
+            case SpecStarted():
+                self._op, self._cases, self._cases_done, self._failed = plain.line(event.op), event.cases, 0, 0
+                self._show()
+            case CaseFinished():
+                self._cases_done += 1
+                self._failed += event.verdict.status is not Status.PASSED
+                self._show()
+            case SpecRefused() | SpecFinished():
+                self._specs_done += 1
+            case RunFinished():
+                self.hide()
 
     def hide(self) -> None:
         """Clears the bar's line."""
@@ -46,7 +56,9 @@ class Progress:
             self._bar.stop()
             self._bar = None
 
-    stop = hide
+    def close(self) -> None:
+        """Clears the bar's line for good."""
+        self.hide()
 
     def _show(self) -> None:
         if self._bar is None:
