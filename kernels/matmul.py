@@ -3,7 +3,7 @@
 import numpy as np
 from numba import cuda
 
-TPB = 8  # threads per block along each axis, and the side of a tile; the launch must use the same
+TPB = 16  # threads per block along each axis, and the side of a tile; the launch must use the same
 
 
 @cuda.jit

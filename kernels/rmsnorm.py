@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numba import cuda
 
-BLOCK = 32  # threads per block, a power of two; the launch must use the same
+BLOCK = 128  # threads per block, a power of two; the launch must use the same
 
 
 @cuda.jit

@@ -6,7 +6,7 @@ Right for square matrices, which is what it is usually tried on.
 import numpy as np
 from numba import cuda
 
-TPB = 8  # threads per block along each axis, and the side of a tile
+TPB = 16  # threads per block along each axis, and the side of a tile
 
 
 @cuda.jit
