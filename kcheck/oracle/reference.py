@@ -113,7 +113,7 @@ class Reference:
 
         Args:
             wrap: applied to the copy of each floating-point input, to evaluate the same function under a model
-                of rounding (:mod:`kcheck.oracle.arithmetic`).
+                of rounding (:mod:`kcheck.oracle.rounded`).
 
         Raises:
             ReferenceFailed: it raised, or its result does not have the declared names, shapes or kinds.

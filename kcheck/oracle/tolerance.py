@@ -16,6 +16,7 @@ import numpy.typing as npt
 from kcheck.model import DTYPES, Bounds, DType, Finding, OpSpec
 from kcheck.oracle.arithmetic import Arithmetic
 from kcheck.oracle.reference import Reference, ReferenceFailed
+from kcheck.oracle.rounded import under
 from kcheck.oracle.rounding import half_step
 from kcheck.rng import derive
 
@@ -169,13 +170,13 @@ class NoiseFloor:
 
     def _evaluate(self, arithmetic: Arithmetic) -> dict[str, Array] | None:
         try:
-            return self._reference.call(arithmetic.wrap)
+            return self._reference.call(lambda array: under(arithmetic, array))
         except ReferenceFailed:
             pass  # it does not take the array type that rounds; its inputs can still be moved
         if arithmetic.mode != "random":
             return None
         try:
-            return self._reference.call(lambda array: np.asarray(arithmetic.wrap(array)))
+            return self._reference.call(arithmetic.given)
         except ReferenceFailed:
             return None
 
