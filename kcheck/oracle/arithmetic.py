@@ -36,12 +36,16 @@ class Arithmetic:
         precision: a real dtype, the compute precision.
         mode: ``nearest``, ``backwards`` or ``random``.
         seed: of the random signs.
+
+    Attributes:
+        uses: how often the array type that carries it was operated on, copied or returned: 0 says that a
+            reference left it at once.
     """
 
     def __init__(self, precision: DType, mode: Literal["nearest", "backwards", "random"], seed: int = 0) -> None:
         self.precision = precision
         self.mode = mode
-        self.operations = 0
+        self.uses = 0
         self._bits = np.random.PCG64(seed)
         # In float64 a move of half a unit roundoff would be rounded away again, and the reference errs as well.
         self._step = 2.0 if precision.precision == 53 else 1.0
@@ -90,7 +94,6 @@ class Arithmetic:
             checked: leave alone what the precision holds exactly. Not for library functions: erf(9) is 1 in
                 float64 too, and a correct float32 one may be an ulp below.
         """
-        self.operations += 1
         nearest = self._nearest(array)
         if self.mode != "random":
             return nearest
@@ -132,7 +135,6 @@ class Arithmetic:
 
     def running(self, array: Array) -> Array:
         """The running sum over the last axis."""
-        self.operations += 1
         if self.mode != "random":
             return self._running_in_order(array)
         sums = np.cumsum(array, axis=-1)
@@ -168,7 +170,6 @@ class Arithmetic:
         return sums
 
     def _in_order(self, array: Array) -> Array:
-        self.operations += 1
         ordered = array[..., ::-1] if self.mode == "backwards" else array
         return self._safe(np.asarray(self._running_in_order(ordered)[..., -1]), np.abs(array).sum(axis=-1))
 
@@ -194,7 +195,6 @@ class Arithmetic:
         if length == 0:
             return exact
         if self.mode != "random" and exact.size * length <= _IN_ORDER_LIMIT:
-            self.operations += 1
             total: Array = np.zeros_like(exact)
             for k in range(length)[:: -1 if self.mode == "backwards" else 1]:
                 total = self._nearest(total + self._nearest(a[..., :, k, None] * b[..., None, k, :]))

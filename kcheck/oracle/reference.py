@@ -182,7 +182,8 @@ class Reference:
         if value is None:
             self.fail(f"the reference returned None for output {name!r}", "return an array", name)
         try:
-            array: Array = np.array(value, copy=True)  # a plain array: the model of rounding ends here
+            # The copy of a subclass is one of its uses; then a plain array, for the model of rounding ends here.
+            array: Array = np.array(value, copy=True, subok=True).view(np.ndarray)
         except (TypeError, ValueError) as error:
             self.fail(f"the reference's {name!r} is no array: {error}", "return a rectangular NumPy array", name)
         shape, dtype = self.shapes[name], self.dtypes[name]

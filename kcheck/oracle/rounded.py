@@ -1,7 +1,7 @@
 """A reference evaluated as a correct kernel might: an array whose every operation is followed by a rounding.
 
 :class:`Rounded` holds float64 (complex128), so a reference that leaves NumPy (``float(x[0])``, ``np.asarray``)
-still works: what it does there is merely not rounded, and ``Arithmetic.operations`` tells whether anything was.
+still works: what it does there is merely not rounded, and ``Arithmetic.uses`` tells whether anything could be.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ class Rounded(np.ndarray[Any, Any]):
     def __array_finalize__(self, source: Any) -> None:
         if isinstance(source, Rounded) and hasattr(source, "arithmetic"):
             self.arithmetic = source.arithmetic
+            self.arithmetic.uses += 1
 
     def __getitem__(self, key: Any) -> Any:
         value = super().__getitem__(key)
@@ -73,6 +74,7 @@ class Rounded(np.ndarray[Any, Any]):
             for value in (*inputs, *options.get("out", ()))
             if isinstance(value, Rounded) and hasattr(value, "arithmetic")
         )
+        arithmetic.uses += 1
         out = options.pop("out", None)
         with np.errstate(all="ignore"):
             if method == "at":

@@ -138,7 +138,7 @@ class NoiseFloor:
         self._unjudged = {name: np.zeros(array.size, np.bool_) for name, array in inexact.items()}
         nearest = Arithmetic(self._precision, "nearest")
         runs = [self._evaluate(nearest)]
-        modelled = runs[0] is not None and nearest.operations > 0
+        modelled = runs[0] is not None and nearest.uses > 0
         if modelled:
             runs.append(self._evaluate(Arithmetic(self._precision, "backwards")))
         # In float64 the reference's own order of summation is no better than any other: where that overflows

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kcheck.model import Finding, OpSpec
+from kcheck.model import DType, Finding, OpSpec
 from kcheck.oracle import invariants
 from kcheck.oracle.compare import compare
 from kcheck.oracle.judge import Truth
@@ -20,6 +20,11 @@ Array: TypeAlias = npt.NDArray[Any]
 
 LEAST_CASES = 5
 """Fewer cases with elements say nothing about a spec: softmax of one column is a constant."""
+
+
+def _copy(arrays: CaseArrays, name: str, dtype: DType) -> Array:
+    with np.errstate(all="ignore"):
+        return np.array(arrays.allocation(name).view()).astype(dtype.numpy)
 
 
 class Vacuity:
@@ -86,19 +91,12 @@ class Vacuity:
                 alike = reference.dtypes[name].kind == dtype.kind
                 if not alike or reference.shapes[name] != reference.shapes[output]:
                     continue
-                with np.errstate(all="ignore"):
-                    copy = np.ascontiguousarray(arrays.allocation(name).view()).astype(dtype.numpy)
-                if self._passes_alone(truth, output, copy.reshape(reference.shapes[output])):
+                if self._passes_alone(truth, output, _copy(arrays, name, dtype)):
                     left[output].add(name)
             if not left[output]:  # a kernel has to get every output right
                 return {name: set() for name in spec.outputs}
         chosen = {output: sorted(names)[0] for output, names in left.items()}
-        copies = {
-            output: np.ascontiguousarray(arrays.allocation(name).view())
-            .astype(reference.dtypes[output].numpy)
-            .reshape(reference.shapes[output])
-            for output, name in chosen.items()
-        }
+        copies = {output: _copy(arrays, name, reference.dtypes[output]) for output, name in chosen.items()}
         if invariants.check(invariants.Judged(spec, reference, truth.expected, copies)):
             return {name: set() for name in spec.outputs}
         return left

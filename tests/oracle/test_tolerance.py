@@ -170,6 +170,15 @@ def test_a_reference_that_hides_its_operations_is_said_so(bench: Bench) -> None:
     assert status(bench, source, lambda x: add(x[:, :448]), hard).status is Status.FAILED
 
 
+@pytest.mark.parametrize("body", ["x", "x.T", "x[:, :0] @ x[:0].T.reshape(0, 6)", "np.maximum(x, 0)", "x[[1, 0]]"])
+def test_a_reference_that_rounds_nothing_hides_nothing(bench: Bench, body: str) -> None:
+    """Copies, gathers, maxima and empty products have no roundings to estimate, and no note."""
+    source = f"def ref(x):\n    return {body}\n"
+    found = status(bench, source, lambda x: eval(body, {"x": x, "np": np}) + np.float32(1), DATA["normal"])
+    assert found.status is Status.FAILED
+    assert found.notes == ()
+
+
 def test_a_reference_that_refuses_other_arrays_still_works(bench: Bench) -> None:
     """One that insists on exactly np.ndarray is evaluated on moved inputs."""
     source = "def ref(x):\n    assert type(x) is np.ndarray\n    return x * 3\n"

@@ -87,6 +87,12 @@ def test_few_or_empty_cases_say_nothing(bench: Bench) -> None:
     assert watched(bench, broken).findings() == ()
 
 
+def test_a_copy_that_overflows_is_tried_quietly(bench: Bench) -> None:
+    """An input beyond the output's range is copied without a warning, and refuted."""
+    spec = bench.spec("def ref(x):\n    return x / 3e38\n", {"x": "float32"}, {"y": "float16"})
+    assert watched(bench, spec, draw=lambda g: g.uniform(1e38, 3e38, 8)).findings() == ()
+
+
 def test_one_case_refutes_for_good(bench: Bench) -> None:
     """Five cases of zeros and one of numbers: doubling is not vacuous."""
     spec = bench.spec("def ref(x):\n    return 2 * x\n", {"x": "float32"}, {"y": "float32"})
