@@ -41,7 +41,7 @@ class Project:
         return file
 
     def spec(self, text: str, kernel: str = "", reference: str = "", name: str = "op"):
-        """Load a spec whose files are ``k.py`` and ``r.py``; ``numba``, ``math`` and ``np`` are imported in them."""
+        """Load a spec of ``k.py`` and ``r.py``, in which what kernels commonly import is imported."""
         from kcheck.specfile import load_spec
 
         if kernel and (self.root / "k.py").exists():

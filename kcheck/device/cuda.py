@@ -32,11 +32,11 @@ def driver_answers() -> bool:
     for name in _LIBRARIES.get(sys.platform, ("libcuda.so.1", "libcuda.so")):
         try:
             library = ctypes.CDLL(name)
-        except OSError:
+            count = ctypes.c_int(0)
+            if library.cuInit(0) == 0 and library.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0:
+                return True
+        except (OSError, AttributeError):  # no library of that name, or one that is no driver
             continue
-        count = ctypes.c_int(0)
-        if library.cuInit(0) == 0 and library.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0:
-            return True
     return False
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from dataclasses import dataclass
 
-from kcheck.model import Case
+from kcheck.model import Case, OpSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +34,16 @@ class Options:
     device: str = ""
 
 
-def replay(path: str, case: Case, options: Options) -> str:
-    """The command line that runs one case alone.
+def replay(spec: OpSpec, case: Case, options: Options) -> str:
+    """The command line that runs one case alone, from the folder that this run was started in.
 
     A generated case is a function of its own seed; an example is one of its label and of the master seed, which
     what it leaves open is drawn from.
     """
-    words = ["kcheck", "run", path]
+    words = ["kcheck", "run", _as_typed(spec)]
     if case.label.startswith("example_"):
-        words += ["--cases", "0", "-k", f"{case.label}-" if "-" in case.id else case.label]
+        end = case.id.index(case.label) + len(case.label) + 1  # with what follows: example_1 is in example_10
+        words += ["--cases", "0", "-k", case.id[case.id.index(case.label) : end]]
         if options.seed is not None:
             words += ["--seed", str(options.seed)]
     else:
@@ -49,3 +51,9 @@ def replay(path: str, case: Case, options: Options) -> str:
     if options.device:
         words += ["--device", options.device]
     return shlex.join(words)
+
+
+def _as_typed(spec: OpSpec) -> str:
+    path = os.path.join(spec.root, spec.path)
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative

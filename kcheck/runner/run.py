@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from kcheck import __version__
 from kcheck.cases import expand, materialize, plan
 from kcheck.device import Device
-from kcheck.errors import KcheckError, KernelError, SpecError
+from kcheck.errors import InternalError, KcheckError, KernelError, SpecError
 from kcheck.model import (
     Case,
     CaseFinished,
@@ -108,7 +108,7 @@ class _Run:
                 self.failures += verdict.status is not Status.PASSED
                 for note in verdict.notes:
                     self._notes.setdefault(note)
-                yield CaseFinished(spec.path, line, verdict, replay(spec.path, case, self.options), when)
+                yield CaseFinished(spec.path, line, verdict, replay(spec, case, self.options), when)
             if not self._stopped():
                 findings = self._whole(spec, vacuity, counts)
         except KeyboardInterrupt:
@@ -155,6 +155,10 @@ class _Run:
         except KernelError as error:
             finding = _as_finding(_kernel_fault(error, spec))
             verdict = Verdict(case, Status.ERROR, self.device.name, findings=(finding,))
+        except KcheckError:
+            raise
+        except Exception as error:
+            raise InternalError(f"{spec.path}: {case.id}: {type(error).__name__}: {error}") from error
         if any(finding.rule == "unsupported" for finding in verdict.findings):
             verdict = replace(verdict, status=Status.ERROR)  # the device's lack, not the kernel's fault
         return replace(verdict, seconds=time.monotonic() - begun)

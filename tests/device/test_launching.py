@@ -53,7 +53,7 @@ def test_every_layout_reaches_the_kernel(project, layout):
     assert outcome.outputs["y"].flags.c_contiguous
 
 
-@pytest.mark.parametrize("dtype", [name for name in DTYPES])
+@pytest.mark.parametrize("dtype", list(DTYPES))
 def test_every_dtype_reaches_the_kernel(project, dtype):
     """The bits of every dtype come through a kernel unchanged."""
     outcome, arrays = run(project, copy_spec(dtype, "strided", "strided"), COPY)

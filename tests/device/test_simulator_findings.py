@@ -1,4 +1,4 @@
-"""Each kind of finding on the simulator: a kernel with the bug, and its twin without, which differs in one line."""
+"""Each kind of finding on the simulator: a kernel with the bug, and its clean twin, one line apart."""
 
 from __future__ import annotations
 
