@@ -12,7 +12,6 @@ import click
 from kcheck.cli.exits import Exit
 from kcheck.cli.outputs import PairedCommand, pair
 from kcheck.cli.params import CASES, SECONDS, SEED
-from kcheck.cli.reports import Reports
 from kcheck.model import OpSpec, SpecRefused
 from kcheck.report import REPORTERS
 
@@ -130,6 +129,7 @@ def command(
         return Exit.GOOD
     outputs = pair(ctx.meta["kcheck.order"], formats, files)
 
+    from kcheck.cli.reports import Reports
     from kcheck.cli.specs import collect
     from kcheck.runner import Options, parse_keyword, select
 

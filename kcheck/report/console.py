@@ -99,6 +99,7 @@ class ConsoleReporter:
         self._notes: dict[str, int] = {}
         self._counts = {"passed": 0, "failed": 0, "errors": 0, "not run": 0, "warnings": 0}
         self._finished: RunFinished | None = None
+        self._printed = False
 
     def handle(self, event: Event) -> None:
         """Takes the next event; prints what is complete with it."""
@@ -155,7 +156,8 @@ class ConsoleReporter:
         head = Text.assemble(
             ("ERROR", _MARKS["ERROR"]), "  ", (plain.line(event.path), "bold"), (" · refused", "bold")
         )
-        self._print(Text(), head, *(Text("  " + plain.line(str(fault))) for fault in event.faults))
+        self._gap()
+        self._print(head, *(Text("  " + plain.line(str(fault))) for fault in event.faults))
         result = f"refused, {wording.count(len(event.faults), 'fault')}"
         self._lines.append(_Line("ERROR", plain.line(event.path), "", result, ""))
 
@@ -217,7 +219,8 @@ class ConsoleReporter:
     ) -> None:
         parts = (plain.line(event.path), plain.line(event.op), _result(event, len(wrong), len(warned)))
         wrapped = list(layout.wrap(parts, " · ", self._settings.width - 7))
-        self._print(Text(), Text.assemble((f"{mark:<5}", _MARKS[mark]), "  ", (wrapped[0], "bold")))
+        self._gap()
+        self._print(Text.assemble((f"{mark:<5}", _MARKS[mark]), "  ", (wrapped[0], "bold")))
         self._print(*(Text(" " * 7 + rest, "bold") for rest in wrapped[1:]))
         for finding in wrong:
             self._print(Text())
@@ -279,7 +282,7 @@ class ConsoleReporter:
             return
         columns = [(line.mark, line.path, line.op, line.result, line.time) for line in ordered]
         mark, path, op, result, time = layout.fit_columns(columns, self._settings.width)
-        self._print(Text())
+        self._gap()
         for line in ordered:
             text = Text.assemble((layout.pad(line.mark, mark), _MARKS[line.mark]), "  ")
             text.append(layout.pad(layout.shorten_path(line.path, path), path) + "  ")
@@ -322,15 +325,20 @@ class ConsoleReporter:
         good = bool(self._lines) and not bad and parts[0] != "interrupted"
         good = good and parts[0] != "nothing selected"
         style = "bold green" if good else "bold red" if bad else "bold yellow"
-        if self._settings.verbosity >= 0 or self._lines:
-            self._print(Text())
+        self._gap()
         self._print(*(Text(line, style) for line in layout.wrap(parts, " · ", self._settings.width)))
+
+    def _gap(self) -> None:
+        """An empty line between two parts of the report."""
+        if self._printed:
+            self._print(Text())
 
     def _print(self, *lines: Text) -> None:
         if self._progress is not None:
             self._progress.hide()
         for line in lines:
             self._console.print(line, soft_wrap=True)
+        self._printed = self._printed or bool(lines)
         text = self._rendered.getvalue()
         self._rendered.seek(0)
         self._rendered.truncate()
