@@ -11,7 +11,6 @@ from kcheck.model import (
     Choices,
     Dim,
     Expression,
-    Fault,
     Input,
     Output,
     Param,
@@ -348,8 +347,3 @@ def param_value(reader: Reader, node: YamlNode, name: str, dtype: str | None) ->
 def mentions(expression: Expression) -> frozenset[str]:
     """The names in an expression that has been read."""
     return names_of(parse(expression.text))
-
-
-def sorted_faults(faults: list[Fault]) -> list[Fault]:
-    """Each fault once, in the order of the files."""
-    return sorted(set(faults))

@@ -10,12 +10,13 @@ Each step looks at what the steps before it left whole, and skips the rest in si
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
 from kcheck.errors import InternalError, SpecError
-from kcheck.model import Dim, Expression, Fault, Input, OpSpec, Span, TypeVariable
+from kcheck.model import Dim, Expression, Fault, OpSpec, Span, TypeVariable
 from kcheck.specfile.arrays import (
     declare_names,
     read_dims,
@@ -23,7 +24,6 @@ from kcheck.specfile.arrays import (
     read_outputs,
     read_params,
     read_variables,
-    sorted_faults,
 )
 from kcheck.specfile.calls import read_kernel, read_launch, read_launcher, read_reference
 from kcheck.specfile.examples import read_examples
@@ -39,8 +39,8 @@ from kcheck.specfile.rules import (
     read_tolerance,
 )
 from kcheck.specfile.schema import schema_faults
-from kcheck.specfile.yamltree import YamlNode, read
-from kcheck.symbolic import ExpressionError, Solver, Witness, evaluate_size, names, parse
+from kcheck.specfile.yamltree import read
+from kcheck.symbolic import ExpressionError, Solver, evaluate_size, names, parse
 
 
 def load_spec(path: Path) -> OpSpec:
@@ -60,10 +60,18 @@ def load_spec(path: Path) -> OpSpec:
     reader.faults.extend((*faults, *refused))
     spec = _Build(reader, path).spec()
     if reader.faults:
-        raise SpecError(sorted_faults(reader.faults))
+        raise SpecError(_presentable(reader.faults))
     if spec is None:
         raise InternalError(f"{file} was refused without a fault")
     return spec
+
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+
+
+def _presentable(faults: list[Fault]) -> list[Fault]:
+    """Each fault once, in the order of the files, on one line: a message may quote what an escape in YAML made."""
+    return sorted({Fault(f.span, _CONTROL.sub(" ", f.what), _CONTROL.sub(" ", f.mend)) for f in faults})
 
 
 def duplicate_ops(specs: Sequence[OpSpec]) -> tuple[Fault, ...]:
@@ -101,7 +109,8 @@ class _Build:
         solver: Solver | None = None
         if constraints is not None and len(dims) == len(reader.named("dim")):
             solver = Solver(dims, constraints)
-            self._check_sizes(solver, dims, constraints, inputs)
+            shapes = [given.shape for given in inputs.values()] + [made.shape for made in outputs.values()]
+            self._check_sizes(solver, dims, constraints, shapes)
         kernel = read_kernel(reader)
         launch = read_launch(reader, arrays, aliases, kernel)
         launcher = read_launcher(reader)
@@ -180,33 +189,29 @@ class _Build:
         return aliases
 
     def _check_sizes(
-        self, solver: Solver, dims: dict[str, Dim], constraints: list[Expression], inputs: dict[str, Input]
+        self,
+        solver: Solver,
+        dims: dict[str, Dim],
+        constraints: list[Expression],
+        shapes: list[tuple[Expression, ...]],
     ) -> None:
         """Whether any sizes meet the constraints, and whether the first ones found make arrays."""
         found = solver.witness()
         if found.status == "none":
             self._explain(dims, constraints)
         elif found.status == "found":
-            for section in ("inputs", "outputs"):
-                for entry in self.reader.entries(self.reader.get(self.reader.top, section)):
-                    shape = self.reader.get(entry.value, "shape") or entry.value
-                    for item in self.reader.items(shape, most=8):
-                        self._check_axis(item, found)
+            for axis in (axis for shape in shapes for axis in shape):
+                needed = names(parse(axis.text))
+                if needed and needed <= found.sizes.keys():
+                    self._check_axis(axis, {name: found.sizes[name] for name in sorted(needed)})
 
-    def _check_axis(self, node: YamlNode, found: Witness) -> None:
-        text = self.reader.text(node)
-        if text is None:
-            return
+    def _check_axis(self, axis: Expression, sizes: dict[str, int]) -> None:
         try:
-            tree = parse(text)
-            if names(tree) and names(tree) <= found.sizes.keys():
-                evaluate_size(tree, found.sizes)
+            evaluate_size(parse(axis.text), sizes)
         except ExpressionError as error:
-            if any(fault.span.line == node.span.line for fault in self.reader.faults):
-                return  # the expression itself is wrong, and said to be
-            sizes = ", ".join(f"{name} = {found.sizes[name]}" for name in sorted(names(tree)))
+            given = ", ".join(f"{name} = {size}" for name, size in sizes.items())
             self.reader.fault(
-                node.span, f"for {sizes}: {error.what}", "add a constraint that keeps such sizes out"
+                axis.span, f"for {given}: {error.what}", "add a constraint that keeps such sizes out"
             )
 
     def _explain(self, dims: dict[str, Dim], constraints: list[Expression]) -> None:

@@ -71,6 +71,8 @@ def file_in_root(root: Path, path: str) -> Path:
     """
     if "\\" in path:
         raise PathRefused(f"the path {shorten(path)!r} has a '\\'", "write '/' between folders")
+    if not path.isprintable():
+        raise PathRefused(f"the path {shorten(path)!r} names no file")
     if path.startswith(("/", "~")) or (len(path) > 1 and path[1] == ":"):
         raise PathRefused(f"the path {shorten(path)!r} is not relative", "start it from the project root")
     try:
@@ -86,7 +88,7 @@ def file_in_root(root: Path, path: str) -> Path:
             raise PathRefused(f"{shorten(path)!r} is a folder", "write file.py:name")
     except (OSError, RuntimeError):  # a name that is too long; a circle of links
         raise PathRefused(f"the path {shorten(path)!r} names no file") from None
-    raise PathRefused(f"there is no file {shorten(path, 80)!r} in {shown(root)!r}", _neighbour(root, target))
+    raise PathRefused(f"there is no file {shorten(path, 80)!r} in the project", _neighbour(root, target))
 
 
 def _neighbour(root: Path, target: Path) -> str:
@@ -95,7 +97,7 @@ def _neighbour(root: Path, target: Path) -> str:
     if folder.is_dir():
         return did_you_mean(target.name, names_in(folder))
     near = did_you_mean(folder.name, names_in(folder.parent)) if folder.parent.is_dir() else ""
-    return near or f"paths start from {shown(root)!r}"
+    return near or f"paths start from the project root, {shown(root)!r}"
 
 
 def names_in(folder: Path, most: int = 2000) -> list[str]:
