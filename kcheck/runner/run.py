@@ -109,8 +109,7 @@ class _Run:
                 for note in verdict.notes:
                     self._notes.setdefault(note)
                 yield CaseFinished(spec.path, line, verdict, replay(spec, case, self.options), when)
-            if not self._stopped():
-                findings = self._whole(spec, vacuity, counts)
+            findings = self._whole(spec, vacuity, len(cases) - counts.total())
         except KeyboardInterrupt:
             self.interrupted = True
         yield SpecFinished(
@@ -163,11 +162,17 @@ class _Run:
             verdict = replace(verdict, status=Status.ERROR)  # the device's lack, not the kernel's fault
         return replace(verdict, seconds=time.monotonic() - begun)
 
-    def _whole(self, spec: OpSpec, vacuity: Vacuity, counts: Counter[Status]) -> tuple[Finding, ...]:
-        """Findings about a spec all of whose cases were run."""
-        found = list(vacuity.findings()) if counts.total() else []
-        if spec.artifact is not None:
-            findings, notes = check_artifact(spec)
+    def _whole(self, spec: OpSpec, vacuity: Vacuity, skipped: int) -> tuple[Finding, ...]:
+        """Findings about a spec as a whole; of its artifact only where all of its cases were asked for and run."""
+        found = list(vacuity.findings()) if not skipped else []
+        part = skipped or self.selects is not None or self.options.case_seed is not None
+        if spec.artifact is not None and part:
+            self._notes.setdefault("artifact was not checked: only a part of the cases was run")
+        elif spec.artifact is not None:
+            try:
+                findings, notes = check_artifact(spec)
+            except KernelError as error:
+                findings, notes = (_as_finding(_kernel_fault(error, spec), "artifact"),), ()
             found += findings
             for note in notes:
                 self._notes.setdefault(note)
@@ -208,8 +213,8 @@ def _as_fault(fault: object, spec: OpSpec) -> Fault:
     return fault if isinstance(fault, Fault) else Fault(spec.span, str(fault))
 
 
-def _as_finding(fault: Fault) -> Finding:
-    return Finding("spec", fault.what, mend=fault.mend, place=fault.span)
+def _as_finding(fault: Fault, rule: str = "spec") -> Finding:
+    return Finding(rule, fault.what, mend=fault.mend, place=fault.span)
 
 
 def _now() -> datetime:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -73,3 +74,35 @@ def test_choosing_imports_numba_only_when_a_device_is_made():
     """Importing the package imports no Numba, so that the choice can still be made."""
     code, said, _ = python("import sys, kcheck.device; print('numba' in sys.modules)")
     assert (code, said) == (0, "False\n")
+
+
+ENDLESS = """
+import threading
+from kcheck.device import choose
+choose("simulator")
+from numba import cuda
+import numpy as np
+
+@cuda.jit
+def endless(y):
+    cuda.syncthreads()
+    print("running", flush=True)
+    while True:
+        y[0] = 1
+
+try:
+    endless[1, 4](cuda.to_device(np.zeros(1)))
+except KeyboardInterrupt:
+    print("interrupted", threading.active_count())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
+def test_ctrl_c_stops_an_endless_kernel():
+    """KeyboardInterrupt reaches the caller, and every thread of the kernel is gone."""
+    process = subprocess.Popen([sys.executable, "-c", ENDLESS], stdout=subprocess.PIPE, text=True)
+    with process:
+        assert process.stdout.readline() == "running\n"
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=60)
+    assert said.splitlines()[-1] == "interrupted 1"

@@ -38,7 +38,8 @@ def copy_spec(dtype, layouts_in, layouts_out):
     """Copy x to y."""
     return head(
         f"kernel: k.py:op\ndims: {{M: [5], N: [7]}}\ninputs: {{x: {{shape: [M, N], dtype: {dtype}, "
-        f"layouts: [{layouts_in}]}}}}\noutputs: {{y: {{shape: [M, N], dtype: {dtype}, layouts: [{layouts_out}]}}}}\n"
+        f"layouts: [{layouts_in}]}}}}\n"
+        f"outputs: {{y: {{shape: [M, N], dtype: {dtype}, layouts: [{layouts_out}]}}}}\n"
         "launch: {args: [x, y], grid: ['ceildiv(M, 4)', 'ceildiv(N, 4)'], block: [4, 4]}\n"
     )
 
@@ -265,7 +266,8 @@ def test_a_guard_that_was_written_is_a_finding_with_its_place(project):
 def test_a_cooperative_grid_waits_for_all_its_blocks(project):
     """this_grid().sync() holds every block back until all have come."""
     spec = head(
-        "kernel: k.py:op\ndims: {N: [4]}\noutputs: {y: {shape: [N], dtype: int32}, z: {shape: [N], dtype: int32}}\n"
+        "kernel: k.py:op\ndims: {N: [4]}\n"
+        "outputs: {y: {shape: [N], dtype: int32}, z: {shape: [N], dtype: int32}}\n"
         "launch: {args: [y, z], grid: [N], block: [1], cooperative: true}\n"
     )
     kernel = """

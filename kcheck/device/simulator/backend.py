@@ -87,7 +87,7 @@ class SimulatorBackend:
             kernel=stopped.kernel,
             block=fiber.block.index if fiber is not None else None,
             thread=fiber.thread if fiber is not None else None,
-            place=user_place(stopped.frames, spec.root),
+            place=user_place(stopped.frames, spec.root) or _declared(spec),
         )
 
     def _failure(self, kernel: str, failure: Failure, spec: OpSpec) -> Finding:
