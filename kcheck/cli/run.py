@@ -23,7 +23,7 @@ from kcheck.report import REPORTERS
     "--device",
     type=click.Choice(["auto", "gpu", "cpu", "simulator"]),
     default="auto",
-    help="Where kernels run. auto: gpu where one answers.",
+    help="Where kernels run. auto: gpu where one answers, else simulator.",
 )
 @click.option(
     "--cases", type=CASES, metavar="N", help="How many cases to draw per spec, in place of the spec's own."
@@ -47,7 +47,7 @@ from kcheck.report import REPORTERS
     metavar="TAG",
     help="Run the specs that have one of these tags; repeatable.",
 )
-@click.option("-x", "--fail-fast", is_flag=True, help="Stop after the first failure, as --max-failures 1.")
+@click.option("-x", "--fail-fast", is_flag=True, help="Stop after the first failure.")
 @click.option("--max-failures", type=click.IntRange(min=1), metavar="N", help="Stop after N failures.")
 @click.option(
     "--timeout",
