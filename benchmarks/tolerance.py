@@ -1,6 +1,6 @@
 """Fit the constant of `tolerance: conditioned`, and show what it accepts and catches.
 
-    python benchmarks/tolerance.py [--seeds N] [--write]
+    python benchmarks/tolerance.py [--seeds N] [--op NAME ...] [--write]
 
 Correct kernels of several orders of summation and several formulas (controls.py) run over every distribution of
 SPEC; a fit is the 95th percentile of their largest error over noise floor, by case, times 1.5. The second half of
@@ -143,8 +143,8 @@ class Trial:
         return compare("y", self.output, self.run(kernel), self.expected, self.rule, Compare()).passed
 
 
-def trials(seeds: range):
-    for op in OPS:
+def trials(ops, seeds: range):
+    for op in ops:
         for distribution in DISTRIBUTIONS:
             for dtype in DTYPE_NAMES:
                 for seed in seeds:
@@ -167,12 +167,14 @@ def table(header, rows) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--op", action="append", choices=list(OPS), help="only these")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     started = time.perf_counter()
     half = options.seeds // 2
+    ops = options.op or list(OPS)
     fitted = []
-    for trial in trials(range(half)):
+    for trial in trials(ops, range(half)):
         for number, kernel in trial.correct():
             ratio = trial.ratio(kernel)
             if ratio > 2.0:
@@ -195,7 +197,7 @@ def main() -> None:
     print("percentiles 50 90 95 99 99.9 100:", np.percentile(finite, [50, 90, 95, 99, 99.9, 100]), file=sys.stderr)
     alarms, runs = defaultdict(int), defaultdict(int)
     caught, planted = defaultdict(int), defaultdict(int)
-    for trial in trials(range(half, options.seeds)):
+    for trial in trials(ops, range(half, options.seeds)):
         for number, kernel in trial.correct():
             runs[trial.op, trial.dtype] += 1
             if not trial.passes(kernel):
@@ -205,7 +207,7 @@ def main() -> None:
             key = trial.op, trial.distribution
             planted[key] += 1
             caught[key] += not trial.passes(trial.wrong)
-    text = report(fitted, fit, alarms, runs, caught, planted, half)
+    text = report(ops, fitted, fit, alarms, runs, caught, planted, half)
     print(text)
     print(f"{time.perf_counter() - started:.0f} s", file=sys.stderr)
     if options.write:
@@ -215,8 +217,7 @@ def main() -> None:
         page.write_text(f"{before}<!-- evidence -->\n{text}\n<!-- end of evidence -->{after}", encoding="utf-8")
 
 
-def report(fitted, fit, alarms, runs, caught, planted, half) -> str:
-    ops = list(OPS)
+def report(ops, fitted, fit, alarms, runs, caught, planted, half) -> str:
     rows = []
     for op in ops:
         found = [ratio for name, _, _, ratio in fitted if name == op and np.isfinite(ratio)]
