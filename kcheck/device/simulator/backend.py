@@ -23,7 +23,7 @@ class SimulatorBackend:
     """A :class:`kcheck.device.base.Backend`. Make one per process, before any kernel's module is imported."""
 
     name = "simulator"
-    description = "Numba's CUDA simulator: kernels interpreted by Python, one thread at a time"
+    description = "Numba's CUDA simulator, threads one at a time"
 
     def __init__(self) -> None:
         self.lost = ""

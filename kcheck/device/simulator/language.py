@@ -16,8 +16,6 @@ from typing import Any
 
 import numpy as np
 
-kcheck_simulator_frame = True
-
 
 def strong(function: types.FunctionType, cuda: object, fake: object) -> types.FunctionType:
     """The same function with its constants as Numba types them.

@@ -17,8 +17,6 @@ import numpy as np
 POISON = 0xFF
 """Fills memory that holds no defined value: NaN in every float type, -1 in integers."""
 
-kcheck_simulator_frame = True  # a barrier's place is looked for past frames of this module
-
 
 class OutOfBounds(IndexError):
     """An access outside an array.

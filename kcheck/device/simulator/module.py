@@ -23,8 +23,6 @@ from kcheck.device.simulator.memory import KernelArray, OutOfBounds, Shared, poi
 from kcheck.device.simulator.schedule import QUANTUM, Divergence, Failure, Fiber, Grid, Worker
 from kcheck.model import Index3
 
-kcheck_simulator_frame = True
-
 NAME = "kcheck_name"
 """The attribute of a device array that says what the spec calls it."""
 

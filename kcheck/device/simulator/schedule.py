@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -452,17 +452,11 @@ def _wake(worker: Worker) -> None:
         worker.wake.release()
 
 
-_INNER: Literal["kcheck_simulator_frame"] = "kcheck_simulator_frame"
-
-
 def _caller_site() -> tuple[str, int]:
     """File and line of the kernel's call that led to a barrier: past this package's frames and Numba's."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and (
-        _INNER in frame.f_globals or frame.f_globals.get("__name__", "").startswith("numba.cuda")
+        frame.f_globals.get("__name__", "").startswith(("kcheck.device.simulator", "numba.cuda"))
     ):
         frame = frame.f_back
     return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ("", 0)
-
-
-kcheck_simulator_frame = True
