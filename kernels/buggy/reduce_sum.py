@@ -3,7 +3,7 @@
 import numpy as np
 from numba import cuda
 
-BLOCK = 128  # threads per block, a power of two
+BLOCK = 32  # threads per block, a power of two
 
 
 @cuda.jit
