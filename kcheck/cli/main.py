@@ -98,6 +98,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: without the program's name; those of the process when left out.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    # Python has None for a stream that was closed when it started, as by `kcheck run >&-`.
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115  # open until the process ends
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     try:
         code = group.main(arguments, prog_name="kcheck", standalone_mode=False)
         return int(code) if code is not None else Exit.GOOD

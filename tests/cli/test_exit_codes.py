@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Kcheck
+from small_project import Kcheck
 
 from kcheck.cli.exits import Exit, worst
 

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import CHECKOUT, Kcheck
+from small_project import CHECKOUT, Kcheck
 
 PROBE = """\
 import json, sys

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from conftest import Kcheck
+from small_project import Kcheck
 
 
 def test_validate_says_how_many_are_good(kcheck: Kcheck) -> None:

@@ -7,7 +7,7 @@ import pty
 import subprocess
 
 import pytest
-from conftest import Kcheck
+from small_project import Kcheck
 
 RUN = ("run", "--device", "simulator", "--cases", "2", "specs/good.yaml")
 

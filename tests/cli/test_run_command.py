@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
-from conftest import Kcheck
+from small_project import Kcheck
 
 from kcheck.report.schema import schema_text
 
@@ -186,3 +188,20 @@ def test_without_specs_folder_says_what_to_write(kcheck: Kcheck, project: Path) 
     done = kcheck("run")
     assert done.returncode == 2
     assert "there is no folder 'specs' here; name the specs to run: kcheck run PATH" in done.stderr
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&- <&-"])
+def test_closed_streams_do_not_change_the_verdict(kcheck: Kcheck, closed: str) -> None:
+    """A caller that closes stdout or stderr gets the exit code all the same."""
+    command = shlex.join(kcheck.command(*RUN, "specs/buggy/bad.yaml", "--cases", "1"))
+    done = subprocess.run(
+        f"{command} {closed}", shell=True, cwd=kcheck.folder, env=kcheck.environment, timeout=120
+    )
+    assert done.returncode == 1
+
+
+def test_ascii_terminal_gets_the_report(kcheck: Kcheck) -> None:
+    """Where stdout can hold ASCII alone the report is ASCII, and whole."""
+    done = kcheck(*RUN, "specs/good.yaml", "--cases", "1", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert "1 spec passed - 1 case - simulator" in done.stdout
