@@ -98,7 +98,8 @@ def _flat(errors: Iterable[ValidationError]) -> Iterator[ValidationError]:
 def _meant(value: dict[str, Any], schema: dict[str, Any]) -> dict[str, str]:
     """By unknown key of a mapping, the known one that it is near to and that is not there."""
     known = schema.get("properties", {})
-    meant = {key: nearest(key, known) for key in value if key not in known}
+    unknown = [key for key in value if key not in known][:_GUESSED]
+    meant = {key: nearest(key, known) for key in unknown}
     return {key: near for key, near in meant.items() if near is not None and near not in value}
 
 
@@ -247,6 +248,11 @@ def _retype(place: _Place) -> str:
     return ""
 
 
+_GUESSED = 50
+"""For so many unknown keys of one mapping it is looked what they were meant to be; a file of nothing else must not
+take long to refuse."""
+
+
 def _choices(value: Any, known: Sequence[Any]) -> str:
     names = [str(choice) for choice in known]
     near = did_you_mean(value, names) if isinstance(value, str) else ""
@@ -313,8 +319,10 @@ _MISSING = {
 
 def _unknown_keys(place: _Place) -> Iterator[Fault]:
     known = tuple(place.schema.get("properties", ()))
-    for key in place.value:
-        if key in known:
+    unknown = [key for key in place.value if key not in known]
+    for position, key in enumerate(unknown):
+        if position >= _GUESSED:
+            yield place.fault(f"unknown key {shorten(key)!r}{place.where}", "remove it", place.key_span(key))
             continue
         if set(known) >= {"normal", "from"}:
             if key in _NO_ARGUMENT:
