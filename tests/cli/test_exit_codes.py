@@ -138,7 +138,7 @@ def test_interrupt_leaves_reports_and_exits_130(kcheck: Kcheck, project: Path) -
     assert not report.exists()  # it appears whole or not at all
     os.kill(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
+    assert process.returncode == 130, out + err
     assert "Traceback" not in err
     assert "interrupted" in out
     document = json.loads(report.read_text())
