@@ -18,6 +18,7 @@ from kcheck.symbolic.ast import ExpressionError, Node
 from kcheck.symbolic.derive import derived_order
 from kcheck.symbolic.evaluate import evaluate, evaluate_size
 from kcheck.symbolic.interval import Interval, interval, surely_false
+from kcheck.symbolic.linear import contradictory
 from kcheck.symbolic.parser import parse
 
 MAX_SIZE = 2**40
@@ -168,6 +169,9 @@ class Solver:
         """
         self._left = _BUDGET
         box = self._box(assigned or {})
+        ends = {name: (domain[0], domain[-1]) for name, domain in box.items() if len(domain)}
+        if contradictory(self._constraints, ends):
+            return Witness("none", {})
         try:
             sizes = self._search(box)
         except _BudgetSpent:

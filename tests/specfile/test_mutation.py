@@ -179,6 +179,7 @@ def _change_bytes(rng: random.Random, text: str) -> bytes:
     return bytes(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shard", range(_SHARDS))
 def test_damaged_specs_are_valid_or_refused_with_a_place(shard: int, project: Path) -> None:
     """No damage raises anything but SpecError, and every fault of it has a file, a line and a column."""
