@@ -208,17 +208,6 @@ def value(number: float | complex | int | bool | None) -> Any:
     return number
 
 
-def number(written: Any) -> float | complex | int | bool | None:
-    """The inverse of :func:`value`: ``"NaN"`` is NaN, ``"18446744073709551615"`` an integer."""
-    if isinstance(written, dict):
-        return complex(float(written["real"]), float(written["imag"]))
-    if isinstance(written, str):
-        return float(written) if written in ("NaN", "Infinity", "-Infinity") else int(written)
-    if written is None or isinstance(written, bool | int | float):
-        return written
-    raise ValueError(f"not a number of a report: {written!r}")
-
-
 def _argument(argument: object) -> Any:
     if isinstance(argument, Distribution):
         return distribution(argument)

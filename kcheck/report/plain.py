@@ -20,17 +20,9 @@ _CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u061c\u200e\u200f\
 _NOT_XML = re.compile("[\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 
 
-def block(text: str) -> str:
-    """``text`` of several lines without escape sequences and controls; lone surrogates become U+FFFD.
-
-    Line feeds and tabs stay; CR LF and CR become line feeds.
-    """
-    text = _SEQUENCES.sub("", text)
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    text = text.replace("\v", "\n").replace("\f", "\n")
-    return _NOT_XML.sub("\ufffd", _CONTROLS.sub("", text))
-
-
 def line(text: str) -> str:
-    """``text`` as one line: as :func:`block`, and each run of line breaks and tabs becomes a space."""
+    """``text`` as one line without escape sequences and controls.
+
+    A run of line breaks and tabs becomes one space, a lone surrogate U+FFFD.
+    """
     return _NOT_XML.sub("\ufffd", _CONTROLS.sub("", _SPACES.sub(" ", _SEQUENCES.sub("", text))))

@@ -116,6 +116,17 @@ def test_two_runs_differ_only_under_time() -> None:
     assert strip.sub("", first) == strip.sub("", second)
 
 
+def read_number(written: Any) -> float | complex | int | bool | None:
+    """What a reader makes of a number of a report, by the schema."""
+    if isinstance(written, dict):
+        return complex(float(written["real"]), float(written["imag"]))
+    if isinstance(written, str):
+        return float(written) if written in ("NaN", "Infinity", "-Infinity") else int(written)
+    if written is None or isinstance(written, bool | int | float):
+        return written
+    raise ValueError(f"not a number of a report: {written!r}")
+
+
 @given(
     st.one_of(
         st.none(),
@@ -129,7 +140,7 @@ def test_two_runs_differ_only_under_time() -> None:
 def test_numbers_round_trip(number: float | complex | int | bool | None) -> None:
     """Every number of every dtype comes back from strict JSON with its type, NaN and the sign of zero."""
     text = json.dumps(json_report.value(number), allow_nan=False)
-    assert repr(json_report.number(json.loads(text, parse_int=int))) == repr(number)
+    assert repr(read_number(json.loads(text, parse_int=int))) == repr(number)
 
 
 def test_integers_that_readers_would_round_are_strings() -> None:
