@@ -13,7 +13,7 @@ from kcheck.symbolic.arrays import evaluate_arrays
 from kcheck.symbolic.ast import Binary, Call, Compare, ExpressionError, Logical, Name, Node, Number, Unary
 from kcheck.symbolic.derive import CycleError, dependency_order, derive
 from kcheck.symbolic.evaluate import evaluate, evaluate_size
-from kcheck.symbolic.functions import ARRAY_FUNCTIONS, SCALAR_FUNCTIONS
+from kcheck.symbolic.functions import SCALAR_FUNCTIONS
 from kcheck.symbolic.inspect import check_scalar, fractional, name_nodes, names
 from kcheck.symbolic.lexer import shorten
 from kcheck.symbolic.nearest import did_you_mean, nearest
@@ -21,7 +21,6 @@ from kcheck.symbolic.parser import parse
 from kcheck.symbolic.solve import MAX_SIZE, Solver, Witness, witness
 
 __all__ = [
-    "ARRAY_FUNCTIONS",
     "MAX_SIZE",
     "SCALAR_FUNCTIONS",
     "Binary",

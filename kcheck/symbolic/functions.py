@@ -78,5 +78,4 @@ FUNCTIONS: dict[str, Row] = {
 """Every function by name, in the order in which messages list them."""
 
 SCALAR_FUNCTIONS: tuple[str, ...] = tuple(row.name for row in FUNCTIONS.values() if row.sizes)
-ARRAY_FUNCTIONS: tuple[str, ...] = tuple(row.name for row in FUNCTIONS.values() if not row.sizes)
-"""What only invariants may use."""
+"""What may stand outside invariants."""
