@@ -15,8 +15,11 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from importlib import import_module
 from typing import Any
 
+from kcheck.device.cuda import compiler_message
+from kcheck.device.places import as_typed
 from kcheck.errors import InternalError, KernelError
 from kcheck.model import Function, Span
 from kcheck.model.compiled import ArrayType, CompiledKernel, Resources, ScalarType, Signature
@@ -74,7 +77,7 @@ def compile_kernel(
         targets: such as ``sm_80``.
     """
     code = dispatcher.py_func.__code__
-    place = Span(os.path.relpath(code.co_filename), code.co_firstlineno)
+    place = Span(as_typed(os.path.realpath(code.co_filename)), code.co_firstlineno)
     made = []
     for target in targets:
         for signature in signatures:
@@ -91,15 +94,14 @@ def _compile(dispatcher: Any, kernel: CompiledKernel) -> CompiledKernel:
             entry, ptx = _ptx(dispatcher, kernel)
             resources = _resources(dispatcher, ptx, kernel.target)
     except Exception as error:  # Numba, NVVM and nvJitLink raise a hundred kinds; each is the kernel's problem
-        return CompiledKernel(**(made | {"problem": _problem(error)}))
+        return CompiledKernel(**(made | {"problem": compiler_message(error)}))
     return CompiledKernel(**(made | {"entry": entry, "ptx": ptx, "resources": resources}))
 
 
 def _ptx(dispatcher: Any, kernel: CompiledKernel) -> tuple[str, str]:
     """(entry's name, text): what numba-cuda's own ``_Kernel`` hands to the linker, linked to PTX."""
-    from numba.cuda import compiler
-    from numba.cuda.cudadrv import nvvm
-
+    compiler: Any = import_module("numba.cuda.compiler")
+    nvvm: Any = import_module("numba.cuda.cudadrv.nvvm")
     options = dict(dispatcher.targetoptions)
     fastmath, debug = bool(options.get("fastmath")), bool(options.get("debug"))
     cc = _capability(kernel.target)
@@ -185,8 +187,7 @@ def _numba_type(part: ArrayType | ScalarType) -> Any:
     Raises:
         KernelError: Numba has no such type.
     """
-    from numba.cuda import types
-
+    types: Any = import_module("numba.cuda.types")
     name = "boolean" if part.dtype == "bool" else part.dtype
     scalar = getattr(types, name, None)
     if scalar is None:
@@ -194,13 +195,6 @@ def _numba_type(part: ArrayType | ScalarType) -> Any:
     if isinstance(part, ScalarType):
         return scalar
     return types.Array(scalar, part.ndim, part.layout, aligned=True)
-
-
-def _problem(error: Exception) -> str:
-    """The telling lines of a compiler's message, on one line."""
-    lines = [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", str(error)).splitlines()]
-    telling = [line for line in lines if line and not line.startswith(("During:", "Failed in"))]
-    return f"does not compile: {type(error).__name__}: {' '.join(telling[:4])[:400]}"
 
 
 def _to_json(part: ArrayType | ScalarType) -> list[Any]:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from kcheck.cases import Allocation, CaseArrays
 from kcheck.device.harvest import Bytes
 from kcheck.model import Finding, OpSpec, Outcome
+from kcheck.model.compiled import Launched
 
 
 class Device(Protocol):
@@ -32,6 +33,9 @@ class Device(Protocol):
         Raises:
             KernelError: it cannot be loaded, is no kernel, or takes other arguments than the spec gives it.
         """
+
+    def launched(self, spec: OpSpec) -> tuple[Launched, ...]:
+        """The kernels that the spec's cases have come to so far, each signature once, in order."""
 
     def run(self, spec: OpSpec, arrays: CaseArrays, *, timeout: float | None) -> Outcome:
         """Launch one case and say what came of it. What the kernel does wrong is a finding, never an exception.
@@ -80,6 +84,9 @@ class Backend(Protocol):
         Raises:
             LaunchFault: it did not.
         """
+
+    def launched(self) -> tuple[Launched, ...]:
+        """The kernels that the last call of :meth:`launch` came to, each signature once."""
 
     def is_kernel(self, function: Any) -> bool:
         """Whether an object is a ``@cuda.jit`` kernel (and not a device function)."""

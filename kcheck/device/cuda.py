@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import re
 import sys
 import threading
@@ -15,10 +16,12 @@ from typing import Any
 from kcheck.cases import Allocation
 from kcheck.device.base import Staged
 from kcheck.device.harvest import Bytes
+from kcheck.device.launched import launched, signature_of_types
 from kcheck.device.places import as_typed, error_place, one_line
 from kcheck.device.plan import LaunchFault
 from kcheck.errors import DeviceUnavailable
 from kcheck.model import Finding, OpSpec, Span
+from kcheck.model.compiled import Launched
 
 _LIBRARIES = {"win32": ("nvcuda.dll",), "darwin": ()}
 _STICKY = frozenset({700, 702, 710, 713, 714, 715, 716, 717, 718, 719})
@@ -62,6 +65,8 @@ class CudaBackend:
                     f"--device {name}: Numba cannot use the driver: {one_line(error)}"
                 ) from error
         self._cuda = cuda
+        self._called: dict[Any, None] = {}
+        _watch_calls(import_module("numba.cuda.dispatcher").CUDADispatcher, self._called)
         self._array: Callable[..., Any] = devicearray.DeviceNDArray
         self._api_error: type[Exception] = driver.CudaAPIError
         label = device.name.decode() if isinstance(device.name, bytes) else str(device.name)
@@ -78,6 +83,14 @@ class CudaBackend:
         """The sanitizers that a spec leaves on: a launch on bare hardware shows none but wild addresses."""
         missing = [rule for rule in ("racecheck", "initcheck", "synccheck") if spec.sanitize[rule] != "off"]
         return (f"not checked on the {self.name}: {', '.join(missing)}",) if missing else ()
+
+    def launched(self) -> tuple[Launched, ...]:
+        """As :meth:`kcheck.device.base.Backend.launched`: every specialisation that Numba has of those kernels."""
+        return tuple(
+            launched(dispatcher.py_func, signature_of_types(types))
+            for dispatcher in self._called
+            for types in dispatcher.overloads
+        )
 
     def is_kernel(self, function: Any) -> bool:
         """Whether it is a dispatcher that is not a device function."""
@@ -108,6 +121,7 @@ class CudaBackend:
         The job runs on a thread of its own, so that a launcher that waits for an endless kernel does not keep the
         deadline from being seen. A kernel cannot be taken off a GPU: after a timeout the device is lost.
         """
+        self._called.clear()
         raised: list[BaseException] = []
         over = threading.Event()
 
@@ -164,6 +178,18 @@ class CudaBackend:
                 place=place,
             )
         return Finding("launch", f"the driver answered {one_line(error)}", kernel=kernel, place=place)
+
+
+def _watch_calls(kind: Any, called: dict[Any, None]) -> None:
+    """Note every dispatcher that is called; numba-cuda offers no hook for all kernels of a process."""
+    call = kind.call
+
+    @functools.wraps(call)
+    def watched(dispatcher: Any, *args: Any, **keywords: Any) -> Any:
+        called.setdefault(dispatcher)
+        return call(dispatcher, *args, **keywords)
+
+    kind.call = watched
 
 
 def _timeout(spec: OpSpec) -> Finding:

@@ -20,6 +20,7 @@ from kcheck.device.call import keywords, load_kernel, load_launcher
 from kcheck.device.harvest import Bytes
 from kcheck.device.plan import Geometry, LaunchFault, geometry, scalar_argument, scalars
 from kcheck.model import Finding, Launch, NameArg, OpSpec, Outcome
+from kcheck.model.compiled import Launched
 
 if TYPE_CHECKING:
     from kcheck.model.outcome import Array, Mask
@@ -43,6 +44,7 @@ class LaunchingDevice:
         self._backend = backend
         self.name = backend.name
         self.description = backend.description
+        self._launched: dict[str, dict[Launched, None]] = {}
 
     @property
     def lost(self) -> str:
@@ -55,6 +57,10 @@ class LaunchingDevice:
             load_launcher(spec)
         else:
             load_kernel(spec, self._backend)
+
+    def launched(self, spec: OpSpec) -> tuple[Launched, ...]:
+        """As :meth:`kcheck.device.base.Device.launched`."""
+        return tuple(self._launched.get(spec.path, ()))
 
     def run(self, spec: OpSpec, arrays: CaseArrays, *, timeout: float | None) -> Outcome:
         """As :meth:`kcheck.device.base.Device.run`."""
@@ -148,6 +154,7 @@ class LaunchingDevice:
         else:
             job = self._launcher_job(spec, arrays, staged)
         findings = self._backend.launch(job, spec, deadline, reverse)
+        self._launched.setdefault(spec.path, {}).update(dict.fromkeys(self._backend.launched()))
         return _Attempt({name: made.fetch() for name, made in staged.items()}, tuple(findings), launched=True)
 
     def _kernel_job(

@@ -31,7 +31,7 @@ def signatures(spec: OpSpec) -> tuple[Signature, ...]:
 
 def _by_layout(spec: OpSpec, dtypes: Mapping[str, str]) -> Iterator[Signature]:
     assert spec.launch is not None
-    owners = sorted({_owner(spec, arg.name) for arg in spec.launch.args if isinstance(arg, NameArg)} - {None})
+    owners = (_owner(spec, arg.name) for arg in spec.launch.args if isinstance(arg, NameArg))
     arrays = {name: _array(spec, name) for name in owners if name is not None}
     for layouts in product(*(dict.fromkeys(_letter(a, layout) for layout in a.layouts) for a in arrays.values())):
         letters = dict(zip(arrays, layouts, strict=True))

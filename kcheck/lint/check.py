@@ -82,11 +82,10 @@ def _measures(
 def _forbidden(
     entry: Entry, kernel: CompiledKernel, pattern: str, matches: list[re.Match[str]]
 ) -> tuple[str, str, Span | None]:
-    """Message, mend and place of the first match of a forbidden pattern."""
-    position = matches[0].start()
-    begin = entry.text.rfind("\n", 0, position) + 1
-    end = entry.text.find("\n", position)
-    line = " ".join(entry.text[begin : end if end >= 0 else None].split())
+    """Message, mend and place of the first match of a forbidden pattern, in an instruction if there is one."""
+    lines = {match.start(): _line(entry.text, match.start()) for match in matches}
+    position = next((start for start, line in lines.items() if not line.startswith(".")), matches[0].start())
+    line = lines[position]
     source = entry.source_line(position)
     times = "" if len(matches) == 1 else f", {len(matches)} times"
     place = Span(kernel.place.file, source, 1) if source is not None else None
@@ -95,3 +94,10 @@ def _forbidden(
         "",
         place,
     )
+
+
+def _line(text: str, position: int) -> str:
+    """The line around a position, its blanks made single."""
+    begin = text.rfind("\n", 0, position) + 1
+    end = text.find("\n", position)
+    return " ".join(text[begin : end if end >= 0 else None].split())

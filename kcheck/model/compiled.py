@@ -34,6 +34,20 @@ Signature: TypeAlias = tuple[ArrayType | ScalarType, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Launched:
+    """A kernel that a launcher launched, with the types of its arguments.
+
+    Attributes:
+        kernel: the function's name; ``place`` its file, absolute, and line.
+        signature: None where an argument is neither an array nor a scalar of a known dtype.
+    """
+
+    kernel: str
+    place: Span
+    signature: Signature | None
+
+
+@dataclass(frozen=True, slots=True)
 class Resources:
     """What one thread (registers, spills, local) and one block (static shared) need, as ptxas allocates it.
 

@@ -170,7 +170,7 @@ class _Run:
             self._notes.setdefault("artifact was not checked: only a part of the cases was run")
         elif spec.artifact is not None:
             try:
-                findings, notes = check_artifact(spec)
+                findings, notes = check_artifact(spec, self.device)
             except KernelError as error:
                 findings, notes = (_as_finding(_kernel_fault(error, spec), "artifact"),), ()
             found += findings

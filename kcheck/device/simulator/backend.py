@@ -15,6 +15,7 @@ from kcheck.device.simulator.memory import OutOfBounds
 from kcheck.device.simulator.module import NAME, KernelStopped, NotSimulated, Session, simulation
 from kcheck.device.simulator.schedule import Divergence, Failure
 from kcheck.model import Finding, OpSpec, Span
+from kcheck.model.compiled import Launched
 
 NOT_CHECKED = ("racecheck", "initcheck")
 
@@ -37,6 +38,10 @@ class SimulatorBackend:
         """The sanitizers that a spec leaves on and that an interpreter of Python cannot be."""
         missing = [rule for rule in NOT_CHECKED if spec.sanitize[rule] != "off"]
         return (f"not checked on the simulator: {', '.join(missing)}",) if missing else ()
+
+    def launched(self) -> tuple[Launched, ...]:
+        """As :meth:`kcheck.device.base.Backend.launched`."""
+        return tuple(self._simulation.session.launched)
 
     def is_kernel(self, function: Any) -> bool:
         """Whether it is what the simulator's ``@cuda.jit`` makes of a function that is not a device function."""
@@ -66,13 +71,13 @@ class SimulatorBackend:
             raise LaunchFault(self._host_fault(error, spec, session)) from None
         found = self._synccheck(session, spec)
         if any(divergence.stuck for _, divergence in session.divergences):
-            who = next(iter(session.launched), None)
+            who = next((kernel.kernel for kernel in session.launched), None)
             raise LaunchFault(*found, Finding("launch", "its threads wait for each other for ever", kernel=who))
         return found
 
     def _host_fault(self, error: Exception, spec: OpSpec, session: Session) -> Finding:
         """What the launcher raised, or Numba before a thread ran."""
-        who = next(iter(session.launched), None)
+        who = next((kernel.kernel for kernel in session.launched), None)
         place = error_place(error, spec.root) or _declared(spec)
         return Finding("launch", f"the launch raised {one_line(error)}", kernel=who, place=place)
 

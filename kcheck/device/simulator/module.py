@@ -18,10 +18,12 @@ from typing import Any, cast
 
 import numpy as np
 
+from kcheck.device.launched import launched, signature_of_values
 from kcheck.device.simulator.language import Globals, strong
 from kcheck.device.simulator.memory import KernelArray, OutOfBounds, Shared, poisoned, raw
 from kcheck.device.simulator.schedule import QUANTUM, Divergence, Failure, Fiber, Grid, Worker
 from kcheck.model import Index3
+from kcheck.model.compiled import Launched
 
 NAME = "kcheck_name"
 """The attribute of a device array that says what the spec calls it."""
@@ -65,13 +67,13 @@ class Session:
         deadline: on the clock of ``time.monotonic``; None for no limit.
         reverse: start threads from the last to the first.
         divergences: barriers that threads met differently, with the kernel's name.
-        launched: names of the kernels, in order, each once.
+        launched: the kernels that were launched, in order, each with the types of its arguments, each once.
     """
 
     deadline: float | None = None
     reverse: bool = False
     divergences: list[tuple[str, Divergence]] = field(default_factory=list)
-    launched: dict[str, None] = field(default_factory=dict)
+    launched: dict[Launched, None] = field(default_factory=dict)
 
 
 @functools.cache
@@ -156,7 +158,6 @@ class Simulation:
         session = self.session
         grid_dim, block_dim = self._host.normalize_kernel_dimensions(kernel.grid_dim, kernel.block_dim)
         name = kernel.fn.__name__
-        session.launched.setdefault(name)
         if 0 in grid_dim or 0 in block_dim:
             raise ValueError(f"grid {list(grid_dim)} and block {list(block_dim)} must not hold a 0")
         write_back: list[Callable[[], object]] = []
@@ -174,6 +175,7 @@ class Simulation:
         arguments += [
             self._argument(arg, kernel, names[i : i + 1], write_back, grid.tick) for i, arg in enumerate(args)
         ]
+        session.launched.setdefault(launched(kernel.fn, signature_of_values(map(raw, arguments))))
         self._fake.gridDim = self._dim3(*grid.grid_dim)
         self._fake.blockDim = self._dim3(*grid.block_dim)
         self._globals = Globals(self.cuda, self._fake)
