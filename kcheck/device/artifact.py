@@ -37,7 +37,22 @@ def compile_in_child(
         KernelError: the kernel's file cannot be loaded there.
         InternalError: the child ended without an answer.
     """
+    answer = _ask_child(root, kernel, signatures, targets, lineinfo=True)
+    if any(_NO_LINES in row["problem"] for row in answer["kernels"]):
+        answer = _ask_child(root, kernel, signatures, targets, lineinfo=False)
+    return tuple(_compiled(row) for row in answer["kernels"])
+
+
+_NO_LINES = "Debug Info Version"
+"""In the linker's message where a kernel cannot have line tables: bfloat16's shims carry another debug version.
+The refusal sticks to the process, so the attempt without lines needs one of its own."""
+
+
+def _ask_child(
+    root: str, kernel: Function, signatures: Sequence[Signature], targets: Sequence[str], lineinfo: bool
+) -> dict[str, Any]:
     request = {
+        "lineinfo": lineinfo,
         "root": root,
         "kernel": asdict(kernel),
         "signatures": [[_to_json(part) for part in signature] for signature in signatures],
@@ -61,14 +76,14 @@ def compile_in_child(
         raise InternalError(f"compiling {kernel} took more than {_SECONDS} s") from error
     if child.returncode != 0:
         raise InternalError(f"the compiler process for {kernel} ended with {child.returncode}\n{child.stderr}")
-    answer = json.loads(child.stdout)
+    answer: dict[str, Any] = json.loads(child.stdout)
     if "unloadable" in answer:
         raise KernelError(answer["unloadable"])
-    return tuple(_compiled(row) for row in answer["kernels"])
+    return answer
 
 
 def compile_kernel(
-    dispatcher: Any, signatures: Sequence[Signature], targets: Sequence[str]
+    dispatcher: Any, signatures: Sequence[Signature], targets: Sequence[str], lineinfo: bool = True
 ) -> tuple[CompiledKernel, ...]:
     """Compile a ``@cuda.jit`` kernel for each signature and target. What does not compile says so in ``problem``.
 
@@ -82,23 +97,23 @@ def compile_kernel(
     for target in targets:
         for signature in signatures:
             kernel = CompiledKernel(dispatcher.py_func.__name__, place, signature, target)
-            made.append(_compile(dispatcher, kernel))
+            made.append(_compile(dispatcher, kernel, lineinfo))
     return tuple(made)
 
 
-def _compile(dispatcher: Any, kernel: CompiledKernel) -> CompiledKernel:
+def _compile(dispatcher: Any, kernel: CompiledKernel, lineinfo: bool) -> CompiledKernel:
     made = asdict(kernel) | {"place": kernel.place, "signature": kernel.signature}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Numba's advice on performance is not ours to repeat
-            entry, ptx = _ptx(dispatcher, kernel)
+            entry, ptx = _ptx(dispatcher, kernel, lineinfo)
             resources = _resources(dispatcher, ptx, kernel.target)
     except Exception as error:  # Numba, NVVM and nvJitLink raise a hundred kinds; each is the kernel's problem
         return CompiledKernel(**(made | {"problem": compiler_message(error)}))
     return CompiledKernel(**(made | {"entry": entry, "ptx": ptx, "resources": resources}))
 
 
-def _ptx(dispatcher: Any, kernel: CompiledKernel) -> tuple[str, str]:
+def _ptx(dispatcher: Any, kernel: CompiledKernel, lineinfo: bool) -> tuple[str, str]:
     """(entry's name, text): what numba-cuda's own ``_Kernel`` hands to the linker, linked to PTX."""
     compiler: Any = import_module("numba.cuda.compiler")
     nvvm: Any = import_module("numba.cuda.cudadrv.nvvm")
@@ -107,36 +122,27 @@ def _ptx(dispatcher: Any, kernel: CompiledKernel) -> tuple[str, str]:
     cc = _capability(kernel.target)
     argument_types = tuple(_numba_type(part) for part in kernel.signature)
 
-    def build(lineinfo: bool) -> tuple[str, str]:
-        compiled = compiler.compile_cuda(
-            dispatcher.py_func,
-            compiler.types.void,
-            argument_types,
-            debug=debug,
-            lineinfo=lineinfo,
-            fastmath=fastmath,
-            nvvm_options={"fastmath": fastmath, "opt": 3 if options.get("opt", True) else 0},
-            cc=cc,
-            max_registers=options.get("max_registers"),
-            lto=True,
-        )
-        name = compiled.fndesc.llvm_func_name
-        library = compiled.library
-        function = library.get_function(name)
-        library._entry_name = name
-        compiler.kernel_fixup(function, debug)
-        nvvm.set_launch_bounds(function, options.get("launch_bounds"))
-        for path in options.get("link") or ():
-            library.add_linking_file(path)
-        return function.name, library.get_lto_ptx(cc=cc)
-
-    try:
-        return build(lineinfo=True)
-    except Exception as error:
-        # bfloat16's shims carry another debug version, which LTO refuses to merge: do without lines then.
-        if "Debug Info Version" not in str(error):
-            raise
-        return build(lineinfo=False)
+    compiled = compiler.compile_cuda(
+        dispatcher.py_func,
+        compiler.types.void,
+        argument_types,
+        debug=debug,
+        lineinfo=lineinfo,
+        fastmath=fastmath,
+        nvvm_options={"fastmath": fastmath, "opt": 3 if options.get("opt", True) else 0},
+        cc=cc,
+        max_registers=options.get("max_registers"),
+        lto=True,
+    )
+    name = compiled.fndesc.llvm_func_name
+    library = compiled.library
+    function = library.get_function(name)
+    library._entry_name = name
+    compiler.kernel_fixup(function, debug)
+    nvvm.set_launch_bounds(function, options.get("launch_bounds"))
+    for path in options.get("link") or ():
+        library.add_linking_file(path)
+    return function.name, library.get_lto_ptx(cc=cc)
 
 
 def _resources(dispatcher: Any, ptx: str, target: str) -> Resources:
@@ -222,7 +228,7 @@ def _answer(request: dict[str, Any], load: Callable[..., Any] = load_function) -
     if not hasattr(dispatcher, "py_func"):
         return {"unloadable": f"{function.span}: {function} is not a @cuda.jit kernel"}
     signatures = [tuple(_from_json(part) for part in signature) for signature in request["signatures"]]
-    kernels = compile_kernel(dispatcher, signatures, request["targets"])
+    kernels = compile_kernel(dispatcher, signatures, request["targets"], request["lineinfo"])
     rows = [asdict(k) | {"signature": [_to_json(part) for part in k.signature]} for k in kernels]
     return {"kernels": rows}
 
