@@ -25,7 +25,7 @@ class Comparison:
         method: what decided: ``exact``, ``fixed`` or ``conditioned``, ``calibrated``.
         passed: whether every judged element is within its tolerance and special values match.
         elements, beyond, not_judged: counts of elements: all, those refused, those left out because the
-            reference in compute precision overflows where the float64 one does not.
+            reference in compute precision overflows where the float64 one does not, or is NaN (``nan: ignore``).
         worst: index of the worst element (largest error over allowed; special-value mismatches come first).
         actual, expected: at ``worst``; complex as complex, integers as int, bool as bool.
         error: abs(actual - expected) at ``worst``.

@@ -1,0 +1,55 @@
+# kcheck's own commands. `make demo` and `make test` work on a fresh machine that has Python 3.11 to 3.13, git and make.
+
+PYTHON ?= $(firstword $(foreach v,3.13 3.12 3.11,$(shell command -v python$(v) 2>/dev/null)) python3)
+BIN := .venv/bin
+# Not $(CURDIR): make splits words at blanks, and a checkout may lie in a folder with one.
+RUN := $(BIN)/python -m kcheck
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format format-check lint types layers wheel clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
+
+# Two stamps, so that a newcomer's first minute does not install the developers' tools.
+.venv/installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("kcheck wants Python 3.11 to 3.13; this is %s. Say which: make PYTHON=python3.12 ..." % sys.version.split()[0] if not (3, 11) <= sys.version_info[:2] <= (3, 13) else 0)'
+	@echo "Installing kcheck into .venv (once; a minute or so)"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[cu13]'
+	@touch $@
+
+.venv/installed-dev: .venv/installed
+	@echo "Installing the developers' tools into .venv"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[cu13,dev]'
+	@touch $@
+
+demo: .venv/installed  ## the main job, on a correct kernel and on a buggy one
+	@sh examples/demo.sh $(RUN)
+
+test: .venv/installed-dev  ## the tests, on all cores
+	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
+
+check: format-check lint types layers test  ## everything that CI asks for
+
+format: .venv/installed-dev  ## rewrite the code in the house's format
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+format-check: .venv/installed-dev
+	@$(BIN)/ruff format --check .
+
+lint: .venv/installed-dev
+	@$(BIN)/ruff check .
+
+types: .venv/installed-dev
+	@$(BIN)/mypy
+
+layers: .venv/installed-dev  ## imports go down the floors
+	@$(BIN)/lint-imports
+
+wheel: .venv/installed-dev  ## dist/kcheck-*.whl
+	@$(BIN)/python -m build --wheel --outdir dist .
+
+clean:  ## remove what make made
+	rm -rf .venv dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

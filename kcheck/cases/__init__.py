@@ -1,0 +1,23 @@
+"""From an op spec to seeded cases, and from a case to arrays.
+
+``plan`` and ``expand`` make recipes and touch no array; ``materialize`` makes a case's arrays in guarded memory.
+Everything is a pure function of the spec and a 64-bit seed.
+"""
+
+from kcheck.cases.expand import expand, shape_of
+from kcheck.cases.layouts import GUARDS, POISON, Allocation, repoison
+from kcheck.cases.materialize import MEMORY_LIMIT, CaseArrays, materialize
+from kcheck.cases.plan import plan
+
+__all__ = [
+    "GUARDS",
+    "MEMORY_LIMIT",
+    "POISON",
+    "Allocation",
+    "CaseArrays",
+    "expand",
+    "materialize",
+    "plan",
+    "repoison",
+    "shape_of",
+]

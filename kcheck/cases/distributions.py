@@ -1,0 +1,356 @@
+"""The value distributions of the spec language, as rows of a table (SPEC, "Value distributions").
+
+A row draws float64 or whole numbers of the array's shape; ``kcheck.cases.values`` rounds them to the dtype. Every
+operation is exact or correctly rounded and every sum runs in one fixed order, so the bits are the same everywhere.
+``per row`` means along the last axis. What limits a magnitude in a narrow dtype stands in ``_Limits``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kcheck.cases.rounding import DrawError, at_least, below, scalar
+from kcheck.model import DType
+from kcheck.rng import Xorshift128Plus, real
+
+Drawn: TypeAlias = npt.NDArray[Any]
+
+ADVERSARIAL = ("all_negative", "large", "tiny", "offset", "cancelling", "spikes", "ties", "outlier")
+"""What ``adversarial`` is one of."""
+
+FLOAT_DEFAULT = ("normal", "uniform", "adversarial")
+"""What a float array without ``values`` is one of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to draw.
+
+    Attributes:
+        stream: the array's own, ``data/<array>``.
+        shape: in elements.
+        dtype: real; of a complex array, that of its parts.
+        argument: evaluated: numbers, tuples of numbers, or None.
+        nested: of ``sorted``: draws the values that are put in order.
+    """
+
+    stream: Xorshift128Plus
+    shape: tuple[int, ...]
+    dtype: DType
+    argument: Any = None
+    nested: Callable[[], Drawn] | None = None
+
+    @property
+    def size(self) -> int:
+        """Elements in all."""
+        return math.prod(self.shape)
+
+    @property
+    def row(self) -> int:
+        """Elements along the last axis; 1 for a 0-d array."""
+        return self.shape[-1] if self.shape else 1
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return self.size // self.row if self.row else 0
+
+    def pair(self, first: float, second: float) -> tuple[float, float]:
+        """The two numbers of the argument, or these.
+
+        Raises:
+            DrawError: one of them is not finite.
+        """
+        if self.argument is None:
+            return first, second
+        low, high = (float(number) for number in self.argument)
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise DrawError(f"[{low}, {high}] is not finite", "give finite numbers; 'choice' takes .inf and .nan")
+        return low, high
+
+    def axis(self) -> int:
+        """The argument as an axis, -1 unless given, from 0 to rank - 1.
+
+        Raises:
+            DrawError: there is no such axis.
+        """
+        axis = -1 if self.argument is None else int(self.argument)
+        if not -len(self.shape) <= axis < len(self.shape):
+            raise DrawError(f"axis {axis} does not exist in {len(self.shape)} axes", "name an axis of its shape")
+        return axis % len(self.shape)
+
+    def few(self) -> npt.NDArray[np.int64]:
+        """A few drawn places in the flat array: one in 64, at least one; may repeat."""
+        count = -(-self.size // 64)
+        return self.stream.integers(0, self.size - 1, count) if count else np.empty(0, np.int64)
+
+
+class _Limits:
+    """Magnitudes for a real floating dtype: those of SPEC, or what a narrow dtype holds of them."""
+
+    def __init__(self, dtype: DType) -> None:
+        smallest = dtype.smallest_normal * 2.0 ** (1 - dtype.precision)
+        most = 6e4 if dtype.name == "float16" else min(1e6, 0.9 * dtype.max)
+        self.large = (min(1e2, most / 4), most)
+        self.tiny = (max(1e-6, smallest), max(1e-3, 4 * dtype.smallest_normal if smallest > 1e-6 else 0.0))
+        self.common = 1e3 if dtype.max > 1e5 else 100.0
+
+
+def _normal(r: Request) -> Drawn:
+    mean, deviation = r.pair(0.0, 1.0)
+    return mean + deviation * r.stream.normal(r.size)
+
+
+def _uniform(r: Request) -> Drawn:
+    """Half-open after rounding too: nothing rounds up to ``high``, or down below ``low``."""
+    low, high = r.pair(-1.0, 1.0)
+    if not low < high:
+        raise DrawError(f"uniform has no number in [{low}, {high})", "put the lower bound first")
+    first, last = at_least(low, r.dtype), below(high, r.dtype)
+    if not low <= first <= last < high:
+        raise DrawError(f"no {r.dtype} lies in [{low}, {high})", "widen the bounds")
+    u = r.stream.floats(r.size)
+    return np.clip((1.0 - u) * low + u * high, first, last)
+
+
+def _magnitude(r: Request) -> Drawn:
+    return 0.5 + 9.5 * r.stream.floats(r.size)
+
+
+def _both_signs(r: Request, ends: tuple[float, float]) -> Drawn:
+    return r.stream.log_uniform(*ends, r.size) * r.stream.signs(r.size)
+
+
+def _offset(r: Request) -> Drawn:
+    mean, deviation = r.pair(_Limits(r.dtype).common, 1.0)
+    return mean + deviation * r.stream.normal(r.size)
+
+
+def _cancelling(r: Request) -> Drawn:
+    """Per row, shuffled: a and -a (1 - d), a log-uniform from 1 to 100, d from a few units of roundoff to 1/8."""
+    least = 2.0 ** (2 - r.dtype.precision)
+    half = -(-r.row // 2)
+    a = r.stream.log_uniform(1.0, 100.0, r.rows * half) * r.stream.signs(r.rows * half)
+    d = r.stream.log_uniform(least, max(least, 0.125), r.rows * half)
+    pairs = np.stack([a, -a * (1.0 - d)], axis=-1).reshape(r.rows, 2 * half)[:, : r.row]
+    return np.take_along_axis(pairs, _orders(r), axis=1)
+
+
+def _orders(r: Request) -> npt.NDArray[np.intp]:
+    """A drawn order of each row, shape (rows, row): the stable sort of one word per element."""
+    return np.argsort(r.stream.words(r.size).reshape(r.rows, r.row), axis=1, kind="stable")
+
+
+def _spikes(r: Request) -> Drawn:
+    values, places = r.stream.normal(r.size), r.few()
+    values[places] = r.stream.log_uniform(*_Limits(r.dtype).large, places.size) * r.stream.signs(places.size)
+    return values
+
+
+def _outlier(r: Request) -> Drawn:
+    values = r.stream.normal(r.size).reshape(r.rows, r.row)
+    if values.size:
+        places = r.stream.integers(0, r.row - 1, r.rows)
+        large = r.stream.log_uniform(*_Limits(r.dtype).large, r.rows) * r.stream.signs(r.rows)
+        values[np.arange(r.rows), places] = large
+    return values
+
+
+def _ties(r: Request) -> Drawn:
+    """Two to four distinct values, as the dtype's default draws them."""
+    few = Request(r.stream, (2 + r.stream.below(3),), r.dtype)
+    options = _normal(few) if r.dtype.is_float else _small(few)
+    picked: Drawn = options[r.stream.integers(0, options.size - 1, r.size)]
+    return picked
+
+
+def _sorted(r: Request) -> Drawn:
+    """Each row ascending, NaN last."""
+    nested = r.nested() if r.nested else (_normal(r) if r.dtype.is_float else _small(r))
+    ascending: Drawn = np.sort(nested.reshape(r.rows, r.row), axis=1)
+    return ascending
+
+
+def _extreme(r: Request) -> Drawn:
+    """Log-uniform from the root of the largest finite number to it, both signs; one in 16 is the largest."""
+    largest = float(r.dtype.max)
+    values = r.stream.log_uniform(math.sqrt(largest), largest, r.size)
+    values[r.stream.floats(r.size) < 1 / 16] = largest
+    return values * r.stream.signs(r.size)
+
+
+def _subnormal(r: Request) -> Drawn:
+    """Each multiple of the smallest subnormal below the smallest normal number is as likely; both signs; not 0."""
+    counts = r.stream.integers(1, 2 ** (r.dtype.precision - 1) - 1, r.size)
+    step = int(math.log2(r.dtype.smallest_normal)) + 1 - r.dtype.precision
+    return np.ldexp(counts.astype(np.float64), step) * r.stream.signs(r.size)
+
+
+def _constant(r: Request, value: Any) -> Drawn:
+    element = scalar(value, r.dtype)
+    return np.full(r.size, float(element) if r.dtype.is_float else element)
+
+
+def _choice(r: Request) -> Drawn:
+    if not r.argument:
+        raise DrawError("choice needs values to choose from", "write {choice: [a, b]}")
+    options = np.concatenate([_constant(Request(r.stream, (1,), r.dtype), value) for value in r.argument])
+    picked: Drawn = options[r.stream.integers(0, options.size - 1, r.size)]
+    return picked
+
+
+def _injected(*specials: float) -> Callable[[Request], Drawn]:
+    def draw(r: Request) -> Drawn:
+        values, places = r.stream.normal(r.size), r.few()
+        values[places] = np.array(specials)[r.stream.integers(0, len(specials) - 1, places.size)]
+        return values
+
+    return draw
+
+
+def _small(r: Request) -> Drawn:
+    """The small range of a dtype: -8 to 7, 0 to 15 where it has no sign, a fair coin for bool."""
+    low, high = {"bool": (0, 1), "uint": (0, 15)}.get(r.dtype.kind, (-8, 7))
+    return r.stream.integers(low, high, r.size)
+
+
+def _integers(r: Request) -> Drawn:
+    if r.argument is None:
+        return _small(r)
+    low, high = (_whole(bound, "a bound of integers") for bound in r.argument)
+    if r.size == 0:
+        return np.empty(0, np.int64)
+    if low > high:
+        raise DrawError(
+            f"no integer lies from {low} to {high}", "add a constraint that keeps the lower bound below the upper"
+        )
+    _check_range(low, high, r.dtype)
+    return r.stream.integers(low, high, r.size)
+
+
+def _permutation(r: Request) -> Drawn:
+    """Per row: the numbers from 0, each once."""
+    if r.size:
+        _check_range(0, r.row - 1, r.dtype)
+    return _orders(r)
+
+
+def _one_hot(r: Request) -> Drawn:
+    axis = r.axis()
+    values = np.zeros(r.shape, np.int64)
+    if values.size:
+        lines = (*r.shape[:axis], 1, *r.shape[axis + 1 :])
+        hot = r.stream.integers(0, r.shape[axis] - 1, math.prod(lines)).reshape(lines)
+        np.put_along_axis(values, hot, 1, axis)
+    return values
+
+
+def _bernoulli(r: Request) -> Drawn:
+    """1 with probability p: where a float of [0, 1) is below p."""
+    p = 0.5 if r.argument is None else float(r.argument)
+    if not 0.0 <= p <= 1.0:
+        raise DrawError(f"{p} is no probability", "take a number from 0 to 1")
+    return (r.stream.floats(r.size) < p).astype(np.int64)
+
+
+def _offsets(r: Request) -> Drawn:
+    """Per row: 0, drawn cuts in ascending order, ``total``."""
+    total = _whole(r.argument, "the total of offsets")
+    if r.size == 0:
+        return np.empty(0, np.int64)
+    if total < 0 or (r.row == 1 and total > 0):
+        what = f"{r.row} offset{'' if r.row == 1 else 's'} cannot run from 0 to {total}"
+        raise DrawError(what, "add a constraint that rules such sizes out")
+    _check_range(0, total, r.dtype)
+    inner = r.stream.integers(0, total, r.rows * max(0, r.row - 2)).reshape(r.rows, -1)
+    ends = np.zeros((r.rows, 1), np.int64)
+    return np.concatenate([ends, np.sort(inner, axis=1), ends + total], axis=1)[:, -r.row :]
+
+
+def _probabilities(r: Request) -> Drawn:
+    """Exponential draws over their sum along the axis: every distribution over it is as likely (Dirichlet(1))."""
+    axis = r.axis()
+    if r.size == 0:
+        return np.empty(r.size)
+    u = ((r.stream.words(r.size) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+    weights = -real.log(u).reshape(r.shape)
+    # np.add.accumulate adds one by one from the first; np.sum's order depends on strides.
+    total = np.take(np.add.accumulate(weights, axis=axis), [-1], axis=axis)
+    shares: Drawn = weights / total
+    return shares
+
+
+def _whole(value: Any, what: str) -> int:
+    if value is None or (isinstance(value, float) and not value.is_integer()):
+        raise DrawError(f"{what} must be a whole number, and this is {value}", "'//' divides and rounds down")
+    return int(value)
+
+
+def _check_range(low: int, high: int, dtype: DType) -> None:
+    """Refuse whole numbers that a dtype does not hold exactly."""
+    most = 2**dtype.precision if dtype.is_float else dtype.max
+    least = -most if dtype.is_float else dtype.min
+    if low < least or high > most:
+        raise DrawError(
+            f"{dtype} does not hold every whole number from {low} to {high}",
+            "take a wider dtype, or a constraint that keeps the dims smaller",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One distribution.
+
+    Attributes:
+        draw: values of ``Request.size`` elements in C order, float64 or whole.
+        discrete: integer and bool arrays may take it.
+        imaginary: of a complex array the imaginary part is a second draw; else it is 0.
+        structure: along what its values belong together, so that repeating one of them would break it: ``""``
+            nothing, ``"row"`` the last axis, ``"axis"`` the axis of the argument.
+    """
+
+    name: str
+    draw: Callable[[Request], Drawn]
+    discrete: bool = False
+    imaginary: bool = True
+    structure: str = ""
+
+
+DISTRIBUTIONS: dict[str, Row] = {
+    row.name: row
+    for row in (
+        Row("normal", _normal),
+        Row("uniform", _uniform),
+        Row("all_negative", lambda r: -_magnitude(r)),
+        Row("all_positive", _magnitude),
+        Row("large", lambda r: _both_signs(r, _Limits(r.dtype).large)),
+        Row("tiny", lambda r: _both_signs(r, _Limits(r.dtype).tiny)),
+        Row("offset", _offset),
+        Row("cancelling", _cancelling),
+        Row("spikes", _spikes),
+        Row("outlier", _outlier),
+        Row("ties", _ties, discrete=True),
+        Row("sorted", _sorted, discrete=True),
+        Row("extreme", _extreme),
+        Row("subnormal", _subnormal),
+        Row("zeros", lambda r: _constant(r, 0), discrete=True, imaginary=False),
+        Row("ones", lambda r: _constant(r, 1), discrete=True, imaginary=False),
+        Row("constant", lambda r: _constant(r, r.argument), discrete=True, imaginary=False),
+        Row("choice", _choice, discrete=True),
+        Row("nan_injected", _injected(math.nan)),
+        Row("inf_injected", _injected(math.inf, -math.inf)),
+        Row("integers", _integers, discrete=True),
+        Row("permutation", _permutation, discrete=True, imaginary=False, structure="row"),
+        Row("one_hot", _one_hot, discrete=True, imaginary=False, structure="axis"),
+        Row("bernoulli", _bernoulli, discrete=True),
+        Row("offsets", _offsets, discrete=True, imaginary=False, structure="row"),
+        Row("probabilities", _probabilities, imaginary=False, structure="axis"),
+    )
+}
+"""Every distribution but ``adversarial`` (one of those here) and ``from`` (a function of the user's)."""

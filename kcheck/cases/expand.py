@@ -1,0 +1,195 @@
+"""From a case seed to a case: dims, dtypes, layouts, distributions and params, each from a stream of its own.
+
+The streams are named ``dims/N``, ``dtypes/T``, ``layouts/x``, ``values/x``, ``params/p`` (SPEC, "Seeds"), so an
+array or a param added to a spec changes no other draw. No array is made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kcheck.cases.layouts import least_axes
+from kcheck.cases.rounding import DrawError, scalar
+from kcheck.cases.shapes import Shapes
+from kcheck.cases.values import check_legal, concrete, free_axes, resolve
+from kcheck.errors import SpecError
+from kcheck.model import DTYPES, Case, Distribution, DType, Example, Fault, Input, OpSpec, Output, Param, Scalar
+from kcheck.rng import Xorshift128Plus, derive
+from kcheck.symbolic import ExpressionError, dependency_order, evaluate, evaluate_size, parse
+
+WORKING_BYTES = 16
+"""Bytes of working memory per element while its value is drawn."""
+
+
+class Expander:
+    """One spec, ready to be expanded many times.
+
+    Raises:
+        ExpressionError: an expression that cannot be read (validation has refused such a spec before).
+    """
+
+    def __init__(self, spec: OpSpec) -> None:
+        self._spec = spec
+        self._shapes = Shapes(spec)
+        expressions = {name: param.expr.text for name, param in spec.params.items() if param.expr is not None}
+        self._derived_params = tuple(spec.params[name] for name in dependency_order(expressions))
+
+    def case(self, seed: int, label: str, example: Example | None = None) -> Case:
+        """The case of a seed. What an example states is taken as it stands, the rest is drawn.
+
+        Raises:
+            SpecError: no sizes meet the constraints; a param has no value; an array has a negative extent, or
+                a layout or distribution that it cannot take.
+        """
+        spec = self._spec
+        stated = example if example is not None else Example(spec.span)
+        dims = self._shapes.draw(seed, stated.dims, stated.span)
+        dtypes = {
+            name: stated.dtypes.get(name) or _stream(seed, "dtypes", name).choice(variable.choices)
+            for name, variable in spec.dtypes.items()
+        }
+        values = {
+            name: self._distribution(seed, array, stated, element_type(array, dtypes))
+            for name, array in spec.inputs.items()
+        }
+        layouts: dict[str, str] = {}
+        arrays: dict[str, Input | Output] = {**spec.inputs, **spec.outputs}
+        for name, array in arrays.items():
+            if isinstance(array, Output) and array.alias is not None:
+                layouts[name] = layouts[array.alias]
+            else:
+                layouts[name] = self._layout(seed, array, stated, values.get(name))
+        params = self._params(seed, dims, stated)
+        return Case(spec.path, spec.op, label, seed, dims, dtypes, layouts, values, params)
+
+    def coordinates(self, case: Case) -> tuple[tuple[str, str], ...]:
+        """What of a case is to be covered in pairs: (factor, value), factors in a fixed order."""
+        classes = self._shapes.classes(case.dims)
+        return (
+            *((f"dim {name}", found) for name, found in classes.items()),
+            *((f"dtype {name}", drawn) for name, drawn in case.dtypes.items()),
+            *((f"layout {name}", drawn) for name, drawn in case.layouts.items()),
+            *((f"values {name}", drawn.name) for name, drawn in case.values.items()),
+        )
+
+    def _distribution(self, seed: int, array: Input, stated: Example, dtype: DType) -> Distribution:
+        stream = _stream(seed, "values", array.name)
+        given = stated.values.get(array.name)
+        chosen = resolve(array.values, dtype, stream) if given is None else concrete(given, stream)
+        try:
+            check_legal(chosen, dtype)
+        except DrawError as error:
+            raise _refusal(error, f"input {array.name!r}", chosen, array) from None
+        return chosen
+
+    def _layout(self, seed: int, array: Input | Output, stated: Example, distribution: Distribution | None) -> str:
+        """One of the declared layouts that the array can take."""
+        given = stated.layouts.get(array.name)
+        declared = array.layouts if given is None else (given,)
+        rank = len(array.shape)
+        legal = tuple(
+            layout
+            for layout in declared
+            if rank >= least_axes(layout) and (layout != "broadcast" or self._may_repeat(array, distribution))
+        )
+        if not legal:
+            axes = "1 axis" if rank == 1 else f"{rank} axes"
+            what = f"{array.name!r} with {axes} cannot be laid out {', '.join(declared)}"
+            if "broadcast" in declared and rank:
+                what += " (it is written, or its values must differ along every axis)"
+            place = array.span if given is None else stated.span
+            raise SpecError([Fault(place, what, "add 'contiguous' to its layouts")])
+        return _stream(seed, "layouts", array.name).choice(legal)
+
+    def _may_repeat(self, array: Input | Output, distribution: Distribution | None) -> bool:
+        """Whether elements of an array may share memory: nobody writes them, and the values allow it."""
+        spec = self._spec
+        written = isinstance(array, Output) or array.name in spec.mutates
+        written = written or any(output.alias == array.name for output in spec.outputs.values())
+        return not written and distribution is not None and bool(free_axes(distribution, len(array.shape)))
+
+    def _params(self, seed: int, dims: Mapping[str, int], stated: Example) -> dict[str, Scalar]:
+        """Every param in the order of the spec; those with an expression may use dims and other params."""
+        found: dict[str, Scalar] = {}
+        for name, param in self._spec.params.items():
+            if name in stated.params:
+                found[name] = stated.params[name]
+            elif param.expr is None:
+                found[name] = _stream(seed, "params", name).choice(param.values)
+        for param in self._derived_params:
+            if param.name not in found and param.expr is not None:
+                try:
+                    found[param.name] = evaluate(parse(param.expr.text), {**dims, **found})
+                except ExpressionError as error:
+                    what = f"param {param.name!r}: {error.what} for {_shown(dims)}"
+                    mend = error.mend or "add a constraint that rules such dims out"
+                    raise SpecError([Fault(param.expr.span, what, mend)]) from None
+        return {name: found[name] for name in self._spec.params}
+
+
+def expand(spec: OpSpec, seed: int, label: str = "seed") -> Case:
+    """The case of one seed: a pure function of the spec and the seed.
+
+    Args:
+        seed: the 64-bit case seed.
+        label: how reports call it.
+
+    Raises:
+        SpecError: as ``Expander.case``.
+    """
+    return Expander(spec).case(seed, label)
+
+
+def geometry_stream(seed: int, array: str, layout: str) -> Xorshift128Plus:
+    """Draws what an array's layout leaves open: the stream of the layout's name below ``layouts/<array>``."""
+    return Xorshift128Plus(derive(derive(seed, f"layouts/{array}"), layout))
+
+
+def data_stream(seed: int, array: str) -> Xorshift128Plus:
+    """Draws an array's values."""
+    return _stream(seed, "data", array)
+
+
+def element_type(named: Input | Output | Param, dtypes: Mapping[str, str]) -> DType:
+    """The dtype of an array or param in a case: its own, or that of its type variable."""
+    return DTYPES[dtypes.get(named.dtype, named.dtype)]
+
+
+def shape_of(array: Input | Output, dims: Mapping[str, int]) -> tuple[int, ...]:
+    """The shape of an array in a case, in elements.
+
+    Raises:
+        SpecError: an extent that is negative, not whole, or has no value.
+    """
+    extents = []
+    for extent in array.shape:
+        try:
+            extents.append(evaluate_size(parse(extent.text), dims))
+        except ExpressionError as error:
+            what = f"shape of {array.name!r}: '{extent}': {error.what} for {_shown(dims)}"
+            raise SpecError([Fault(extent.span, what, error.mend or "add a constraint on the dims")]) from None
+    return tuple(extents)
+
+
+def rounded_param(param: Param, value: Scalar, dtypes: Mapping[str, str]) -> object:
+    """A param as one element of its dtype (a NumPy scalar).
+
+    Raises:
+        SpecError: its dtype does not hold the value.
+    """
+    try:
+        return scalar(value, element_type(param, dtypes))
+    except DrawError as error:
+        raise SpecError([Fault(param.span, f"param {param.name!r}: {error.what}", error.mend)]) from None
+
+
+def _refusal(error: DrawError, whose: str, distribution: Distribution, array: Input) -> SpecError:
+    return SpecError([Fault(distribution.span or array.span, f"{whose}: {error.what}", error.mend)])
+
+
+def _shown(dims: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={size}" for name, size in dims.items()) or "no dims"
+
+
+def _stream(seed: int, kind: str, name: str) -> Xorshift128Plus:
+    return Xorshift128Plus(derive(seed, f"{kind}/{name}"))

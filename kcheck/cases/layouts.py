@@ -1,0 +1,203 @@
+"""How an array lies in memory: strides, guard bytes around it and in its gaps, poison in what is to be written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from kcheck.model import DType
+from kcheck.rng import Xorshift128Plus
+
+ALIGNMENT = 256
+"""Bytes to which a buffer, and the block of elements in it, is aligned: that of cudaMalloc."""
+
+POISON = 0xA5
+"""The byte that outputs are filled with before a launch."""
+
+GUARDS = (0xFF, 0x7B)
+"""The guard bytes, one per case: 0xFF is NaN in every floating dtype and -1 in integers; 0x7B is a huge finite
+number in every floating dtype. What hides one of them (a maximum that skips NaN) shows the other."""
+
+_GUARD_LIMIT = 1 << 14  # bytes: the zones grow with the array to this, since overruns are by rows
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """Where the elements of an array lie.
+
+    Attributes:
+        strides: in bytes, one per axis; zero or negative ones too.
+        start: bytes from the beginning of the block to element (0, 0, ...).
+        span: bytes of the block, from its beginning to the end of the last element.
+    """
+
+    strides: tuple[int, ...]
+    start: int
+    span: int
+
+
+def least_axes(layout: str) -> int:
+    """How many axes an array must have for a layout to differ from ``contiguous``."""
+    return {"contiguous": 0, "offset": 0, "transposed": 2}.get(layout, 1)
+
+
+def _row_major(extents: Sequence[int], innermost: int = 1, pads: Sequence[int] = ()) -> list[int]:
+    """Strides in elements, C order, with ``pads`` elements left out after each run of an axis."""
+    strides = [0] * len(extents)
+    step = innermost
+    for axis in reversed(range(len(extents))):
+        strides[axis] = step
+        step = step * max(1, extents[axis]) + (pads[axis] if pads else 0)
+    return strides
+
+
+def geometry(
+    shape: Sequence[int], itemsize: int, layout: str, stream: Xorshift128Plus, zero_axes: Sequence[int] = ()
+) -> Geometry:
+    """Lay out an array.
+
+    Args:
+        shape: in elements; any extent may be 0.
+        layout: one of LAYOUTS; the array has at least ``least_axes`` axes.
+        stream: draws what the layout leaves open: widths of gaps, the offset, which axes.
+        zero_axes: the axes of which ``broadcast`` may take one; not empty then.
+    """
+    rank = len(shape)
+    strides = _row_major(shape)
+    offset = 0
+    match layout:
+        case "strided":
+            pads = [1 + stream.below(3) for _ in shape]
+            strides = _row_major(shape, 2 + stream.below(2), pads)
+        case "transposed":
+            order = [*range(rank - 2), rank - 1, rank - 2]
+            swapped = _row_major([shape[axis] for axis in order])
+            strides = [swapped[axis] for axis in order]
+        case "offset":
+            offset = 1 + stream.below(15)
+        case "broadcast":
+            axis = stream.choice(zero_axes)
+            strides = _row_major([1 if i == axis else extent for i, extent in enumerate(shape)])
+            strides[axis] = 0
+        case "reversed":
+            chosen = 1 + stream.below(2**rank - 1)  # a bit per axis, at least one of them set
+            strides = [-stride if chosen >> axis & 1 else stride for axis, stride in enumerate(strides)]
+        case "contiguous":
+            pass
+        case _:
+            raise ValueError(f"unknown layout {layout!r}")
+    if 0 in shape:
+        return Geometry(tuple(stride * itemsize for stride in strides), 0, 0)
+    reach = [stride * (extent - 1) for stride, extent in zip(strides, shape, strict=True)]
+    first = offset - sum(step for step in reach if step < 0)
+    last = first + sum(reach) - sum(min(step, 0) for step in reach)
+    return Geometry(tuple(stride * itemsize for stride in strides), first * itemsize, (last + 1) * itemsize)
+
+
+def guard_zone(span: int) -> int:
+    """Bytes of the guard zone on either side of a block of ``span`` bytes."""
+    return _rounded_up(max(ALIGNMENT, min(span, _GUARD_LIMIT)))
+
+
+def buffer_size(span: int) -> int:
+    """Bytes of the buffer around a block of ``span`` bytes."""
+    return _rounded_up(span) + 2 * guard_zone(span)
+
+
+def _rounded_up(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Allocation:
+    """One array of a case in the memory around it.
+
+    Attributes:
+        role: ``input``, or ``output`` (handed over poisoned).
+        shape, strides: in elements, in bytes.
+        offset: bytes from the beginning of ``buffer`` to element (0, 0, ...).
+        buffer: 1-D uint8; begins at a multiple of 256 bytes. Guard bytes lie before, after and between elements.
+        guard: the guard byte.
+    """
+
+    name: str
+    role: Literal["input", "output"]
+    dtype: DType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    buffer: npt.NDArray[np.uint8]
+    guard: int
+
+    def view(self, buffer: npt.NDArray[np.uint8] | None = None) -> npt.NDArray[Any]:
+        """The array over its buffer, or over another one of the same size: nothing is copied.
+
+        Raises:
+            ValueError: the other buffer is not 1-D uint8 of the same size.
+        """
+        return np.ndarray(self.shape, self.dtype.numpy, self._checked(buffer), self.offset, self.strides)
+
+    def bytes_view(self, buffer: npt.NDArray[np.uint8] | None = None) -> npt.NDArray[np.uint8]:
+        """The bytes of the elements: uint8, shape ``(*shape, itemsize)``, over this or another buffer."""
+        shape = (*self.shape, self.dtype.itemsize)
+        return np.ndarray(shape, np.uint8, self._checked(buffer), self.offset, (*self.strides, 1))
+
+    def element_mask(self) -> npt.NDArray[np.bool_]:
+        """For each byte of the buffer, whether it belongs to an element."""
+        mask = np.zeros(self.buffer.size, np.uint8)
+        self.bytes_view(mask)[...] = 1
+        return mask.view(np.bool_)
+
+    def _checked(self, buffer: npt.NDArray[np.uint8] | None) -> npt.NDArray[np.uint8]:
+        if buffer is None:
+            return self.buffer
+        if buffer.dtype != np.uint8 or buffer.shape != self.buffer.shape:
+            raise ValueError(f"{self.name} lies in {self.buffer.size} bytes, not in {buffer.dtype} {buffer.shape}")
+        return buffer
+
+
+def allocate(
+    name: str,
+    role: Literal["input", "output"],
+    dtype: DType,
+    shape: tuple[int, ...],
+    where: Geometry,
+    guard: int,
+    values: npt.NDArray[Any] | None,
+) -> Allocation:
+    """An array with its values, or with poison where ``values`` is None; guard bytes everywhere else."""
+    buffer = aligned(buffer_size(where.span))
+    buffer.fill(guard)
+    offset = guard_zone(where.span) + where.start
+    allocation = Allocation(name, role, dtype, shape, where.strides, offset, buffer, guard)
+    if values is None:
+        allocation.bytes_view()[...] = POISON
+    else:
+        allocation.view()[...] = values
+    return allocation
+
+
+def repoison(allocation: Allocation, byte: int) -> Allocation:
+    """A copy whose every element byte is ``byte``; its guards are as they were."""
+    buffer = aligned(allocation.buffer.size)
+    buffer[:] = allocation.buffer
+    copy = replace(allocation, buffer=buffer)
+    copy.bytes_view()[...] = byte
+    return copy
+
+
+def aligned(size: int) -> npt.NDArray[np.uint8]:
+    """``size`` bytes, not set, beginning at a multiple of ALIGNMENT."""
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    skip = -memory.ctypes.data % ALIGNMENT
+    return memory[skip : skip + size]
+
+
+def elements(shape: Sequence[int]) -> int:
+    """How many elements an array of this shape has."""
+    return math.prod(shape)

@@ -1,0 +1,167 @@
+"""The arrays of a case, in the memory that a launch will see."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kcheck.cases.expand import WORKING_BYTES, data_stream, element_type, geometry_stream, rounded_param, shape_of
+from kcheck.cases.layouts import GUARDS, Allocation, Geometry, allocate, buffer_size, elements, geometry
+from kcheck.cases.rounding import Array, DrawError
+from kcheck.cases.values import draw, free_axes
+from kcheck.errors import KernelError, SpecError
+from kcheck.model import Case, Distribution, DType, Fault, Function, Input, OpSpec, Output
+from kcheck.specfile.load import load_function
+
+MEMORY_LIMIT = 4 << 30
+"""Bytes that the arrays of one case may take, working memory of the draw included."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class CaseArrays:
+    """What a case's launch is made with.
+
+    Attributes:
+        allocations: by name, inputs, then outputs that are memory of their own.
+        params: by name, rounded to their dtype.
+        aliases: by output that is computed in place, the input whose memory it is.
+    """
+
+    case: Case
+    allocations: Mapping[str, Allocation]
+    params: Mapping[str, np.generic]
+    aliases: Mapping[str, str]
+
+    def allocation(self, name: str) -> Allocation:
+        """The memory of an input or output; of an aliased output, that of its input.
+
+        Raises:
+            KeyError: no array has this name.
+        """
+        return self.allocations[self.aliases.get(name, name)]
+
+
+def materialize(spec: OpSpec, case: Case) -> CaseArrays:
+    """Make the arrays and params of a case: the same bytes every time.
+
+    Raises:
+        SpecError: values that its shape or dtype cannot have; more memory than MEMORY_LIMIT.
+        KernelError: a generator (``from``) that cannot be loaded, raises, or returns another shape or dtype.
+    """
+    outputs = {name: output for name, output in spec.outputs.items() if output.alias is None}
+    owned: dict[str, Input | Output] = {**spec.inputs, **outputs}
+    shapes = {name: shape_of(array, case.dims) for name, array in owned.items()}
+    places = {name: _place(case, array, shapes[name]) for name, array in owned.items()}
+    _check_memory(spec, case, shapes, places)
+
+    params: dict[str, Any] = {
+        name: rounded_param(param, case.params[name], case.dtypes) for name, param in spec.params.items()
+    }
+    guard = GUARDS[case.seed & 1]
+    allocations: dict[str, Allocation] = {}
+    for name, array in owned.items():
+        dtype, where = element_type(array, case.dtypes), places[name]
+        if isinstance(array, Output):
+            allocations[name] = allocate(name, "output", dtype, shapes[name], where, guard, None)
+        else:
+            values = _values(spec, case, array, _drawn_shape(shapes[name], where), allocations)
+            allocations[name] = allocate(name, "input", dtype, shapes[name], where, guard, values)
+    aliases = {name: output.alias for name, output in spec.outputs.items() if output.alias is not None}
+    return CaseArrays(case, allocations, params, aliases)
+
+
+def _place(case: Case, array: Input | Output, shape: tuple[int, ...]) -> Geometry:
+    layout = case.layouts[array.name]
+    stream = geometry_stream(case.seed, array.name, layout)
+    free = free_axes(case.values[array.name], len(shape)) if layout == "broadcast" else ()
+    return geometry(shape, element_type(array, case.dtypes).itemsize, layout, stream, free)
+
+
+def _drawn_shape(shape: tuple[int, ...], where: Geometry) -> tuple[int, ...]:
+    """The shape of the values that differ: along a zero stride there is one."""
+    return tuple(
+        min(extent, 1) if stride == 0 else extent for extent, stride in zip(shape, where.strides, strict=True)
+    )
+
+
+def _check_memory(
+    spec: OpSpec, case: Case, shapes: Mapping[str, tuple[int, ...]], places: Mapping[str, Geometry]
+) -> None:
+    """Refuse a case that would take more memory than there is sense in, before any is taken."""
+    sizes = {
+        name: buffer_size(places[name].span) + WORKING_BYTES * elements(_drawn_shape(shape, places[name]))
+        for name, shape in shapes.items()
+    }
+    if (total := sum(sizes.values())) > MEMORY_LIMIT:
+        largest = max(sizes, key=lambda name: sizes[name])
+        array = spec.inputs.get(largest) or spec.outputs[largest]
+        what = f"the arrays of {case.id} take {total / 2**30:.1f} GiB, most of it {largest!r}, {shapes[largest]}"
+        mend = f"add a constraint that bounds {' * '.join(str(e) for e in array.shape)}"
+        raise SpecError([Fault(array.span, what, mend)])
+
+
+def _values(
+    spec: OpSpec, case: Case, array: Input, shape: tuple[int, ...], made: Mapping[str, Allocation]
+) -> Array:
+    distribution, dtype = case.values[array.name], element_type(array, case.dtypes)
+    stream = data_stream(case.seed, array.name)
+    if isinstance(distribution.argument, Function):
+        function = load_function(spec.root, distribution.argument)
+        given: dict[str, Any] = {"rng": stream, "shape": shape, "dtype": dtype.numpy}
+        known = {**case.dims, **{name: allocation.view().copy() for name, allocation in made.items()}}
+        return _generated(function, distribution.argument, array.name, dtype, shape, {**known, **given})
+    try:
+        return draw(distribution, shape, dtype, stream, {**case.dims, **case.params})
+    except DrawError as error:
+        raise SpecError([_fault(error, case, array, distribution)]) from None
+
+
+def _fault(error: DrawError, case: Case, array: Input, distribution: Distribution) -> Fault:
+    sizes = ", ".join(f"{name}={size}" for name, size in case.dims.items())
+    what = f"input {array.name!r}: {error.what}" + (f" (with {sizes})" if sizes else "")
+    return Fault(distribution.span or array.span, what, error.mend)
+
+
+def _generated(
+    call: Callable[..., Any],
+    function: Function,
+    name: str,
+    dtype: DType,
+    shape: tuple[int, ...],
+    known: Mapping[str, Any],
+) -> Array:
+    """What the user's generator returns, checked."""
+    kinds = inspect.Parameter
+    place = f"{function.span}: {function} for input {name!r}"
+    try:
+        signature = inspect.signature(call)
+    except (TypeError, ValueError):
+        raise KernelError(f"{place}: its parameters cannot be known; name a Python function") from None
+    wanted = {
+        parameter.name: parameter
+        for parameter in signature.parameters.values()
+        if parameter.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)
+    }
+    unknown = [key for key, parameter in wanted.items() if key not in known and parameter.default is kinds.empty]
+    if unknown:
+        offered = ", ".join(known)
+        raise KernelError(
+            f"{place}: it asks for {', '.join(unknown)}, which is not known here; known are {offered}"
+        )
+    try:
+        made = call(**{key: known[key] for key in wanted if key in known})
+    except (Exception, SystemExit) as error:
+        raise KernelError(
+            f"{place}: it raised {type(error).__name__}: {error}; mend it, or what it is given"
+        ) from error
+    if not isinstance(made, np.ndarray):
+        raise KernelError(f"{place}: it returned {type(made).__name__}; return a numpy array of shape {shape}")
+    if made.shape != shape:
+        raise KernelError(f"{place}: it returned shape {made.shape}; return {shape}, the shape that it is given")
+    if made.dtype != dtype.numpy:
+        raise KernelError(f"{place}: it returned dtype {made.dtype}; end it with .astype(dtype), here {dtype}")
+    return made

@@ -1,0 +1,86 @@
+"""Which seeds a run tries: the examples, then the seeds that together cover the most pairs.
+
+Most faults need one or two conditions at once, so what is covered are pairs of (dim class, dtype, layout,
+distribution), each with its array or dim. Many more seeds are expanded than are run; the greedy choice takes, time
+after time, the seed that adds the most untried pairs, the earliest of equals.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from kcheck.cases.expand import Expander
+from kcheck.model import Case, OpSpec
+from kcheck.rng import derive
+
+_CANDIDATES_PER_CASE = 6
+_LEAST_CANDIDATES = 64
+_MOST_SPARE = 2_000  # candidates beyond the count: a plan of 10,000 cases covers by chance what there is
+
+
+def plan(spec: OpSpec, *, count: int, master: int) -> tuple[Case, ...]:
+    """The cases of a run.
+
+    Args:
+        count: how many generated cases there are, beyond the examples.
+        master: the run's 64-bit seed. Case seeds are ``derive(master, "example_0")`` ... and
+            ``derive(master, "iter_0")`` ...
+
+    Returns:
+        The examples in their order, then the generated cases, those that cover most first.
+
+    Raises:
+        SpecError: as ``Expander.case``.
+    """
+    expander = Expander(spec)
+    examples = [
+        expander.case(derive(master, label), label, example)
+        for label, example in ((f"example_{n}", example) for n, example in enumerate(spec.examples))
+    ]
+    wanted = max(_LEAST_CANDIDATES, count * _CANDIDATES_PER_CASE)
+    candidates = [
+        expander.case(derive(master, label), label)
+        for label in (f"iter_{n}" for n in range(min(wanted, count + _MOST_SPARE) if count else 0))
+    ]
+    return (*examples, *(candidates[n] for n in _covering(expander, examples, candidates, count)))
+
+
+def _covering(expander: Expander, tried: list[Case], candidates: list[Case], count: int) -> list[int]:
+    """The numbers of ``count`` candidates, greedily by untried pairs."""
+    if not candidates:
+        return []
+    ids: dict[object, int] = {}
+
+    def pairs(case: Case) -> list[int]:
+        coordinates = expander.coordinates(case)
+        found: list[object] = [*coordinates, *combinations(coordinates, 2)]
+        return [ids.setdefault(pair, len(ids)) for pair in found]
+
+    covered = [pairs(case) for case in tried]
+    table = np.array([pairs(case) for case in candidates], np.int64).reshape(len(candidates), -1)
+    untried = np.ones(len(ids), np.int64)
+    for row in covered:
+        untried[row] = 0
+    gains = untried[table].sum(axis=1)
+    users = _users(table, len(ids))
+    chosen: list[int] = []
+    while len(chosen) < count:
+        best = int(np.argmax(gains))
+        chosen.append(best)
+        for pair in table[best]:
+            if untried[pair]:
+                untried[pair] = 0
+                gains[users[pair]] -= 1
+        gains[best] = -1
+    return chosen
+
+
+def _users(
+    table: np.ndarray[tuple[int, int], np.dtype[np.int64]], pairs: int
+) -> list[np.ndarray[tuple[int], np.dtype[np.intp]]]:
+    """For each pair, which candidates have it."""
+    order = np.argsort(table, axis=None, kind="stable")
+    bounds = np.searchsorted(table.reshape(-1)[order], np.arange(1, pairs))
+    return np.split(order // max(1, table.shape[1]), bounds)

@@ -1,0 +1,122 @@
+"""From float64 to the elements of a dtype: rounded once, to nearest even, and never past the largest finite."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kcheck.model import DTYPES, DType
+
+Array: TypeAlias = npt.NDArray[Any]
+Reals: TypeAlias = npt.NDArray[np.float64]
+
+_THROUGH_FLOAT32 = frozenset({"bfloat16", "float8_e4m3fn", "float8_e5m2"})
+
+
+class DrawError(Exception):
+    """Values that cannot be drawn as the spec asks.
+
+    Args:
+        what: what is wrong, without the place.
+        mend: what to change.
+    """
+
+    def __init__(self, what: str, mend: str) -> None:
+        self.what = what
+        self.mend = mend
+        super().__init__(f"{what}; {mend}")
+
+
+def component(dtype: DType) -> DType:
+    """The real dtype of a complex one's two parts; any other dtype is its own."""
+    if dtype.kind == "complex":
+        return DTYPES["float32" if dtype.name == "complex64" else "float64"]
+    return dtype
+
+
+def round_to(values: Reals, dtype: DType) -> Array:
+    """Float64 values as a real floating dtype, rounded once, to nearest even (IEEE 754-2019, 4.3.1).
+
+    Finite values beyond the largest finite one become it, so that rounding never makes an infinity; infinities
+    and NaN stay what they are.
+
+    Raises:
+        DrawError: an infinity for float8_e4m3fn, which has none.
+    """
+    if values.ndim != 1:
+        return round_to(values.reshape(-1), dtype).reshape(values.shape)
+    infinite = np.isinf(values)
+    any_infinite = bool(infinite.any())
+    if any_infinite and dtype.name == "float8_e4m3fn":
+        raise DrawError("float8_e4m3fn has no infinity", "leave infinities out where this dtype is drawn")
+    clipped = np.clip(values, dtype.min, dtype.max)
+    if any_infinite:
+        clipped = np.where(infinite, values, clipped)
+    if dtype.name in _THROUGH_FLOAT32:
+        return _to_odd(clipped).astype(dtype.numpy)
+    return clipped.astype(dtype.numpy)
+
+
+def _to_odd(values: Reals) -> npt.NDArray[np.float32]:
+    """Float64 as float32, rounded to odd: what is then rounded to nearest in fewer bits is rounded once in effect.
+
+    ml_dtypes goes from float64 through float32 with two roundings to nearest: 1 + 2**-8 + 2**-40 becomes 1 in
+    bfloat16, though 1 + 2**-7 is nearer. Rounding to odd keeps the sticky bit (Boldo and Melquiond, 2008).
+    """
+    single = values.astype(np.float32)
+    bits = single.view(np.uint32)
+    exact = single.astype(np.float64)
+    outward = np.abs(exact) > np.abs(values)
+    bits -= outward.astype(np.uint32)
+    bits |= (exact != values) & ~np.isnan(values)
+    return single
+
+
+def at_least(value: float, dtype: DType) -> float:
+    """The smallest number of a real floating dtype that is not below a finite ``value``."""
+    rounded = round_to(np.array([value]), dtype)
+    if float(rounded[0]) < value:
+        rounded = np.nextafter(rounded, np.array([dtype.max]).astype(rounded.dtype))
+    return float(rounded[0])
+
+
+def below(value: float, dtype: DType) -> float:
+    """The largest number of a real floating dtype that is below a finite ``value``."""
+    rounded = round_to(np.array([value]), dtype)
+    if float(rounded[0]) >= value:
+        rounded = np.nextafter(rounded, np.array([dtype.min]).astype(rounded.dtype))
+    return float(rounded[0])
+
+
+def scalar(value: int | float | bool, dtype: DType) -> np.generic:
+    """A number written in a spec, as one element: rounded if it must be, never changed beyond that.
+
+    Raises:
+        DrawError: an integer dtype or bool that does not hold the number; a finite number beyond the largest of a
+            floating dtype; an infinity that it lacks.
+    """
+    if dtype.is_inexact:
+        part = component(dtype)
+        number = _as_float(value)
+        # What rounds to the largest finite number is fine; the next half unit up is not.
+        if np.isfinite(number) and abs(number) > float(part.max) * (1.0 + part.unit_roundoff / 2):
+            raise DrawError(
+                f"{value} does not fit {dtype}, whose largest is {part.max:.6g}", "take a smaller number"
+            )
+        element: np.generic = round_to(np.array([number]), part).astype(dtype.numpy)[0]
+        return element
+    whole = int(value) if np.isfinite(_as_float(value)) and value == int(value) else None
+    if whole is None or not dtype.min <= whole <= dtype.max:
+        mend = f"take a whole number from {dtype.min} to {dtype.max}"
+        raise DrawError(f"{value} is not a value of {dtype}", mend)
+    exact: np.generic = np.array([whole], dtype=dtype.numpy)[0]
+    return exact
+
+
+def _as_float(value: int | float | bool) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise DrawError("an integer is beyond float64", "take a smaller number") from None

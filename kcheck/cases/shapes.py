@@ -1,0 +1,313 @@
+"""Sizes for the dims of a case: where kernels break, and within the constraints.
+
+Kernels break at the ends of a range, at 0, 1 and 2, next to a tile, a block or a warp, at primes (nothing divides
+them), at powers of two, and where two dims that are always tested equal are not. Such sizes are drawn as often as
+one from anywhere in the range.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+from kcheck.errors import SpecError
+from kcheck.model import Choices, Expression, Fault, OpSpec, Range, Span
+from kcheck.rng import Xorshift128Plus
+from kcheck.rng import derive as derive_seed
+from kcheck.symbolic import ExpressionError, Solver, derive, evaluate, evaluate_size, names, parse
+from kcheck.symbolic.derive import derived_order
+
+_WARP_EDGES = (32, 128)
+_SMALL_RANGE = 12  # sizes: in a range this short each is a class of its own
+_FREE_ATTEMPTS = 4  # draws that look at no constraint until all dims are drawn
+_GUIDED_ATTEMPTS = 3  # draws within the interval that the constraints leave
+_REDRAWS = 8
+_WALK = 300  # sizes to either side of a draw that are tried for the constraints it decides
+_OPEN_CLASSES = ("prime", "power of two", "unequal", "uniform", "log-uniform")
+
+
+def is_prime(n: int) -> bool:
+    """Whether n is prime: Miller-Rabin, exact below 3.3e24 with these bases (Sorenson and Webster, 2015)."""
+    if n < 2:
+        return False
+    bases = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
+    if any(n % p == 0 for p in bases):
+        return n in bases
+    odd, twos = n - 1, 0
+    while odd % 2 == 0:
+        odd, twos = odd // 2, twos + 1
+    for base in bases:
+        x = pow(base, odd, n)
+        if x in (1, n - 1):
+            continue
+        if not any((x := x * x % n) == n - 1 for _ in range(twos - 1)):
+            return False
+    return True
+
+
+def boundary_sizes(domain: Range, tiles: tuple[int, ...]) -> tuple[int, ...]:
+    """The sizes of a range at which kernels break, each once, in a fixed order."""
+    if domain.high - domain.low < _SMALL_RANGE:
+        return tuple(range(domain.low, domain.high + 1))
+    sizes = [domain.low, domain.high, 0, 1, 2]
+    for tile in tiles:
+        sizes += [tile - 1, tile, tile + 1, 2 * tile + 1]
+    for edge in _WARP_EDGES:
+        sizes += [edge - 1, edge, edge + 1]
+    return tuple(dict.fromkeys(size for size in sizes if domain.low <= size <= domain.high))
+
+
+def block_tiles(spec: OpSpec) -> tuple[int, ...]:
+    """The constant sizes of a launch's block, by axis and in all: every dim may be cut by them."""
+    nodes = [parse(axis.text) for axis in spec.launch.block] if spec.launch else []
+    sizes = [evaluate_size(node, {}) for node in nodes if not names(node)]
+    if len(sizes) == len(nodes):
+        sizes.append(math.prod(sizes))
+    return tuple(size for size in dict.fromkeys(sizes) if size > 1)
+
+
+class Shapes:
+    """The dims of one spec, ready to be drawn many times.
+
+    Raises:
+        ExpressionError: an expression that cannot be read (validation has refused such a spec before).
+    """
+
+    def __init__(self, spec: OpSpec) -> None:
+        self._spec = spec
+        self._solver = Solver(spec.dims, spec.constraints)
+        block = block_tiles(spec)
+        self._derived = tuple((name, parse(expression.text)) for name, expression in derived_order(spec.dims))
+        support: dict[str, frozenset[str]] = {name: frozenset({name}) for name in spec.dims}
+        for name, node in self._derived:
+            support[name] = frozenset[str]().union(*(support[used] for used in names(node)))
+        # Each constraint with the drawn dims that decide it.
+        self._constraints = tuple(
+            (node, frozenset[str]().union(*(support[used] for used in names(node))))
+            for node in (parse(constraint.text) for constraint in spec.constraints)
+        )
+        self._support = support
+        self._intervals: dict[object, tuple[int, int] | None] = {}
+        self._drawn: dict[str, Choices | Range] = {}
+        self._boundaries: dict[str, tuple[int, ...]] = {}
+        for name, dim in spec.dims.items():
+            if isinstance(dim.domain, Choices):
+                self._drawn[name] = dim.domain
+            elif isinstance(dim.domain, Range):
+                self._drawn[name] = dim.domain
+                self._boundaries[name] = boundary_sizes(
+                    dim.domain, tuple(dict.fromkeys((*dim.domain.tiles, *block)))
+                )
+
+    def draw(self, seed: int, fixed: Mapping[str, int], place: Span) -> dict[str, int]:
+        """A size for every dim, derived ones too, in the order of the spec.
+
+        Args:
+            seed: the case seed; each dim draws from its own stream ``dims/<name>``.
+            fixed: dims that an example states.
+            place: where the example, or the spec, stands: for a message.
+
+        Raises:
+            SpecError: no sizes were found for which every constraint holds.
+        """
+        streams = {
+            name: Xorshift128Plus(derive_seed(seed, f"dims/{name}")) for name in self._drawn if name not in fixed
+        }
+        # Whoever draws first is free; so that no dim is always squeezed by the others, the streams decide.
+        order = sorted(streams, key=lambda name: streams[name].word())
+        start = {name: size for name, size in fixed.items() if name in self._drawn}
+        for _ in range(_FREE_ATTEMPTS if streams else 1):
+            sizes = dict(start)
+            for name in order:
+                sizes[name] = self._size(name, streams[name], sizes)
+            complete = self._complete(sizes, fixed)
+            if complete is not None:
+                return complete
+        for turn in range(_GUIDED_ATTEMPTS if streams else 0):
+            first = turn % len(order)  # another dim goes first: a square root may be whole, a square always is
+            guided = self._guided([*order[first:], *order[:first]], streams, start)
+            complete = None if guided is None else self._complete(guided, fixed)
+            if complete is not None:
+                return complete
+        for kept in (*(order[:count] for count in range(len(order) - 1, 0, -1)), []):
+            # The first dims keep what they drew last; a search finds sizes for the rest.
+            partial = {**start, **{name: sizes[name] for name in kept}}
+            found = self._solver.witness(partial)
+            if found.status == "found" and self._agrees(found.sizes, fixed):
+                return dict(found.sizes)
+        raise SpecError([self._fault(sizes, place)])
+
+    def _size(self, name: str, stream: Xorshift128Plus, others: Mapping[str, int]) -> int:
+        """One draw for one dim: a boundary size or an open class, each as likely."""
+        domain = self._drawn[name]
+        if isinstance(domain, Choices):
+            return stream.choice(domain.values)
+        boundaries = self._boundaries[name]
+        if len(boundaries) > domain.high - domain.low:
+            return stream.choice(boundaries)
+        index = stream.below(len(boundaries) + len(_OPEN_CLASSES))
+        if index < len(boundaries):
+            return boundaries[index]
+        low, high = domain.low, domain.high
+        match _OPEN_CLASSES[index - len(boundaries)]:
+            case "prime":
+                return _prime(stream, low, high)
+            case "power of two":
+                first, last = max(0, (low - 1).bit_length()) if low > 1 else 0, high.bit_length() - 1
+                return (
+                    1 << (first + stream.below(last - first + 1)) if first <= last else _uniform(stream, low, high)
+                )
+            case "unequal":
+                taken = set(others.values())
+                size = _uniform(stream, low, high)
+                for _ in range(_REDRAWS):
+                    if size not in taken:
+                        break
+                    size = _uniform(stream, low, high)
+                return size
+            case "uniform":
+                return _uniform(stream, low, high)
+            case _:
+                return _log_uniform(stream, low, high)
+
+    def _guided(
+        self, order: list[str], streams: Mapping[str, Xorshift128Plus], start: Mapping[str, int]
+    ) -> dict[str, int] | None:
+        """A draw in which each dim follows those before it; None if one of them finds nothing.
+
+        It stays in the interval that they leave, and takes the size nearest to its draw that meets every
+        constraint it decides, so ``K % 32 == 0`` costs a walk and not the draw.
+        """
+        sizes = dict(start)
+        for name in order:
+            bounds = self._bounds(sizes, name)
+            if bounds is None:
+                return None
+            low, high = bounds
+            domain, stream = self._drawn[name], streams[name]
+            for _ in range(_REDRAWS):
+                size = self._size(name, stream, sizes)
+                if low <= size <= high:
+                    break
+            else:
+                if isinstance(domain, Choices):
+                    size = stream.choice([value for value in domain.values if low <= value <= high])
+                else:
+                    size = _uniform(stream, low, high)
+            near = next(
+                (n for n in _outwards(domain, size, low, high) if self._decided({**sizes, name: n}, name)), None
+            )
+            if near is None:
+                return None
+            sizes[name] = near
+        return sizes
+
+    def _bounds(self, assigned: Mapping[str, int], name: str) -> tuple[int, int] | None:
+        """The solver's interval, kept: the first dims of many draws are the same few boundary sizes."""
+        key = (name, tuple(sorted(assigned.items())))
+        if key not in self._intervals:
+            self._intervals[key] = self._solver.bounds(assigned, name)
+        return self._intervals[key]
+
+    def _decided(self, sizes: Mapping[str, int], name: str) -> bool:
+        """Whether every constraint holds that a dim, drawn after the others in ``sizes``, decides."""
+        known = sizes.keys()
+        decided = [node for node, support in self._constraints if name in support and support <= known]
+        if not decided:
+            return True
+        env = dict(sizes)
+        try:
+            for derived, node in self._derived:
+                if self._support[derived] <= known:
+                    env[derived] = evaluate_size(node, env)
+            return all(bool(evaluate(node, env)) for node in decided)
+        except ExpressionError:
+            return False
+
+    def _complete(self, drawn: Mapping[str, int], fixed: Mapping[str, int]) -> dict[str, int] | None:
+        """All sizes that follow from the drawn ones; None where a constraint or a stated size fails."""
+        found = dict(drawn)
+        try:
+            for name, node in self._derived:
+                found[name] = evaluate_size(node, found)
+        except ExpressionError:
+            return None
+        sizes = {name: found[name] for name in self._spec.dims}
+        return sizes if self._solver.satisfied(sizes) and self._agrees(sizes, fixed) else None
+
+    @staticmethod
+    def _agrees(sizes: Mapping[str, int], fixed: Mapping[str, int]) -> bool:
+        return all(sizes[name] == size for name, size in fixed.items())
+
+    def _fault(self, drawn: Mapping[str, int], place: Span) -> Fault:
+        """Name the constraint, or the derived dim, that the last draw failed."""
+        shown = ", ".join(f"{name}={size}" for name, size in drawn.items())
+        try:
+            sizes = derive(self._spec.dims, drawn)
+        except ExpressionError as error:
+            return Fault(
+                place, f"no sizes found: {error.what} for {shown}", "add a constraint that rules such sizes out"
+            )
+        for constraint in self._spec.constraints:
+            if not _holds(constraint, sizes):
+                mend = "loosen it, or state other dims"
+                return Fault(
+                    constraint.span, f"no sizes found for which '{constraint}' holds (tried {shown})", mend
+                )
+        return Fault(
+            place, f"the dims stated disagree with the derived ones: {sizes}", "leave the derived dims out"
+        )
+
+    def classes(self, sizes: Mapping[str, int]) -> dict[str, str]:
+        """The class of each drawn dim's size, for coverage: what it is, however it came to be drawn."""
+        counts = Counter(sizes[name] for name in self._drawn)
+        found: dict[str, str] = {}
+        for name in self._drawn:
+            size = sizes[name]
+            if name not in self._boundaries or size in self._boundaries[name]:
+                found[name] = str(size)
+            elif is_prime(size):
+                found[name] = "prime"
+            elif size & (size - 1) == 0:
+                found[name] = "power of two"
+            else:
+                found[name] = "equal" if counts[size] > 1 else "unequal"
+        return found
+
+
+def _outwards(domain: Choices | Range, size: int, low: int, high: int) -> Iterator[int]:
+    """The sizes of a domain between two ends, nearest to ``size`` first, at most _WALK to either side."""
+    if isinstance(domain, Choices):
+        yield from sorted((n for n in domain.values if low <= n <= high), key=lambda n: abs(n - size))
+        return
+    for distance in range(_WALK + 1):
+        if size + distance <= high:
+            yield size + distance
+        if distance and size - distance >= low:
+            yield size - distance
+
+
+def _holds(constraint: Expression, sizes: Mapping[str, int]) -> bool:
+    try:
+        return bool(evaluate(parse(constraint.text), sizes))
+    except ExpressionError:
+        return False
+
+
+def _uniform(stream: Xorshift128Plus, low: int, high: int) -> int:
+    return low + stream.below(high - low + 1)
+
+
+def _log_uniform(stream: Xorshift128Plus, low: int, high: int) -> int:
+    """A bit length, then a number of that length: whole numbers only, so the same everywhere."""
+    bits = _uniform(stream, low.bit_length(), high.bit_length())
+    return _uniform(stream, max(low, 1 << bits >> 1), min(high, (1 << bits) - 1))
+
+
+def _prime(stream: Xorshift128Plus, low: int, high: int) -> int:
+    """The first prime from a log-uniform draw upwards, else downwards; the draw itself if there is none near."""
+    size = _log_uniform(stream, low, high)
+    upwards, downwards = range(size, min(high, size + 500) + 1), range(size, max(low, size - 500) - 1, -1)
+    return next((candidate for candidate in chain(upwards, downwards) if is_prime(candidate)), size)

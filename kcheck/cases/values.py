@@ -1,0 +1,148 @@
+"""The values of one input: its distribution drawn, rounded to its dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from kcheck.cases.distributions import ADVERSARIAL, DISTRIBUTIONS, FLOAT_DEFAULT, Drawn, Request
+from kcheck.cases.rounding import Array, DrawError, component, round_to
+from kcheck.model import Distribution, DType
+from kcheck.rng import Xorshift128Plus
+from kcheck.symbolic import ExpressionError, evaluate, parse
+
+
+def resolve(declared: tuple[Distribution, ...], dtype: DType, stream: Xorshift128Plus) -> Distribution:
+    """The one distribution that a case uses: drawn from those declared, or from the default of the dtype.
+
+    Args:
+        stream: the array's ``values/<array>``.
+
+    Returns:
+        A concrete one: ``adversarial``, also inside ``sorted``, has become what it drew.
+    """
+    if declared:
+        return concrete(stream.choice(declared), stream)
+    if dtype.is_inexact:
+        return concrete(Distribution(stream.choice(FLOAT_DEFAULT)), stream)
+    if dtype.kind == "bool":
+        return Distribution("bernoulli", 0.5)
+    return Distribution("integers", (-8, 7) if dtype.kind == "int" else (0, 15))
+
+
+def concrete(distribution: Distribution, stream: Xorshift128Plus) -> Distribution:
+    """The distribution with ``adversarial`` replaced by what it draws."""
+    if distribution.name == "adversarial":
+        return Distribution(stream.choice(ADVERSARIAL), None, distribution.span)
+    if isinstance(distribution.argument, Distribution):
+        return Distribution(distribution.name, concrete(distribution.argument, stream), distribution.span)
+    return distribution
+
+
+def check_legal(distribution: Distribution, dtype: DType) -> None:
+    """Refuse a distribution that its dtype cannot take.
+
+    Raises:
+        DrawError: an unknown name, or a continuous one for integers or bool.
+    """
+    if distribution.name == "from":
+        return
+    if isinstance(distribution.argument, Distribution):
+        if distribution.argument.name == "from":
+            raise DrawError("sorted does not take 'from'", "sort in the function itself")
+        check_legal(distribution.argument, dtype)
+    row = DISTRIBUTIONS.get(distribution.name)
+    if row is None:
+        raise DrawError(f"unknown distribution {distribution.name!r}", f"one of {', '.join(DISTRIBUTIONS)}")
+    if not row.discrete and not dtype.is_inexact:
+        discrete = ", ".join(name for name, other in DISTRIBUTIONS.items() if other.discrete)
+        raise DrawError(f"{dtype} does not take {distribution.name!r}", f"take one of {discrete}, from")
+
+
+def free_axes(distribution: Distribution, rank: int) -> tuple[int, ...]:
+    """The axes along which all values may be one without breaking what the distribution promises."""
+    if distribution.name == "from":
+        return ()
+    if isinstance(distribution.argument, Distribution):
+        return free_axes(distribution.argument, rank)
+    structure = DISTRIBUTIONS[distribution.name].structure
+    if not structure:
+        return tuple(range(rank))
+    axis = distribution.argument if structure == "axis" and isinstance(distribution.argument, int) else -1
+    return tuple(free for free in range(rank) if free != axis % rank)
+
+
+def draw(
+    distribution: Distribution,
+    shape: tuple[int, ...],
+    dtype: DType,
+    stream: Xorshift128Plus,
+    env: Mapping[str, int | float | bool],
+) -> Array:
+    """Draw an array's values.
+
+    Args:
+        distribution: concrete, and not ``from``.
+        stream: the array's ``data/<array>``.
+        env: dims and params, for arguments that are expressions.
+
+    Returns:
+        A C-contiguous array of this shape and dtype. A complex one is two draws, the real part first, where the
+        distribution is not of exact values.
+
+    Raises:
+        DrawError: the values cannot be drawn for this shape and dtype.
+    """
+    check_legal(distribution, dtype)
+    part = component(dtype)
+    drawn = _elements(distribution, shape, part, stream, env)
+    if dtype.kind != "complex":
+        return drawn
+    both = np.zeros(shape, dtype.numpy)
+    both.real = drawn
+    if DISTRIBUTIONS[distribution.name].imaginary:
+        both.imag = _elements(distribution, shape, part, stream, env)
+    return both
+
+
+def _elements(
+    distribution: Distribution,
+    shape: tuple[int, ...],
+    dtype: DType,
+    stream: Xorshift128Plus,
+    env: Mapping[str, int | float | bool],
+) -> Array:
+    drawn = _unrounded(distribution, shape, dtype, stream, env).reshape(shape)
+    if dtype.is_float:
+        return round_to(drawn.astype(np.float64, copy=False), dtype)
+    return drawn.astype(dtype.numpy, copy=False)
+
+
+def _unrounded(
+    distribution: Distribution,
+    shape: tuple[int, ...],
+    dtype: DType,
+    stream: Xorshift128Plus,
+    env: Mapping[str, int | float | bool],
+) -> Drawn:
+    argument = distribution.argument
+    if isinstance(argument, Distribution):
+        nested = argument
+        request = Request(stream, shape, dtype, None, lambda: _unrounded(nested, shape, dtype, stream, env))
+    else:
+        request = Request(stream, shape, dtype, _evaluated(argument, env))
+    return DISTRIBUTIONS[distribution.name].draw(request)
+
+
+def _evaluated(argument: object, env: Mapping[str, int | float | bool]) -> Any:
+    """The argument with its expressions replaced by their values."""
+    if isinstance(argument, tuple):
+        return tuple(_evaluated(part, env) for part in argument)
+    if not isinstance(argument, str):
+        return argument
+    try:
+        return evaluate(parse(argument), env)
+    except ExpressionError as error:
+        raise DrawError(f"'{argument}': {error.what}", error.mend or "add a constraint on the dims") from None

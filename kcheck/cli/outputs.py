@@ -1,0 +1,170 @@
+"""Where reports go: ``--format`` and ``-o`` paired as they stand, files replaced in one step."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One report: its format and its file, None for stdout."""
+
+    format: str
+    path: Path | None
+
+
+class PairedCommand(click.Command):
+    """A command that remembers the order of its options: each ``-o`` belongs to the ``--format`` before it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Notes the order in ``ctx.meta``, then parses as ever."""
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        ctx.meta["kcheck.order"] = [param.name for param in order if param.name in ("formats", "files")]
+        return super().parse_args(ctx, args)
+
+
+def pair(order: Sequence[str], formats: Sequence[str], files: Sequence[str]) -> tuple[Output, ...]:
+    """The reports that were asked for; text on stdout is added when nothing else claims stdout.
+
+    Args:
+        order: ``formats`` and ``files``, one for each option in the order given.
+        formats: the values of ``--format``.
+        files: the values of ``-o``; ``-`` is stdout.
+
+    Raises:
+        click.UsageError: a file without a format, two files for one, two reports for one place.
+    """
+    found: list[Output] = []
+    remaining_formats, remaining_files = list(formats), list(files)
+    open_format = False
+    for name in order:
+        if name == "formats":
+            found.append(Output(remaining_formats.pop(0), None))
+            open_format = True
+            continue
+        file = remaining_files.pop(0)
+        if not open_format:
+            said = f"after '-o {found[-1].path}'" if found else "before it"
+            raise click.UsageError(f"-o {file}: no --format {said}; write '--format junit -o {file}'")
+        open_format = False
+        if file != "-":
+            found[-1] = Output(found[-1].format, Path(file))
+    on_stdout = [output.format for output in found if output.path is None]
+    if len(on_stdout) > 1:
+        raise click.UsageError(
+            f"--format {' and --format '.join(on_stdout)} both go to stdout; give all but one a file with -o"
+        )
+    places = [output.path.resolve() for output in found if output.path is not None]
+    twice = next((place for place in places if places.count(place) > 1), None)
+    if twice is not None:
+        raise click.UsageError(f"-o {twice} is given twice; each report needs its own file")
+    return tuple(found) if on_stdout else (Output("text", None), *found)
+
+
+class ReportFile:
+    """A file that appears whole or not at all: written beside its place, then renamed over it.
+
+    What is no regular file (``/dev/null``, a pipe) is written directly. A link stays a link.
+
+    Raises:
+        click.UsageError: the file cannot be written there; said before anything runs.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._target = Path(os.path.realpath(path))
+        self._temporary: str | None = None
+        try:
+            self.stream = self._open()
+        except FileNotFoundError:
+            raise click.UsageError(f"-o {path}: there is no folder '{path.parent}'; make it first") from None
+        except OSError as error:
+            raise click.UsageError(f"-o {path}: cannot be written: {error.strerror}") from None
+
+    def _open(self) -> TextIO:
+        try:
+            mode = self._target.stat().st_mode
+        except FileNotFoundError:
+            mode = None
+        if mode is not None and stat.S_ISDIR(mode):
+            raise click.UsageError(f"-o {self.path} is a folder; name a file in it")
+        if mode is not None and not stat.S_ISREG(mode):
+            return self._target.open("w", encoding="utf-8", newline="\n")
+        handle, self._temporary = tempfile.mkstemp(dir=self._target.parent, prefix=f".{self._target.name}.")
+        os.fchmod(handle, stat.S_IMODE(mode) if mode is not None else 0o666 & ~_umask())
+        return os.fdopen(handle, "w", encoding="utf-8", newline="\n")
+
+    def commit(self) -> None:
+        """Puts the file in its place.
+
+        Raises:
+            OSError: the disk is full, or the folder has gone.
+        """
+        self.stream.close()
+        if self._temporary is not None:
+            os.replace(self._temporary, self._target)
+            self._temporary = None
+
+    def discard(self) -> None:
+        """Leaves the place as it was."""
+        try:
+            self.stream.close()
+        finally:
+            if self._temporary is not None:
+                os.unlink(self._temporary)
+                self._temporary = None
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+@contextmanager
+def claimed_stdout() -> Iterator[TextIO]:
+    """Stdout for the report alone: what kernels, references or libraries print meanwhile goes to stderr.
+
+    The file descriptor is redirected, not only ``sys.stdout``: a GPU's ``print`` writes to the descriptor.
+    """
+    real = sys.stdout
+    real.flush()
+    try:
+        number, elsewhere = real.fileno(), sys.stderr.fileno()
+    except OSError:  # no files, as when Python code calls us with its own streams
+        with redirect_stdout(sys.stderr):
+            yield real
+        return
+    report = os.fdopen(os.dup(number), "w", encoding=real.encoding, errors="backslashreplace")
+    os.dup2(elsewhere, number)
+    try:
+        yield report
+    finally:
+        real.flush()
+        os.dup2(report.fileno(), number)
+        with suppress(BrokenPipeError):
+            report.close()
+
+
+def wants_color(when: str, stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Whether a stream gets colours. ``auto``: a terminal does, unless NO_COLOR is set or TERM is ``dumb``.
+
+    https://no-color.org: set and not empty; FORCE_COLOR is its opposite, for CI logs that show colours.
+    """
+    if when != "auto":
+        return when == "always"
+    if environ.get("NO_COLOR"):
+        return False
+    if environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and environ.get("TERM") != "dumb"

@@ -1,0 +1,52 @@
+"""Types of option values, and options that several commands share."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+
+MAX_SEED = 2**64 - 1
+
+
+class Seed(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
+    """A 64-bit unsigned integer, decimal or ``0x``."""
+
+    name = "seed"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Reads the number; refuses what is none, or does not fit."""
+        if isinstance(value, int):
+            return value
+        text = str(value).strip()
+        try:
+            number = int(text, 16 if text.lower().lstrip("+-").startswith("0x") else 10)
+        except ValueError:
+            self.fail(f"{text!r} is no seed; give a whole number, decimal or 0x...", param, ctx)
+        if number < 0:
+            self.fail(f"{text} is negative; a seed is a number from 0 to {MAX_SEED}", param, ctx)
+        if number > MAX_SEED:
+            self.fail(f"{text} does not fit in 64 bits; a seed is a number from 0 to {MAX_SEED}", param, ctx)
+        return number
+
+
+class Seconds(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
+    """A duration in seconds, above 0; 0 stands for no limit and becomes None."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | None:
+        """Reads the number; refuses NaN, infinity and less than 0."""
+        try:
+            seconds = float(value)
+        except ValueError:
+            self.fail(f"{value!r} is no number of seconds", param, ctx)
+        if not math.isfinite(seconds) or seconds < 0:
+            self.fail(f"{value} is no number of seconds above 0; 0 means no limit", param, ctx)
+        return seconds or None
+
+
+SEED = Seed()
+SECONDS = Seconds()
+CASES = click.IntRange(min=0, max=1_000_000)

@@ -1,0 +1,164 @@
+"""The reports of one run: opened before it starts, fed its events, left whole however it ends."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from kcheck.cli.exits import Exit, worst
+from kcheck.cli.interrupt import Interrupts
+from kcheck.cli.outputs import Output, ReportFile, claimed_stdout, wants_color
+from kcheck.errors import UserError
+from kcheck.model import Event
+from kcheck.report import REPORTERS, Reporter, Settings, progress_bar
+from kcheck.runner import Summary
+
+_COLUMNS = 100  # of a text report in a file, and in a pipe where COLUMNS does not say otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    reporter: Reporter
+    file: ReportFile | None  # None: stdout, or the progress bar
+
+
+class Reports:
+    """A context in which stdout is the report's alone; files that were not written whole are gone at its end.
+
+    Args:
+        outputs: what to write, and where.
+        verbosity: as in :class:`kcheck.report.Settings`.
+        color: ``auto``, ``always`` or ``never``.
+
+    Raises:
+        click.UsageError: a file cannot be written there; on entering, before anything runs.
+    """
+
+    def __init__(self, outputs: Sequence[Output], *, verbosity: int, color: str) -> None:
+        self._outputs = outputs
+        self._verbosity = verbosity
+        self._color = color
+        self._stack = ExitStack()
+        self._reports: list[_Report] = []
+        self._interrupts = Interrupts()
+        self._reader_gone = False
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:  # undone here if a later step fails
+            columns = shutil.get_terminal_size((_COLUMNS, 24)).columns  # asks stdout, so before it is claimed
+            files = [None if output.path is None else ReportFile(output.path) for output in self._outputs]
+            for file in files:
+                if file is not None:
+                    stack.callback(file.discard)
+            stdout = stack.enter_context(claimed_stdout())
+            stack.enter_context(self._interrupts.installed())
+            bar = sys.stderr if self._verbosity >= 0 and _can_draw(sys.stderr.isatty()) else None
+            for output, file in zip(self._outputs, files, strict=True):
+                if file is not None:
+                    settings = Settings(self._verbosity, wants_color(self._color, file.stream, {}), _COLUMNS)
+                    reporter = REPORTERS[output.format](file.stream, settings)
+                else:
+                    colored = wants_color(self._color, stdout, os.environ)
+                    reporter = REPORTERS[output.format](stdout, Settings(self._verbosity, colored, columns, bar))
+                    if bar is not None and output.format != "text" and not stdout.isatty():
+                        self._reports.append(_Report(progress_bar(bar), None))
+                self._reports.append(_Report(reporter, file))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def consume(self, events: Iterator[Event]) -> Exit:
+        """Feeds every event to every report, closes the reports, and says how the run ended.
+
+        Ctrl-C is passed to the runner, which ends the spec at hand in good order. The reports are closed, and the
+        files put in place, after a fault as well.
+
+        Raises:
+            UserError: a report cannot be written any more, as when the disk is full.
+        """
+        summary = Summary()
+        interrupted = False
+        try:
+            for event in self._written(events):
+                summary.handle(event)
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            for report in list(self._reports):
+                self._close(report)
+        return worst(
+            code
+            for code, happened in (
+                (Exit.INTERRUPTED, interrupted or summary.interrupted),
+                (Exit.USAGE, summary.errors or summary.refused),
+                (Exit.FAILED, summary.failed or summary.spec_errors),
+                (Exit.PIPE, self._reader_gone),
+                (Exit.NOTHING, not summary.cases),
+            )
+            if happened
+        )
+
+    def _written(self, events: Iterator[Event]) -> Iterator[Event]:
+        """Each event once every report has it; ends early when nobody is left to read any."""
+        interrupted = False
+        while not (self._reader_gone and all(report.file is None for report in self._reports)):
+            try:
+                if interrupted and isinstance(events, Generator):
+                    event = events.throw(KeyboardInterrupt())
+                else:
+                    event = next(events)
+            except StopIteration:
+                return
+            interrupted = False
+            try:
+                with self._interrupts.held():
+                    for report in list(self._reports):
+                        self._handle(report, event)
+            except KeyboardInterrupt:
+                interrupted = True
+            yield event
+
+    def _handle(self, report: _Report, event: Event) -> None:
+        try:
+            report.reporter.handle(event)
+        except BrokenPipeError:
+            self._drop(report)
+        except OSError as error:
+            raise UserError(_unwritable(report, error)) from error
+
+    def _close(self, report: _Report) -> None:
+        try:
+            with self._interrupts.held():
+                report.reporter.close()
+                if report.file is not None:
+                    report.file.commit()
+        except KeyboardInterrupt:
+            return  # it came while this report was closed, which is done
+        except BrokenPipeError:
+            self._drop(report)
+        except OSError as error:
+            raise UserError(_unwritable(report, error)) from error
+
+    def _drop(self, report: _Report) -> None:
+        """Whoever read this report has gone, as in ``kcheck run | head``."""
+        self._reports.remove(report)
+        self._reader_gone = True
+
+
+def _can_draw(terminal: bool) -> bool:
+    return terminal and os.environ.get("TERM") != "dumb"
+
+
+def _unwritable(report: _Report, error: OSError) -> str:
+    where = "the report on stdout" if report.file is None else f"-o {report.file.path}"
+    return f"{where}: cannot be written: {error.strerror}"

@@ -1,0 +1,171 @@
+"""``kcheck run``."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from kcheck.cli.exits import Exit
+from kcheck.cli.outputs import PairedCommand, pair
+from kcheck.cli.params import CASES, SECONDS, SEED
+from kcheck.model import OpSpec, SpecRefused
+from kcheck.report import REPORTERS
+
+
+@click.command("run", cls=PairedCommand)
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.option("-r", "--recursive", is_flag=True, help="Run the specs in folders below, too.")
+@click.option(
+    "--device",
+    type=click.Choice(["auto", "gpu", "cpu", "simulator"]),
+    default="auto",
+    help="Where kernels run. auto: gpu where one answers, else simulator.",
+)
+@click.option(
+    "--cases", type=CASES, metavar="N", help="How many cases to draw per spec, in place of the spec's own."
+)
+@click.option(
+    "--seed", type=SEED, metavar="S", help="Master seed that cases are drawn from, in place of the spec's."
+)
+@click.option("--case-seed", type=SEED, metavar="S", help="Run exactly the case of this seed.")
+@click.option(
+    "-k",
+    "keyword",
+    metavar="EXPR",
+    default="",
+    help="Run the cases that EXPR selects: parts of a case's id or tags, with and, or, not.",
+)
+@click.option(
+    "-t",
+    "--tag",
+    "tags",
+    multiple=True,
+    metavar="TAG",
+    help="Run the specs that have one of these tags; repeatable.",
+)
+@click.option("-x", "--fail-fast", is_flag=True, help="Stop after the first failure.")
+@click.option("--max-failures", type=click.IntRange(min=1), metavar="N", help="Stop after N failures.")
+@click.option(
+    "--timeout",
+    type=SECONDS,
+    metavar="SECONDS",
+    default=60.0,
+    show_default=True,
+    help="For each case; 0 means no limit.",
+)
+@click.option(
+    "--format",
+    "formats",
+    type=click.Choice(list(REPORTERS)),
+    multiple=True,
+    help="Format of the report; repeatable, each with its own -o.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    help="Where the report of the --format before it goes; without, to stdout.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Show every failing case in full.")
+@click.option("-q", "--quiet", is_flag=True, help="Show only what is wrong.")
+@click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    help="auto: on a terminal; see NO_COLOR.",
+)
+@click.option(
+    "--touched",
+    is_flag=True,
+    help="PATHS are files that changed: run the specs among them and those that use them; none is no error.",
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    paths: tuple[Path, ...],
+    recursive: bool,
+    device: str,
+    cases: int | None,
+    seed: int | None,
+    case_seed: int | None,
+    keyword: str,
+    tags: tuple[str, ...],
+    fail_fast: bool,
+    max_failures: int | None,
+    timeout: float | None,
+    formats: tuple[str, ...],
+    files: tuple[str, ...],
+    verbose: bool,
+    quiet: bool,
+    color: str,
+    touched: bool,
+) -> int:
+    """Run the cases of op specs and judge them.
+
+    PATHS are specs, folders of specs, or the Python files of kernels and references, which stand for the specs
+    that use them. Without PATHS: specs/.
+
+    \b
+      kcheck run                                   every spec in specs/
+      kcheck run specs/softmax.yaml -x             stop at the first failure
+      kcheck run kernels/softmax.py                the specs that use this file
+      kcheck run -k 'float16 and not buggy'        cases by id or tag
+      kcheck run --format junit -o r.xml --format json -o r.json
+    """
+    if verbose and quiet:
+        raise click.UsageError("-v and -q exclude each other")
+    if case_seed is not None and (cases is not None or seed is not None):
+        raise click.UsageError("--case-seed is one case and takes neither --cases nor --seed")
+    if touched and not paths:
+        return Exit.GOOD
+    if touched and not paths:
+        return Exit.GOOD
+    outputs = pair(ctx.meta["kcheck.order"], formats, files)
+
+    from kcheck.cli.reports import Reports
+    from kcheck.cli.specs import collect
+    from kcheck.runner import Options, parse_keyword, select
+
+    if keyword:
+        parse_keyword(keyword)
+    if not paths and not Path("specs").is_dir():
+        raise click.UsageError("there is no folder 'specs' here; name the specs to run: kcheck run PATH")
+    found = collect(paths or (Path("specs"),), recursive=recursive, touched=touched)
+    specs = select(found, tags)
+    if not specs:
+        if not touched:
+            click.echo(f"kcheck: nothing selected: {_why_nothing(found, tags)}", err=True)
+        return Exit.GOOD if touched else Exit.NOTHING
+    options = Options(
+        command=shlex.join(["kcheck", *sys.argv[1:]]),
+        count=cases,
+        seed=seed,
+        case_seed=case_seed,
+        keyword=keyword,
+        max_failures=1 if fail_fast else max_failures,
+        timeout=timeout,
+        device="" if device == "auto" else device,
+    )
+    with Reports(outputs, verbosity=verbose - quiet, color=color) as reports:
+        from kcheck.device import choose
+        from kcheck.runner import run
+
+        code = reports.consume(run(specs, options, choose(device)))
+    if code is Exit.NOTHING and not touched:
+        click.echo("kcheck: nothing selected: -k matches no case; `kcheck cases SPEC` lists them", err=True)
+    return Exit.GOOD if touched and code is Exit.NOTHING else code
+
+
+def _why_nothing(found: Sequence[OpSpec | SpecRefused], tags: Sequence[str]) -> str:
+    if not found:
+        return "there is no spec there; a folder stands for the specs directly in it, with -r for those below too"
+    known = sorted({tag for spec in found if isinstance(spec, OpSpec) for tag in spec.tags})
+    has = f"their tags are {', '.join(known)}" if known else "they have no tags"
+    return f"none of {len(found)} specs has the tag {' or '.join(repr(tag) for tag in tags)}; {has}"

@@ -1,0 +1,240 @@
+"""Compile kernels as a GPU would get them, with no GPU: LTO PTX of NVVM and nvJitLink, resources of ptxas.
+
+Numba's simulator replaces ``numba.cuda`` for the whole process, so a run on it compiles in a child process, once
+per spec: ``python -m kcheck.device.artifact`` reads a request and writes its answer as JSON.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from importlib import import_module
+from typing import Any
+
+from kcheck.device.cuda import compiler_message
+from kcheck.device.places import as_typed
+from kcheck.errors import InternalError, KernelError
+from kcheck.model import Function, Span
+from kcheck.model.compiled import ArrayType, CompiledKernel, Resources, ScalarType, Signature
+from kcheck.specfile.load import load_function
+
+_SECONDS = 600  # for the child: a kernel compiles in about one
+
+
+def compile_in_child(
+    root: str, kernel: Function, signatures: Sequence[Signature], targets: Sequence[str]
+) -> tuple[CompiledKernel, ...]:
+    """As :func:`compile_kernel`, in a child process with the real ``numba.cuda``.
+
+    Raises:
+        KernelError: the kernel's file cannot be loaded there.
+        InternalError: the child ended without an answer.
+    """
+    answer = _ask_child(root, kernel, signatures, targets, lineinfo=True)
+    if any(_NO_LINES in row["problem"] for row in answer["kernels"]):
+        answer = _ask_child(root, kernel, signatures, targets, lineinfo=False)
+    return tuple(_compiled(row) for row in answer["kernels"])
+
+
+_NO_LINES = "Debug Info Version"
+"""In the linker's message where a kernel cannot have line tables: bfloat16's shims carry another debug version.
+The refusal sticks to the process, so the attempt without lines needs one of its own."""
+
+
+def _ask_child(
+    root: str, kernel: Function, signatures: Sequence[Signature], targets: Sequence[str], lineinfo: bool
+) -> dict[str, Any]:
+    request = {
+        "lineinfo": lineinfo,
+        "root": root,
+        "kernel": asdict(kernel),
+        "signatures": [[_to_json(part) for part in signature] for signature in signatures],
+        "targets": list(targets),
+    }
+    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "0"}
+    # The child must find this very kcheck, however the parent found it.
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    try:
+        child = subprocess.run(
+            [sys.executable, "-m", "kcheck.device.artifact"],
+            input=json.dumps(request),
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            env=environment,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise InternalError(f"compiling {kernel} took more than {_SECONDS} s") from error
+    if child.returncode != 0:
+        raise InternalError(f"the compiler process for {kernel} ended with {child.returncode}\n{child.stderr}")
+    answer: dict[str, Any] = json.loads(child.stdout)
+    if "unloadable" in answer:
+        raise KernelError(answer["unloadable"])
+    return answer
+
+
+def compile_kernel(
+    dispatcher: Any, signatures: Sequence[Signature], targets: Sequence[str], lineinfo: bool = True
+) -> tuple[CompiledKernel, ...]:
+    """Compile a ``@cuda.jit`` kernel for each signature and target. What does not compile says so in ``problem``.
+
+    Args:
+        dispatcher: of the real ``numba.cuda``, not the simulator's.
+        targets: such as ``sm_80``.
+    """
+    code = dispatcher.py_func.__code__
+    place = Span(as_typed(os.path.realpath(code.co_filename)), code.co_firstlineno)
+    made = []
+    for target in targets:
+        for signature in signatures:
+            kernel = CompiledKernel(dispatcher.py_func.__name__, place, signature, target)
+            made.append(_compile(dispatcher, kernel, lineinfo))
+    return tuple(made)
+
+
+def _compile(dispatcher: Any, kernel: CompiledKernel, lineinfo: bool) -> CompiledKernel:
+    made = asdict(kernel) | {"place": kernel.place, "signature": kernel.signature}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Numba's advice on performance is not ours to repeat
+            entry, ptx = _ptx(dispatcher, kernel, lineinfo)
+            resources = _resources(dispatcher, ptx, kernel.target)
+    except Exception as error:  # Numba, NVVM and nvJitLink raise a hundred kinds; each is the kernel's problem
+        return CompiledKernel(**(made | {"problem": compiler_message(error)}))
+    return CompiledKernel(**(made | {"entry": entry, "ptx": ptx, "resources": resources}))
+
+
+def _ptx(dispatcher: Any, kernel: CompiledKernel, lineinfo: bool) -> tuple[str, str]:
+    """(entry's name, text): what numba-cuda's own ``_Kernel`` hands to the linker, linked to PTX."""
+    compiler: Any = import_module("numba.cuda.compiler")
+    nvvm: Any = import_module("numba.cuda.cudadrv.nvvm")
+    options = dict(dispatcher.targetoptions)
+    fastmath, debug = bool(options.get("fastmath")), bool(options.get("debug"))
+    cc = _capability(kernel.target)
+    argument_types = tuple(_numba_type(part) for part in kernel.signature)
+
+    compiled = compiler.compile_cuda(
+        dispatcher.py_func,
+        compiler.types.void,
+        argument_types,
+        debug=debug,
+        lineinfo=lineinfo,
+        fastmath=fastmath,
+        nvvm_options={"fastmath": fastmath, "opt": 3 if options.get("opt", True) else 0},
+        cc=cc,
+        max_registers=options.get("max_registers"),
+        lto=True,
+    )
+    name = compiled.fndesc.llvm_func_name
+    library = compiled.library
+    function = library.get_function(name)
+    library._entry_name = name
+    compiler.kernel_fixup(function, debug)
+    nvvm.set_launch_bounds(function, options.get("launch_bounds"))
+    for path in options.get("link") or ():
+        library.add_linking_file(path)
+    return function.name, library.get_lto_ptx(cc=cc)
+
+
+def _resources(dispatcher: Any, ptx: str, target: str) -> Resources:
+    """Assemble PTX with ptxas inside nvJitLink and read what it reports of itself (``-v``)."""
+    from cuda.core import Linker, LinkerOptions, ObjectCode
+
+    options = LinkerOptions(
+        arch=target,
+        ptxas_options=["-v"],
+        max_register_count=dispatcher.targetoptions.get("max_registers") or None,
+    )
+    linker = Linker(ObjectCode.from_ptx(ptx.encode()), options=options)
+    linker.link("cubin")
+    log = linker.get_info_log()
+    linker.close()
+    return read_ptxas_log(log)
+
+
+def read_ptxas_log(log: str) -> Resources:
+    """The resources of the only entry in ``ptxas -v``'s log.
+
+    Raises:
+        InternalError: the log does not say how many registers are used.
+    """
+    used = re.search(r"Used (\d+) registers", log)
+    if used is None:
+        raise InternalError(f"ptxas reported no registers:\n{log}")
+
+    def total(pattern: str) -> int:
+        return max((int(size) for size in re.findall(pattern, log)), default=0)
+
+    return Resources(
+        registers=int(used[1]),
+        spills=total(r"(\d+) bytes spill stores") + total(r"(\d+) bytes spill loads"),
+        local=total(r"(\d+) bytes stack frame"),
+        shared=total(r"(\d+) bytes smem"),
+    )
+
+
+def _capability(target: str) -> tuple[int, int]:
+    digits = re.sub(r"\D", "", target)
+    return int(digits[:-1]), int(digits[-1])
+
+
+def _numba_type(part: ArrayType | ScalarType) -> Any:
+    """Numba's type of an argument, as ``typeof`` would give it for a device array or scalar.
+
+    Raises:
+        KernelError: Numba has no such type.
+    """
+    types: Any = import_module("numba.cuda.types")
+    name = "boolean" if part.dtype == "bool" else part.dtype
+    scalar = getattr(types, name, None)
+    if scalar is None:
+        raise KernelError(f"numba-cuda has no type for {part.dtype}")
+    if isinstance(part, ScalarType):
+        return scalar
+    return types.Array(scalar, part.ndim, part.layout, aligned=True)
+
+
+def _to_json(part: ArrayType | ScalarType) -> list[Any]:
+    return [part.dtype, part.ndim, part.layout] if isinstance(part, ArrayType) else [part.dtype]
+
+
+def _from_json(row: Sequence[Any]) -> ArrayType | ScalarType:
+    return ArrayType(row[0], row[1], row[2]) if len(row) == 3 else ScalarType(row[0])
+
+
+def _compiled(row: dict[str, Any]) -> CompiledKernel:
+    resources = row["resources"] and Resources(**row["resources"])
+    signature = tuple(_from_json(part) for part in row["signature"])
+    return CompiledKernel(
+        **(row | {"place": Span(**row["place"]), "signature": signature, "resources": resources})
+    )
+
+
+def _answer(request: dict[str, Any], load: Callable[..., Any] = load_function) -> dict[str, Any]:
+    function = Function(**(request["kernel"] | {"span": Span(**request["kernel"]["span"])}))
+    try:
+        dispatcher = load(request["root"], function)
+    except KernelError as error:
+        return {"unloadable": str(error)}
+    if not hasattr(dispatcher, "py_func"):
+        return {"unloadable": f"{function.span}: {function} is not a @cuda.jit kernel"}
+    signatures = [tuple(_from_json(part) for part in signature) for signature in request["signatures"]]
+    kernels = compile_kernel(dispatcher, signatures, request["targets"], request["lineinfo"])
+    rows = [asdict(k) | {"signature": [_to_json(part) for part in k.signature]} for k in kernels]
+    return {"kernels": rows}
+
+
+if __name__ == "__main__":
+    # What the user's module prints on import must not get into the answer.
+    with contextlib.redirect_stdout(sys.stderr):
+        text = json.dumps(_answer(json.loads(sys.stdin.buffer.read())))
+    sys.stdout.write(text)

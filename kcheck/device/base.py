@@ -1,0 +1,92 @@
+"""What a device is, and what differs between devices: where memory lies and how a launch comes to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kcheck.cases import Allocation, CaseArrays
+from kcheck.device.harvest import Bytes
+from kcheck.model import Finding, OpSpec, Outcome
+from kcheck.model.compiled import Launched
+
+
+class Device(Protocol):
+    """Runs cases.
+
+    Attributes:
+        name: ``gpu``, ``cpu`` or ``simulator``; ``description`` says more, for people.
+        lost: why nothing more can be run on this device in this process; empty while it can.
+    """
+
+    name: str
+    description: str
+
+    @property
+    def lost(self) -> str:
+        """Why nothing more can be run."""
+
+    def prepare(self, spec: OpSpec) -> None:
+        """Load the spec's kernel or launcher and hold it against the spec.
+
+        Raises:
+            KernelError: it cannot be loaded, is no kernel, or takes other arguments than the spec gives it.
+        """
+
+    def launched(self, spec: OpSpec) -> tuple[Launched, ...]:
+        """The kernels that the spec's cases have come to so far, each signature once, in order."""
+
+    def run(self, spec: OpSpec, arrays: CaseArrays, *, timeout: float | None) -> Outcome:
+        """Launch one case and say what came of it. What the kernel does wrong is a finding, never an exception.
+
+        Args:
+            timeout: seconds for the whole case, launches that are repeated included; None for no limit.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """An allocation on the device: the strided array there, and how to get its bytes back."""
+
+    array: Any
+    fetch: Callable[[], Bytes]
+
+
+class Backend(Protocol):
+    """One way to be under ``numba.cuda``."""
+
+    name: str
+    description: str
+    lost: str
+
+    def unsupported(self, dtype: str) -> str:
+        """Why arrays of a dtype cannot be handed to a kernel here; empty if they can."""
+
+    def notes(self, spec: OpSpec) -> tuple[str, ...]:
+        """What the spec asks for and this device does not check, one sentence each."""
+
+    def stage(self, allocation: Allocation, buffer: Bytes) -> Staged:
+        """Copy an allocation's bytes to the device and make the array that the kernel gets."""
+
+    def launch(
+        self, job: Callable[[], None], spec: OpSpec, deadline: float | None, reverse: bool
+    ) -> list[Finding]:
+        """Call ``job``, which launches, and wait for the device.
+
+        Args:
+            deadline: on the clock of ``time.monotonic``.
+            reverse: run threads in another order, where the device can choose one.
+
+        Returns:
+            Findings of a launch that came to its end.
+
+        Raises:
+            LaunchFault: it did not.
+        """
+
+    def launched(self) -> tuple[Launched, ...]:
+        """The kernels that the last call of :meth:`launch` came to, each signature once."""
+
+    def is_kernel(self, function: Any) -> bool:
+        """Whether an object is a ``@cuda.jit`` kernel (and not a device function)."""

@@ -1,0 +1,50 @@
+"""The user's functions: is the kernel one, and with which arguments is a launcher called.
+
+That their parameters fit the spec is seen when the spec is read (``kcheck.specfile``), without running them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kcheck.device.base import Backend
+from kcheck.device.places import function_place
+from kcheck.errors import KernelError
+from kcheck.model import OpSpec
+from kcheck.specfile import load_function
+
+
+def load_kernel(spec: OpSpec, backend: Backend) -> Any:
+    """The kernel of a ``launch:``.
+
+    Raises:
+        KernelError: it cannot be loaded, or is no kernel.
+    """
+    assert spec.kernel is not None
+    kernel: Any = load_function(spec.root, spec.kernel)
+    if not backend.is_kernel(kernel):
+        place, name = function_place(kernel) or spec.kernel.span, spec.kernel.name
+        if hasattr(kernel, "py_func"):
+            raise KernelError(
+                f"{place}: {name} is a device function, which only kernels call; leave out device=True"
+            )
+        raise KernelError(f"{place}: {name} is no kernel; decorate it with @cuda.jit")
+    return kernel
+
+
+def load_launcher(spec: OpSpec) -> Callable[..., object]:
+    """The launcher.
+
+    Raises:
+        KernelError: it cannot be loaded.
+    """
+    assert spec.launcher is not None
+    launcher: Callable[..., object] = load_function(spec.root, spec.launcher)
+    return launcher
+
+
+def keywords(launcher: Callable[..., object], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the values that the launcher's signature names."""
+    return {name: values[name] for name in inspect.signature(launcher).parameters if name in values}

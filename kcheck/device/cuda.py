@@ -1,0 +1,222 @@
+"""Real ``numba.cuda`` over a CUDA driver: a GPU's, or any other that answers to the driver's C ABI."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from kcheck.cases import Allocation
+from kcheck.device.base import Staged
+from kcheck.device.harvest import Bytes
+from kcheck.device.launched import launched, signature_of_types
+from kcheck.device.places import as_typed, error_place, one_line
+from kcheck.device.plan import LaunchFault
+from kcheck.errors import DeviceUnavailable
+from kcheck.model import Finding, OpSpec, Span
+from kcheck.model.compiled import Launched
+
+_LIBRARIES = {"win32": ("nvcuda.dll",), "darwin": ()}
+_STICKY = frozenset({700, 702, 710, 713, 714, 715, 716, 717, 718, 719})
+"""CUresult codes after which the context answers nothing else. Source: CUDA Driver API, ``CUresult``."""
+_MEMORY = {700: "an illegal address", 716: "a misaligned address", 717: "an address in the wrong address space"}
+_POLL_SECONDS = 0.0005
+
+
+def driver_answers() -> bool:
+    """Whether a CUDA driver with at least one device is here. Does not import Numba."""
+    for name in _LIBRARIES.get(sys.platform, ("libcuda.so.1", "libcuda.so")):
+        try:
+            library = ctypes.CDLL(name)
+            count = ctypes.c_int(0)
+            if library.cuInit(0) == 0 and library.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0:
+                return True
+        except (OSError, AttributeError):  # no library of that name, or one that is no driver
+            continue
+    return False
+
+
+class CudaBackend:
+    """A :class:`kcheck.device.base.Backend` over the CUDA driver.
+
+    Raises:
+        DeviceUnavailable: Numba cannot use the driver or its first device.
+    """
+
+    def __init__(self, name: str = "gpu") -> None:
+        self.name = name
+        self.lost = ""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                cuda: Any = import_module("numba.cuda")
+                devicearray = import_module("numba.cuda.cudadrv.devicearray")
+                driver = import_module("numba.cuda.cudadrv.driver")
+                device = cuda.get_current_device()
+            except Exception as error:
+                raise DeviceUnavailable(
+                    f"--device {name}: Numba cannot use the driver: {one_line(error)}"
+                ) from error
+        self._cuda = cuda
+        self._called: dict[Any, None] = {}
+        _watch_calls(import_module("numba.cuda.dispatcher").CUDADispatcher, self._called)
+        self._array: Callable[..., Any] = devicearray.DeviceNDArray
+        self._api_error: type[Exception] = driver.CudaAPIError
+        label = device.name.decode() if isinstance(device.name, bytes) else str(device.name)
+        major, minor = device.compute_capability
+        self.description = f"{label}, compute capability {major}.{minor}"
+
+    def unsupported(self, dtype: str) -> str:
+        """Arrays of float8 types have no Numba type (numba-cuda 0.30, ``numpy_support.from_dtype``)."""
+        if not dtype.startswith("float8"):
+            return ""
+        return f"numba-cuda passes no arrays of {dtype} to kernels: this dtype is not checked on the {self.name}"
+
+    def notes(self, spec: OpSpec) -> tuple[str, ...]:
+        """The sanitizers that a spec leaves on: a launch on bare hardware shows none but wild addresses."""
+        missing = [rule for rule in ("racecheck", "initcheck", "synccheck") if spec.sanitize[rule] != "off"]
+        return (f"not checked on the {self.name}: {', '.join(missing)}",) if missing else ()
+
+    def launched(self) -> tuple[Launched, ...]:
+        """As :meth:`kcheck.device.base.Backend.launched`: every specialisation that Numba has of those kernels."""
+        return tuple(
+            launched(dispatcher.py_func, signature_of_types(types))
+            for dispatcher in self._called
+            for types in dispatcher.overloads
+        )
+
+    def is_kernel(self, function: Any) -> bool:
+        """Whether it is a dispatcher that is not a device function."""
+        options = getattr(function, "targetoptions", None)
+        return hasattr(function, "py_func") and isinstance(options, dict) and not options.get("device")
+
+    def stage(self, allocation: Allocation, buffer: Bytes) -> Staged:
+        """The whole allocation as bytes on the device, guards too, and the strided array inside it."""
+        memory = self._cuda.to_device(buffer)
+        array = self._array(
+            allocation.shape,
+            allocation.strides,
+            allocation.dtype.numpy,
+            gpu_data=memory.gpu_data.view(allocation.offset),
+        )
+
+        def fetch() -> Bytes:  # holds on to the memory that the array lies in
+            made: Bytes = memory.copy_to_host()
+            return made
+
+        return Staged(array, fetch)
+
+    def launch(
+        self, job: Callable[[], None], spec: OpSpec, deadline: float | None, reverse: bool
+    ) -> list[Finding]:
+        """As :meth:`kcheck.device.base.Backend.launch`; the order of threads is the hardware's.
+
+        The job runs on a thread of its own, so that a launcher that waits for an endless kernel does not keep the
+        deadline from being seen. A kernel cannot be taken off a GPU: after a timeout the device is lost.
+        """
+        self._called.clear()
+        raised: list[BaseException] = []
+        over = threading.Event()
+
+        def run() -> None:
+            try:
+                job()
+                self._wait(over)
+            except BaseException as error:
+                raised.append(error)
+
+        worker = threading.Thread(target=run, name="kcheck-launch", daemon=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # occupancy advice, of small grids, is not ours to repeat
+            worker.start()
+            try:
+                while worker.is_alive():
+                    left = 0.2 if deadline is None else deadline - time.monotonic()
+                    if left <= 0:
+                        self.lost = f"a kernel still runs on the {self.name} after its time limit"
+                        raise LaunchFault(_timeout(spec))
+                    worker.join(min(left, 0.2))
+            finally:
+                over.set()
+        if raised:
+            raise LaunchFault(self._finding(raised[0], spec)) from None
+        return []
+
+    def _wait(self, over: threading.Event) -> None:
+        event = self._cuda.event(timing=False)
+        event.record()
+        while not event.query() and not over.wait(_POLL_SECONDS):
+            pass
+
+    def _finding(self, error: BaseException, spec: OpSpec) -> Finding:
+        kernel = spec.kernel.name if spec.kernel is not None else None
+        function = spec.launcher or spec.kernel
+        place = error_place(error, spec.root) or (function.span if function is not None else None)
+        if isinstance(error, self._api_error):
+            return self._driver_finding(error, kernel, place)
+        if is_compiler_error(error):
+            return Finding("compile", compiler_message(error), kernel=kernel, place=compiler_place(error) or place)
+        return Finding("launch", f"the launch raised {one_line(error)}", kernel=kernel, place=place)
+
+    def _driver_finding(self, error: Exception, kernel: str | None, place: Span | None) -> Finding:
+        code = int(getattr(error, "code", 0))
+        if code in _STICKY:
+            self.lost = f"the {self.name} refuses everything after a kernel's fault ({one_line(error)})"
+        if code in _MEMORY:
+            return Finding(
+                "memcheck",
+                f"the kernel accessed {_MEMORY[code]} (CUDA error {code})",
+                mend="--device simulator shows the line, the block and the thread",
+                kernel=kernel,
+                place=place,
+            )
+        return Finding("launch", f"the driver answered {one_line(error)}", kernel=kernel, place=place)
+
+
+def _watch_calls(kind: Any, called: dict[Any, None]) -> None:
+    """Note every dispatcher that is called; numba-cuda offers no hook for all kernels of a process."""
+    call = kind.call
+
+    @functools.wraps(call)
+    def watched(dispatcher: Any, *args: Any, **keywords: Any) -> Any:
+        called.setdefault(dispatcher)
+        return call(dispatcher, *args, **keywords)
+
+    kind.call = watched
+
+
+def _timeout(spec: OpSpec) -> Finding:
+    function = spec.launcher or spec.kernel
+    return Finding(
+        "timeout",
+        "the launch did not end within its time limit",
+        mend="look for a loop that never ends; a case that only needs longer gets it by --timeout",
+        kernel=spec.kernel.name if spec.kernel is not None else None,
+        place=function.span if function is not None else None,
+    )
+
+
+def is_compiler_error(error: BaseException) -> bool:
+    """Whether Numba, NVVM, nvJitLink or NVRTC refused the kernel's code."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return bool(names & {"NumbaError", "NvvmError", "LinkerError", "NVRTCError", "nvJitLinkError", "NVVMError"})
+
+
+def compiler_message(error: BaseException) -> str:
+    """The telling lines of a compiler's message, on one line."""
+    lines = [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", str(error)).splitlines()]
+    telling = [line for line in lines if line and not line.startswith(("During:", "Failed in", "File "))]
+    return f"does not compile: {type(error).__name__}: {' '.join(telling[:4])[:400]}"
+
+
+def compiler_place(error: BaseException) -> Span | None:
+    """The last place that Numba's message names."""
+    places = re.findall(r'File "([^"]+)", line (\d+)', str(error))
+    return Span(as_typed(places[-1][0]), int(places[-1][1])) if places else None

@@ -1,0 +1,167 @@
+"""What a launch did to memory, read off the bytes before and after it. Pure: no clock, no device, no Numba."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kcheck.cases import Allocation
+from kcheck.model import DType, Finding, OpSpec
+
+if TYPE_CHECKING:
+    from kcheck.model.outcome import Mask
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def values(memory: Allocation, buffer: Bytes) -> npt.NDArray[Any]:
+    """The logical array as a fresh C-contiguous one of its dtype. A bool byte that is not 0 counts as 1."""
+    whole = np.ascontiguousarray(memory.bytes_view(buffer))
+    if memory.dtype.kind == "bool":
+        whole = (whole != 0).astype(np.uint8)
+    return np.frombuffer(whole.tobytes(), memory.dtype.numpy).reshape(memory.shape).copy()
+
+
+def poison(memory: Allocation, buffer: Bytes, byte: int) -> None:
+    """Fill the elements, in place."""
+    buffer[memory.element_mask()] = byte
+
+
+def untouched(memory: Allocation, buffer: Bytes, byte: int) -> Mask:
+    """True at each element that holds nothing but the poison byte."""
+    mask: Mask = (memory.bytes_view(buffer) == byte).all(axis=-1)
+    return mask
+
+
+def guard_finding(memory: Allocation, after: Bytes, kernel: str | None) -> Finding | None:
+    """A write outside the elements of an allocation: before them, after them, or in a gap between them."""
+    changed = np.flatnonzero((after != memory.buffer) & ~memory.element_mask())
+    if not len(changed):
+        return None
+    place = int(changed[0])
+    low, high = _extent(memory)
+    itemsize = memory.dtype.itemsize
+    if low <= place < high:
+        where = f"in a gap between its elements, {place - low} bytes after the first one's address"
+    elif place < low:
+        last = int(changed[changed < low][-1])
+        where = f"{low - last} bytes before its first byte"
+    else:
+        where = f"{place - high + 1} bytes past its end"
+    start = place - (place - low) % itemsize
+    written = after[start : start + itemsize]
+    text = written.tobytes().hex(" ")
+    value = _scalar_text(memory.dtype, written)
+    return Finding(
+        "guard",
+        f"memory outside {memory.name} was written: {where} ({len(changed)} bytes changed; the first element"
+        f" there is now {value}, bytes {text})",
+        mend="look for an index that is not masked, or a stride taken for granted",
+        array=memory.name,
+        kernel=kernel,
+    )
+
+
+def mutated_finding(memory: Allocation, after: Bytes, kernel: str | None) -> Finding | None:
+    """An input that changed, with its first changed element in C order."""
+    before, now = memory.bytes_view(), memory.bytes_view(after)
+    changed = (before != now).any(axis=-1)
+    count = int(np.count_nonzero(changed))
+    if not count:
+        return None
+    index = first_index(changed)
+    old, new = _scalar_text(memory.dtype, before[index]), _scalar_text(memory.dtype, now[index])
+    return Finding(
+        "mutated",
+        f"input {memory.name} was changed in {count} of {changed.size} elements: {_at(index)} was {old}, is {new}",
+        mend=f"if the kernel may write it, say 'mutates: [{memory.name}]'; an output in its place, 'alias:'",
+        array=memory.name,
+        index=index,
+        kernel=kernel,
+    )
+
+
+def unwritten_finding(name: str, mask: Mask, kernel: str | None, launched: bool) -> Finding:
+    """Elements of an output that nobody wrote. ``launched`` is False where the grid or block held a 0."""
+    count = int(np.count_nonzero(mask))
+    why = "" if launched else "; nothing was launched, because grid or block holds a 0"
+    index = first_index(mask)
+    return Finding(
+        "unwritten",
+        f"{count} of {mask.size} elements of {name} were never written, the first at {_at(index)}{why}",
+        mend="look at the mask of the store, and at grid x block against the output's size",
+        array=name,
+        index=index,
+        kernel=kernel,
+    )
+
+
+def nondeterministic_finding(
+    name: str, dtype: DType, first: npt.NDArray[Any], second: npt.NDArray[Any], kernel: str | None
+) -> Finding | None:
+    """Two launches of one case that left different bits. Two NaNs count as alike whatever their payload."""
+    raw = (first.reshape(-1).view(np.uint8) != second.reshape(-1).view(np.uint8)).reshape(*first.shape, -1)
+    different = raw.any(axis=-1)
+    if dtype.is_inexact and different.any():
+        different &= ~((first != first) & (second != second))
+    count = int(np.count_nonzero(different))
+    if not count:
+        return None
+    index = first_index(different)
+    return Finding(
+        "nondeterministic",
+        f"two launches of the same case differ in {count} of {different.size} elements of {name}:"
+        f" {_at(index)} is {first[index]} and then {second[index]}",
+        mend="look for a race or a missing barrier; if the order of atomics is meant, say 'deterministic: false'",
+        array=name,
+        index=index,
+        kernel=kernel,
+    )
+
+
+def first_index(mask: npt.NDArray[Any]) -> tuple[int, ...]:
+    """The index of the first True in C order."""
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), mask.shape))
+
+
+def may_change(spec: OpSpec) -> frozenset[str]:
+    """Inputs that a kernel may write: those it ``mutates`` and those that an output is an alias of."""
+    aliased = {output.alias for output in spec.outputs.values() if output.alias is not None}
+    return frozenset(spec.mutates) | aliased
+
+
+def input_findings(
+    spec: OpSpec, memories: Mapping[str, Allocation], after: Mapping[str, Bytes], kernel: str | None
+) -> list[Finding]:
+    """Guards of every allocation, and inputs that changed."""
+    found = [guard_finding(memory, after[name], kernel) for name, memory in memories.items()]
+    writable = may_change(spec)
+    found += [
+        mutated_finding(memories[name], after[name], kernel)
+        for name in spec.inputs
+        if name not in writable and name in memories
+    ]
+    return [finding for finding in found if finding is not None]
+
+
+def _extent(memory: Allocation) -> tuple[int, int]:
+    """First byte of the elements and the byte after their last, in the buffer."""
+    if 0 in memory.shape:
+        return memory.offset, memory.offset
+    reach = [(n - 1) * stride for n, stride in zip(memory.shape, memory.strides, strict=True)]
+    low = memory.offset + sum(part for part in reach if part < 0)
+    high = memory.offset + sum(part for part in reach if part > 0) + memory.dtype.itemsize
+    return low, high
+
+
+def _scalar_text(dtype: DType, written: Bytes) -> str:
+    if len(written) < dtype.itemsize:
+        return "cut off"
+    return str(np.frombuffer(np.ascontiguousarray(written).tobytes(), dtype.numpy)[0])
+
+
+def _at(index: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, index))}]" if index else "the only element"

@@ -1,0 +1,58 @@
+"""Which kernels a launch came to, with the types of their arguments: what `artifact:` of a launcher looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from kcheck.model import DTYPES, Span
+from kcheck.model.compiled import ArrayType, Launched, ScalarType, Signature
+
+_SCALARS = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
+
+
+def launched(function: Callable[..., Any], signature: Signature | None) -> Launched:
+    """A record of one launch.
+
+    Args:
+        function: the kernel's Python function.
+    """
+    code = function.__code__
+    return Launched(function.__name__, Span(code.co_filename, code.co_firstlineno), signature)
+
+
+def signature_of_values(arguments: Iterable[Any]) -> Signature | None:
+    """The signature of host values: what Numba would type them as. None where one is of no known dtype."""
+    parts = [_part_of_value(argument) for argument in arguments]
+    known = [part for part in parts if part is not None]
+    return tuple(known) if len(known) == len(parts) else None
+
+
+def _part_of_value(value: Any) -> ArrayType | ScalarType | None:
+    if type(value) in _SCALARS:
+        return ScalarType(_SCALARS[type(value)])
+    dtype = getattr(value, "dtype", None)
+    if not isinstance(dtype, np.dtype) or dtype.name not in DTYPES:
+        return None
+    if isinstance(value, np.ndarray):
+        flags = value.flags
+        return ArrayType(dtype.name, value.ndim, "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A")
+    return ScalarType(dtype.name)
+
+
+def signature_of_types(types: Iterable[Any]) -> Signature | None:
+    """The signature of Numba's types. None where one is of no known dtype."""
+    parts = [_part_of_type(kind) for kind in types]
+    known = [part for part in parts if part is not None]
+    return tuple(known) if len(known) == len(parts) else None
+
+
+def _part_of_type(kind: Any) -> ArrayType | ScalarType | None:
+    array = all(hasattr(kind, name) for name in ("dtype", "ndim", "layout"))
+    name = str(kind.dtype if array else kind)
+    dtype = {"__nv_bfloat16": "bfloat16", "boolean": "bool"}.get(name, name)
+    if dtype not in DTYPES:
+        return None
+    return ArrayType(dtype, kind.ndim, kind.layout) if array else ScalarType(dtype)

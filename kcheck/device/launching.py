@@ -1,0 +1,197 @@
+"""The one launch path of all devices: stage, launch, fetch, and read off what happened.
+
+::
+
+    prepare ─> attempt (0xA5) ─> guards, mutated ─> still poisoned? ─> attempt (0x5A) ─> unwritten
+                                                 └> deterministic?  ─> attempt (other order) ─> nondeterministic
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kcheck.cases import POISON, Allocation, CaseArrays
+from kcheck.device import harvest
+from kcheck.device.base import Backend, Staged
+from kcheck.device.call import keywords, load_kernel, load_launcher
+from kcheck.device.harvest import Bytes
+from kcheck.device.plan import Geometry, LaunchFault, geometry, scalar_argument, scalars
+from kcheck.model import Finding, Launch, NameArg, OpSpec, Outcome
+from kcheck.model.compiled import Launched
+
+if TYPE_CHECKING:
+    from kcheck.model.outcome import Array, Mask
+
+_OTHER_POISON = 0x5A
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Attempt:
+    """One launch: the bytes of each allocation before and after it. ``launched``: False for an empty grid."""
+
+    after: Mapping[str, Bytes]
+    findings: tuple[Finding, ...]
+    launched: bool
+
+
+class LaunchingDevice:
+    """A device by way of ``numba.cuda``; a :class:`kcheck.device.base.Device`."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self.name = backend.name
+        self.description = backend.description
+        self._launched: dict[str, dict[Launched, None]] = {}
+
+    @property
+    def lost(self) -> str:
+        """Why nothing more can be run in this process; empty while it can."""
+        return self._backend.lost
+
+    def prepare(self, spec: OpSpec) -> None:
+        """As :meth:`kcheck.device.base.Device.prepare`."""
+        if spec.launcher is not None:
+            load_launcher(spec)
+        else:
+            load_kernel(spec, self._backend)
+
+    def launched(self, spec: OpSpec) -> tuple[Launched, ...]:
+        """As :meth:`kcheck.device.base.Device.launched`."""
+        return tuple(self._launched.get(spec.path, ()))
+
+    def run(self, spec: OpSpec, arrays: CaseArrays, *, timeout: float | None) -> Outcome:
+        """As :meth:`kcheck.device.base.Device.run`."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        notes = self._backend.notes(spec)
+        kernel = spec.kernel.name if spec.kernel is not None else spec.launcher.name if spec.launcher else None
+        try:
+            self._refuse_dtypes(spec, arrays)
+            first = self._attempt(spec, arrays, POISON, deadline)
+        except LaunchFault as fault:
+            return Outcome(arrays.case, self.name, {}, {}, fault.findings, notes)
+        findings = [*first.findings, *harvest.input_findings(spec, arrays.allocations, first.after, kernel)]
+        outputs = {name: _output(arrays.allocation(name), first.after) for name in spec.outputs}
+        unwritten: dict[str, Mask] = {}
+        try:
+            unwritten = self._unwritten(spec, arrays, first, deadline)
+            findings += [
+                harvest.unwritten_finding(name, mask, kernel, first.launched) for name, mask in unwritten.items()
+            ]
+            if spec.deterministic and first.launched:
+                findings += self._nondeterministic(spec, arrays, outputs, deadline, kernel)
+        except LaunchFault as fault:  # the first launch came to its end, a repeat of it did not
+            findings += fault.findings
+        return Outcome(arrays.case, self.name, outputs, unwritten, tuple(findings), notes)
+
+    def _refuse_dtypes(self, spec: OpSpec, arrays: CaseArrays) -> None:
+        for name, allocation in arrays.allocations.items():
+            reason = self._backend.unsupported(allocation.dtype.name)
+            if reason:
+                raise LaunchFault(Finding("unsupported", reason, array=name, place=spec.span))
+
+    def _unwritten(
+        self, spec: OpSpec, arrays: CaseArrays, first: _Attempt, deadline: float | None
+    ) -> dict[str, Mask]:
+        """Exact masks: an unwritten element keeps one poison byte in one launch and another in the next."""
+        masks: dict[str, Mask] = {}
+        for name, allocation in arrays.allocations.items():
+            if name in spec.outputs:
+                mask = harvest.untouched(allocation, first.after[name], POISON)
+                if mask.any():
+                    masks[name] = mask
+        if not masks or not first.launched:
+            return masks
+        second = self._attempt(spec, arrays, _OTHER_POISON, deadline)
+        both = {
+            name: mask & harvest.untouched(arrays.allocations[name], second.after[name], _OTHER_POISON)
+            for name, mask in masks.items()
+        }
+        return {name: mask for name, mask in both.items() if mask.any()}
+
+    def _nondeterministic(
+        self,
+        spec: OpSpec,
+        arrays: CaseArrays,
+        outputs: Mapping[str, Array],
+        deadline: float | None,
+        kernel: str | None,
+    ) -> list[Finding]:
+        again = self._attempt(spec, arrays, POISON, deadline, reverse=True)
+        found = [
+            harvest.nondeterministic_finding(
+                name, arrays.allocation(name).dtype, output, _output(arrays.allocation(name), again.after), kernel
+            )
+            for name, output in outputs.items()
+        ]
+        return [finding for finding in found if finding is not None]
+
+    def _attempt(
+        self,
+        spec: OpSpec,
+        arrays: CaseArrays,
+        poison: int,
+        deadline: float | None,
+        reverse: bool = False,
+    ) -> _Attempt:
+        """Launch once, on fresh copies of everything.
+
+        Raises:
+            LaunchFault: it did not come to its end.
+        """
+        names = scalars(arrays.case, arrays.params)
+        shape = None if spec.launch is None else geometry(spec.launch, names)
+        if shape is not None and shape.empty:
+            return _Attempt({name: a.buffer.copy() for name, a in arrays.allocations.items()}, (), launched=False)
+        staged = {
+            name: self._backend.stage(allocation, _buffer(spec, name, allocation, poison))
+            for name, allocation in arrays.allocations.items()
+        }
+        if spec.launch is not None and shape is not None:
+            job = self._kernel_job(spec, spec.launch, shape, arrays, staged)
+        else:
+            job = self._launcher_job(spec, arrays, staged)
+        findings = self._backend.launch(job, spec, deadline, reverse)
+        self._launched.setdefault(spec.path, {}).update(dict.fromkeys(self._backend.launched()))
+        return _Attempt({name: made.fetch() for name, made in staged.items()}, tuple(findings), launched=True)
+
+    def _kernel_job(
+        self, spec: OpSpec, launch: Launch, shape: Geometry, arrays: CaseArrays, staged: Mapping[str, Staged]
+    ) -> Callable[[], None]:
+        kernel = load_kernel(spec, self._backend)
+        owners = {name: arrays.allocation(name) for name in (*spec.inputs, *spec.outputs)}
+        strides = {name: tuple(s // a.dtype.itemsize for s in a.strides) for name, a in owners.items()}
+        args: list[Any] = [
+            staged[owners[arg.name].name].array
+            if isinstance(arg, NameArg) and arg.name in owners
+            else scalar_argument(arrays.case, arrays.params, strides, arg)
+            for arg in launch.args
+        ]
+        return lambda: kernel[shape.grid, shape.block, 0, shape.shared](*args)
+
+    def _launcher_job(self, spec: OpSpec, arrays: CaseArrays, staged: Mapping[str, Staged]) -> Callable[[], None]:
+        assert spec.launcher is not None
+        launcher = load_launcher(spec)
+        values: dict[str, Any] = {**arrays.case.dims, **arrays.params}
+        for name in (*spec.inputs, *spec.outputs):
+            values[name] = staged[arrays.allocation(name).name].array
+        given = keywords(launcher, values)
+
+        def job() -> None:
+            launcher(**given)
+
+        return job
+
+
+def _buffer(spec: OpSpec, name: str, allocation: Allocation, poison: int) -> Bytes:
+    """A fresh copy of an allocation's bytes; an output's elements hold the poison."""
+    buffer: Bytes = allocation.buffer.copy()
+    if name in spec.outputs and poison != POISON:
+        harvest.poison(allocation, buffer, poison)
+    return buffer
+
+
+def _output(allocation: Allocation, after: Mapping[str, Bytes]) -> Array:
+    return harvest.values(allocation, after[allocation.name])

@@ -1,0 +1,73 @@
+"""Where in the user's own code something happened."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any
+
+from kcheck.model import Span
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_STANDARD = tuple(
+    os.path.realpath(path) + os.sep for path in {os.path.dirname(os.__file__), sys.prefix, sys.base_prefix}
+)
+
+
+def user_place(frames: Iterable[tuple[str, int]], root: str) -> Span | None:
+    """The innermost frame that is the user's: below the root, not ours, not a library's.
+
+    Args:
+        frames: (file, line), innermost first.
+    """
+    base = os.path.realpath(root) + os.sep
+    for file, line in frames:
+        path = os.path.realpath(file)
+        if not path.startswith(base) or path.startswith(_PACKAGE) or "site-packages" in path:
+            continue
+        if any(path.startswith(library) and not base.startswith(library) for library in _STANDARD):
+            continue
+        return Span(as_typed(path), line)
+    return None
+
+
+def as_typed(path: str) -> str:
+    """A path as the user would type it: relative to where they stand if it is below that, else whole."""
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative
+
+
+def error_place(error: BaseException, root: str) -> Span | None:
+    """The user's innermost line that an exception came through, in it or in what caused it."""
+    seen: BaseException | None = error
+    while seen is not None:
+        place = user_place(reversed(traceback_frames(seen.__traceback__)), root)
+        if place is not None:
+            return place
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
+def traceback_frames(traceback: TracebackType | None) -> list[tuple[str, int]]:
+    """(file, line) of each frame, outermost first."""
+    frames = []
+    while traceback is not None:
+        frames.append((traceback.tb_frame.f_code.co_filename, traceback.tb_lineno))
+        traceback = traceback.tb_next
+    return frames
+
+
+def function_place(function: Any) -> Span | None:
+    """Where a kernel or plain function is defined."""
+    code = getattr(getattr(function, "py_func", function), "__code__", None)
+    if code is None:
+        return None
+    return Span(as_typed(os.path.realpath(code.co_filename)), code.co_firstlineno)
+
+
+def one_line(error: BaseException) -> str:
+    """An exception as one line of text: its kind and what it says."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

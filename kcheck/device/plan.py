@@ -1,0 +1,125 @@
+"""What a launch is made of: grid, block, shared bytes and scalars, evaluated for a case. Imports no Numba."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kcheck.model import DTYPES, Case, Expression, Finding, Index3, Launch, NameArg, Scalar, StrideArg
+from kcheck.symbolic import ExpressionError, evaluate_size, parse
+
+MOST_BLOCKS: Index3 = (2**31 - 1, 65_535, 65_535)
+MOST_THREADS: Index3 = (1024, 1024, 64)
+MOST_THREADS_IN_A_BLOCK = 1024
+MOST_SHARED_BYTES = 227 * 1024
+"""Limits of every device of compute capability 5.0 and later; shared memory of 9.0, the largest so far.
+Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"."""
+
+
+class LaunchFault(Exception):
+    """A launch that cannot be made, or did not come to its end: the case fails with this finding."""
+
+    def __init__(self, *findings: Finding) -> None:
+        self.findings = findings
+        super().__init__("; ".join(finding.message for finding in findings))
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """Sizes of a launch: blocks, threads, bytes of dynamic shared memory. ``empty``: nothing is launched."""
+
+    grid: Index3
+    block: Index3
+    shared: int
+
+    @property
+    def empty(self) -> bool:
+        return 0 in self.grid or 0 in self.block
+
+
+def geometry(launch: Launch, names: Mapping[str, Scalar]) -> Geometry:
+    """Grid, block and shared bytes of a case.
+
+    Args:
+        names: the value of each dim and param.
+
+    Raises:
+        LaunchFault: a size that is negative, not whole, cannot be computed, or beyond what CUDA allows.
+    """
+    grid = _index3(launch.grid, names, "grid")
+    block = _index3(launch.block, names, "block")
+    shared = 0 if launch.shared is None else _size(launch.shared, names, "shared")
+    made = Geometry(grid, block, shared)
+    if not made.empty:
+        _check(made, launch)
+    return made
+
+
+def _check(made: Geometry, launch: Launch) -> None:
+    rows = [("grid", made.grid, MOST_BLOCKS, launch.grid), ("block", made.block, MOST_THREADS, launch.block)]
+    for what, sizes, most, expressions in rows:
+        for axis, (size, limit) in enumerate(zip(sizes, most, strict=True)):
+            if size > limit:
+                message = f"{what} {list(sizes)} is beyond CUDA's limit of {limit:,} along {'xyz'[axis]}"
+                raise LaunchFault(Finding("launch", message, place=expressions[axis].span))
+    threads = made.block[0] * made.block[1] * made.block[2]
+    if threads > MOST_THREADS_IN_A_BLOCK:
+        message = f"block {list(made.block)} has {threads:,} threads, CUDA allows {MOST_THREADS_IN_A_BLOCK:,}"
+        raise LaunchFault(Finding("launch", message, place=launch.block[0].span))
+    if made.shared > MOST_SHARED_BYTES and launch.shared is not None:
+        message = f"{made.shared:,} bytes of dynamic shared memory, CUDA allows at most {MOST_SHARED_BYTES:,}"
+        raise LaunchFault(Finding("launch", message, place=launch.shared.span))
+
+
+def _index3(expressions: tuple[Expression, ...], names: Mapping[str, Scalar], what: str) -> Index3:
+    sizes = [_size(expression, names, f"{what}.{'xyz'[axis]}") for axis, expression in enumerate(expressions)]
+    x, y, z = (*sizes, 1, 1, 1)[:3]
+    return x, y, z
+
+
+def _size(expression: Expression, names: Mapping[str, Scalar], what: str) -> int:
+    try:
+        return evaluate_size(parse(expression.text), names)
+    except ExpressionError as error:
+        finding = Finding("launch", f"{what} = {expression}: {error.what}", mend=error.mend, place=expression.span)
+        raise LaunchFault(finding) from None
+
+
+def scalars(case: Case, params: Mapping[str, np.generic]) -> dict[str, Scalar]:
+    """Every dim and param of a case as a Python number, for expressions."""
+    return {**case.dims, **{name: value.item() for name, value in params.items()}}
+
+
+def scalar_argument(
+    case: Case,
+    params: Mapping[str, np.generic],
+    strides: Mapping[str, tuple[int, ...]],
+    arg: NameArg | StrideArg,
+) -> np.generic:
+    """A kernel argument that is not an array, as a NumPy scalar of the dtype that the kernel gets.
+
+    Args:
+        strides: of each array, in elements.
+
+    Raises:
+        LaunchFault: a dim that its declared dtype does not hold.
+    """
+    if isinstance(arg, StrideArg):
+        return np.int64(strides[arg.array][arg.axis])
+    if arg.name in params:
+        return params[arg.name]
+    return dim_argument(case, arg)
+
+
+def dim_argument(case: Case, arg: NameArg) -> np.generic:
+    """A dim as a NumPy scalar: int64 unless the argument says another dtype."""
+    value = case.dims[arg.name]
+    dtype = DTYPES[arg.dtype or "int64"]
+    if dtype.is_integer and not dtype.min <= value <= dtype.max:
+        message = f"{arg.name} = {value:,} does not fit the {dtype} that the kernel takes"
+        raise LaunchFault(Finding("launch", message, mend="pass it as int64", place=arg.span))
+    made: Any = dtype.numpy.type(value)
+    return made  # type: ignore[no-any-return]

@@ -1,0 +1,159 @@
+"""Numba's simulator as a device: any machine, slow, with what a Python interpreter of kernels can check."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from kcheck.cases import Allocation
+from kcheck.device.base import Staged
+from kcheck.device.harvest import Bytes
+from kcheck.device.places import as_typed, error_place, one_line, user_place
+from kcheck.device.plan import LaunchFault
+from kcheck.device.simulator.memory import OutOfBounds
+from kcheck.device.simulator.module import NAME, KernelStopped, NotSimulated, Session, simulation
+from kcheck.device.simulator.schedule import Divergence, Failure
+from kcheck.model import Finding, OpSpec, Span
+from kcheck.model.compiled import Launched
+
+NOT_CHECKED = ("racecheck", "initcheck")
+
+
+class SimulatorBackend:
+    """A :class:`kcheck.device.base.Backend`. Make one per process, before any kernel's module is imported."""
+
+    name = "simulator"
+    description = "Numba's CUDA simulator, threads one at a time"
+
+    def __init__(self) -> None:
+        self.lost = ""
+        self._simulation = simulation()
+
+    def unsupported(self, dtype: str) -> str:
+        """Nothing: what NumPy and ml_dtypes have, the interpreter has."""
+        return ""
+
+    def notes(self, spec: OpSpec) -> tuple[str, ...]:
+        """The sanitizers that a spec leaves on and that an interpreter of Python cannot be."""
+        missing = [rule for rule in NOT_CHECKED if spec.sanitize[rule] != "off"]
+        return (f"not checked on the simulator: {', '.join(missing)}",) if missing else ()
+
+    def launched(self) -> tuple[Launched, ...]:
+        """As :meth:`kcheck.device.base.Backend.launched`."""
+        return tuple(self._simulation.session.launched)
+
+    def is_kernel(self, function: Any) -> bool:
+        """Whether it is what the simulator's ``@cuda.jit`` makes of a function that is not a device function."""
+        return hasattr(function, "py_func") and not getattr(function, "_device", False)
+
+    def stage(self, allocation: Allocation, buffer: Bytes) -> Staged:
+        """The array is a view of the buffer: host memory is device memory here."""
+        array = self._simulation.device_array(allocation.view(buffer))
+        setattr(array, NAME, allocation.name)
+        return Staged(array, lambda: buffer)
+
+    def launch(
+        self, job: Callable[[], None], spec: OpSpec, deadline: float | None, reverse: bool
+    ) -> list[Finding]:
+        """As :meth:`kcheck.device.base.Backend.launch`. ``synccheck`` comes of a launch that ended."""
+        session = self._simulation.session = Session(deadline, reverse)
+        try:
+            job()
+        except KernelStopped as stopped:
+            if not stopped.joined:
+                self.lost = f"a thread of {stopped.kernel} could not be stopped: it is inside native code"
+            raise LaunchFault(*self._synccheck(session, spec), self._finding(stopped, spec)) from None
+        except NotSimulated as error:
+            place = error_place(error, spec.root)
+            raise LaunchFault(Finding("unsupported", str(error), place=place)) from None
+        except Exception as error:
+            raise LaunchFault(self._host_fault(error, spec, session)) from None
+        found = self._synccheck(session, spec)
+        if any(divergence.stuck for _, divergence in session.divergences):
+            who = next((kernel.kernel for kernel in session.launched), None)
+            raise LaunchFault(*found, Finding("launch", "its threads wait for each other for ever", kernel=who))
+        return found
+
+    def _host_fault(self, error: Exception, spec: OpSpec, session: Session) -> Finding:
+        """What the launcher raised, or Numba before a thread ran."""
+        who = next((kernel.kernel for kernel in session.launched), None)
+        place = error_place(error, spec.root) or _declared(spec)
+        return Finding("launch", f"the launch raised {one_line(error)}", kernel=who, place=place)
+
+    def _finding(self, stopped: KernelStopped, spec: OpSpec) -> Finding:
+        if stopped.failure is not None:
+            return self._failure(stopped.kernel, stopped.failure, spec)
+        fiber = stopped.fiber
+        return Finding(
+            "timeout",
+            "the kernel did not end within its time limit",
+            mend="look for a loop that never ends; a case that only needs longer gets it by --timeout",
+            kernel=stopped.kernel,
+            block=fiber.block.index if fiber is not None else None,
+            thread=fiber.thread if fiber is not None else None,
+            place=user_place(stopped.frames, spec.root) or _declared(spec),
+        )
+
+    def _failure(self, kernel: str, failure: Failure, spec: OpSpec) -> Finding:
+        error = failure.error
+        place = error_place(error, spec.root)
+        rule, message, mend, array, index = "launch", f"a thread raised {one_line(error)}", "", None, None
+        if isinstance(error, OutOfBounds):
+            rule = "memcheck" if spec.sanitize["memcheck"] == "error" else "launch"  # either way it did not end
+            message, array, index = str(error), error.array, error.index
+            mend = "guard the access: a grid is often larger than the array"
+        elif isinstance(error, NotSimulated):
+            rule, message, mend = "unsupported", str(error), "run this spec with --device gpu"
+        return Finding(
+            rule,
+            message,
+            mend=mend,
+            array=array if array in spec.inputs or array in spec.outputs else None,
+            index=index,
+            kernel=kernel,
+            block=failure.block,
+            thread=failure.thread,
+            place=place,
+        )
+
+    def _synccheck(self, session: Session, spec: OpSpec) -> list[Finding]:
+        level = spec.sanitize["synccheck"]
+        if level == "off":
+            return []
+        first: dict[tuple[str, tuple[tuple[str, int], ...]], tuple[Divergence, int]] = {}
+        for kernel, divergence in session.divergences:
+            found, count = first.get((kernel, divergence.sites), (divergence, 0))
+            first[kernel, divergence.sites] = (found, count + 1)
+        return [
+            Finding(
+                "synccheck",
+                _divergence_text(divergence),
+                severity="warn" if level == "warn" else "error",
+                mend="make every thread of the block come to every barrier",
+                kernel=kernel,
+                block=divergence.block,
+                thread=divergence.thread,
+                place=Span(as_typed(os.path.realpath(divergence.sites[0][0])), divergence.sites[0][1])
+                if divergence.sites
+                else None,
+                count=count,
+            )
+            for (kernel, _), (divergence, count) in first.items()
+        ]
+
+
+def _divergence_text(divergence: Divergence) -> str:
+    lines = [str(line) for _, line in divergence.sites]
+    if divergence.gone:
+        return (
+            f"threads wait at the barrier in line {lines[0]}, and others of their block left without coming to it"
+        )
+    if divergence.stuck:
+        return f"threads wait for ever for each other, at the barriers in lines {' and '.join(lines)}"
+    return f"threads of one block wait at different barriers, in lines {' and '.join(lines)}"
+
+
+def _declared(spec: OpSpec) -> Span | None:
+    function = spec.launcher or spec.kernel
+    return None if function is None else function.span

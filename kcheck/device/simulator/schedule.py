@@ -1,0 +1,462 @@
+"""Runs the threads of a grid one at a time, handing a baton over at barriers, so that a run is repeatable.
+
+Numba's own simulator starts one OS thread per CUDA thread and polls them; what its threads race for differs from
+run to run, and one that never ends can not be stopped. Here exactly one CUDA thread runs at any moment, in an
+order that depends on nothing but the launch. An OS thread is taken per CUDA thread *that waits*, so a kernel
+without barriers needs a single one.
+
+A thread gives up the baton at a barrier, and after a fixed number of array accesses and atomics, so that a spin on
+a flag that another thread sets comes to its end ("independent thread scheduling", CUDA C++ Programming Guide).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from kcheck.model import Index3
+
+QUANTUM = 20_000
+"""Array accesses that a thread makes before another one gets its turn."""
+
+_JOIN_SECONDS = 10.0
+_MOST_WORKERS = 2048  # OS threads beyond which no further block is begun to help a spinning one
+
+
+class Stop(BaseException):
+    """Unwinds a CUDA thread of a launch that is over; not an Exception, so that a kernel does not catch it."""
+
+
+@dataclass(eq=False, slots=True)
+class Block:
+    """A thread block: its index, its unstarted threads, what its threads wait for."""
+
+    index: Index3
+    unstarted: Iterator[Index3]
+    shared: Any
+    live: int
+    waiting: list[Fiber] = field(default_factory=list)
+    left: bool = False
+    votes: list[bool] = field(default_factory=list)
+
+
+@dataclass(eq=False, slots=True)
+class Fiber:
+    """One CUDA thread. ``site`` is the barrier that it waits at, as (file, line)."""
+
+    block: Block
+    thread: Index3
+    worker: Worker | None = None
+    site: tuple[str, int] | None = None
+    vote: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a CUDA thread raised, and where it stood."""
+
+    error: BaseException
+    block: Index3
+    thread: Index3
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """Threads of one block that meet a barrier differently.
+
+    ``sites`` are the places of the threads that wait; ``gone`` says that others had left the kernel before,
+    ``stuck`` that nobody could go on.
+    """
+
+    block: Index3
+    thread: Index3
+    sites: tuple[tuple[str, int], ...]
+    gone: bool = False
+    stuck: bool = False
+
+
+class Worker(threading.Thread):
+    """An OS thread that runs CUDA threads. Numba's fake ``cuda`` module reads ``blockIdx`` and the like off it."""
+
+    def __init__(self, grid: Grid) -> None:
+        super().__init__(name="kcheck-cuda-thread", daemon=True)
+        self.grid = grid
+        self.wake = threading.Lock()
+        self.wake.acquire()
+        self.fiber: Fiber | None = None
+        self.threadIdx: Any = None
+        self.blockIdx: Any = None
+        self.thread_id = 0
+        self.unwinding = False
+        self.stops = 0
+
+    def run(self) -> None:
+        try:
+            with np.errstate(all="ignore"):
+                self.grid.work(self)
+        except Stop:
+            return
+        except BaseException as error:  # a fault of the scheduler itself: main raises it
+            self.grid.broken = error
+            self.grid.over.set()
+
+    def unwind(self) -> None:
+        """Raise Stop on this thread; if the kernel swallows it (a bare ``except``), raise it from another line.
+
+        An exception raised in a handler leaves the ``try`` that it belongs to: each time that the kernel comes
+        here again, Stop is raised one line further on.
+        """
+        self.stops += 1
+        if self.stops == 1:
+            raise Stop
+        lines = self.stops - 1
+
+        def trace(frame: FrameType, event: str, argument: object) -> Any:
+            nonlocal lines
+            if event == "line":
+                lines -= 1
+                if lines <= 0:
+                    raise Stop
+            return trace
+
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            frame.f_trace = trace
+            frame = frame.f_back
+        sys.settrace(trace)
+
+    def syncthreads(self) -> None:
+        """``cuda.syncthreads()``."""
+        self.grid.barrier(self, False)
+
+    def syncthreads_count(self, value: object) -> int:
+        """``cuda.syncthreads_count(value)``: how many threads of the block that came gave a true value."""
+        return sum(self.grid.barrier(self, bool(value)))
+
+    def syncthreads_and(self, value: object) -> int:
+        """``cuda.syncthreads_and(value)``."""
+        return int(all(self.grid.barrier(self, bool(value))))
+
+    def syncthreads_or(self, value: object) -> int:
+        """``cuda.syncthreads_or(value)``."""
+        return int(any(self.grid.barrier(self, bool(value))))
+
+
+class Grid:
+    """One launch.
+
+    Args:
+        body: runs one CUDA thread to its end; called on a Worker.
+        grid, block: sizes, all at least 1.
+        make_shared: makes the shared memory of a block.
+        make_index: makes what ``threadIdx`` and ``blockIdx`` give out, of three integers.
+        reverse: start blocks and threads from the last to the first: another legal schedule.
+    """
+
+    def __init__(
+        self,
+        body: Callable[[], object],
+        grid: Index3,
+        block: Index3,
+        make_shared: Callable[[], object],
+        make_index: Callable[[int, int, int], object],
+        reverse: bool = False,
+    ) -> None:
+        self.body = body
+        self.grid_dim = grid
+        self.block_dim = block
+        self.make_shared = make_shared
+        self.make_index = make_index
+        self.reverse = reverse
+        self.fuel = QUANTUM
+        self.running: Fiber | None = None
+        self.failure: Failure | None = None
+        self.divergences: list[Divergence] = []
+        self.deadlock = False
+        self.broken: BaseException | None = None
+        self.over = threading.Event()
+        self.aborted = False
+        self._unstarted_blocks = _indices(grid, reverse)
+        self._blocks: list[Block] = []
+        self._ready: deque[Fiber] = deque()
+        self._at_grid_barrier: list[Fiber] = []
+        self._live = 0
+        self._idle: list[Worker] = []
+        self._workers: list[Worker] = []
+        self._rotations = 0
+
+    # --- run from the host's thread ---
+
+    def run(self, deadline: float | None) -> bool:
+        """Run the grid to its end.
+
+        Args:
+            deadline: on the clock of ``time.monotonic``.
+
+        Returns:
+            False when the deadline passed first; the threads are then where they were, for :meth:`where`.
+            Call :meth:`stop` in any case.
+        """
+        first = self._next()
+        if first is None:
+            return True
+        self._start(first)
+        while not self.over.wait(None if deadline is None else max(0.0, min(deadline - time.monotonic(), 1.0))):
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+        if self.broken is not None:
+            raise self.broken
+        return True
+
+    def where(self) -> tuple[Fiber, FrameType] | None:
+        """The CUDA thread that has the baton and the innermost Python frame it is in."""
+        fiber = self.running
+        if fiber is None or fiber.worker is None or fiber.worker.ident is None:
+            return None
+        frame = sys._current_frames().get(fiber.worker.ident)
+        return None if frame is None else (fiber, frame)
+
+    def stop(self) -> bool:
+        """End every OS thread of the launch. False when one could not be ended (it is inside native code)."""
+        self.aborted = True
+        self.fuel = 0
+        for worker in self._workers:
+            _wake(worker)
+        deadline = time.monotonic() + _JOIN_SECONDS
+        wait = 0.02  # a thread that only waited is gone by then
+        for worker in self._workers:
+            worker.join(wait)
+            while worker.is_alive() and time.monotonic() < deadline:
+                if worker.ident is not None and worker.fiber is not None and not worker.unwinding:
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                        ctypes.c_ulong(worker.ident), ctypes.py_object(Stop)
+                    )
+                _wake(worker)
+                worker.join(0.05)
+        return not any(worker.is_alive() for worker in self._workers)
+
+    # --- run on the worker that has the baton ---
+
+    def work(self, worker: Worker) -> None:
+        """Run CUDA threads one after another, until there is nothing left for this worker."""
+        while True:
+            worker.wake.acquire()
+            fiber = worker.fiber
+            while fiber is not None and not self.aborted:
+                self._run_fiber(worker, fiber)
+                fiber = None
+                following = None if self.aborted or self.over.is_set() else self._next()
+                if following is None:
+                    self._nothing_left()
+                elif following.worker is None:
+                    fiber = following
+                    self._bind(worker, fiber)
+                else:
+                    self._idle.append(worker)
+                    self.running = following
+                    _wake(following.worker)
+            if self.aborted or self.over.is_set():
+                return
+
+    def tick(self) -> None:
+        """Count one array access; every QUANTUM of them another thread gets its turn."""
+        self.fuel -= 1
+        if self.fuel < 0:
+            self.pause()
+
+    def pause(self) -> None:
+        """Let another thread run, if one can."""
+        worker = threading.current_thread()
+        if not isinstance(worker, Worker):
+            return  # the host reads an array, between launches
+        if self.aborted:
+            worker.unwind()
+            return
+        self.fuel = QUANTUM
+        fiber = worker.fiber
+        assert fiber is not None
+        self._ready.append(fiber)
+        self._rotations += 1
+        following = self._next(open_block=self._rotations > len(self._ready))
+        assert following is not None
+        self._hand_over(fiber, following)
+
+    def barrier(self, worker: Worker, vote: bool) -> list[bool]:
+        """Wait for every live thread of the block. Returns what each thread that came voted."""
+        fiber = worker.fiber
+        assert fiber is not None
+        if self.aborted:
+            raise Stop
+        fiber.site = _caller_site()
+        fiber.vote = vote
+        fiber.block.waiting.append(fiber)
+        self._rotations = 0
+        self._wait(fiber)
+        return fiber.block.votes
+
+    def grid_barrier(self, worker: Worker) -> None:
+        """``cuda.cg.this_grid().sync()``: wait for every live thread of the grid."""
+        fiber = worker.fiber
+        assert fiber is not None
+        if self.aborted:
+            raise Stop
+        fiber.site = _caller_site()
+        self._at_grid_barrier.append(fiber)
+        self._wait(fiber)
+
+    # --- the schedule ---
+
+    def _nothing_left(self) -> None:
+        waiting = [*self._at_grid_barrier, *(fiber for block in self._blocks for fiber in block.waiting)]
+        if waiting and self.failure is None and not self.aborted:
+            self._stuck(waiting)
+        self.over.set()
+
+    def _stuck(self, waiting: list[Fiber]) -> None:
+        """Nobody can run: barriers of the block and of the grid wait for each other."""
+        self.deadlock = True
+        self._diverged(waiting, stuck=True)
+
+    def _run_fiber(self, worker: Worker, fiber: Fiber) -> None:
+        try:
+            self.body()
+        except Stop:
+            worker.unwinding = True
+            raise
+        except BaseException as error:
+            self.failure = Failure(error, fiber.block.index, fiber.thread)
+            worker.fiber = None
+            self.over.set()
+            return
+        worker.fiber = None
+        fiber.block.live -= 1
+        fiber.block.left = True
+        self._live -= 1
+        self._rotations = 0
+
+    def _bind(self, worker: Worker, fiber: Fiber) -> None:
+        fiber.worker = worker
+        worker.fiber = fiber
+        worker.threadIdx = self.make_index(*fiber.thread)
+        worker.blockIdx = self.make_index(*fiber.block.index)
+        x, y, z = fiber.thread
+        worker.thread_id = x + self.block_dim[0] * (y + self.block_dim[1] * z)
+        self.running = fiber
+
+    def _start(self, fiber: Fiber) -> None:
+        if self._idle:
+            worker = self._idle.pop()
+        else:
+            worker = Worker(self)
+            self._workers.append(worker)
+            worker.start()
+        self._bind(worker, fiber)
+        _wake(worker)
+
+    def _wait(self, fiber: Fiber) -> None:
+        following = self._next()
+        if following is None:
+            self._nothing_left()
+            assert fiber.worker is not None
+            fiber.worker.wake.acquire()
+            raise Stop
+        self._hand_over(fiber, following)
+
+    def _hand_over(self, fiber: Fiber, following: Fiber) -> None:
+        """Give the baton from one thread to another and wait to get it back."""
+        if following is not fiber:
+            assert fiber.worker is not None
+            if following.worker is None:
+                self._start(following)
+            else:
+                self.running = following
+                _wake(following.worker)
+            fiber.worker.wake.acquire()
+        if self.aborted:
+            raise Stop
+        self.running = fiber
+
+    def _next(self, open_block: bool = False) -> Fiber | None:
+        """The thread to run now; None when none can. Finishing what is begun comes before beginning anew."""
+        if open_block and len(self._workers) < _MOST_WORKERS and (block := self._open_block()) is not None:
+            return self._first_of(block)
+        if self._blocks and (fiber := self._first_of(self._blocks[-1])) is not None:
+            return fiber
+        while True:
+            if self._ready:
+                return self._ready.popleft()
+            for block in self._blocks:
+                if block.waiting and len(block.waiting) == block.live:
+                    self._release(block)
+            self._blocks = [block for block in self._blocks if block.live]
+            if self._ready:
+                continue
+            if (opened := self._open_block()) is not None:
+                return self._first_of(opened)
+            if self._at_grid_barrier and len(self._at_grid_barrier) == self._live:
+                self._ready.extend(self._at_grid_barrier)
+                self._at_grid_barrier = []
+                continue
+            return None
+
+    def _open_block(self) -> Block | None:
+        index = next(self._unstarted_blocks, None)
+        if index is None:
+            return None
+        size = self.block_dim[0] * self.block_dim[1] * self.block_dim[2]
+        block = Block(index, _indices(self.block_dim, self.reverse), self.make_shared(), size)
+        self._blocks.append(block)
+        self._live += size
+        return block
+
+    def _first_of(self, block: Block) -> Fiber | None:
+        thread = next(block.unstarted, None)
+        return None if thread is None else Fiber(block, thread)
+
+    def _release(self, block: Block) -> None:
+        sites = {fiber.site for fiber in block.waiting}
+        if len(sites) > 1 or block.left:
+            self._diverged(block.waiting, gone=block.left)
+        block.votes = [fiber.vote for fiber in block.waiting]
+        self._ready.extend(block.waiting)
+        block.waiting = []
+
+    def _diverged(self, waiting: list[Fiber], gone: bool = False, stuck: bool = False) -> None:
+        sites = tuple(sorted({fiber.site for fiber in waiting if fiber.site is not None}))
+        self.divergences.append(Divergence(waiting[0].block.index, waiting[0].thread, sites, gone, stuck))
+
+
+def _indices(size: Index3, reverse: bool) -> Iterator[Index3]:
+    """Every index of a grid or block, x fastest."""
+    ranges = [range(n - 1, -1, -1) if reverse else range(n) for n in size]
+    return ((x, y, z) for z in ranges[2] for y in ranges[1] for x in ranges[0])
+
+
+def _raise_in(ident: int, kind: type[BaseException]) -> None:
+    """Have a thread raise at its next bytecode (CPython API, ``PyThreadState_SetAsyncExc``)."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(kind))
+
+
+def _wake(worker: Worker) -> None:
+    """Release the worker's lock; a worker that is not waiting finds it open the next time that it would."""
+    if worker.wake.locked():
+        worker.wake.release()
+
+
+def _caller_site() -> tuple[str, int]:
+    """File and line of the kernel's call that led to a barrier: past this package's frames and Numba's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and (
+        frame.f_globals.get("__name__", "").startswith(("kcheck.device.simulator", "numba.cuda"))
+    ):
+        frame = frame.f_back
+    return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else ("", 0)

@@ -1,0 +1,73 @@
+"""The argument types that a spec's declared dtypes and layouts give its kernel.
+
+Pure: imports no Numba. A kernel of ``launch:`` gets its types from the spec; those of a ``launcher:`` are seen as
+it launches (``kcheck.device``), since only its code knows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+
+from kcheck.model import Input, NameArg, OpSpec, Output
+from kcheck.model.compiled import ArrayType, ScalarType, Signature
+
+
+def signatures(spec: OpSpec) -> tuple[Signature, ...]:
+    """Every signature that the cases of a spec with ``launch:`` can call its kernel with, each once, in order.
+
+    Source of the layouts: Numba types an array C where it is C-contiguous, F where Fortran-contiguous, else A.
+    """
+    if spec.launch is None:
+        return ()
+    found: dict[Signature, None] = {}
+    names = list(spec.dtypes)
+    for choice in product(*(spec.dtypes[name].choices for name in names)):
+        dtypes = dict(zip(names, choice, strict=True))
+        for signature in _by_layout(spec, dtypes):
+            found.setdefault(signature, None)
+    return tuple(found)
+
+
+def _by_layout(spec: OpSpec, dtypes: Mapping[str, str]) -> Iterator[Signature]:
+    assert spec.launch is not None
+    owners = (_owner(spec, arg.name) for arg in spec.launch.args if isinstance(arg, NameArg))
+    arrays = {name: _array(spec, name) for name in owners if name is not None}
+    for layouts in product(*(dict.fromkeys(_letter(a, layout) for layout in a.layouts) for a in arrays.values())):
+        letters = dict(zip(arrays, layouts, strict=True))
+        yield tuple(_argument(spec, arg, dtypes, letters) for arg in spec.launch.args)
+
+
+def _argument(
+    spec: OpSpec, arg: object, dtypes: Mapping[str, str], letters: Mapping[str, str]
+) -> ArrayType | ScalarType:
+    if not isinstance(arg, NameArg):
+        return ScalarType("int64")
+    if arg.name in spec.params:
+        dtype = spec.params[arg.name].dtype
+        return ScalarType(dtypes.get(dtype, dtype))
+    owner = _owner(spec, arg.name)
+    if owner is None:
+        return ScalarType(arg.dtype or "int64")
+    array = _array(spec, owner)
+    return ArrayType(dtypes.get(array.dtype, array.dtype), len(array.shape), letters[owner])
+
+
+def _owner(spec: OpSpec, name: str) -> str | None:
+    """The array whose memory a name stands for: an aliased output is its input. None: not an array."""
+    if name in spec.outputs:
+        return spec.outputs[name].alias or name
+    return name if name in spec.inputs else None
+
+
+def _array(spec: OpSpec, name: str) -> Input | Output:
+    return spec.inputs[name] if name in spec.inputs else spec.outputs[name]
+
+
+def _letter(array: Input | Output, layout: str) -> str:
+    ndim = len(array.shape)
+    if layout in ("contiguous", "offset") or ndim == 0:
+        return "C"
+    if layout == "transposed":
+        return {1: "C", 2: "F"}.get(ndim, "A")
+    return "A"

@@ -1,0 +1,79 @@
+"""Just enough of PTX's syntax to measure the text of an entry: comments, statements, source lines.
+
+The grammar that matters is small (PTX ISA, "Syntax"): ``//`` and ``/* */`` comments, statements that end in ``;``,
+labels that end in ``:``, scopes in braces, directives that start with a dot.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_LABEL = re.compile(r"\s*[$%\w]+\s*:(?!:)")
+_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+\d+")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The text of one kernel in a module, from ``.entry`` to its closing brace, comments blanked out.
+
+    Attributes:
+        first_line: line of the module on which ``text`` starts, from 1.
+    """
+
+    name: str
+    text: str
+    first_line: int
+
+    @cached_property
+    def instructions(self) -> int:
+        """How many instructions it has: statements that are neither directives nor labels."""
+        body = self.text[self.text.index("{") + 1 :]
+        # .loc, .pragma and their like end at the line in NVVM's output, not at a semicolon.
+        body = re.sub(r"^\s*\.(loc|file|section)\b[^\n;]*$", "", body, flags=re.MULTILINE)
+        count = 0
+        for statement in body.split(";"):
+            text = statement.replace("{", " ", 1) if statement.lstrip().startswith("{") else statement
+            text = text.replace("}", " ")
+            while label := _LABEL.match(text):
+                text = text[label.end() :]
+            text = text.strip().lstrip("{").strip()
+            if text and not text.startswith("."):
+                count += 1
+        return count
+
+    def line_of(self, position: int) -> int:
+        """Line of the module at which a position of ``text`` stands."""
+        return self.first_line + self.text.count("\n", 0, position)
+
+    def source_line(self, position: int) -> int | None:
+        """Line of the user's Python that a position of ``text`` was compiled from: the last ``.loc`` before it."""
+        last = None
+        for match in _LOC.finditer(self.text, 0, position):
+            last = int(match[2])
+        return last or None
+
+
+def find_entry(ptx: str, name: str) -> Entry | None:
+    """The entry of that name, or None if the module has none.
+
+    Args:
+        ptx: the text of a module.
+        name: as it stands in the PTX, mangled.
+    """
+    plain = _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), ptx)
+    start = re.search(rf"\.entry\s+{re.escape(name)}\s*\(", plain)
+    if start is None:
+        return None
+    depth, opened = 0, False
+    for position in range(start.start(), len(plain)):
+        if plain[position] == "{":
+            depth, opened = depth + 1, True
+        elif plain[position] == "}":
+            depth -= 1
+            if opened and depth == 0:
+                text = plain[start.start() : position + 1]
+                return Entry(name, text, 1 + plain.count("\n", 0, start.start()))
+    return None

@@ -1,0 +1,81 @@
+"""What the compiler made of a kernel, for the linter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from kcheck.model.span import Span
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """The type of an array argument. ``layout``: C, F (both contiguous) or A (any strides), as Numba says it."""
+
+    dtype: str
+    ndim: int
+    layout: str
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{','.join(':' * self.ndim)}]{'' if self.layout == 'C' else ' ' + self.layout}"
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarType:
+    """The type of a scalar argument."""
+
+    dtype: str
+
+    def __str__(self) -> str:
+        return self.dtype
+
+
+Signature: TypeAlias = tuple[ArrayType | ScalarType, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A kernel that a launcher launched, with the types of its arguments.
+
+    Attributes:
+        kernel: the function's name; ``place`` its file, absolute, and line.
+        signature: None where an argument is neither an array nor a scalar of a known dtype.
+    """
+
+    kernel: str
+    place: Span
+    signature: Signature | None
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one thread (registers, spills, local) and one block (static shared) need, as ptxas allocates it.
+
+    Sizes in bytes. ``spills`` counts the bytes of spill stores and of spill loads.
+    """
+
+    registers: int
+    spills: int
+    local: int
+    shared: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledKernel:
+    """One specialisation of a kernel for one target.
+
+    Attributes:
+        kernel: the Python function's name; ``place`` its line.
+        target: ``sm_80``.
+        ptx: the whole module; ``entry`` is the name of this kernel in it.
+        problem: why there is no code, in one sentence; empty when it compiled.
+    """
+
+    kernel: str
+    place: Span
+    signature: Signature
+    target: str
+    entry: str = ""
+    ptx: str = ""
+    resources: Resources | None = None
+    problem: str = ""

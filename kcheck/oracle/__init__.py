@@ -1,0 +1,10 @@
+"""What a kernel's result is judged by: reference, tolerance, invariants.
+
+``judge`` turns the outcome of a launch into a verdict; ``Vacuity`` watches the cases of a spec and warns where a
+kernel that computes nothing would pass.
+"""
+
+from kcheck.oracle.judge import judge
+from kcheck.oracle.vacuous import Vacuity
+
+__all__ = ["Vacuity", "judge"]

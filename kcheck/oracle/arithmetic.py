@@ -1,0 +1,215 @@
+"""The roundings of a narrower precision, simulated in float64 (complex128).
+
+An :class:`Arithmetic` says what follows an operation; :mod:`kcheck.oracle.rounded` has the array type by which a
+reference is evaluated under it. Its modes:
+
+* ``nearest`` and ``backwards``: each result is rounded to the compute precision, and sums run in order, from
+  either end, one rounding per term: two correct kernels, the most naive.
+* ``random``: each result that the precision cannot hold moves by about one unit roundoff up or down, at random
+  (Monte Carlo arithmetic: Parker, "Monte Carlo Arithmetic: exploiting randomness in floating-point arithmetic",
+  1997); a sum of n terms moves by u * sqrt(sum of its squared partial sums), what n independent roundings add
+  up to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kcheck.model import DType
+from kcheck.oracle.rounding import Floats, half_step, round_to
+
+Array: TypeAlias = npt.NDArray[Any]
+
+_CHECKPOINTS = 16
+_IN_ORDER_LIMIT = 2**25
+"""Multiply-adds up to which a matrix product is rounded term by term; beyond, only the random model speaks."""
+
+
+class Arithmetic:
+    """The rounding that operations are followed by.
+
+    Args:
+        precision: a real dtype, the compute precision.
+        mode: ``nearest``, ``backwards`` or ``random``.
+        seed: of the random signs.
+
+    Attributes:
+        uses: how often the array type that carries it was operated on, copied or returned: 0 says that a
+            reference left it at once.
+    """
+
+    def __init__(self, precision: DType, mode: Literal["nearest", "backwards", "random"], seed: int = 0) -> None:
+        self.precision = precision
+        self.mode = mode
+        self.uses = 0
+        self._bits = np.random.PCG64(seed)
+        # In float64 a move of half a unit roundoff would be rounded away again, and the reference errs as well.
+        self._step = 2.0 if precision.precision == 53 else 1.0
+        # Whether a float64 result is exact cannot be seen in float64; what float32 can hold most likely is.
+        self._exact_below = 24 if precision.precision == 53 else precision.precision
+
+    def given(self, array: Array) -> Array:
+        """An input as a kernel has it: rounded to the precision, or in ``random`` mode each value moved by one
+        unit roundoff, unless that would leave the range."""
+        if self.mode != "random":
+            return self._nearest(array)
+        with np.errstate(all="ignore"):
+            moved = array + self._unit(array) * self._signs(array.shape)
+            return np.where(np.abs(moved) <= self.precision.max, moved, array)
+
+    def _signs(self, shape: tuple[int, ...]) -> Floats:
+        """Random numbers of either sign, magnitude 0.5 to 1.5: never so small that a draw moves nothing, and not
+        all alike, or two opposite moves would cancel in every second draw."""
+        count = int(np.prod(shape, dtype=np.int64))
+        words = np.atleast_1d(self._bits.random_raw(-(-count // 8) or 1)).astype("<u8")
+        steps: Floats = words.view(np.int8)[:count] / 128.0
+        return (steps + np.where(steps < 0, -0.5, 0.5)).reshape(shape)
+
+    def _unit(self, array: Array) -> Floats:
+        """One unit roundoff of each value, in absolute terms; below the normal range half a subnormal step."""
+        magnitude = np.abs(array)
+        return np.where(magnitude == 0, 0.0, self._step * half_step(magnitude, self.precision))
+
+    def _nearest(self, array: Array) -> Array:
+        if np.iscomplexobj(array):
+            parts: Array = np.empty(array.shape, np.complex128)
+            parts.real = round_to(np.ascontiguousarray(array.real), self.precision)
+            parts.imag = round_to(np.ascontiguousarray(array.imag), self.precision)
+            return parts
+        return round_to(array, self.precision)
+
+    def after(
+        self, array: Array, roundings: float = 1.0, spread: Floats | None = None, checked: bool = True
+    ) -> Array:
+        """What an operation gives whose exact result is ``array``.
+
+        Args:
+            roundings: how many unit roundoffs the operation may be off by.
+            spread: of sums, the root of the summed squares of what was rounded; takes the place of the result's
+                own magnitude.
+            checked: leave alone what the precision holds exactly. Not for library functions: erf(9) is 1 in
+                float64 too, and a correct float32 one may be an ulp below.
+        """
+        nearest = self._nearest(array)
+        if self.mode != "random":
+            return nearest
+        if spread is None:
+            if not checked:
+                exact = array == 0
+            elif self.precision.precision == 53:
+                exact = array == array.astype(np.complex64 if np.iscomplexobj(array) else np.float32)
+            else:
+                exact = array == nearest
+            step = np.where(exact, 0.0, roundings * self._unit(array))
+        else:
+            step = self._step * self.precision.unit_roundoff * spread
+        moved: Array = array + step * self._signs(array.shape)
+        if np.iscomplexobj(array):
+            moved = moved + 1j * step * self._signs(array.shape)
+        return np.where(np.isfinite(nearest) | ~np.isfinite(array), moved, nearest)
+
+    # --- sums
+
+    def total(self, array: Array) -> Array:
+        """The sum over the last axis."""
+        if array.shape[-1] <= 1:
+            return np.asarray(array.sum(axis=-1))
+        exact = np.asarray(array.sum(axis=-1))
+        if self.mode != "random":
+            return self._in_order(array)
+        if not np.iscomplexobj(array):
+            magnitude = np.abs(array).sum(axis=-1)
+            integral = np.all(np.rint(array) == array, axis=-1) & (magnitude < 2.0**self._exact_below)
+        else:
+            integral = np.zeros(exact.shape, np.bool_)
+        partial = np.abs(np.cumsum(array, axis=-1)[..., 1:]) ** 2
+        squares = np.maximum(partial.sum(axis=-1), self.expected_path(exact, array.shape[-1], _square_sum(array)))
+        squares = np.maximum(
+            squares, np.where(self._alike(array, -1), self._coherent(exact, array.shape[-1]), 0.0)
+        )
+        return self.after(exact, spread=np.where(integral, 0.0, np.sqrt(squares)))
+
+    def running(self, array: Array) -> Array:
+        """The running sum over the last axis."""
+        if self.mode != "random":
+            return self._running_in_order(array)
+        sums = np.cumsum(array, axis=-1)
+        steps = self.precision.unit_roundoff * np.abs(sums) * self._signs(sums.shape)
+        steps[..., :1] = 0.0
+        return np.asarray(sums + np.cumsum(steps, axis=-1))
+
+    @staticmethod
+    def expected_path(total: Array, count: Any, squares: Floats) -> Floats:
+        """The expected sum of the squared partial sums of ``count`` terms that come in random order."""
+        return np.asarray(count / 3.0 * np.abs(total) ** 2 + count / 6.0 * squares)
+
+    def _alike(self, array: Array, axis: int) -> npt.NDArray[np.bool_]:
+        """Whether the terms along an axis are all the same, but for the moves made here."""
+        gap = np.abs(array - np.take(array, [0], axis=axis)).max(axis=axis)
+        return np.asarray(gap <= 8 * self.precision.unit_roundoff * np.abs(array).max(axis=axis))
+
+    @staticmethod
+    def _coherent(total: Array, count: int) -> Floats:
+        """Equal terms are rounded alike, step by step: the square of a sum of roundings, no sum of squares. Half
+        a roundoff of each partial sum, which grow in proportion."""
+        return np.asarray((count / 4.0 * np.abs(total)) ** 2)
+
+    def _running_in_order(self, array: Array) -> Array:
+        if self.precision.precision == 53:
+            return np.cumsum(array, axis=-1)
+        if self.precision.precision == 24:
+            narrow = np.complex64 if np.iscomplexobj(array) else np.float32
+            return np.cumsum(array.astype(narrow), axis=-1, dtype=narrow).astype(array.dtype)
+        sums = np.array(array)
+        for k in range(1, array.shape[-1]):
+            sums[..., k] = self._nearest(sums[..., k - 1] + array[..., k])
+        return sums
+
+    def _in_order(self, array: Array) -> Array:
+        ordered = array[..., ::-1] if self.mode == "backwards" else array
+        return self._safe(np.asarray(self._running_in_order(ordered)[..., -1]), np.abs(array).sum(axis=-1))
+
+    def _safe(self, total: Array, magnitude: Floats) -> Array:
+        """The total, infinite where some order of summation overflows, by the sum of the terms' magnitudes."""
+        return np.where((magnitude >= self.precision.max) & np.isfinite(total), np.inf, total)
+
+    def contraction(self, function: Callable[..., Array], *operands: Array) -> Array:
+        """``function`` is linear in each operand: sums of products of their elements."""
+        exact = np.asarray(function(*operands))
+        if self.mode != "random":
+            return self._safe(self.after(exact), np.abs(np.asarray(function(*map(np.abs, operands)))))
+        squares = np.abs(np.asarray(function(*(np.abs(operand) ** 2 for operand in operands))))
+        counts = np.asarray(function(*(np.ones(operand.shape) for operand in operands))).real
+        return self.after(
+            exact, spread=np.sqrt(np.where(counts > 1, self.expected_path(exact, counts, squares), 0) + squares)
+        )
+
+    def product(self, a: Array, b: Array) -> Array:
+        """``np.matmul`` of arrays with at least two axes each."""
+        exact = np.asarray(np.matmul(a, b))
+        length = a.shape[-1]
+        if length == 0:
+            return exact
+        if self.mode != "random" and exact.size * length <= _IN_ORDER_LIMIT:
+            total: Array = np.zeros_like(exact)
+            for k in range(length)[:: -1 if self.mode == "backwards" else 1]:
+                total = self._nearest(total + self._nearest(a[..., :, k, None] * b[..., None, k, :]))
+            return self._safe(total, np.matmul(np.abs(a), np.abs(b)))
+        squares = np.matmul(np.abs(a) ** 2, np.abs(b) ** 2)
+        partial, path = np.zeros_like(exact), np.zeros(exact.shape)
+        for part in np.array_split(np.arange(length), min(length, _CHECKPOINTS)):
+            before = np.abs(partial) ** 2
+            partial = partial + np.matmul(a[..., :, part], b[..., part, :])
+            path += len(part) * (before + np.abs(partial) ** 2) / 2
+        spread = np.maximum(path, self.expected_path(exact, length, squares)) + squares
+        alike = self._alike(a, -1)[..., :, None] & self._alike(b, -2)[..., None, :]
+        spread = np.maximum(spread, np.where(alike, self._coherent(exact, length), 0.0))
+        return self.after(exact, spread=np.sqrt(spread))
+
+
+def _square_sum(array: Array) -> Floats:
+    return np.asarray((np.abs(array) ** 2).sum(axis=-1))

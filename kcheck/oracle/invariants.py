@@ -1,0 +1,244 @@
+"""Properties of the outputs that a spec states (SPEC, ``invariants``).
+
+An expression is evaluated on the outputs as float64, and again on the reference: where the reference itself breaks
+it because of a NaN or an infinity, the kernel is excused; where it breaks it with finite values, the invariant is
+wrong, which is a fault of the spec and not of the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kcheck.model import Finding, Invariant, OpSpec
+from kcheck.oracle.reference import Reference
+from kcheck.oracle.rounding import Floats, overflow_threshold
+from kcheck.oracle.tolerance import compute_precision
+from kcheck.symbolic import ExpressionError, evaluate_arrays, names, parse
+
+Array: TypeAlias = npt.NDArray[Any]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+WRONG_INVARIANT = "reference"
+"""The rule of a finding that blames the spec: it makes the case an error."""
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """What the invariants of a case are checked on.
+
+    Attributes:
+        expected: the fp64 reference by output.
+        outputs: what the kernel gave; outputs with unwritten elements are left out, and with them the invariants
+            that name them.
+    """
+
+    spec: OpSpec
+    reference: Reference
+    expected: Mapping[str, Array]
+    outputs: Mapping[str, Array]
+
+
+def check(on: Judged) -> list[Finding]:
+    """A finding for each invariant that does not hold, at its first wrong element."""
+    with np.errstate(all="ignore"):
+        return [finding for invariant in on.spec.invariants for finding in _CHECKS[invariant.kind](invariant, on)]
+
+
+def _chosen(invariant: Invariant, outputs: Mapping[str, Array]) -> list[str]:
+    return [name for name in outputs if invariant.array in (None, name)]
+
+
+def _finding(invariant: Invariant, message: str, array: str | None = None, index: Any = None) -> Finding:
+    place = None if index is None else tuple(int(n) for n in index)
+    return Finding("invariant", f"{invariant}: {message}", array=array, index=place, place=invariant.span)
+
+
+def _first(mask: Mask) -> tuple[int, ...]:
+    return tuple(int(n) for n in np.unravel_index(int(np.argmax(mask)), mask.shape))
+
+
+def _at(array: str, index: tuple[int, ...]) -> str:
+    return f"{array}[{', '.join(map(str, index))}]" if index else array
+
+
+def _finite(invariant: Invariant, on: Judged) -> list[Finding]:
+    """No NaN, and no infinity, where the reference has none when rounded to the output's dtype."""
+    findings = []
+    for name in _chosen(invariant, on.outputs):
+        dtype = on.reference.dtypes[name]
+        if not dtype.is_inexact:
+            continue
+        actual = on.outputs[name]
+        if dtype.kind != "complex":
+            actual = actual.astype(np.float64)
+        largest = np.maximum(np.abs(on.expected[name].real), np.abs(on.expected[name].imag))
+        wrong = np.isnan(actual) & np.isfinite(largest)
+        wrong |= np.isinf(actual) & (largest < overflow_threshold(dtype))
+        if wrong.any():
+            index = _first(wrong)
+            count = int(np.count_nonzero(wrong))
+            message = (
+                f"{_at(name, index)} is {actual[index]} where the reference is {on.expected[name][index]:.6g}"
+            )
+            message += f" ({count} such elements)" if count > 1 else ""
+            findings.append(_finding(invariant, message, name, index))
+    return findings
+
+
+def _shape_preserved(invariant: Invariant, on: Judged) -> list[Finding]:
+    """Every output has the shape of the first input that the spec declares."""
+    if not on.spec.inputs:
+        return []
+    first = next(iter(on.spec.inputs))
+    shape = on.reference.shapes[first]
+    return [
+        _finding(invariant, f"{name} has shape {list(array.shape)}, input {first} has {list(shape)}", name)
+        for name, array in on.outputs.items()
+        if array.shape != shape
+    ]
+
+
+def _non_negative(invariant: Invariant, on: Judged) -> list[Finding]:
+    """No element below zero. -0.0 is not below zero; a NaN is left to the comparison."""
+    findings = []
+    for name in _chosen(invariant, on.outputs):
+        actual = on.outputs[name].astype(np.float64) if on.reference.dtypes[name].is_float else on.outputs[name]
+        if actual.dtype.kind == "c":
+            continue
+        wrong = actual < 0
+        if wrong.any():
+            index = _first(wrong)
+            findings.append(_finding(invariant, f"{_at(name, index)} is {actual[index]:.9g}", name, index))
+    return findings
+
+
+def _normalized(invariant: Invariant, on: Judged) -> list[Finding]:
+    """Sums to 1 along the axis, within ``(4 u_out + (n + 8) u_compute) * sum(abs) + n * u_out * smallest normal``.
+
+    Each element is rounded once (u_out), and shares a sum of n terms that is off by at most n u_compute (Higham,
+    Accuracy and Stability of Numerical Algorithms, 4.2: any order of summation); the last term is underflow. Rows
+    in which the reference is not finite are left out; so is an axis of length 0.
+    """
+    findings = []
+    for name in _chosen(invariant, on.outputs):
+        dtype, actual = on.reference.dtypes[name], on.outputs[name]
+        if not -actual.ndim <= invariant.axis < actual.ndim:
+            message = f"{name} has {actual.ndim} axes, there is no axis {invariant.axis}"
+            findings.append(Finding(WRONG_INVARIANT, f"{invariant}: {message}", place=invariant.span))
+            continue
+        count = actual.shape[invariant.axis]
+        if count == 0 or not dtype.is_float:
+            continue
+        compute = compute_precision(on.spec, dtype).unit_roundoff
+        wide = actual.astype(np.float64)
+        relative = 4 * dtype.unit_roundoff + (count + 8) * compute
+        allowed = relative * np.abs(wide).sum(axis=invariant.axis)
+        allowed = allowed + count * dtype.unit_roundoff * dtype.smallest_normal
+        sums, right = wide.sum(axis=invariant.axis), np.asarray(on.expected[name].sum(axis=invariant.axis))
+        judged = np.isfinite(right)
+        broken = judged & (np.abs(right - 1.0) > relative)
+        if broken.any():
+            findings.append(_not_of_reference(invariant, name, f"it sums to {right[_first(broken)]:.9g}"))
+            continue
+        wrong = np.asarray(judged & ~(np.abs(sums - 1.0) <= allowed))
+        if wrong.any():
+            row = _first(wrong)
+            where = list(row)
+            where.insert(invariant.axis % actual.ndim, 0)
+            message = f"{name} sums to {np.asarray(sums)[row]:.9g} along axis {invariant.axis} at {list(row)}"
+            findings.append(_finding(invariant, message, name, where))
+    return findings
+
+
+def _symmetric(invariant: Invariant, on: Judged) -> list[Finding]:
+    """The last two axes may be exchanged: ``abs(y - y.T) <= 2 u_out abs(y) + 4 sqrt(n) u_compute max(abs(y))``.
+
+    Both elements are rounded (u_out), and were summed in two orders: n is the longest axis of any input or output,
+    and the largest element of the matrix bounds what the terms of the sums may be. NaN must face NaN.
+    """
+    findings = []
+    longest = max((n for shape in on.reference.shapes.values() for n in shape), default=1)
+    for name in _chosen(invariant, on.outputs):
+        dtype, actual = on.reference.dtypes[name], on.outputs[name]
+        if actual.ndim < 2 or actual.shape[-1] != actual.shape[-2]:
+            message = f"{name} has shape {list(actual.shape)}, whose last two axes cannot be exchanged"
+            findings.append(Finding(WRONG_INVARIANT, f"{invariant}: {message}", place=invariant.span))
+            continue
+        if actual.size == 0:
+            continue
+        wide = actual.astype(np.float64) if dtype.kind == "float" else actual
+        mirror = np.swapaxes(wide, -1, -2)
+        same = (wide == mirror) | ((wide != wide) & (mirror != mirror))
+        allowed: Floats | float = 0.0
+        if dtype.is_inexact:
+            magnitude = np.abs(np.where(np.isfinite(wide), wide, 0.0))
+            scale = magnitude.max(axis=(-1, -2), keepdims=True)
+            noise = 4 * np.sqrt(longest) * compute_precision(on.spec, dtype).unit_roundoff
+            allowed = 2 * dtype.unit_roundoff * np.maximum(magnitude, np.swapaxes(magnitude, -1, -2))
+            allowed = allowed + noise * scale + 2 * dtype.unit_roundoff * dtype.smallest_normal
+            same |= np.abs(wide - mirror) <= allowed
+        same |= ~np.isfinite(on.expected[name])
+        if not same.all():
+            index = _first(~same)
+            other = (*index[:-2], index[-1], index[-2])
+            message = f"{_at(name, index)} is {wide[index]:.9g}, {_at(name, other)} is {wide[other]:.9g}"
+            findings.append(_finding(invariant, message, name, index))
+    return findings
+
+
+def _expression(invariant: Invariant, on: Judged) -> list[Finding]:
+    assert invariant.expression is not None
+    try:
+        node = parse(invariant.expression.text)
+        used = names(node)
+        if any(name in on.spec.outputs and name not in on.outputs for name in used):
+            return []
+        ideal = np.asarray(evaluate_arrays(node, {**on.reference.values, **on.expected}), np.bool_)
+        actual = {name: _wide(array) for name, array in on.outputs.items()}
+        holds = np.asarray(evaluate_arrays(node, {**on.reference.values, **actual}), np.bool_)
+    except ExpressionError as error:
+        mend = f"; {error.mend}" if error.mend else ""
+        return [Finding(WRONG_INVARIANT, f"{invariant}: {error.what}{mend}", place=invariant.span)]
+    if not ideal.all():
+        values = [np.asarray({**on.reference.values, **on.expected}[name]) for name in used]
+        if all(np.isfinite(value).all() for value in values if value.dtype.kind in "fc"):
+            return [_not_of_reference(invariant, None, f"at {list(_first(~ideal))}" if ideal.ndim else "")]
+    wrong = np.asarray(~holds & ideal)
+    if not wrong.any():
+        return []
+    index = _first(wrong)
+    array = next((name for name in on.outputs if name in used and on.outputs[name].shape == wrong.shape), None)
+    message = f"does not hold at {list(index)}" if index else "does not hold"
+    if array is not None:
+        message += f", where {array} is {_wide(on.outputs[array])[index]:.9g}"
+    count = int(np.count_nonzero(wrong))
+    message += f" ({count} such elements)" if count > 1 else ""
+    return [_finding(invariant, message, array, index if array is not None else None)]
+
+
+def _wide(array: Array) -> Array:
+    if array.dtype.kind in "biu":
+        return array
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+
+
+def _not_of_reference(invariant: Invariant, array: str | None, detail: str) -> Finding:
+    message = f"{invariant}: does not hold for the reference either" + (f": {detail}" if detail else "")
+    return Finding(
+        WRONG_INVARIANT, message, mend="mend the invariant or the reference", array=array, place=invariant.span
+    )
+
+
+_CHECKS = {
+    "finite": _finite,
+    "shape_preserved": _shape_preserved,
+    "non_negative": _non_negative,
+    "normalized": _normalized,
+    "symmetric": _symmetric,
+    "expression": _expression,
+}

@@ -1,0 +1,134 @@
+"""From what a launch left behind to a verdict."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kcheck.errors import InternalError
+from kcheck.model import SANITIZERS, Finding, OpSpec, Outcome, Status, Verdict
+from kcheck.oracle import invariants
+from kcheck.oracle.compare import compare
+from kcheck.oracle.reference import Reference, ReferenceFailed
+from kcheck.oracle.tolerance import Rule, rules
+
+if TYPE_CHECKING:
+    from kcheck.cases import CaseArrays
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """The reference of a case, evaluated once, and the rule of each output.
+
+    Attributes:
+        rule: by the output's name; asking twice shares the noise floor.
+        notes: what the rules found worth saying, after they were used.
+    """
+
+    spec: OpSpec
+    reference: Reference
+    expected: Mapping[str, Array]
+    rule: Callable[[str], Rule]
+    notes: Callable[[], tuple[str, ...]]
+
+    @classmethod
+    def of(cls, spec: OpSpec, arrays: CaseArrays) -> Truth:
+        """Load and call the reference.
+
+        Raises:
+            ReferenceFailed: it cannot be used, or is NaN where the spec forbids NaN, or the tolerance cannot.
+        """
+        reference = Reference.load(spec, arrays)
+        expected = reference.call()
+        for name, array in expected.items():
+            if spec.compare.nan == "forbid" and array.dtype.kind in "fc" and np.isnan(array).any():
+                index = tuple(int(n) for n in np.argwhere(np.isnan(array))[0])
+                reference.fail(
+                    f"the reference's {name!r} is NaN although the spec says `compare: {{nan: forbid}}`",
+                    "mend the reference, keep NaN out of the inputs, or say `nan: match`",
+                    name,
+                    index,
+                )
+        rule, notes = rules(spec, reference, expected, arrays.case.seed)
+        return cls(spec, reference, expected, rule, notes)
+
+
+def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome) -> Verdict:
+    """Judge one case.
+
+    The status is ERROR when the reference, an invariant or the tolerance cannot be used, else FAILED when a
+    finding is an error or an output is beyond its tolerance. Findings of a sanitizer
+    take the level that the spec gives it.
+
+    Raises:
+        InternalError: the outcome has neither outputs nor a finding that says why.
+    """
+    findings = _levelled(spec, outcome.findings)
+    if not outcome.outputs and spec.outputs:
+        if not any(finding.severity == "error" for finding in findings):
+            raise InternalError(f"device {outcome.device} gave back no output of {outcome.case.id} and no reason")
+        return _verdict(outcome, findings, ())
+    try:
+        truth = Truth.of(spec, arrays)
+    except ReferenceFailed as error:
+        return _verdict(outcome, [error.finding, *findings], ())
+    comparisons = tuple(
+        compare(
+            name,
+            truth.reference.dtypes[name],
+            actual,
+            truth.expected[name],
+            truth.rule(name),
+            spec.compare,
+            outcome.unwritten.get(name),
+        )
+        for name, actual in outcome.outputs.items()
+    )
+    # The poison in an element that nobody wrote would break any invariant; the finding `unwritten` says it all.
+    whole = {
+        name: actual
+        for name, actual in outcome.outputs.items()
+        if name not in outcome.unwritten or not outcome.unwritten[name].any()
+    }
+    findings += invariants.check(invariants.Judged(spec, truth.reference, truth.expected, whole))
+    notes = list(truth.notes())
+    if spec.invariants and len(whole) < len(outcome.outputs):
+        partly = ", ".join(name for name in outcome.outputs if name not in whole)
+        notes.append(f"invariants of {partly} were not checked: some elements were never written")
+    verdict = _verdict(outcome, findings, tuple(notes))
+    failed = verdict.status is Status.PASSED and not all(comparison.passed for comparison in comparisons)
+    status = Status.FAILED if failed else verdict.status
+    return dataclasses.replace(verdict, comparisons=comparisons, status=status)
+
+
+_SPEC_FAULTS = frozenset({"reference", "calibration"})
+
+
+def _levelled(spec: OpSpec, findings: tuple[Finding, ...]) -> list[Finding]:
+    """Findings with the severity that ``sanitize`` gives their rule; those that are off are gone."""
+    levelled = []
+    for finding in findings:
+        if finding.rule in SANITIZERS:
+            level = spec.sanitize[finding.rule]
+            if level == "off":
+                continue
+            finding = dataclasses.replace(finding, severity=level)
+        levelled.append(finding)
+    return levelled
+
+
+def _verdict(outcome: Outcome, findings: list[Finding], notes: tuple[str, ...]) -> Verdict:
+    errors = [finding for finding in findings if finding.severity == "error"]
+    warnings = [finding for finding in findings if finding.severity != "error"]
+    status = Status.PASSED
+    if errors:
+        blameless = any(finding.rule in _SPEC_FAULTS for finding in errors)
+        status = Status.ERROR if blameless else Status.FAILED
+    return Verdict(outcome.case, status, outcome.device, (), (*errors, *warnings), (*outcome.notes, *notes))

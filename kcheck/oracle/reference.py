@@ -1,0 +1,239 @@
+"""The fp64 reference of a case: load it, call it on copies of its own, check what it returns.
+
+A reference that cannot be used is never the kernel's fault: every failure is a :class:`ReferenceFailed` with a
+finding that names the line of the user's file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import traceback
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kcheck.errors import KernelError
+from kcheck.model import DType, Finding, OpSpec, Span
+from kcheck.specfile.load import load_function
+
+if TYPE_CHECKING:
+    from kcheck.cases import CaseArrays
+
+Array: TypeAlias = npt.NDArray[Any]
+Wrap: TypeAlias = Callable[[Array], Array]
+
+
+class ReferenceFailed(Exception):
+    """The reference raised, or returned what cannot be compared. Becomes ``Status.ERROR``."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.message)
+        self.finding = finding
+
+
+def upcast(array: Array, dtype: DType) -> Array:
+    """A C-contiguous copy: floats as float64, complex as complex128 (both exact), all else as it is."""
+    if dtype.is_inexact:
+        wide = np.complex128 if dtype.kind == "complex" else np.float64
+        with np.errstate(invalid="ignore"):  # a signalling NaN
+            return np.ascontiguousarray(array).astype(wide).reshape(array.shape)
+    return np.array(array, order="C", copy=True)
+
+
+def scalar(value: object) -> bool | int | float | complex:
+    """A param or dim as the Python scalar of the same value."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, complex | np.complexfloating):
+        return complex(value)
+    return float(value)  # type: ignore[arg-type]  # what is left is real: float16 to float64, ml_dtypes' own
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A loaded reference with what a case gives it.
+
+    Attributes:
+        values: the inputs, params and dims by name, upcast; never handed out without a copy.
+        float_inputs: the inputs that are floating point, in the order of the spec.
+    """
+
+    spec: OpSpec
+    function: Callable[..., object]
+    arguments: tuple[str, ...]
+    positional: int
+    values: Mapping[str, Any]
+    shapes: Mapping[str, tuple[int, ...]]
+    dtypes: Mapping[str, DType]
+    float_inputs: tuple[str, ...]
+
+    @classmethod
+    def load(cls, spec: OpSpec, arrays: CaseArrays) -> Reference:
+        """Load the function and match its signature with the names of the spec.
+
+        Raises:
+            ReferenceFailed: the file cannot be imported, or a parameter without default names nothing.
+        """
+        try:
+            function = load_function(spec.root, spec.reference)
+        except KernelError as error:
+            raise ReferenceFailed(Finding("reference", str(error), place=spec.reference.span)) from error
+        values: dict[str, Any] = {name: scalar(value) for name, value in arrays.case.dims.items()}
+        values |= {name: scalar(value) for name, value in arrays.params.items()}
+        allocations = {name: arrays.allocation(name) for name in (*spec.inputs, *spec.outputs)}
+        for name in spec.inputs:
+            values[name] = upcast(allocations[name].view(), allocations[name].dtype)
+        arguments, positional = _match(spec, function, tuple(values))
+        return cls(
+            spec,
+            function,
+            arguments,
+            positional,
+            values,
+            {name: tuple(allocation.shape) for name, allocation in allocations.items()},
+            {name: allocation.dtype for name, allocation in allocations.items()},
+            tuple(name for name in spec.inputs if allocations[name].dtype.is_inexact),
+        )
+
+    @property
+    def finite_inputs(self) -> bool:
+        """Whether no floating-point input holds a NaN or an infinity."""
+        return all(np.isfinite(self.values[name]).all() for name in self.float_inputs)
+
+    def call(self, wrap: Wrap | None = None) -> dict[str, Array]:
+        """The outputs by name, as plain arrays: float64, complex128, or integers and bools as returned.
+
+        Args:
+            wrap: applied to the copy of each floating-point input, to evaluate the same function under a model
+                of rounding (:mod:`kcheck.oracle.rounded`).
+
+        Raises:
+            ReferenceFailed: it raised, or its result does not have the declared names, shapes or kinds.
+        """
+        given: dict[str, Any] = {}
+        for name in self.arguments:
+            value = self.values[name]
+            if isinstance(value, np.ndarray):
+                value = value.copy()
+                if wrap is not None and name in self.float_inputs:
+                    value = wrap(value)
+            given[name] = value
+        first = [given.pop(name) for name in self.arguments[: self.positional]]
+        try:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                result = self.function(*first, **given)
+        except (Exception, SystemExit) as error:
+            raise ReferenceFailed(self._raised(error)) from error
+        return self._checked(result)
+
+    def _raised(self, error: BaseException) -> Finding:
+        """The innermost line of the user's own code, else that of the ``def``."""
+        root = Path(self.spec.root).resolve()
+        place = None
+        for frame, line in traceback.walk_tb(error.__traceback__):
+            file = Path(frame.f_code.co_filename)
+            own = file.is_relative_to(root) and not file.is_relative_to(Path(__file__).parents[1])
+            if own and "site-packages" not in file.parts:
+                place = Span(file.relative_to(root).as_posix(), line)
+        text = " ".join(str(error).split())
+        what = f"{type(error).__name__}: {text}" if text else type(error).__name__
+        return Finding("reference", f"the reference raised {what}", place=place or self._place())
+
+    def _place(self) -> Span:
+        code = getattr(inspect.unwrap(self.function), "__code__", None)
+        return Span(self.spec.reference.path, code.co_firstlineno if code is not None else 1)
+
+    def fail(
+        self, message: str, mend: str, output: str | None = None, index: tuple[int, ...] | None = None
+    ) -> None:
+        """Raise ReferenceFailed at the reference's ``def``."""
+        raise ReferenceFailed(
+            Finding("reference", message, mend=mend, array=output, index=index, place=self._place())
+        )
+
+    def _checked(self, result: object) -> dict[str, Array]:
+        declared = list(self.spec.outputs)
+        if not isinstance(result, Mapping):
+            if len(declared) != 1:
+                kind = type(result).__name__
+                names = ", ".join(f"{name!r}: ..." for name in declared)
+                self.fail(f"the reference returned a {kind} for {len(declared)} outputs", f"return {{{names}}}")
+            result = {declared[0]: result}
+        for name in result:
+            if name not in declared:
+                close = difflib.get_close_matches(str(name), declared, 1)
+                hint = f"did you mean {close[0]!r}?" if close else f"the outputs are {', '.join(declared)}"
+                self.fail(f"the reference returned {name!r}, which is no output of the spec", hint)
+        missing = [name for name in declared if name not in result]
+        if missing:
+            self.fail(f"the reference returned nothing for output {missing[0]!r}", "return every declared output")
+        return {name: self._output(name, result[name]) for name in declared}
+
+    def _output(self, name: str, value: object) -> Array:
+        if value is None:
+            self.fail(f"the reference returned None for output {name!r}", "return an array", name)
+        try:
+            # The copy of a subclass is one of its uses; then a plain array, for the model of rounding ends here.
+            array: Array = np.array(value, copy=True, subok=True).view(np.ndarray)
+        except (TypeError, ValueError) as error:
+            self.fail(f"the reference's {name!r} is no array: {error}", "return a rectangular NumPy array", name)
+        shape, dtype = self.shapes[name], self.dtypes[name]
+        if array.shape != shape:
+            self.fail(
+                f"the reference's {name!r} has shape {list(array.shape)}, the spec declares {list(shape)}",
+                f"return an array of shape {list(shape)}",
+                name,
+            )
+        kind = array.dtype.kind if array.dtype.kind in "?biufc" else "f" if _extended_float(array.dtype) else "O"
+        accepted = {"bool": "b", "int": "biu", "uint": "biu", "float": "biuf", "complex": "biufc"}[dtype.kind]
+        if kind not in accepted:
+            if dtype.is_integer and kind == "f":
+                mend = f"return integers, such as `.astype(np.{dtype.name})`"
+            else:
+                mend = f"return values that {dtype} can hold"
+            self.fail(f"the reference's {name!r} is {array.dtype}, the spec declares {dtype}", mend, name)
+        if dtype.is_inexact:
+            return array.astype(np.complex128 if dtype.kind == "complex" else np.float64)
+        return array
+
+
+def _extended_float(dtype: np.dtype[Any]) -> bool:
+    return dtype.name == "bfloat16" or dtype.name.startswith("float8")
+
+
+def _match(spec: OpSpec, function: Callable[..., object], known: tuple[str, ...]) -> tuple[tuple[str, ...], int]:
+    """The names to pass, and how many of them go by position."""
+
+    def fail(message: str, mend: str) -> ReferenceFailed:
+        code = getattr(inspect.unwrap(function), "__code__", None)
+        place = Span(spec.reference.path, code.co_firstlineno if code is not None else 1)
+        return ReferenceFailed(Finding("reference", message, mend=mend, place=place))
+
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise fail(f"the signature of {spec.reference} cannot be read", "write it as a Python function") from error
+    named: list[str] = []
+    positional = 0
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_KEYWORD:
+            return (*named, *(name for name in known if name not in named)), positional
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            continue
+        if parameter.name in known:
+            named.append(parameter.name)
+            positional += parameter.kind is parameter.POSITIONAL_ONLY
+        elif parameter.default is parameter.empty:
+            close = difflib.get_close_matches(parameter.name, known, 1)
+            mend = f"did you mean {close[0]!r}?" if close else f"the spec has {', '.join(known)}"
+            raise fail(f"parameter {parameter.name!r} of {spec.reference} names no input, param or dim", mend)
+    return tuple(named), positional

@@ -1,0 +1,80 @@
+"""Rounding float64 values to a narrower format, and counting units in the last place. Exact, vectorised.
+
+Source of the rules: IEEE 754-2019, 4.3.1 (roundTiesToEven) and 5.10 (the order of numbers, which the integer
+encoding of a binary format follows).
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kcheck.model import DType
+
+Array: TypeAlias = npt.NDArray[Any]
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+
+def overflow_threshold(dtype: DType) -> float:
+    """The least magnitude that no longer rounds to a finite number of ``dtype``: its maximum and half a unit.
+
+    For complex dtypes it is that of one component. Not representable for float64, where it is infinite.
+    """
+    exponent = int(np.frexp(dtype.max)[1])
+    return float(np.ldexp(0.5, exponent - dtype.precision)) + float(dtype.max)
+
+
+def round_to(values: Floats, dtype: DType) -> Floats:
+    """Round real float64 values to the nearest number of ``dtype``, ties to even; the result is float64 again.
+
+    Subnormals are kept, what is too large becomes infinite (NaN where the format has no infinity: float8_e4m3fn).
+    One rounding: a cast by way of float32, as ml_dtypes does for bfloat16, would round twice.
+    """
+    with np.errstate(all="ignore"):
+        if dtype.precision == 53:
+            return values
+        if dtype.precision == 24:
+            return values.astype(np.float32).astype(np.float64)
+        if dtype.name == "float16":
+            return values.astype(np.float16).astype(np.float64)
+        _, exponent = np.frexp(values)
+        least = int(np.frexp(dtype.smallest_normal)[1])
+        shift = dtype.precision - np.maximum(exponent, least)
+        rounded = np.ldexp(np.rint(np.ldexp(values, shift)), -shift)
+        beyond = np.nan if dtype.name == "float8_e4m3fn" else np.copysign(np.inf, values)
+        fits = np.isfinite(values) & (np.abs(rounded) <= dtype.max)
+        return np.where(fits, rounded, np.where(np.isnan(values), np.nan, beyond))
+
+
+def half_step(magnitude: Floats, dtype: DType) -> Floats:
+    """An upper bound on what rounding to ``dtype`` may move a number of this magnitude by: ``u * magnitude``, and
+    below the normal range half a subnormal step (in float64 a whole one, since its half is no float64)."""
+    least = max(dtype.unit_roundoff * dtype.smallest_normal, 5e-324)
+    return np.maximum(dtype.unit_roundoff * magnitude, least)
+
+
+def _ordinals(encoded: Array) -> npt.NDArray[np.int64]:
+    """Integers in the order of the numbers, neighbours one apart, both zeros 0. ``encoded`` is a float array."""
+    bits = encoded.dtype.itemsize * 8
+    integers = encoded.view(np.dtype(f"int{bits}")).astype(np.int64)
+    magnitude = integers & ((1 << (bits - 1)) - 1)
+    return np.where(integers < 0, -magnitude, magnitude)
+
+
+def ulp_distance(actual: Array, expected: Floats, dtype: DType) -> Floats:
+    """How many representable numbers apart: from ``actual`` to ``expected`` rounded to the dtype of ``actual``.
+
+    Args:
+        actual: real, of ``dtype``, finite.
+        expected: real float64 of the same shape, finite after rounding to ``dtype``.
+
+    Returns:
+        Whole counts as float64 (exact below 2**53).
+    """
+    near = round_to(np.ascontiguousarray(expected, dtype=np.float64), dtype).astype(actual.dtype)
+    one, two = _ordinals(np.ascontiguousarray(actual)), _ordinals(np.ascontiguousarray(near))
+    # The distance may need 64 bits; modulo 2**64 the difference of the larger and the smaller is exact.
+    gap = np.maximum(one, two).view(np.uint64) - np.minimum(one, two).view(np.uint64)
+    return gap.astype(np.float64)

@@ -1,0 +1,270 @@
+"""How close is close enough: per element, what an error may be.
+
+Three rules (SPEC, ``tolerance``): written numbers (:class:`Fixed`), exact (:class:`Exact`), and the noise floor
+of the case (:class:`Conditioned`). docs/oracle.md explains them and gives the evidence for the constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kcheck.model import DTYPES, Bounds, DType, Finding, OpSpec
+from kcheck.oracle.arithmetic import Arithmetic
+from kcheck.oracle.reference import Reference, ReferenceFailed
+from kcheck.oracle.rounded import under
+from kcheck.oracle.rounding import half_step
+from kcheck.rng import derive
+
+Array: TypeAlias = npt.NDArray[Any]
+Floats: TypeAlias = npt.NDArray[np.float64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+CONSTANT = 4.0
+"""How many noise floors an error may be. Fitted by benchmarks/tolerance.py; the evidence is in docs/oracle.md."""
+
+DRAWS = 4
+MAX_DRAWS = 32
+_HOPELESS = 8.0
+"""A ratio of error to allowed that no further draw mends: that the largest of four draws of a sum of many
+roundings is below an eighth of their standard deviation has probability 1e-4; an error of four of those too."""
+
+FIXED_DEFAULTS: dict[str, Bounds] = {
+    "float64": Bounds(1e-10, 1e-10),
+    "complex128": Bounds(1e-10, 1e-10),
+    "float32": Bounds(1e-5, 1e-5),
+    "complex64": Bounds(1e-5, 1e-5),
+    "float16": Bounds(1e-2, 1e-2),
+    "bfloat16": Bounds(1e-2, 1e-2),
+    # Not in DESIGN: two units in the last place of a number just above a power of two.
+    "float8_e4m3fn": Bounds(0.25, 0.25),
+    "float8_e5m2": Bounds(0.5, 0.5),
+}
+"""Written tolerances that leave a dtype out take these. Integers and bools are exact unless written."""
+
+
+@dataclass(frozen=True, eq=False)
+class Allowance:
+    """What a rule accepts, by element of an output (flat, C order).
+
+    Attributes:
+        allowed: the largest accepted absolute error.
+        floor: the noise floor, where the rule has one.
+        unjudged: True where the rule cannot judge; None for nowhere.
+    """
+
+    allowed: Floats
+    floor: Floats | None = None
+    unjudged: Mask | None = None
+
+
+class Rule(Protocol):
+    """Decides what error is accepted. ``method`` is what a report calls it."""
+
+    @property
+    def method(self) -> str: ...
+
+    def allowance(self, output: str, expected: Array, error: Floats) -> Allowance:
+        """Args: the output's name; its reference, flat; the absolute errors, infinite where special values do not
+        match, 0 where nothing is to be judged. Errors only choose how hard to look, never loosen."""
+        ...
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Integers and bools: no error at all."""
+
+    method: str = "exact"
+
+    def allowance(self, output: str, expected: Array, error: Floats) -> Allowance:
+        return Allowance(np.zeros(expected.shape))
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """``abs(actual - expected) <= atol + rtol * abs(expected)``."""
+
+    bounds: Bounds
+    method: str = "fixed"
+
+    def allowance(self, output: str, expected: Array, error: Floats) -> Allowance:
+        magnitude = np.abs(expected.astype(np.float64) if expected.dtype.kind in "biu" else expected)
+        relative = np.where(np.isfinite(magnitude), magnitude, 0.0)
+        return Allowance(self.bounds.atol + self.bounds.rtol * relative)
+
+
+def compute_precision(spec: OpSpec, dtype: DType) -> DType:
+    """The real dtype that a correct kernel may accumulate in, for an output of ``dtype`` (SPEC, ``compute``)."""
+    name = spec.compute or ("float64" if dtype.precision == 53 else "float32")
+    return DTYPES[{"complex64": "float32", "complex128": "float64"}.get(name, name)]
+
+
+class NoiseFloor:
+    """What a correct kernel may differ by from the fp64 reference, for one case and one compute precision.
+
+    Evaluates the reference under :class:`Arithmetic`: twice rounding each operation to nearest, with sums in order
+    from either end, then under random rounding with the inputs moved by a unit roundoff, a few times. The largest
+    distance from the fp64 result is the spread. Evaluated when first asked for: most cases are settled without.
+    """
+
+    def __init__(self, reference: Reference, expected: Mapping[str, Array], precision: DType, seed: int) -> None:
+        self._reference = reference
+        self._expected = expected
+        self._precision = precision
+        self._seed = seed
+        self._spread: dict[str, Floats] = {}
+        self._unjudged: dict[str, Mask] = {}
+        self.draws = 0
+        self.notes: list[str] = []
+
+    def spread(self, output: str) -> Floats:
+        if not self._spread:
+            self._begin()
+        return self._spread[output]
+
+    def unjudged(self, output: str) -> Mask:
+        """Where the reference in compute precision is not finite although the fp64 one is."""
+        if not self._unjudged:
+            self._begin()
+        return self._unjudged[output]
+
+    def _begin(self) -> None:
+        inexact = {name: array for name, array in self._expected.items() if array.dtype.kind in "fc"}
+        self._spread = {name: np.zeros(array.size) for name, array in inexact.items()}
+        self._unjudged = {name: np.zeros(array.size, np.bool_) for name, array in inexact.items()}
+        nearest = Arithmetic(self._precision, "nearest")
+        runs = [self._evaluate(nearest)]
+        modelled = runs[0] is not None and nearest.uses > 0
+        if modelled:
+            runs.append(self._evaluate(Arithmetic(self._precision, "backwards")))
+        # In float64 the reference's own order of summation is no better than any other: where that overflows
+        # although every input is finite, whether it did says nothing.
+        own = self._precision.precision == 53 and self._reference.finite_inputs
+        for outputs in runs:
+            if outputs is not None:
+                for name, mask in self._unjudged.items():
+                    mask |= (own | np.isfinite(inexact[name].ravel())) & ~np.isfinite(outputs[name].ravel())
+                self._widen(outputs)
+        if not modelled and self._reference.float_inputs:
+            self._without_model()
+        self.draw(DRAWS)
+
+    def draw(self, until: int) -> None:
+        """Evaluate under random rounding until there are this many draws."""
+        while self.draws < until:
+            seed = derive(self._seed, f"oracle/draw/{self.draws}")
+            outputs = self._evaluate(Arithmetic(self._precision, "random", seed))
+            if outputs is not None:
+                self._widen(outputs)
+            self.draws += 1
+
+    def _widen(self, outputs: Mapping[str, Array]) -> None:
+        for name, spread in self._spread.items():
+            with np.errstate(all="ignore"):
+                moved = np.abs(outputs[name] - self._expected[name]).ravel()
+            np.maximum(spread, np.where(np.isfinite(moved), moved, 0.0), out=spread)
+
+    def _evaluate(self, arithmetic: Arithmetic) -> dict[str, Array] | None:
+        try:
+            return self._reference.call(lambda array: under(arithmetic, array))
+        except ReferenceFailed:
+            pass  # it does not take the array type that rounds; its inputs can still be moved
+        if arithmetic.mode != "random":
+            return None
+        try:
+            return self._reference.call(arithmetic.given)
+        except ReferenceFailed:
+            return None
+
+    def _without_model(self) -> None:
+        """No operation of the reference could be rounded: evaluate it on inputs cast to the compute precision, and
+        let an element move as by as many independent roundings as the longest axis of an input has elements."""
+        self.notes.append(
+            f"the roundings of {self._reference.spec.reference} were estimated from its inputs alone: it computes "
+            "outside NumPy's array functions (np.asarray, a compiled function); plain NumPy on the arrays it is "
+            "given makes `conditioned` sharper"
+        )
+        narrow = self._precision.numpy
+
+        def cast(array: Array) -> Array:
+            return array.astype(np.complex64 if array.dtype.kind == "c" and narrow.itemsize < 8 else narrow)
+
+        if not any(array.dtype.kind == "c" for array in self._expected.values()):
+            try:
+                outputs = self._reference.call(cast)
+            except ReferenceFailed:
+                outputs = None
+            if outputs is not None:
+                self._widen(outputs)
+        length = max((n for name in self._reference.float_inputs for n in self._reference.shapes[name]), default=1)
+        for name, spread in self._spread.items():
+            magnitude = np.abs(self._expected[name].ravel())
+            growth = self._precision.unit_roundoff * np.sqrt(length) * magnitude
+            np.maximum(spread, np.where(np.isfinite(growth), growth, 0.0), out=spread)
+
+
+@dataclass(frozen=True, eq=False)
+class Conditioned:
+    """Accepts ``CONSTANT`` times the noise floor ``u_out * max(abs(ref), smallest normal) + spread``."""
+
+    dtype: DType
+    floor: NoiseFloor
+    constant: float = CONSTANT
+    method: str = "conditioned"
+
+    def allowance(self, output: str, expected: Array, error: Floats) -> Allowance:
+        with np.errstate(all="ignore"):
+            magnitude = np.where(np.isfinite(expected), np.abs(expected), 0.0)
+            least = half_step(magnitude, self.dtype)
+            # The spread only widens what is accepted, so an element within this much needs no more looking.
+            if bool(np.all(error <= self.constant * least)):
+                return Allowance(self.constant * least, least)
+            unjudged = self.floor.unjudged(output)
+            while True:
+                floor = least + self.floor.spread(output)
+                allowed = self.constant * floor
+                ratio = np.where(unjudged | ~np.isfinite(error), 0.0, error / allowed).max(initial=0.0)
+                if ratio <= 1.0 or ratio > _HOPELESS or self.floor.draws >= MAX_DRAWS:
+                    return Allowance(allowed, floor, unjudged)
+                self.floor.draw(2 * self.floor.draws)
+
+
+def rules(
+    spec: OpSpec, reference: Reference, expected: Mapping[str, Array], seed: int
+) -> tuple[Callable[[str], Rule], Callable[[], tuple[str, ...]]]:
+    """The rule of each output by name, and what notes the rules have gathered once they were used.
+
+    Raises:
+        ReferenceFailed: ``calibrated``, which needs a file that kcheck cannot write yet.
+    """
+    tolerance = spec.tolerance
+    floors: dict[str, NoiseFloor] = {}
+    if tolerance.kind == "calibrated" and any(reference.dtypes[name].is_inexact for name in spec.outputs):
+        raise ReferenceFailed(
+            Finding(
+                "calibration",
+                f"`tolerance: calibrated` has no calibration for op {spec.op!r}",
+                mend="say `tolerance: conditioned`, or write the numbers out per dtype",
+                place=tolerance.span,
+            )
+        )
+
+    def rule(output: str) -> Rule:
+        dtype = reference.dtypes[output]
+        written = tolerance.by_dtype.get(dtype.name)
+        if written is not None:
+            return Fixed(written)
+        if not dtype.is_inexact:
+            return Exact()
+        if tolerance.kind == "fixed":
+            return Fixed(FIXED_DEFAULTS[dtype.name])
+        precision = compute_precision(spec, dtype)
+        if precision.name not in floors:
+            floors[precision.name] = NoiseFloor(reference, expected, precision, seed)
+        return Conditioned(dtype, floors[precision.name])
+
+    return rule, lambda: tuple(note for floor in floors.values() for note in floor.notes)

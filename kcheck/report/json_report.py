@@ -1,0 +1,277 @@
+"""The report as JSON, by ``schema/report.schema.json``.
+
+Written as the run goes: memory does not grow with the number of cases, and a case is one line, for ``diff`` and
+``grep``. Everything that differs between two runs of the same command stands under keys named ``time``, so that
+``jq 'del(.. | .time?)'`` of two reports may be compared byte for byte.
+
+JSON has no NaN, no infinity and, for many readers, no integer past 2**53 (RFC 8259, 6). They are written as
+strings: ``"NaN"``, ``"Infinity"``, ``"-Infinity"``, and decimal digits for large integers and every seed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, TextIO
+
+from kcheck.model import (
+    CaseFinished,
+    Comparison,
+    Distribution,
+    Event,
+    Finding,
+    RunFinished,
+    RunStarted,
+    SpecFinished,
+    SpecRefused,
+    SpecStarted,
+    Status,
+)
+from kcheck.report import Settings
+
+VERSION = 1
+_SAFE = 2**53  # integers up to here are exact in an IEEE 754 double
+
+
+class JsonReporter:
+    """Writes the JSON report. ``settings`` change nothing: a machine gets everything."""
+
+    def __init__(self, stream: TextIO, settings: Settings) -> None:
+        self._stream = stream
+        self._begun = False  # the document's head is written
+        self._specs = 0
+        self._open: SpecStarted | None = None
+        self._cases = 0  # of the open spec
+        self._spec_counts = dict.fromkeys(Status, 0)
+        self._totals = {"specs": 0, "refused": 0, "passed": 0, "failed": 0, "errors": 0, "skipped": 0}
+        self._run: RunStarted | None = None
+        self._finished: RunFinished | None = None
+
+    def handle(self, event: Event) -> None:
+        """Takes the next event and writes what is known with it."""
+        match event:
+            case RunStarted():
+                self._run = event
+                self._head()
+            case SpecRefused():
+                self._refused(event)
+            case SpecStarted():
+                self._start(event)
+            case CaseFinished():
+                self._case(event)
+            case SpecFinished():
+                self._finish(event)
+            case RunFinished():
+                self._finished = event
+
+    def close(self) -> None:
+        """Ends the document; of a spec whose end was not seen, the cases that were are kept."""
+        self._head()
+        if self._open is not None:
+            counts = self._spec_counts
+            passed, failed, errors = (counts[s] for s in (Status.PASSED, Status.FAILED, Status.ERROR))
+            skipped = max(0, self._open.cases - passed - failed - errors)
+            self._finish(
+                SpecFinished(self._open.path, self._open.op, passed, failed, errors, skipped, (), (), 0.0)
+            )
+        time: dict[str, Any] = {}
+        if self._run is not None:
+            time["started"] = self._run.started.isoformat()
+        if self._finished is not None:
+            time["seconds"] = _seconds(self._finished.seconds)
+        tail = {
+            **self._totals,
+            "interrupted": self._finished is None or self._finished.interrupted,
+        }
+        self._stream.write(f'\n],\n"summary": {_dump(tail)},\n"time": {_dump(time)}\n}}\n')
+        self._stream.flush()
+
+    def _head(self) -> None:
+        if self._begun:
+            return
+        self._begun = True
+        head: dict[str, Any] = {"report": "kcheck", "version": VERSION}
+        if self._run is not None:
+            head["kcheck"] = self._run.version
+            head["command"] = self._run.command
+            head["device"] = {"kind": self._run.device, "name": self._run.device_name}
+        fields = ",\n".join(f"{_dump(key)}: {_dump(value)}" for key, value in head.items())
+        self._stream.write(f'{{\n{fields},\n"specs": [')
+
+    def _next_spec(self) -> None:
+        self._head()
+        self._stream.write(",\n" if self._specs else "\n")
+        self._specs += 1
+        self._totals["specs"] += 1
+
+    def _refused(self, event: SpecRefused) -> None:
+        self._next_spec()
+        self._totals["refused"] += 1
+        faults = [
+            {
+                "file": fault.span.file,
+                "line": fault.span.line,
+                "column": fault.span.column,
+                "what": fault.what,
+                "mend": fault.mend,
+            }
+            for fault in event.faults
+        ]
+        time = {"started": event.started.isoformat()}
+        self._stream.write(_dump({"path": event.path, "status": "refused", "faults": faults, "time": time}))
+        self._stream.flush()
+
+    def _start(self, event: SpecStarted) -> None:
+        self._next_spec()
+        self._open, self._cases, self._spec_counts = event, 0, dict.fromkeys(Status, 0)
+        head = {
+            "path": event.path,
+            "line": event.line,
+            "op": event.op,
+            "description": event.description,
+            "tags": list(event.tags),
+            "seed": str(event.seed),
+            "planned": event.cases,
+        }
+        self._stream.write(_dump(head)[:-1] + ', "cases": [')
+
+    def _case(self, event: CaseFinished) -> None:
+        self._spec_counts[event.verdict.status] += 1
+        self._stream.write((",\n  " if self._cases else "\n  ") + _dump(case_document(event)))
+        self._stream.flush()
+        self._cases += 1
+
+    def _finish(self, event: SpecFinished) -> None:
+        opened, self._open = self._open, None
+        if opened is None:
+            return
+        counts = {
+            "passed": event.passed,
+            "failed": event.failed,
+            "errors": event.errors,
+            "skipped": event.skipped,
+        }
+        for name, number in counts.items():
+            self._totals[name] += number
+        document = {
+            **counts,
+            "status": _status(event),
+            "findings": [_finding(finding) for finding in event.findings],
+            "notes": list(event.notes),
+            "time": {"started": opened.started.isoformat(), "seconds": _seconds(event.seconds)},
+        }
+        self._stream.write(("\n" if self._cases else "") + "], " + _dump(document)[1:])
+        self._stream.flush()
+
+
+def case_document(event: CaseFinished) -> dict[str, Any]:
+    """A judged case as in the schema's ``case``; ``values`` are written as a spec's ``examples`` take them."""
+    verdict = event.verdict
+    case = verdict.case
+    return {
+        "id": case.id,
+        "label": case.label,
+        "seed": str(case.seed),
+        "status": verdict.status.value,
+        "dims": dict(case.dims),
+        "dtypes": dict(case.dtypes),
+        "layouts": dict(case.layouts),
+        "values": {name: distribution(drawn) for name, drawn in case.values.items()},
+        "params": {name: value(number) for name, number in case.params.items()},
+        "comparisons": [_comparison(comparison) for comparison in verdict.comparisons],
+        "findings": [_finding(finding) for finding in verdict.findings],
+        "notes": list(verdict.notes),
+        "replay": event.replay,
+        "time": {"started": event.started.isoformat(), "seconds": _seconds(verdict.seconds)},
+    }
+
+
+def distribution(drawn: Distribution) -> Any:
+    """A distribution as a spec writes it: its name, or ``{name: argument}``."""
+    if drawn.argument is None:
+        return drawn.name
+    return {drawn.name: _argument(drawn.argument)}
+
+
+def value(number: float | complex | int | bool | None) -> Any:
+    """A number in the form described at the top of this module."""
+    if number is None or isinstance(number, bool):
+        return number
+    if isinstance(number, complex):
+        return {"real": value(number.real), "imag": value(number.imag)}
+    if isinstance(number, int):
+        return number if abs(number) <= _SAFE else str(number)
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    return number
+
+
+def _argument(argument: object) -> Any:
+    if isinstance(argument, Distribution):
+        return distribution(argument)
+    if isinstance(argument, tuple | list):
+        return [_argument(part) for part in argument]
+    if isinstance(argument, bool | int | float | complex):
+        return value(argument)
+    return str(argument)
+
+
+def _comparison(comparison: Comparison) -> dict[str, Any]:
+    return {
+        "output": comparison.output,
+        "dtype": comparison.dtype,
+        "shape": list(comparison.shape),
+        "method": comparison.method,
+        "passed": comparison.passed,
+        "elements": comparison.elements,
+        "beyond": comparison.beyond,
+        "not_judged": comparison.not_judged,
+        "worst": None if comparison.worst is None else list(comparison.worst),
+        "actual": value(comparison.actual),
+        "expected": value(comparison.expected),
+        "error": value(comparison.error),
+        "allowed": value(comparison.allowed),
+        "floor": value(comparison.floor),
+        "max_abs": value(comparison.max_abs),
+        "max_rel": value(comparison.max_rel),
+        "max_ulp": value(comparison.max_ulp),
+        "ratio": value(comparison.ratio),
+        "why": comparison.why,
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    place = finding.place
+    other = finding.other
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "message": finding.message,
+        "mend": finding.mend,
+        "array": finding.array,
+        "index": None if finding.index is None else list(finding.index),
+        "kernel": finding.kernel,
+        "block": None if finding.block is None else list(finding.block),
+        "thread": None if finding.thread is None else list(finding.thread),
+        "other": None if other is None else {"block": list(other[0]), "thread": list(other[1])},
+        "place": None if place is None else {"file": place.file, "line": place.line, "column": place.column},
+        "count": finding.count,
+    }
+
+
+def _status(event: SpecFinished) -> str:
+    if event.errors:
+        return "error"
+    if event.failed or any(finding.severity == "error" for finding in event.findings):
+        return "failed"
+    return "skipped" if event.skipped else "passed"
+
+
+def _seconds(duration: float) -> float:
+    return round(duration, 6)
+
+
+def _dump(document: Any) -> str:
+    return json.dumps(document, allow_nan=False)

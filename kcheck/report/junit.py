@@ -1,0 +1,203 @@
+"""The report as JUnit XML: a suite per spec, a test case per case.
+
+For GitHub, GitLab and Jenkins alike: names are unique in a suite, every test case has a file and a line, a
+kernel that fails is a ``<failure>``, what could not be judged or is refused an ``<error>``. Timestamps are UTC
+without an offset, as the schema of Ant's JUnit task has them (``YYYY-MM-DDThh:mm:ss``), which strict
+readers demand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from junit_xml import TestCase, TestSuite, to_xml_report_string
+
+from kcheck.model import (
+    CaseFinished,
+    Event,
+    Finding,
+    RunFinished,
+    RunStarted,
+    SpecFinished,
+    SpecRefused,
+    SpecStarted,
+    Status,
+)
+from kcheck.report import Settings, plain, wording
+from kcheck.report.detail import ReadLine, Row, finding_rows, headline, read_line, rows
+
+
+@dataclass(slots=True)
+class _Open:
+    started: SpecStarted
+    cases: list[Any] = field(default_factory=list)
+
+
+class JunitReporter:
+    """Writes the JUnit report, all of it at the end: a suite begins with its counts.
+
+    Args:
+        source: reads the source line of a place that a finding names.
+    """
+
+    def __init__(self, stream: TextIO, settings: Settings, source: ReadLine = read_line) -> None:
+        self._stream = stream
+        self._source = source
+        self._run: RunStarted | None = None
+        self._open: _Open | None = None
+        self._suites: list[Any] = []
+        self._names: set[str] = set()
+
+    def handle(self, event: Event) -> None:
+        """Takes the next event."""
+        match event:
+            case RunStarted():
+                self._run = event
+            case SpecRefused():
+                self._refused(event)
+            case SpecStarted():
+                self._open = _Open(event)
+            case CaseFinished():
+                self._case(event)
+            case SpecFinished():
+                self._finish(event)
+            case RunFinished():
+                pass  # every suite has its own time
+
+    def close(self) -> None:
+        """Writes the document; a spec whose end was not seen has the cases that were."""
+        if self._open is not None:
+            self._suite(self._open, ())
+        text = to_xml_report_string(self._suites, prettyprint=True, encoding="utf-8")
+        self._stream.write(text)
+        self._stream.flush()
+
+    def _refused(self, event: SpecRefused) -> None:
+        case = TestCase(
+            "spec",
+            classname=_classname(event.path),
+            timestamp=_timestamp(event.started),
+            file=plain.line(event.path),
+            line=event.faults[0].span.line if event.faults else 1,
+        )
+        faults = [plain.line(str(fault)) for fault in event.faults]
+        case.add_error_info(faults[0] if faults else "refused", "\n".join(faults), "refused")
+        self._add(event.path, [case], event.started)
+
+    def _case(self, event: CaseFinished) -> None:
+        if self._open is None:
+            return
+        verdict = event.verdict
+        case = TestCase(
+            self._unique(plain.line(verdict.case.id)),
+            classname=_classname(event.path),
+            elapsed_sec=_seconds(verdict.seconds),
+            timestamp=_timestamp(event.started),
+            file=plain.line(event.path),
+            line=event.line,
+        )
+        if verdict.status is Status.PASSED:
+            warnings = [finding for finding in verdict.findings if finding.severity == "warn"]
+            case.stdout = self._listing(warnings)
+        else:
+            add = case.add_failure_info if verdict.status is Status.FAILED else case.add_error_info
+            add(headline(verdict), _text(rows(event, self._source)), _type(event))
+        self._open.cases.append(case)
+
+    def _finish(self, event: SpecFinished) -> None:
+        opened, self._open = self._open, None
+        if opened is None:
+            return
+        wrong = [finding for finding in event.findings if finding.severity == "error"]
+        warned = [finding for finding in event.findings if finding.severity == "warn"]
+        if wrong or warned:
+            case = self._about_spec(opened, f"{plain.line(event.op)}[spec]")
+            if wrong:
+                message = plain.line(f"{wrong[0].rule}: {wrong[0].message}")
+                case.add_failure_info(message, self._listing(wrong), plain.line(wrong[0].rule))
+            case.stdout = self._listing(warned)
+            opened.cases.append(case)
+        if event.skipped:
+            case = self._about_spec(opened, f"{plain.line(event.op)}[not run]")
+            case.add_skipped_info(f"{wording.count(event.skipped, 'case')} not run")
+            opened.cases.append(case)
+        self._suite(opened, event.notes)
+
+    def _about_spec(self, opened: _Open, name: str) -> Any:
+        started = opened.started
+        return TestCase(
+            self._unique(name),
+            classname=_classname(started.path),
+            file=plain.line(started.path),
+            line=started.line,
+        )
+
+    def _suite(self, opened: _Open, notes: tuple[str, ...]) -> None:
+        properties = {"op": opened.started.op, "seed": opened.started.seed}
+        if opened.started.tags:
+            properties["tags"] = " ".join(opened.started.tags)
+        if notes:
+            properties["not checked"] = "; ".join(notes)
+        self._add(opened.started.path, opened.cases, opened.started.started, properties)
+
+    def _add(
+        self,
+        path: str,
+        cases: list[Any],
+        started: datetime,
+        properties: dict[str, object] | None = None,
+    ) -> None:
+        known = {"kcheck": self._run.version, "device": self._run.device} if self._run is not None else {}
+        described = {name: plain.line(str(text)) for name, text in {**known, **(properties or {})}.items()}
+        self._suites.append(
+            TestSuite(
+                plain.line(path),
+                cases,
+                id=str(len(self._suites)),
+                package="kcheck",
+                timestamp=_timestamp(started),
+                properties=described,
+                file=plain.line(path),
+            )
+        )
+        self._names.clear()
+
+    def _unique(self, name: str) -> str:
+        """Readers merge equal names; an example may equal a drawn case, and names lose their controls."""
+        candidate, number = name, 2
+        while candidate in self._names:
+            candidate, number = f"{name} #{number}", number + 1
+        self._names.add(candidate)
+        return candidate
+
+    def _listing(self, findings: list[Finding]) -> str:
+        return "\n".join(_text(finding_rows(finding, self._source)) for finding in findings)
+
+
+def _classname(path: str) -> str:
+    """``specs.buggy.softmax``: readers take what is before the last dot for a package."""
+    return plain.line(path).removesuffix(".yaml").removesuffix(".yml").strip("./").replace("/", ".")
+
+
+def _text(found: Iterable[Row]) -> str:
+    """Rows as plain text of two columns, not broken."""
+    return "\n".join(f"{row.label:<11}{row.text}".rstrip() for row in found)
+
+
+def _type(event: CaseFinished) -> str:
+    for finding in event.verdict.findings:
+        if finding.severity == "error":
+            return plain.line(finding.rule)
+    return "mismatch"
+
+
+def _timestamp(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _seconds(duration: float) -> float:
+    """To 0.1 ms: smaller sums would be written with an exponent, which xs:decimal does not allow."""
+    return round(duration, 4)

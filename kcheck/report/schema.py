@@ -1,0 +1,17 @@
+"""The published schema of the JSON report."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+_FILE = "report.schema.json"
+
+
+def schema_text() -> str:
+    """The JSON Schema (draft 2020-12) of the JSON report, version 1: what ``kcheck schema report`` prints."""
+    packaged = resources.files("kcheck") / "_schema" / _FILE
+    if packaged.is_file():
+        return packaged.read_text(encoding="utf-8")
+    # A checkout: the schema stands at the top level, and travels into the package when a wheel is built.
+    return (Path(__file__).parents[2] / "schema" / _FILE).read_text(encoding="utf-8")

@@ -1,0 +1,59 @@
+"""What the command line asks of a run."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import dataclass
+
+from kcheck.model import Case, OpSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a run is done.
+
+    Attributes:
+        command: the command line as it was typed, shell-quoted, for the reader of a report.
+        count, seed: of the generated cases, in place of what a spec says; None leaves it to the spec.
+        case_seed: run exactly the case of this seed, of every spec.
+        keyword: ``-k``; empty selects everything.
+        max_failures: stop after this many cases that failed or could not be judged; None for no limit.
+            ``--fail-fast`` is 1.
+        timeout: seconds for one case; None for no limit.
+        device: ``--device`` where it was given, for the replay line; empty otherwise.
+    """
+
+    command: str = "kcheck run"
+    count: int | None = None
+    seed: int | None = None
+    case_seed: int | None = None
+    keyword: str = ""
+    max_failures: int | None = None
+    timeout: float | None = 60.0
+    device: str = ""
+
+
+def replay(spec: OpSpec, case: Case, options: Options) -> str:
+    """The command line that runs one case alone, from the folder that this run was started in.
+
+    A generated case is a function of its own seed; an example is one of its label and of the master seed, which
+    what it leaves open is drawn from.
+    """
+    words = ["kcheck", "run", _as_typed(spec)]
+    if case.label.startswith("example_"):
+        end = case.id.index(case.label) + len(case.label) + 1  # with what follows: example_1 is in example_10
+        words += ["--cases", "0", "-k", case.id[case.id.index(case.label) : end]]
+        if options.seed is not None:
+            words += ["--seed", str(options.seed)]
+    else:
+        words += ["--case-seed", str(case.seed)]
+    if options.device:
+        words += ["--device", options.device]
+    return shlex.join(words)
+
+
+def _as_typed(spec: OpSpec) -> str:
+    path = os.path.join(spec.root, spec.path)
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative

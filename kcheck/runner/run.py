@@ -1,0 +1,221 @@
+"""One run, from specs to events. The only place that reads the wall clock."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from kcheck import __version__
+from kcheck.cases import expand, materialize, plan
+from kcheck.device import Device
+from kcheck.errors import InternalError, KcheckError, KernelError, SpecError
+from kcheck.model import (
+    Case,
+    CaseFinished,
+    Event,
+    Fault,
+    Finding,
+    Function,
+    OpSpec,
+    RunFinished,
+    RunStarted,
+    Span,
+    SpecFinished,
+    SpecRefused,
+    SpecStarted,
+    Status,
+    Verdict,
+)
+from kcheck.oracle import Vacuity, judge
+from kcheck.runner.artifact import check_artifact
+from kcheck.runner.options import Options, replay
+from kcheck.runner.select import Matcher, parse
+from kcheck.specfile.load import load_function
+
+
+def run(specs: Sequence[OpSpec | SpecRefused], options: Options, device: Device) -> Iterator[Event]:
+    """Run every case of every spec, in order.
+
+    Yields:
+        ``RunStarted (SpecRefused | SpecStarted CaseFinished* SpecFinished)* RunFinished``. After Ctrl-C the spec
+        at hand and the run are finished, with what was not run counted as skipped.
+
+    Raises:
+        UserError: ``options.keyword`` is not an expression; before the first event.
+        InternalError: a fault of kcheck.
+    """
+    selects = parse(options.keyword) if options.keyword else None
+    return _Run(options, device, selects).events(specs)
+
+
+@dataclass(slots=True)
+class _Run:
+    options: Options
+    device: Device
+    selects: Matcher | None
+    failures: int = 0
+    interrupted: bool = False
+    _notes: dict[str, None] = field(default_factory=dict)
+
+    def events(self, specs: Sequence[OpSpec | SpecRefused]) -> Iterator[Event]:
+        begun = time.monotonic()
+        yield RunStarted(
+            __version__, self.options.command, self.device.name, self.device.description, len(specs), _now()
+        )
+        for spec in specs:
+            if self.interrupted:
+                break
+            if isinstance(spec, SpecRefused):
+                yield spec
+                continue
+            try:
+                yield from self._spec(spec)
+            except KeyboardInterrupt:
+                self.interrupted = True
+        yield RunFinished(time.monotonic() - begun, self.interrupted)
+
+    def _spec(self, spec: OpSpec) -> Iterator[Event]:
+        started, begun = _now(), time.monotonic()
+        self._notes = {}
+        try:
+            cases = self._cases(spec)
+            if cases:
+                _load(spec, self.device)
+        except SpecError as error:
+            yield SpecRefused(spec.path, tuple(_as_fault(fault, spec) for fault in error.faults), started)
+            return
+        except KernelError as error:
+            yield SpecRefused(spec.path, (_kernel_fault(error, spec),), started)
+            return
+        if self.selects is not None and not cases:
+            return  # nothing of it was asked for
+        line = (spec.launcher or spec.kernel or spec.reference).span.line
+        seed = spec.seed if self.options.seed is None else self.options.seed
+        yield SpecStarted(spec.path, line, spec.op, spec.description, spec.tags, len(cases), seed, started)
+        counts: Counter[Status] = Counter()
+        vacuity = Vacuity()
+        findings: tuple[Finding, ...] = ()
+        try:
+            for case in cases:
+                if self._stopped():
+                    break
+                when = _now()
+                verdict = self._case(spec, case, vacuity)
+                counts[verdict.status] += 1
+                self.failures += verdict.status is not Status.PASSED
+                for note in verdict.notes:
+                    self._notes.setdefault(note)
+                yield CaseFinished(spec.path, line, verdict, replay(spec, case, self.options), when)
+            findings = self._whole(spec, vacuity, len(cases) - counts.total())
+        except KeyboardInterrupt:
+            self.interrupted = True
+        yield SpecFinished(
+            spec.path,
+            spec.op,
+            counts[Status.PASSED],
+            counts[Status.FAILED],
+            counts[Status.ERROR],
+            len(cases) - counts.total(),
+            findings,
+            tuple(self._notes),
+            time.monotonic() - begun,
+        )
+
+    def _cases(self, spec: OpSpec) -> tuple[Case, ...]:
+        if self.options.case_seed is not None:
+            cases: tuple[Case, ...] = (expand(spec, self.options.case_seed),)
+        else:
+            count = spec.count if self.options.count is None else self.options.count
+            master = spec.seed if self.options.seed is None else self.options.seed
+            cases = plan(spec, count=count, master=master)
+        return tuple(c for c in cases if self.selects is None or self.selects(c.id, spec.tags))
+
+    def _stopped(self) -> bool:
+        """Whether no further case is run, with a note that says why where the run's options do not."""
+        if self.device.lost:
+            self._notes.setdefault(f"cases were not run: {self.device.lost}")
+            return True
+        most = self.options.max_failures
+        return most is not None and self.failures >= most
+
+    def _case(self, spec: OpSpec, case: Case, vacuity: Vacuity) -> Verdict:
+        begun = time.monotonic()
+        try:
+            arrays = materialize(spec, case)
+            outcome = self.device.run(spec, arrays, timeout=self.options.timeout)
+            verdict = judge(spec, arrays, outcome)
+            vacuity.observe(spec, arrays)
+        except SpecError as error:
+            findings = tuple(_as_finding(_as_fault(fault, spec)) for fault in error.faults)
+            verdict = Verdict(case, Status.ERROR, self.device.name, findings=findings)
+        except KernelError as error:
+            finding = _as_finding(_kernel_fault(error, spec))
+            verdict = Verdict(case, Status.ERROR, self.device.name, findings=(finding,))
+        except KcheckError:
+            raise
+        except Exception as error:
+            raise InternalError(f"{spec.path}: {case.id}: {type(error).__name__}: {error}") from error
+        if any(finding.rule == "unsupported" for finding in verdict.findings):
+            verdict = replace(verdict, status=Status.ERROR)  # the device's lack, not the kernel's fault
+        return replace(verdict, seconds=time.monotonic() - begun)
+
+    def _whole(self, spec: OpSpec, vacuity: Vacuity, skipped: int) -> tuple[Finding, ...]:
+        """Findings about a spec as a whole; of its artifact only where all of its cases were asked for and run."""
+        found = list(vacuity.findings()) if not skipped else []
+        part = skipped or self.selects is not None or self.options.case_seed is not None
+        if spec.artifact is not None and part:
+            self._notes.setdefault("artifact was not checked: only a part of the cases was run")
+        elif spec.artifact is not None:
+            try:
+                findings, notes = check_artifact(spec, self.device)
+            except KernelError as error:
+                findings, notes = (_as_finding(_kernel_fault(error, spec), "artifact"),), ()
+            found += findings
+            for note in notes:
+                self._notes.setdefault(note)
+        return tuple(found)
+
+
+def _load(spec: OpSpec, device: Device) -> None:
+    """Load every function that the spec names, so that what cannot be loaded is said once and not per case."""
+    device.prepare(spec)
+    for function in spec.functions:
+        load_function(spec.root, function)
+
+
+def _kernel_fault(error: KcheckError, spec: OpSpec) -> Fault:
+    """The fault of an error whose text is ``place: what; mend``, in whatever file that place is."""
+    fault = getattr(error, "fault", None)
+    if isinstance(fault, Fault):
+        return fault
+    place, what = _split_place(str(error))
+    if place is not None:
+        return Fault(place, what)
+    function: Function = spec.launcher or spec.kernel or spec.reference
+    return Fault(function.span, str(error))
+
+
+def _split_place(text: str) -> tuple[Span | None, str]:
+    head, separator, what = text.partition(": ")
+    parts = head.rsplit(":", 2)
+    if separator and len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit():
+        return Span(parts[0], int(parts[1]), int(parts[2])), what
+    parts = head.rsplit(":", 1)
+    if separator and len(parts) == 2 and parts[1].isdigit():
+        return Span(parts[0], int(parts[1])), what
+    return None, text
+
+
+def _as_fault(fault: object, spec: OpSpec) -> Fault:
+    return fault if isinstance(fault, Fault) else Fault(spec.span, str(fault))
+
+
+def _as_finding(fault: Fault, rule: str = "spec") -> Finding:
+    return Finding(rule, fault.what, mend=fault.mend, place=fault.span)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

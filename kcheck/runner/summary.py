@@ -1,0 +1,50 @@
+"""What a run came to, for the exit code: counts over its events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcheck.model import CaseFinished, Event, RunFinished, SpecFinished, SpecRefused, Status
+
+
+@dataclass(slots=True)
+class Summary:
+    """Counts of a run; feed it every event.
+
+    Attributes:
+        passed, failed, errors: cases by status.
+        skipped: cases planned and not run.
+        refused: specs that could not be run.
+        spec_errors: findings of severity error about specs as a whole.
+        interrupted: by Ctrl-C.
+    """
+
+    passed: int = 0
+    failed: int = 0
+    errors: int = 0
+    skipped: int = 0
+    refused: int = 0
+    spec_errors: int = 0
+    interrupted: bool = False
+
+    def handle(self, event: Event) -> None:
+        """Count one event."""
+        match event:
+            case CaseFinished(verdict=verdict):
+                self.passed += verdict.status is Status.PASSED
+                self.failed += verdict.status is Status.FAILED
+                self.errors += verdict.status is Status.ERROR
+            case SpecRefused():
+                self.refused += 1
+            case SpecFinished():
+                self.skipped += event.skipped
+                self.spec_errors += sum(finding.severity == "error" for finding in event.findings)
+            case RunFinished():
+                self.interrupted = event.interrupted
+            case _:
+                pass
+
+    @property
+    def cases(self) -> int:
+        """Cases that were run."""
+        return self.passed + self.failed + self.errors

@@ -1,0 +1,12 @@
+"""Op specs: YAML files read, checked and found; the user's functions loaded.
+
+``load_spec`` imports nothing of the user's; ``load_function`` is the one place that does.
+"""
+
+from kcheck.specfile.build import duplicate_ops, load_spec
+from kcheck.specfile.discover import Discovery, discover
+from kcheck.specfile.load import load_function
+from kcheck.specfile.paths import find_root
+from kcheck.specfile.schema import schema_text
+
+__all__ = ["Discovery", "discover", "duplicate_ops", "find_root", "load_function", "load_spec", "schema_text"]

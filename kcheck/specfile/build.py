@@ -1,0 +1,236 @@
+"""An op spec from its file: every fault at once, or the spec.
+
+::
+
+    bytes -> YAML tree -> JSON Schema -> names -> declarations -> what is called -> what must hold -> OpSpec
+
+Each step looks at what the steps before it left whole, and skips the rest in silence.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+from kcheck.errors import InternalError, SpecError
+from kcheck.model import Dim, Expression, Fault, OpSpec, Span, TypeVariable
+from kcheck.specfile.arrays import (
+    declare_names,
+    read_dims,
+    read_inputs,
+    read_outputs,
+    read_params,
+    read_variables,
+)
+from kcheck.specfile.calls import read_kernel, read_launch, read_launcher, read_reference
+from kcheck.specfile.examples import read_examples
+from kcheck.specfile.paths import find_root, shown
+from kcheck.specfile.reader import Reader
+from kcheck.specfile.rules import (
+    condition_list,
+    read_artifact,
+    read_compare,
+    read_invariants,
+    read_names,
+    read_sanitize,
+    read_tolerance,
+)
+from kcheck.specfile.schema import schema_faults
+from kcheck.specfile.yamltree import read
+from kcheck.symbolic import ExpressionError, Solver, evaluate_size, names, parse
+
+
+def load_spec(path: Path) -> OpSpec:
+    """Read and check an op spec. Nothing of the user's is imported: its Python files are only parsed.
+
+    Args:
+        path: the spec, absolute or from the current folder.
+
+    Raises:
+        SpecError: with every :class:`~kcheck.model.Fault` found, in the order of the files.
+    """
+    file = shown(path)
+    top, faults = read(path, file)
+    root = find_root(path)
+    refused, respelled = schema_faults(top)
+    reader = Reader(root, file, respelled)
+    reader.faults.extend((*faults, *refused))
+    spec = _Build(reader, path).spec()
+    if reader.faults:
+        raise SpecError(_presentable(reader.faults))
+    if spec is None:
+        raise InternalError(f"{file} was refused without a fault")
+    return spec
+
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+
+
+def _presentable(faults: list[Fault]) -> list[Fault]:
+    """Each fault once, in the order of the files, on one line: a message may quote what an escape in YAML made."""
+    return sorted({Fault(f.span, _CONTROL.sub(" ", f.what), _CONTROL.sub(" ", f.mend)) for f in faults})
+
+
+def duplicate_ops(specs: Sequence[OpSpec]) -> tuple[Fault, ...]:
+    """The faults of specs that share their ``op`` with an earlier one of the same project."""
+    first: dict[tuple[str, str], OpSpec] = {}
+    faults: list[Fault] = []
+    for spec in specs:
+        earlier = first.setdefault((spec.root, spec.op), spec)
+        if earlier is not spec and earlier.path != spec.path:
+            what = f"the op {spec.op!r} is taken by {earlier.span.file}:{earlier.span.line}"
+            faults.append(Fault(spec.span, what, "an op is unique in a project: rename one of them"))
+    return tuple(faults)
+
+
+class _Build:
+    def __init__(self, reader: Reader, path: Path) -> None:
+        self.reader = reader
+        self.path = path
+
+    def spec(self) -> OpSpec | None:
+        reader, get = self.reader, self.reader.get
+        top = reader.top
+        read_variables(reader)
+        sections = declare_names(reader)
+        arrays = {entry.key: entry for entry in (*sections["inputs"], *sections["outputs"])}
+        aliases = self._aliases(sections["outputs"])
+        dims = read_dims(reader, sections["dims"])
+        params = read_params(reader, sections["params"])
+        mutates = read_names(reader, "mutates", ("input",), "input")
+        written = dict.fromkeys(mutates or (), "the kernel may write to it")
+        written |= {name: f"{output!r} is computed in place in it" for output, name in aliases.items()}
+        inputs = read_inputs(reader, sections["inputs"], written)
+        outputs = read_outputs(reader, sections["outputs"], inputs)
+        constraints = condition_list(reader)
+        solver: Solver | None = None
+        if constraints is not None and len(dims) == len(reader.named("dim")):
+            solver = Solver(dims, constraints)
+            shapes = [given.shape for given in inputs.values()] + [made.shape for made in outputs.values()]
+            self._check_sizes(solver, dims, constraints, shapes)
+        kernel = read_kernel(reader)
+        launch = read_launch(reader, arrays, aliases, kernel)
+        launcher = read_launcher(reader)
+        reference = read_reference(reader)
+        tolerance = read_tolerance(reader)
+        compare = read_compare(reader)
+        sanitize = read_sanitize(reader)
+        invariants = read_invariants(reader, arrays)
+        allow_races = read_names(reader, "allow_races", ("input", "output"), "array", also="shared")
+        artifact = read_artifact(reader)
+        examples = read_examples(reader, dims, solver, sections, inputs, written)
+        cases = get(top, "cases")
+        count, seed = reader.integer(get(cases, "count")), reader.integer(get(cases, "seed"))
+        op = reader.text(get(top, "op"))
+        if reader.faults:
+            return None
+        if (
+            op is None
+            or reference is None
+            or tolerance is None
+            or compare is None
+            or sanitize is None
+            or invariants is None
+            or allow_races is None
+            or mutates is None
+            or examples is None
+            or constraints is None
+            or (launch is None) == (launcher is None)
+            or (len(dims), len(params)) != (len(sections["dims"]), len(sections["params"]))
+            or (len(inputs), len(outputs)) != (len(sections["inputs"]), len(sections["outputs"]))
+            or None in reader.variables.values()
+        ):
+            return None
+        return OpSpec(
+            path=Path(os.path.relpath(os.path.abspath(self.path), reader.root)).as_posix(),
+            root=str(reader.root),
+            op=op,
+            span=top.entries["op"].value.span,
+            description=reader.text(get(top, "description")) or "",
+            tags=self._texts("tags"),
+            dims=dims,
+            constraints=tuple(constraints),
+            dtypes=cast(dict[str, TypeVariable], reader.variables),
+            compute=reader.text(get(top, "compute")),
+            inputs=inputs,
+            params=params,
+            outputs=outputs,
+            kernel=kernel[0] if kernel is not None else None,
+            launch=launch,
+            launcher=launcher,
+            reference=reference,
+            tolerance=tolerance,
+            compare=compare,
+            invariants=invariants,
+            sanitize=sanitize,
+            allow_races=allow_races,
+            mutates=mutates,
+            deterministic=reader.flag(get(top, "deterministic")),
+            artifact=artifact,
+            count=100 if count is None else count,
+            seed=0 if seed is None else seed,
+            examples=examples,
+        )
+
+    def _texts(self, section: str) -> tuple[str, ...]:
+        items = self.reader.items(self.reader.get(self.reader.top, section))
+        return tuple(text for item in items if (text := self.reader.text(item)) is not None)
+
+    def _aliases(self, outputs: Sequence[object]) -> dict[str, str]:
+        """By aliased output, the input that it is computed in."""
+        aliases: dict[str, str] = {}
+        for entry in self.reader.entries(self.reader.get(self.reader.top, "outputs")):
+            alias = self.reader.text(self.reader.get(entry.value, "alias"))
+            if entry in outputs and alias is not None:
+                aliases[entry.key] = alias
+        return aliases
+
+    def _check_sizes(
+        self,
+        solver: Solver,
+        dims: dict[str, Dim],
+        constraints: list[Expression],
+        shapes: list[tuple[Expression, ...]],
+    ) -> None:
+        """Whether any sizes meet the constraints, and whether the first ones found make arrays."""
+        found = solver.witness()
+        if found.status == "none":
+            self._explain(dims, constraints)
+        elif found.status == "found":
+            for axis in (axis for shape in shapes for axis in shape):
+                needed = names(parse(axis.text))
+                if needed and needed <= found.sizes.keys():
+                    self._check_axis(axis, {name: found.sizes[name] for name in sorted(needed)})
+
+    def _check_axis(self, axis: Expression, sizes: dict[str, int]) -> None:
+        try:
+            evaluate_size(parse(axis.text), sizes)
+        except ExpressionError as error:
+            given = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+            self.reader.fault(
+                axis.span, f"for {given}: {error.what}", "add a constraint that keeps such sizes out"
+            )
+
+    def _explain(self, dims: dict[str, Dim], constraints: list[Expression]) -> None:
+        """The fault for sizes that cannot be: at the derived dim or the first constraint that leaves nothing."""
+        for name, dim in dims.items():
+            if isinstance(dim.domain, Expression):
+                only = {n: d for n, d in dims.items() if n == name or not isinstance(d.domain, Expression)}
+                if names(parse(dim.domain.text)) <= only.keys() and Solver(only, []).witness().status == "none":
+                    what = f"dim {name!r} is never a size: {dim.domain.text} is negative or not whole"
+                    self.reader.fault(dim.domain.span, what, "change it, or the sizes that it follows from")
+                    return
+        for count, constraint in enumerate(constraints, start=1):
+            if Solver(dims, [constraint]).witness().status == "none":
+                what = f"no sizes meet the constraint {constraint.text}"
+                self.reader.fault(constraint.span, what, "change it, or the dims in it")
+                return
+            if Solver(dims, constraints[:count]).witness().status == "none":
+                what = f"no sizes meet the constraint {constraint.text} and those before it"
+                self.reader.fault(constraint.span, what, "change one of them")
+                return
+        span = constraints[-1].span if constraints else Span(self.reader.file)
+        self.reader.fault(span, "no sizes meet the constraints", "change one of them, or the dims")

@@ -1,0 +1,171 @@
+"""What a spec calls: kernel, launch, launcher, reference."""
+
+from __future__ import annotations
+
+import math
+
+from kcheck.model import DTYPES, Expression, Function, Launch, NameArg, StrideArg
+from kcheck.specfile.arrays import ndim_of
+from kcheck.specfile.distribution import check_keywords
+from kcheck.specfile.pythonfile import Definition
+from kcheck.specfile.reader import Kind, Reader
+from kcheck.specfile.yamltree import YamlEntry, YamlMap, YamlNode, YamlScalar
+from kcheck.symbolic import ExpressionError, evaluate_size, parse
+
+_ANY: tuple[Kind, ...] = ("input", "output", "param", "dim")
+_SIZES: tuple[Kind, ...] = ("dim", "param")
+
+MAX_THREADS = 1024
+"""Threads of a block: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"."""
+
+
+def read_reference(reader: Reader) -> Function | None:
+    """The reference; each parameter that it needs must be an input, a param or a dim."""
+    node = reader.get(reader.top, "reference")
+    found = reader.function(node, "reference")
+    if found is None or node is None:
+        return None
+    function, definition = found
+    known = tuple(reader.named("input", "param", "dim"))
+    _check_signature(reader, node, f"reference {function.name!r}", definition, known)
+    return function
+
+
+def read_launcher(reader: Reader) -> Function | None:
+    """The launcher; each parameter that it needs must be declared."""
+    node = reader.get(reader.top, "launcher")
+    found = reader.function(node, "launcher")
+    if found is None or node is None:
+        return None
+    function, definition = found
+    _check_signature(reader, node, f"launcher {function.name!r}", definition, tuple(reader.named(*_ANY)))
+    return function
+
+
+def _check_signature(
+    reader: Reader, node: YamlNode, who: str, definition: Definition | None, known: tuple[str, ...]
+) -> None:
+    signature = definition.signature if definition is not None else None
+    if signature is None:
+        return
+    if signature.positional_only:
+        what = f"{who} takes {signature.positional_only[0]!r} by position only, and it is called by keyword"
+        reader.fault(node.span, what, "remove the '/' from its parameters")
+        return
+    check_keywords(reader, node, who, signature.required, known)
+
+
+def read_kernel(reader: Reader) -> tuple[Function, Definition | None] | None:
+    """The kernel and its definition."""
+    return reader.function(reader.get(reader.top, "kernel"), "kernel")
+
+
+def read_launch(
+    reader: Reader,
+    arrays: dict[str, YamlEntry],
+    aliases: dict[str, str],
+    kernel: tuple[Function, Definition | None] | None,
+) -> Launch | None:
+    """``launch``.
+
+    Args:
+        arrays: the declarations of inputs and outputs.
+        aliases: by aliased output, its input.
+    """
+    node = reader.get(reader.top, "launch")
+    if not isinstance(node, YamlMap):
+        return None
+    args_node = reader.get(node, "args")
+    items = reader.items(args_node, most=256)
+    args = [_argument(reader, item, arrays) for item in items]
+    if args_node is not None and items and None not in args:
+        passed = {arg.name for arg in args if isinstance(arg, NameArg)}
+        lost = [name for name in reader.named("output") if not {name, aliases.get(name)} & passed]
+        for name in lost:
+            what = f"the output {name!r} is not among the args, so no kernel can write it"
+            reader.fault(args_node.span, what, f"add {name!r}")
+        if not lost:
+            _check_arity(reader, args_node, len(args), kernel)
+    grid = _extent(reader, reader.get(node, "grid"), "grid")
+    block = _extent(reader, reader.get(node, "block"), "block")
+    block_node = reader.get(node, "block")
+    if block is not None and block_node is not None:
+        threads = _constant(block)
+        if threads is not None and threads > MAX_THREADS:
+            what = f"the block has {threads} threads, and CUDA allows {MAX_THREADS}"
+            reader.fault(block_node.span, what, "use a smaller block and a larger grid")
+    shared_node = reader.get(node, "shared")
+    shared = reader.expression(shared_node, _SIZES, "shared")
+    cooperative_node = reader.get(node, "cooperative")
+    cooperative = False if cooperative_node is None else reader.flag(cooperative_node)
+    if grid is None or block is None or cooperative is None or not args or None in args:
+        return None
+    if shared_node is not None and shared is None:
+        return None
+    good = tuple(arg for arg in args if arg is not None)
+    return Launch(good, grid, block, shared, cooperative, node.span)
+
+
+def _constant(extent: tuple[Expression, ...]) -> int | None:
+    try:
+        return math.prod(evaluate_size(parse(size.text), {}) for size in extent)
+    except ExpressionError:  # it depends on dims
+        return None
+
+
+def _extent(reader: Reader, node: YamlNode | None, where: str) -> tuple[Expression, ...] | None:
+    items = reader.items(node)
+    sizes = [reader.expression(item, _SIZES, where) for item in items]
+    if not 1 <= len(sizes) <= 3 or None in sizes:
+        return None
+    return tuple(size for size in sizes if size is not None)
+
+
+def _argument(reader: Reader, node: YamlNode, arrays: dict[str, YamlEntry]) -> NameArg | StrideArg | None:
+    if isinstance(node, YamlScalar):
+        name = reader.reference(node, _ANY, "argument", "args")
+        return None if name is None else NameArg(name, None, node.span)
+    if not isinstance(node, YamlMap) or len(node.entries) != 1:
+        return None
+    ((key, entry),) = node.entries.items()
+    if not isinstance(entry.value, YamlScalar):
+        return _stride(reader, entry, arrays) if key == "stride" else None
+    dtype = reader.text(entry.value)
+    if key not in reader.named("dim"):
+        if key.isidentifier():
+            reader.unknown(entry.span, key, ("dim",), "dim", "args")
+        return None
+    if dtype not in DTYPES or not DTYPES[dtype].is_integer:
+        return None
+    return NameArg(key, dtype, node.span)
+
+
+def _stride(reader: Reader, entry: YamlEntry, arrays: dict[str, YamlEntry]) -> StrideArg | None:
+    items = reader.items(entry.value)
+    if len(items) != 2:
+        return None
+    array = reader.reference(items[0], ("input", "output"), "array", "stride")
+    axis = reader.integer(items[1])
+    if array is None or axis is None:
+        return None
+    ndim = ndim_of(arrays[array])
+    if ndim is not None and not -ndim <= axis < ndim:
+        reader.fault(items[1].span, f"{array!r} has no axis {axis}: it has {ndim} axes")
+        return None
+    return StrideArg(array, axis, entry.span)
+
+
+def _check_arity(
+    reader: Reader, node: YamlNode, count: int, kernel: tuple[Function, Definition | None] | None
+) -> None:
+    if kernel is None or kernel[1] is None or kernel[1].signature is None:
+        return
+    signature = kernel[1].signature
+    least = len(signature.required)
+    most = signature.positional
+    if count < least or (most is not None and count > most):
+        takes = f"{least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
+        plural = "" if takes == "1" else "s"
+        names = ", ".join((*signature.required, *signature.optional))
+        what = f"kernel {kernel[0].name!r} takes {takes} argument{plural}, and args has {count}"
+        reader.fault(node.span, what, f"its parameters are {names}")

@@ -1,0 +1,151 @@
+"""Which specs a command line means."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from kcheck.errors import SpecError
+from kcheck.model import Fault, Span
+from kcheck.specfile.paths import names_in, nearest_root, shown
+from kcheck.specfile.pythonfile import parse_python
+from kcheck.specfile.yamltree import YamlList, YamlMap, YamlNode, YamlScalar, read
+from kcheck.symbolic import did_you_mean
+
+SPECS = "specs"
+"""The folder of a project, below its root, in which specs are looked for."""
+
+_SUFFIXES = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What was found.
+
+    Attributes:
+        specs: the spec files, each once, sorted; as the user would type them.
+        faults: arguments that name nothing.
+    """
+
+    specs: tuple[Path, ...]
+    faults: tuple[Fault, ...]
+
+
+def discover(arguments: Sequence[Path], recursive: bool) -> Discovery:
+    """The specs that arguments stand for.
+
+    A ``.yaml`` or ``.yml`` file is a spec. A folder stands for the specs in it, and with ``recursive`` for
+    those below too. A ``.py`` file stands for the specs anywhere below its project's ``specs/`` that name it as
+    kernel, launcher, reference or generator, or whose files import it, directly or through other files of the
+    project. Specs are read as YAML only: an invalid one is found too. ``kcheck.yaml`` marks a root and is no spec.
+
+    Args:
+        recursive: whether a folder stands for what is below it too.
+    """
+    found: dict[str, Path] = {}
+    faults: list[Fault] = []
+    for argument in arguments:
+        if argument.is_dir():
+            specs = list(_in_folder(argument, recursive))
+        elif not argument.exists():
+            faults.append(_missing(argument))
+            continue
+        elif argument.suffix in _SUFFIXES:
+            specs = [argument]
+        elif argument.suffix == ".py":
+            specs = list(_that_use(argument))
+        else:
+            what = "this is neither a spec, nor a folder of specs, nor a Python file that specs name"
+            faults.append(Fault(Span(shown(argument)), what, "name a .yaml file"))
+            continue
+        for spec in specs:
+            found.setdefault(os.path.realpath(spec), Path(shown(spec)))
+    return Discovery(tuple(sorted(found.values())), tuple(faults))
+
+
+def _missing(argument: Path) -> Fault:
+    folder = argument.parent
+    if not folder.is_dir():
+        near = did_you_mean(folder.name, names_in(folder.parent))
+        return Fault(Span(shown(argument)), f"there is no folder {shown(folder)!r}", near)
+    near = did_you_mean(argument.name, names_in(folder))
+    return Fault(Span(shown(argument)), "there is no such file or folder", near)
+
+
+def _in_folder(folder: Path, recursive: bool) -> Iterator[Path]:
+    """The spec files of a folder. Links to folders are not followed, so that a circle of them ends."""
+    for here, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith(".")) if recursive else []
+        for name in sorted(files):
+            if name.endswith(_SUFFIXES) and not name.startswith(".") and name not in ("kcheck.yaml", "kcheck.yml"):
+                yield Path(here) / name
+
+
+def _that_use(file: Path) -> Iterator[Path]:
+    root = nearest_root(file)
+    if root is None or not (root / SPECS).is_dir():
+        return
+    wanted = os.path.realpath(file)
+    for spec in _in_folder(root / SPECS, recursive=True):
+        try:
+            tree, _ = read(spec, shown(spec))
+        except SpecError:
+            continue  # it names nothing that can be read; kcheck says so when it is its turn
+        if any(wanted in _reach(str(root), os.path.realpath(root / name)) for name in _named_files(tree)):
+            yield spec
+
+
+def _named_files(tree: YamlMap) -> set[str]:
+    """The Python files that a spec names, relative to the root."""
+    texts = [tree.entries[key].value for key in ("kernel", "launcher", "reference") if key in tree.entries]
+    pending: list[YamlNode] = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, YamlList):
+            pending.extend(node.items)
+        elif isinstance(node, YamlMap):
+            pending.extend(entry.value for entry in node.entries.values())
+            if "from" in node.entries:
+                texts.append(node.entries["from"].value)
+    named = (
+        node.value.rpartition(":")[0]
+        for node in texts
+        if isinstance(node, YamlScalar) and isinstance(node.value, str)
+    )
+    return {name for name in named if name.endswith(".py") and "\0" not in name}
+
+
+@lru_cache(maxsize=1024)
+def _reach(root: str, file: str) -> frozenset[str]:
+    """The file and every file of the project that it imports, directly or not, by real path."""
+    top = os.path.realpath(root)
+    reached: set[str] = set()
+    pending = [file]
+    while pending:
+        path = pending.pop()
+        if path in reached or not path.startswith(top + os.sep) or not os.path.isfile(path):
+            continue
+        reached.add(path)
+        for level, name in parse_python(Path(path), path).imports:
+            pending.extend(_module_files(top, Path(path).parent, level, name))
+    return frozenset(reached)
+
+
+def _module_files(root: str, folder: Path, level: int, name: str) -> Iterator[str]:
+    """The files that importing a module from a file in ``folder`` may run: the packages on its way, and itself."""
+    bases = [Path(root), folder]
+    if level:
+        bases = [folder]
+        for _ in range(level - 1):
+            bases = [bases[0].parent]
+    parts = [part for part in name.split(".") if part]
+    for base in bases:
+        for count in range(len(parts) + 1):
+            place = base.joinpath(*parts[:count])
+            if count:
+                yield os.path.realpath(place.with_suffix(".py"))
+            if count or level:
+                yield os.path.realpath(place / "__init__.py")

@@ -1,0 +1,101 @@
+"""The one place that runs code of the user's: kernels, launchers, references, generators."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable
+from hashlib import blake2b
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from kcheck.errors import KernelError
+from kcheck.model import Function
+from kcheck.specfile.paths import shown
+from kcheck.symbolic import did_you_mean
+
+_modules: dict[str, ModuleType] = {}
+
+
+def load_function(spec_root: str, function: Function) -> Callable[..., Any]:
+    """The function object that a spec names, importing its file the first time.
+
+    While a file is imported, and afterwards, the project root and the file's own folder can be imported from. A
+    file is imported once however many functions of it are named.
+
+    Args:
+        spec_root: the project root, absolute.
+
+    Raises:
+        KernelError: the file does not import, or defines no such function; the message starts with the user's
+            file and line.
+    """
+    path = Path(spec_root) / function.path
+    module = _module(path, spec_root)
+    found = getattr(module, function.name, None)
+    if found is None:
+        mend = did_you_mean(function.name, vars(module)) or "define it at the top level of the file"
+        raise KernelError(f"{shown(path)}:1: no {function.name!r} is defined here; {mend}")
+    if not callable(found):
+        raise KernelError(f"{shown(path)}:1: {function.name!r} is no function, but of type {type(found).__name__}")
+    callable_object: Callable[..., Any] = found
+    return callable_object
+
+
+def _module(path: Path, root: str) -> ModuleType:
+    key = str(path.resolve())
+    if key in _modules:
+        return _modules[key]
+    # The root first: a file that shares its name with a package of the user's must not hide it.
+    for folder in (str(path.resolve().parent), str(Path(root).resolve())):
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+    already = _imported_before(key)
+    if already is not None:
+        _modules[key] = already
+        return already
+    # Two files of one name (kernels/softmax.py, references/softmax.py) are two modules.
+    name = f"_kcheck_{path.stem}_{blake2b(key.encode(), digest_size=4).hexdigest()}"
+    specification = importlib.util.spec_from_file_location(name, path)
+    if specification is None or specification.loader is None:
+        raise KernelError(f"{shown(path)}:1: this file cannot be imported; name a .py file")
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module
+    try:
+        specification.loader.exec_module(module)
+    except (KeyboardInterrupt, MemoryError):
+        del sys.modules[name]
+        raise
+    except BaseException as error:  # SystemExit too: a script without a main guard must not end kcheck
+        del sys.modules[name]
+        raise KernelError(_message(error, path)) from error
+    _modules[key] = module
+    return module
+
+
+def _imported_before(key: str) -> ModuleType | None:
+    """The module of this file if other code of the user's has imported it by its own name."""
+    for module in list(sys.modules.values()):
+        if getattr(module, "__file__", None) == key and not getattr(
+            getattr(module, "__spec__", None), "_initializing", False
+        ):
+            return module
+    return None
+
+
+def _message(error: BaseException, path: Path) -> str:
+    """``file:line: exception: text``, with the innermost line that is in the user's file."""
+    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{shown(Path(error.filename))}:{error.lineno or 1}: this is not Python: {error.msg}"
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if Path(frame.filename).resolve() == path.resolve()]
+    line = ours[-1].lineno if ours else 1
+    mend = ""
+    if isinstance(error, ModuleNotFoundError):
+        mend = f"; install {error.name!r}, or put it into the project root"
+    elif isinstance(error, SystemExit):
+        mend = "; a file that is imported must not exit"
+    return f"{shown(path)}:{line}: importing this file raised {what.splitlines()[0]}{mend}"

@@ -1,0 +1,114 @@
+"""Where a project is, and which of its files a path in a spec means."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from kcheck.errors import SpecError
+from kcheck.model import Fault, Span
+from kcheck.symbolic import did_you_mean, shorten
+
+ROOT_MARKERS = ("kcheck.yaml", "pyproject.toml", ".git")
+"""A folder that holds one of these is a project root."""
+
+
+class PathRefused(ValueError):
+    """A path in a spec that names no file of the project; ``what`` and ``mend`` make the message."""
+
+    def __init__(self, what: str, mend: str = "") -> None:
+        self.what = what
+        self.mend = mend
+        super().__init__(what)
+
+
+def shown(path: Path) -> str:
+    """A path as the user would type it: from the current folder where it lies below that, else absolute."""
+    absolute = os.path.abspath(path)
+    try:
+        relative = os.path.relpath(absolute)
+    except ValueError:  # another drive
+        return absolute
+    return absolute if relative.startswith("..") else relative
+
+
+def nearest_root(path: Path) -> Path | None:
+    """The nearest folder above a file (or the folder itself) that is marked as a project root."""
+    start = Path(os.path.abspath(path))
+    for folder in (start, *start.parents) if start.is_dir() else start.parents:
+        if any(os.path.lexists(folder / marker) for marker in ROOT_MARKERS):
+            return folder
+    return None
+
+
+def find_root(path: Path) -> Path:
+    """The project root of a spec: the nearest folder above it that holds kcheck.yaml, pyproject.toml or .git.
+
+    Returns:
+        An absolute path, its symbolic links as they are.
+
+    Raises:
+        SpecError: no folder above is marked.
+    """
+    root = nearest_root(path)
+    if root is None:
+        what = "no folder above this spec is a project root"
+        mend = f"put an empty {ROOT_MARKERS[0]} into the folder that its paths start from"
+        raise SpecError([Fault(Span(shown(path)), what, mend)])
+    return root
+
+
+def file_in_root(root: Path, path: str) -> Path:
+    """The file that a path in a spec means.
+
+    Args:
+        root: the project root, absolute.
+        path: relative to it, with forward slashes.
+
+    Raises:
+        PathRefused: it leads outside of the root (by ``..``, from the root of the machine, or through a symbolic
+            link), or no file is there.
+    """
+    if "\\" in path:
+        raise PathRefused(f"the path {shorten(path)!r} has a '\\'", "write '/' between folders")
+    if not path.isprintable():
+        raise PathRefused(f"the path {shorten(path)!r} names no file")
+    if path.startswith(("/", "~")) or (len(path) > 1 and path[1] == ":"):
+        raise PathRefused(f"the path {shorten(path)!r} is not relative", "start it from the project root")
+    try:
+        target = root / path
+        real = target.resolve()
+        if not Path(os.path.normpath(target)).is_relative_to(root) or not real.is_relative_to(root.resolve()):
+            raise PathRefused(
+                f"the path {shorten(path)!r} leads outside of the project root", "move the file into it"
+            )
+        if real.is_file():
+            return target
+        if real.is_dir():
+            raise PathRefused(f"{shorten(path)!r} is a folder", "write file.py:name")
+    except (OSError, RuntimeError):  # a name that is too long; a circle of links
+        raise PathRefused(f"the path {shorten(path)!r} names no file") from None
+    raise PathRefused(f"there is no file {shorten(path, 80)!r} in the project", _neighbour(root, target))
+
+
+def _neighbour(root: Path, target: Path) -> str:
+    """``did you mean``, from the files of the folder, or of a folder whose name is near."""
+    folder = target.parent
+    if folder.is_dir():
+        return did_you_mean(target.name, names_in(folder))
+    near = did_you_mean(folder.name, names_in(folder.parent)) if folder.parent.is_dir() else ""
+    return near or f"paths start from the project root, {shown(root)!r}"
+
+
+def names_in(folder: Path, most: int = 2000) -> list[str]:
+    """The names in a folder, sorted; of a huge folder only some."""
+    names: list[str] = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                names.append(entry.name)
+                if len(names) == most:
+                    break
+    except OSError:
+        return []
+    return sorted(names)

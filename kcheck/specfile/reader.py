@@ -1,0 +1,285 @@
+"""What every part of the reading of a spec shares: faults found so far, names declared so far, expressions.
+
+Parts of a spec that the JSON Schema has refused are skipped here in silence, so that one mistake is one fault: a
+method that meets a node of the wrong form returns None and says nothing.
+"""
+
+from __future__ import annotations
+
+import keyword
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from kcheck.model import DTYPES, DType, Expression, Fault, Function, Span, TypeVariable
+from kcheck.specfile.paths import PathRefused, file_in_root, shown
+from kcheck.specfile.pythonfile import Definition, parse_python
+from kcheck.specfile.yamltree import YamlEntry, YamlList, YamlMap, YamlNode, YamlScalar
+from kcheck.symbolic import (
+    Call,
+    Compare,
+    ExpressionError,
+    Logical,
+    Node,
+    Unary,
+    check_scalar,
+    did_you_mean,
+    evaluate,
+    evaluate_size,
+    fractional,
+    name_nodes,
+    names,
+    parse,
+    shorten,
+)
+from kcheck.symbolic.ast import children
+
+Kind: TypeAlias = Literal["dim", "param", "input", "output"]
+Check: TypeAlias = Literal["size", "condition", "number"]
+
+_RESERVED = frozenset({"true", "false", "null"})
+
+
+class Reader:
+    """One spec while it is read.
+
+    Attributes:
+        root: the project root, absolute.
+        file: the spec's name as messages give it.
+        faults: found so far.
+        kinds: everything in the one namespace of dims, params and arrays, also what was declared wrongly.
+        variables: the type variables; None for one that was declared wrongly.
+    """
+
+    def __init__(self, root: Path, file: str, top: YamlMap) -> None:
+        self.root = root
+        self.file = file
+        self.top = top
+        self.faults: list[Fault] = []
+        self.kinds: dict[str, Kind] = {}
+        self.variables: dict[str, TypeVariable | None] = {}
+        self._places: dict[str, Span] = {}
+
+    def fault(self, span: Span, what: str, mend: str = "") -> None:
+        self.faults.append(Fault(span, what, mend))
+
+    # The tree, without surprises.
+
+    def get(self, node: YamlNode | None, key: str) -> YamlNode | None:
+        return node.entries[key].value if isinstance(node, YamlMap) and key in node.entries else None
+
+    def entries(self, node: YamlNode | None, most: int = 64) -> Iterator[YamlEntry]:
+        """The entries of a mapping; of one that the schema refuses as too large, none."""
+        if isinstance(node, YamlMap) and len(node.entries) <= most:
+            yield from node.entries.values()
+
+    def items(self, node: YamlNode | None, most: int = 1024) -> tuple[YamlNode, ...]:
+        return node.items if isinstance(node, YamlList) and len(node.items) <= most else ()
+
+    def text(self, node: YamlNode | None) -> str | None:
+        return node.value if isinstance(node, YamlScalar) and isinstance(node.value, str) else None
+
+    def integer(self, node: YamlNode | None) -> int | None:
+        if isinstance(node, YamlScalar) and isinstance(node.value, int) and not isinstance(node.value, bool):
+            return node.value
+        return None
+
+    def flag(self, node: YamlNode | None) -> bool | None:
+        return node.value if isinstance(node, YamlScalar) and isinstance(node.value, bool) else None
+
+    def number(self, node: YamlNode | None) -> int | float | None:
+        if isinstance(node, YamlScalar) and isinstance(node.value, float):
+            return node.value
+        return self.integer(node)
+
+    # Names.
+
+    def declare(self, entry: YamlEntry, kind: Kind) -> bool:
+        """Enter a name into the namespace; False, and a fault, where it is taken or cannot be one."""
+        name = entry.key
+        if not name.isidentifier() or not name.isascii() or len(name) > 64:
+            return False
+        if keyword.iskeyword(name) or name in _RESERVED:
+            self.fault(entry.span, f"{name!r} cannot be a name: Python or YAML gives it a meaning", "rename it")
+            return False
+        if name in self.kinds:
+            what = f"the name {name!r} is taken by the {self.kinds[name]} in line {self._places[name].line}"
+            self.fault(entry.span, what, "dims, params and arrays share one namespace: rename one of them")
+            return False
+        self.kinds[name] = kind
+        self._places[name] = entry.span
+        return True
+
+    def named(self, *kinds: Kind) -> list[str]:
+        return [name for name, kind in self.kinds.items() if kind in kinds]
+
+    def reference(self, node: YamlNode | None, kinds: tuple[Kind, ...], noun: str, where: str) -> str | None:
+        """A name that something of these kinds must bear."""
+        name = self.text(node)
+        if name is None or node is None or not name.isidentifier():
+            return None
+        if self.kinds.get(name) in kinds:
+            return name
+        self.unknown(node.span, name, kinds, noun, where)
+        return None
+
+    def unknown(self, span: Span, name: str, kinds: tuple[Kind, ...], noun: str, where: str) -> None:
+        """The fault for a name that is of no such kind."""
+        known = self.named(*kinds)
+        if name in self.kinds:
+            article = "an" if self.kinds[name][0] in "aeio" else "a"
+            what = f"{name!r} in {where} is {article} {self.kinds[name]}, not {_article(noun)}"
+        else:
+            what = f"unknown {noun} {shorten(name)!r} in {where}"
+        mend = did_you_mean(name, known) or (f"known: {', '.join(known[:20])}" if known else f"declare {name!r}")
+        self.fault(span, what, mend)
+
+    # Dtypes.
+
+    def dtype(self, node: YamlNode | None, where: str) -> str | None:
+        """A dtype or a type variable, by name."""
+        name = self.text(node)
+        if name is None or node is None:
+            return None
+        if name in DTYPES or name in self.variables:
+            return name
+        known = [*self.variables, *DTYPES]
+        mend = did_you_mean(name, known) or f"known: {', '.join(known)}"
+        self.fault(node.span, f"unknown dtype {shorten(name)!r} in {where}", mend)
+        return None
+
+    def concrete(self, dtype: str | None) -> tuple[DType, ...]:
+        """The dtypes that a dtype or type variable stands for; none where its declaration is wrong."""
+        if dtype is None:
+            return ()
+        if dtype in DTYPES:
+            return (DTYPES[dtype],)
+        variable = self.variables.get(dtype)
+        return tuple(DTYPES[choice] for choice in variable.choices) if variable is not None else ()
+
+    # Expressions.
+
+    def expression(
+        self,
+        node: YamlNode | None,
+        kinds: tuple[Kind, ...],
+        where: str,
+        check: Check = "size",
+        *,
+        arrays: bool = False,
+    ) -> Expression | None:
+        """An expression over names of some kinds.
+
+        Args:
+            where: what it is part of, as messages name it: ``shape [B, N]``.
+            check: ``size``: whole and not negative; ``condition``: true or false; ``number``: anything.
+            arrays: whether it is an invariant, with the functions of arrays.
+        """
+        if not isinstance(node, YamlScalar) or isinstance(node.value, bool) or node.value is None:
+            return None
+        if isinstance(node.value, float) and not math.isfinite(node.value):
+            self.fault(node.span, f"{where} must be finite, not {node.text}")
+            return None
+        text = node.value if isinstance(node.value, str) else str(node.value)
+        before = len(self.faults)
+        try:
+            tree = parse(text)
+            if not arrays:
+                check_scalar(tree)
+            self._check_names(node, tree, kinds, where)
+            if len(self.faults) == before:
+                _check_constants(tree)
+                self._check_result(tree, where, check)
+        except ExpressionError as error:
+            self.fault(_column(node, error.column), f"in {where}: {error.what}", error.mend)
+        return Expression(text, node.span) if len(self.faults) == before else None
+
+    def _check_names(self, node: YamlScalar, tree: Node, kinds: tuple[Kind, ...], where: str) -> None:
+        seen: set[str] = set()
+        noun = "name" if len(kinds) > 1 else kinds[0]
+        for found in name_nodes(tree):
+            if found.name not in seen and self.kinds.get(found.name) not in kinds:
+                self.unknown(_column(node, found.column), found.name, kinds, _noun(kinds, noun), where)
+            seen.add(found.name)
+
+    def _check_result(self, tree: Node, where: str, check: Check) -> None:
+        if check == "size":
+            division = fractional(tree)
+            if division is not None:
+                raise ExpressionError("'/' gives a fraction, and a size is whole", division.column, "write '//'")
+            if isinstance(tree, (Compare, Logical)) or (isinstance(tree, Unary) and tree.operator == "not"):
+                raise ExpressionError("a condition stands where a size is expected", 1)
+            if not names(tree):
+                evaluate_size(tree, {})
+        elif check == "condition" and not (
+            isinstance(tree, (Compare, Logical))
+            or (isinstance(tree, Unary) and tree.operator == "not")
+            or (isinstance(tree, Call) and tree.function in ("all", "any"))
+        ):
+            raise ExpressionError(
+                "a number stands where a condition is expected", 1, "compare it: '<=', '==', ..."
+            )
+
+    # Functions.
+
+    def function(self, node: YamlNode | None, role: str) -> tuple[Function, Definition | None] | None:
+        """A function in a file of the project, found without importing it, and its definition if one is seen."""
+        text = self.text(node)
+        if text is None or node is None:
+            return None
+        path, separator, name = text.rpartition(":")
+        if not separator or not path.endswith(".py") or not name.isidentifier() or ":" in path:
+            return None
+        try:
+            target = file_in_root(self.root, path)
+        except PathRefused as refused:
+            self.fault(node.span, f"{role}: {refused.what}", refused.mend)
+            return None
+        parsed = parse_python(target, shown(target))
+        if parsed.fault is not None:
+            self.faults.append(parsed.fault)
+            return None
+        definition = parsed.definitions.get(name)
+        if definition is None and not parsed.anything:
+            mend = did_you_mean(name, parsed.definitions) or "define it at the top level of the file"
+            self.fault(node.span, f"{role}: {shown(target)!r} defines no {shorten(name)!r}", mend)
+            return None
+        relative = target.parent.resolve().joinpath(target.name)
+        root = self.root.resolve()
+        path = relative.relative_to(root).as_posix() if relative.is_relative_to(root) else path
+        return Function(path, name, node.span), definition
+
+
+def _column(node: YamlScalar, column: int) -> Span:
+    """The place of a column of an expression's text in the file."""
+    if node.content is None:
+        return node.span
+    return Span(node.span.file, node.span.line, node.content.column + column - 1)
+
+
+def _check_constants(tree: Node) -> None:
+    """Compute the parts that mention no name, so that ``9**9**9`` is found when the spec is read."""
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        if names(node) or not _is_scalar(node):
+            pending.extend(children(node))
+        else:
+            evaluate(node, {})
+
+
+def _is_scalar(node: Node) -> bool:
+    try:
+        check_scalar(node)
+    except ExpressionError:
+        return False
+    return True
+
+
+def _noun(kinds: tuple[Kind, ...], otherwise: str) -> str:
+    return {("dim",): "dim", ("dim", "param"): "dim or param"}.get(kinds, otherwise)
+
+
+def _article(noun: str) -> str:
+    return noun if noun.startswith(("dims", "arrays")) else f"{'an' if noun[0] in 'aeio' else 'a'} {noun}"

@@ -1,0 +1,342 @@
+"""A YAML file as a tree of nodes that know where they stand.
+
+PyYAML's events are read, not its objects: scalars are resolved here as in YAML 1.2 (core schema; of its bools only
+``true`` and ``false``), duplicate keys are faults, tags are refused, and what aliases expand to is bounded. Text
+that is not YAML is described in our own words, at the place that PyYAML's pure Python parser gives, so that the
+message is the same whether or not libyaml is there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import yaml
+
+from kcheck.errors import SpecError
+from kcheck.model import Fault, Span
+from kcheck.symbolic import shorten
+
+MAX_BYTES = 128 * 1024
+"""A spec of thousands of lines; a larger file is refused before it is read."""
+MAX_NODES = 20_000
+MAX_DEPTH = 32
+
+Value: TypeAlias = bool | int | float | str | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class YamlScalar:
+    """A scalar. ``text`` is its content, ``value`` what YAML 1.2 makes of it.
+
+    ``content`` is where the text itself starts, after an opening quote; None where text and file do not run in
+    parallel (several lines, escapes), so that columns within the text mean nothing.
+    """
+
+    span: Span
+    value: Value
+    text: str
+    content: Span | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class YamlList:
+    """A sequence."""
+
+    span: Span
+    items: tuple[YamlNode, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class YamlEntry:
+    """A key, where it stands, and its value."""
+
+    key: str
+    span: Span
+    value: YamlNode
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class YamlMap:
+    """A mapping with text as keys. Of a key that is written twice the first one stands."""
+
+    span: Span
+    entries: Mapping[str, YamlEntry]
+
+
+YamlNode: TypeAlias = YamlScalar | YamlList | YamlMap
+
+
+def plain(node: YamlNode) -> Any:
+    """The tree as dicts, lists and scalars."""
+    match node:
+        case YamlScalar(value=value):
+            return value
+        case YamlList(items=items):
+            return [plain(item) for item in items]
+        case YamlMap(entries=entries):
+            return {key: plain(entry.value) for key, entry in entries.items()}
+
+
+def read(path: Path, shown: str) -> tuple[YamlMap, list[Fault]]:
+    """Read a spec file.
+
+    Args:
+        path: the file.
+        shown: its name as messages give it.
+
+    Returns:
+        The tree, and the faults that leave a tree to look at: duplicate keys.
+
+    Raises:
+        SpecError: the file cannot be read, is too large, not text, not YAML, or holds no mapping.
+    """
+    text = _text(path, shown)
+    try:
+        return _Composer(shown, text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)).document()
+    except yaml.YAMLError:
+        try:
+            return _Composer(shown, text, yaml.SafeLoader).document()
+        except yaml.YAMLError as error:
+            raise SpecError([_syntax_fault(shown, error)]) from None
+
+
+def _refuse(span: Span, what: str, mend: str = "") -> SpecError:
+    return SpecError([Fault(span, what, mend)])
+
+
+_NOT_TEXT = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def _text(path: Path, shown: str) -> str:
+    start = Span(shown)
+    try:
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            what = "this is a folder" if stat.S_ISDIR(status.st_mode) else "this is not a regular file"
+            raise _refuse(start, what, "name a .yaml file")
+        if status.st_size > MAX_BYTES:
+            raise _refuse(start, f"the file has {status.st_size} bytes", f"a spec has at most {MAX_BYTES}")
+        with open(path, "rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise _refuse(start, f"the file cannot be read: {error.strerror or error}") from None
+    except ValueError:  # a NUL in the name
+        raise _refuse(start, "this is not the name of a file") from None
+    if len(data) > MAX_BYTES:
+        raise _refuse(start, "the file grows while it is read", f"a spec has at most {MAX_BYTES} bytes")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        place = _place(shown, data[: error.start].decode("utf-8-sig", errors="replace"))
+        raise _refuse(
+            place, f"byte 0x{data[error.start]:02x} is not UTF-8", "save the file as UTF-8 text"
+        ) from None
+    odd = _NOT_TEXT.search(text)
+    if odd is not None:
+        place = _place(shown, text[: odd.start()])
+        raise _refuse(place, f"character U+{ord(odd.group()):04X} is not text", "a spec is a UTF-8 text file")
+    return text
+
+
+def _place(shown: str, before: str) -> Span:
+    """The place right after some text."""
+    lines = re.split("\r\n|\r|\n", before)
+    return Span(shown, len(lines), len(lines[-1]) + 1)
+
+
+class _Composer:
+    """Events of one document to nodes."""
+
+    def __init__(self, shown: str, text: str, loader: Any) -> None:
+        self.shown = shown
+        self.events: Iterator[Any] = yaml.parse(text, Loader=loader)
+        self.faults: list[Fault] = []
+        self.anchors: dict[str, tuple[YamlNode | None, int, int]] = {}  # node, its size, its depth
+        self.size = 0
+
+    def span(self, mark: Any) -> Span:
+        return Span(self.shown, mark.line + 1, mark.column + 1)
+
+    def document(self) -> tuple[YamlMap, list[Fault]]:
+        root: YamlNode | None = None
+        for event in self.events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                if root is not None:
+                    raise _refuse(self.span(event.start_mark), "a second document starts", "one spec per file")
+                root = self.node(next(self.events), 0)[0]
+        if root is None or (isinstance(root, YamlScalar) and root.value is None):
+            raise _refuse(Span(self.shown), "the file is empty", "start with 'kcheck: 1'")
+        if not isinstance(root, YamlMap):
+            raise _refuse(root.span, "a spec is a mapping of keys to values", "start with 'kcheck: 1'")
+        return root, self.faults
+
+    def node(self, event: Any, above: int) -> tuple[YamlNode, int]:
+        """The node that starts with an event, and how deep it is itself."""
+        span = self.span(event.start_mark)
+        if above >= MAX_DEPTH:
+            raise _refuse(span, f"the file nests more than {MAX_DEPTH} deep", "no part of a spec is that deep")
+        if isinstance(event, yaml.AliasEvent):
+            return self.alias(event, above)
+        if event.tag is not None:
+            raise _refuse(span, f"the tag {shorten(event.tag)!r} is not part of a spec", "remove it")
+        before = self.size
+        self.grow(1, span)
+        if event.anchor is not None:
+            if event.anchor in self.anchors:
+                raise _refuse(span, f"the anchor {shorten(event.anchor)!r} is set twice", "rename one of them")
+            self.anchors[event.anchor] = (None, 0, 0)
+        node, depth = self.content(event, span, above)
+        if event.anchor is not None:
+            self.anchors[event.anchor] = (node, self.size - before, depth)
+        return node, depth
+
+    def content(self, event: Any, span: Span, above: int) -> tuple[YamlNode, int]:
+        depth = 1
+        if isinstance(event, yaml.ScalarEvent):
+            return self.scalar(event, span), depth
+        if isinstance(event, yaml.SequenceStartEvent):
+            items: list[YamlNode] = []
+            while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
+                item, below = self.node(event, above + 1)
+                items.append(item)
+                depth = max(depth, below + 1)
+            return YamlList(span, tuple(items)), depth
+        entries: dict[str, YamlEntry] = {}
+        while not isinstance(event := next(self.events), yaml.MappingEndEvent):
+            key, _ = self.node(event, above + 1)
+            value, below = self.node(next(self.events), above + 1)
+            depth = max(depth, below + 1)
+            # An alias as a key stands where the alias is, not where its anchor is.
+            place = self.span(event.start_mark)
+            if not isinstance(key, YamlScalar):
+                self.faults.append(
+                    Fault(place, "a key must be a name, not a list or a mapping", "quote it if it is text")
+                )
+            elif key.text in entries:
+                first = entries[key.text].span
+                what = f"duplicate key {shorten(key.text)!r}"
+                self.faults.append(Fault(place, what, f"it first stands in line {first.line}; keep one"))
+            else:
+                entries[key.text] = YamlEntry(key.text, place, value)
+        return YamlMap(span, entries), depth
+
+    def alias(self, event: Any, above: int) -> tuple[YamlNode, int]:
+        span = self.span(event.start_mark)
+        known = self.anchors.get(event.anchor)
+        if known is None:
+            raise _refuse(span, f"the alias *{shorten(event.anchor)} has no anchor", "quote it if it is text")
+        node, size, depth = known
+        if node is None:
+            raise _refuse(span, f"the alias *{shorten(event.anchor)} stands inside of its own anchor")
+        if above + depth > MAX_DEPTH:
+            raise _refuse(span, f"the file nests more than {MAX_DEPTH} deep", "no part of a spec is that deep")
+        self.grow(size, span)
+        return node, depth
+
+    def grow(self, size: int, span: Span) -> None:
+        self.size += size
+        if self.size > MAX_NODES:
+            what = f"the file expands to more than {MAX_NODES} values"
+            raise _refuse(span, what, "use fewer aliases, or split the spec")
+
+    def scalar(self, event: Any, span: Span) -> YamlScalar:
+        text: str = event.value
+        start, end = event.start_mark, event.end_mark
+        content: Span | None = None
+        if start.line == end.line:
+            if not event.style:
+                content = span
+            elif event.style in "'\"" and end.column - start.column == len(text) + 2:
+                content = Span(span.file, span.line, span.column + 1)
+        value: Value = text if event.style else self.resolve(text, span)
+        return YamlScalar(span, value, text, content)
+
+    def resolve(self, text: str, span: Span) -> Value:
+        """What a plain scalar means: YAML 1.2.2, 10.3.2, of which bools are narrowed to ``true`` and ``false``."""
+        if text in ("", "~", "null", "Null", "NULL"):
+            return None
+        if text in ("true", "false"):
+            return text == "true"
+        if text[0] not in "+-.0123456789":
+            return text
+        if _INTEGER.fullmatch(text):
+            if len(text) > 80:
+                raise _refuse(span, f"the integer {shorten(text)} is too large", "at most 80 digits are read")
+            base = 16 if text.startswith("0x") else 8 if text.startswith("0o") else 10
+            return int(text, base)
+        if _FLOAT.fullmatch(text):
+            value = float(text)
+            if value in (float("inf"), float("-inf")):
+                raise _refuse(
+                    span, f"the number {shorten(text)} is too large for a float64", "write .inf for infinity"
+                )
+            return value
+        return _SPECIAL.get(text.lower(), text)
+
+
+_INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_SPECIAL: dict[str, Value] = {
+    ".inf": float("inf"),
+    "+.inf": float("inf"),
+    "-.inf": float("-inf"),
+    ".nan": float("nan"),
+}
+
+# What PyYAML's parser says, as a pattern, and what we say: the sentence and the mend.
+_SYNTAX: tuple[tuple[str, str, str], ...] = (
+    (
+        r"mapping values are not allowed",
+        "a second ':' in one entry",
+        "quote text that holds ': ', or start a new line",
+    ),
+    (r"found character '\\t'", "a tab stands where indentation is expected", "indent with spaces"),
+    (r"found character '[@`]'", "text may not start with '@' or '`'", "quote it"),
+    (r"found character '%'", "text may not start with '%'", "quote it"),
+    (
+        r"could not find expected ':'",
+        "this line is neither 'key: value' nor '- item'",
+        "add the ':' after the key",
+    ),
+    (r"expected ',' or '\]'", "this list is not closed", "add ',' between items, and ']' at the end"),
+    (r"expected ',' or '\}'", "this mapping is not closed", "add ',' between entries, and '}' at the end"),
+    (r"found unexpected end of stream", "this quoted text is not closed", "add the closing quote"),
+    (
+        r"found unknown escape character",
+        "this escape is not known",
+        "double quotes give '\\' a meaning: use single quotes",
+    ),
+    (
+        r"escape sequence of|escape sequence",
+        "this escape is not complete",
+        "use single quotes to keep a '\\' as it is",
+    ),
+    (r"expected <block end>", "this line does not fit the indentation above it", "align it with its neighbours"),
+    (r"block sequence entries are not allowed", "a '- item' may not stand here", "start it on a line of its own"),
+    (r"block mapping|mapping keys are not allowed", "a key may not stand here", "start it on a line of its own"),
+    (r"sequence entries are not allowed", "a '- item' may not stand here", "start it on a line of its own"),
+    (r"document start|directive", "this is not part of a YAML document", "start with 'kcheck: 1'"),
+    (r"expected the node content", "a value is missing here", ""),
+    (r"did not find URI|tag|handle", "a tag is not part of a spec", "quote text that starts with '!'"),
+    (r"alphabetic or numeric character", "text may not start with '&' or '*'", "quote it"),
+    (r"chomping|indentation indicators", "this block text has a wrong header", "write | or > alone"),
+)
+
+
+def _syntax_fault(shown: str, error: yaml.YAMLError) -> Fault:
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    problem = str(getattr(error, "problem", None) or error).splitlines()[0]
+    unclosed = re.search(r"expected ',' or|unexpected end of stream", problem)
+    if unclosed and getattr(error, "context_mark", None) is not None:
+        mark = error.context_mark  # type: ignore[attr-defined]  # where it was opened
+    span = Span(shown) if mark is None else Span(shown, mark.line + 1, mark.column + 1)
+    for pattern, what, mend in _SYNTAX:
+        if re.search(pattern, problem):
+            return Fault(span, what, mend)
+    return Fault(span, f"this is not YAML: {shorten(problem, 120)}")

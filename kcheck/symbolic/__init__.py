@@ -1,0 +1,52 @@
+"""The expression language of op specs: integers, floats, sizes and, in invariants, arrays.
+
+A closed little language (SPEC "Expressions"): nothing in it reaches an attribute, calls a name of the user's or
+subscripts, and the size of a result is bounded before it is computed, so text from a stranger is safe to evaluate.
+
+::
+
+    parse(text) -> Node            evaluate(node, env) -> number        evaluate_arrays(node, env) -> array
+    derive(dims, drawn)            Solver(dims, constraints)            witness(dims, constraints)
+"""
+
+from kcheck.symbolic.arrays import evaluate_arrays
+from kcheck.symbolic.ast import Binary, Call, Compare, ExpressionError, Logical, Name, Node, Number, Unary
+from kcheck.symbolic.derive import CycleError, dependency_order, derive
+from kcheck.symbolic.evaluate import evaluate, evaluate_size
+from kcheck.symbolic.functions import SCALAR_FUNCTIONS
+from kcheck.symbolic.inspect import check_scalar, fractional, name_nodes, names
+from kcheck.symbolic.lexer import shorten
+from kcheck.symbolic.nearest import did_you_mean, nearest
+from kcheck.symbolic.parser import parse
+from kcheck.symbolic.solve import MAX_SIZE, Solver, Witness, witness
+
+__all__ = [
+    "MAX_SIZE",
+    "SCALAR_FUNCTIONS",
+    "Binary",
+    "Call",
+    "Compare",
+    "CycleError",
+    "ExpressionError",
+    "Logical",
+    "Name",
+    "Node",
+    "Number",
+    "Solver",
+    "Unary",
+    "Witness",
+    "check_scalar",
+    "dependency_order",
+    "derive",
+    "did_you_mean",
+    "evaluate",
+    "evaluate_arrays",
+    "evaluate_size",
+    "fractional",
+    "name_nodes",
+    "names",
+    "nearest",
+    "parse",
+    "shorten",
+    "witness",
+]

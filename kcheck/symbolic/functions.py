@@ -1,0 +1,81 @@
+"""The functions of the language, as rows of a table: how many arguments, and what they mean for numbers.
+
+What they mean for arrays stands in ``kcheck.symbolic.arrays``, which imports NumPy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Number: TypeAlias = int | float | bool
+
+
+def ceildiv(numerator: Number, denominator: Number) -> Number:
+    """The quotient rounded towards plus infinity; exact for integers of any size."""
+    return -(-numerator // denominator)
+
+
+def next_pow2(value: Number) -> int:
+    """The smallest power of two that is not below ``value``; 1 for what is below 1.
+
+    Raises:
+        TypeError: for a float.
+    """
+    if isinstance(value, float):
+        raise TypeError(f"next_pow2 takes an integer, not {value!r}")
+    return 1 << max(0, int(value) - 1).bit_length()
+
+
+def sqrt(value: Number) -> float:
+    return math.sqrt(value)
+
+
+def absolute(value: Number) -> Number:
+    return abs(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One function.
+
+    Attributes:
+        least, most: how many arguments it takes for numbers; ``most`` None: any number.
+        number: its meaning for numbers; None for those that only reduce arrays. May raise ValueError
+            (outside its domain), TypeError, OverflowError or ZeroDivisionError.
+        sizes: whether it may stand outside invariants.
+        reduces: whether in invariants it takes one array and, if wished, ``axis``.
+    """
+
+    name: str
+    least: int
+    most: int | None
+    number: Callable[..., Number] | None
+    sizes: bool = True
+    reduces: bool = False
+
+
+FUNCTIONS: dict[str, Row] = {
+    row.name: row
+    for row in (
+        Row("min", 2, None, min, reduces=True),
+        Row("max", 2, None, max, reduces=True),
+        Row("abs", 1, 1, absolute),
+        Row("sqrt", 1, 1, sqrt),
+        Row("log2", 1, 1, math.log2),
+        Row("ceildiv", 2, 2, ceildiv),
+        Row("next_pow2", 1, 1, next_pow2),
+        Row("exp", 1, 1, math.exp, sizes=False),
+        Row("log", 1, 1, math.log, sizes=False),
+        Row("sum", 1, 1, None, sizes=False, reduces=True),
+        Row("mean", 1, 1, None, sizes=False, reduces=True),
+        Row("all", 1, 1, None, sizes=False, reduces=True),
+        Row("any", 1, 1, None, sizes=False, reduces=True),
+    )
+}
+"""Every function by name, in the order in which messages list them."""
+
+SCALAR_FUNCTIONS: tuple[str, ...] = tuple(row.name for row in FUNCTIONS.values() if row.sizes)
+"""What may stand outside invariants."""

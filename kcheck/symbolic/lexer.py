@@ -1,0 +1,118 @@
+"""Text of an expression to tokens."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from kcheck.symbolic.ast import ExpressionError
+
+MAX_CHARACTERS = 2000
+MAX_BITS = 256
+"""No integer in an expression may be wider: room for any product of sizes, and nothing that takes time."""
+
+_TOKEN = re.compile(
+    r"""(?P<space>[ \t\r\n]+)
+      | (?P<number>(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9][0-9_]*)?[A-Za-z_0-9]*)
+      | (?P<name>[A-Za-z_][A-Za-z_0-9]*)
+      | (?P<operator>\*\*|//|<=|>=|==|!=|[-+*/%<>(),=])
+    """,
+    re.VERBOSE,
+)
+_INTEGER = re.compile(r"0(?:_?0)*|[1-9](?:_?[0-9])*")
+_DIGITS = r"[0-9](?:_?[0-9])*"
+_FLOAT = re.compile(rf"(?:{_DIGITS}\.(?:{_DIGITS})?|\.{_DIGITS}|{_DIGITS}(?=[eE]))(?:[eE][+-]?{_DIGITS})?")
+
+# What people write by habit of another language, or paste from a paper.
+_MENDS = {
+    "&&": "write 'and'",
+    "||": "write 'or'",
+    "&": "write 'and'",
+    "|": "write 'or'",
+    "!": "write 'not', or '!=' to compare",
+    "^": "write '**' for a power",
+    "~": "write 'not'",
+    ".": "attributes are not part of expressions",
+    "[": "subscripts are not part of expressions",
+    "×": "write '*'",
+    "·": "write '*'",
+    "÷": "write '/' or '//'",
+    "≤": "write '<='",
+    "≥": "write '>='",
+    "≠": "write '!='",
+    "−": "write '-'",
+    "–": "write '-'",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token; ``end`` closes every expression. ``column`` counts from 1."""
+
+    kind: Literal["number", "name", "operator", "end"]
+    text: str
+    column: int
+    value: int | float = 0
+
+    def __str__(self) -> str:
+        return "the end" if self.kind == "end" else repr(self.text)
+
+
+def tokenize(text: str) -> list[Token]:
+    """Split an expression into tokens.
+
+    Raises:
+        ExpressionError: for text that is too long, a character that is not of the language, or a number that is
+            not well formed or too large.
+    """
+    if len(text) > MAX_CHARACTERS:
+        what = f"the expression is {len(text)} characters long"
+        raise ExpressionError(what, 1, f"at most {MAX_CHARACTERS} are read")
+    tokens: list[Token] = []
+    at = 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise _unexpected(text, at)
+        kind, found = match.lastgroup, match.group()
+        if kind == "number":
+            tokens.append(Token("number", found, at + 1, _number(found, at + 1)))
+        elif kind == "name":
+            tokens.append(Token("name", found, at + 1))
+        elif kind == "operator":
+            tokens.append(Token("operator", found, at + 1))
+        at = match.end()
+    tokens.append(Token("end", "", len(text) + 1))
+    return tokens
+
+
+def _unexpected(text: str, at: int) -> ExpressionError:
+    pair = text[at : at + 2]
+    character = pair if pair in _MENDS else text[at]
+    return ExpressionError(f"{character!r} is not part of an expression", at + 1, _MENDS.get(character, ""))
+
+
+def _number(text: str, column: int) -> int | float:
+    if _INTEGER.fullmatch(text):
+        # 2**256 has 78 digits: a longer text is refused before it is converted.
+        if len(text.replace("_", "")) > 78 or int(text).bit_length() > MAX_BITS:
+            raise ExpressionError(
+                f"the integer {shorten(text)} is too large", column, f"at most {MAX_BITS} bits are kept"
+            )
+        return int(text)
+    if _FLOAT.fullmatch(text):
+        value = float(text)
+        if value == float("inf"):
+            raise ExpressionError(f"the number {shorten(text)} is too large for a float64", column)
+        return value
+    mend = "numbers are decimal: 64, 1_000_000, 0.5, 1e-5"
+    digits = text.lstrip("0_")
+    if _INTEGER.fullmatch(digits):
+        mend = f"write {digits}: a leading zero is not part of a number"
+    raise ExpressionError(f"{shorten(text)!r} is not a number", column, mend)
+
+
+def shorten(text: str, limit: int = 40) -> str:
+    """The text, or its beginning and an ellipsis: so that a message stays one line."""
+    return text if len(text) <= limit else text[: limit - 3] + "..."

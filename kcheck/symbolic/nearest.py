@@ -1,0 +1,22 @@
+"""The known name that a mistyped one was meant to be."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name most like ``name``, or None where nothing is. Case counts least: ``n`` is near ``N``."""
+    by_folded: dict[str, str] = {}
+    for candidate in known:
+        by_folded.setdefault(candidate.casefold(), candidate)
+    # difflib takes quadratic time, and no name that anyone meant is longer.
+    near = difflib.get_close_matches(name[:64].casefold(), by_folded, n=1)
+    return by_folded[near[0]] if near else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``did you mean 'softmax'?``, or nothing."""
+    near = nearest(name, known)
+    return f"did you mean {near!r}?" if near else ""

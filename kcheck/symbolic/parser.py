@@ -1,0 +1,207 @@
+"""Tokens to a syntax tree, by precedence climbing.
+
+::
+
+    expression := disjunction
+    disjunction := conjunction ("or" conjunction)*
+    conjunction := negation ("and" negation)*
+    negation   := "not" negation | comparison
+    comparison := sum (("<" | "<=" | ">" | ">=" | "==" | "!=") sum)*
+    sum        := product (("+" | "-") product)*
+    product    := factor (("*" | "/" | "//" | "%") factor)*
+    factor     := ("+" | "-") factor | power
+    power      := atom ["**" factor]
+    atom       := NUMBER | NAME | NAME "(" arguments ")" | "(" expression ")"
+    arguments  := expression ("," expression)* ["," "axis" "=" expression]
+
+The same precedences as Python's (Language Reference 6.17), so that what a user knows holds.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from kcheck.symbolic.ast import Binary, Call, Compare, ExpressionError, Logical, Name, Node, Number, Unary
+from kcheck.symbolic.functions import FUNCTIONS
+from kcheck.symbolic.lexer import Token, shorten, tokenize
+from kcheck.symbolic.nearest import did_you_mean
+
+MAX_NESTING = 50
+MAX_OPERATORS = 100
+"""Together these bound the depth of a tree, so that no walk over it can exhaust Python's stack."""
+
+_OR, _AND, _NOT, _COMPARE, _SUM, _PRODUCT, _SIGN = range(1, 8)
+_BINARY = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT, "//": _PRODUCT, "%": _PRODUCT}
+_COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
+_RESERVED = frozenset({"and", "or", "not"})
+_KEYWORDS = frozenset({"if", "else", "in", "is", "lambda", "for", "True", "False", "None", "true", "false"})
+
+
+@lru_cache(maxsize=4096)
+def parse(text: str) -> Node:
+    """Read an expression.
+
+    Functions that only invariants may use are read too; ``check_scalar`` refuses them elsewhere.
+
+    Raises:
+        ExpressionError: with the column of the first thing that is wrong, and the mend where one is known.
+    """
+    return _Parser(text).read()
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.tokens = tokenize(text)
+        self.at = 0
+        self.nesting = 0
+        self.operators = 0
+
+    def read(self) -> Node:
+        if self.peek().kind == "end":
+            raise ExpressionError("the expression is empty", 1, "write an integer, a name or a formula")
+        node = self.expression(_OR)
+        left_over = self.peek()
+        if left_over.kind != "end":
+            raise self._after_value(left_over)
+        return node
+
+    def peek(self) -> Token:
+        return self.tokens[self.at]
+
+    def take(self) -> Token:
+        token = self.tokens[self.at]
+        self.at += 1
+        return token
+
+    def expression(self, least: int) -> Node:
+        """What binds at least as tightly as ``least``."""
+        self.nesting += 1
+        if self.nesting > MAX_NESTING:
+            what = f"the expression nests more than {MAX_NESTING} deep"
+            raise ExpressionError(what, self.peek().column, "name a part of it as a derived dim")
+        node = self.prefix(least)
+        while True:
+            token = self.peek()
+            text = token.text
+            if text in _BINARY and _BINARY[text] >= least:
+                self.operator()
+                node = Binary(text, node, self.expression(_BINARY[text] + 1), token.column)
+            elif text in _COMPARISONS and least <= _COMPARE:
+                node = self.comparison(node)
+            elif text in ("and", "or") and least <= (precedence := _AND if text == "and" else _OR):
+                self.operator()
+                node = Logical(text, node, self.expression(precedence + 1), token.column)
+            else:
+                self.nesting -= 1
+                return node
+
+    def operator(self) -> Token:
+        self.operators += 1
+        token = self.take()
+        if self.operators > MAX_OPERATORS:
+            what = f"the expression has more than {MAX_OPERATORS} operators"
+            raise ExpressionError(what, token.column, "name a part of it as a derived dim")
+        return token
+
+    def comparison(self, first: Node) -> Node:
+        column = self.peek().column
+        operators: list[str] = []
+        operands = [first]
+        while self.peek().text in _COMPARISONS:
+            operators.append(self.operator().text)
+            operands.append(self.expression(_COMPARE + 1))
+        return Compare(tuple(operators), tuple(operands), column)
+
+    def prefix(self, least: int) -> Node:
+        token = self.peek()
+        if token.text == "not" and token.kind == "name":
+            if least > _NOT:
+                raise ExpressionError("'not' needs parentheses here", token.column, "write (not ...)")
+            self.operator()
+            return Unary("not", self.expression(_NOT), token.column)
+        if token.text in ("+", "-"):
+            self.operator()
+            return Unary(token.text, self.expression(_SIGN), token.column)
+        base = self.atom()
+        power = self.peek()
+        if power.text == "**":
+            self.operator()
+            return Binary("**", base, self.expression(_SIGN), power.column)
+        return base
+
+    def atom(self) -> Node:
+        token = self.take()
+        if token.kind == "number":
+            return Number(token.value, token.column)
+        if token.kind == "name" and token.text not in _RESERVED:
+            if self.peek().text == "(":
+                return self.call(token)
+            if token.text in _KEYWORDS:
+                raise ExpressionError(f"{token.text!r} is not part of an expression", token.column)
+            return Name(token.text, token.column)
+        if token.text == "(":
+            inner = self.expression(_OR)
+            self.close(token)
+            return inner
+        if token.kind == "end":
+            raise ExpressionError("the expression ends where a value is expected", token.column)
+        raise ExpressionError(f"{token} stands where a value is expected", token.column)
+
+    def call(self, name: Token) -> Node:
+        opening = self.take()
+        row = FUNCTIONS.get(name.text)
+        if row is None:
+            mend = did_you_mean(name.text, FUNCTIONS) or f"the functions are {', '.join(FUNCTIONS)}"
+            raise ExpressionError(f"unknown function {shorten(name.text)!r}", name.column, mend)
+        arguments: list[Node] = []
+        axis: Node | None = None
+        while self.peek().text != ")":
+            keyword = self.peek()
+            if keyword.kind == "name" and self.tokens[self.at + 1].text == "=":
+                if keyword.text != "axis":
+                    what = f"{name.text} takes no keyword {shorten(keyword.text)!r}"
+                    raise ExpressionError(what, keyword.column, "'axis' is the only one; '==' compares")
+                if not row.reduces or axis is not None:
+                    what = f"{name.text} takes no axis" if not row.reduces else "axis is given twice"
+                    raise ExpressionError(what, keyword.column)
+                self.at += 2
+                axis = self.expression(_OR)
+            elif axis is not None:
+                raise ExpressionError("an argument stands after axis", keyword.column, "put axis last")
+            else:
+                arguments.append(self.expression(_OR))
+            if self.peek().text != ",":
+                break
+            self.take()
+        self.close(opening)
+        most = row.most
+        least = 1 if row.reduces else row.least
+        if len(arguments) < least or (most is not None and len(arguments) > most):
+            wanted = f"at least {least}" if most is None else f"{least}"
+            plural = "" if wanted.endswith(" 1") or wanted == "1" else "s"
+            raise ExpressionError(
+                f"{name.text} takes {wanted} argument{plural}, not {len(arguments)}", name.column
+            )
+        if axis is not None and len(arguments) > 1:
+            raise ExpressionError(f"{name.text} takes axis with one array only", name.column)
+        return Call(name.text, tuple(arguments), axis, name.column)
+
+    def close(self, opening: Token) -> None:
+        token = self.take()
+        if token.kind == "end":
+            raise ExpressionError("this parenthesis is never closed", opening.column, "add ')'")
+        if token.text != ")":
+            raise self._after_value(token)
+
+    def _after_value(self, token: Token) -> ExpressionError:
+        """The error for a token after a complete value."""
+        if token.text == "=":
+            return ExpressionError("'=' does not compare", token.column, "write '=='")
+        if token.text == ")":
+            return ExpressionError("this parenthesis closes nothing", token.column)
+        if token.text == ",":
+            return ExpressionError("a comma stands outside a call", token.column)
+        if token.text in _KEYWORDS:
+            return ExpressionError(f"{token.text!r} is not part of an expression", token.column)
+        mend = "put an operator between them" if token.kind in ("name", "number") or token.text == "(" else ""
+        return ExpressionError(f"{token} stands where an operator is expected", token.column, mend)

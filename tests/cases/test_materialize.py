@@ -1,0 +1,214 @@
+"""The arrays of a case: same seed same bytes, as declared, in guarded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kcheck.cases import GUARDS, MEMORY_LIMIT, POISON, expand, materialize
+from kcheck.errors import KernelError, SpecError
+from kcheck.model import Case, Distribution, Function, OpSpec, Span
+
+PLACE = Span("specs/op.yaml", 9, 7)
+LAYOUTS = ("contiguous", "strided", "transposed", "offset", "broadcast", "reversed")
+
+
+@pytest.fixture(name="spec")
+def spec_with_everything(build: Callable[..., OpSpec]) -> OpSpec:
+    return build(
+        {"N": (0, 40), "M": (1, 40)},
+        inputs={
+            "x": {"shape": ("N", "M"), "layouts": LAYOUTS},
+            "w": {"shape": ("M",), "dtype": "bfloat16", "layouts": LAYOUTS},
+            "i": {"shape": ("N",), "dtype": "int64", "values": (Distribution("integers", (0, "M - 1")),)},
+            "p": {"shape": ("N + 1",), "dtype": "int32", "values": (Distribution("offsets", "N * M"),)},
+        },
+        outputs={"y": {"shape": ("N", "M"), "layouts": LAYOUTS}, "z": {"shape": ("N", "M"), "alias": "x"}},
+        dtypes=("float32", "float16", "complex64"),
+        params={"scale": {"dtype": "T", "expr": "1 / M"}, "n": {"dtype": "int32", "values": (3,)}},
+    )
+
+
+def test_same_seed_same_bytes(spec: OpSpec) -> None:
+    """Every buffer is the same, byte for byte, each time; whatever layouts and dtypes were drawn."""
+    for seed in range(25):
+        case = expand(spec, seed)
+        one, two = materialize(spec, case), materialize(spec, case)
+        assert list(one.allocations) == ["x", "w", "i", "p", "y"]
+        for name, allocation in one.allocations.items():
+            other = two.allocations[name]
+            assert allocation.buffer.tobytes() == other.buffer.tobytes()
+            assert (allocation.strides, allocation.offset) == (other.strides, other.offset)
+
+
+def test_arrays_are_as_declared(spec: OpSpec) -> None:
+    """Shapes, dtypes, roles, aliases, poison and guard bytes are those of the case."""
+    guards = set()
+    for seed in range(25):
+        case = expand(spec, seed)
+        made = materialize(spec, case)
+        n, m = case.dims["N"], case.dims["M"]
+        assert made.case is case
+        assert made.allocations["x"].view().shape == (n, m)
+        assert made.allocations["x"].dtype.name == case.dtypes["T"]
+        assert made.allocations["w"].dtype.name == "bfloat16"
+        assert [a.role for a in made.allocations.values()] == ["input"] * 4 + ["output"]
+        assert made.allocation("z") is made.allocations["x"]
+        y = made.allocation("y")
+        assert (y.buffer[y.element_mask()] == POISON).all()
+        guards |= {a.guard for a in made.allocations.values()}
+        assert all((a.buffer[~a.element_mask()] == GUARDS[seed & 1]).all() for a in made.allocations.values())
+        indices, offsets = made.allocations["i"].view(), made.allocations["p"].view()
+        assert ((indices >= 0) & (indices < m)).all()
+        assert (offsets[0], offsets[-1]) == (0, n * m)
+    assert guards == set(GUARDS)
+
+
+def test_params_are_rounded_to_their_dtype(spec: OpSpec) -> None:
+    """A param is one element of its dtype, that of a type variable too."""
+    case = replace(
+        expand(spec, 3), dtypes={"T": "float16"}, dims={"N": 2, "M": 3}, params={"scale": 1 / 3, "n": 3}
+    )
+    params = materialize(spec, case).params
+    assert params["scale"] == np.float16(1 / 3)
+    assert params["scale"].dtype == np.float16
+    assert (params["n"], params["n"].dtype) == (3, np.int32)
+    with pytest.raises(SpecError, match=r"param 'n': 2\.5 is not a value of int32"):
+        materialize(spec, replace(case, params={"scale": 0.5, "n": 2.5}))
+
+
+def test_layouts_do_not_change_values(spec: OpSpec) -> None:
+    """The logical values of a seed are the same under every layout without a zero stride."""
+    case = replace(expand(spec, 11), dims={"N": 6, "M": 7}, dtypes={"T": "float32"})
+    expected = materialize(spec, case).allocations["x"].view().copy()
+    for layout in ("contiguous", "strided", "transposed", "offset", "reversed"):
+        changed = materialize(spec, replace(case, layouts={**case.layouts, "x": layout}))
+        if case.layouts["x"] != "broadcast":
+            np.testing.assert_array_equal(changed.allocations["x"].view(), expected)
+
+
+def test_adding_an_array_changes_no_other_bytes(spec: OpSpec) -> None:
+    """With an array more, the others are the same bytes."""
+    more = replace(spec, inputs={"a": replace(spec.inputs["x"], name="a"), **spec.inputs})
+    one, two = materialize(spec, expand(spec, 5)), materialize(more, expand(more, 5))
+    for name in spec.inputs:
+        assert one.allocations[name].buffer.tobytes() == two.allocations[name].buffer.tobytes()
+    assert two.allocations["a"].buffer.tobytes() != two.allocations["x"].buffer.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"shape": ("N",), "values": (Distribution("constant", 1e6),), "dtype": "float16"},
+            "does not fit float16",
+        ),
+        (
+            {"shape": ("N",), "values": (Distribution("integers", (0, "N - 5")),), "dtype": "int8"},
+            "no integer lies from 0 to -1 (with N=4)",
+        ),
+        ({"shape": ("N - 5",)}, "a size must not be negative, and this is -1 for N=4"),
+    ],
+)
+def test_what_cannot_be_made(build: Callable[..., OpSpec], fields: dict[str, Any], message: str) -> None:
+    """Values and shapes that cannot be are refused with place and mend, naming the dims."""
+    spec = build({"N": [4]}, inputs={"x": fields})
+    with pytest.raises(SpecError, match=r"specs/op\.yaml:3:5: .*; ") as caught:
+        materialize(spec, expand(spec, 0))
+    assert message in str(caught.value)
+
+
+def test_absurd_memory_is_refused_before_it_is_taken(build: Callable[..., OpSpec]) -> None:
+    """A case beyond the limit names its largest array and the product to bound; a zero stride costs nothing."""
+    fields = {"shape": ("N", "N"), "layouts": ("contiguous",)}
+    spec = build({"N": [1 << 20]}, inputs={"x": fields, "y": {"shape": ("N",)}})
+    with pytest.raises(SpecError, match=r"most of it 'x'.*bounds N \* N"):
+        materialize(spec, expand(spec, 0))
+    assert MEMORY_LIMIT == 4 << 30
+
+
+GENERATORS = """
+import numpy as np
+
+def mask(rng, shape, dtype, n, q):
+    assert q.shape == (n, 3)
+    return (q.sum(axis=1) > rng.floats(shape[0])).astype(dtype)
+
+def scribble(shape, dtype, q, *, extra=1):
+    q[...] = 7
+    return np.zeros(shape, dtype)
+
+def short(shape, dtype):
+    return np.zeros(shape[0] - 1, dtype)
+
+def wide(shape):
+    return np.zeros(shape)
+
+def listed(shape):
+    return [0] * shape[0]
+
+def asks(shape, later):
+    return None
+
+def raises(shape):
+    raise IndexError("no row 3")
+
+def leaves(shape):
+    raise SystemExit(0)
+
+opaque = type
+"""
+
+
+def generated(build: Callable[..., OpSpec], root: Path, name: str) -> tuple[OpSpec, Case]:
+    (root / "gen.py").write_text(GENERATORS, encoding="utf-8")
+    values = Distribution("from", Function("gen.py", name, PLACE), PLACE)
+    spec = build(
+        {"n": [5]},
+        inputs={
+            "q": {"shape": ("n", 3)},
+            "m": {"shape": ("n",), "values": (values,), "layouts": ("contiguous", "broadcast")},
+            "later": {"shape": ("n",)},
+        },
+        root=str(root),
+    )
+    return spec, expand(spec, 1)
+
+
+def test_a_generator_gets_what_it_names(build: Callable[..., OpSpec], tmp_path: Path) -> None:
+    """``from`` calls a function with rng, shape, dtype, dims and earlier arrays by name: always the same."""
+    spec, case = generated(build, tmp_path, "mask")
+    one, two = materialize(spec, case), materialize(spec, case)
+    assert case.layouts["m"] == "contiguous"
+    np.testing.assert_array_equal(one.allocations["m"].view(), two.allocations["m"].view())
+
+
+def test_a_generator_cannot_change_what_it_reads(build: Callable[..., OpSpec], tmp_path: Path) -> None:
+    """Earlier arrays are handed over as copies."""
+    spec, case = generated(build, tmp_path, "scribble")
+    assert not (materialize(spec, case).allocations["q"].view() == 7).any()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("short", "returned shape (4,); return (5,)"),
+        ("wide", "returned dtype float64; end it with .astype(dtype), here float32"),
+        ("listed", "returned list; return a numpy array of shape (5,)"),
+        ("asks", "asks for later, which is not known here; known are n, q, rng, shape, dtype"),
+        ("raises", "raised IndexError: no row 3"),
+        ("leaves", "raised SystemExit: 0"),
+        ("opaque", "its parameters cannot be known"),
+    ],
+)
+def test_a_generator_that_is_wrong(build: Callable[..., OpSpec], tmp_path: Path, name: str, message: str) -> None:
+    """Every fault of a generator is told with the place in the spec, the function, and the mend."""
+    spec, case = generated(build, tmp_path, name)
+    with pytest.raises(KernelError, match=r"specs/op\.yaml:9:7: gen\.py:") as caught:
+        materialize(spec, case)
+    assert message in str(caught.value)

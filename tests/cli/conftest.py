@@ -1,0 +1,22 @@
+"""Fixtures for the tests of the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_project import Kcheck, write_project
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """The small project, in a folder with a space in its name."""
+    root = tmp_path / "a project"
+    write_project(root)
+    return root
+
+
+@pytest.fixture
+def kcheck(project: Path) -> Kcheck:
+    """``kcheck`` run in the small project."""
+    return Kcheck(project)

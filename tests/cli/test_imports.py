@@ -1,0 +1,70 @@
+"""What a command imports: help and validation are for editors and hooks, where each tenth of a second counts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from small_project import CHECKOUT, Kcheck
+
+PROBE = """\
+import json, sys
+from kcheck.__main__ import main
+code = main(sys.argv[1:])
+print(json.dumps([int(code), sorted(name.partition(".")[0] for name in sys.modules)]), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "absent"),
+    [
+        (("--help",), {"numba", "llvmlite", "rich", "numpy", "yaml", "jsonschema", "cuda", "junit_xml"}),
+        (("run", "--help"), {"numba", "llvmlite", "rich", "numpy", "yaml", "jsonschema", "cuda", "junit_xml"}),
+        (("--version",), {"numba", "llvmlite", "rich", "numpy", "yaml", "jsonschema", "cuda", "junit_xml"}),
+        (("schema",), {"numba", "llvmlite", "rich", "cuda", "junit_xml"}),
+        (("schema", "report"), {"numba", "llvmlite", "rich", "numpy", "cuda", "junit_xml"}),
+        (("validate", "specs/good.yaml"), {"numba", "llvmlite", "rich", "cuda", "junit_xml"}),
+        (("cases", "specs/good.yaml"), {"llvmlite", "rich", "cuda", "junit_xml"}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_command_imports_no_more_than_it_needs(
+    kcheck: Kcheck, arguments: tuple[str, ...], absent: set[str]
+) -> None:
+    """A command leaves out what only running kernels, or another command, needs."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, *arguments],
+        cwd=kcheck.folder,
+        env=kcheck.environment,
+        capture_output=True,
+        text=True,
+    )
+    code, modules = json.loads(done.stderr.splitlines()[-1])
+    assert code == 0, done.stderr
+    assert absent.isdisjoint(modules), absent.intersection(modules)
+
+
+def test_validate_imports_no_code_of_the_user(kcheck: Kcheck, project: Path) -> None:
+    """A kernel file that would end the process on import is validated all the same."""
+    (project / "kernels/k.py").write_text((project / "kernels/k.py").read_text() + "\nraise SystemExit(77)\n")
+    assert kcheck("validate", "specs/good.yaml").returncode == 0
+
+
+def quickest(command: list[str], environment: dict[str, str]) -> float:
+    """Seconds of the quickest of several runs: what the others add is the machine's."""
+    times = []
+    for _ in range(7):
+        begun = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True, env=environment, cwd=CHECKOUT)
+        times.append(time.perf_counter() - begun)
+    return min(times)
+
+
+def test_help_is_quick(kcheck: Kcheck) -> None:
+    """``kcheck --help`` takes less than four times what importing click alone takes."""
+    click = quickest([sys.executable, "-c", "import click"], kcheck.environment)
+    assert quickest(kcheck.command("--help"), kcheck.environment) < 4 * click

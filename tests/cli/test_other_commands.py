@@ -1,0 +1,85 @@
+"""``kcheck validate``, ``kcheck cases``, ``kcheck schema``, and what is said to a typing mistake."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+from small_project import Kcheck
+
+
+def test_validate_says_how_many_are_good(kcheck: Kcheck) -> None:
+    """Good specs are counted in one calm line."""
+    done = kcheck("validate", "specs", "specs/buggy/bad.yaml")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "3 specs valid\n", "")
+
+
+def test_validate_names_every_fault_with_its_place(kcheck: Kcheck, project: Path) -> None:
+    """Each fault is a line file:line:col: what; the mend, and the last line is their sum."""
+    bad = project / "specs/broken/typo.yaml"
+    bad.write_text(bad.read_text().replace("args: [x, y]", "args: [x, z]"))
+    done = kcheck("validate", "-r", "specs")
+    assert done.returncode == 2
+    *faults, total = done.stdout.splitlines()
+    assert len(faults) >= 2
+    assert all(re.match(r"specs/broken/typo\.yaml:\d+:\d+: .+", fault) for fault in faults), faults
+    assert any("did you mean 'dims'" in fault for fault in faults)
+    assert total == f"{len(faults)} faults in 1 of 5 specs"
+
+
+def test_cases_lists_without_running(kcheck: Kcheck, project: Path) -> None:
+    """The list is aligned, has a line per case, and comes without importing the kernel."""
+    (project / "kernels/k.py").write_text((project / "kernels/k.py").read_text() + "\nraise SystemExit(77)\n")
+    done = kcheck("cases", "specs/good.yaml", "--cases", "4")
+    head, *rows = done.stdout.splitlines()
+    assert head.split() == ["case", "seed", "dims", "dtypes", "layouts", "values"]
+    assert len(rows) == 4
+    for word in ("seed", "dims", "dtypes"):
+        assert {row[head.index(word) - 1] for row in rows} == {" "}
+        assert " " not in {row[head.index(word)] for row in rows}
+
+
+def test_cases_are_those_of_run(kcheck: Kcheck) -> None:
+    """What ``cases`` lists is what ``run`` runs, in the same order with the same seeds."""
+    options = ("specs/good.yaml", "--cases", "3", "--seed", "9", "-k", "not N=5")
+    listed = [row.split()[1] for row in kcheck("cases", *options).stdout.splitlines()[1:]]
+    report = json.loads(kcheck("run", "--device", "simulator", *options, "--format", "json").stdout)
+    assert [case["seed"] for case in report["specs"][0]["cases"]] == listed
+
+
+@pytest.mark.parametrize("which", [(), ("op-spec",), ("report",)])
+def test_schema_is_printed(kcheck: Kcheck, which: tuple[str, ...]) -> None:
+    """What is printed is a valid JSON Schema."""
+    schema = json.loads(kcheck("schema", *which).stdout)
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("rum",), "no command 'rum'; did you mean 'run'?"),
+        (("valdate", "x"), "no command 'valdate'; did you mean 'validate'?"),
+        (("specs/good.yaml",), "no command 'specs/good.yaml'; to run it: kcheck run specs/good.yaml"),
+        (("zzzzzz",), "no command 'zzzzzz'; the commands are run, validate, cases, schema"),
+        (("run", "--fail-fats"), "--fail-fast"),
+        (
+            ("validate", "specs/god.yaml"),
+            "specs/god.yaml:1:1: there is no such file or folder; did you mean 'good.yaml'?",
+        ),
+    ],
+)
+def test_typing_mistakes_are_guessed(kcheck: Kcheck, arguments: tuple[str, ...], message: str) -> None:
+    """A name that is not known is answered with the nearest one that is."""
+    done = kcheck(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr + done.stdout
+
+
+def test_no_arguments_show_help(kcheck: Kcheck) -> None:
+    """``kcheck`` alone shows its help, on stderr since nothing was checked."""
+    done = kcheck()
+    assert done.stdout == ""
+    assert "Commands:" in done.stderr

@@ -1,0 +1,110 @@
+"""Kernels are compiled and assembled as a GPU would get them, with no GPU."""
+
+import importlib.util
+
+import pytest
+
+from kcheck.device.artifact import compile_in_child, read_ptxas_log
+from kcheck.device.specialise import signatures
+from kcheck.errors import InternalError
+from kcheck.lint import find_entry
+from kcheck.model import Function, Span
+from kcheck.model.compiled import ArrayType, Resources, ScalarType
+
+needs_nvvm = pytest.mark.skipif(
+    importlib.util.find_spec("nvidia") is None, reason="NVVM is not installed (the extras cu12 and cu13)"
+)
+
+LOG = """\
+ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'k' for 'sm_80'
+ptxas info    : Function properties for k
+ptxas         .     400 bytes stack frame, 12 bytes spill stores, 20 bytes spill loads
+ptxas info    : Used 25 registers, used 1 barriers, 256 bytes smem, 464 bytes cmem[0]
+"""
+
+KERNEL = """
+@cuda.jit
+def k(x, n, y):
+    tile = cuda.shared.array(64, dtype=np.float32)
+    i = cuda.grid(1)
+    tile[cuda.threadIdx.x] = x[i] if i < n else 0
+    cuda.syncthreads()
+    if i < n:
+        y[i] = tile[63 - cuda.threadIdx.x]
+"""
+SPEC = """
+kcheck: 1
+op: k
+dims: {N: 1..64}
+dtypes: [float32, float16]
+inputs: {x: {shape: [N], layouts: [contiguous, strided, offset, reversed]}}
+outputs: {y: [N]}
+kernel: k.py:k
+launch: {args: [x, {N: int32}, y], grid: [1], block: [64]}
+reference: r.py:r
+"""
+
+
+def test_ptxas_log_is_read() -> None:
+    """Registers, spill stores plus loads, stack frame and static shared memory, in ptxas's own words."""
+    assert read_ptxas_log(LOG) == Resources(registers=25, spills=32, local=400, shared=256)
+
+
+def test_a_log_without_registers_is_our_fault() -> None:
+    """What ptxas does not report is not taken for zero."""
+    with pytest.raises(InternalError, match="no registers"):
+        read_ptxas_log("ptxas info : 0 bytes gmem")
+
+
+def test_signatures_are_those_of_the_dtypes_and_layouts(project) -> None:
+    """Each dtype with each of Numba's layouts once: strided and reversed are A, offset is C."""
+    spec = project.spec(SPEC, kernel=KERNEL, reference="def r(x): return x")
+    assert signatures(spec) == tuple(
+        (ArrayType(dtype, 1, layout), ScalarType("int32"), ArrayType(dtype, 1, "C"))
+        for dtype in ("float32", "float16")
+        for layout in ("C", "A")
+    )
+
+
+@pytest.mark.slow
+@needs_nvvm
+def test_a_kernel_compiles_for_each_signature_and_target(project) -> None:
+    """PTX with the entry and its lines, and ptxas's resources, for every signature on every target."""
+    spec = project.spec(SPEC, kernel=KERNEL, reference="def r(x): return x")
+    compiled = compile_in_child(spec.root, spec.kernel, signatures(spec), ("sm_80", "sm_90"))
+    assert [kernel.target for kernel in compiled] == ["sm_80"] * 4 + ["sm_90"] * 4
+    for kernel in compiled:
+        assert not kernel.problem
+        assert kernel.resources.shared == 256
+        assert kernel.resources.registers > 4
+        entry = find_entry(kernel.ptx, kernel.entry)
+        assert f".target {kernel.target}" in kernel.ptx
+        barrier = entry.source_line(entry.text.index("bar.sync"))
+        assert "syncthreads" in (project.root / "k.py").read_text().splitlines()[barrier - 1]
+
+
+@pytest.mark.slow
+@needs_nvvm
+def test_what_does_not_compile_says_so(project) -> None:
+    """A kernel that Numba cannot type is a problem of the specialisation, not an exception."""
+    project.write("k.py", "from numba import cuda\n\n@cuda.jit\ndef k(x):\n    x[0] = 'text'\n")
+    function = Function("k.py", "k", Span("op.yaml", 9, 9))
+    (kernel,) = compile_in_child(str(project.root), function, [(ArrayType("float32", 1, "C"),)], ("sm_80",))
+    assert kernel.problem.startswith("does not compile: TypingError: ")
+    assert kernel.place.line == 3
+    assert kernel.resources is None
+
+
+@pytest.mark.slow
+@needs_nvvm
+def test_bfloat16_compiles(project) -> None:
+    """Its shims do not link with line tables; the kernel is compiled without them then."""
+    project.write(
+        "k.py",
+        "from numba import cuda, float32\n\n@cuda.jit\ndef k(x, y):\n    y[0] = float32(x[0])\n",
+    )
+    signature = (ArrayType("bfloat16", 1, "C"), ArrayType("float32", 1, "C"))
+    function = Function("k.py", "k", Span("op.yaml", 9, 9))
+    (kernel,) = compile_in_child(str(project.root), function, [signature], ("sm_80",))
+    assert not kernel.problem

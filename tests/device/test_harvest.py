@@ -1,0 +1,78 @@
+"""Reading off memory what a launch did, on bytes alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kcheck.cases import expand, materialize
+from kcheck.device import harvest
+from kcheck.model import LAYOUTS
+
+SPEC = """
+kcheck: 1
+op: op
+kernel: k.py:op
+reference: r.py:op
+dims: {{N: [4]}}
+inputs: {{x: {{shape: [N, 3], layouts: [{layout}]}}}}
+outputs: {{y: [N]}}
+launch: {{args: [x, y], grid: [1], block: [4]}}
+"""
+KERNEL = "@cuda.jit\ndef op(x, y):\n    pass\n"
+
+
+def allocation(project, layout):
+    """The memory of x in a layout."""
+    spec = project.spec(SPEC.format(layout=layout), KERNEL, "def op(x):\n    return x\n")
+    return materialize(spec, expand(spec, 5)).allocation("x")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_byte_outside_the_elements_is_guarded(project, layout):
+    """Each byte changed alone: a guard finding where no element lies, a mutated one where one does."""
+    memory = allocation(project, layout)
+    mask = memory.element_mask()
+    for place in range(0, len(memory.buffer), 7):
+        after = memory.buffer.copy()
+        after[place] ^= 0x10
+        guard = harvest.guard_finding(memory, after, "op")
+        mutated = harvest.mutated_finding(memory, after, "op")
+        assert (guard is None) == bool(mask[place])
+        assert (mutated is None) == (not mask[place])
+        if mutated is not None:
+            assert memory.view(after)[mutated.index].tobytes() != memory.view()[mutated.index].tobytes()
+
+
+def test_a_guard_finding_says_how_far_outside(project):
+    """The byte before the first element, the one after the last, and one in a gap."""
+    memory = allocation(project, "strided")
+    elements = np.flatnonzero(memory.element_mask())
+    first, last = int(elements[0]), int(elements[-1])
+    gap = next(i for i in range(first, last) if not memory.element_mask()[i])
+    for place, says in ((first - 1, "1 bytes before"), (last + 1, "1 bytes past"), (gap, "in a gap")):
+        after = memory.buffer.copy()
+        after[place] ^= 0xFF
+        assert says in harvest.guard_finding(memory, after, None).message
+
+
+@pytest.mark.parametrize("layout", [name for name in LAYOUTS if name != "broadcast"])
+def test_values_come_back_as_the_logical_array(project, layout):
+    """C-contiguous, fresh, equal to the view."""
+    memory = allocation(project, layout)
+    made = harvest.values(memory, memory.buffer)
+    np.testing.assert_array_equal(made, memory.view())
+    assert made.flags.c_contiguous
+    assert made.flags.writeable
+
+
+def test_nan_payloads_are_alike_and_signed_zeros_are_not():
+    """Bits decide, but for the payload of a NaN."""
+    from kcheck.model import DTYPES
+
+    one = np.array([0x7FC00000, 0x00000000], np.uint32).view(np.float32)
+    two = np.array([0x7FC00001, 0x00000000], np.uint32).view(np.float32)
+    three = np.array([0x7FC00000, 0x80000000], np.uint32).view(np.float32)
+    find = lambda a, b: harvest.nondeterministic_finding("y", DTYPES["float32"], a, b, None)  # noqa: E731
+    assert find(one, two) is None
+    assert find(one, three).index == (1,)

@@ -1,0 +1,177 @@
+"""Each kind of finding on the simulator: a kernel with the bug, and its clean twin, one line apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcheck.cases import expand, materialize
+from kcheck.device import choose
+
+SPEC = """
+kcheck: 1
+op: op
+kernel: k.py:op
+reference: r.py:op
+dims: {N: [70]}
+inputs: {x: [N], w: {shape: [N], dtype: int32, values: {integers: [0, 9]}}}
+outputs: {y: [N], ok: {shape: [N], dtype: bool}}
+launch: {args: [x, w, y, ok, N], grid: ["ceildiv(N, 32)"], block: [32]}
+"""
+
+REFERENCE = "def op(x, w):\n    return {'y': 2 * x, 'ok': w > 3}\n"
+
+CLEAN = """
+@cuda.jit
+def op(x, w, y, ok, n):
+    i = cuda.grid(1)
+    s = cuda.shared.array(32, float32)
+    if i < n:
+        s[cuda.threadIdx.x] = x[i]
+    cuda.syncthreads()
+    if i < n:
+        y[i] = s[cuda.threadIdx.x] * 2
+        ok[i] = w[i] > 3
+"""
+
+
+def run(project, kernel, spec=SPEC, timeout=20.0, seed=1):
+    """The outcome of one case."""
+    device = choose("simulator")
+    loaded = project.spec(spec, kernel, REFERENCE)
+    device.prepare(loaded)
+    return device.run(loaded, materialize(loaded, expand(loaded, seed)), timeout=timeout)
+
+
+def test_a_correct_kernel_has_no_finding(project):
+    """The clean twin of every kernel below: outputs come back whole and nothing is found."""
+    outcome = run(project, CLEAN)
+    assert outcome.findings == ()
+    assert outcome.unwritten == {}
+    assert sorted(outcome.outputs) == ["ok", "y"]
+    assert outcome.outputs["y"].dtype == "float32"
+    assert outcome.outputs["ok"].dtype == "bool"
+
+
+BUGS = [
+    # rule, the clean line, the buggy line, what the finding says
+    ("memcheck", "        ok[i] = w[i] > 3", "        ok[i] = w[i + 1] > 3", "reads w[70], whose shape is [70]"),
+    ("memcheck", "        y[i] = s", "        y[i + 1] = s", "writes y[70], whose shape is [70]"),
+    ("memcheck", "        s[cuda.threadIdx.x] = x[i]", "        s[i] = x[i]", "writes shared memory[32]"),
+    (
+        "mutated",
+        "        ok[i] = w[i] > 3",
+        "        ok[i] = w[i] > 3; x[i] = 0",
+        "input x was changed in 70 of 70",
+    ),
+    (
+        "unwritten",
+        "        ok[i] = w[i] > 3",
+        "        ok[i - i % 2] = True",
+        "35 of 70 elements of ok were never",
+    ),
+    ("synccheck", "    cuda.syncthreads()", "    if i < n: cuda.syncthreads()", "others of their block left"),
+    ("launch", "        y[i] = s", "        y[i] = 1 // (i * 0) * s", "ZeroDivisionError"),
+    ("launch", "        y[i] = s", "        y[i / 2] = s", "IndexError"),
+    ("unsupported", "        ok[i] = w[i] > 3", "        ok[i] = cuda.shfl_sync(-1, 1, 1)", "no cuda.shfl_sync"),
+]
+
+
+@pytest.mark.parametrize(("rule", "clean", "buggy", "says"), BUGS, ids=[f"{b[0]}-{n}" for n, b in enumerate(BUGS)])
+def test_a_bug_is_found_by_its_rule(project, rule, clean, buggy, says):
+    """One changed line makes exactly the finding of its kind, and the process lives."""
+    assert clean in CLEAN
+    kernel = CLEAN.replace(clean, buggy, 1)
+    outcome = run(project, kernel)
+    assert [finding.rule for finding in outcome.findings if finding.rule != "nondeterministic"] == [rule]
+    assert says in outcome.findings[0].message
+    if rule in ("memcheck", "launch", "synccheck"):
+        line = (project.root / "k.py").read_text().splitlines()[outcome.findings[0].place.line - 1]
+        assert line.strip() in buggy + kernel.split(buggy)[1].split("\n")[0]
+        assert outcome.findings[0].place.file.endswith("k.py")
+        assert outcome.findings[0].thread is not None
+        assert outcome.findings[0].kernel == "op"
+
+
+def test_out_of_bounds_names_array_index_block_and_thread(project):
+    """An access past the end says which element, and who did it."""
+    (finding,) = run(project, CLEAN.replace("w[i]", "w[i + 1]")).findings
+    assert (finding.array, finding.index, finding.block, finding.thread) == ("w", (70,), (2, 0, 0), (5, 0, 0))
+
+
+def test_a_negative_index_wraps_as_on_a_gpu(project):
+    """numba-cuda adds the length to a negative index, so x[-1] is the last element and no finding."""
+    outcome = run(project, CLEAN.replace("= x[i]", "= x[i - n]"))
+    assert outcome.findings == ()
+
+
+def test_shared_memory_is_new_in_every_block(project):
+    """What a block left in shared memory is not what the next one finds: unwritten, it is NaN."""
+    kernel = CLEAN.replace("        s[cuda.threadIdx.x] = x[i]", "        if cuda.blockIdx.x == 0: s[i] = x[i]")
+    y = run(project, kernel).outputs["y"]
+    assert (y[:32] == y[:32]).all()
+    assert (y[32:] != y[32:]).all()
+
+
+def test_a_race_shows_as_nondeterministic_where_the_spec_says_deterministic(project):
+    """Every thread writes y[0]; run in another order another one is last."""
+    kernel = CLEAN.replace("        y[i] = s[cuda.threadIdx.x] * 2", "        y[i] = 1; y[0] = i")
+    outcome = run(project, kernel, SPEC + "deterministic: true\n")
+    assert [(f.rule, f.array, f.index) for f in outcome.findings] == [("nondeterministic", "y", (0,))]
+    assert run(project, kernel, SPEC).findings == ()
+    assert run(project, CLEAN, SPEC + "deterministic: true\n").findings == ()
+
+
+def test_sanitize_off_is_silent(project):
+    """A barrier that some threads skip is not reported where synccheck is off, and a warning where it says so."""
+    kernel = CLEAN.replace("    cuda.syncthreads()", "    if i < n: cuda.syncthreads()")
+    assert run(project, kernel, SPEC + "sanitize: {synccheck: off}\n").findings == ()
+    assert [f.severity for f in run(project, kernel, SPEC + "sanitize: {synccheck: warn}\n").findings] == ["warn"]
+
+
+def test_what_is_not_checked_is_said_once_and_only_if_asked_for(project):
+    """A note names the sanitizers that the simulator is not."""
+    assert run(project, CLEAN).notes == ("not checked on the simulator: racecheck, initcheck",)
+    assert run(project, CLEAN, SPEC + "sanitize: {racecheck: off, initcheck: off}\n").notes == ()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    while True: pass",
+        "    while y[0] != 3.5 and i >= 0: i = i + 0",
+        "    while True:\n        try: y[i] = 1\n        except: pass",
+        "    while True: cuda.syncthreads()",
+    ],
+)
+def test_an_endless_kernel_times_out_and_the_next_case_runs(project, body):
+    """The finding names the user's line; every thread is gone; a correct kernel then runs as ever."""
+    import threading
+
+    before = threading.active_count()
+    kernel = CLEAN.replace("    if i < n:\n        y[i]", f"{body}\n    if i < n:\n        y[i]")
+    (finding,) = run(project, kernel, timeout=0.5).findings
+    assert finding.rule == "timeout"
+    assert finding.place.file.endswith("k.py")
+    assert 11 <= finding.place.line <= 13
+    assert finding.thread is not None
+    assert threading.active_count() == before
+    assert choose("simulator").lost == ""
+    assert run(project, CLEAN).findings == ()
+
+
+def test_a_spin_on_another_threads_flag_comes_to_its_end(project):
+    """Threads make progress independently: thread 0 waits for what thread 31 of its block writes."""
+    kernel = CLEAN.replace(
+        "    cuda.syncthreads()",
+        "    if i == 31: y[0] = 7\n    if i == 0:\n        while y[0] != 7: pass\n    cuda.syncthreads()",
+    )
+    assert run(project, kernel).findings == ()
+
+
+def test_a_block_and_a_grid_barrier_that_wait_for_each_other_are_found(project):
+    """Half of the threads at one kind of barrier, half at the other: a finding, not a hang."""
+    kernel = CLEAN.replace(
+        "    cuda.syncthreads()",
+        "    if i % 2: cuda.cg.this_grid().sync()\n    else: cuda.syncthreads()",
+    )
+    assert [finding.rule for finding in run(project, kernel).findings] == ["synccheck", "launch"]

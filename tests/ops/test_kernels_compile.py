@@ -1,0 +1,87 @@
+"""Every kernel compiles to PTX for every dtype that its spec declares, with no GPU and no kcheck in between."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# By file and kernel: the arguments that its spec, or its launcher, calls it with; T is a declared dtype.
+# `[:, :]` is an array of any strides, `[:, ::1]` a C-contiguous one.
+SIGNATURES = {
+    "attention": {"attention": "T[:, :, :], T[:, :, :], T[:, :, :], float32, T[:, :, ::1]"},
+    "gelu": {"gelu": "T[:], T[:], int32"},
+    "matmul": {"matmul": "T[:, :], T[:, :], T[:, ::1]"},
+    "matmul_griddim": {"matmul": "T[:, ::1], T[:, ::1], T[:, ::1]"},
+    "reduce_sum": {"block_sums": "T[:], T[::1]", "final_sum": "T[::1], T[::1]"},
+    "rmsnorm": {"rmsnorm": "T[:, :], T[:], float32, T[:, ::1]"},
+    "softmax": {"softmax": "T[:, :], T[:, :]"},
+}
+
+# A process of its own, for numba.cuda is either the simulator or the compiler, decided at its first import.
+COMPILE = """
+import importlib.util, json, sys
+from numba import cuda
+from numba.cuda import types
+names = {name: getattr(types, name) for name in ("float16", "float32", "int32")}
+answers = []
+for path, kernel, arguments in json.load(sys.stdin):
+    spec = importlib.util.spec_from_file_location("kernel_under_test", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    try:
+        ptx, _ = cuda.compile_ptx(getattr(module, kernel).py_func, eval(f"({arguments})", names), cc=(8, 0))
+        answers.append(ptx)
+    except Exception as error:
+        answers.append(f"{type(error).__name__}: {error}")
+json.dump(answers, sys.stdout)
+"""
+
+Row = tuple[str, str, str]
+
+
+def rows() -> list[Row]:
+    """(file, kernel, argument types) for each spec and declared dtype."""
+    found = []
+    for path in sorted((ROOT / "specs").rglob("*.yaml")):
+        spec = yaml.safe_load(path.read_text(encoding="utf-8"))
+        file = (spec.get("kernel") or spec["launcher"]).split(":")[0]
+        declared = spec.get("dtypes", ["float32"])
+        for dtype in declared["T"] if isinstance(declared, dict) else declared:
+            for kernel, arguments in SIGNATURES[Path(file).stem].items():
+                found.append((file, kernel, re.sub(r"\bT\b", dtype, arguments)))
+    return found
+
+
+@pytest.fixture(scope="module")
+def compiled() -> dict[Row, str]:
+    """The PTX of each row, or the compiler's complaint."""
+    table = rows()
+    child = subprocess.run(
+        [sys.executable, "-W", "error", "-c", COMPILE],
+        input=json.dumps([(str(ROOT / file), kernel, arguments) for file, kernel, arguments in table]),
+        capture_output=True,
+        text=True,
+        env={**os.environ, "NUMBA_ENABLE_CUDASIM": "0"},
+        check=False,
+    )
+    assert child.returncode == 0, child.stderr[-2000:]
+    return dict(zip(table, json.loads(child.stdout), strict=True))
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: f"{row[0]}:{row[1]}({row[2].split('[')[0]})")
+def test_kernel_compiles(compiled: dict[Row, str], row: Row) -> None:
+    """NVVM makes PTX for sm_80 of it, in which nothing is computed in float64 and nothing is left to be linked."""
+    ptx = compiled[row]
+    assert ".target sm_80" in ptx
+    assert re.search(r"\.visible \.\w+ ", ptx)
+    assert ".f64" not in ptx
+    assert ".extern" not in ptx

@@ -1,0 +1,225 @@
+"""From outcome to verdict: whose fault it is, what is found, what is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from oracle_bench import Bench, invariant
+
+from kcheck.errors import InternalError
+from kcheck.model import Bounds, Finding, Outcome, Status
+from kcheck.oracle import judge
+
+DOUBLE = "def ref(x):\n    return 2 * x\n"
+X = np.array([1.0, -2.0, 3.0], np.float32)
+
+
+def verdict(bench: Bench, source: str = DOUBLE, actual: Any = 2 * X, **options: Any) -> Any:
+    spec = bench.spec(source, {"x": "float32"}, {"y": "float32"}, **options)
+    arrays = bench.arrays(spec, {"x": X}, {"y": np.shape(actual)})
+    return judge(spec, arrays, bench.outcome(arrays, {"y": actual}))
+
+
+def test_a_right_output_passes(bench: Bench) -> None:
+    """Equal to the reference: passed, with one comparison and no finding."""
+    found = verdict(bench)
+    assert found.status is Status.PASSED
+    assert [c.output for c in found.comparisons] == ["y"]
+    assert found.comparisons[0].method == "conditioned"
+    assert found.findings == ()
+
+
+def test_a_wrong_output_fails_with_its_place(bench: Bench) -> None:
+    """One wrong element: failed; the comparison names it, its values, its error and its floor."""
+    found = verdict(bench, actual=2 * X + np.float32([0, 0, 0.5]))
+    assert found.status is Status.FAILED
+    one = found.comparisons[0]
+    assert (one.worst, one.actual, one.expected, one.error, one.beyond) == ((2,), 6.5, 6.0, 0.5, 1)
+    assert 0 < one.floor < 1e-5
+    assert one.allowed == pytest.approx(4 * one.floor)
+
+
+@pytest.mark.parametrize(
+    ("source", "message", "line"),
+    [
+        ("def ref(x):\n    y = x\n    return y['q']\n", "raised IndexError: only integers", 4),
+        ("def ref(x):\n    raise SystemExit(3)\n", "raised SystemExit: 3", 3),
+        ("def ref(x):\n    return {'z': x}\n", "returned 'z', which is no output", 2),
+        ("def ref(x):\n    return None\n", "returned None for output 'y'", 2),
+        ("def ref(x):\n    return x[:2]\n", "has shape [2], the spec declares [3]", 2),
+        ("def ref(x):\n    return x + 1j\n", "is complex128, the spec declares float32", 2),
+        ("def ref(x):\n    return ['a', 'b', 'c']\n", "is <U1, the spec declares float32", 2),
+        ("def ref(x):\n    return [[1], [1, 2]]\n", "is no array", 2),
+        ("def ref(x, sclae):\n    return x\n", "parameter 'sclae'", 2),
+    ],
+)
+def test_a_reference_that_cannot_be_used_is_no_fault_of_the_kernel(
+    bench: Bench, source: str, message: str, line: int
+) -> None:
+    """The case is an error whose finding names the reference's file and line."""
+    found = verdict(bench, source)
+    assert found.status is Status.ERROR
+    finding = found.findings[0]
+    assert finding.rule == "reference"
+    assert message in finding.message
+    assert (finding.place.file, finding.place.line) == ("references_1.py", line)
+
+
+def test_a_reference_that_does_not_import_is_an_error(bench: Bench) -> None:
+    """An ImportError of the reference's file is reported, not raised."""
+    found = verdict(bench, "import no_such_module_here\ndef ref(x):\n    return x\n")
+    assert found.status is Status.ERROR
+    assert "no_such_module_here" in found.findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("source", "mend"),
+    [
+        ("def ref(X):\n    return X\n", "did you mean 'x'?"),
+        ("def ref(x):\n    return {'Y': x}\n", "the outputs are y"),
+        ("def ref(x):\n    return {'yy': x}\n", "did you mean 'y'?"),
+    ],
+)
+def test_names_get_a_suggestion(bench: Bench, source: str, mend: str) -> None:
+    """A parameter or output that names nothing is answered with the nearest name, or all of them."""
+    assert verdict(bench, source).findings[0].mend in (mend, "the spec has x")
+
+
+def test_integers_from_a_float_reference_are_refused(bench: Bench) -> None:
+    """An integer output compares exactly, so a float reference for it says what to do."""
+    spec = bench.spec("def ref(x):\n    return x * 1.0\n", {"x": "int32"}, {"y": "int32"})
+    arrays = bench.arrays(spec, {"x": [1, 2]}, {"y": (2,)})
+    found = judge(spec, arrays, bench.outcome(arrays, {"y": [1, 2]}))
+    assert found.findings[0].mend == "return integers, such as `.astype(np.int32)`"
+
+
+def test_what_the_reference_is_given(bench: Bench) -> None:
+    """Floats arrive as float64 copies, integers as they are, params rounded to their dtype, dims as int."""
+    source = """
+        def ref(x, h, k, flag, scale, N):
+            assert x.dtype == h.dtype == np.float64 and k.dtype == np.int8 and flag.dtype == bool
+            assert type(scale) is float and scale == float(np.float32(0.1)) and type(N) is int and N == 3
+            x += 1
+            return x - 1 + scale
+    """
+    inputs = {"x": "float32", "h": "bfloat16", "k": "int8", "flag": "bool"}
+    spec = bench.spec(source, inputs, {"y": "float32"}, params={"scale": "float32"})
+    values = {"x": X, "h": X, "k": [1, 2, 3], "flag": [True, False, True], "scale": 0.1}
+    arrays = bench.arrays(spec, values, {"y": (3,)}, N=3)
+    found = judge(spec, arrays, bench.outcome(arrays, {"y": X + np.float32(0.1)}))
+    assert found.status is Status.PASSED, found
+    assert np.array_equal(arrays.allocation("x").view(), X)
+
+
+@pytest.mark.parametrize(
+    "signature",
+    ["x, k=5", "x, /", "*args, x", "**given", "x, **given"],
+    ids=lambda text: text.replace("*", "+"),
+)
+def test_signatures(bench: Bench, signature: str) -> None:
+    """Defaults, positional-only, and gathered parameters are called as Python means them."""
+    body = "given['x']" if signature == "**given" else "x"
+    assert verdict(bench, f"def ref({signature}):\n    return 2 * {body}\n").status is Status.PASSED
+
+
+def test_warnings_of_a_reference_are_kept_quiet(bench: Bench) -> None:
+    """Overflow, division by zero and the mean of nothing neither print nor raise (warnings are errors here)."""
+    source = """
+        def ref(x):
+            np.array([]).mean()
+            return np.log(0 * x) / 0 * 1e308 * np.float64(1e308) + np.array([1.0]) / 0
+    """
+    found = verdict(bench, source, actual=np.full(3, np.nan))
+    assert found.status is Status.PASSED, found
+
+
+def test_several_outputs_go_by_name(bench: Bench) -> None:
+    """A dict gives each output; leaving one out, or returning a bare array for two, is an error."""
+    for result, status in (
+        ("{'y': x, 'n': np.array(3)}", Status.PASSED),
+        ("{'y': x}", Status.ERROR),
+        ("x", Status.ERROR),
+    ):
+        spec = bench.spec(f"def ref(x):\n    return {result}\n", {"x": "float32"}, {"y": "float32", "n": "int32"})
+        arrays = bench.arrays(spec, {"x": X}, {"y": (3,), "n": ()})
+        assert judge(spec, arrays, bench.outcome(arrays, {"y": X, "n": 3})).status is status
+
+
+@pytest.mark.parametrize(("level", "status"), [("error", "failed"), ("warn", "passed"), ("off", "passed")])
+def test_sanitizers_have_the_level_that_the_spec_gives(bench: Bench, level: str, status: str) -> None:
+    """`sanitize` makes a race an error, a warning, or nothing."""
+    spec = bench.spec(DOUBLE, {"x": "float32"}, {"y": "float32"}, sanitize={"racecheck": level})
+    arrays = bench.arrays(spec, {"x": X}, {"y": (3,)})
+    outcome = bench.outcome(arrays, {"y": 2 * X}, findings=(Finding("racecheck", "a race"),))
+    found = judge(spec, arrays, outcome)
+    assert found.status == status
+    assert [f.severity for f in found.findings] == ([] if level == "off" else [level])
+
+
+def test_an_unwritten_element_fails_once(bench: Bench) -> None:
+    """Its own finding fails the case; it is not the worst mismatch and breaks no invariant."""
+    spec = bench.spec(
+        DOUBLE, {"x": "float32"}, {"y": "float32"}, invariants=(invariant("expression", text="y < 100"),)
+    )
+    arrays = bench.arrays(spec, {"x": X}, {"y": (3,)})
+    unwritten = {"y": np.array([False, True, False])}
+    finding = Finding("unwritten", "1 element", array="y", index=(1,))
+    outcome = bench.outcome(arrays, {"y": [2, 1e9, 6]}, unwritten=unwritten, findings=(finding,))
+    found = judge(spec, arrays, outcome)
+    assert found.status is Status.FAILED
+    assert found.findings == (finding,)
+    assert found.comparisons[0].passed
+    assert "never written" in found.notes[0]
+
+
+def test_a_launch_that_did_not_end_is_not_compared(bench: Bench) -> None:
+    """With no outputs the launch's finding fails the case, and the reference is not even loaded."""
+    spec = bench.spec("raise RuntimeError\n", {"x": "float32"}, {"y": "float32"})
+    arrays = bench.arrays(spec, {"x": X}, {"y": (3,)})
+    found = judge(spec, arrays, Outcome(arrays.case, "simulator", {}, {}, (Finding("launch", "it raised"),)))
+    assert found.status is Status.FAILED
+    assert found.comparisons == ()
+    with pytest.raises(InternalError, match="no output"):
+        judge(spec, arrays, Outcome(arrays.case, "simulator", {}, {}))
+
+
+def test_calibrated_says_what_to_do_instead(bench: Bench) -> None:
+    """There is no calibration file yet: the case is an error with the mend; integers stay exact."""
+    found = verdict(bench, tolerance="calibrated")
+    assert found.status is Status.ERROR
+    assert "conditioned" in found.findings[0].mend
+    spec = bench.spec("def ref(x):\n    return x\n", {"x": "int32"}, {"y": "int32"}, tolerance="calibrated")
+    arrays = bench.arrays(spec, {"x": [1]}, {"y": (1,)})
+    assert judge(spec, arrays, bench.outcome(arrays, {"y": [1]})).status is Status.PASSED
+
+
+def test_forbidden_nan_in_the_reference_is_the_specs_fault(bench: Bench) -> None:
+    """`nan: forbid` with a reference that is NaN is an error that names the element."""
+    found = verdict(bench, "def ref(x):\n    return np.sqrt(x)\n", actual=np.sqrt(np.abs(X)), nan="forbid")
+    assert found.status is Status.ERROR
+    assert found.findings[0].index == (1,)
+
+
+@pytest.mark.parametrize(
+    ("written", "passes"),
+    [({}, True), ({"float32": Bounds(0.0, 0.0)}, False), ({"float16": Bounds(1.0, 0.0)}, True)],
+)
+def test_fixed_tolerances_fill_in_what_is_not_written(
+    bench: Bench, written: dict[str, Bounds], passes: bool
+) -> None:
+    """A dtype that is not written out takes the default; one that is takes what is written."""
+    found = verdict(bench, actual=2 * X * np.float32(1 + 5e-6), tolerance=written)
+    assert found.comparisons[0].method == "fixed"
+    assert (found.status is Status.PASSED) is passes
+
+
+@pytest.mark.parametrize("nan", ["match", "ignore"])
+def test_signalling_nans_are_read_quietly(bench: Bench, nan: str) -> None:
+    """An output or input full of signalling NaNs raises no warning, it fails."""
+    signalling = np.full(3, 0x7F800001, np.uint32).view(np.float32)
+    spec = bench.spec(DOUBLE, {"x": "float32"}, {"y": "float32"}, nan=nan, invariants=(invariant("finite"),))
+    arrays = bench.arrays(spec, {"x": X}, {"y": (3,)})
+    outcome = Outcome(arrays.case, "simulator", {"y": signalling}, {})
+    assert judge(spec, arrays, outcome).status is Status.FAILED

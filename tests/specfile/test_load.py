@@ -1,0 +1,105 @@
+"""The user's functions, loaded: the only place where a file of the user's is run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kcheck.errors import KernelError
+from kcheck.model import Function, Span
+from kcheck.specfile import load_function
+
+
+@pytest.fixture
+def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+    """Write a file and load a function of it; what was imported is forgotten afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    before = set(sys.modules)
+
+    def write_and_load(source: str, path: str = "kernels/k.py", name: str = "f") -> Any:
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(source)
+        return load_function(str(tmp_path), Function(path, name, Span("specs/s.yaml")))
+
+    yield write_and_load
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def test_the_function_itself_is_returned(load: Callable[..., Any]) -> None:
+    """Called, it does what the file says."""
+    assert load("def f(x): return x + 1\n")(1) == 2
+
+
+def test_root_and_own_folder_can_be_imported_from(load: Callable[..., Any], tmp_path: Path) -> None:
+    """A kernel may share code with its neighbours and with packages of the project."""
+    (tmp_path / "shared_by_all.py").write_text("ONE = 1\n")
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels/next_door.py").write_text("TWO = 2\n")
+    source = "from shared_by_all import ONE\nfrom next_door import TWO\ndef f(): return ONE + TWO\n"
+    assert load(source)() == 3
+
+
+def test_a_file_runs_once(load: Callable[..., Any], tmp_path: Path) -> None:
+    """Two functions of one file share its module, also when other code imports it by its own name."""
+    source = "counter = []\ncounter.append(1)\ndef f(): return counter\ndef g(): return counter\n"
+    assert load(source, "once_only.py") is not None
+    f, g = load(source, "once_only.py"), load(source, "once_only.py", "g")
+    assert f() is g()
+    assert f() == [1]
+
+
+def test_files_of_one_name_are_different_modules(load: Callable[..., Any]) -> None:
+    """kernels/softmax.py and references/softmax.py do not shadow each other."""
+    first = load("def f(): return 'kernel'\n", "kernels/softmax.py")
+    second = load("def f(): return 'reference'\n", "references/softmax.py")
+    assert (first(), second()) == ("kernel", "reference")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("def F(): pass\n", "kernels/k.py:1: no 'f' is defined here; did you mean 'F'?"),
+        ("f = 5\n", "kernels/k.py:1: 'f' is no function, but of type int"),
+        ("x = 1\n1 / 0\n", "kernels/k.py:2: importing this file raised ZeroDivisionError: division by zero"),
+        ("def h():\n    raise OSError('a\\nb')\nh()\n", "kernels/k.py:2: importing this file raised OSError: a"),
+        (
+            "import no_such\n",
+            "kernels/k.py:1: importing this file raised ModuleNotFoundError: No module named 'no_such'; "
+            "install 'no_such', or put it into the project root",
+        ),
+        ("def f(:\n", "kernels/k.py:1: this is not Python: invalid syntax"),
+        (
+            "import sys\nsys.exit(3)\n",
+            "kernels/k.py:2: importing this file raised SystemExit: 3; a file that is imported must not exit",
+        ),
+        ("raise Exception\n", "kernels/k.py:1: importing this file raised Exception"),
+    ],
+)
+def test_what_cannot_be_loaded_says_where_in_the_users_file(
+    source: str, message: str, load: Callable[..., Any]
+) -> None:
+    """The message has the user's file and line and the exception's text, and none of our own frames."""
+    with pytest.raises(KernelError) as caught:
+        load(source)
+    assert str(caught.value) == message
+
+
+def test_an_interrupt_is_not_swallowed(load: Callable[..., Any]) -> None:
+    """Ctrl-C while a file is imported ends the run."""
+    with pytest.raises(KeyboardInterrupt):
+        load("raise KeyboardInterrupt\n")
+
+
+def test_a_failed_import_is_tried_again(load: Callable[..., Any]) -> None:
+    """A broken file leaves nothing behind: mended, it loads."""
+    with pytest.raises(KernelError):
+        load("1 / 0\n")
+    assert load("def f(): return 1\n")() == 1
