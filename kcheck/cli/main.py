@@ -21,6 +21,7 @@ COMMANDS = {
     "run": "Run the cases of op specs and judge them.",
     "validate": "Check op specs for mistakes, running nothing.",
     "cases": "List the cases of a spec, running nothing.",
+    "exec": "Run any numba.cuda program on the cpu device.",
     "schema": "Print the JSON Schema of op specs or of reports.",
 }
 """Every subcommand with its line in ``kcheck --help``; its code is ``command`` in the module of its name."""
