@@ -48,7 +48,9 @@ class Frame:
         local_offsets: where each local variable lies in the function's frame, of ``local_bytes`` bytes.
     """
 
-    def __init__(self, unit: Unit, function: Function, uniform: frozenset[str], param_offsets: dict[str, int]) -> None:
+    def __init__(
+        self, unit: Unit, function: Function, uniform: frozenset[str], param_offsets: dict[str, int]
+    ) -> None:
         self.unit = unit
         self.function = function
         self.width = unit.width
@@ -124,7 +126,9 @@ class Frame:
                 value = b.select(self.guard, value, self.load(register, kind))
         b.line(f"store {b.typed(value)}, ptr {self.slot(register, kind)}")
 
-    def write(self, operation: Instruction | Call, target: Operand, kind: PtxType, value: Value, relaxed: bool) -> None:
+    def write(
+        self, operation: Instruction | Call, target: Operand, kind: PtxType, value: Value, relaxed: bool
+    ) -> None:
         """Write a result of type ``kind`` to a register operand, or throw it away.
 
         Raises:
@@ -182,7 +186,9 @@ class Frame:
             return b.resize(value, kind.llvm)
         raise self.fail(operation, "an operand of another kind is expected")
 
-    def _convert(self, operation: Instruction | Call, source: Register, value: Value, kind: PtxType, relaxed: bool) -> Value:
+    def _convert(
+        self, operation: Instruction | Call, source: Register, value: Value, kind: PtxType, relaxed: bool
+    ) -> Value:
         b = self.b
         declared = TYPES[source.type]
         if declared.llvm == kind.llvm:
@@ -386,6 +392,6 @@ class Frame:
 
 
 def _zero(element: str) -> str:
-    return "zeroinitializer" if element.startswith("<") else "0.0" if element in ("half", "float", "double") else "0"
-
-
+    return (
+        "zeroinitializer" if element.startswith("<") else "0.0" if element in ("half", "float", "double") else "0"
+    )

@@ -97,7 +97,9 @@ class _Expansion:
         for statement in function.body or ():
             self.statements += 1
             if self.statements > _MAX_STATEMENTS:
-                raise PtxError(f"{self.module.file}:{function.line}: {path[0]} is too large with its calls in place")
+                raise PtxError(
+                    f"{self.module.file}:{function.line}: {path[0]} is too large with its calls in place"
+                )
             renamed = _rename(statement, names, suffix)
             if (
                 isinstance(statement, Call)
@@ -170,9 +172,7 @@ def _rename(statement: Statement, names: Mapping[str, str], suffix: str) -> Stat
             arguments=tuple(_operand(o, names, suffix) for o in statement.arguments),
             prototype=None if statement.prototype is None else statement.prototype + suffix,
         )
-    return replace(
-        statement, guard=guard, operands=tuple(_operand(o, names, suffix) for o in statement.operands)
-    )
+    return replace(statement, guard=guard, operands=tuple(_operand(o, names, suffix) for o in statement.operands))
 
 
 def _operand(operand: Operand, names: Mapping[str, str], suffix: str) -> Operand:

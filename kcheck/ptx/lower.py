@@ -11,10 +11,10 @@ from kcheck.ptx.frame import Frame
 from kcheck.ptx.inline import expand
 from kcheck.ptx.memory import LocalLayout, resolve_ir
 from kcheck.ptx.schedule import HEAD_BYTES, schedule_ir
+from kcheck.ptx.spin import may_spin
 from kcheck.ptx.types import TYPES
 from kcheck.ptx.unit import Unit, align_up, module_variables, shared_layout
 from kcheck.ptx.verify import verify_function
-from kcheck.ptx.spin import may_spin
 from kcheck.ptx.warp import STOP_BYTES, StateLayout, WarpFunction
 
 WIDTHS = (1, 2, 4, 8, 16, 32)
@@ -76,13 +76,13 @@ def lower(module: Module, entry: str, width: int) -> Program:
             if any(
                 b.terminator is not None and control.is_barrier(b.terminator) for b in graphs[function.name].blocks
             ):
-                raise PtxError(f"{module.file}:{function.line}: a barrier in a function that is called is not modelled")
+                raise PtxError(
+                    f"{module.file}:{function.line}: a barrier in a function that is called is not modelled"
+                )
             warp = _prepare(unit, function, graphs[function.name], frames[function.name], {}, StateLayout(0))
             texts.append(warp.text(f"@kcheck.fn.{unit.functions[function.name]}"))
     texts.append(entry_warp.text("@kcheck.warp"))
-    stop_sites = [
-        unit.site(s.operation, "") if s.operation is not None else 0 for s in entry_warp.stops
-    ]
+    stop_sites = [unit.site(s.operation, "") if s.operation is not None else 0 for s in entry_warp.stops]
     vector_bytes = align_up(max(state.size, 64), 64)
     unit.definitions.update(resolve_ir(unit.local, shared_bytes))
     schedule = schedule_ir(width, entry_warp.stops, stop_sites, vector_bytes)

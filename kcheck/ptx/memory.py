@@ -230,8 +230,10 @@ def scalar_ir(store: bool, element: str, space: str, local: LocalLayout) -> tupl
     kind = FaultKind.OUT_OF_BOUNDS_STORE if store else FaultKind.OUT_OF_BOUNDS_LOAD
     site = _window(space, size, local)
     value = f", {element} %v" if store else ""
-    access = f"  store {element} %v, ptr %p, align {size}\n  ret void" if store else (
-        f"  %x = load {element}, ptr %p, align {size}\n  ret {element} %x"
+    access = (
+        f"  store {element} %v, ptr %p, align {size}\n  ret void"
+        if store
+        else (f"  %x = load {element}, ptr %p, align {size}\n  ret {element} %x")
     )
     zero = "ret void" if store else f"ret {element} {_zero(element)}"
     text = f"""
@@ -319,21 +321,23 @@ def vector_ir(
         together = f"  %lastv = extractelement {V} %v, i64 %last\n  store {element} %lastv, ptr %p0, align {size}\n  ret void"
         slow = f"  call void {name}.slow({A} %a, {V} %v, {M} %m, {_pass()})\n  ret void"
         gather = f"  call void {scatter}({V} %v, <{W} x ptr> %ps, i32 {size}, {M} %m)\n  ret void"
-        one = f"  %x = extractelement {V} %v, i32 %i\n  store {element} %x, ptr %lp, align {size}\n  br label %next"
+        one = (
+            f"  %x = extractelement {V} %v, i32 %i\n  store {element} %x, ptr %lp, align {size}\n  br label %next"
+        )
         begin, end = "", "  ret void"
     else:
         declarations[f"@llvm.masked.load.{m}.p0"] = f"declare {V} @llvm.masked.load.{m}.p0(ptr, i32, {M}, {V})"
         load = f"@llvm.masked.gather.{m}.v{W}p0"
         declarations[load] = f"declare {V} {load}(<{W} x ptr>, i32, {M}, {V})"
-        contiguous = (
-            f"  %r1 = call {V} @llvm.masked.load.{m}.p0(ptr %p, i32 {size}, {M} %m, {V} zeroinitializer)\n  ret {V} %r1"
-        )
+        contiguous = f"  %r1 = call {V} @llvm.masked.load.{m}.p0(ptr %p, i32 {size}, {M} %m, {V} zeroinitializer)\n  ret {V} %r1"
         together = f"""  %s0 = load {element}, ptr %p0, align {size}
   %s1 = insertelement {V} poison, {element} %s0, i32 0
   %s2 = shufflevector {V} %s1, {V} poison, <{W} x i32> zeroinitializer
   ret {V} %s2"""
         slow = f"  %r3 = call {V} {name}.slow({A} %a, {M} %m, {_pass()})\n  ret {V} %r3"
-        gather = f"  %r2 = call {V} {load}(<{W} x ptr> %ps, i32 {size}, {M} %m, {V} zeroinitializer)\n  ret {V} %r2"
+        gather = (
+            f"  %r2 = call {V} {load}(<{W} x ptr> %ps, i32 {size}, {M} %m, {V} zeroinitializer)\n  ret {V} %r2"
+        )
         one = f"""  %x = load {element}, ptr %lp, align {size}
   %rp = getelementptr {element}, ptr %out, i32 %i
   store {element} %x, ptr %rp
@@ -399,7 +403,9 @@ define internal {result} {name}({A} %a{value}, {M} %m, {ARGUMENTS}) alwaysinline
 {slow}
 }}
 """
-    return name, f"""{quick}
+    return (
+        name,
+        f"""{quick}
 define internal {result} {name}.slow({A} %a{value}, {M} %m, {ARGUMENTS}) noinline {{
 {begin}{_lane_windows(space, size, W, local)}
   %d = sub {A} %a, %b2
@@ -435,7 +441,8 @@ next:
 done:
 {end}
 }}
-"""
+""",
+    )
 
 
 def admit_ir(space: str, kind: FaultKind, size: int, width: int, local: LocalLayout) -> tuple[str, str]:

@@ -28,7 +28,9 @@ _KINDS = {"block": 0, "grid": 1, "spin": 2}
 
 
 def _field(name: str, source: str, offset: int, kind: str, pointer: str) -> str:
-    return f"  %{pointer} = getelementptr i8, ptr %{source}, i64 {offset}\n  %{name} = load {kind}, ptr %{pointer}\n"
+    return (
+        f"  %{pointer} = getelementptr i8, ptr %{source}, i64 {offset}\n  %{name} = load {kind}, ptr %{pointer}\n"
+    )
 
 
 def schedule_ir(width: int, stops: Sequence[Stop], sites: Sequence[int], vector_bytes: int) -> str:
@@ -206,7 +208,9 @@ general:
 }}
 """
     if not any(s.arrival.plain for s in stops):
-        block = block.replace("[0, %start], [%first2, %alike]", "[0, %start]").replace("alike:\n  br label %round\n", "")
+        block = block.replace("[0, %start], [%first2, %alike]", "[0, %start]").replace(
+            "alike:\n  br label %round\n", ""
+        )
     general = _general(W, bits, n if stops else 0, vector_bytes, context, narrow)
     run = f"""
 define i32 @kcheck_run(ptr %launch, ptr %worker, i64 %first, i64 %last) {{
@@ -369,7 +373,7 @@ xgo:
     blame = each(
         "b",
         "blame",
-        f"""  %bempty = icmp eq i32 %bwait, 0
+        """  %bempty = icmp eq i32 %bwait, 0
   %bblock = icmp ne i32 %bk, 0
   %bskip = or i1 %bempty, %bblock
   br i1 %bskip, label %bnext, label %bsay

@@ -172,8 +172,10 @@ class _Analysis:
         if "param" not in operation.modifiers:
             return False
         address = operation.operands[1]
-        return isinstance(address, Address) and isinstance(address.base, Symbol) and self.divergent_symbols(
-            address.base.name
+        return (
+            isinstance(address, Address)
+            and isinstance(address.base, Symbol)
+            and self.divergent_symbols(address.base.name)
         )
 
     # --- lanes that part

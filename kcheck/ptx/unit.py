@@ -116,7 +116,9 @@ def module_variables(module: Module) -> tuple[GlobalVariable, ...]:
             at = i * kind.bytes
             if isinstance(value, Symbol):
                 if kind.bytes != 8:
-                    raise PtxError(f"{module.file}:{variable.line}: an address in a .{variable.type} is not modelled")
+                    raise PtxError(
+                        f"{module.file}:{variable.line}: an address in a .{variable.type} is not modelled"
+                    )
                 relocations.append((at, value.name, value.offset))
             else:
                 data[at : at + kind.bytes] = _encode(value, variable, module)

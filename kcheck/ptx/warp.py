@@ -411,7 +411,9 @@ class WarpFunction:
                 value = b.bits_mask(self._read_mask(pointer), self.width)
             else:
                 align = 64 if lanes > 1 else max(LLVM_BITS[element] // 8, 1)
-                value = b.value(f"load {vector_type(element, lanes)}, ptr {pointer}, align {align}", element, lanes)
+                value = b.value(
+                    f"load {vector_type(element, lanes)}, ptr {pointer}, align {align}", element, lanes
+                )
             b.line(f"store {b.typed(value)}, ptr {frame.slot(name, kind)}")
         frame.active = b.bits_mask(Value("%mask", self.bits), self.width)
         if isinstance(stop.operation, Instruction) and "red" in stop.operation.modifiers:
@@ -444,4 +446,3 @@ def frame_field(frame: Frame, name: str, offset: int) -> Value:
     b = frame.b
     pointer = b.value(f"getelementptr i8, ptr %{name}, i64 {offset}", "ptr")
     return b.value(f"load i64, ptr {pointer.text}", "i64")
-

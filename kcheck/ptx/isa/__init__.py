@@ -1,6 +1,18 @@
 """The instruction set: rows of a table for what maps values to values, handlers for what has effects."""
 
-from kcheck.ptx.isa import approximate, atomics, barrier, bits, compare, convert, floating, integer, loadstore, move, warp
+from kcheck.ptx.isa import (
+    approximate,
+    atomics,
+    barrier,
+    bits,
+    compare,
+    convert,
+    floating,
+    integer,
+    loadstore,
+    move,
+    warp,
+)
 from kcheck.ptx.isa.effects import EFFECTS
 from kcheck.ptx.isa.rows import ROWS
 

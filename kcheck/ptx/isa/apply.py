@@ -13,6 +13,7 @@ from kcheck.ptx.isa.integer import CARRY_READERS
 from kcheck.ptx.isa.rows import Mods, Row
 from kcheck.ptx.liveness import CARRY
 
+
 def apply(frame: Frame, operation: Operation) -> None:
     """Lower one instruction that is no branch and no barrier, under its guard.
 
@@ -74,5 +75,3 @@ def _operands(frame: Frame, i: Instruction, row: Row, mods: Mods) -> tuple[list[
         else:
             sources.append(frame.read(i, operand, slot.resolve(mods), slot.relaxed))
     return sources, targets
-
-

@@ -63,8 +63,6 @@ def polynomial(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
     return result
 
 
-
-
 def exp2(b: Builder, m: Mods, x: Value) -> Value:
     """2**x in f32: nearest integer apart, polynomial, scaled in two steps so that subnormals come out."""
     clamped = b.select(b.compare("ogt", x, -160.0), x, b.const("float", -160.0))

@@ -333,5 +333,3 @@ PROVIDED: dict[str, Callable[[Frame, Call], None]] = {
     "cudaCGGetIntrinsicHandle": _grid_handle,
 }
 """External functions that kernels may call."""
-
-

@@ -67,7 +67,8 @@ def _set_pair(b: Builder, m: Mods, x: Value, y: Value) -> Value:
     parts = []
     for shift in (0, 16):
         left, right = (
-            b.bitcast(b.resize(b.shift("lshr", v, shift), "i16"), "half" if half == "f16" else "i16") for v in (x, y)
+            b.bitcast(b.resize(b.shift("lshr", v, shift), "i16"), "half" if half == "f16" else "i16")
+            for v in (x, y)
         )
         holds = _test(b, Mods({**m.bound, "T": half}), left, right)
         one = {"f16x2": 0x3C00, "bf16x2": 0x3F80}[m.bound["D"]]
@@ -81,7 +82,8 @@ def _setp_pair(b: Builder, m: Mods, x: Value, y: Value) -> tuple[Value, Value]:
     found = []
     for shift in (0, 16):
         left, right = (
-            b.bitcast(b.resize(b.shift("lshr", v, shift), "i16"), "half" if half == "f16" else "i16") for v in (x, y)
+            b.bitcast(b.resize(b.shift("lshr", v, shift), "i16"), "half" if half == "f16" else "i16")
+            for v in (x, y)
         )
         found.append(_test(b, Mods({**m.bound, "T": half}), left, right))
     return found[0], found[1]
@@ -112,9 +114,7 @@ for _conditions, _types in (
     _ftz, _, _kind = _types.rpartition(" ")
     row(f"set <{_conditions}=cmp> {_ftz} {_D} {_kind}", "d:D a b", _set)
     row(f"set <{_conditions}=cmp> <.and|.or|.xor=bool> {_ftz} {_D} {_kind}", "d:D a b c:pred", _set)
-row(
-    f"set <{_FLOATING}=cmp> [.ftz] <.f16x2|.bf16x2=D> <.f16x2|.bf16x2=T>", "d:D a b", _set_pair
-)
+row(f"set <{_FLOATING}=cmp> [.ftz] <.f16x2|.bf16x2=D> <.f16x2|.bf16x2=T>", "d:D a b", _set_pair)
 row(f"setp <{_FLOATING}=cmp> [.ftz] <.f16x2|.bf16x2=T>", "p:pred a b", _setp_pair)
 row("selp <{any}=T>", "d a b c:pred", _selp)
 row("slct [.ftz] <{any}=T> <.s32|.f32=C>", "d a b c:C", _slct)

@@ -100,7 +100,11 @@ def _float_to_float(b: Builder, m: Mods, x: Value, to: PtxType, source: PtxType)
     elif to.name == "f32" and source.name != "f64":
         result = b.cast("fpext", x, "float")
     elif to.name == "f32":
-        result = b.cast("fptrunc", x, "float") if mode in ("", "rn") else directed(b, "fptrunc", mode, x, result="float")
+        result = (
+            b.cast("fptrunc", x, "float")
+            if mode in ("", "rn")
+            else directed(b, "fptrunc", mode, x, result="float")
+        )
     else:
         return _narrow(b, m, x, to)
     if "sat" in m:

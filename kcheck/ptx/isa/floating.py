@@ -138,8 +138,6 @@ def _to_odd_single(b: Builder, x: Value) -> Value:
     return b.bitcast(b.select(inexact, stepped, bits), "float")
 
 
-
-
 _F32 = "[{rnd}=rnd] [.ftz] [.sat] .f32=T"
 _F64 = "[{rnd}=rnd] .f64=T"
 for _name, _operation in (("add", "fadd"), ("sub", "fsub"), ("mul", "fmul")):
@@ -201,6 +199,4 @@ ROWS_ADD: dict[str, Emit] = {
 """Addition to nearest, by type: what atomics add with."""
 
 row("copysign <{float}=T>", "d a b", _copysign)
-row(
-    "testp <.finite|.infinite|.number|.notanumber|.normal|.subnormal=class> <{float}=T>", "p:pred a", _testp
-)
+row("testp <.finite|.infinite|.number|.notanumber|.normal|.subnormal=class> <{float}=T>", "p:pred a", _testp)

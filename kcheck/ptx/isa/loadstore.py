@@ -14,8 +14,7 @@ from kcheck.ptx.types import TYPES, PtxType
 
 _SPACES = frozenset({"global", "shared", "local", "const", "param"})
 _HINTS = frozenset(
-    """weak volatile relaxed acquire release cta cluster gpu sys ca cg cs lu cv wb wt nc unified
-    mmio""".split()
+    ["weak", "volatile", "relaxed", "acquire", "release", "cta", "cluster", "gpu", "sys", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified", "mmio"]
 )
 _HINT_PREFIXES = ("L1::", "L2::", "level")
 
@@ -86,7 +85,11 @@ def load_values(frame: Frame, i: Instruction, address: Value, f: Form) -> list[V
         name = unit.access(False, element, f.space, scalar)
         if scalar:
             lane = frame.first_active()
-            return [b.value(f"call {element} {name}({b.typed(address)}, {b.typed(lane)}, {frame.context(site)})", element)]
+            return [
+                b.value(
+                    f"call {element} {name}({b.typed(address)}, {b.typed(lane)}, {frame.context(site)})", element
+                )
+            ]
         address, mask = b.spread(address), b.spread(frame.active)
         kind = vector_type(element, frame.width)
         text = f"call {kind} {name}({b.typed(address)}, {b.typed(mask)}, {frame.context(site)})"
@@ -95,7 +98,10 @@ def load_values(frame: Frame, i: Instruction, address: Value, f: Form) -> list[V
     mask = admitted(frame, i, address, f.space, FaultKind.OUT_OF_BOUNDS_LOAD, size, site)
     if address.lanes == 1 and frame.width > 1:
         address = b.spread(address)
-    return [_unchecked_load(frame, b.add(address, n * f.kind.bytes) if n else address, mask, f.kind) for n in range(f.count)]
+    return [
+        _unchecked_load(frame, b.add(address, n * f.kind.bytes) if n else address, mask, f.kind)
+        for n in range(f.count)
+    ]
 
 
 def _guarded_load(frame: Frame, i: Instruction, address: Value, f: Form, site: int, n: int) -> Value:
@@ -164,7 +170,9 @@ def store_values(frame: Frame, i: Instruction, address: Value, f: Form, values: 
         name = unit.access(True, element, f.space, scalar)
         if scalar:
             lane = frame.first_active()
-            b.line(f"call void {name}({b.typed(address)}, {b.typed(value)}, {b.typed(lane)}, {frame.context(site)})")
+            b.line(
+                f"call void {name}({b.typed(address)}, {b.typed(value)}, {b.typed(lane)}, {frame.context(site)})"
+            )
             return
         address, value, mask = b.spread(address), b.spread(value), b.spread(frame.active)
         b.line(f"call void {name}({b.typed(address)}, {b.typed(value)}, {b.typed(mask)}, {frame.context(site)})")
@@ -256,5 +264,3 @@ def _store_param(frame: Frame, i: Instruction, f: Form, values: list[Value]) -> 
 
 def _param_pointer(frame: Frame, name: str, offset: int) -> Value:
     return frame.b.value(f"getelementptr i8, ptr {frame.param_array(name)}, i64 {offset * frame.width}", "ptr")
-
-

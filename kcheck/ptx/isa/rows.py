@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from kcheck.ptx.ast import Instruction
-from kcheck.ptx.builder import Builder, Value
+from kcheck.ptx.builder import Value
 from kcheck.ptx.types import TYPES, PtxType
 
 SETS: Mapping[str, str] = {
@@ -170,4 +170,3 @@ def by_operands(instruction: Instruction, first: Row, mods: Mods) -> tuple[Row, 
             if found is not None:
                 return candidate, found
     return first, mods
-

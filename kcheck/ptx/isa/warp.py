@@ -25,7 +25,9 @@ def whole_warp(frame: Frame, i: Instruction) -> None:
         PtxError: the width is below 32; lower the kernel with 32.
     """
     if frame.width != 32:
-        raise frame.fail(i, f"lanes of a warp work together here: it cannot be lowered with a width of {frame.width}")
+        raise frame.fail(
+            i, f"lanes of a warp work together here: it cannot be lowered with a width of {frame.width}"
+        )
 
 
 def _members(frame: Frame, i: Instruction, operand: Operand) -> Value:
@@ -177,7 +179,9 @@ def permute(frame: Frame, value: Value, source: Value) -> Value:
     frame.unit.declarations[name] = f"declare {kind} {name}(<{W} x ptr>, i32, <{W} x i1>, {kind})"
     size = value.bits // 8
     ones = f"<{W} x i1> splat (i1 true)"
-    return b.value(f"call {kind} {name}({b.typed(pointers)}, i32 {size}, {ones}, {kind} zeroinitializer)", value.type, W)
+    return b.value(
+        f"call {kind} {name}({b.typed(pointers)}, i32 {size}, {ones}, {kind} zeroinitializer)", value.type, W
+    )
 
 
 _REDUX = frozenset({"add", "and", "or", "xor"})
