@@ -6,7 +6,8 @@ Each is a change to a module right after it is imported, since programs import n
   a cubin, which is machine code only, is refused with numba-cuda's own LinkerError.
 * ``cudadrv.driver.Function``: attributes such as the number of registers are asked for when a program reads them,
   not at load, since they take a second link.
-* ``compiler.compile_cuda``: ``lineinfo`` is on, so that a finding can name a line of Python.
+* ``compiler.compile_cuda``: ``lineinfo`` is on, so that a finding can name a line of Python; and
+  ``debuginfo.DIBuilder`` marks it so that it links with NVRTC's code.
 """
 
 from __future__ import annotations
@@ -111,9 +112,32 @@ def patch_compiler(compiler: Any) -> None:
     compiler.compile_cuda = compile_with_lines
 
 
+def patch_debuginfo(debuginfo: Any) -> None:
+    """Change ``numba.cuda.debuginfo``: have line information link with NVRTC's code, such as bfloat16's functions.
+
+    Both say which version of debug information they hold, numba-cuda that a mismatch is a warning, NVRTC that it
+    is an error; LTO refuses modules that disagree on that (LLVM, "Module Flags Metadata").
+    """
+    is_error, is_warning = 1, 2
+
+    def set_module_flags(self: Any) -> None:
+        for behavior, name, value in (
+            (is_warning, "Dwarf Version", self.DWARF_VERSION),
+            (is_error, "Debug Info Version", self.DEBUG_INFO_VERSION),
+        ):
+            if value is not None:
+                flag = self.module.add_metadata([self._const_int(behavior), name, self._const_int(value)])
+                flags = self.module.add_named_metadata("llvm.module.flags")
+                if flag not in flags.operands:
+                    flags.add(flag)
+
+    debuginfo.DIBuilder._set_module_flags = set_module_flags
+
+
 PATCHES: Mapping[str, tuple[Callable[[Any], None], ...]] = {
     "numba.cuda.cudadrv.driver": (patch_driver, patch_linker_lines),
     "numba.cuda.compiler": (patch_compiler,),
+    "numba.cuda.debuginfo": (patch_debuginfo,),
 }
 
 

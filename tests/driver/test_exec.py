@@ -194,6 +194,7 @@ def test_an_interrupt_ends_the_kernel_and_the_program(folder: Path) -> None:
     def forever(flag):
         while flag[0] == 0:
             cuda.nanosleep(100)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     flag = cuda.to_device(np.zeros(1, np.int32))
     threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT)).start()
     try:
