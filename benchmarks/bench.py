@@ -1,0 +1,361 @@
+"""Time kernels on the cpu device against plain ``@njit`` and against Numba's simulator; write docs/performance.md.
+
+    python benchmarks/bench.py             print the tables
+    python benchmarks/bench.py --write     and write them into docs/performance.md
+
+What is compared runs in turns in one process, so that a machine whose speed drifts slows both; medians, and ratios of
+medians, are quoted. The simulator takes numba.cuda's place in a whole process, so it has one of its own, and so has
+the measurement without memcheck.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+sys.path[:0] = [str(ROOT), str(HERE)]
+
+SECONDS = 1.0  # of launches per figure, at least
+LEAST = 7  # launches per figure
+
+
+def child(mode: str, *, cores: int, folder: Path, mark: str = "") -> dict[str, Any]:
+    """Measure in a process of its own, on so many cores, with the cpu device's caches in a folder."""
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "KCHECK_CACHE_DIR": str(folder / "cache")}
+    variables.pop("NUMBA_ENABLE_CUDASIM", None)
+    if mode == "simulator":
+        variables["NUMBA_ENABLE_CUDASIM"] = "1"
+    answer = folder / f"{mode}-{cores}.json"
+    command = [sys.executable, __file__, "--child", mode, "--cores", str(cores), "--answer", str(answer)]
+    subprocess.run(command, env=variables, check=True)
+    return json.loads(answer.read_text())
+
+
+def interleaved(jobs: dict[str, Callable[[], None]], seconds: float = SECONDS) -> dict[str, float]:
+    """The median time of each job in seconds, the jobs taking turns."""
+    for job in jobs.values():
+        job()
+        job()
+    times: dict[str, list[float]] = {name: [] for name in jobs}
+    begun = time.perf_counter()
+    while len(next(iter(times.values()))) < LEAST or time.perf_counter() - begun < seconds * len(jobs):
+        for name, job in jobs.items():
+            start = time.perf_counter()
+            job()
+            times[name].append(time.perf_counter() - start)
+        if len(next(iter(times.values()))) >= 2000:
+            break
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+# --- in the child ---
+
+
+def launcher(workload: Any, arguments: dict[str, Any], kernels: Any, cuda: Any) -> tuple[Callable[[], None], Any]:
+    """A job that launches once and waits, on arrays that are already on the device; and its result there."""
+    import numpy as np
+
+    staged = {k: cuda.to_device(v) if isinstance(v, np.ndarray) else v for k, v in arguments.items()}
+    grid, block = workload.shape(arguments)
+    configured = getattr(kernels, workload.kernel)[grid, block]
+    values = tuple(staged.values())
+
+    def job() -> None:
+        configured(*values)
+        cuda.synchronize()
+
+    return job, staged[workload.output]
+
+
+def check(workload: Any, arguments: dict[str, Any], result: Any) -> None:
+    """What is measured must be right."""
+    import numpy as np
+
+    error = np.abs(result.astype(np.float64) - workload.expected(arguments)).max()
+    if not error <= workload.tolerance:
+        raise SystemExit(f"{workload.name}: wrong by {error}, allowed {workload.tolerance}")
+
+
+def measure_cpu(unchecked: bool) -> dict[str, Any]:
+    """By workload and size: median seconds on the cpu device and as plain @njit."""
+    install(unchecked)
+    import kernels
+    import numpy as np
+    import plain
+    from numba import cuda
+    from workloads import WORKLOADS
+
+    found: dict[str, Any] = {}
+    for workload in WORKLOADS:
+        for size in (*workload.sizes, *([workload.tiny] if workload.tiny else [])):
+            arguments = workload.make(np.random.default_rng(0), *size)
+            job, result = launcher(workload, arguments, kernels, cuda)
+            job()
+            check(workload, arguments, result.copy_to_host())
+            jobs = {"cpu": job}
+            if not unchecked:
+                converted = {
+                    k: v.astype(workload.convert) if workload.convert and isinstance(v, np.ndarray) else v.copy()
+                    for k, v in arguments.items()
+                }
+                twin, values = getattr(plain, workload.plain), tuple(converted.values())
+                twin(*values)
+                check(workload, arguments, converted[workload.output])
+                jobs["njit"] = lambda twin=twin, values=values: twin(*values)
+            found[f"{workload.name} {size}"] = interleaved(jobs)
+    return found
+
+
+def install(unchecked: bool) -> None:
+    """The cpu device in this process; ``unchecked`` compiles every memory check to "inside", to see what it costs."""
+    import warnings
+
+    warnings.simplefilter("ignore")  # Numba's advice on small grids
+    if unchecked:
+        import kcheck.cpu.kernel as compiled
+
+        lower = compiled.lower
+
+        def without(*args: Any, **keywords: Any) -> Any:
+            import dataclasses
+
+            program = lower(*args, **keywords)
+            return dataclasses.replace(program, ir=drop_checks(program.ir))
+
+        compiled.lower = without
+    from kcheck.driver.install import install as install_device
+    from kcheck.driver.install import settings
+
+    install_device(settings(os.environ), os.environ, print, sys.stdout.buffer.write)
+
+
+def drop_checks(ir: str) -> str:
+    """The same code with every bounds and alignment test of kcheck/ptx/memory.py true.
+
+    Raises:
+        SystemExit: it has no such test: the benchmark must follow the code.
+    """
+    import re
+
+    ir, bounds = re.subn(r"= icmp ult i64 %(d|dl|dh), %limit", "= icmp eq i64 0, 0", ir)
+    ir, lanes = re.subn(r"= icmp ult (<(\d+) x i64>) %d, %l2", r"= icmp eq \1 zeroinitializer, zeroinitializer", ir)
+    ir = re.sub(r"= icmp eq i64 %low, 0", "= icmp eq i64 0, 0", ir)
+    ir = re.sub(r"= icmp eq (<\d+ x i64>) %low, zeroinitializer", r"= icmp eq \1 zeroinitializer, zeroinitializer", ir)
+    if not bounds + lanes:
+        raise SystemExit("drop_checks no longer finds the memory checks in the lowered code")
+    return ir
+
+
+def measure_simulator() -> dict[str, Any]:
+    """By workload: median seconds of Numba's own simulator at the tiny size."""
+    import kernels
+    import numpy as np
+    from numba import cuda
+    from workloads import WORKLOADS
+
+    found = {}
+    for workload in WORKLOADS:
+        if workload.tiny:
+            arguments = workload.make(np.random.default_rng(0), *workload.tiny)
+            job, result = launcher(workload, arguments, kernels, cuda)
+            job()
+            if not workload.zeroed:
+                check(workload, arguments, result.copy_to_host())
+            begun, times = time.perf_counter(), []
+            while len(times) < 3 or (time.perf_counter() - begun < 3 and len(times) < 9):
+                start = time.perf_counter()
+                job()
+                times.append(time.perf_counter() - start)
+            found[workload.name] = statistics.median(times)
+    return found
+
+
+def measure_compile() -> dict[str, Any]:
+    """By workload: seconds by stage, cold and from the cache."""
+    install(False)
+    import kernels
+    import numpy as np
+    from numba import cuda
+    from workloads import WORKLOADS
+
+    import kcheck.cpu.kernel as compiled
+    import kcheck.cpu.module as module
+
+    stages: dict[str, float] = {}
+
+    def timed(owner: Any, name: str, stage: str) -> None:
+        function = getattr(owner, name)
+
+        def wrapper(*args: Any, **keywords: Any) -> Any:
+            start = time.perf_counter()
+            try:
+                return function(*args, **keywords)
+            finally:
+                stages[stage] = stages.get(stage, 0.0) + time.perf_counter() - start
+
+        setattr(owner, name, wrapper)
+
+    timed(module, "parse", "parse")
+    timed(compiled, "lower", "lower")
+    timed(compiled, "compile_ir", "llvm")
+    timed(compiled, "LoadedCode", "load")
+    timed(compiled.ObjectCache, "get", "cache")
+    found: dict[str, Any] = {}
+    for workload in WORKLOADS:
+        arguments = workload.make(np.random.default_rng(0), *workload.sizes[0])
+        job, _ = launcher(workload, arguments, kernels, cuda)
+        stages.clear()
+        start = time.perf_counter()
+        job()
+        total = time.perf_counter() - start
+        found[workload.name] = {**stages, "first launch": total}
+    return found
+
+
+# --- the report ---
+
+
+def geometric(values: list[float]) -> float:
+    return math.exp(statistics.fmean(math.log(value) for value in values))
+
+
+def seconds(value: float) -> str:
+    return f"{value * 1e6:.0f} us" if value < 1e-3 else f"{value * 1e3:.2f} ms" if value < 1 else f"{value:.2f} s"
+
+
+def report() -> str:
+    """Measure everything and say it as Markdown."""
+    from workloads import WORKLOADS
+
+    cores = len(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory(prefix="kcheck-bench-") as name:
+        folder = Path(name)
+        cold = child("compile", cores=1, folder=folder)
+        warm = child("compile", cores=1, folder=folder)
+        one = child("cpu", cores=1, folder=folder)
+        everything = child("cpu", cores=cores, folder=folder) if cores > 1 else one
+        simulated = child("simulator", cores=cores, folder=folder)
+        other = folder / "unchecked"
+        other.mkdir()
+        unchecked = child("unchecked", cores=1, folder=other)
+    lines = [
+        f"Measured with Python {platform.python_version()} on {processor()}, {cores} cores, by "
+        "`python benchmarks/bench.py --write`.",
+        "",
+        "### A launch, against the same algorithm as plain `@njit`",
+        "",
+        "One thread each; memcheck on, as always. Below 1: the cpu device is faster. `all cores` is the cpu device's time on "
+        "one core over that on all. Numba has no float16 on the CPU: there the plain twin computes in float32.",
+        "",
+        "| kernel | size | cpu device | `@njit` | cpu / njit | all cores | memcheck costs |",
+        "|---|---|---:|---:|---:|---:|---:|",
+    ]
+    ratios, costs = [], []
+    for workload in WORKLOADS:
+        for size in workload.sizes:
+            key = f"{workload.name} {size}"
+            ours, plain = one[key]["cpu"], one[key]["njit"]
+            gain, cost = ours / everything[key]["cpu"], ours / unchecked[key]["cpu"]
+            if size == workload.sizes[-1]:
+                ratios.append(ours / plain)
+                costs.append(cost)
+            lines.append(
+                f"| {workload.name} | {'x'.join(map(str, size))} | {seconds(ours)} | {seconds(plain)} | "
+                f"{ours / plain:.2f} | {gain:.2f} | {cost:.2f} |"
+            )
+    lines += [
+        "",
+        f"Geometric mean at the largest sizes: {geometric(ratios):.2f} of njit's time (largest ratio {max(ratios):.2f}); "
+        f"memcheck costs {geometric(costs):.2f} times the time without.",
+        "",
+        "### Against Numba's simulator",
+        "",
+        "At the smallest shape; it has no shuffles.",
+        "",
+        "| kernel | size | cpu device | simulator | times faster |",
+        "|---|---|---:|---:|---:|",
+    ]
+    for workload in WORKLOADS:
+        if workload.tiny:
+            ours, theirs = one[f"{workload.name} {workload.tiny}"]["cpu"], simulated[workload.name]
+            lines.append(
+                f"| {workload.name} | {'x'.join(map(str, workload.tiny))} | {seconds(ours)} | {seconds(theirs)} | "
+                f"{theirs / ours:,.0f} |"
+            )
+    lines += [
+        "",
+        "### Compile times",
+        "",
+        "The first launch in a process: numba-cuda's own work (Python to PTX, by NVVM and nvJitLink), then ours: parse, lower "
+        "to LLVM IR, LLVM to machine code, load. `PTX to code` is ours, cold; `from the cache` is ours when the machine code is on "
+        "disk.",
+        "",
+        "| kernel | parse | lower | LLVM | load | PTX to code | from the cache | first launch, cold |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for workload in WORKLOADS:
+        stages, again = cold[workload.name], warm[workload.name]
+        ours = sum(stages.get(stage, 0.0) for stage in ("parse", "lower", "llvm", "load", "cache"))
+        cached = sum(again.get(stage, 0.0) for stage in ("parse", "lower", "llvm", "load", "cache"))
+        cells = [stages.get("parse", 0.0), stages.get("lower", 0.0), stages.get("llvm", 0.0), stages.get("load", 0.0)]
+        cells += [ours, cached, stages["first launch"]]
+        lines.append(f"| {workload.name} | {' | '.join(seconds(cell) for cell in cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def processor() -> str:
+    """What the processor calls itself."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def write(text: str) -> None:
+    """Put the tables between the markers of docs/performance.md."""
+    page = ROOT / "docs" / "performance.md"
+    head, begin, rest = page.read_text().partition("<!-- measured -->\n")
+    _, end, tail = rest.partition("<!-- /measured -->")
+    if not begin or not end:
+        raise SystemExit(f"{page} lacks its markers")
+    page.write_text(head + begin + text + end + tail)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--child", choices=["cpu", "unchecked", "simulator", "compile"], help=argparse.SUPPRESS)
+    parser.add_argument("--cores", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--answer", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])
+        measure = {
+            "cpu": lambda: measure_cpu(False),
+            "unchecked": lambda: measure_cpu(True),
+            "simulator": measure_simulator,
+            "compile": measure_compile,
+        }[options.child]
+        options.answer.write_text(json.dumps(measure()))
+        return
+    text = report()
+    print(text)
+    if options.write:
+        write(text)
+
+
+if __name__ == "__main__":
+    main()
