@@ -38,7 +38,7 @@ _TOKEN = re.compile(
       |(?P<int>(?:0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)[uU]?)(?![0-9a-zA-Z_])
       |(?P<name>[A-Za-z][A-Za-z0-9_$]*|[_$%][A-Za-z0-9_$]+|_)
       |(?P<string>"(?:[^"\\\n]|\\.)*")
-      |(?P<punctuation>[][{}(),;:@!|+\-*/%<>=~^&?])
+      |(?P<punctuation>[][{}(),;:@!|+\-*%<>=~^&?]|/(?!\*))
     """,
     re.VERBOSE | re.DOTALL,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kcheck.ptx.builder import Builder, Value
-from kcheck.ptx.isa.modifiers import flush, widen
+from kcheck.ptx.isa.modifiers import flush, flush_narrow, widen
 from kcheck.ptx.isa.rows import Mods, row
 
 _FLOAT = {
@@ -31,7 +31,8 @@ def _test(b: Builder, m: Mods, x: Value, y: Value) -> Value:
     if kind.kind == "float":
         x, y = widen(b, x, kind.name), widen(b, y, kind.name)
         if "ftz" in m:
-            x, y = flush(b, x), flush(b, y)
+            flushed = flush_narrow if kind.name == "f16" else flush
+            x, y = flushed(b, x), flushed(b, y)
         return b.compare(_FLOAT[cmp], x, y)
     if cmp in ("eq", "ne"):
         return b.compare(cmp, x, y)

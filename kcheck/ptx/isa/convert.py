@@ -8,6 +8,9 @@ from kcheck.ptx.isa.rounding import directed
 from kcheck.ptx.isa.rows import Mods, row
 from kcheck.ptx.types import PtxType
 
+_LARGEST = {"f16": 0x477FE000, "bf16": 0x7F7F0000, "tf32": 0x7F7FE000}
+"""The largest number of a format, as f32 bits."""
+
 _TO_INTEGRAL = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 
 
@@ -121,9 +124,11 @@ def _narrow(b: Builder, m: Mods, x: Value, to: PtxType) -> Value:
         x = saturate(b, x)
     if "relu" in m:
         x = b.select(b.compare("ogt", x, 0.0), x, b.select(b.compare("uno", x, x), x, b.const(x.type, 0.0)))
+    if "satfinite" in m:
+        x = _finite(b, x, _LARGEST[to.name])
+    if x.type == "double":
+        x = _double_to_odd_single(b, x)  # and no call of compiler-rt, which the machine code cannot link
     if to.name == "bf16":
-        if x.type == "double":
-            x = _double_to_odd_single(b, x)
         x = b.cast("fpext", x, "float")
         if mode == "rz":
             nan = b.compare("uno", x, x)
@@ -138,13 +143,14 @@ def _narrow(b: Builder, m: Mods, x: Value, to: PtxType) -> Value:
         result = directed(b, "fptrunc", mode, x, result="half")
     else:
         result = b.cast("fptrunc", x, "half")
-    if "satfinite" in m:
-        result = b.select(b.compare("oeq", b.intrinsic("fabs", result), float("inf")), _largest(b, result), result)
     return b.select(b.compare("uno", result, result), b.float_bits("half", 0x7FFF), result)
 
 
-def _largest(b: Builder, like: Value) -> Value:
-    return b.intrinsic("copysign", b.const("half", 65504.0), like)
+def _finite(b: Builder, x: Value, largest: int) -> Value:
+    """``.satfinite`` on an f32: a magnitude above the destination's largest number, given as f32 bits, becomes that."""
+    most = b.float_bits("float", largest)
+    beyond = b.compare("ogt", b.intrinsic("fabs", x), most)
+    return b.select(beyond, b.intrinsic("copysign", most, x), x)
 
 
 def _away_or_towards(b: Builder, x: Value, mode: str) -> Value:
@@ -185,8 +191,12 @@ def _pair(b: Builder, m: Mods, high: Value, low: Value) -> Value:
 
 def _tf32(b: Builder, m: Mods, x: Value) -> Value:
     """f32 to tf32: 10 fraction bits kept, to nearest with ties away (rna) or to even (rn), or cut (rz)."""
-    bits = b.as_integer(x)
     mode = m.get("rnd")
+    if "relu" in m:
+        x = b.select(b.compare("olt", x, 0.0), b.const("float", 0.0), x)
+    if "satfinite" in m:
+        x = _finite(b, x, _LARGEST["tf32"])
+    bits = b.as_integer(x)
     if mode == "rna":
         rounded = b.add(bits, 0x1000)
     elif mode == "rn":
@@ -195,8 +205,6 @@ def _tf32(b: Builder, m: Mods, x: Value) -> Value:
         rounded = bits
     special = b.compare("ueq", b.intrinsic("fabs", x), float("inf"))
     result = b.land(rounded, ~0x1FFF)
-    if "relu" in m:
-        result = b.select(b.compare("slt", bits, 0), b.const("i32", 0), result)
     nan = b.compare("uno", x, x)
     return b.select(nan, b.const("i32", 0x7FFFFFFF), b.select(special, bits, result))
 

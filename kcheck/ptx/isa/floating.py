@@ -64,7 +64,13 @@ def _extreme(name: str) -> Compute:
 
 def _extreme_of_three(name: str) -> Compute:
     inner = _extreme(name)
-    return lambda b, m, x, y, z: inner(b, m, inner(b, m, x, y), z)
+
+    def compute(b: Builder, m: Mods, x: Value, y: Value, z: Value) -> Value:
+        if "abs" in m:
+            x, y, z = (b.intrinsic("fabs", v) for v in (x, y, z))
+        return inner(b, m, inner(b, m, x, y), z)
+
+    return compute
 
 
 def _copysign(b: Builder, m: Mods, sign: Value, magnitude: Value) -> Value:
@@ -85,9 +91,10 @@ def _testp(b: Builder, m: Mods, x: Value) -> Value:
     if kind == "notanumber":
         return b.compare("uno", x, x)
     normal = b.land(b.compare("oge", size, smallest), b.compare("olt", size, infinity))
+    zero = b.compare("oeq", x, 0.0)
     if kind == "normal":
-        return normal
-    return b.compare("olt", size, smallest)  # subnormal; zero counts as one
+        return b.lor(normal, zero)  # "as a special case, positive and negative zero are considered normal"
+    return b.land(b.compare("olt", size, smallest), b.invert(zero))
 
 
 def narrow_fma(b: Builder, m: Mods, x: Value, y: Value, z: Value) -> Value:

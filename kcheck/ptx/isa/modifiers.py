@@ -90,7 +90,7 @@ def through_float(compute: Compute) -> Emit:
         values = []
         for x in sources:
             wide = widen(b, x, kind)
-            values.append(_flush_narrow(b, wide) if "ftz" in mods and kind == "f16" else wide)
+            values.append(flush_narrow(b, wide) if "ftz" in mods and kind == "f16" else wide)
         result = compute(b, mods, *values)
         if "sat" in mods:
             result = saturate(b, result)
@@ -104,7 +104,7 @@ def through_float(compute: Compute) -> Emit:
     return emit
 
 
-def _flush_narrow(b: Builder, x: Value) -> Value:
+def flush_narrow(b: Builder, x: Value) -> Value:
     """An f16 value held in f32, flushed as f16."""
     small = b.compare("olt", b.intrinsic("fabs", x), 2.0**-14)
     return b.select(small, b.intrinsic("copysign", b.const(x.type, 0.0), x), x)
