@@ -81,7 +81,7 @@ def _integer_to_narrow(b: Builder, m: Mods, x: Value, to: PtxType, source: PtxTy
 
 
 def _float_to_integer(b: Builder, m: Mods, x: Value, to: PtxType, source: PtxType) -> Value:
-    """Rounded to an integral value, clamped to the range; a NaN is 0, or the top bit alone where 64 bits are in it."""
+    """Rounded to an integral value, clamped to the range; a NaN is 0, or the top bit where 64 bits are in it."""
     if m.get("rnd") in _TO_INTEGRAL and m.get("rnd") != "rzi":
         x = b.intrinsic(_TO_INTEGRAL[m.get("rnd")], x)
     name = "fptosi.sat" if to.kind == "signed" else "fptoui.sat"
@@ -147,7 +147,7 @@ def _narrow(b: Builder, m: Mods, x: Value, to: PtxType) -> Value:
 
 
 def _finite(b: Builder, x: Value, largest: int) -> Value:
-    """``.satfinite`` on an f32: a magnitude above the destination's largest number, given as f32 bits, becomes that."""
+    """``.satfinite`` on an f32: magnitudes above the destination's largest, given as f32 bits, become that."""
     most = b.float_bits("float", largest)
     beyond = b.compare("ogt", b.intrinsic("fabs", x), most)
     return b.select(beyond, b.intrinsic("copysign", most, x), x)

@@ -1,0 +1,98 @@
+"""Every form of every row of the instruction table, with what the ISA says of it."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from kcheck.ptx.isa import ROWS
+from kcheck.ptx.isa.rows import Row
+from tests.isa.model import Illegal, expectation
+from tests.isa.program import Case
+
+BATCH = 40
+"""Cases in one kernel: enough to share its prologue, few enough to find a culprit in."""
+
+THIN = 100
+"""Of a row with more forms than this, a selection that covers every pair of modifiers goes into the quick batches.
+``cvt`` is spared: there every pair of types rounds in its own way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Cases that share a kernel: their forms have the same sources."""
+
+    name: str
+    cases: tuple[Case, ...]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def rows() -> Iterator[tuple[Row, int]]:
+    """Every row, with its count of source operands."""
+    for table in ROWS.values():
+        for row in table:
+            yield row, sum(not slot.result for slot in row.slots)
+
+
+def legal(row: Row, sources: int) -> dict[tuple[str, ...], tuple[Case, ...]]:
+    """The forms of a row by modifiers, without those that the ISA does not have.
+
+    Raises:
+        NoExpectation: the model does not know one.
+    """
+    found = {}
+    for modifiers in row.variants():
+        try:
+            forms = expectation(row.opcode, modifiers, sources)
+        except Illegal:
+            continue
+        found[modifiers] = tuple(Case(".".join((row.opcode, *modifiers)), form) for form in forms)
+    return found
+
+
+def _thinned(variants: list[tuple[str, ...]]) -> set[tuple[str, ...]]:
+    """Variants that between them hold every pair of modifiers that some variant holds."""
+    shuffled = list(variants)
+    random.Random("kcheck variants").shuffle(shuffled)
+    covered: set[tuple[str, ...]] = set()
+    chosen = set()
+    for variant in shuffled:
+        pairs = set(itertools.combinations(variant, 2))
+        if not pairs <= covered:
+            covered |= pairs
+            chosen.add(variant)
+    return chosen
+
+
+@cache
+def _catalogue() -> tuple[list[Case], list[Case]]:
+    """The quick and the further cases, each once."""
+    quick: dict[tuple[object, ...], Case] = {}
+    further: dict[tuple[object, ...], Case] = {}
+    for row, sources in rows():
+        found = legal(row, sources)
+        few = row.opcode == "cvt" or len(found) <= THIN
+        chosen = set(found) if few else _thinned(list(found))
+        for modifiers, cases in found.items():
+            for case in cases:
+                form = case.form
+                key = (case.name, form.sources, form.results, form.immediate)
+                (quick if modifiers in chosen else further).setdefault(key, case)
+    return list(quick.values()), [case for key, case in further.items() if key not in quick]
+
+
+def batches(further: bool = False) -> list[Batch]:
+    """The quick cases, or the further ones, by kernel."""
+    groups: dict[tuple[str, ...], list[Case]] = {}
+    for case in _catalogue()[further]:
+        groups.setdefault(case.form.sources, []).append(case)
+    return [
+        Batch(f"{' '.join(sources)} {start // BATCH}", tuple(cases[start : start + BATCH]))
+        for sources, cases in groups.items()
+        for start in range(0, len(cases), BATCH)
+    ]

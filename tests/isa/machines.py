@@ -1,0 +1,161 @@
+"""What runs a program: kcheck's cpu at some lane width, or a CUDA device through its driver."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from kcheck.cpu.cache import ObjectCache
+from kcheck.cpu.executor import Ending, Executor, KernelLaunch
+from kcheck.cpu.memory import Kind, Memory
+from kcheck.model import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A kernel and the memory it is given.
+
+    Attributes:
+        buffers: the parameters: for each, the bytes of a buffer of global memory, whose address is passed.
+        grid, block: blocks, and threads of each.
+    """
+
+    text: str
+    entry: str
+    buffers: Sequence[bytes]
+    grid: int
+    block: int
+    shared: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """The buffers after a launch, and the rules of what was found."""
+
+    buffers: tuple[bytes, ...]
+    found: tuple[str, ...] = field(default=())
+
+
+class Machine(Protocol):
+    """Something that runs PTX."""
+
+    name: str
+
+    def run(self, launch: Launch) -> Ran:
+        """Run a kernel to its end."""
+
+
+class Cpu:
+    """kcheck's cpu with vectors of ``width`` lanes.
+
+    Args:
+        folder: where machine code is kept while the tests run.
+    """
+
+    def __init__(self, width: int, folder: Path) -> None:
+        self.name = f"cpu, {width} lanes"
+        self._findings: list[Finding] = []
+        self._memory = Memory(512 << 20)
+        self._executor = Executor(
+            self._memory, 1, ObjectCache(folder), time.monotonic, self._findings.append, lambda _: None
+        )
+        self._executor.width = width
+
+    def run(self, launch: Launch) -> Ran:
+        self._findings.clear()
+        module = self._executor.load(launch.text)
+        addresses = []
+        for content in launch.buffers:
+            addresses.append(self._memory.allocate(len(content), Kind.DEVICE, fill=False))
+            ctypes.memmove(addresses[-1], content, len(content))
+        ending = self._executor.launch(
+            KernelLaunch(
+                module,
+                launch.entry,
+                struct.pack(f"<{len(addresses)}Q", *addresses),
+                (launch.grid, 1, 1),
+                (launch.block, 1, 1),
+                launch.shared,
+                False,
+            )
+        )
+        if ending is not Ending.FINISHED:
+            raise AssertionError(f"{self.name}: {ending}: " + "; ".join(f.message for f in self._findings))
+        after = tuple(
+            ctypes.string_at(address, len(content))
+            for address, content in zip(addresses, launch.buffers, strict=True)
+        )
+        for address in addresses:
+            self._memory.free(address)
+        module.unload()
+        return Ran(after, tuple(sorted({f.rule for f in self._findings})))
+
+
+class Gpu:
+    """A CUDA device: the same text, compiled by the driver.
+
+    Raises:
+        RuntimeError: the driver refuses something.
+    """
+
+    def __init__(self) -> None:
+        from cuda.bindings import driver
+
+        self._driver = driver
+        self._check(driver.cuInit(0))
+        device = self._check(driver.cuDeviceGet(0))
+        kinds = driver.CUdevice_attribute
+        major = self._check(
+            driver.cuDeviceGetAttribute(kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device)
+        )
+        minor = self._check(
+            driver.cuDeviceGetAttribute(kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device)
+        )
+        self.capability: int = major * 10 + minor
+        self.name = f"gpu, sm_{self.capability}"
+        self._context = self._check(driver.cuDevicePrimaryCtxRetain(device))
+        self._check(driver.cuCtxSetCurrent(self._context))
+
+    def _check(self, answer: tuple[Any, ...]) -> Any:
+        code, *rest = answer
+        if int(code):
+            raise RuntimeError(f"the CUDA driver answers {code!r}")
+        return rest[0] if rest else None
+
+    def run(self, launch: Launch) -> Ran:
+        driver = self._driver
+        module = self._check(driver.cuModuleLoadData(launch.text.encode() + b"\0"))
+        addresses = []
+        try:
+            kernel = self._check(driver.cuModuleGetFunction(module, launch.entry.encode()))
+            for content in launch.buffers:
+                addresses.append(self._check(driver.cuMemAlloc(len(content))))
+                self._check(driver.cuMemcpyHtoD(addresses[-1], content, len(content)))
+            values = tuple(int(a) for a in addresses)
+            self._check(
+                driver.cuLaunchKernel(
+                    kernel,
+                    *(launch.grid, 1, 1),
+                    *(launch.block, 1, 1),
+                    launch.shared,
+                    0,
+                    (values, (ctypes.c_uint64,) * len(values)),
+                    0,
+                )
+            )
+            self._check(driver.cuCtxSynchronize())
+            after = []
+            for address, content in zip(addresses, launch.buffers, strict=True):
+                room = bytearray(len(content))
+                self._check(driver.cuMemcpyDtoH(room, address, len(content)))
+                after.append(bytes(room))
+        finally:
+            for address in addresses:
+                self._check(driver.cuMemFree(address))
+            self._check(driver.cuModuleUnload(module))
+        return Ran(tuple(after))

@@ -1,0 +1,55 @@
+"""Instructions that map values to values: bits in, bits out, against a model written from the PTX ISA."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kcheck.ptx.isa.rows import Row
+from tests.isa.catalogue import Batch, batches, legal, rows
+from tests.isa.judging import complaints
+from tests.isa.machines import Cpu, Gpu
+from tests.isa.program import build
+
+QUICK, FURTHER = batches(), batches(further=True)
+
+
+@pytest.mark.parametrize(("row", "sources"), [pytest.param(*r, id=f"{r[0].opcode} {r[0].syntax}") for r in rows()])
+def test_every_row_has_an_expectation(row: Row, sources: int) -> None:
+    """The model knows every variant of every row, and the ISA has at least one of them."""
+    assert legal(row, sources)
+
+
+@pytest.mark.parametrize("batch", QUICK, ids=str)
+def test_bits(batch: Batch, cpu: Callable[[int], Cpu]) -> None:
+    """One lane and vectors of eight give the bits that the ISA says, on every edge of the types."""
+    found = complaints(build(batch.cases), [cpu(1), cpu(8)])
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", QUICK, ids=str)
+def test_wide_vectors(batch: Batch, cpu: Callable[[int], Cpu]) -> None:
+    """Vectors of sixteen lanes give the bits that the ISA says."""
+    found = complaints(build(batch.cases), [cpu(16)])
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", FURTHER, ids=str)
+def test_further_combinations(batch: Batch, cpu: Callable[[int], Cpu]) -> None:
+    """So do the combinations of modifiers that cover no new pair."""
+    found = complaints(build(batch.cases), [cpu(8)])
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("batch", QUICK + FURTHER, ids=str)
+def test_device(batch: Batch, gpu: Gpu, cpu: Callable[[int], Cpu]) -> None:
+    """A CUDA device gives what the model says: the same bits wherever the ISA leaves no choice."""
+    cases = [case for case in batch.cases if case.form.cc <= gpu.capability]
+    if not cases:
+        pytest.skip(f"needs more than sm_{gpu.capability}")
+    found = complaints(build(cases, gpu.capability), [gpu])
+    assert not found, "\n".join(found)
