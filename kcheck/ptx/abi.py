@@ -18,8 +18,8 @@ never performed.
 Memory is host memory: generic, global, const, shared and local addresses are host addresses.
 
 * ``Launch.allocations``: what global and generic accesses may touch, sorted by base, not overlapping: arrays,
-  module-scope ``.global`` and ``.const`` variables, the device heap, the parameters. It may be large; a site looks an allocation
-  up by binary search and keeps it in ``Worker.sites``.
+  module-scope ``.global`` and ``.const`` variables, the device heap, the parameters. It may be large; a site
+  looks an allocation up by binary search and keeps it in ``Worker.sites``.
 * ``Worker.shared``: the block's shared window, ``Program.shared_bytes`` of static variables, then the dynamic
   ones (``Launch.dynamic_shared`` bytes). Aligned to 256.
 * ``Worker.state``: ``Program.state_bytes(threads)`` bytes, aligned to 64; contents need not be initialised.

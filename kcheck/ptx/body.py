@@ -118,12 +118,11 @@ class Body:
                 return register
             for prefix, count, kind, suffix in scope.ranges:
                 digits = name[len(prefix) :]
-                if name.startswith(prefix) and digits.isdecimal() and digits.isascii() and len(digits) < 10:
-                    if str(int(digits)) == digits and int(digits) < count:
-                        register = Register(name + suffix, kind)
-                        scope.registers[name] = register
-                        self.registers[register.name] = kind
-                        return register
+                if name.startswith(prefix) and _is_number_below(digits, count):
+                    register = Register(name + suffix, kind)
+                    scope.registers[name] = register
+                    self.registers[register.name] = kind
+                    return register
             if name in scope.variables:
                 return Symbol(scope.variables[name])
         if name.startswith("%"):
@@ -280,6 +279,13 @@ class Body:
             found.append(cursor.operand(self))
         cursor.expect(")")
         return tuple(o for o in found if not isinstance(o, Sink))
+
+
+def _is_number_below(digits: str, count: int) -> bool:
+    """Whether digits are a number, as one is written, below ``count``."""
+    if not (digits.isdecimal() and digits.isascii()) or len(digits) > 9:
+        return False
+    return str(int(digits)) == digits and int(digits) < count
 
 
 # loc ::= ".loc" int int [int] ["," "function_name" name ["+" int] "," "inlined_at" int int int]

@@ -244,7 +244,7 @@ class Builder:
         return self.bitcast(x, integer_of(x.type))
 
     def intrinsic(self, name: str, *arguments: Value, result: str | None = None) -> Value:
-        """An LLVM intrinsic whose vector form is overloaded on the first argument (and on the result, if given)."""
+        """An LLVM intrinsic whose vector form is overloaded on the first argument (and the result)."""
         values = self.match(*arguments)
         lanes = values[0].lanes
         element = values[0].type if result is None else result

@@ -135,7 +135,7 @@ def _split(function: Function, file: str, waits: frozenset[int]) -> tuple[Block,
     blocks = []
     for n, (body, end) in enumerate(zip(bodies, terminators, strict=True)):
         after = (n + 1,) if n + 1 < len(bodies) else ()
-        successors = after
+        successors: tuple[int, ...] = after
         if isinstance(end, Instruction) and end.opcode == "bra":
             target = end.operands[0] if len(end.operands) == 1 else None
             if not isinstance(target, Symbol):

@@ -358,7 +358,7 @@ class Frame:
     # --- arguments of calls
 
     def param_array(self, name: str) -> str:
-        """The memory of a ``.param`` of a function, or of an argument of a call: W lanes at W times each offset."""
+        """The memory of a function's ``.param`` or of a call's: W lanes at W times each offset."""
         if name not in self._arrays:
             outside = [v.name for v in (*self.function.params, *self.function.returns)]
             if name in outside:

@@ -1,8 +1,8 @@
 """Calls of functions in which a warp may have to wait are put in place.
 
 A warp that waits is left by returning from the kernel's function (:mod:`kcheck.ptx.warp`), which a called
-function could not do. So functions with a barrier, or with a loop that may spin on another lane, become part of the
-kernel. Their registers, labels and local variables are renamed; formal parameters become the arguments of the
+function could not do. So functions with a barrier, or with a loop that may spin on another lane, become part of
+the kernel. Their registers, labels and local variables are renamed; formal parameters become the arguments of the
 call; shared variables keep one name, since all copies share them.
 """
 
@@ -183,7 +183,7 @@ def _operand(operand: Operand, names: Mapping[str, str], suffix: str) -> Operand
     if isinstance(operand, Address):
         base = _operand(operand.base, names, suffix)
         assert isinstance(base, Register | Symbol) or base is operand.base
-        return Address(base, operand.offset)  # type: ignore[arg-type]
+        return Address(base, operand.offset)
     if isinstance(operand, Vector):
         return Vector(tuple(_operand(e, names, suffix) for e in operand.elements))
     if isinstance(operand, Pair):

@@ -12,7 +12,27 @@ from kcheck.ptx.ast import Address, Call, Instruction, Not, Operand, Pair, Regis
 from kcheck.ptx.cfg import Cfg, Operation
 
 _NO_RESULT = frozenset(
-    ["st", "stmatrix", "red", "bra", "brx", "ret", "exit", "trap", "brkpt", "membar", "fence", "nanosleep", "prefetch", "prefetchu", "pmevent", "cp", "discard", "applypriority", "griddepcontrol"]
+    [
+        "st",
+        "stmatrix",
+        "red",
+        "bra",
+        "brx",
+        "ret",
+        "exit",
+        "trap",
+        "brkpt",
+        "membar",
+        "fence",
+        "nanosleep",
+        "prefetch",
+        "prefetchu",
+        "pmevent",
+        "cp",
+        "discard",
+        "applypriority",
+        "griddepcontrol",
+    ]
 )
 
 

@@ -9,7 +9,7 @@ from kcheck.ptx.abi import ParamSlot, Program
 from kcheck.ptx.ast import Call, Function, Instruction, Module, Symbol
 from kcheck.ptx.frame import Frame
 from kcheck.ptx.inline import expand
-from kcheck.ptx.memory import LocalLayout, resolve_ir
+from kcheck.ptx.lookup import LocalLayout, resolve_ir
 from kcheck.ptx.schedule import HEAD_BYTES, schedule_ir
 from kcheck.ptx.spin import may_spin
 from kcheck.ptx.types import TYPES

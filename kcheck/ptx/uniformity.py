@@ -1,9 +1,10 @@
 """Which registers hold one value for all lanes that need them, and which writes must spare other lanes.
 
 Lanes part at a *divergent* branch: one whose predicate differs between lanes. Until they meet again at its
-immediate postdominator, lanes of one side wait while those of the other run. A write in block ``b`` harms a waiting
-lane when that lane is at some block ``x`` where the register is live and got there without passing the write. Then
-the register is not uniform, and the write is blended under the mask. Where none can be harmed the write is whole.
+immediate postdominator, lanes of one side wait while those of the other run. A write in block ``b`` harms a
+waiting lane when that lane is at some block ``x`` where the register is live and got there without passing the
+write. Then the register is not uniform, and the write is blended under the mask. Where none can be harmed the
+write is whole.
 
 How the order of execution (:mod:`kcheck.ptx.warp`) keeps lanes together, which the test relies on:
 
@@ -240,7 +241,7 @@ class _Analysis:
         return seen, waiting
 
     def _gate(self, b: int, n: int) -> tuple[int, frozenset[int]]:
-        """The header of the largest loop around ``b`` that the branch is not in, and the loop; ``b`` without one."""
+        """The largest loop around ``b`` that the branch is not in, its header first; ``b`` alone without one."""
         best: tuple[int, frozenset[int]] = (b, frozenset())
         for header, blocks in self.loops:
             if b in blocks and n not in blocks and len(blocks) > len(best[1]):

@@ -8,7 +8,7 @@ from kcheck.errors import PtxError
 from kcheck.ptx import memory
 from kcheck.ptx.abi import FaultKind, GlobalVariable, Site
 from kcheck.ptx.ast import Call, Float, Function, Instruction, Integer, Module, Symbol, Variable
-from kcheck.ptx.memory import LocalLayout
+from kcheck.ptx.lookup import LocalLayout
 from kcheck.ptx.types import TYPES
 
 FUNCTION_IDS = 0x4B43_0000_0000

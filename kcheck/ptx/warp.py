@@ -235,7 +235,7 @@ class WarpFunction:
         for operation in block.body:
             apply(frame, operation)
             if isinstance(operation, Call) and frame.exits is not None:
-                self._drop(frame.exits)
+                self._drop(frame.exits, k)
                 frame.exits = None
         self._terminate(n)
         b.line(f"br label %K{k}")
@@ -244,12 +244,15 @@ class WarpFunction:
             self._latch(loop)
         b.line(f"br label %C{k + 1}" if k + 1 < len(self.cfg.order) else "br label %fin")
 
-    def _drop(self, exited: Value) -> None:
-        """Lanes that left the kernel inside a call."""
+    def _drop(self, exited: Value, k: int) -> None:
+        """Lanes that left the kernel inside a call; the block is left when none remains."""
         b = self.b
         old = self._read_mask("%exited")
         b.line(f"store {self.bits} {b.op('or', old, exited).text}, ptr %exited")
         self.lanes = b.op("and", self.lanes, b.invert(exited))
+        remain = b.fresh("remain")
+        b.line(f"br i1 {b.compare('eq', self.lanes, 0).text}, label %K{k}, label %{remain}")
+        b.label(remain)
         self.frame.active = b.bits_mask(self.lanes, self.width)
 
     def _latch(self, loop: Loop) -> None:

@@ -60,7 +60,12 @@ def draw(seed: int) -> Program:
             # mostly short jumps, so that loops and their exits nest
             reach = r.choice([2, 3, count])
             target = min(max(n + r.randrange(-reach, reach + 1), 0), count - 1)
-            block.branch = (r.choice(list(CONDITIONS)), r.randrange(1, program.registers), r.randrange(1, program.registers), target)
+            block.branch = (
+                r.choice(list(CONDITIONS)),
+                r.randrange(1, program.registers),
+                r.randrange(1, program.registers),
+                target,
+            )
         elif r.random() < 0.2:
             block.table = (r.randrange(1, program.registers), [r.randrange(count) for _ in range(3)])
         block.leaves = r.random() < 0.08

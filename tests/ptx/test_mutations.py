@@ -127,7 +127,9 @@ def test_mutated_modules_are_read_or_refused(part: int) -> None:
         ".version 8.0\n.global .u32 x[] = " + "{" * 100_000,
         ".version 8.0\n.entry k() { .reg .b32 %r<1000000000>; ret; }",
         ".version 8.0\n.entry k() {" + "".join(f"L{n}: bra L{max(n - 1, 0)};" for n in range(2000)) + "}",
-        ".version 8.0\n.entry k() { .reg .pred %p;" + "".join(f"L{n}: @%p bra L{n // 2};" for n in range(600)) + "}",
+        ".version 8.0\n.entry k() { .reg .pred %p;"
+        + "".join(f"L{n}: @%p bra L{n // 2};" for n in range(600))
+        + "}",
         ".version 8.0 " + "(" * 100_000,
         "\x00" * 1000,
     ],

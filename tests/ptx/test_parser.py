@@ -6,7 +6,20 @@ import pytest
 
 from kcheck.errors import PtxError
 from kcheck.ptx import parse, verify
-from kcheck.ptx.ast import Address, Call, Float, Instruction, Integer, Label, Loc, Pair, Register, Special, Symbol, Vector
+from kcheck.ptx.ast import (
+    Address,
+    Call,
+    Float,
+    Instruction,
+    Integer,
+    Label,
+    Loc,
+    Pair,
+    Register,
+    Special,
+    Symbol,
+    Vector,
+)
 from kcheck.ptx.lexer import integer, tokenize
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
@@ -195,7 +208,10 @@ def test_malformed_text_is_refused_with_its_line(text: str, line: int, what: str
 )
 def test_instructions_that_do_not_fit_are_refused(text: str, what: str) -> None:
     """The verifier names the line, the instruction, and what is wrong."""
-    module = parse(f"{HEAD}.entry k() {{ .reg .b32 %r<8>; .reg .b64 %rd<8>; .reg .f32 %f<8>; .reg .pred %p<4>;\n{text}\n}}", "t.ptx")
+    module = parse(
+        f"{HEAD}.entry k() {{ .reg .b32 %r<8>; .reg .b64 %rd<8>; .reg .f32 %f<8>; .reg .pred %p<4>;\n{text}\n}}",
+        "t.ptx",
+    )
     with pytest.raises(PtxError) as error:
         verify(module)
     assert str(error.value).startswith("t.ptx:5: ")

@@ -168,7 +168,9 @@ def test_shuffles_votes_and_matches_of_a_whole_warp() -> None:
     mad.lo.u32 %r1, %r9, 100, %r1; mad.wide.u32 %a, %t, 28, %o;
     st.global.v2.u32 [%a], {%r1, %r2}; st.global.u32 [%a+8], %r3; st.global.u32 [%a+12], %r4;
     st.global.u32 [%a+16], %r5; st.global.u32 [%a+20], %r6; st.global.u32 [%a+24], %r8;"""
-    body = body.replace("st.global.v2.u32 [%a], {%r1, %r2};", "st.global.u32 [%a], %r1; st.global.u32 [%a+4], %r2;")
+    body = body.replace(
+        "st.global.v2.u32 [%a], {%r1, %r2};", "st.global.u32 [%a], %r1; st.global.u32 [%a+4], %r2;"
+    )
     out, _ = run(kernel(body), 32 * 7, 32)
     for t, (down, bfly, idx, up, ballot, total, same) in enumerate(out.reshape(32, 7)):
         assert down == (t + 3 + 100 if t + 3 <= 31 else t)
@@ -253,7 +255,9 @@ def test_an_endless_loop_sees_the_stop_flag(width: int) -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_dynamic_shared_memory_begins_behind_the_static_one(width: int) -> None:
     """Extern arrays of open size share their place, and their bounds are those of the launch."""
-    before = ".shared .align 4 .b8 fixed[20]; .extern .shared .align 8 .b8 open[]; .extern .shared .align 8 .b8 too[];"
+    before = (
+        ".shared .align 4 .b8 fixed[20]; .extern .shared .align 8 .b8 open[]; .extern .shared .align 8 .b8 too[];"
+    )
     body = """
     mov.u32 %r1, open; mov.u32 %r2, too; mov.u32 %r3, fixed; sub.u32 %r4, %r1, %r3; sub.u32 %r5, %r2, %r1;
     mad.lo.u32 %r6, %t, 4, %r1; st.shared.u32 [%r6], %t; ld.shared.u32 %r7, [%r6];
@@ -290,5 +294,25 @@ def test_blocks_and_threads_in_three_dimensions(width: int) -> None:
     mad.lo.u32 %r15, %t, 10, %r1; mad.lo.u32 %r15, %r15, 10, %r2; mad.lo.u32 %r15, %r15, 10, %r7;
     mad.lo.u32 %r15, %r15, 10, %r8; mad.lo.u32 %r15, %r15, 10, %r9; st.global.u32 [%a], %r15;"""
     out, _ = run(kernel(body), 5 * 3 * 2 * 2 * 3 * 2, width, grid=(2, 3, 2), block=(5, 3, 2))
-    order = [(x, y, z, bx, by, bz) for bz in range(2) for by in range(3) for bx in range(2) for z in range(2) for y in range(3) for x in range(5)]
+    order = [
+        (x, y, z, bx, by, bz)
+        for bz in range(2)
+        for by in range(3)
+        for bx in range(2)
+        for z in range(2)
+        for y in range(3)
+        for x in range(5)
+    ]
     np.testing.assert_array_equal(out, [int("".join(map(str, digits))) for digits in order])
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_call_under_a_guard_and_an_exit_inside_it(width: int) -> None:
+    """Only lanes with the guard call; those that exit in the function are gone from the kernel."""
+    before = ".func leave(.param .b32 x) { .reg .b32 %r; .reg .pred %p; ld.param.b32 %r, [x]; setp.gt.u32 %p, %r, 9; @%p exit; ret; }"
+    body = """
+    setp.lt.u32 %p, %t, 20;
+    { .param .b32 x; st.param.b32 [x], %t; @%p call leave, (x); }
+    st.global.u32 [%a], 3;"""
+    out, _ = run(kernel(body, before), 32, width)
+    np.testing.assert_array_equal(out, [0 if 9 < t < 20 else 3 for t in range(32)])

@@ -191,8 +191,8 @@ def _one(
         text = f"atomicrmw {native} ptr {pointer.text}, {b.typed(operands[0])} acq_rel, align {align}"
         return b.value(text, element)
     if operation == "cas":
-        text = f"cmpxchg ptr {pointer.text}, {b.typed(operands[0])}, {b.typed(operands[1])} acq_rel acquire, align {align}"
-        pair = b.value(text, "pair")
+        expected, new = operands
+        pair = b.value(_exchange(b, pointer, expected, new, align), "pair")
         return b.value(f"extractvalue {{ {element}, i1 }} {pair.text}, 0", element)
     # A loop of compare-and-swap on the bits.
     whole = f"i{kind.bits}"
@@ -207,8 +207,7 @@ def _one(
     if flushes:
         flushed = flush(b, update(b, kind, flush(b, before), tuple(flush(b, x) for x in operands)))
         after = flushed if space == "global" else b.select(_in_shared(b, address, static), after, flushed)
-    text = f"cmpxchg ptr {pointer.text}, {b.typed(seen)}, {b.typed(b.bitcast(after, whole))} acq_rel acquire, align {align}"
-    pair = b.value(text, "pair")
+    pair = b.value(_exchange(b, pointer, seen, b.bitcast(after, whole), align), "pair")
     found = b.value(f"extractvalue {{ {whole}, i1 }} {pair.text}, 0", whole)
     b.line(f"store {whole} {found.text}, ptr %seen")
     won = b.value(f"extractvalue {{ {whole}, i1 }} {pair.text}, 1", "i1")
@@ -216,6 +215,10 @@ def _one(
     b.label(out)
     b.lines.insert(0, f"  %seen = alloca {whole}")
     return before
+
+
+def _exchange(b: Builder, pointer: Value, expected: Value, new: Value, align: int) -> str:
+    return f"cmpxchg ptr {pointer.text}, {b.typed(expected)}, {b.typed(new)} acq_rel acquire, align {align}"
 
 
 def _in_shared(b: Builder, address: Value, static: int) -> Value:

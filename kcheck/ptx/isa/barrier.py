@@ -85,10 +85,10 @@ def arrival(frame: Frame, operation: Operation) -> Arrival:
     operands = operation.operands
     if words == ["sync"] and len(operands) in (1, 2):
         return Arrival("block", operands[0], operands[1] if len(operands) == 2 else None)
-    if words[:1] == ["red"] and words[1:] in (["popc", "u32"], ["and", "pred"], ["or", "pred"]):
-        if len(operands) in (3, 4) and isinstance(operands[-1], Register | Not):
-            threads = operands[2] if len(operands) == 4 else None
-            return Arrival("block", operands[1], threads, operands[-1])
+    reduces = words[:1] == ["red"] and words[1:] in (["popc", "u32"], ["and", "pred"], ["or", "pred"])
+    if reduces and len(operands) in (3, 4) and isinstance(operands[-1], Register | Not):
+        threads = operands[2] if len(operands) == 4 else None
+        return Arrival("block", operands[1], threads, operands[-1])
     raise frame.fail(operation, "not modelled")
 
 
@@ -117,7 +117,7 @@ def finish_reduction(frame: Frame, operation: Instruction, place: int) -> None:
 
 @effect("bar", "barrier")
 def without_waiting(frame: Frame, i: Instruction) -> None:
-    """``bar.arrive`` counts its threads and goes on; ``bar.warp.sync`` waits for nothing, since lanes keep together.
+    """``bar.arrive`` counts its threads and goes on; ``bar.warp.sync`` waits for nothing: lanes keep together.
 
     Lanes that a ``bar.warp.sync`` names and that are not there are a finding.
     """

@@ -4,10 +4,13 @@ Source: PTX ISA, "Control Flow Instructions: call"; CUDA C++ Programming Guide, 
 Global Memory Allocation".
 """
 
+# ruff: noqa: E501 (lines of LLVM IR)
+
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from functools import partial
 
 from kcheck.ptx.abi import Block, FaultKind, Launch, PrintRecord
 from kcheck.ptx.ast import Call, Function, Register, Symbol
@@ -27,24 +30,41 @@ def call(frame: Frame, operation: Call) -> None:
         PtxError: a function that is not defined and not provided, or arguments that do not fit it.
     """
     b = frame.b
-    do, done = b.fresh("call"), b.fresh("called")
-    if operation.guard is not None:
-        b.line(f"br i1 {b.any(b.spread(frame.active)).text}, label %{do}, label %{done}")
-        b.label(do)
+    if operation.guard is None:
+        frame.exits = _call(frame, operation)
+        return
+    frame.exits = _where(frame, b.any(b.spread(frame.active)), lambda: _call(frame, operation))
+
+
+def _call(frame: Frame, operation: Call) -> Value | None:
+    """The call, and the lanes that left the kernel in it (None: none can)."""
     if isinstance(operation.target, Register):
-        _indirect(frame, operation)
-    else:
-        name = operation.target.name
-        function = frame.unit.module.functions.get(name)
-        if function is not None and function.body is not None:
-            _direct(frame, operation, function, frame.active_bits())
-        elif name in PROVIDED:
-            PROVIDED[name](frame, operation)
-        else:
-            raise frame.fail(operation, f"{name} is not defined")
-    if operation.guard is not None:
-        b.line(f"br label %{done}")
-        b.label(done)
+        return _indirect(frame, operation, operation.target)
+    name = operation.target.name
+    function = frame.unit.module.functions.get(name)
+    if function is not None and function.body is not None:
+        return _direct(frame, operation, function, frame.active_bits())
+    if name not in PROVIDED:
+        raise frame.fail(operation, f"{name} is not defined")
+    return PROVIDED[name](frame, operation)
+
+
+def _where(frame: Frame, condition: Value, body: Callable[[], Value | None]) -> Value:
+    """Do something if a scalar condition holds; the lanes that left the kernel in it, none otherwise."""
+    b = frame.b
+    bits = f"i{frame.width}"
+    keep = f"%{b.fresh('left')}"
+    do, done = b.fresh("do"), b.fresh("done")
+    frame.prologue.line(f"{keep} = alloca {bits}")
+    b.line(f"store {bits} 0, ptr {keep}")
+    b.line(f"br i1 {condition.text}, label %{do}, label %{done}")
+    b.label(do)
+    gone = body()
+    if gone is not None:
+        b.line(f"store {bits} {gone.text}, ptr {keep}")
+    b.line(f"br label %{done}")
+    b.label(done)
+    return b.value(f"load {bits}, ptr {keep}", bits)
 
 
 def _names(frame: Frame, operation: Call) -> list[str]:
@@ -73,7 +93,7 @@ def _fits(frame: Frame, operation: Call, function: Function) -> bool:
     )
 
 
-def _direct(frame: Frame, operation: Call, function: Function, lanes: Value) -> None:
+def _direct(frame: Frame, operation: Call, function: Function, lanes: Value) -> Value:
     b = frame.b
     if function.is_entry:
         raise frame.fail(operation, f"{function.name} is a kernel")
@@ -84,8 +104,7 @@ def _direct(frame: Frame, operation: Call, function: Function, lanes: Value) -> 
     if not frame.function.is_entry:
         own = b.add(Value("%frame", "i64"), own)
     given = f"{CONTEXT}, {b.typed(lanes)}, {b.typed(own)}{pointers}"
-    result = b.value(f"call {lanes.type} {symbol(frame, function)}({given})", lanes.type)
-    frame.exits = result if frame.exits is None else b.op("or", frame.exits, result)
+    return b.value(f"call {lanes.type} {symbol(frame, function)}({given})", lanes.type)
 
 
 def symbol(frame: Frame, function: Function) -> str:
@@ -93,50 +112,34 @@ def symbol(frame: Frame, function: Function) -> str:
     return f"@kcheck.fn.{frame.unit.functions[function.name]}"
 
 
-def _indirect(frame: Frame, operation: Call) -> None:
+def _indirect(frame: Frame, operation: Call, target: Register) -> Value:
     """Each function that the target may be is called for the lanes that want it; other targets are recorded."""
     b, unit = frame.b, frame.unit
-    assert isinstance(operation.target, Register)
-    wanted = b.spread(frame.read(operation, operation.target, TYPES["u64"]))
+    wanted = b.spread(frame.read(operation, target, TYPES["u64"]))
     left = frame.active_bits()
-    exits: Value | None = None
-    everywhere = frame.active
+    exits = b.op("xor", left, left)
     for name, number in unit.functions.items():
         function = unit.module.functions[name]
-        if function.is_entry or not _fits(frame, operation, function):
+        if not _fits(frame, operation, function):
             continue
         mine = b.land(left, b.mask_bits(b.compare("eq", wanted, FUNCTION_IDS + 16 * number)))
         left = b.xor(left, mine)
-        do, done = b.fresh("target"), b.fresh("next")
-        keep = f"%{b.fresh('exits')}"
-        frame.prologue.line(f"{keep} = alloca {left.type}")
-        b.line(f"store {left.type} 0, ptr {keep}")
-        b.line(f"br i1 {b.compare('ne', mine, 0).text}, label %{do}, label %{done}")
-        b.label(do)
-        frame.exits = None
-        _direct(frame, operation, function, mine)
-        assert frame.exits is not None
-        b.line(f"store {left.type} {frame.exits.text}, ptr {keep}")
-        b.line(f"br label %{done}")
-        b.label(done)
-        gone = b.value(f"load {left.type}, ptr {keep}", left.type)
-        exits = gone if exits is None else b.op("or", exits, gone)
-    frame.active = everywhere
-    stray, done = b.fresh("stray"), b.fresh("done")
-    b.line(f"br i1 {b.compare('ne', left, 0).text}, label %{stray}, label %{done}")
-    b.label(stray)
-    lane = b.const("i32", 0)
-    if frame.width > 1:
-        lane = b.resize(b.flagged_intrinsic("cttz", left, False), "i32")
-    address = b.extract(wanted, lane)
-    site = unit.site(operation, "")
-    b.line(
-        f"call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 {site}, "
-        f"i32 {int(FaultKind.INDIRECT_CALL)}, i64 {address.text}, i32 0, i32 {lane.text})"
-    )
-    b.line(f"br label %{done}")
-    b.label(done)
-    frame.exits = left if exits is None else b.op("or", exits, left)
+        gone = _where(frame, b.compare("ne", mine, 0), partial(_direct, frame, operation, function, mine))
+        exits = b.op("or", exits, gone)
+
+    def stray() -> Value:
+        lane = b.const("i32", 0)
+        if frame.width > 1:
+            lane = b.resize(b.flagged_intrinsic("cttz", left, False), "i32")
+        address = b.extract(wanted, lane)
+        site = unit.site(operation, "")
+        b.line(
+            f"call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 {site}, "
+            f"i32 {int(FaultKind.INDIRECT_CALL)}, i64 {address.text}, i32 0, i32 {lane.text})"
+        )
+        return left
+
+    return b.op("or", exits, _where(frame, b.compare("ne", left, 0), stray))
 
 
 # What the runtime provides.
@@ -185,7 +188,7 @@ def _each_lane(frame: Frame, body: Callable[[Value], None]) -> None:
     b.label(done)
 
 
-def _vprintf(frame: Frame, operation: Call) -> None:
+def _vprintf(frame: Frame, operation: Call) -> Value | None:
     """Keep format and arguments in the print buffer; the host formats them when the kernel has ended."""
     b, unit = frame.b, frame.unit
     unit.prints = True
@@ -202,6 +205,7 @@ def _vprintf(frame: Frame, operation: Call) -> None:
 
     _each_lane(frame, keep)
     _result(frame, operation, b.const("i32", 0))
+    return None
 
 
 def _print_ir(local_offset: int, local_stride: int, width: int) -> str:
@@ -263,7 +267,7 @@ done:
 """
 
 
-def _malloc(frame: Frame, operation: Call) -> None:
+def _malloc(frame: Frame, operation: Call) -> Value | None:
     """A block of the device heap, 16-byte aligned; null when it is used up. Nothing is ever given back."""
     b = frame.b
     sizes = _argument(frame, operation, 0, "i64")
@@ -300,13 +304,15 @@ null:
         b.line(f"store {b.typed(address)}, ptr {pointer.text}")
 
     _each_lane(frame, take)
+    return None
 
 
-def _free(frame: Frame, operation: Call) -> None:
+def _free(frame: Frame, operation: Call) -> Value | None:
     """Nothing: the heap is given back when the launch ends."""
+    return None
 
 
-def _assert_fail(frame: Frame, operation: Call) -> None:
+def _assert_fail(frame: Frame, operation: Call) -> Value | None:
     """``__assertfail(message, file, line, function, size)``: a trap, told at the call."""
     b = frame.b
     site = frame.unit.site(operation, "")
@@ -317,15 +323,16 @@ def _assert_fail(frame: Frame, operation: Call) -> None:
         f"call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 {site}, "
         f"i32 {int(FaultKind.TRAP)}, {b.typed(text)}, i32 0, {b.typed(lane)})"
     )
-    frame.exits = frame.active_bits()
+    return frame.active_bits()
 
 
-def _grid_handle(frame: Frame, operation: Call) -> None:
+def _grid_handle(frame: Frame, operation: Call) -> Value | None:
     """``cudaCGGetIntrinsicHandle``: any number but 0, which would say that the launch is not cooperative."""
     _result(frame, operation, frame.b.const("i64", 1))
+    return None
 
 
-PROVIDED: dict[str, Callable[[Frame, Call], None]] = {
+PROVIDED: dict[str, Callable[[Frame, Call], Value | None]] = {
     "vprintf": _vprintf,
     "malloc": _malloc,
     "free": _free,

@@ -7,7 +7,7 @@ from kcheck.ptx.isa.modifiers import packed
 from kcheck.ptx.isa.rows import Emit, Mods, row
 
 CARRY_READERS = frozenset({"addc", "subc", "madc"})
-"""Opcodes that take the carry flag as their last source; with ``.cc`` a row gives the new flag as second result."""
+"""Opcodes that take the carry flag as their last source; with ``.cc`` a row's second result is the new flag."""
 
 
 def _signed(mods: Mods) -> bool:
@@ -167,11 +167,8 @@ row("max <{int}=T>", "d a b", _extreme("max"))
 row("min .relu .s32=T", "d a b", _extreme("min"))
 row("max .relu .s32=T", "d a b", _extreme("max"))
 for _name in ("min", "max"):
-    row(
-        f"{_name} [.relu] <.u16x2|.s16x2=T>",
-        "d a b",
-        lambda b, m, x, y, _e=_extreme(_name): packed(_e, m.bound["T"][:3])(b, m, x, y),
-    )
+    for _kind in ("u16", "s16"):
+        row(f"{_name} [.relu] .{_kind}x2=T", "d a b", packed(_extreme(_name), _kind))
 row(f"add .cc {_WORDS}", "d a b", _add_cc)
 row(f"addc [.cc] {_WORDS}", "d a b", _add_cc)
 row(f"sub .cc {_WORDS}", "d a b", _sub_cc)

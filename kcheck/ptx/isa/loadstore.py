@@ -14,7 +14,27 @@ from kcheck.ptx.types import TYPES, PtxType
 
 _SPACES = frozenset({"global", "shared", "local", "const", "param"})
 _HINTS = frozenset(
-    ["weak", "volatile", "relaxed", "acquire", "release", "cta", "cluster", "gpu", "sys", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified", "mmio"]
+    [
+        "weak",
+        "volatile",
+        "relaxed",
+        "acquire",
+        "release",
+        "cta",
+        "cluster",
+        "gpu",
+        "sys",
+        "ca",
+        "cg",
+        "cs",
+        "lu",
+        "cv",
+        "wb",
+        "wt",
+        "nc",
+        "unified",
+        "mmio",
+    ]
 )
 _HINT_PREFIXES = ("L1::", "L2::", "level")
 

@@ -12,7 +12,27 @@ from kcheck.ptx.frame import Frame
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.types import TYPES, PtxType
 
-_MOVABLE = frozenset(["pred", "b16", "u16", "s16", "f16", "bf16", "b32", "u32", "s32", "f32", "b64", "u64", "s64", "f64", "f16x2", "bf16x2", "b128"])
+_MOVABLE = frozenset(
+    [
+        "pred",
+        "b16",
+        "u16",
+        "s16",
+        "f16",
+        "bf16",
+        "b32",
+        "u32",
+        "s32",
+        "f32",
+        "b64",
+        "u64",
+        "s64",
+        "f64",
+        "f16x2",
+        "bf16x2",
+        "b128",
+    ]
+)
 
 
 @effect("mov")

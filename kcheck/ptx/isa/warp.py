@@ -5,6 +5,8 @@ the member mask names and that do not execute the instruction are a finding; the
 that do.
 """
 
+# ruff: noqa: E501 (lines of LLVM IR)
+
 from __future__ import annotations
 
 from kcheck.ptx.abi import FaultKind, Launch
@@ -60,7 +62,7 @@ def check_mask(frame: Frame, i: Instruction, operand: Operand) -> Value:
 
 
 def _warp_fault() -> str:
-    """Lanes of the last, partial warp that do not exist are no fault of the program's."""
+    """Records the member mask; of a lane beyond the end of a partial warp lane 0 is named instead."""
     return f"""
 define internal void @kcheck.warpfault(ptr %launch, ptr %worker, ptr %block, i32 %t0, i32 %site, i64 %missing, i32 %lane) noinline cold {{
   %np = getelementptr i8, ptr %launch, i64 {Launch.threads.offset}
@@ -205,10 +207,8 @@ def redux(frame: Frame, i: Instruction) -> None:
         name, neutral = operation, -1 if operation == "and" else 0
     elif operation in ("min", "max") and kind != "b32":
         name = ("s" if signed else "u") + operation
-        if operation == "min":
-            neutral = 0x7FFFFFFF if signed else -1
-        else:
-            neutral = -0x80000000 if signed else 0
+        extremes = (0x7FFFFFFF, -0x80000000) if signed else (-1, 0)
+        neutral = extremes[operation == "max"]
     else:
         raise frame.fail(i, "not modelled")
     value = b.select(here, value, b.const("i32", neutral))

@@ -1,0 +1,191 @@
+"""Where addresses are looked up, and what goes wrong is written down: LLVM IR that checked accesses call.
+
+Both are off the usual path: a look-up once for each instruction and allocation, a record for each fault.
+"""
+
+# ruff: noqa: E501 (lines of LLVM IR)
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+
+from kcheck.ptx.abi import FAULTS, Allocation, Block, Fault, FaultKind, Launch, SiteCache, Worker
+
+ARGUMENTS = "ptr %launch, ptr %worker, ptr %block, ptr %warp, i32 %t0, i32 %site"
+"""What every function here takes besides addresses and masks."""
+
+SPACES = {"global": 0, "const": 0, "generic": 1, "shared": 2, "local": 3}
+"""Space numbers of @kcheck.resolve. Generic: allocations, then the shared window, then the lane's own local."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalLayout:
+    """Where local memory lies in the state of a vector: ``stride`` bytes for each lane from ``offset`` on."""
+
+    offset: int
+    stride: int
+
+
+def resolve_ir(local: LocalLayout, static_shared: int) -> dict[str, str]:
+    """``i1 @kcheck.resolve(...)``: whether one lane may access [address, address + size), recording a fault if not.
+
+    Args:
+        local: where local memory lies.
+        static_shared: bytes of the shared window before the dynamic part.
+    """
+    entry = Allocation.size.offset
+    resolve = f"""
+define internal i1 @kcheck.resolve({ARGUMENTS}, i64 %a, i64 %size, i32 %space, i32 %kind, i32 %lane) noinline cold {{
+  %sm1 = sub i64 %size, 1
+  %mis = and i64 %a, %sm1
+  %aligned = icmp eq i64 %mis, 0
+  br i1 %aligned, label %where, label %misaligned
+where:
+  switch i32 %space, label %table [i32 2, label %shared
+    i32 3, label %local]
+table:
+  %tp = getelementptr i8, ptr %launch, i64 {Launch.allocations.offset}
+  %t = load ptr, ptr %tp
+  %np = getelementptr i8, ptr %launch, i64 {Launch.allocation_count.offset}
+  %n = load i64, ptr %np
+  br label %search
+search:
+  %lo = phi i64 [0, %table], [%lo2, %step]
+  %hi = phi i64 [%n, %table], [%hi2, %step]
+  %more = icmp ult i64 %lo, %hi
+  br i1 %more, label %step, label %found
+step:
+  %sum = add i64 %lo, %hi
+  %mid = lshr i64 %sum, 1
+  %ep = getelementptr {{i64, i64}}, ptr %t, i64 %mid
+  %eb = load i64, ptr %ep
+  %right = icmp ule i64 %eb, %a
+  %mid1 = add i64 %mid, 1
+  %lo2 = select i1 %right, i64 %mid1, i64 %lo
+  %hi2 = select i1 %right, i64 %hi, i64 %mid
+  br label %search
+found:
+  %none = icmp eq i64 %lo, 0
+  br i1 %none, label %windows, label %candidate
+candidate:
+  %ci = sub i64 %lo, 1
+  %cp = getelementptr {{i64, i64}}, ptr %t, i64 %ci
+  %cb = load i64, ptr %cp
+  %csp = getelementptr i8, ptr %cp, i64 {entry}
+  %cs = load i64, ptr %csp
+  %d = sub i64 %a, %cb
+  %fits = icmp uge i64 %cs, %size
+  %room = sub i64 %cs, %size
+  %inside = icmp ule i64 %d, %room
+  %ok = and i1 %fits, %inside
+  br i1 %ok, label %keep, label %windows
+windows:
+  %generic = icmp eq i32 %space, 1
+  br i1 %generic, label %shared, label %bad
+shared:
+  %swp = getelementptr i8, ptr %worker, i64 {Worker.shared.offset}
+  %sb = load i64, ptr %swp
+  %dynp = getelementptr i8, ptr %launch, i64 {Launch.dynamic_shared.offset}
+  %dyn = load i32, ptr %dynp
+  %dyn64 = zext i32 %dyn to i64
+  %ss = add i64 %dyn64, {static_shared}
+  %sd = sub i64 %a, %sb
+  %sfits = icmp uge i64 %ss, %size
+  %sroom = sub i64 %ss, %size
+  %sinside = icmp ule i64 %sd, %sroom
+  %sok = and i1 %sfits, %sinside
+  br i1 %sok, label %keep, label %notshared
+notshared:
+  %isshared = icmp eq i32 %space, 2
+  br i1 %isshared, label %bad, label %local
+local:
+  %wb = ptrtoint ptr %warp to i64
+  %lane64 = zext i32 %lane to i64
+  %ls = mul i64 %lane64, {local.stride}
+  %lb0 = add i64 %wb, {local.offset}
+  %lb = add i64 %lb0, %ls
+  %ld = sub i64 %a, %lb
+  %lfits = icmp uge i64 {local.stride}, %size
+  %lroom = sub i64 {local.stride}, %size
+  %linside = icmp ule i64 %ld, %lroom
+  %lok = and i1 %lfits, %linside
+  br i1 %lok, label %good, label %bad
+keep:
+  %kb = phi i64 [%cb, %candidate], [%sb, %shared]
+  %kr = phi i64 [%room, %candidate], [%sroom, %shared]
+  %limit = add i64 %kr, 1
+  %scp = getelementptr i8, ptr %worker, i64 {Worker.sites.offset}
+  %sc = load ptr, ptr %scp
+  %me = getelementptr {{i64, i64}}, ptr %sc, i32 %site
+  store i64 %kb, ptr %me
+  %mel = getelementptr i8, ptr %me, i64 {SiteCache.limit.offset}
+  store i64 %limit, ptr %mel
+  ret i1 true
+good:
+  ret i1 true
+misaligned:
+  br label %bad
+bad:
+  %k = phi i32 [{int(FaultKind.MISALIGNED)}, %misaligned], [%kind, %windows], [%kind, %notshared], [%kind, %local]
+  %size32 = trunc i64 %size to i32
+  call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 %site, i32 %k, i64 %a, i32 %size32, i32 %lane)
+  ret i1 false
+}}
+"""
+    return {"@kcheck.resolve": resolve, "@kcheck.fault": fault_ir()}
+
+
+def fault_ir() -> str:
+    """``void @kcheck.fault(launch, block, t0, site, kind, address, size, lane)``: keep a record, stop if it must."""
+    stops = " ".join(f"i32 {int(kind)}, label %stop" for kind, told in FAULTS.items() if told.stops)
+    fields = []
+    for i, axis in enumerate("xyz"):
+        fields.append(f"""  %b{axis}p = getelementptr i8, ptr %block, i64 {4 * i}
+  %b{axis} = load i32, ptr %b{axis}p
+  %fb{axis} = getelementptr i8, ptr %f, i64 {Fault.block.offset + 4 * i}
+  store i32 %b{axis}, ptr %fb{axis}
+  %t{axis}pp = getelementptr i8, ptr %block, i64 {getattr(Block, "thread_" + axis).offset}
+  %t{axis}p = load ptr, ptr %t{axis}pp
+  %t{axis}e = getelementptr i32, ptr %t{axis}p, i32 %thread
+  %t{axis} = load i32, ptr %t{axis}e
+  %ft{axis} = getelementptr i8, ptr %f, i64 {Fault.thread.offset + 4 * i}
+  store i32 %t{axis}, ptr %ft{axis}""")
+    text = "\n".join(fields)
+    return f"""
+define internal void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 %site, i32 %kind, i64 %a, i32 %size, i32 %lane) noinline cold {{
+  %cp = getelementptr i8, ptr %launch, i64 {Launch.fault_count.offset}
+  %n = atomicrmw add ptr %cp, i64 1 monotonic
+  %capp = getelementptr i8, ptr %launch, i64 {Launch.fault_capacity.offset}
+  %cap = load i64, ptr %capp
+  %room = icmp ult i64 %n, %cap
+  br i1 %room, label %keep, label %weigh
+keep:
+  %fpp = getelementptr i8, ptr %launch, i64 {Launch.faults.offset}
+  %fs = load ptr, ptr %fpp
+  %fo = mul i64 %n, {ctypes.sizeof(Fault)}
+  %f = getelementptr i8, ptr %fs, i64 %fo
+  store i32 %kind, ptr %f
+  %sp = getelementptr i8, ptr %f, i64 {Fault.site.offset}
+  store i32 %site, ptr %sp
+  %ap = getelementptr i8, ptr %f, i64 {Fault.address.offset}
+  store i64 %a, ptr %ap
+  %zp = getelementptr i8, ptr %f, i64 {Fault.size.offset}
+  store i32 %size, ptr %zp
+  %thread = add i32 %t0, %lane
+  %wl = and i32 %thread, 31
+  %bit = shl i32 1, %wl
+  %lp = getelementptr i8, ptr %f, i64 {Fault.lanes.offset}
+  store i32 %bit, ptr %lp
+{text}
+  br label %weigh
+weigh:
+  switch i32 %kind, label %done [{stops}]
+stop:
+  %stp = getelementptr i8, ptr %launch, i64 {Launch.stop.offset}
+  store atomic i32 2, ptr %stp monotonic, align 4
+  br label %done
+done:
+  ret void
+}}
+"""

@@ -1,0 +1,314 @@
+"""The general path of the block scheduler, in LLVM IR: every stop of every vector, round after round.
+
+Lanes in a loop that may spin go on whenever somebody else had a turn; a barrier is complete when as many threads
+arrived as it asks for; when nobody can go on otherwise that is a finding, and all barriers are taken to be complete.
+"""
+
+# ruff: noqa: E501 (lines of LLVM IR)
+
+from __future__ import annotations
+
+from kcheck.ptx.abi import FINISHED, GRID_BARRIER, STOPPED, Block, FaultKind, Launch
+from kcheck.ptx.warp import STOP_BYTES
+
+
+def field(name: str, source: str, offset: int, kind: str, pointer: str) -> str:
+    return (
+        f"  %{pointer} = getelementptr i8, ptr %{source}, i64 {offset}\n  %{name} = load {kind}, ptr %{pointer}\n"
+    )
+
+
+def general_ir(W: int, bits: str, stops: int, vector_bytes: int, context: str, narrow: str) -> str:
+    """``@kcheck.general``: rounds over all stops of all vectors until the block is done or at a grid barrier."""
+    if stops == 0:
+        return f"""
+define internal i32 @kcheck.general(ptr %launch, ptr %worker, ptr %block, ptr %vectors, i32 %n, i32 %resume) {{
+  ret i32 {FINISHED}
+}}
+"""
+    stop_flag = field("stopv", "launch", Launch.stop.offset, "i32", "stopp").replace(
+        "load i32, ptr %stopp", "load atomic i32, ptr %stopp monotonic, align 4"
+    )
+
+    def each(tag: str, after: str, body: str, out: str) -> str:
+        """A loop over vectors and stops: %{tag}w points at the stop's record, %{tag}j is its number."""
+        return f"""{tag}:
+  %{tag}v = phi i32 [0, %{after}], [%{tag}vn, %{tag}nextv]
+  %{tag}t = mul i32 %{tag}v, {W}
+  %{tag}in = icmp ult i32 %{tag}t, %n
+  br i1 %{tag}in, label %{tag}body, label %{out}
+{tag}body:
+  %{tag}v64 = zext i32 %{tag}v to i64
+  %{tag}vo = mul i64 %{tag}v64, {vector_bytes}
+  %{tag}base = getelementptr i8, ptr %vectors, i64 %{tag}vo
+  br label %{tag}stop
+{tag}stop:
+  %{tag}j = phi i32 [0, %{tag}body], [%{tag}jn, %{tag}next]
+  %{tag}j64 = zext i32 %{tag}j to i64
+  %{tag}so = mul i64 %{tag}j64, {STOP_BYTES}
+  %{tag}w = getelementptr i8, ptr %{tag}base, i64 %{tag}so
+  %{tag}kp = getelementptr i32, ptr @kcheck.kinds, i32 %{tag}j
+  %{tag}k = load i32, ptr %{tag}kp
+  %{tag}wait = load i32, ptr %{tag}w
+  %{tag}ip = getelementptr i8, ptr %{tag}w, i64 8
+  %{tag}id = load i32, ptr %{tag}ip
+{body}
+{tag}next:
+  %{tag}jn = add i32 %{tag}j, 1
+  %{tag}more = icmp ult i32 %{tag}jn, {stops}
+  br i1 %{tag}more, label %{tag}stop, label %{tag}nextv
+{tag}nextv:
+  %{tag}vn = add i32 %{tag}v, 1
+  br label %{tag}
+"""
+
+    count = each(
+        "c",
+        "begin",
+        """  %cpop = call i32 @llvm.ctpop.i32(i32 %cwait)
+  %cempty = icmp eq i32 %cwait, 0
+  br i1 %cempty, label %cnext, label %csome
+csome:
+  %call0 = load i32, ptr %total
+  %call1 = add i32 %call0, %cpop
+  store i32 %call1, ptr %total
+  switch i32 %ck, label %cblock [i32 1, label %cgrid
+    i32 2, label %cspin]
+cgrid:
+  %cg0 = load i32, ptr %grid
+  %cg1 = add i32 %cg0, %cpop
+  store i32 %cg1, ptr %grid
+  br label %cnext
+cspin:
+  store i32 1, ptr %spin
+  br label %cnext
+cblock:
+  %cap = getelementptr i32, ptr %arrived, i32 %cid
+  %ca0 = load i32, ptr %cap
+  %ca1 = add i32 %ca0, %cpop
+  store i32 %ca1, ptr %cap
+  %cnp = getelementptr i8, ptr %cw, i64 12
+  %cn = load i32, ptr %cnp
+  %cep = getelementptr i32, ptr %expected, i32 %cid
+  store i32 %cn, ptr %cep
+  %cfp = getelementptr i32, ptr %where, i32 %cid
+  %cf = load i32, ptr %cfp
+  %cj1 = add i32 %cj, 1
+  %cfresh = icmp eq i32 %cf, 0
+  %csame = icmp eq i32 %cf, %cj1
+  %cok = or i1 %cfresh, %csame
+  store i32 %cj1, ptr %cfp
+  br i1 %cok, label %cnext, label %cdiffer
+cdiffer:
+  %cdp = getelementptr i32, ptr %differs, i32 %cid
+  store i32 %cj1, ptr %cdp
+  br label %cnext""",
+        "decide",
+    )
+    release = each(
+        "r",
+        "releasing",
+        """  %rpp = getelementptr i8, ptr %rw, i64 4
+  store i32 0, ptr %rpp
+  %rempty = icmp eq i32 %rwait, 0
+  br i1 %rempty, label %rnext, label %rsome
+rsome:
+  switch i32 %rk, label %rblock [i32 1, label %rgrid
+    i32 2, label %rspin]
+rgrid:
+  %rg = icmp eq i32 %mode, 3
+  br i1 %rg, label %rgo, label %rnext
+rspin:
+  br label %rgo
+rblock:
+  %rforced = icmp eq i32 %mode, 2
+  %rcp = getelementptr i32, ptr %complete, i32 %rid
+  %rc = load i32, ptr %rcp
+  %rdone = icmp ne i32 %rc, 0
+  %ry = or i1 %rforced, %rdone
+  br i1 %ry, label %rgo, label %rnext
+rgo:
+  store i32 %rwait, ptr %rpp
+  store i32 0, ptr %rw
+  br label %rnext""",
+        "running",
+    )
+    run = each(
+        "x",
+        "running0",
+        f"""  %xpp = getelementptr i8, ptr %xw, i64 4
+  %pend = load i32, ptr %xpp
+  %xempty = icmp eq i32 %pend, 0
+  br i1 %xempty, label %xnext, label %xgo
+xgo:
+{narrow}  %xre = add i32 %xj, 1
+  %xr = call i32 @kcheck.warp({context.replace("%wp", "%xbase").replace("%t0", "%xt")}, {bits} %pendw, i32 %xre)
+  %xab = icmp eq i32 %xr, -2
+  br i1 %xab, label %stopped, label %xnext""",
+        "begin0",
+    )
+    blame = each(
+        "b",
+        "blame",
+        """  %bempty = icmp eq i32 %bwait, 0
+  %bblock = icmp ne i32 %bk, 0
+  %bskip = or i1 %bempty, %bblock
+  br i1 %bskip, label %bnext, label %bsay
+bsay:
+  %btz = call i32 @llvm.cttz.i32(i32 %bwait, i1 false)
+  %bpp = getelementptr i32, ptr @kcheck.places, i32 %bj
+  %bsite = load i32, ptr %bpp
+  %bid64 = zext i32 %bid to i64
+  call void @kcheck.fault(ptr %launch, ptr %block, i32 %bt, i32 %bsite, i32 %why, i64 %bid64, i32 0, i32 %btz)
+  br label %blamed""",
+        "blamed",
+    )
+    per_barrier = f"""judge:
+  %i = phi i32 [0, %decide2], [%in1, %judged]
+  %jap = getelementptr i32, ptr %arrived, i32 %i
+  %ja = load i32, ptr %jap
+  %jep = getelementptr i32, ptr %expected, i32 %i
+  %je = load i32, ptr %jep
+  %jall = icmp eq i32 %je, 0
+  %jneed = select i1 %jall, i32 %n, i32 %je
+  %jb = getelementptr i8, ptr %block, i64 {Block.arrive_count.offset}
+  %jcp = getelementptr i32, ptr %jb, i32 %i
+  %jc = load i32, ptr %jcp
+  %jsum = add i32 %ja, %jc
+  %jsome = icmp ne i32 %ja, 0
+  %jenough = icmp uge i32 %jsum, %jneed
+  %jdone = and i1 %jsome, %jenough
+  %jz = zext i1 %jdone to i32
+  %jkp = getelementptr i32, ptr %complete, i32 %i
+  store i32 %jz, ptr %jkp
+  br i1 %jdone, label %jfinish, label %judged
+jfinish:
+  store i32 0, ptr %jcp
+  store i32 1, ptr %progress
+  call void @kcheck.reduce(ptr %block, i32 %i)
+  %jdp = getelementptr i32, ptr %differs, i32 %i
+  %jd = load i32, ptr %jdp
+  %jdd = icmp ne i32 %jd, 0
+  br i1 %jdd, label %jsay, label %judged
+jsay:
+  %jd1 = sub i32 %jd, 1
+  %jpp = getelementptr i32, ptr @kcheck.places, i32 %jd1
+  %jsite = load i32, ptr %jpp
+  %ji64 = zext i32 %i to i64
+  call void @kcheck.fault(ptr %launch, ptr %block, i32 0, i32 %jsite, i32 {int(FaultKind.BARRIER_DIVERGENCE)}, i64 %ji64, i32 0, i32 0)
+  br label %judged
+judged:
+  %in1 = add i32 %i, 1
+  %imore = icmp ult i32 %in1, 16
+  br i1 %imore, label %judge, label %verdict
+"""
+    return f"""
+define internal void @kcheck.reduce(ptr %block, i32 %i) {{
+  %a = getelementptr i8, ptr %block, i64 {Block.true_count.offset}
+  %ai = getelementptr i32, ptr %a, i32 %i
+  %av = load i32, ptr %ai
+  %b = getelementptr i8, ptr %block, i64 {Block.true_result.offset}
+  %bi = getelementptr i32, ptr %b, i32 %i
+  store i32 %av, ptr %bi
+  store i32 0, ptr %ai
+  %c = getelementptr i8, ptr %block, i64 {Block.arrived.offset}
+  %ci = getelementptr i32, ptr %c, i32 %i
+  %cv = load i32, ptr %ci
+  %d = getelementptr i8, ptr %block, i64 {Block.arrived_result.offset}
+  %di = getelementptr i32, ptr %d, i32 %i
+  store i32 %cv, ptr %di
+  store i32 0, ptr %ci
+  ret void
+}}
+define internal i32 @kcheck.general(ptr %launch, ptr %worker, ptr %block, ptr %vectors, i32 %n, i32 %resume) noinline {{
+  %total = alloca i32
+  %grid = alloca i32
+  %spin = alloca i32
+  %progress = alloca i32
+  %arrived = alloca [16 x i32]
+  %expected = alloca [16 x i32]
+  %where = alloca [16 x i32]
+  %differs = alloca [16 x i32]
+  %complete = alloca [16 x i32]
+  %resumed = icmp ne i32 %resume, 0
+  br i1 %resumed, label %opengrid, label %begin0
+opengrid:
+  br label %releasing
+begin0:
+{stop_flag}  %halt = icmp ne i32 %stopv, 0
+  br i1 %halt, label %stopped, label %begin
+begin:
+  store i32 0, ptr %total
+  store i32 0, ptr %grid
+  store i32 0, ptr %spin
+  store i32 0, ptr %progress
+  store [16 x i32] zeroinitializer, ptr %arrived
+  store [16 x i32] zeroinitializer, ptr %expected
+  store [16 x i32] zeroinitializer, ptr %where
+  store [16 x i32] zeroinitializer, ptr %differs
+  store [16 x i32] zeroinitializer, ptr %complete
+  br label %c
+{count}decide:
+  %alive = load i32, ptr %total
+  %none = icmp eq i32 %alive, 0
+  br i1 %none, label %finished, label %decide1
+decide1:
+  %spins = load i32, ptr %spin
+  %isspin = icmp ne i32 %spins, 0
+  br i1 %isspin, label %releasing, label %decide2
+decide2:
+  br label %judge
+{per_barrier}verdict:
+  %prog = load i32, ptr %progress
+  %moves = icmp ne i32 %prog, 0
+  br i1 %moves, label %releasing, label %stuck
+stuck:
+  %gr = load i32, ptr %grid
+  %allgrid = icmp eq i32 %gr, %alive
+  br i1 %allgrid, label %atgrid, label %blame0
+atgrid:
+  %entire = icmp eq i32 %alive, %n
+  br i1 %entire, label %gridwait, label %gridleft
+gridleft:
+  call void @kcheck.fault(ptr %launch, ptr %block, i32 0, i32 0, i32 {int(FaultKind.GRID_BARRIER_EXITED)}, i64 0, i32 0, i32 0)
+  br label %gridwait
+gridwait:
+  ret i32 {GRID_BARRIER}
+blame0:
+  br label %kindof
+kindof:
+  %ki = phi i32 [0, %blame0], [%ki1, %kindof]
+  %kc = phi i32 [0, %blame0], [%kc1, %kindof]
+  %kap = getelementptr i32, ptr %arrived, i32 %ki
+  %ka = load i32, ptr %kap
+  %kdp = getelementptr i32, ptr %differs, i32 %ki
+  %kd = load i32, ptr %kdp
+  %kn = icmp ne i32 %ka, 0
+  %kz = zext i1 %kn to i32
+  %kdn = icmp ne i32 %kd, 0
+  %kdz = zext i1 %kdn to i32
+  %kc0 = add i32 %kc, %kz
+  %kc1 = add i32 %kc0, %kdz
+  call void @kcheck.reduce(ptr %block, i32 %ki)
+  %ki1 = add i32 %ki, 1
+  %kmore = icmp ult i32 %ki1, 16
+  br i1 %kmore, label %kindof, label %blame
+blame:
+  %single = icmp eq i32 %kc1, 1
+  %why = select i1 %single, i32 {int(FaultKind.BARRIER_EXITED)}, i32 {int(FaultKind.BARRIER_DIVERGENCE)}
+  br label %b
+{blame}blamed:
+  br label %releasing
+releasing:
+  %mode = phi i32 [3, %opengrid], [1, %decide1], [1, %verdict], [2, %blamed]
+  br label %r
+{release}running:
+  br label %running0
+running0:
+  br label %x
+{run}stopped:
+  ret i32 {STOPPED}
+finished:
+  ret i32 {FINISHED}
+}}
+"""
