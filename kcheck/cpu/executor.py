@@ -84,6 +84,8 @@ class Executor:
         width: lanes per vector.
         deadline: the time of the clock at which a launch is stopped; None: never.
         limit: seconds that a launch may take; None: any.
+        report: as given; may be changed between launches.
+        reverse: run blocks from the last to the first.
     """
 
     def __init__(
@@ -101,7 +103,8 @@ class Executor:
         self.limit: float | None = None
         self._clock = clock
         self._cache = cache
-        self._report = report
+        self.report = report
+        self.reverse = False
         self._write = write
         self._scheduler = Scheduler(processors, clock)
         self._kernels: WeakKeyDictionary[Module, dict[tuple[str, int], Kernel]] = WeakKeyDictionary()
@@ -118,7 +121,7 @@ class Executor:
 
     def report_compile_error(self, kernel: str, fault: Exception) -> None:
         """Report code that cannot be run."""
-        self._report(Finding("compile", str(fault), kernel=kernel_name(kernel) or None))
+        self.report(Finding("compile", str(fault), kernel=kernel_name(kernel) or None))
 
     def reset(self) -> None:
         """Free all memory."""
@@ -136,8 +139,10 @@ class Executor:
                 return Ending.NOT_COMPILED
             except OutOfMemory:
                 return Ending.OUT_OF_MEMORY
-            run = self._scheduler.run_cooperative if launch.cooperative else self._scheduler.run
-            completion = run(job, self._stop_at())
+            if launch.cooperative:
+                completion = self._scheduler.run_cooperative(job, self._stop_at())
+            else:
+                completion = self._scheduler.run(job, self._stop_at(), reverse=self.reverse)
             self._heap_used = job.launch.heap_used
             if job.kernel.program.prints:
                 self._write(printed(self._prints, job.launch.print_used, self._string))
@@ -205,20 +210,20 @@ class Executor:
         )
         faults = self._faults[: min(job.launch.fault_count, FAULT_CAPACITY)]
         for finding in findings(faults, program, self.memory, windows):
-            self._report(finding)
+            self.report(finding)
         name = kernel_name(program.entry)
         if completion.timed_out:
-            self._report(Finding("timeout", "the kernel was still running at the time limit", kernel=name))
+            self.report(Finding("timeout", "the kernel was still running at the time limit", kernel=name))
             return Ending.TIMED_OUT
         if completion.interrupted:
             return Ending.INTERRUPTED
         if completion.reached_grid_barrier:
             message = "reached a grid barrier in a launch that is not cooperative"
-            self._report(Finding("synccheck", message, kernel=name))
+            self.report(Finding("synccheck", message, kernel=name))
             return Ending.TRAPPED
         if completion.left_grid_barrier:
             message = f"{completion.left_grid_barrier} blocks ended while the others waited at a grid barrier"
-            self._report(Finding("synccheck", message, kernel=name))
+            self.report(Finding("synccheck", message, kernel=name))
         for fault in faults:
             kind = FaultKind(fault.kind)
             if FAULTS[kind].stops:

@@ -46,9 +46,10 @@ def _gpu() -> Device:
 
 
 def _cpu() -> Device:
-    raise DeviceUnavailable(
-        "--device cpu: this version of kcheck does not have the cpu device yet; run --device simulator"
-    )
+    _set_mode("cpu", simulated=False)
+    from kcheck.device.cpu import CpuBackend
+
+    return LaunchingDevice(CpuBackend())
 
 
 def _simulator() -> Device:
