@@ -34,7 +34,7 @@ class _Scope:
 
     first: int
     registers: dict[str, Register] = field(default_factory=dict)
-    ranges: list[tuple[str, int, str, str]] = field(default_factory=list)  # prefix, count, type, suffix
+    ranges: list[tuple[str, int, str]] = field(default_factory=list)  # prefix, count, type
     variables: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
 
@@ -116,10 +116,10 @@ class Body:
             register = scope.registers.get(name)
             if register is not None:
                 return register
-            for prefix, count, kind, suffix in scope.ranges:
+            for prefix, count, kind in scope.ranges:
                 digits = name[len(prefix) :]
                 if name.startswith(prefix) and _is_number_below(digits, count):
-                    register = Register(name + suffix, kind)
+                    register = Register(self._unique(name), kind)  # an inner scope may have taken the name
                     scope.registers[name] = register
                     self.registers[register.name] = kind
                     return register
@@ -169,8 +169,7 @@ class Body:
             if cursor.accept("<"):
                 count = cursor.integer("how many registers")
                 cursor.expect(">")
-                unique = self._unique(name)
-                scope.ranges.append((name, count, kind, unique[len(name) :]))
+                scope.ranges.append((name, count, kind))
             else:
                 register = Register(self._unique(name), kind)
                 scope.registers[name] = register

@@ -216,3 +216,14 @@ def test_instructions_that_do_not_fit_are_refused(text: str, what: str) -> None:
         verify(module)
     assert str(error.value).startswith("t.ptx:5: ")
     assert what in str(error.value)
+
+
+@pytest.mark.parametrize("before", ["", "mov.pred %p1, %p2;"])
+def test_an_inner_register_is_not_the_outer_one_of_a_range(before: str) -> None:
+    """``{ .reg .pred %p1; }`` (CUDA's syncthreads_count) leaves the %p1 of ``.reg .pred %p<4>`` alone."""
+    statements = body(f"{before} {{ .reg .pred %p1; setp.ne.u32 %p1, %r1, 0; }} @%p1 ret;")
+    inner, outer = statements[-2], statements[-1]
+    assert isinstance(inner, Instruction)
+    assert isinstance(outer, Instruction)
+    assert outer.guard is not None
+    assert inner.operands[0] != outer.guard
