@@ -41,6 +41,8 @@ class Recorder:
         before = self.outcomes.get(name)
         if before is None or _ORDER.index(outcome) < _ORDER.index(before["outcome"]):
             self.outcomes[name] = {"outcome": outcome, "reason": _reason(report)}
+            with self.path.with_suffix(".jsonl").open("a") as file:  # for whoever watches
+                file.write(json.dumps([name, outcome, _reason(report), round(report.duration, 1)]) + "\n")
 
     def pytest_sessionfinish(self):
         """Everything has run."""

@@ -82,7 +82,7 @@ class Executor:
 
     Attributes:
         width: lanes per vector.
-        deadline: the time of the clock at which a launch is stopped; None: never.
+        deadline: the time of the clock at which a launch is stopped; None: never. Compiling moves it on.
         limit: seconds that a launch may take; None: any.
         report: as given; may be changed between launches.
         reverse: run blocks from the last to the first.
@@ -117,7 +117,7 @@ class Executor:
 
     def load(self, text: str) -> Module:
         """A module; raises PtxError."""
-        return Module(text, self.memory)
+        return Module(text, self.memory, self._cache)
 
     def report_compile_error(self, kernel: str, fault: Exception) -> None:
         """Report code that cannot be run."""
@@ -158,8 +158,15 @@ class Executor:
         kernels = self._kernels.setdefault(module, {})
         key = (entry, self.width)
         if key not in kernels:
+            begun = self._clock()
             kernels[key] = compile_kernel(module, entry, self.width, self._cache)
+            self.postpone(self._clock() - begun)
         return kernels[key]
+
+    def postpone(self, seconds: float) -> None:
+        """Move the deadline on, for what is no work of a kernel's."""
+        if self.deadline is not None:
+            self.deadline += seconds
 
     def _prepare(self, kernel: Kernel, launch: KernelLaunch) -> Job:
         program = kernel.program

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import ctypes
 import dataclasses
-import functools
-import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import kcheck.ptx
-from kcheck import __version__
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.jit import LoadedCode, compile_ir, toolchain
-from kcheck.cpu.module import Module
-from kcheck.ptx.abi import GlobalVariable, ParamSlot, Program, Site
+from kcheck.cpu.module import Module, variables_from_json, variables_to_json, version
+from kcheck.ptx.abi import ParamSlot, Program, Site
 from kcheck.ptx.lower import lower
 
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -41,15 +35,6 @@ class Kernel:
     run_block: Callable[[int, int, int, int], int]
 
 
-@functools.cache
-def _lowering() -> str:
-    """A digest of the code that lowers PTX: what it made is stale once it changes."""
-    digest = hashlib.blake2b(digest_size=16)
-    for path in sorted(Path(kcheck.ptx.__path__[0]).rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
 def compile_kernel(module: Module, entry: str, width: int, cache: ObjectCache) -> Kernel:
     """The kernel, ready to run.
 
@@ -60,7 +45,7 @@ def compile_kernel(module: Module, entry: str, width: int, cache: ObjectCache) -
         PtxError: an instruction that is not modelled, or code that breaks a rule of PTX.
         InternalError: LLVM does not accept what was lowered.
     """
-    key = "\0".join((__version__, _lowering(), toolchain(), str(width), entry, module.file, module.text))
+    key = "\0".join((version(), toolchain(), str(width), entry, module.file, module.text))
     stored = cache.get(key)
     if stored is not None:
         head, _, code = stored.partition(b"\n")
@@ -75,25 +60,11 @@ def compile_kernel(module: Module, entry: str, width: int, cache: ObjectCache) -
 
 
 def _to_json(program: Program) -> dict[str, Any]:
-    fields = dataclasses.asdict(program)
-    for variable in fields["globals"]:
-        variable["initial"] = base64.b64encode(variable["initial"]).decode()
-    return fields
+    return dataclasses.asdict(program) | {"globals": variables_to_json(program.globals)}
 
 
 def _from_json(fields: dict[str, Any]) -> Program:
     fields["params"] = tuple(ParamSlot(**slot) for slot in fields["params"])
     fields["sites"] = tuple(Site(**site) for site in fields["sites"])
-    fields["globals"] = tuple(
-        GlobalVariable(
-            **variable
-            | {
-                "initial": base64.b64decode(variable["initial"]),
-                "relocations": tuple(
-                    (offset, symbol, addend) for offset, symbol, addend in variable["relocations"]
-                ),
-            }
-        )
-        for variable in fields["globals"]
-    )
+    fields["globals"] = variables_from_json(fields["globals"])
     return Program(**fields)

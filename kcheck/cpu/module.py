@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 import ctypes
+import functools
+import hashlib
+import json
 import math
 import struct
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any
 
+import kcheck
+import kcheck.cpu
+import kcheck.ptx
+from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.memory import Kind, Label, Memory
 from kcheck.errors import PtxError
 from kcheck.ptx.abi import GlobalVariable
@@ -50,6 +60,29 @@ def read_entry(function: Function) -> Entry:
     return Entry(function.name, tuple(slots), end, min(limits, default=None))
 
 
+@functools.cache
+def version() -> str:
+    """kcheck's version and a digest of the code that makes kernels: what it made is stale once it changes."""
+    digest = hashlib.blake2b(digest_size=16)
+    for package in (kcheck.cpu, kcheck.ptx):
+        for path in sorted(Path(package.__path__[0]).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return f"{kcheck.__version__} {digest.hexdigest()}"
+
+
+def variables_to_json(variables: Iterable[GlobalVariable]) -> list[Any]:
+    """Fields in order, bytes as base64."""
+    return [[base64.b64encode(f).decode() if isinstance(f, bytes) else f for f in astuple(v)] for v in variables]
+
+
+def variables_from_json(rows: Iterable[Any]) -> tuple[GlobalVariable, ...]:
+    """The inverse of :func:`variables_to_json`."""
+    return tuple(
+        GlobalVariable(name, space, size, align, base64.b64decode(initial), tuple(map(tuple, moved)), external)
+        for name, space, size, align, initial, moved, external in rows
+    )
+
+
 class Module:
     """One loaded module.
 
@@ -61,14 +94,33 @@ class Module:
         PtxError: it is not PTX, or has a directive that is not modelled.
     """
 
-    def __init__(self, text: str, memory: Memory, file: str = "kernel.ptx") -> None:
+    def __init__(self, text: str, memory: Memory, cache: ObjectCache, file: str = "kernel.ptx") -> None:
         self.text = text
         self.file = file
         self._memory = memory
         self._lock = threading.Lock()
-        self._variables: dict[str, tuple[int, int]] | None = None
-        self.tree: Tree = parse(text, file)
-        self.entries: Mapping[str, Entry] = {entry.name: read_entry(entry) for entry in self.tree.entries}
+        self._placed: dict[str, tuple[int, int]] | None = None
+        self.entries, self._variables = self._declared(cache)
+
+    @functools.cached_property
+    def tree(self) -> Tree:
+        """The syntax tree, read when it is first asked for: code from the cache needs none."""
+        return parse(self.text, self.file)
+
+    def _declared(self, cache: ObjectCache) -> tuple[dict[str, Entry], tuple[GlobalVariable, ...]]:
+        """Kernels and variables, from the cache or from the text."""
+        key = "\0".join(("module", version(), self.file, self.text))
+        stored = cache.get(key)
+        if stored is not None:
+            fields = json.loads(stored)
+            rows = fields["entries"]
+            known = (Entry(name, tuple(map(tuple, params)), *rest) for name, params, *rest in rows)
+            return {entry.name: entry for entry in known}, variables_from_json(fields["variables"])
+        entries = tuple(read_entry(entry) for entry in self.tree.entries)
+        variables = module_variables(self.tree)
+        fields = {"entries": [astuple(entry) for entry in entries], "variables": variables_to_json(variables)}
+        cache.put(key, json.dumps(fields).encode())
+        return {entry.name: entry for entry in entries}, variables
 
     def variables(self) -> Mapping[str, tuple[int, int]]:
         """Address and size, in bytes, of every variable; they are placed and initialised at the first call.
@@ -78,9 +130,9 @@ class Module:
             OutOfMemory: there is no room for them.
         """
         with self._lock:
-            if self._variables is None:
-                self._variables = self._place(module_variables(self.tree))
-            return self._variables
+            if self._placed is None:
+                self._placed = self._place(self._variables)
+            return self._placed
 
     def _place(self, variables: tuple[GlobalVariable, ...]) -> dict[str, tuple[int, int]]:
         placed: dict[str, tuple[int, int]] = {}
@@ -109,6 +161,6 @@ class Module:
     def unload(self) -> None:
         """Free the variables."""
         with self._lock:
-            for address, _ in (self._variables or {}).values():
+            for address, _ in (self._placed or {}).values():
                 self._memory.free(address)
-            self._variables = None
+            self._placed = None

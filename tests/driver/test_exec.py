@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -35,15 +37,21 @@ def run(folder: Path, program: str, *options: str, words: tuple[str, ...] = (), 
     start = "import sys; from kcheck.cli.exec import command; command(prog_name='kcheck exec')"
     command = words or (sys.executable, "-W", "ignore", "program.py")
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}", **variables}
-    return subprocess.run(
+    process = subprocess.Popen(
         [sys.executable, "-c", start, *options, "--", *command],
         cwd=folder,
         env=environment,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
-        timeout=120,
+        start_new_session=True,
     )
+    try:
+        out, err = process.communicate(timeout=120)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # the program too, should it hang
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 @pytest.fixture
