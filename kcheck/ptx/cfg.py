@@ -8,7 +8,7 @@ for irreducible control flow too; there a loop has several entries, which :class
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kcheck.errors import PtxError
@@ -78,13 +78,25 @@ def is_barrier(operation: Operation) -> bool:
     return False
 
 
-def build(function: Function, file: str, waits: frozenset[int] = frozenset()) -> Cfg:
+_TOGETHER = frozenset({"shfl", "vote", "match", "activemask", "redux", "elect"})
+
+
+def is_collective(operation: Operation) -> bool:
+    """Whether the lanes of a warp work together there."""
+    if isinstance(operation, Call):
+        return False
+    if operation.opcode in ("bar", "barrier"):
+        return "warp" in operation.modifiers
+    return operation.opcode in _TOGETHER
+
+
+def build(function: Function, file: str, waits: Callable[[Operation], bool] = is_barrier) -> Cfg:
     """The control flow of a function that has a body.
 
     Args:
         function: its calls to functions with barriers are inlined already.
         file: for messages.
-        waits: ids of further operations (``id(operation)``) at which a warp may have to wait.
+        waits: whether a vector of lanes may have to wait at an operation.
 
     Raises:
         PtxError: a branch to a label that is not there, or loops nested too deep.
@@ -100,7 +112,7 @@ def build(function: Function, file: str, waits: frozenset[int] = frozenset()) ->
     return Cfg(blocks, order, loops, {n: tuple(p) for n, p in predecessors.items()})
 
 
-def _split(function: Function, file: str, waits: frozenset[int]) -> tuple[Block, ...]:
+def _split(function: Function, file: str, waits: Callable[[Operation], bool]) -> tuple[Block, ...]:
     assert function.body is not None
     bodies: list[list[Operation]] = [[]]
     terminators: list[Operation | None] = [None]
@@ -115,7 +127,7 @@ def _split(function: Function, file: str, waits: frozenset[int]) -> tuple[Block,
         if isinstance(statement, Label):
             labels[statement.name] = len(bodies) - 1
             continue
-        ends = is_barrier(statement) or id(statement) in waits
+        ends = waits(statement)
         if isinstance(statement, Instruction):
             ends = ends or statement.opcode in ("bra", "brx") or statement.opcode in _RETURNS
         if ends:

@@ -8,7 +8,7 @@ call; shared variables keep one name, since all copies share them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kcheck.errors import PtxError
@@ -30,18 +30,22 @@ from kcheck.ptx.ast import (
     Variable,
     Vector,
 )
+from kcheck.ptx.cfg import Operation
 from kcheck.ptx.spin import may_spin
 
 _MAX_STATEMENTS = 200_000
 
 
-def expand(module: Module, kernel: Function) -> Function:
+def expand(module: Module, kernel: Function, waits: Callable[[Operation], bool]) -> Function:
     """The kernel with every function in place in which a warp may have to wait.
+
+    Args:
+        waits: whether it may have to at an operation.
 
     Raises:
         PtxError: such a function is recursive, or the kernel becomes too large.
     """
-    waiting = _waiting(module)
+    waiting = _waiting(module, waits)
     if not waiting:
         return kernel
     expansion = _Expansion(module, waiting)
@@ -56,13 +60,13 @@ def expand(module: Module, kernel: Function) -> Function:
     )
 
 
-def _waiting(module: Module) -> frozenset[str]:
+def _waiting(module: Module, waits: Callable[[Operation], bool]) -> frozenset[str]:
     """Functions in which a warp may have to wait, in themselves or in what they call."""
     found = set()
     for function in module.functions.values():
         if function.body is None or function.is_entry:
             continue
-        if any(not isinstance(s, Label) and control.is_barrier(s) for s in function.body) or may_spin(
+        if any(not isinstance(s, Label) and waits(s) for s in function.body) or may_spin(
             control.build(function, module.file)
         ):
             found.add(function.name)

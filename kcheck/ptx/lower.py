@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kcheck.errors import PtxError
 from kcheck.ptx import cfg as control
 from kcheck.ptx import liveness, uniformity
 from kcheck.ptx.abi import ParamSlot, Program
-from kcheck.ptx.ast import Call, Function, Instruction, Module, Symbol
+from kcheck.ptx.ast import Call, Function, Instruction, Label, Module, Symbol
 from kcheck.ptx.frame import Frame
 from kcheck.ptx.inline import expand
 from kcheck.ptx.lookup import LocalLayout, resolve_ir
@@ -15,11 +17,10 @@ from kcheck.ptx.spin import may_spin
 from kcheck.ptx.types import TYPES
 from kcheck.ptx.unit import Unit, align_up, module_variables, shared_layout
 from kcheck.ptx.verify import verify_function
+from kcheck.ptx.view import POSTED, TAKEN, VECTOR_BYTES
 from kcheck.ptx.warp import STOP_BYTES, StateLayout, WarpFunction
 
 WIDTHS = (1, 2, 4, 8, 16, 32)
-
-_TOGETHER = frozenset({"shfl", "vote", "match", "activemask", "redux", "elect"})
 
 _METADATA = """
 !0 = !{!"branch_weights", i32 1000000, i32 1}
@@ -43,10 +44,14 @@ def lower(module: Module, entry: str, width: int) -> Program:
     kernel = module.functions.get(entry)
     if kernel is None or not kernel.is_entry or kernel.body is None:
         raise PtxError(f"{module.file}:1: no kernel {entry}")
-    kernel = expand(module, kernel)
-    functions = _called(module, kernel)
-    if _together(functions):
+    if width > 1 and _together(_called(module, kernel)):
         width = 32
+
+    def waits(operation: control.Operation) -> bool:
+        return control.is_barrier(operation) or (width < 32 and control.is_collective(operation))
+
+    kernel = expand(module, kernel, waits)
+    functions = _called(module, kernel)
     for function in functions:
         verify_function(module, function)
     shared, shared_bytes = shared_layout(module, functions)
@@ -64,28 +69,30 @@ def lower(module: Module, entry: str, width: int) -> Program:
     frames = {f.name: _local_frame(f) for f in functions}
     stride = align_up(_local_bytes(module, functions, frames), 16)
     offsets_of_params = {slot.name: slot.offset for slot in slots}
-    graphs = {f.name: control.build(f, module.file) for f in functions}
+    graphs = {f.name: control.build(f, module.file, waits) for f in functions}
     state = StateLayout(0)
-    entry_warp = _prepare(unit, kernel, graphs[entry], frames[entry], offsets_of_params, state)
+    entry_warp = _prepare(unit, kernel, graphs[entry], frames[entry], offsets_of_params, state, waits)
     local = align_up(len(entry_warp.stops) * STOP_BYTES, 64)
     unit.local = LocalLayout(local, stride)
     state.size = align_up(local + stride * width, 64)
     texts = []
     for function in functions:
         if not function.is_entry:
-            if any(
-                b.terminator is not None and control.is_barrier(b.terminator) for b in graphs[function.name].blocks
-            ):
+            if any(b.terminator is not None and waits(b.terminator) for b in graphs[function.name].blocks):
                 raise PtxError(
                     f"{module.file}:{function.line}: a barrier in a function that is called is not modelled"
                 )
-            warp = _prepare(unit, function, graphs[function.name], frames[function.name], {}, StateLayout(0))
+            warp = _prepare(
+                unit, function, graphs[function.name], frames[function.name], {}, StateLayout(0), waits
+            )
             texts.append(warp.text(f"@kcheck.fn.{unit.functions[function.name]}"))
     texts.append(entry_warp.text("@kcheck.warp"))
+    posted = (state.offsets.get(POSTED, 0), state.offsets.get(TAKEN, 0))
     stop_sites = [unit.site(s.operation, "") if s.operation is not None else 0 for s in entry_warp.stops]
     vector_bytes = align_up(max(state.size, 64), 64)
+    texts[-1] = texts[-1].replace(VECTOR_BYTES, str(vector_bytes))
     unit.definitions.update(resolve_ir(unit.local, shared_bytes))
-    schedule = schedule_ir(width, entry_warp.stops, stop_sites, vector_bytes)
+    schedule = schedule_ir(width, entry_warp.stops, stop_sites, vector_bytes, posted)
     declared = set(schedule.splitlines())
     for text in unit.definitions.values():
         declared.update(text.splitlines())
@@ -189,13 +196,14 @@ def _prepare(
     local: tuple[int, dict[str, int]],
     params: dict[str, int],
     state: StateLayout,
+    waits: Callable[[control.Operation], bool],
 ) -> WarpFunction:
     live = liveness.analyse(graph)
     spinning = may_spin(graph) if function.is_entry else frozenset()
     guarded = {
         b.successors[0]
         for b in graph.blocks
-        if b.terminator is not None and control.is_barrier(b.terminator) and b.terminator.guard is not None
+        if b.terminator is not None and waits(b.terminator) and b.terminator.guard is not None
     }
 
     def divergent(name: str) -> bool:
@@ -211,9 +219,9 @@ def _prepare(
     def keeps(block: int, register: str) -> bool:
         return bool(found.harmful[block] >> live.number[register] & 1)
 
-    return WarpFunction(frame, graph, live, spinning, state, keeps)
+    return WarpFunction(frame, graph, live, spinning, state, keeps, waits)
 
 
 def _together(functions: list[Function]) -> bool:
     """Whether lanes of a warp work together."""
-    return any(isinstance(s, Instruction) and s.opcode in _TOGETHER for f in functions for s in f.body or ())
+    return any(not isinstance(s, Label) and control.is_collective(s) for f in functions for s in f.body or ())

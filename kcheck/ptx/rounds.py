@@ -9,6 +9,7 @@ arrived as it asks for; when nobody can go on otherwise that is a finding, and a
 from __future__ import annotations
 
 from kcheck.ptx.abi import FINISHED, GRID_BARRIER, STOPPED, Block, FaultKind, Launch
+from kcheck.ptx.view import COLUMNS
 from kcheck.ptx.warp import STOP_BYTES
 
 
@@ -18,7 +19,9 @@ def field(name: str, source: str, offset: int, kind: str, pointer: str) -> str:
     )
 
 
-def general_ir(W: int, bits: str, stops: int, vector_bytes: int, context: str, narrow: str) -> str:
+def general_ir(
+    W: int, bits: str, stops: int, vector_bytes: int, context: str, narrow: str, posted: tuple[int, int]
+) -> str:
     """``@kcheck.general``: rounds over all stops of all vectors until the block is done or at a grid barrier."""
     if stops == 0:
         return f"""
@@ -73,7 +76,11 @@ csome:
   %call1 = add i32 %call0, %cpop
   store i32 %call1, ptr %total
   switch i32 %ck, label %cblock [i32 1, label %cgrid
-    i32 2, label %cspin]
+    i32 2, label %cspin
+    i32 3, label %cwarp]
+cwarp:
+  store i32 1, ptr %together
+  br label %cnext
 cgrid:
   %cg0 = load i32, ptr %grid
   %cg1 = add i32 %cg0, %cpop
@@ -114,7 +121,13 @@ cdiffer:
   br i1 %rempty, label %rnext, label %rsome
 rsome:
   switch i32 %rk, label %rblock [i32 1, label %rgrid
-    i32 2, label %rspin]
+    i32 2, label %rspin
+    i32 3, label %rwarp]
+rwarp:
+  %rtp = getelementptr i8, ptr %rw, i64 12
+  %rpart = load i32, ptr %rtp
+  %rready = icmp ne i32 %rpart, 0
+  br i1 %rready, label %rgo, label %rnext
 rgrid:
   %rg = icmp eq i32 %mode, 3
   br i1 %rg, label %rgo, label %rnext
@@ -220,10 +233,12 @@ define internal void @kcheck.reduce(ptr %block, i32 %i) {{
   store i32 0, ptr %ci
   ret void
 }}
+{gather_ir(W, stops, vector_bytes, posted)}
 define internal i32 @kcheck.general(ptr %launch, ptr %worker, ptr %block, ptr %vectors, i32 %n, i32 %resume) noinline {{
   %total = alloca i32
   %grid = alloca i32
   %spin = alloca i32
+  %together = alloca i32
   %progress = alloca i32
   %arrived = alloca [16 x i32]
   %expected = alloca [16 x i32]
@@ -241,6 +256,7 @@ begin:
   store i32 0, ptr %total
   store i32 0, ptr %grid
   store i32 0, ptr %spin
+  store i32 0, ptr %together
   store i32 0, ptr %progress
   store [16 x i32] zeroinitializer, ptr %arrived
   store [16 x i32] zeroinitializer, ptr %expected
@@ -251,7 +267,14 @@ begin:
 {count}decide:
   %alive = load i32, ptr %total
   %none = icmp eq i32 %alive, 0
-  br i1 %none, label %finished, label %decide1
+  br i1 %none, label %finished, label %decide0
+decide0:
+  %tg = load i32, ptr %together
+  %istg = icmp ne i32 %tg, 0
+  br i1 %istg, label %decidewarp, label %decide1
+decidewarp:
+  %ready = call i1 @kcheck.gather(ptr %vectors, i32 %n, i1 false)
+  br i1 %ready, label %releasing, label %decide1
 decide1:
   %spins = load i32, ptr %spin
   %isspin = icmp ne i32 %spins, 0
@@ -265,7 +288,12 @@ decide2:
 stuck:
   %gr = load i32, ptr %grid
   %allgrid = icmp eq i32 %gr, %alive
-  br i1 %allgrid, label %atgrid, label %blame0
+  br i1 %allgrid, label %atgrid, label %absent
+absent:
+  br i1 %istg, label %force, label %blame0
+force:
+  %forced = call i1 @kcheck.gather(ptr %vectors, i32 %n, i1 true)
+  br label %releasing
 atgrid:
   %entire = icmp eq i32 %alive, %n
   br i1 %entire, label %gridwait, label %gridleft
@@ -300,7 +328,7 @@ blame:
 {blame}blamed:
   br label %releasing
 releasing:
-  %mode = phi i32 [3, %opengrid], [1, %decide1], [1, %verdict], [2, %blamed]
+  %mode = phi i32 [3, %opengrid], [1, %decidewarp], [1, %force], [1, %decide1], [1, %verdict], [2, %blamed]
   br label %r
 {release}running:
   br label %running0
@@ -310,5 +338,138 @@ running0:
   ret i32 {STOPPED}
 finished:
   ret i32 {FINISHED}
+}}
+"""
+
+
+def gather_ir(W: int, stops: int, vector_bytes: int, posted: tuple[int, int]) -> str:
+    """``i1 @kcheck.gather(vectors, n, force)``: which lanes go on with what they do together in a warp.
+
+    A stop of lanes is ready when all of the warp that its member mask names have come to it, or have left; with
+    ``force`` all are. The lanes at a stop that is ready are written to its record in each vector, 0 to the others,
+    and what they posted is copied from the first offset of ``posted`` to the second.
+    """
+    group = 32 // W
+    record = f"""  %RvX = mul i32 %g, {group}
+  %Rv0 = add i32 %RvX, %Rk
+  %Rt = mul i32 %Rv0, {W}
+  %Rin = icmp ult i32 %Rt, %n
+  br i1 %Rin, label %Rbody, label %Rnext
+Rbody:
+  %R64 = zext i32 %Rv0 to i64
+  %Ro = mul i64 %R64, {vector_bytes}
+  %Rj64 = zext i32 %Rj to i64
+  %Rso = mul i64 %Rj64, {STOP_BYTES}
+  %Rat = add i64 %Ro, %Rso
+  %Rw = getelementptr i8, ptr %vectors, i64 %Rat
+  %Rwait = load i32, ptr %Rw
+  %Rs = mul i32 %Rk, {W}"""
+
+    def at(tag: str) -> str:
+        return record.replace("%R", f"%{tag}").replace("Rbody", f"{tag}body").replace("Rnext", f"{tag}next")
+
+    def step(tag: str) -> str:
+        return f"""  %{tag}k1 = add i32 %{tag}k, 1
+  %{tag}more = icmp ult i32 %{tag}k1, {group}"""
+
+    return f"""
+define internal i1 @kcheck.gather(ptr %vectors, i32 %n, i1 %force) noinline {{
+  %alive = alloca i32
+  %here = alloca i32
+  %any = alloca i1
+  store i1 false, ptr %any
+  br label %warps
+warps:
+  %g = phi i32 [0, %0], [%g1, %nextwarp]
+  %gt = shl i32 %g, 5
+  %gin = icmp ult i32 %gt, %n
+  br i1 %gin, label %warp, label %done
+warp:
+  store i32 0, ptr %alive
+  br label %a
+a:
+  %aj = phi i32 [0, %warp], [%aj1, %astops]
+  br label %alanes
+alanes:
+  %ak = phi i32 [0, %a], [%ak1, %anext]
+{at("a")}
+  %abits = shl i32 %await, %as
+  %aold = load i32, ptr %alive
+  %anew = or i32 %aold, %abits
+  store i32 %anew, ptr %alive
+  br label %anext
+anext:
+{step("a")}
+  br i1 %amore, label %alanes, label %astops
+astops:
+  %aj1 = add i32 %aj, 1
+  %ajm = icmp ult i32 %aj1, {stops}
+  br i1 %ajm, label %a, label %judge
+judge:
+  %who = load i32, ptr %alive
+  br label %s
+s:
+  %sj = phi i32 [0, %judge], [%sj1, %nextstop]
+  %kp = getelementptr i32, ptr @kcheck.kinds, i32 %sj
+  %kind = load i32, ptr %kp
+  %mine = icmp eq i32 %kind, 3
+  br i1 %mine, label %collect, label %nextstop
+collect:
+  store i32 0, ptr %here
+  %bj = add i32 %sj, 0
+  br label %b
+b:
+  %bk = phi i32 [0, %collect], [%bk1, %bnext]
+{at("b")}
+  %bbits = shl i32 %bwait, %bs
+  %bold = load i32, ptr %here
+  %bnew = or i32 %bold, %bbits
+  store i32 %bnew, ptr %here
+  br label %bnext
+bnext:
+{step("b")}
+  br i1 %bmore, label %b, label %tell
+tell:
+  %m = load i32, ptr %here
+  %absent = xor i32 %m, -1
+  %cj = add i32 %sj, 0
+  br label %c
+c:
+  %ck = phi i32 [0, %tell], [%ck1, %cnext]
+{at("c")}
+  %mp = getelementptr i8, ptr %cw, i64 8
+  %named = load i32, ptr %mp
+  %need = and i32 %named, %who
+  %lack = and i32 %need, %absent
+  %whole = icmp eq i32 %lack, 0
+  %fine = or i1 %whole, %force
+  %some = icmp ne i32 %cwait, 0
+  %go = and i1 %fine, %some
+  %part = select i1 %go, i32 %m, i32 0
+  %pp = getelementptr i8, ptr %cw, i64 12
+  store i32 %part, ptr %pp
+  %yet = load i1, ptr %any
+  %now = or i1 %yet, %go
+  store i1 %now, ptr %any
+  br i1 %go, label %copy, label %cnext
+copy:
+  %base = getelementptr i8, ptr %vectors, i64 %co
+  %from = getelementptr i8, ptr %base, i64 {posted[0]}
+  %to = getelementptr i8, ptr %base, i64 {posted[1]}
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 {COLUMNS * 8 * W}, i1 false)
+  br label %cnext
+cnext:
+{step("c")}
+  br i1 %cmore, label %c, label %nextstop
+nextstop:
+  %sj1 = add i32 %sj, 1
+  %sjm = icmp ult i32 %sj1, {stops}
+  br i1 %sjm, label %s, label %nextwarp
+nextwarp:
+  %g1 = add i32 %g, 1
+  br label %warps
+done:
+  %r = load i1, ptr %any
+  ret i1 %r
 }}
 """

@@ -27,15 +27,18 @@ from kcheck.ptx.warp import STOP_BYTES, Stop
 HEAD_BYTES = align_up(ctypes.sizeof(Block), 64)
 """Where the vectors' states begin in a block's state."""
 
-_KINDS = {"block": 0, "grid": 1, "spin": 2}
+_KINDS = {"block": 0, "grid": 1, "spin": 2, "warp": 3}
 
 
-def schedule_ir(width: int, stops: Sequence[Stop], sites: Sequence[int], vector_bytes: int) -> str:
+def schedule_ir(
+    width: int, stops: Sequence[Stop], sites: Sequence[int], vector_bytes: int, posted: tuple[int, int]
+) -> str:
     """The functions ``kcheck_run``, ``kcheck_block`` and what they call; ``@kcheck.warp`` is the kernel itself.
 
     Args:
         stops: of the kernel; ``sites``: the site of each, for findings.
         vector_bytes: of one vector's state.
+        posted: where in it lanes post operands, and where the copy of them goes.
     """
     W = width
     bits = f"i{W}"
@@ -58,7 +61,7 @@ def schedule_ir(width: int, stops: Sequence[Stop], sites: Sequence[int], vector_
 """
     context = "ptr %launch, ptr %worker, ptr %block, ptr %wp, i32 %t0"
     m32 = f"  %m32 = zext {bits} %m to i32\n" if W < 32 else "  %m32 = add i32 %m, 0\n"
-    popcount = "declare i32 @llvm.ctpop.i32(i32)\ndeclare void @llvm.memset.p0.i64(ptr, i8, i64, i1 immarg)\n"
+    popcount = "declare i32 @llvm.ctpop.i32(i32)\ndeclare void @llvm.memset.p0.i64(ptr, i8, i64, i1 immarg)\ndeclare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1 immarg)\n"
     cttz = "" if W == 32 else "declare i32 @llvm.cttz.i32(i32, i1 immarg)\n"
     narrow = f"  %pendw = trunc i32 %pend to {bits}\n" if W < 32 else "  %pendw = add i32 %pend, 0\n"
     prepare = f"""
@@ -208,7 +211,7 @@ general:
         block = block.replace("[0, %start], [%first2, %alike]", "[0, %start]").replace(
             "alike:\n  br label %round\n", ""
         )
-    general = general_ir(W, bits, n if stops else 0, vector_bytes, context, narrow)
+    general = general_ir(W, bits, n if stops else 0, vector_bytes, context, narrow, posted)
     run = f"""
 define i32 @kcheck_run(ptr %launch, ptr %worker, i64 %first, i64 %last) {{
   call void @kcheck.prepare(ptr %launch, ptr %worker)

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kcheck.ptx.ast import Address, Call, Instruction, Operand, Special, Symbol, Vector
+from kcheck.ptx.ast import Address, Call, Instruction, Operand, Register, Special, Symbol, Vector
 from kcheck.ptx.cfg import Cfg, Operation, postdominators
 from kcheck.ptx.isa.rows import ROWS
 from kcheck.ptx.liveness import Liveness, reads, writes
@@ -145,10 +145,16 @@ class _Analysis:
         if isinstance(operation, Call):
             return True
         opcode = operation.opcode
-        if any(self.divergent >> self.live.number[r.name] & 1 for r in reads(operation)):
-            return not (opcode in ("vote", "activemask", "redux") and operation.guard is None)
         if opcode in ("vote", "activemask", "redux"):
-            return operation.guard is not None
+            # One result for all lanes that name each other: for the whole warp if the member mask is one.
+            mask = operation.operands[-1]
+            return operation.guard is not None or (
+                opcode != "activemask"
+                and isinstance(mask, Register)
+                and bool(self.divergent >> self.live.number[mask.name] & 1)
+            )
+        if any(self.divergent >> self.live.number[r.name] & 1 for r in reads(operation)):
+            return True
         if opcode in ("bar", "barrier"):
             return False
         if opcode not in ROWS and opcode not in ("mov", "cvta", "ld"):

@@ -17,10 +17,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from kcheck.ptx import view
 from kcheck.ptx.abi import FaultKind, Launch, Worker
 from kcheck.ptx.ast import Call, Instruction
 from kcheck.ptx.builder import Value, vector_type
-from kcheck.ptx.cfg import Cfg, Loop, Operation, is_barrier
+from kcheck.ptx.cfg import Cfg, Loop, Operation, is_collective
 from kcheck.ptx.frame import CONTEXT, Frame
 from kcheck.ptx.isa.apply import apply
 from kcheck.ptx.isa.barrier import Arrival, arrival, finish_reduction
@@ -32,7 +33,8 @@ SPIN_LIMIT = 64
 """Rounds of a loop that may spin before its lanes are put aside."""
 
 STOP_BYTES = 16
-"""Of one stop in a vector's state: lanes waiting, lanes released, barrier number, threads expected."""
+"""Of one stop in a vector's state: lanes waiting, lanes released, barrier number, threads expected; for what
+lanes of a warp do together the last two are the member mask and the lanes that take part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,9 @@ class WarpFunction:
         spinning: frozenset[int],
         state: StateLayout,
         keeps: Callable[[int, str], bool],
+        waits: Callable[[Operation], bool],
     ) -> None:
+        self.waits = waits
         self.keeps = keeps
         self.frame = frame
         self.b = frame.b
@@ -107,11 +111,12 @@ class WarpFunction:
             return stops
         for n in self.cfg.order:
             block = self.cfg.blocks[n]
-            if block.terminator is not None and is_barrier(block.terminator):
+            if block.terminator is not None and self.waits(block.terminator):
                 after = block.successors[0]
                 results = {r.name for r in writes(block.terminator)}
                 names = tuple(r for r in self.live.names(after) if r not in results or block.terminator.guard)
-                asked = arrival(self.frame, block.terminator)
+                together = is_collective(block.terminator)
+                asked = Arrival("warp") if together else arrival(self.frame, block.terminator)
                 stops.append(Stop(len(stops), after, block.terminator, asked, names))
         for header in sorted(self.spinning):
             names = tuple(self.live.names(header))
@@ -290,7 +295,7 @@ class WarpFunction:
             if block.successors:
                 self._send(block.successors[0], self.lanes)
             return
-        if is_barrier(end):
+        if self.waits(end):
             self._barrier(n, end)
             return
         taken, rest = self.lanes, None
@@ -374,7 +379,10 @@ class WarpFunction:
         before = frame.active
         frame.active = b.bits_mask(lanes, self.width)
         if stop.operation is not None:
-            stop.arrival.announce(frame, stop.operation, lanes, STOP_BYTES * stop.number)
+            if stop.arrival.kind == "warp":
+                self._post(stop, stop.operation)
+            else:
+                stop.arrival.announce(frame, stop.operation, lanes, STOP_BYTES * stop.number)
         for name in stop.live:
             kind = self.live.types[name]
             value = frame.load(name, kind)
@@ -393,6 +401,15 @@ class WarpFunction:
                 value = b.select(frame.active, value, stored)
                 b.line(f"store {b.typed(value)}, ptr {pointer}, align 64")
         frame.active = before
+
+    def _post(self, stop: Stop, operation: Operation) -> None:
+        """What the other vectors of the warp need, and whom this waits for."""
+        b = self.b
+        assert isinstance(operation, Instruction)
+        named = view.members(self.frame, operation)
+        pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number + 8}", "ptr")
+        b.line(f"store i32 {named.text}, ptr {pointer.text}")
+        view.post(self.frame, operation, self.state.place)
 
     def _saved(self, stop: Stop, name: str, value: Value) -> str:
         """The place of a register in the state: one for all stops, but a scalar has one at each."""
@@ -419,7 +436,10 @@ class WarpFunction:
                 )
             b.line(f"store {b.typed(value)}, ptr {frame.slot(name, kind)}")
         frame.active = b.bits_mask(Value("%mask", self.bits), self.width)
-        if isinstance(stop.operation, Instruction) and "red" in stop.operation.modifiers:
+        if stop.arrival.kind == "warp":
+            assert isinstance(stop.operation, Instruction)
+            view.finish(frame, stop.operation, self.state.place, STOP_BYTES * stop.number)
+        elif isinstance(stop.operation, Instruction) and "red" in stop.operation.modifiers:
             finish_reduction(frame, stop.operation, STOP_BYTES * stop.number)
 
     def _finish(self) -> None:

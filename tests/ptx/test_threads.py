@@ -157,7 +157,8 @@ def test_calls_through_registers_go_where_each_lane_wants(width: int) -> None:
     np.testing.assert_array_equal(out, [t + 1 if t & 1 else 2 * t for t in range(40)])
 
 
-def test_shuffles_votes_and_matches_of_a_whole_warp() -> None:
+@pytest.mark.parametrize("width", WIDTHS)
+def test_shuffles_votes_and_matches_of_a_whole_warp(width: int) -> None:
     """One value of each kind of warp instruction, as the ISA's pseudocode has it."""
     body = """
     shfl.sync.down.b32 %r1|%p, %t, 3, 31, -1; shfl.sync.bfly.b32 %r2, %t, 5, 0x1f, 0xffffffff;
@@ -171,7 +172,7 @@ def test_shuffles_votes_and_matches_of_a_whole_warp() -> None:
     body = body.replace(
         "st.global.v2.u32 [%a], {%r1, %r2};", "st.global.u32 [%a], %r1; st.global.u32 [%a+4], %r2;"
     )
-    out, _ = run(kernel(body), 32 * 7, 32)
+    out, _ = run(kernel(body), 32 * 7, width)
     for t, (down, bfly, idx, up, ballot, total, same) in enumerate(out.reshape(32, 7)):
         assert down == (t + 3 + 100 if t + 3 <= 31 else t)
         assert bfly == t ^ 5
@@ -316,3 +317,44 @@ def test_a_call_under_a_guard_and_an_exit_inside_it(width: int) -> None:
     st.global.u32 [%a], 3;"""
     out, _ = run(kernel(body, before), 32, width)
     np.testing.assert_array_equal(out, [0 if 9 < t < 20 else 3 for t in range(32)])
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_groups_of_lanes_with_masks_of_their_own(width: int) -> None:
+    """Lanes of one key find each other by match.any and then vote, sum and elect among themselves only."""
+    body = """
+    rem.u32 %r1, %t, 5; match.any.sync.b32 %r2, %r1, -1;
+    setp.lt.u32 %p, %t, 12; vote.sync.ballot.b32 %r3, %p, %r2; redux.sync.add.u32 %r4, %t, %r2;
+    vote.sync.all.pred %q, %p, %r2; selp.u32 %r5, 1, 0, %q; activemask.b32 %r6;
+    mad.wide.u32 %a, %t, 20, %o;
+    st.global.u32 [%a], %r2; st.global.u32 [%a+4], %r3; st.global.u32 [%a+8], %r4; st.global.u32 [%a+12], %r5;
+    st.global.u32 [%a+16], %r6;"""
+    out, _ = run(kernel(body), 32 * 5, width)
+    for t, (same, ballot, total, every, active) in enumerate(out.reshape(32, 5)):
+        group = [k for k in range(32) if k % 5 == t % 5]
+        assert same == sum(1 << k for k in group)
+        assert ballot == sum(1 << k for k in group if k < 12)
+        assert (total, every, active) == (sum(group), 0, 0xFFFFFFFF)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_warps_reduce_by_shuffles_in_a_loop(width: int) -> None:
+    """A butterfly sum, five rounds, in every warp of a block, behind a branch that part of the block takes."""
+    body = """
+    mov.u32 %r1, %t; setp.lt.u32 %p, %t, 64; @!%p bra DONE; mov.u32 %r2, 16;
+    LOOP: shfl.sync.bfly.b32 %r3, %r1, %r2, 31, -1; add.u32 %r1, %r1, %r3; shr.u32 %r2, %r2, 1;
+    setp.ne.u32 %q, %r2, 0; @%q bra LOOP;
+    bar.warp.sync -1;
+    DONE: st.global.u32 [%a], %r1;"""
+    out, _ = run(kernel(body), 96, width, block=(96,))
+    np.testing.assert_array_equal(out, [496] * 32 + [1520] * 32 + list(range(64, 96)))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_lanes_named_in_a_mask_that_do_not_come_are_a_finding(width: int) -> None:
+    """A vote of the whole warp that half of it takes part in."""
+    out = np.zeros(32, np.uint32)
+    body = "setp.lt.u32 %p, %t, 16; @!%p ret;\nvote.sync.ballot.b32 %r1, %p, -1; st.global.u32 [%a], %r1;"
+    ended = launch(kernel(body), [out], width)
+    assert {k for k, *_ in ended.faults} == {"WARP_MASK"}
+    assert set(out[:16]) == {0xFFFF}

@@ -25,7 +25,8 @@ class Arrival:
     """What a stop waits for.
 
     Attributes:
-        kind: ``block``, ``grid`` or ``spin`` (nothing: it goes on when others had their turn).
+        kind: ``block``, ``grid``, ``warp`` (lanes of one warp that are in several vectors), or ``spin`` (nothing:
+            it goes on when others had their turn).
         number: which of the 16 barriers of a block; ``threads``: how many it waits for, None for all.
         predicate: of a reduction.
     """

@@ -224,7 +224,6 @@ def _print_ir(local_offset: int, local_stride: int, width: int) -> str:
   store i32 %b{axis}, ptr %q{axis}""")
     text = "\n".join(threads)
     return f"""
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1 immarg)
 declare i64 @llvm.umin.i64(i64, i64)
 define internal void @kcheck.print(ptr %launch, ptr %block, ptr %warp, i32 %t0, i32 %lane, i64 %format, i64 %data) noinline {{
   %thread = add i32 %t0, %lane

@@ -32,19 +32,16 @@ def whole_warp(frame: Frame, i: Instruction) -> None:
         )
 
 
-def _members(frame: Frame, i: Instruction, operand: Operand) -> Value:
-    """The member mask, which the ISA wants alike in all lanes that are named: that of the first active one."""
-    value = frame.read(i, operand, _U32)
-    return frame.b.extract(value, frame.first_active())
-
-
 def check_mask(frame: Frame, i: Instruction, operand: Operand) -> Value:
-    """Record lanes that the member mask names and that are not here; returns the member mask, as i32."""
+    """Record lanes that a member mask names and that are not here; returns the mask of each lane, as i32.
+
+    Lanes may have different masks: each set of lanes that name each other is a group of its own.
+    """
     b = frame.b
-    members = _members(frame, i, operand)
-    if frame.width != 32:
-        return members
+    members = frame.read(i, operand, _U32)
     missing = b.land(members, b.invert(frame.active_bits()))
+    if members.lanes > 1:
+        missing = _reduce(frame, "or", b.select(frame.active, missing, b.const("i32", 0)))
     site = frame.unit.site(i, "")
     say, done = b.fresh("absent"), b.fresh("present")
     b.line(f"br i1 {b.compare('ne', missing, 0).text}, label %{say}, label %{done}, !prof !2")
@@ -67,10 +64,11 @@ def _warp_fault() -> str:
 define internal void @kcheck.warpfault(ptr %launch, ptr %worker, ptr %block, i32 %t0, i32 %site, i64 %missing, i32 %lane) noinline cold {{
   %np = getelementptr i8, ptr %launch, i64 {Launch.threads.offset}
   %n = load i32, ptr %np
-  %t = add i32 %t0, %lane
+  %first = and i32 %t0, -32
+  %t = add i32 %first, %lane
   %beyond = icmp uge i32 %t, %n
   %l = select i1 %beyond, i32 0, i32 %lane
-  call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 %site, i32 {int(FaultKind.WARP_MASK)}, i64 %missing, i32 0, i32 %l)
+  call void @kcheck.fault(ptr %launch, ptr %block, i32 %first, i32 %site, i32 {int(FaultKind.WARP_MASK)}, i64 %missing, i32 0, i32 %l)
   ret void
 }}
 """
@@ -118,7 +116,7 @@ def elect(frame: Frame, i: Instruction) -> None:
     ordered(frame, i, 2)
     b = frame.b
     members = check_mask(frame, i, i.operands[1])
-    leader = b.flagged_intrinsic("cttz", b.land(members, frame.active_bits()), False)
+    leader = b.resize(b.flagged_intrinsic("cttz", b.land(members, frame.active_bits()), False), "i32")
     target = i.operands[0]
     if not isinstance(target, Pair):
         raise frame.fail(i, "expected d|p")
@@ -199,7 +197,7 @@ def redux(frame: Frame, i: Instruction) -> None:
         raise frame.fail(i, "not modelled")
     b = frame.b
     members = check_mask(frame, i, i.operands[2])
-    here = b.bits_mask(b.land(frame.active_bits(), members), frame.width)
+    here = b.land(frame.active_bits(), members)
     value = b.spread(frame.read(i, i.operands[1], TYPES["b32"]))
     operation, kind = words
     signed = kind == "s32"
@@ -211,12 +209,24 @@ def redux(frame: Frame, i: Instruction) -> None:
         neutral = extremes[operation == "max"]
     else:
         raise frame.fail(i, "not modelled")
-    value = b.select(here, value, b.const("i32", neutral))
+    none = b.const("i32", neutral)
+    if here.lanes == 1:
+        result = _reduce(frame, name, b.select(b.bits_mask(here, frame.width), value, none))
+    else:
+        result = b.spread(none)
+        for lane in range(frame.width):
+            mine = b.compare("ne", b.land(b.shift("lshr", here, lane), 1), 0)
+            item = b.select(mine, b.spread(b.extract(value, lane)), none)
+            result = b.op(name, result, item) if name in _REDUX else b.intrinsic(name, result, item)
+    frame.write(i, i.operands[0], TYPES["b32"], result, False)
+
+
+def _reduce(frame: Frame, name: str, value: Value) -> Value:
+    """All lanes of an i32 vector in one."""
     W = frame.width
     intrinsic = f"@llvm.vector.reduce.{name}.v{W}i32"
     frame.unit.declarations[intrinsic] = f"declare i32 {intrinsic}(<{W} x i32>)"
-    result = b.value(f"call i32 {intrinsic}({b.typed(value)})", "i32")
-    frame.write(i, i.operands[0], TYPES["b32"], result, False)
+    return frame.b.value(f"call i32 {intrinsic}({frame.b.typed(value)})", "i32")
 
 
 @effect("match")
@@ -233,8 +243,11 @@ def match(frame: Frame, i: Instruction) -> None:
     here = b.land(frame.active_bits(), members)
     value = b.spread(frame.read(i, i.operands[1], kind))
     if words[0] == "all":
-        first = b.extract(value, b.land(b.flagged_intrinsic("cttz", here, False), W - 1))
-        equal = b.land(b.mask_bits(b.compare("eq", value, b.spread(first))), here)
+        first = b.land(b.flagged_intrinsic("cttz", here, False), W - 1)
+        if here.lanes == 1:
+            equal = b.land(b.mask_bits(b.compare("eq", value, b.spread(b.extract(value, first)))), here)
+        else:
+            equal = b.land(_equal_lanes(frame, value, permute(frame, value, first)), here)
         same = b.compare("eq", equal, here)
         target = i.operands[0]
         targets: tuple[Operand, ...] = (target.first, target.second) if isinstance(target, Pair) else (target,)
@@ -242,10 +255,14 @@ def match(frame: Frame, i: Instruction) -> None:
         if len(targets) > 1:
             frame.write(i, targets[1], _PRED, same, False)
         return
+    frame.write(i, i.operands[0], TYPES["b32"], b.land(_equal_lanes(frame, value, value), here), False)
+
+
+def _equal_lanes(frame: Frame, value: Value, wanted: Value) -> Value:
+    """For each lane, which lanes of ``value`` equal what it wants, as bits."""
+    b = frame.b
     result = b.spread(b.const("i32", 0))
-    for lane in range(W):
-        mine = b.spread(b.extract(value, lane))
-        same = b.resize(b.compare("eq", value, mine), "i32")
-        on = b.land(b.shift("lshr", here, lane), 1)
-        result = b.lor(result, b.shift("shl", b.land(same, on), lane))
-    frame.write(i, i.operands[0], TYPES["b32"], result, False)
+    for lane in range(frame.width):
+        same = b.resize(b.compare("eq", wanted, b.spread(b.extract(value, lane))), "i32")
+        result = b.lor(result, b.shift("shl", same, lane))
+    return result

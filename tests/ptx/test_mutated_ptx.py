@@ -1,0 +1,62 @@
+"""Damaged PTX of real kernels: read or refused by a PtxError, and what is accepted compiles and runs without harm."""
+
+from __future__ import annotations
+
+import collections
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from damaged import damaged, samples
+from device_child import DeviceChild
+
+from kcheck.errors import PtxError
+from kcheck.ptx import parse, verify
+
+HERE = Path(__file__).parent
+READ = 2000
+RUN = 160
+SECONDS = 2.0
+"""What reading one damaged file of a few kilobytes may take at the very most, on a loaded machine."""
+
+
+@pytest.fixture(scope="module")
+def child(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeviceChild]:
+    """A process on the device."""
+    made = DeviceChild(HERE / "damaged_on_device.py", tmp_path_factory.mktemp("cache"))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("name", sorted(samples()))
+def test_the_samples_are_sound(name: str) -> None:
+    """What is damaged below is read and verified as it stands."""
+    verify(parse(samples()[name], f"{name}.ptx"))
+
+
+@pytest.mark.parametrize("first", range(0, READ, READ // 4))
+def test_damaged_ptx_is_read_or_refused(first: int) -> None:
+    """A tree that verifies or a PtxError with its place, soon; never another exception."""
+    endings = collections.Counter[str]()
+    for seed in range(first, first + READ // 4):
+        _, text = damaged(seed)
+        began = time.perf_counter()
+        try:
+            verify(parse(text, "damaged.ptx"))
+            endings["read"] += 1
+        except PtxError as error:
+            assert re.match(r"damaged\.ptx:\d+: .", str(error)), (seed, str(error))
+            endings["refused"] += 1
+        assert time.perf_counter() - began < SECONDS, seed
+    assert min(endings["read"], endings["refused"]) > READ // 40
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, RUN, RUN // 4))
+def test_accepted_damage_does_no_harm(child: DeviceChild, first: int) -> None:
+    """Damaged kernels compile and run to an end that the driver names, and the process lives."""
+    for seed in range(first, first + RUN // 4):
+        child.ask({"seed": seed}, seconds=60)
+    assert child.starts == 1
