@@ -1,4 +1,4 @@
-"""Damaged PTX of real kernels: read or refused by a PtxError, and what is accepted compiles and runs without harm."""
+"""Damaged PTX of real kernels: read or refused by a PtxError, and what is accepted runs without harm."""
 
 from __future__ import annotations
 
@@ -43,12 +43,13 @@ def test_damaged_ptx_is_read_or_refused(first: int) -> None:
     for seed in range(first, first + READ // 4):
         _, text = damaged(seed)
         began = time.perf_counter()
+        refusal = None
         try:
             verify(parse(text, "damaged.ptx"))
-            endings["read"] += 1
         except PtxError as error:
-            assert re.match(r"damaged\.ptx:\d+: .", str(error)), (seed, str(error))
-            endings["refused"] += 1
+            refusal = str(error)
+        endings["read" if refusal is None else "refused"] += 1
+        assert refusal is None or re.match(r"damaged\.ptx:\d+: .", refusal), (seed, refusal)
         assert time.perf_counter() - began < SECONDS, seed
     assert min(endings["read"], endings["refused"]) > READ // 40
 
