@@ -8,11 +8,13 @@ shared and constant memory are the sizes of sections. The kinds were found by co
 from __future__ import annotations
 
 import functools
+import json
 import re
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 
+from kcheck.cpu.cache import ObjectCache
 from kcheck.errors import PtxError
 
 _SYMTAB = 2
@@ -39,34 +41,40 @@ def with_link_options(ptx: str, max_registers: int | None) -> str:
     return f"{ptx}\n// kcheck-link: max_registers={max_registers}\n" if max_registers else ptx
 
 
-def assembler(cc: tuple[int, int]) -> functools._lru_cache_wrapper[Resources]:
-    """A function (ptx, entry) -> Resources for a compute capability; it remembers the last modules.
+def assembler(cc: tuple[int, int], cache: ObjectCache) -> Callable[[str, str], Resources]:
+    """A function (ptx, entry) -> Resources for a compute capability; answers are kept in the cache.
 
     It raises PtxError with the assembler's own words when it refuses the code.
     """
 
-    @functools.lru_cache(maxsize=64)
-    def link(ptx: str) -> bytes:
-        from cuda.core import Linker, LinkerOptions, ObjectCode
-
-        option = _OPTIONS.search(ptx)
-        # as numba-cuda names its targets: code for 9.0 and later may use what only that architecture has
-        arch = f"sm_{cc[0]}{cc[1]}" + ("a" if cc >= (9, 0) else "")
-        options = LinkerOptions(arch=arch, max_register_count=int(option[1]) if option else None)
-        try:
-            linker = Linker(ObjectCode.from_ptx(ptx.encode()), options=options)
-            try:
-                return bytes(linker.link("cubin").code)
-            finally:
-                linker.close()
-        except Exception as fault:
-            raise PtxError(f"kernel.ptx:1: the assembler refuses it: {fault}") from fault
-
     @functools.lru_cache(maxsize=1024)
     def resources(ptx: str, entry: str) -> Resources:
-        return read_resources(link(ptx), entry, has_system_shared=cc >= (9, 0))
+        key = "\0".join(("resources", str(cc), entry, ptx))
+        stored = cache.get(key)
+        if stored is not None:
+            return Resources(**json.loads(stored))
+        made = read_resources(_assemble(ptx, cc), entry, has_system_shared=cc >= (9, 0))
+        cache.put(key, json.dumps(asdict(made)).encode())
+        return made
 
     return resources
+
+
+def _assemble(ptx: str, cc: tuple[int, int]) -> bytes:
+    from cuda.core import Linker, LinkerOptions, ObjectCode
+
+    option = _OPTIONS.search(ptx)
+    # as numba-cuda names its targets: code for 9.0 and later may use what only that architecture has
+    arch = f"sm_{cc[0]}{cc[1]}" + ("a" if cc >= (9, 0) else "")
+    options = LinkerOptions(arch=arch, max_register_count=int(option[1]) if option else None)
+    try:
+        linker = Linker(ObjectCode.from_ptx(ptx.encode()), options=options)
+        try:
+            return bytes(linker.link("cubin").code)
+        finally:
+            linker.close()
+    except Exception as fault:
+        raise PtxError(f"kernel.ptx:1: the assembler refuses it: {fault}") from fault
 
 
 def read_resources(cubin: bytes, entry: str, *, has_system_shared: bool) -> Resources:
@@ -79,7 +87,7 @@ def read_resources(cubin: bytes, entry: str, *, has_system_shared: bool) -> Reso
     if f".text.{entry}" not in sections:
         raise PtxError(f"kernel.ptx:1: the assembler left no kernel {entry}")
     names = list(_symbols(sections))
-    shared = len_of(sections, f".nv.shared.{entry}")
+    shared = _size(sections, f".nv.shared.{entry}")
     values = {}
     for attribute, symbol, value in _info(sections[".nv.info"][1]):
         if symbol < len(names) and names[symbol] == entry:
@@ -88,11 +96,11 @@ def read_resources(cubin: bytes, entry: str, *, has_system_shared: bool) -> Reso
         registers=values[_REGCOUNT],
         shared=shared - _SYSTEM_SHARED if has_system_shared and shared >= _SYSTEM_SHARED else shared,
         local=values.get(_MIN_STACK_SIZE, 0),
-        constant=len_of(sections, ".nv.constant3"),
+        constant=_size(sections, ".nv.constant3"),
     )
 
 
-def len_of(sections: dict[str, tuple[int, int | bytes]], name: str) -> int:
+def _size(sections: dict[str, tuple[int, int | bytes]], name: str) -> int:
     """Bytes of a section, 0 when it is not there."""
     content = sections.get(name, (0, 0))[1]
     return content if isinstance(content, int) else len(content)

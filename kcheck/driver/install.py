@@ -106,11 +106,10 @@ def install(
     caches = environment.get("NUMBA_CACHE_DIR") or str(chosen.cache / "numba")
     if Path(caches).name != _numba_folder(chosen.cc):  # a child process inherits what its parent set
         environment["NUMBA_CACHE_DIR"] = str(Path(caches) / _numba_folder(chosen.cc))
-    executor = Executor(
-        Memory(chosen.memory), chosen.processors, ObjectCache(chosen.cache / "code"), chosen.clock, report, write
-    )
+    cache = ObjectCache(chosen.cache / "code")
+    executor = Executor(Memory(chosen.memory), chosen.processors, cache, chosen.clock, report, write)
     machine = Machine(chosen.cc, executor, chosen.clock)
-    stub = Stub(write_stub(chosen.cache), calls(machine))
+    stub = Stub(write_stub(chosen.cache), calls(machine, cache))
     os.register_at_fork(after_in_child=lambda: stub.forsake() if machine.is_initialized else None)
     return Installed(machine, stub)
 
@@ -119,10 +118,14 @@ def _numba_folder(cc: tuple[int, int]) -> str:
     return f"kcheck-{__version__}-sm_{cc[0]}{cc[1]}"
 
 
-def calls(machine: Machine) -> Table:
-    """Every call that is implemented, by its C name: the families, each a table of its own."""
+def calls(machine: Machine, cache: ObjectCache) -> Table:
+    """Every call that is implemented, by its C name: the families, each a table of its own.
+
+    Args:
+        cache: where the assembler's answers are kept.
+    """
     streams = stream.Streams()
-    code = library.Code(machine, assembler(machine.cc))
+    code = library.Code(machine, assembler(machine.cc, cache))
 
     def reset() -> None:
         streams.wait(0)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from kcheck.cpu.executor import Ending, KernelLaunch
 from kcheck.driver.call import Call, Table, get_struct, get_u32, get_u64
-from kcheck.driver.device import MAX_BLOCK, MAX_GRID, MAX_THREADS_PER_BLOCK, MULTIPROCESSORS
+from kcheck.driver.device import MAX_BLOCK, MAX_GRID, MAX_THREADS_PER_BLOCK, MULTIPROCESSORS, REGISTERS
 from kcheck.driver.library import Code, Kernel
 from kcheck.driver.result import DriverFault, Result
 from kcheck.model import Index3
@@ -23,6 +23,7 @@ from kcheck.model import Index3
 _IGNORED = frozenset({0, 1, 3, 6, 7, 8, 9, 10, 12, 14})
 _COOPERATIVE, _CLUSTER = 2, 4
 _ATTRIBUTE_BYTES = 72
+_MOST_REGISTERS = 256  # 255, and the unit they are given in
 _INTERRUPT_AGAIN_SECONDS = 0.02
 _BUFFER_POINTER, _BUFFER_SIZE, _BUFFER_END = 1, 2, 0  # CU_LAUNCH_PARAM_*
 
@@ -109,11 +110,20 @@ def calls(code: Code, wait: Callable[[int], None]) -> Table:
 
 
 def check_shape(code: Code, kernel: Kernel, grid: Index3, block: Index3, shared: int) -> None:
-    """Refuse what a GPU refuses: raises DriverFault(INVALID_VALUE)."""
+    """Refuse what a GPU refuses.
+
+    Raises:
+        DriverFault: INVALID_VALUE for sizes that no kernel may have, LAUNCH_OUT_OF_RESOURCES for more registers
+            than there are.
+    """
     inside = all(0 < size <= most for size, most in zip((*grid, *block), (*MAX_GRID, *MAX_BLOCK), strict=True))
     most_threads = min(MAX_THREADS_PER_BLOCK, kernel.entry.max_threads or MAX_THREADS_PER_BLOCK)
     if not inside or math.prod(block) > most_threads or shared > code.max_dynamic_shared(kernel):
         raise DriverFault(Result.INVALID_VALUE)
+    threads = math.prod(block)
+    # the assembler is not asked where even the most registers that a thread can have would do
+    if threads * _MOST_REGISTERS > REGISTERS and code.registers(kernel, threads) > REGISTERS:
+        raise DriverFault(Result.LAUNCH_OUT_OF_RESOURCES)
 
 
 def gather(kernel: Kernel, params: int, extra: int) -> bytes:

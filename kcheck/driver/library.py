@@ -7,8 +7,9 @@ local memory and the like are the assembler's, asked for when a program wants th
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TypeAlias
 
 from kcheck.cpu.memory import OutOfMemory
 from kcheck.cpu.module import Entry, Module
@@ -35,11 +36,8 @@ _CACHE_MODE_CA, _MAX_DYNAMIC_SHARED, _CARVEOUT = 7, 8, 9
 _REGISTER_UNIT = 256  # registers are given to a warp in units of this many (CUDA occupancy calculator)
 
 
-class Assembler(Protocol):
-    """What the assembler makes of a kernel."""
-
-    def __call__(self, ptx: str, entry: str) -> Resources:
-        """Raises PtxError when the assembler refuses the code."""
+Assembler: TypeAlias = Callable[[str, str], Resources]
+"""What the assembler makes of (ptx, entry); raises PtxError when it refuses the code."""
 
 
 @dataclass
@@ -91,14 +89,18 @@ class Code:
             raise DriverFault(Result.INVALID_VALUE)
         resources = self.resources(kernel)
         warps = -(-threads // WARP)
-        per_warp = -(-max(resources.registers, 1) * WARP // _REGISTER_UNIT) * _REGISTER_UNIT
         shared = resources.shared + dynamic_shared + RESERVED_SHARED
         return min(
             MAX_BLOCKS_PER_MULTIPROCESSOR,
             MAX_THREADS_PER_MULTIPROCESSOR // (warps * WARP),
-            REGISTERS // per_warp // warps,
+            REGISTERS // self.registers(kernel, threads),
             shared_per_multiprocessor(self.machine.cc) // shared,
         )
+
+    def registers(self, kernel: Kernel, threads: int) -> int:
+        """Registers that a block takes: a warp gets them in units."""
+        per_warp = -(-max(self.resources(kernel).registers, 1) * WARP // _REGISTER_UNIT) * _REGISTER_UNIT
+        return per_warp * -(-threads // WARP)
 
     def reset(self) -> None:
         """Unload everything."""

@@ -36,10 +36,9 @@ class Api:
 
     def __init__(self, folder: Path) -> None:
         self.findings: list[object] = []
-        executor = Executor(
-            Memory(64 * MIB), 1, ObjectCache(folder), lambda: 0.0, self.findings.append, lambda text: None
-        )
-        self.table = calls(Machine((8, 0), executor, clock=iter(range(1000)).__next__))
+        cache = ObjectCache(folder)
+        executor = Executor(Memory(64 * MIB), 1, cache, lambda: 0.0, self.findings.append, lambda text: None)
+        self.table = calls(Machine((8, 0), executor, clock=iter(range(1000)).__next__), cache)
 
     def __call__(self, name: str, *arguments: int) -> None:
         result = self.table[name].function(*arguments)
@@ -285,6 +284,38 @@ def test_resources_are_the_assembler_s(api: Api, library: int) -> None:
     kernel = api.u64("cuLibraryGetKernel", library, ctypes.addressof(_named("fill")))
     assert 0 < api.u32("cuKernelGetAttribute", 4, kernel, 0) < 32
     assert api.u32("cuKernelGetAttribute", 0, kernel, 0) == 128
+
+
+HUNGRY = b"""
+.version 8.7
+.target sm_80
+.address_size 64
+.visible .entry hungry(.param .u64 out)
+{
+    .reg .b64 %rd<2>;
+    .reg .b32 %r<101>;
+    ld.param.u64 %rd1, [out];
+    LOADS
+    bar.sync 0;
+    STORES
+    ret;
+}
+\0"""
+
+
+def test_more_registers_than_there_are(api: Api) -> None:
+    """A block whose threads take more registers than a multiprocessor has is out of resources, as on a GPU."""
+    loads = "\n".join(f"ld.volatile.global.u32 %r{n}, [%rd1+{4 * n}];" for n in range(1, 101))
+    stores = "\n".join(f"st.volatile.global.u32 [%rd1+{4 * n}], %r{n};" for n in range(1, 101))
+    image = ctypes.create_string_buffer(
+        HUNGRY.replace(b"LOADS", loads.encode()).replace(b"STORES", stores.encode())
+    )
+    library = api.u64("cuLibraryLoadData", ctypes.addressof(image), 0, 0, 0, 0, 0, 0)
+    kernel = api.u64("cuLibraryGetKernel", library, ctypes.addressof(_named("hungry")))
+    assert api.u32("cuKernelGetAttribute", 4, kernel, 0) > 100
+    params = (ctypes.c_uint64 * 1)(ctypes.addressof(ctypes.c_uint64(0)))
+    launch = ("cuLaunchKernel", kernel, 1, 1, 1, 1024, 1, 1, 0, 0, ctypes.addressof(params), 0)
+    fails(api, Result.LAUNCH_OUT_OF_RESOURCES, *launch)
 
 
 def test_reset_frees_everything(api: Api) -> None:
