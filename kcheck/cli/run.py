@@ -23,7 +23,7 @@ from kcheck.report import REPORTERS
     "--device",
     type=click.Choice(["auto", "gpu", "cpu", "simulator"]),
     default="auto",
-    help="Where kernels run. auto: gpu where one answers, else simulator.",
+    help="Where kernels run. auto: gpu where one answers, else cpu, else simulator.",
 )
 @click.option(
     "--cases", type=CASES, metavar="N", help="How many cases to draw per spec, in place of the spec's own."
@@ -157,10 +157,16 @@ def command(
         from kcheck.device import choose
         from kcheck.runner import run
 
-        code = reports.consume(run(specs, options, choose(device)))
+        code = reports.consume(run(specs, options, choose(device, _targets(specs))))
     if code is Exit.NOTHING and not touched:
         click.echo("kcheck: nothing selected: -k matches no case; `kcheck cases SPEC` lists them", err=True)
     return Exit.GOOD if touched and code is Exit.NOTHING else code
+
+
+def _targets(specs: Sequence[OpSpec | SpecRefused]) -> list[str]:
+    """The first target of each spec that names any."""
+    artifacts = [spec.artifact for spec in specs if isinstance(spec, OpSpec)]
+    return [artifact.targets[0] for artifact in artifacts if artifact is not None and artifact.targets]
 
 
 def _why_nothing(found: Sequence[OpSpec | SpecRefused], tags: Sequence[str]) -> str:

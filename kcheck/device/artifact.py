@@ -1,7 +1,8 @@
 """Compile kernels as a GPU would get them, with no GPU: LTO PTX of NVVM and nvJitLink, resources of ptxas.
 
-Numba's simulator replaces ``numba.cuda`` for the whole process, so a run on it compiles in a child process, once
-per spec: ``python -m kcheck.device.artifact`` reads a request and writes its answer as JSON.
+On the cpu device the PTX that ran is what is looked at. Numba's simulator replaces ``numba.cuda`` for the whole
+process, so a run on it compiles in a child process, once per spec: ``python -m kcheck.device.artifact`` reads a
+request and writes its answer as JSON.
 """
 
 from __future__ import annotations
@@ -24,6 +25,18 @@ from kcheck.errors import InternalError, KernelError
 from kcheck.model import Function, Span
 from kcheck.model.compiled import ArrayType, CompiledKernel, Resources, ScalarType, Signature
 from kcheck.specfile.load import load_function
+
+
+def compile_here(
+    root: str, kernel: Function, signatures: Sequence[Signature], targets: Sequence[str]
+) -> tuple[CompiledKernel, ...]:
+    """As :func:`compile_kernel`, in this process, in which the cpu device runs: what it has compiled is taken.
+
+    Raises:
+        KernelError: the kernel's file cannot be loaded.
+    """
+    return compile_kernel(load_function(root, kernel), signatures, targets, is_linked_as_ptx=True)
+
 
 _SECONDS = 600  # for the child: a kernel compiles in about one
 
@@ -83,13 +96,19 @@ def _ask_child(
 
 
 def compile_kernel(
-    dispatcher: Any, signatures: Sequence[Signature], targets: Sequence[str], lineinfo: bool = True
+    dispatcher: Any,
+    signatures: Sequence[Signature],
+    targets: Sequence[str],
+    lineinfo: bool = True,
+    is_linked_as_ptx: bool = False,
 ) -> tuple[CompiledKernel, ...]:
     """Compile a ``@cuda.jit`` kernel for each signature and target. What does not compile says so in ``problem``.
 
     Args:
         dispatcher: of the real ``numba.cuda``, not the simulator's.
         targets: such as ``sm_80``.
+        is_linked_as_ptx: kernels in this process are linked to PTX: those for the device's own target need no
+            second compilation.
     """
     code = dispatcher.py_func.__code__
     place = Span(as_typed(os.path.realpath(code.co_filename)), code.co_firstlineno)
@@ -97,20 +116,34 @@ def compile_kernel(
     for target in targets:
         for signature in signatures:
             kernel = CompiledKernel(dispatcher.py_func.__name__, place, signature, target)
-            made.append(_compile(dispatcher, kernel, lineinfo))
+            made.append(_compile(dispatcher, kernel, lineinfo, is_linked_as_ptx))
     return tuple(made)
 
 
-def _compile(dispatcher: Any, kernel: CompiledKernel, lineinfo: bool) -> CompiledKernel:
+def _compile(dispatcher: Any, kernel: CompiledKernel, lineinfo: bool, is_linked_as_ptx: bool) -> CompiledKernel:
     made = asdict(kernel) | {"place": kernel.place, "signature": kernel.signature}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Numba's advice on performance is not ours to repeat
-            entry, ptx = _ptx(dispatcher, kernel, lineinfo)
+            if is_linked_as_ptx and _capability(kernel.target) == _current_capability():
+                entry, ptx = _ptx_that_runs(dispatcher, kernel)
+            else:
+                entry, ptx = _ptx(dispatcher, kernel, lineinfo)
             resources = _resources(dispatcher, ptx, kernel.target)
     except Exception as error:  # Numba, NVVM and nvJitLink raise a hundred kinds; each is the kernel's problem
         return CompiledKernel(**(made | {"problem": compiler_message(error)}))
     return CompiledKernel(**(made | {"entry": entry, "ptx": ptx, "resources": resources}))
+
+
+def _ptx_that_runs(dispatcher: Any, kernel: CompiledKernel) -> tuple[str, str]:
+    """(entry's name, text) of what the device has loaded, or would load, for a signature."""
+    made = dispatcher.compile(tuple(_numba_type(part) for part in kernel.signature))
+    return made.entry_name, made.library.get_cubin().code.decode()
+
+
+def _current_capability() -> tuple[int, int]:
+    major, minor = import_module("numba.cuda").get_current_device().compute_capability
+    return major, minor
 
 
 def _ptx(dispatcher: Any, kernel: CompiledKernel, lineinfo: bool) -> tuple[str, str]:

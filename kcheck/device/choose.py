@@ -6,7 +6,7 @@ import importlib.util
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kcheck.device.base import Device
 from kcheck.device.cuda import CudaBackend, driver_answers
@@ -16,12 +16,13 @@ from kcheck.errors import DeviceUnavailable
 _MODE = "NUMBA_ENABLE_CUDASIM"
 
 
-def choose(name: str) -> Device:
+def choose(name: str, targets: Sequence[str] = ()) -> Device:
     """The device of that name, ready to run.
 
     Args:
         name: ``auto``, ``gpu``, ``cpu`` or ``simulator``. ``auto`` is gpu where a driver and a device answer,
-            else simulator.
+            else cpu where that can run, else simulator.
+        targets: what the specs say that they are compiled for, such as ``sm_80``: the cpu device is one of them.
 
     Raises:
         DeviceUnavailable: no such device, or it does not answer; or ``numba.cuda`` was imported for another one.
@@ -29,39 +30,52 @@ def choose(name: str) -> Device:
     make = DEVICES.get(name)
     if make is None:
         raise DeviceUnavailable(f"there is no device {name!r}; choose one of {', '.join(DEVICES)}")
-    return make()
+    return make(targets)
 
 
-def _auto() -> Device:
-    return _gpu() if driver_answers() else _simulator()
+def _auto(targets: Sequence[str]) -> Device:
+    if driver_answers():
+        return _gpu(targets)
+    from kcheck.device.cpu import missing
+
+    why_not = missing()
+    return _simulator(targets, f"; not the cpu device: {why_not}") if why_not else _cpu(targets)
 
 
-def _gpu() -> Device:
+def _gpu(targets: Sequence[str]) -> Device:
     if not driver_answers():
         raise DeviceUnavailable(
-            "--device gpu: no CUDA driver with a device answers here; install one, or run --device simulator"
+            "--device gpu: no CUDA driver with a device answers here; install one, or run --device cpu"
         )
     _set_mode("gpu", simulated=False)
     return LaunchingDevice(CudaBackend())
 
 
-def _cpu() -> Device:
+def _cpu(targets: Sequence[str]) -> Device:
+    from kcheck.device.cpu import CpuBackend, missing
+
+    why_not = missing()
+    if why_not:
+        raise DeviceUnavailable(f"--device cpu: {why_not}")
     _set_mode("cpu", simulated=False)
-    from kcheck.device.cpu import CpuBackend
-
-    return LaunchingDevice(CpuBackend())
+    return LaunchingDevice(CpuBackend(targets))
 
 
-def _simulator() -> Device:
+def _simulator(targets: Sequence[str], why: str = "") -> Device:
     _set_mode("simulator", simulated=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what Numba deprecates is not ours to repeat
         from kcheck.device.simulator.backend import SimulatorBackend
 
-        return LaunchingDevice(SimulatorBackend())
+        return LaunchingDevice(SimulatorBackend(why))
 
 
-DEVICES: dict[str, Callable[[], Device]] = {"auto": _auto, "gpu": _gpu, "cpu": _cpu, "simulator": _simulator}
+DEVICES: dict[str, Callable[[Sequence[str]], Device]] = {
+    "auto": _auto,
+    "gpu": _gpu,
+    "cpu": _cpu,
+    "simulator": _simulator,
+}
 """Every value of ``--device``, with what makes it."""
 
 

@@ -3,64 +3,100 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
+import platform
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from importlib import import_module
+from typing import Any
 
 from kcheck.cases import Allocation
+from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.memory import Label
 from kcheck.device.base import Staged
 from kcheck.device.cuda import CudaBackend
-from kcheck.device.harvest import Bytes
-from kcheck.device.places import as_typed
+from kcheck.device.frozen import keep_compiled
+from kcheck.device.harvest import Bytes, extent
+from kcheck.device.places import as_typed, one_line
 from kcheck.device.plan import LaunchFault
-from kcheck.driver.install import Installed, Settings, install, settings
-from kcheck.model import Finding, OpSpec
+from kcheck.driver.install import DEFAULT_CC, Installed, install, read_cc, settings
+from kcheck.errors import DeviceUnavailable
+from kcheck.model import Finding, OpSpec, Span
 
 _NOT_CHECKED = ("racecheck", "initcheck")
+_LIBRARIES = ("nvvm", "nvJitLink", "nvrtc")  # what numba-cuda compiles with: its extras cu12 and cu13
+
+
+def missing() -> str:
+    """Why the cpu device cannot run on this machine, in one clause; empty where it can. Does not import Numba."""
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        return "it runs on Linux x86-64 only"
+    if importlib.util.find_spec("numba_cuda") is None:
+        return "numba-cuda is not installed; pip install 'kcheck[cu13]'"
+    try:
+        pathfinder = import_module("cuda.pathfinder")
+        for library in _LIBRARIES:
+            pathfinder.load_nvidia_dynamic_lib(library)
+    except (ImportError, RuntimeError):  # the finder's own errors are RuntimeErrors
+        return "numba-cuda's compiler is not installed; pip install 'kcheck[cu13]'"
+    return ""
+
+
+def capability(targets: Iterable[str]) -> tuple[int, int]:
+    """The compute capability of the device: ``KCHECK_CC``, else the highest of the targets, else 8.0.
+
+    One process has one device: where specs name several targets, the highest one's instructions include the others'.
+
+    Args:
+        targets: of ``artifact:``, the first of each spec.
+
+    Raises:
+        DeviceUnavailable: ``KCHECK_CC`` is no compute capability.
+    """
+    asked = os.environ.get("KCHECK_CC", "")
+    if asked:
+        return read_cc(asked)
+    return max((read_cc(target) for target in targets), default=DEFAULT_CC)
 
 
 class CpuBackend(CudaBackend):
     """A :class:`kcheck.device.base.Backend` with no GPU.
 
+    Args:
+        targets: as for :func:`capability`.
+
     Raises:
         DeviceUnavailable: ``numba.cuda`` is imported already, or this machine cannot be the device.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, targets: Iterable[str] = ()) -> None:
         self._found: list[Finding] = []
-        machine = _installed().machine
+        self._deadline: float | None = None
+        machine = _installed(capability(targets)).machine
         self._executor = machine.executor
         self._executor.report = self._found.append
         super().__init__("cpu")
+        store = ObjectCache(settings(os.environ).cache / "kernels")
+        _watch_compiling(import_module("numba.cuda.dispatcher").CUDADispatcher, store, self._executor.postpone)
         threads = len(os.sched_getaffinity(0))
         self.description = f"{self.description}, {self._executor.width} lanes on {threads} threads"
 
     def notes(self, spec: OpSpec) -> tuple[str, ...]:
         """As :meth:`kcheck.device.base.Backend.notes`: memcheck and synccheck are always on here."""
-        missing = [rule for rule in _NOT_CHECKED if spec.sanitize[rule] != "off"]
-        return (f"not checked on the cpu: {', '.join(missing)}",) if missing else ()
+        left_out = [rule for rule in _NOT_CHECKED if spec.sanitize[rule] != "off"]
+        return (f"not checked on the cpu: {', '.join(left_out)}",) if left_out else ()
 
     def stage(self, allocation: Allocation, buffer: Bytes) -> Staged:
         """As on a GPU; and kernels may touch the array's own bytes only, under its name."""
         staged = super().stage(allocation, buffer)
         first = staged.array.device_ctypes_pointer.value
-        spans = [stride * (size - 1) for stride, size in zip(allocation.strides, allocation.shape, strict=True)]
-        is_empty = 0 in allocation.shape
-        low = first + sum(min(span, 0) for span in spans)
-        high = first + sum(max(span, 0) for span in spans) + allocation.dtype.itemsize
-        label = Label(
-            allocation.name,
-            first,
-            allocation.shape,
-            allocation.strides,
-            allocation.dtype.itemsize,
-            first if is_empty else low,
-            first if is_empty else high,
-        )
+        low, high = (first - allocation.offset + end for end in extent(allocation))
+        itemsize = allocation.dtype.itemsize
+        label = Label(allocation.name, first, allocation.shape, allocation.strides, itemsize, low, high)
         self._executor.memory.label(label, is_exclusive=True)
         return staged
 
@@ -68,45 +104,93 @@ class CpuBackend(CudaBackend):
         self, job: Callable[[], None], spec: OpSpec, deadline: float | None, reverse: bool
     ) -> list[Finding]:
         """As :meth:`kcheck.device.base.Backend.launch`. Work is done when the job returns; ``reverse`` runs the
-        blocks from the last to the first."""
+        blocks from the last to the first. The time that compilers take does not count towards the deadline."""
         self._called.clear()
         self._found.clear()
-        self._executor.deadline = deadline
+        if deadline != self._deadline:  # another case; a repeat of this one keeps what the compilers took
+            self._deadline = self._executor.deadline = deadline
         self._executor.reverse = reverse
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # occupancy advice, of small grids, is not ours to repeat
                 job()
         except Exception as error:
-            found = self._told(spec) or [self._finding(error, spec)]
-            raise LaunchFault(*found) from None
+            told = self._told(spec)
+            if not (told and isinstance(error, self._api_error)):  # else the driver's answer to what is told
+                told.append(self._finding(error, spec))
+            raise LaunchFault(*told) from None
         finally:
-            self._executor.deadline = None
             self._executor.reverse = False
-            self.lost = ""  # a fault leaves nothing behind here: the next launch finds the device as new
         return self._told(spec)
 
+    def _driver_finding(self, error: Exception, kernel: str | None, place: Span | None) -> Finding:
+        """A launch that a GPU would refuse, too. The device is never lost: the next launch finds it as new."""
+        return Finding("launch", f"the driver answered {one_line(error)}", kernel=kernel, place=place)
+
     def _told(self, spec: OpSpec) -> list[Finding]:
-        """What the executor found, as severe as the spec says, with places as the user would type them."""
+        """What the executor found, in the words of a spec: its arrays, its levels, places as the user types them."""
+        arrays = {*spec.inputs, *spec.outputs}
         told = []
         for finding in self._found:
-            level = spec.sanitize.get(finding.rule, "error")
-            place = finding.place
-            if place is not None:
-                place = replace(place, file=as_typed(place.file))
-            elif spec.kernel is not None:
-                place = spec.kernel.span
+            rule, level, mend = finding.rule, spec.sanitize.get(finding.rule, "error"), finding.mend
+            if rule == "memcheck":
+                mend = mend or "guard the access: a grid is often larger than the array"
+                if level != "error":
+                    rule, level = "launch", "error"  # either way it did not end
+            elif rule == "compile":  # NVVM took it: what is missing is ours
+                rule, mend = "unsupported", "run this spec with --device gpu or --device simulator"
+            elif rule == "timeout":
+                mend = "look for a loop that never ends; a case that only needs longer gets it by --timeout"
             if level != "off":
-                told.append(replace(finding, severity=level, place=place))
+                known = finding.array in arrays
+                told.append(
+                    replace(
+                        finding,
+                        rule=rule,
+                        severity=level,
+                        mend=mend,
+                        array=finding.array if known else None,
+                        index=finding.index if known else None,
+                        place=_place(finding.place, spec),
+                    )
+                )
         return told
 
 
+def _place(place: Span | None, spec: OpSpec) -> Span | None:
+    """A line of the user's: where the code has none, or a library's, that of the spec that launches."""
+    if place is not None and "site-packages" not in place.file:
+        return replace(place, file=as_typed(place.file))
+    function = spec.launcher or spec.kernel
+    return None if function is None else function.span
+
+
+def _watch_compiling(kind: Any, store: ObjectCache, took: Callable[[float], None]) -> None:
+    """Keep what dispatchers compile, and tell how many seconds each compilation took."""
+    plain = kind.compile
+
+    @functools.wraps(plain)
+    def compile_and_tell(dispatcher: Any, signature: Any) -> Any:
+        begun = time.monotonic()
+        try:
+            keep_compiled(dispatcher, store)
+            return plain(dispatcher, signature)
+        finally:
+            took(time.monotonic() - begun)
+
+    kind.compile = compile_and_tell
+
+
 @functools.cache
-def _installed() -> Installed:
+def _installed(cc: tuple[int, int]) -> Installed:
     """The device of this process, made once."""
+    if "KCHECK_EXEC" in os.environ:
+        raise DeviceUnavailable(
+            "--device cpu: `kcheck exec` has put the device in place already; run kcheck alone"
+        )
 
     def write(text: bytes) -> None:
-        sys.stderr.write(text.decode(errors="replace"))  # stdout is for reports
+        sys.stdout.write(text.decode(errors="replace"))  # which is stderr while a report has stdout
 
-    chosen: Settings = settings(os.environ)
-    return install(replace(chosen, clock=time.monotonic), os.environ, lambda finding: None, write)
+    chosen = replace(settings(os.environ, cc), clock=time.monotonic)
+    return install(chosen, os.environ, lambda finding: None, write)

@@ -166,6 +166,7 @@ class CudaBackend:
         return Finding("launch", f"the launch raised {one_line(error)}", kernel=kernel, place=place)
 
     def _driver_finding(self, error: Exception, kernel: str | None, place: Span | None) -> Finding:
+        """What a call of the driver that failed says of the launch; notes when nothing more can be run."""
         code = int(getattr(error, "code", 0))
         if code in _STICKY:
             self.lost = f"the {self.name} refuses everything after a kernel's fault ({one_line(error)})"

@@ -42,7 +42,7 @@ def guard_finding(memory: Allocation, after: Bytes, kernel: str | None) -> Findi
     if not len(changed):
         return None
     place = int(changed[0])
-    low, high = _extent(memory)
+    low, high = extent(memory)
     itemsize = memory.dtype.itemsize
     if low <= place < high:
         where = f"in a gap between its elements, {place - low} bytes after the first one's address"
@@ -147,7 +147,7 @@ def input_findings(
     return [finding for finding in found if finding is not None]
 
 
-def _extent(memory: Allocation) -> tuple[int, int]:
+def extent(memory: Allocation) -> tuple[int, int]:
     """First byte of the elements and the byte after their last, in the buffer."""
     if 0 in memory.shape:
         return memory.offset, memory.offset

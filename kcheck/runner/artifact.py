@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 
 from kcheck.device import Device
-from kcheck.device.artifact import compile_in_child
+from kcheck.device.artifact import compile_here, compile_in_child
 from kcheck.device.specialise import signatures
 from kcheck.lint import check
 from kcheck.model import Finding, Function, OpSpec
@@ -24,10 +24,12 @@ def check_artifact(spec: OpSpec, device: Device) -> tuple[tuple[Finding, ...], t
     """
     if spec.artifact is None:
         return (), ()
+    # Under the simulator there is no compiler; a GPU's process has been linked for machine code.
+    compile_kernels = compile_here if device.name == "cpu" else compile_in_child
     notes: list[str] = []
     kernels: list[CompiledKernel] = []
     for function, known in _kernels(spec, device.launched(spec), notes):
-        kernels += compile_in_child(spec.root, function, known, spec.artifact.targets)
+        kernels += compile_kernels(spec.root, function, known, spec.artifact.targets)
     return check(spec.artifact, kernels), tuple(notes)
 
 

@@ -21,12 +21,16 @@ NOT_CHECKED = ("racecheck", "initcheck")
 
 
 class SimulatorBackend:
-    """A :class:`kcheck.device.base.Backend`. Make one per process, before any kernel's module is imported."""
+    """A :class:`kcheck.device.base.Backend`. Make one per process, before any kernel's module is imported.
+
+    Args:
+        why: what the description ends with, where nobody asked for the simulator.
+    """
 
     name = "simulator"
-    description = "Numba's CUDA simulator, threads one at a time"
 
-    def __init__(self) -> None:
+    def __init__(self, why: str = "") -> None:
+        self.description = f"Numba's CUDA simulator, threads one at a time{why}"
         self.lost = ""
         self._simulation = simulation()
 

@@ -1,0 +1,185 @@
+"""Compiled kernels from an earlier run, where nothing that Numba froze into them has changed.
+
+Numba compiles a kernel once per signature, in half a second or so, and freezes into it the value of every global
+and closure variable that it names, and every function that it calls. Its own cache (``cache=True``) looks at the
+kernel's file only, and would hand back a kernel whose constants or device functions have changed since. The key
+here is a digest of all of that; what holds something that cannot be told apart is compiled each time.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import os
+import pickle
+import sys
+import sysconfig
+import types
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kcheck import __version__
+from kcheck.cpu.cache import ObjectCache
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_LIBRARIES = tuple(
+    os.path.realpath(path) + os.sep
+    for path in {*(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")), _PACKAGE}
+)
+_KNOWN = frozenset({"numba", "numba_cuda", "numpy", "ml_dtypes", "cuda", *sys.stdlib_module_names})
+"""Packages whose objects a name and the versions in the key tell apart."""
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, enum.Enum, types.EllipsisType)
+
+
+class _Unknown(Exception):
+    """Something whose value cannot be told from its text."""
+
+
+def fingerprint(function: Callable[..., Any]) -> str | None:
+    """A digest of a function's code and of all that Numba would freeze into it; None where that is not known.
+
+    Args:
+        function: the Python function of a kernel.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for text in _sources():
+        digest.update(text)
+    try:
+        _walk(function, digest.update, set())
+    except _Unknown:
+        return None
+    return digest.hexdigest()
+
+
+def _sources() -> Iterable[bytes]:
+    """The files of every module that is no library's: what registers overloads is called by no name."""
+    paths = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
+    for path in sorted(os.path.realpath(path) for path in paths if path.endswith(".py")):
+        if not path.startswith(_LIBRARIES) and os.path.exists(path):
+            yield path.encode() + b"\0" + Path(path).read_bytes()
+
+
+def _walk(value: Any, tell: Callable[[bytes], None], seen: set[int]) -> None:
+    """Tell everything about a value that compiled code may depend on. Raises _Unknown."""
+    if isinstance(value, _PLAIN):
+        tell(f"{type(value).__qualname__} {value!r}\0".encode())
+        return
+    if id(value) in seen:
+        tell(b"again\0")
+        return
+    seen.add(id(value))
+    python = getattr(value, "py_func", value)
+    if isinstance(python, types.FunctionType) and not _is_known(python):
+        tell(f"function {getattr(value, 'targetoptions', None)!r}\0".encode())
+        _walk_function(python, tell, seen)
+    elif isinstance(value, np.ndarray) and value.dtype.hasobject is False:
+        tell(f"array {value.dtype.descr!r} {value.shape} {value.strides}\0".encode() + value.tobytes())
+    elif isinstance(value, tuple | list):
+        tell(f"{type(value).__name__} {len(value)}\0".encode())
+        for part in value:
+            _walk(part, tell, seen)
+    elif _is_known(value):
+        module = getattr(value, "__module__", None) or type(value).__module__
+        name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or repr(value)
+        tell(f"{module} {name}\0".encode())
+    else:
+        raise _Unknown
+
+
+def _walk_function(function: types.FunctionType, tell: Callable[[bytes], None], seen: set[int]) -> None:
+    names: dict[str, None] = {}
+    _walk_code(function.__code__, tell, names)
+    _walk(function.__defaults__, tell, seen)
+    for cell in function.__closure__ or ():
+        _walk(cell.cell_contents, tell, seen)
+    for name in names:
+        value = function.__globals__.get(name, _Unknown)
+        if value is _Unknown:  # an attribute or a builtin: told by what it is looked up in
+            continue
+        tell(name.encode() + b"\0")
+        if isinstance(value, types.ModuleType) and not _is_known(value):
+            for attribute in names:
+                if hasattr(value, attribute):
+                    _walk(getattr(value, attribute), tell, seen)
+        else:
+            _walk(value, tell, seen)
+
+
+def _walk_code(code: types.CodeType, tell: Callable[[bytes], None], names: dict[str, None]) -> None:
+    tell(f"{code.co_filename} {code.co_firstlineno} {code.co_varnames} {code.co_names}\0".encode())
+    tell(code.co_code + code.co_linetable)
+    names.update(dict.fromkeys(code.co_names))
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            _walk_code(constant, tell, names)
+        else:
+            tell(f"{constant!r}\0".encode())
+
+
+def _is_known(value: Any) -> bool:
+    """Whether it belongs to a library whose version is in the key, and is no container of the user's values."""
+    if isinstance(value, types.ModuleType):
+        return value.__name__.partition(".")[0] in _KNOWN
+    module = getattr(value, "__module__", None) if callable(value) else type(value).__module__
+    return (isinstance(module, str) and module.partition(".")[0] in _KNOWN - {"builtins"}) or (
+        isinstance(value, type | types.BuiltinFunctionType) and (module or "builtins") == "builtins"
+    )
+
+
+class KeptKernels:
+    """Compiled kernels on disk: numba-cuda's ``_Cache``, for one dispatcher.
+
+    Args:
+        dispatcher: the ``@cuda.jit`` object.
+        store: where they lie.
+    """
+
+    cache_path = None
+
+    def __init__(self, dispatcher: Any, store: ObjectCache) -> None:
+        self._dispatcher = dispatcher
+        self._store = store
+
+    def load_overload(self, signature: Any, target_context: Any) -> Any:
+        """The kernel that was compiled for a signature; None where there is none, or it is out of date."""
+        target_context.refresh()
+        key = self._key(signature)
+        stored = None if key is None else self._store.get(key)
+        if stored is None:
+            return None
+        return import_module("numba.cuda.dispatcher")._Kernel._rebuild(**pickle.loads(stored))
+
+    def save_overload(self, signature: Any, kernel: Any) -> None:
+        """Keep a kernel, if Numba can write it down: not one that links files, or holds a device array."""
+        key = self._key(signature)
+        if key is None or kernel.launch_config_sensitive:
+            return
+        try:
+            content = import_module("numba.cuda.serialize").dumps(kernel._reduce_states())
+        except (RuntimeError, pickle.PicklingError):  # what Numba raises for those
+            return
+        self._store.put(key, content)
+
+    def _key(self, signature: Any) -> str | None:
+        made = fingerprint(self._dispatcher.py_func)
+        if made is None:
+            return None
+        device = import_module("numba.cuda").get_current_device()
+        versions = [import_module(name).__version__ for name in ("numba", "numba_cuda", "numpy")]
+        options = sorted(self._dispatcher.targetoptions.items())
+        return repr((__version__, sys.version, versions, device.compute_capability, options, str(signature), made))
+
+    def enable(self) -> None:
+        """Part of numba-cuda's interface; it is always on."""
+
+    disable = flush = enable
+
+
+def keep_compiled(dispatcher: Any, store: ObjectCache) -> None:
+    """Let a dispatcher find, and leave, compiled kernels in a store, in place of Numba's own cache."""
+    if not isinstance(dispatcher._cache, KeptKernels):
+        dispatcher._cache = KeptKernels(dispatcher, store)
