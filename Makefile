@@ -6,7 +6,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format format-check lint types layers wheel clean
+.PHONY: help demo test check conformance format format-check lint types layers wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -31,6 +31,14 @@ test: .venv/installed-dev  ## the tests, on all cores
 	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
 check: format-check lint types layers test  ## everything that CI asks for
+
+# What numba-cuda's tests import beside numba-cuda.
+.venv/installed-conformance: .venv/installed-dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check cffi filecheck psutil pytest-benchmark
+	@touch $@
+
+conformance: .venv/installed-conformance  ## numba-cuda's own tests on the cpu device; writes docs/conformance.md
+	@$(BIN)/python conformance/run.py --check
 
 format: .venv/installed-dev  ## rewrite the code in the house's format
 	@$(BIN)/ruff format .
