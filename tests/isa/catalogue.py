@@ -10,7 +10,9 @@ from functools import cache
 
 from kcheck.ptx.isa import ROWS
 from kcheck.ptx.isa.rows import Row
+from tests.isa.memory_cases import atomics, loads_and_stores
 from tests.isa.model import Illegal, expectation
+from tests.isa.move_cases import moves
 from tests.isa.program import Case
 
 BATCH = 40
@@ -96,3 +98,18 @@ def batches(further: bool = False) -> list[Batch]:
         for sources, cases in groups.items()
         for start in range(0, len(cases), BATCH)
     ]
+
+
+def memory_batches() -> list[Batch]:
+    """Cases that go through memory, by family and kernel."""
+    found = []
+    for family, cases in (("atomics", atomics()), ("ld st", loads_and_stores()), ("mov", moves())):
+        groups: dict[tuple[str, ...], list[Case]] = {}
+        for case in cases:
+            groups.setdefault(case.form.sources, []).append(case)
+        found += [
+            Batch(f"{family} {' '.join(sources)} {start // BATCH}", tuple(group[start : start + BATCH]))
+            for sources, group in groups.items()
+            for start in range(0, len(group), BATCH)
+        ]
+    return found

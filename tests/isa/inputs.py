@@ -2,7 +2,8 @@
 
 A draw is a type of PTX, or one of: ``pred`` and ``carry`` (0 and 1), ``amount`` (a shift), ``field`` (bit
 positions and lengths), ``selector`` (``prmt``), ``bytes32`` (packed bytes with edges), ``f32wave`` (angles),
-``f16x2`` and ``bf16x2`` (pairs of edges), and a type with ``in64``: in a register of 64 bits whose other bits are noise.
+``f16x2`` and ``bf16x2`` (pairs of edges), and a type with ``in64``: in a
+register of 64 bits whose other bits are noise.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import lru_cache
 
 from tests.isa.model.formats import FORMATS, Format
 
-PAIRS, TRIPLES = 900, 500
+PAIRS, TRIPLES = 700, 450
 """How many combinations of edges are tried at most, for two sources and for more."""
 
 

@@ -21,7 +21,7 @@ not asked of it: where two operands are NaN, LLVM may exchange them."""
 
 def run(machine: Machine, program: Program) -> Ran:
     """A program's results."""
-    return machine.run(Launch(program.text, ENTRY, (program.inputs, bytes(program.size)), program.blocks, BLOCK))
+    return machine.run(Launch(program.text, ENTRY, program.buffers, program.blocks, BLOCK))
 
 
 def _answers(case: Case, row: tuple[int, ...]) -> tuple[int | Answer, ...]:

@@ -23,6 +23,7 @@ class Launch:
     Attributes:
         buffers: the parameters: for each, the bytes of a buffer of global memory, whose address is passed.
         grid, block: blocks, and threads of each.
+        last: the bytes of one more parameter, aligned to 16.
     """
 
     text: str
@@ -30,7 +31,7 @@ class Launch:
     buffers: Sequence[bytes]
     grid: int
     block: int
-    shared: int = 0
+    last: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,12 @@ class Ran:
 
     buffers: tuple[bytes, ...]
     found: tuple[str, ...] = field(default=())
+
+
+def _parameters(addresses: Sequence[int], last: bytes) -> bytes:
+    """A kernel's parameters as they lie in memory."""
+    packed = struct.pack(f"<{len(addresses)}Q", *addresses)
+    return packed.ljust(-(-len(packed) // 16) * 16, b"\0") + last if last else packed
 
 
 class Machine(Protocol):
@@ -77,10 +84,10 @@ class Cpu:
             KernelLaunch(
                 module,
                 launch.entry,
-                struct.pack(f"<{len(addresses)}Q", *addresses),
+                _parameters(addresses, launch.last),
                 (launch.grid, 1, 1),
                 (launch.block, 1, 1),
-                launch.shared,
+                0,
                 False,
             )
         )
@@ -136,15 +143,18 @@ class Gpu:
             for content in launch.buffers:
                 addresses.append(self._check(driver.cuMemAlloc(len(content))))
                 self._check(driver.cuMemcpyHtoD(addresses[-1], content, len(content)))
-            values = tuple(int(a) for a in addresses)
+            values: tuple[Any, ...] = tuple(int(a) for a in addresses)
+            types: tuple[Any, ...] = (ctypes.c_uint64,) * len(values)
+            if launch.last:
+                values, types = (*values, (ctypes.c_char * len(launch.last))(*launch.last)), (*types, None)
             self._check(
                 driver.cuLaunchKernel(
                     kernel,
                     *(launch.grid, 1, 1),
                     *(launch.block, 1, 1),
-                    launch.shared,
                     0,
-                    (values, (ctypes.c_uint64,) * len(values)),
+                    0,
+                    (values, types),
                     0,
                 )
             )

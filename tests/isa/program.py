@@ -1,7 +1,7 @@
 """One PTX kernel that runs many instruction forms over the same inputs, and stores what each gives.
 
-Parameters: the address of the inputs, one column after another, and that of the results; thread i takes element i
-of each column.
+Parameters: the addresses of the inputs, one column after another, of the results, and of a cell of CELL bytes for
+each thread; thread i takes element i of each column. Cells of its own lie in shared and local memory as well.
 """
 
 from __future__ import annotations
@@ -14,15 +14,25 @@ from tests.isa.inputs import bits_of, samples
 from tests.isa.model import Form
 
 BLOCK = 96
+CELL = 32
 ENTRY = "forms"
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """An instruction form and how it is written, without operands."""
+    """An instruction form and how it is written.
+
+    Attributes:
+        name: the instruction without operands.
+        lines: what to run instead, with ``{d0}`` ... for results, ``{a}``, ``{b}``, ``{c}``, ``{e}`` for sources,
+            ``{x}``, ``{y}``, ``{z}``, ``{w}`` for scratch registers of ``scratch`` bits, and ``{global}``,
+            ``{shared}``, ``{local}`` for the address of a cell.
+    """
 
     name: str
     form: Form
+    lines: tuple[str, ...] = ()
+    scratch: int = 32
 
     def __str__(self) -> str:
         return self.name if self.form.immediate is None else f"{self.name} {self.form.immediate:#x}"
@@ -52,6 +62,11 @@ class Program:
     @property
     def blocks(self) -> int:
         return -(-len(self.rows) // BLOCK)
+
+    @property
+    def buffers(self) -> tuple[bytes, bytes, bytes]:
+        """What the parameters point to."""
+        return self.inputs, bytes(self.size), bytes(CELL * len(self.rows))
 
     def outcomes(self, case: int, memory: bytes) -> list[tuple[int, ...]]:
         """What one case gave, for each row of inputs."""
@@ -133,10 +148,11 @@ def build(cases: Sequence[Case], target: int = 90) -> Program:
         columns.append(column.ljust(_aligned(len(column)), b"\0"))
         offset += len(columns[-1])
 
+    cells = _cells(body, index) if any(case.lines for case in cases) else {}
     results, offset = [], 0
     for case in cases:
         places = []
-        for register in _emit(body, case, operands):
+        for register in _emit(body, case, operands, cells):
             bits = {"p": 1, "h": 16, "r": 32, "d": 64}[register[1]]
             if bits == 1:
                 number = body.register(32)
@@ -152,7 +168,9 @@ def build(cases: Sequence[Case], target: int = 90) -> Program:
             ".version 8.8",
             f".target sm_{target}",
             ".address_size 64",
-            f".visible .entry {ENTRY}(.param .u64 inputs, .param .u64 results) {{",
+            f".shared .align 16 .b8 together[{BLOCK * CELL}];",
+            f".visible .entry {ENTRY}(.param .u64 inputs, .param .u64 results, .param .u64 cells) {{",
+            f"  .local .align 16 .b8 own[{CELL}];",
             *body.declarations(),
             *body.lines,
             "DONE:",
@@ -164,9 +182,31 @@ def build(cases: Sequence[Case], target: int = 90) -> Program:
     return Program(tuple(cases), text, rows, b"".join(columns), tuple(results), offset)
 
 
-def _emit(body: _Body, case: Case, operands: list[str]) -> list[str]:
+def _cells(body: _Body, index: str) -> dict[str, str]:
+    """Registers with the addresses of this thread's cells, by state space."""
+    spaces = {space: body.register(64) for space in ("global", "shared", "local")}
+    thread, shared = body.register(32), body.register(64)
+    body.add(f"ld.param.u64 {spaces['global']}, [cells]")
+    body.add(f"mad.wide.u32 {spaces['global']}, {index}, {CELL}, {spaces['global']}")
+    body.add(f"mov.u32 {thread}, %tid.x")
+    body.add(f"mov.u64 {shared}, together")
+    body.add(f"mad.wide.u32 {spaces['shared']}, {thread}, {CELL}, {shared}")
+    body.add(f"mov.u64 {spaces['local']}, own")
+    return spaces
+
+
+def _emit(body: _Body, case: Case, operands: list[str], cells: dict[str, str]) -> list[str]:
     """The instruction, and what sets and reads the carry flag around it; its result registers."""
     form = case.form
+    if case.lines:
+        results = [body.register(bits) for bits in form.results]
+        names = {f"d{i}": register for i, register in enumerate(results)} | dict(
+            zip("abce", operands, strict=False)
+        )
+        names |= {name: body.register(case.scratch) for name in "xyzw"} | cells
+        for line in case.lines:
+            body.add(line.format_map(names))
+        return results
     sources = list(operands)
     if form.carry_in:
         carry = sources.pop()
