@@ -358,3 +358,17 @@ def test_lanes_named_in_a_mask_that_do_not_come_are_a_finding(width: int) -> Non
     ended = launch(kernel(body), [out], width)
     assert {k for k, *_ in ended.faults} == {"WARP_MASK"}
     assert set(out[:16]) == {0xFFFF}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("row", ["div.u32 %r1, %t, %r2;", "rem.s32 %r1, %t, %r2;", "div.s32 %r1, %t, 0;"])
+def test_an_integer_divided_by_zero_is_a_finding_and_the_kernel_goes_on(row: str, width: int) -> None:
+    """The first lane that divides by zero is named; the others, and lanes that are off, are not."""
+    out = np.zeros(32, np.uint32)
+    body = f"and.b32 %r2, %t, 7; sub.u32 %r2, %r2, 5; setp.lt.u32 %p, %t, 8; mov.u32 %r1, 9;\n@%p {row}\nst.global.u32 [%a], 1;"
+    ended = launch(kernel(body), [out], width)
+    assert ended.status == abi.FINISHED
+    threads = {thread for _, _, thread, _ in ended.faults}
+    assert {kind for kind, *_ in ended.faults} == {"DIVISION_BY_ZERO"}
+    assert threads <= set(range(8)) if row.endswith(" 0;") else threads == {5}
+    assert set(out) == {1}

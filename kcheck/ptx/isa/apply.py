@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ast import Call, Instruction, Integer, Operand, Pair
 from kcheck.ptx.builder import Value
 from kcheck.ptx.cfg import Operation
@@ -48,6 +49,8 @@ def _apply_row(frame: Frame, i: Instruction) -> None:
     sources, targets = _operands(frame, i, row, mods)
     if i.opcode in CARRY_READERS:
         sources.append(frame.load(CARRY, "pred"))
+    if i.opcode in ("div", "rem") and mods.type().kind in ("signed", "unsigned"):
+        _divisor(frame, i, sources[1])
     results = row.emit(frame.b, mods, *sources)
     values = list(results) if isinstance(results, tuple) else [results]
     kind = row.slots[0].resolve(mods)
@@ -58,6 +61,29 @@ def _apply_row(frame: Frame, i: Instruction) -> None:
         values = values[:1]
     for target, value in zip(targets, values, strict=False):
         frame.write(i, target, kind, value, row.slots[0].relaxed)
+
+
+def _divisor(frame: Frame, i: Instruction, divisor: Value) -> None:
+    """Record the first active lane that divides an integer by zero; the division itself is guarded in its row."""
+    b = frame.b
+    if not divisor.text.startswith("%"):
+        if divisor.text != "0":
+            return
+        divisor = b.spread(divisor)
+    zero = b.land(b.spread(frame.active), b.spread(b.compare("eq", divisor, 0)))
+    site = frame.unit.site(i, "")
+    say, done = b.fresh("zero"), b.fresh("nonzero")
+    b.line(f"br i1 {b.any(zero).text}, label %{say}, label %{done}, !prof !2")
+    b.label(say)
+    lane = b.const("i32", 0)
+    if frame.width > 1:
+        lane = b.resize(b.flagged_intrinsic("cttz", b.mask_bits(zero), False), "i32")
+    b.line(
+        f"call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 {site}, "
+        f"i32 {int(FaultKind.DIVISION_BY_ZERO)}, i64 0, i32 0, i32 {lane.text})"
+    )
+    b.line(f"br label %{done}")
+    b.label(done)
 
 
 def _operands(frame: Frame, i: Instruction, row: Row, mods: Mods) -> tuple[list[Value], list[Operand]]:
