@@ -22,7 +22,7 @@ from kcheck.ptx.abi import Allocation as Entry
 PAGE = 4096
 GUARD_MIN, GUARD_MAX = PAGE, 1 << 20
 QUARANTINE = 256 << 20
-"""Freed bytes that are kept from being given out again."""
+"""Freed bytes, guard zones too, that are kept from being given out again."""
 
 FRESH, FREED = 0xA9, 0xDD
 """Bytes that uninitialised and freed memory is filled with: as doubles and floats, tiny negative and huge
@@ -184,7 +184,7 @@ class Memory:
             self._remove(block)
             self._used -= block.size if block.kind is not Kind.HEAP else 0
             self._freed.append(block)
-            self._freed_bytes += block.size
+            self._freed_bytes += self._extent[block.base]
             if block.size <= FILL_MAX:
                 ctypes.memset(block.base, FREED, block.size)
             self._release(QUARANTINE)
@@ -202,8 +202,8 @@ class Memory:
         """Forget freed blocks, oldest first, until at most ``keep`` bytes are remembered."""
         while self._freed and self._freed_bytes > keep:
             block = self._freed.popleft()
-            self._freed_bytes -= block.size
             extent = self._extent.pop(block.base)
+            self._freed_bytes -= extent
             first = -(-(block.base - self._base) // PAGE) * PAGE
             self._arena.madvise(mmap.MADV_DONTNEED, first, extent)
             self._hole(block.base, extent)

@@ -21,7 +21,7 @@ from kcheck.errors import DeviceUnavailable
 from kcheck.model import Finding
 
 DEFAULT_CC = (8, 0)
-_MEMORY_LIMIT = 16 << 30
+_MEMORY_LIMIT, _MEMORY_LEAST = 16 << 30, 256 << 20
 
 
 @dataclass(frozen=True)
@@ -107,11 +107,28 @@ def install(
     if Path(caches).name != _numba_folder(chosen.cc):  # a child process inherits what its parent set
         environment["NUMBA_CACHE_DIR"] = str(Path(caches) / _numba_folder(chosen.cc))
     cache = ObjectCache(chosen.cache / "code")
-    executor = Executor(Memory(chosen.memory), chosen.processors, cache, chosen.clock, report, write)
+    executor = Executor(reserve(chosen.memory), chosen.processors, cache, chosen.clock, report, write)
     machine = Machine(chosen.cc, executor, chosen.clock)
     stub = Stub(write_stub(chosen.cache), calls(machine, cache))
     os.register_at_fork(after_in_child=lambda: stub.forsake() if machine.is_initialized else None)
     return Installed(machine, stub)
+
+
+def reserve(size: int) -> Memory:
+    """Device memory of ``size`` bytes, or of half, a quarter ... where a limit on address space allows no more.
+
+    Raises:
+        DeviceUnavailable: not even the least can be had.
+    """
+    while True:
+        try:
+            return Memory(size)
+        except OSError as fault:
+            if size <= _MEMORY_LEAST:
+                raise DeviceUnavailable(
+                    f"the cpu device needs {_MEMORY_LEAST >> 20} MiB: {fault.strerror}; raise ulimit -v"
+                ) from fault
+            size //= 2
 
 
 def _numba_folder(cc: tuple[int, int]) -> str:

@@ -214,3 +214,13 @@ def test_an_interrupt_ends_the_kernel_and_the_program(folder: Path) -> None:
         print("interrupted", flag.copy_to_host()[0])
     """
     assert run(folder, program).stdout == "interrupted 0\n"
+
+
+def test_under_a_limit_on_address_space(folder: Path) -> None:
+    """Where a process may have little address space the device has less memory, and still works."""
+    program = "import resource\nresource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))\n"
+    program += (
+        DOUBLE.replace("LIMIT", "x.size") + "print(cuda.current_context().get_memory_info().total >> 30 < 8)"
+    )
+    done = run(folder, program)
+    assert (done.stdout, done.returncode) == ("True\nTrue\n", 0), done.stderr
