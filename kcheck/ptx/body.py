@@ -22,8 +22,9 @@ from kcheck.ptx.ast import (
     Symbol,
     Variable,
 )
-from kcheck.ptx.cursor import Cursor, describe
+from kcheck.ptx.cursor import Cursor
 from kcheck.ptx.declarations import SPACES, parameters, type_name, variables
+from kcheck.ptx.lexer import describe
 
 _SKIPPED = frozenset({".pragma", ".file", ".noreturn", ".attribute"})
 

@@ -6,7 +6,8 @@ import struct
 from typing import NoReturn, Protocol
 
 from kcheck.ptx.ast import Address, Float, Integer, Not, Operand, Pair, Register, Sink, Special, Symbol, Vector
-from kcheck.ptx.lexer import Token, fail, integer, tokenize
+from kcheck.ptx.constants import constant
+from kcheck.ptx.lexer import Token, describe, fail, integer, tokenize
 
 _SPECIAL = frozenset(
     [
@@ -165,8 +166,11 @@ class Cursor:
             return self._address(names)
         if token.kind == "{":
             return self._vector(names)
-        if token.kind in ("int", "float", "-"):
+        after = self.tokens[min(self.index + 1, len(self.tokens) - 1)].kind
+        if token.kind == "float" or (token.kind == "-" and after == "float"):
             return self.number()
+        if token.kind in ("int", "-", "+", "~", "(") or (token.kind == "!" and after != "name"):
+            return Integer(constant(self)[0])
         if token.kind == "!":
             self.take()
             inner = names.resolve(self.name("a predicate register"), token.line)
@@ -220,8 +224,3 @@ class Cursor:
         if len(elements) > 8:
             self.fail(f"a vector of {len(elements)}: at most 8 elements", line)
         return Vector(tuple(elements))
-
-
-def describe(token: Token) -> str:
-    """A token as messages name it."""
-    return "the end of the file" if token.kind == "end" else repr(token.text[:60])

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kcheck.ptx.ast import Float, Integer, Symbol, Variable
-from kcheck.ptx.cursor import Cursor, describe
+from kcheck.ptx.cursor import Cursor
+from kcheck.ptx.lexer import describe
 from kcheck.ptx.types import TYPES
 
 SPACES = frozenset({".global", ".const", ".shared", ".local", ".param"})

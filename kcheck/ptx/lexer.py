@@ -100,3 +100,8 @@ def integer(text: str) -> int:
     if len(digits) > 20:
         raise ValueError("more digits than 64 bits hold")
     return int(digits)
+
+
+def describe(token: Token) -> str:
+    """A token as messages name it."""
+    return "the end of the file" if token.kind == "end" else repr(token.text[:60])

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from kcheck.ptx.ast import Function, Module, Variable
 from kcheck.ptx.body import Body, read_loc, skip_line
-from kcheck.ptx.cursor import Cursor, describe
+from kcheck.ptx.cursor import Cursor
 from kcheck.ptx.declarations import SPACES, linkage, parameters, variables
+from kcheck.ptx.lexer import describe
 
 _PERFORMANCE = frozenset(
     {

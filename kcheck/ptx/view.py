@@ -20,7 +20,7 @@ VECTOR_BYTES = "@vector.bytes@"
 """Stands in the text for the size of a vector's state, until that is known."""
 
 POSTED, TAKEN = "@posted", "@taken"
-"""What lanes posted, and the scheduler's copy of it: a vector that goes on first may post again while others read."""
+"""What lanes posted, and the scheduler's copy of it: a vector that goes on first may post again at once."""
 
 COLUMNS = 4
 """Operands of one instruction, at most: shfl has four."""

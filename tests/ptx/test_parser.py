@@ -68,6 +68,31 @@ def test_source_operands(text: str, expected: object) -> None:
     assert statement.operands[1] == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("(1 << 4) + 3", 19),
+        ("~5", -6),
+        ("7 % 4 * 2", 6),
+        ("-7 / 2", -3),
+        ("1 + 2 << 3", 24),
+        ("3 == 3 && !0", 1),
+        ("1 ? 2 : 3", 2),
+        ("0xFFFFFFFFFFFFFFFF + 2", 1),
+        ("(.u64) -1 >> 60", 15),
+        ("-1 >> 60", -1),
+        ("6 & 3 | 8 ^ 1", 11),
+        ("1 <= 2", 1),
+        ("-(-3)", 3),
+    ],
+)
+def test_constant_expressions(text: str, value: int) -> None:
+    """Operators bind as in C, over 64-bit integers."""
+    (statement,) = body(f"mov.u64 %rd1, {text};")
+    assert isinstance(statement, Instruction)
+    assert statement.operands[1] == Integer(value)
+
+
 def test_opcode_modifiers_guard_and_pair() -> None:
     """``@!p opcode.modifiers d|p, …``."""
     (statement,) = body("@!%p1 setp.lt.and.f32 %p2|%p3, %f1, %f2, !%p0;")
@@ -173,6 +198,8 @@ def test_module_variables_and_functions() -> None:
         (HEAD + ".entry k() { L: L: }", 4, "defined twice"),
         (HEAD + ".entry k() { .reg .b32 %r1;\nmov.u32 %r1, 09; }", 5, "no integer literal"),
         (HEAD + ".entry k() { .reg .b32 %r1;\nmov.u32 %r1, 99999999999999999999999; }", 5, "no integer literal"),
+        (HEAD + ".entry k() { .reg .b32 %r1;\nmov.u32 %r1, 1 / 0; }", 5, "divides by zero"),
+        (HEAD + ".entry k() { .reg .b32 %r1;\nmov.u32 %r1, " + "(" * 5000 + "; }", 5, "too deep"),
         (HEAD + ".address_size 32", 4, "not modelled"),
         (HEAD + ".global .texref t;", 4, "not modelled"),
     ],
