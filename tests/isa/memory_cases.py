@@ -178,13 +178,14 @@ def loads_and_stores() -> Iterator[Case]:
         yield _store("b16", "global", 32, qualifiers)
     for hint in ("ca", "cg", "cs", "lu", "cv", "nc"):
         yield _hinted(f"ld.global.{hint}.b32", store=False)
+    yield _hinted("ldu.global.b32", store=False)
     for hint in ("wb", "cg", "cs", "wt"):
         yield _hinted(f"st.global.{hint}.b32", store=True)
 
 
 def _hinted(name: str, store: bool) -> Case:
-    """A cache hint changes nothing. (``.nc`` reads what was never written: the cell is zero.)"""
-    if ".nc." in name:
+    """A cache hint changes nothing. (What ``.nc`` and ``ldu`` read is never written: it is zero.)"""
+    if ".nc." in name or name.startswith("ldu"):
         lines: tuple[str, ...] = (f"{name} {{d0}}, [{{global}}+28]", "add.u32 {d0}, {d0}, {a}")
     else:
         store_name, load_name = (name, "ld.global.b32") if store else ("st.global.b32", name)

@@ -62,7 +62,9 @@ def moves() -> Iterator[Case]:
     )
     for text, number in (
         ("-1", -1), ("0x80000000", 1 << 31), ("0XFFFFFFFFU", 0xFFFFFFFF), ("0777", 0o777), ("0b1011", 11),
-        ("4294967295", 0xFFFFFFFF), ("0f3F800000", 0x3F800000),
+        ("4294967295", 0xFFFFFFFF), ("0f3F800000", 0x3F800000), ("(1 << 4) + 3", 19), ("~5", ~5), ("7 % 4 * 2", 6),
+        ("-7 / 2", -3), ("(3 > 2) ? 9 : 8", 9), ("-1 >> 28", -1), ("!0 + 0xF0 & 0x3C", 0x30), ("1 << 2 | 1", 5),
+        ("0x80000000U >> 31", 1), ("(-1) / 2U", 0x7FFFFFFFFFFFFFFF),
     ):  # fmt: skip
         yield _moved(
             f"the constant {text}", (32,), ("b32",), lambda a, n=number: (n ^ a) & 0xFFFFFFFF,
@@ -92,6 +94,23 @@ def moves() -> Iterator[Case]:
                 (f"cvta.{space}.u64 {{x}}, {{{space}}}", f"isspacep.{asked} {{d0}}, {{x}}"),
                 scratch=64,
             )
+    for nothing in (
+        "nanosleep.u32 20",
+        "nanosleep.u32 {a}",
+        "pmevent 3",
+        "prefetch.global.L1 [{global}]",
+        "prefetch.L2 [{global}]",
+        "prefetchu.L1 [{global}]",
+        "applypriority.global.L2::evict_normal [{x}], 128",
+        "griddepcontrol.wait",
+        "griddepcontrol.launch_dependents",
+    ):
+        cc = 90 if nothing.startswith("griddepcontrol") else 80
+        lines = ("and.b64 {x}, {global}, -128", "mov.b32 {d0}, {a}", nothing)
+        yield Case(nothing, Form((32,), ("b32",), lambda a: a, cc=cc), lines, scratch=64)
+    # what it discards are other threads' cells: not for a device, where that is real
+    lines = ("and.b64 {x}, {global}, -128", "mov.b32 {d0}, {a}", "discard.global.L2 [{x}], 128")
+    yield Case("discard", Form((32,), ("b32",), lambda a: a, cc=1000), lines, scratch=64)
     for fence in (
         "membar.cta",
         "membar.gl",

@@ -277,6 +277,10 @@ ret;
     )
 
 
+TEXTS = _BARRIERS + _contended("global") + _contended("shared") + _parameters()
+"""All kernels of these tests."""
+
+
 def _check_parameters(machine: Machine) -> None:
     chance = random.Random("kcheck parameters")
     last = bytes([0x80, 0xFF, 0x7F, 0x81] + [chance.getrandbits(8) | 0x80 for _ in range(60)])
