@@ -105,7 +105,8 @@ def test_bounds_shrink_as_dims_are_drawn(
 
 @pytest.mark.parametrize("high", [10**6, MAX_SIZE])
 @pytest.mark.parametrize(
-    ("constraint", "bounds"), [("B * B + 1 <= 16000", (1, 126)), ("B * B + 1 == 16000", None), ("B > 1000", (1001, 0))]
+    ("constraint", "bounds"),
+    [("B * B + 1 <= 16000", (1, 126)), ("B * B + 1 == 16000", None), ("B > 1000", (1001, 0))],
 )
 def test_bounds_of_a_wide_range_cost_its_logarithm(
     monkeypatch: pytest.MonkeyPatch, constraint: str, bounds: tuple[int, int] | None, high: int
