@@ -101,7 +101,8 @@ class _Child:
         environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "0"}
         # The child must find this very kcheck, however the parent found it.
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-        self._out, self._log = (tempfile.TemporaryFile() for _ in range(2))  # open until the child is gone
+        self._out = tempfile.TemporaryFile()  # noqa: SIM115  # open until the child is gone
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115
         with tempfile.TemporaryFile() as text:
             text.write(json.dumps(request).encode())
             text.seek(0)

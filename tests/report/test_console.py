@@ -180,7 +180,7 @@ def test_progress_goes_to_its_own_stream() -> None:
 
 
 def test_progress_says_that_it_waits_for_the_compiler() -> None:
-    """With a spec's cases done the bar says what is waited for, in place of their count; the report has none of it."""
+    """With a spec's cases done the bar says what is waited for; the report has none of it."""
     stream, terminal = io.StringIO(), Terminal()
     reporter = ConsoleReporter(stream, Settings(progress=terminal), source)
     for event in fake_events.everything():
