@@ -1,6 +1,9 @@
 # kcheck's own commands. `make demo` and `make test` work on a fresh machine that has Python 3.11 to 3.13, git and make.
 
-PYTHON ?= $(firstword $(foreach v,3.13 3.12 3.11,$(shell command -v python$(v) 2>/dev/null)) python3)
+# The first of these that runs and has a version that will do: a name on the PATH may be a stub that does neither.
+FITS := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	"$$p" -c '$(FITS)' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
 BIN := .venv/bin
 # Not $(CURDIR): make splits words at blanks, and a checkout may lie in a folder with one.
 RUN := $(BIN)/python -m kcheck
@@ -13,9 +16,10 @@ help:  ## this list
 
 # Two stamps, so that a newcomer's first minute does not install the developers' tools.
 .venv/installed: pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit("kcheck wants Python 3.11 to 3.13; this is %s. Say which: make PYTHON=python3.12 ..." % sys.version.split()[0] if not (3, 11) <= sys.version_info[:2] <= (3, 13) else 0)'
+	@test -n "$(PYTHON)" && "$(PYTHON)" -c '$(FITS)' || { \
+		echo "kcheck wants Python 3.11 to 3.13. Say where one is: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
 	@echo "Installing kcheck into .venv (once; a minute or so)"
-	@$(PYTHON) -m venv .venv
+	@"$(PYTHON)" -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[cu13]'
 	@touch $@
 

@@ -125,8 +125,6 @@ def command(
         raise click.UsageError("--case-seed is one case and takes neither --cases nor --seed")
     if touched and not paths:
         return Exit.GOOD
-    if touched and not paths:
-        return Exit.GOOD
     outputs = pair(ctx.meta["kcheck.order"], formats, files)
 
     from kcheck.cli.reports import Reports

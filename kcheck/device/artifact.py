@@ -1,8 +1,8 @@
 """Compile kernels as a GPU would get them, with no GPU: LTO PTX of NVVM and nvJitLink, resources of ptxas.
 
 On the cpu device the PTX that ran is what is looked at. Numba's simulator replaces ``numba.cuda`` for the whole
-process, so a run on it compiles in a child process, once per spec: ``python -m kcheck.device.artifact`` reads a
-request and writes its answer as JSON.
+process, so a run on it compiles in a child process, once per spec, beside the cases: ``python -m
+kcheck.device.artifact`` reads a request and writes its answer as JSON.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -41,19 +42,63 @@ def compile_here(
 _SECONDS = 600  # for the child: a kernel compiles in about one
 
 
-def compile_in_child(
-    root: str, kernel: Function, signatures: Sequence[Signature], targets: Sequence[str]
-) -> tuple[CompiledKernel, ...]:
-    """As :func:`compile_kernel`, in a child process with the real ``numba.cuda``.
+class Compilation:
+    """A kernel's compilation as :func:`compile_kernel`, in a child process with the real ``numba.cuda``.
 
-    Raises:
-        KernelError: the kernel's file cannot be loaded there.
-        InternalError: the child ended without an answer.
+    It begins at once and runs beside the cases; :meth:`result` waits for it. Whoever does not want it any more
+    calls :meth:`cancel`.
+
+    Args:
+        root: of the project.
+        signatures: what to compile the kernel for.
+        targets: such as ``sm_80``.
     """
-    answer = _ask_child(root, kernel, signatures, targets, lineinfo=True)
-    if any(_NO_LINES in row["problem"] for row in answer["kernels"]):
-        answer = _ask_child(root, kernel, signatures, targets, lineinfo=False)
-    return tuple(_compiled(row) for row in answer["kernels"])
+
+    def __init__(
+        self, root: str, kernel: Function, signatures: Sequence[Signature], targets: Sequence[str]
+    ) -> None:
+        self._kernel = kernel
+        self._request = {
+            "root": root,
+            "kernel": asdict(kernel),
+            "signatures": [[_to_json(part) for part in signature] for signature in signatures],
+            "targets": list(targets),
+        }
+        self._child = _Child(self._request | {"lineinfo": True})
+
+    @property
+    def running(self) -> bool:
+        """Whether :meth:`result` would have to wait."""
+        return self._child.running
+
+    def result(self) -> tuple[CompiledKernel, ...]:
+        """The kernels, each signature for each target.
+
+        Raises:
+            KernelError: the kernel's file cannot be loaded there.
+            InternalError: the child ended without an answer.
+        """
+        answer = self._answer()
+        if any(_NO_LINES in row["problem"] for row in answer["kernels"]):
+            self._child = _Child(self._request | {"lineinfo": False})
+            answer = self._answer()
+        return tuple(_compiled(row) for row in answer["kernels"])
+
+    def cancel(self) -> None:
+        """End the child, however far it is."""
+        self._child.kill()
+
+    def _answer(self) -> dict[str, Any]:
+        try:
+            code, text, log = self._child.wait()
+        except subprocess.TimeoutExpired as error:
+            raise InternalError(f"compiling {self._kernel} took more than {_SECONDS} s") from error
+        if code != 0:
+            raise InternalError(f"the compiler process for {self._kernel} ended with {code}\n{log}")
+        answer: dict[str, Any] = json.loads(text)
+        if "unloadable" in answer:
+            raise KernelError(answer["unloadable"])
+        return answer
 
 
 _NO_LINES = "Debug Info Version"
@@ -61,38 +106,49 @@ _NO_LINES = "Debug Info Version"
 The refusal sticks to the process, so the attempt without lines needs one of its own."""
 
 
-def _ask_child(
-    root: str, kernel: Function, signatures: Sequence[Signature], targets: Sequence[str], lineinfo: bool
-) -> dict[str, Any]:
-    request = {
-        "lineinfo": lineinfo,
-        "root": root,
-        "kernel": asdict(kernel),
-        "signatures": [[_to_json(part) for part in signature] for signature in signatures],
-        "targets": list(targets),
-    }
-    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "0"}
-    # The child must find this very kcheck, however the parent found it.
-    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-    try:
-        child = subprocess.run(
-            [sys.executable, "-m", "kcheck.device.artifact"],
-            input=json.dumps(request),
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            env=environment,
-            timeout=_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise InternalError(f"compiling {kernel} took more than {_SECONDS} s") from error
-    if child.returncode != 0:
-        raise InternalError(f"the compiler process for {kernel} ended with {child.returncode}\n{child.stderr}")
-    answer: dict[str, Any] = json.loads(child.stdout)
-    if "unloadable" in answer:
-        raise KernelError(answer["unloadable"])
-    return answer
+class _Child:
+    """``python -m kcheck.device.artifact`` with one request. It talks through files: no pipe can fill up and no
+    thread has to read one while the cases run."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "0"}
+        # The child must find this very kcheck, however the parent found it.
+        environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+        self._out = tempfile.TemporaryFile()  # noqa: SIM115  # open until the child is gone
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115
+        with tempfile.TemporaryFile() as text:
+            text.write(json.dumps(request).encode())
+            text.seek(0)
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "kcheck.device.artifact"],
+                stdin=text,
+                stdout=self._out,
+                stderr=self._log,
+                env=environment,
+                start_new_session=True,  # Ctrl-C is the parent's to answer, which then ends the child
+            )
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def wait(self) -> tuple[int, str, str]:
+        """(exit code, stdout, stderr); the child is gone afterwards, also if this raises."""
+        try:
+            code = self._process.wait(_SECONDS)
+            texts = []
+            for file in (self._out, self._log):
+                file.seek(0)
+                texts.append(file.read().decode("utf-8", "backslashreplace"))
+        finally:
+            self.kill()
+        return code, texts[0], texts[1]
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._out.close()
+        self._log.close()
 
 
 def compile_kernel(
@@ -270,4 +326,4 @@ if __name__ == "__main__":
     # What the user's module prints on import must not get into the answer.
     with contextlib.redirect_stdout(sys.stderr):
         text = json.dumps(_answer(json.loads(sys.stdin.buffer.read())))
-    sys.stdout.write(text)
+    sys.stdout.buffer.write(text.encode())

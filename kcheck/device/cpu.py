@@ -18,10 +18,10 @@ from kcheck.cases import Allocation
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.memory import Label
 from kcheck.device.base import Staged
-from kcheck.device.cuda import CudaBackend
+from kcheck.device.cuda import CudaBackend, driver_code, result_name
 from kcheck.device.frozen import keep_compiled
 from kcheck.device.harvest import Bytes, extent
-from kcheck.device.places import as_typed, one_line
+from kcheck.device.places import as_typed
 from kcheck.device.plan import LaunchFault
 from kcheck.driver.install import DEFAULT_CC, Installed, install, read_cc, settings
 from kcheck.errors import DeviceUnavailable
@@ -49,7 +49,7 @@ def missing() -> str:
 def capability(targets: Iterable[str]) -> tuple[int, int]:
     """The compute capability of the device: ``KCHECK_CC``, else the highest of the targets, else 8.0.
 
-    One process has one device: where specs name several targets, the highest one's instructions include the others'.
+    One process has one device: where specs name several targets, the highest has what the others have.
 
     Args:
         targets: of ``artifact:``, the first of each spec.
@@ -116,19 +116,19 @@ class CpuBackend(CudaBackend):
                 job()
         except Exception as error:
             told = self._told(spec)
-            if not (told and isinstance(error, self._api_error)):  # else the driver's answer to what is told
+            if not (told and driver_code(error) is not None):  # else the driver's answer to what is told
                 told.append(self._finding(error, spec))
             raise LaunchFault(*told) from None
         finally:
             self._executor.reverse = False
         return self._told(spec)
 
-    def _driver_finding(self, error: Exception, kernel: str | None, place: Span | None) -> Finding:
+    def _driver_finding(self, code: int, kernel: str | None, place: Span | None) -> Finding:
         """A launch that a GPU would refuse, too. The device is never lost: the next launch finds it as new."""
-        return Finding("launch", f"the driver answered {one_line(error)}", kernel=kernel, place=place)
+        return Finding("launch", f"the driver answered {result_name(code)}", kernel=kernel, place=place)
 
     def _told(self, spec: OpSpec) -> list[Finding]:
-        """What the executor found, in the words of a spec: its arrays, its levels, places as the user types them."""
+        """What the executor found, in a spec's terms: its arrays, its levels, places as the user types them."""
         arrays = {*spec.inputs, *spec.outputs}
         told = []
         for finding in self._found:

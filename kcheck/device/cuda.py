@@ -58,7 +58,6 @@ class CudaBackend:
             try:
                 cuda: Any = import_module("numba.cuda")
                 devicearray = import_module("numba.cuda.cudadrv.devicearray")
-                driver = import_module("numba.cuda.cudadrv.driver")
                 device = cuda.get_current_device()
             except Exception as error:
                 raise DeviceUnavailable(
@@ -68,7 +67,6 @@ class CudaBackend:
         self._called: dict[Any, None] = {}
         _watch_calls(import_module("numba.cuda.dispatcher").CUDADispatcher, self._called)
         self._array: Callable[..., Any] = devicearray.DeviceNDArray
-        self._api_error: type[Exception] = driver.CudaAPIError
         label = device.name.decode() if isinstance(device.name, bytes) else str(device.name)
         major, minor = device.compute_capability
         self.description = f"{label}, compute capability {major}.{minor}"
@@ -159,17 +157,17 @@ class CudaBackend:
         kernel = spec.kernel.name if spec.kernel is not None else None
         function = spec.launcher or spec.kernel
         place = error_place(error, spec.root) or (function.span if function is not None else None)
-        if isinstance(error, self._api_error):
-            return self._driver_finding(error, kernel, place)
+        code = driver_code(error)
+        if code is not None:
+            return self._driver_finding(code, kernel, place)
         if is_compiler_error(error):
             return Finding("compile", compiler_message(error), kernel=kernel, place=compiler_place(error) or place)
         return Finding("launch", f"the launch raised {one_line(error)}", kernel=kernel, place=place)
 
-    def _driver_finding(self, error: Exception, kernel: str | None, place: Span | None) -> Finding:
+    def _driver_finding(self, code: int, kernel: str | None, place: Span | None) -> Finding:
         """What a call of the driver that failed says of the launch; notes when nothing more can be run."""
-        code = int(getattr(error, "code", 0))
         if code in _STICKY:
-            self.lost = f"the {self.name} refuses everything after a kernel's fault ({one_line(error)})"
+            self.lost = f"the {self.name} refuses everything after a kernel's fault ({result_name(code)})"
         if code in _MEMORY:
             return Finding(
                 "memcheck",
@@ -178,7 +176,29 @@ class CudaBackend:
                 kernel=kernel,
                 place=place,
             )
-        return Finding("launch", f"the driver answered {one_line(error)}", kernel=kernel, place=place)
+        return Finding("launch", f"the driver answered {result_name(code)}", kernel=kernel, place=place)
+
+
+def driver_code(error: BaseException) -> int | None:
+    """The ``CUresult`` that an exception tells of; None where it is no answer of the driver.
+
+    numba-cuda raises its own CudaAPIError with a code; cuda.core, by which it launches, a CUDAError whose text
+    begins with the result's name.
+    """
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if "CudaAPIError" in names:
+        return int(getattr(error, "code", 0))
+    if "CUDAError" not in names:
+        return None
+    results: Any = import_module("cuda.bindings.driver").CUresult
+    return int(getattr(results, str(error).partition(":")[0], 0))
+
+
+def result_name(code: int) -> str:
+    """``CUDA_ERROR_ILLEGAL_ADDRESS (700)``."""
+    results: Any = import_module("cuda.bindings.driver").CUresult
+    names = {int(result): result.name for result in results}
+    return f"{names.get(code, 'an error')} ({code})"
 
 
 def _watch_calls(kind: Any, called: dict[Any, None]) -> None:

@@ -25,12 +25,9 @@ def user_place(frames: Iterable[tuple[str, int]], root: str) -> Span | None:
     base = os.path.realpath(root) + os.sep
     for file, line in frames:
         path = os.path.realpath(file)
-        if (
-            file.startswith("<")
-            or not path.startswith(base)
-            or path.startswith(_PACKAGE)
-            or "site-packages" in path
-        ):
+        if not path.startswith(base) or path.startswith(_PACKAGE) or "site-packages" in path:
+            continue
+        if not os.path.exists(path):  # frozen, or the relative name of a library's compiled source
             continue
         if any(path.startswith(library) and not base.startswith(library) for library in _STANDARD):
             continue

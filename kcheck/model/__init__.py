@@ -9,6 +9,7 @@ from kcheck.model.case import Case
 from kcheck.model.dtypes import DTYPES, DType
 from kcheck.model.event import (
     CaseFinished,
+    Compiling,
     Event,
     RunFinished,
     RunStarted,
@@ -57,6 +58,7 @@ __all__ = [
     "Choices",
     "Compare",
     "Comparison",
+    "Compiling",
     "DType",
     "Dim",
     "Distribution",

@@ -2,7 +2,7 @@
 
 ::
 
-    RunStarted ( SpecRefused | SpecStarted CaseFinished* SpecFinished )* RunFinished
+    RunStarted ( SpecRefused | SpecStarted CaseFinished* Compiling? SpecFinished )* RunFinished
 """
 
 from __future__ import annotations
@@ -70,6 +70,14 @@ class CaseFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class Compiling:
+    """A spec's cases are done, and its kernels still compile for ``artifact``: some seconds without a case."""
+
+    path: str
+    op: str
+
+
+@dataclass(frozen=True, slots=True)
 class SpecFinished:
     """A spec's cases are done.
 
@@ -98,4 +106,4 @@ class RunFinished:
     interrupted: bool
 
 
-Event: TypeAlias = RunStarted | SpecRefused | SpecStarted | CaseFinished | SpecFinished | RunFinished
+Event: TypeAlias = RunStarted | SpecRefused | SpecStarted | CaseFinished | Compiling | SpecFinished | RunFinished

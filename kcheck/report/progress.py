@@ -9,6 +9,7 @@ from rich.console import Console
 
 from kcheck.model import (
     CaseFinished,
+    Compiling,
     Event,
     RunFinished,
     RunStarted,
@@ -45,6 +46,8 @@ class Progress:
                 self._cases_done += 1
                 self._failed += event.verdict.status is not Status.PASSED
                 self._show()
+            case Compiling():
+                self._show("compiling for artifact")
             case SpecRefused() | SpecFinished():
                 self._specs_done += 1
             case RunFinished():
@@ -60,12 +63,12 @@ class Progress:
         """Clears the bar's line for good."""
         self.hide()
 
-    def _show(self) -> None:
+    def _show(self, doing: str = "") -> None:
         if self._bar is None:
             self._bar = progress.Progress(
                 progress.TextColumn("{task.fields[op]}", markup=False),
                 progress.BarColumn(bar_width=None),
-                progress.TextColumn("{task.completed}/{task.total} cases", markup=False),
+                progress.TextColumn("{task.fields[doing]}", markup=False),
                 progress.TextColumn("{task.fields[failed]}", style="red", markup=False),
                 progress.TextColumn("spec {task.fields[spec]}", markup=False),
                 console=self._console,
@@ -74,11 +77,12 @@ class Progress:
                 redirect_stderr=False,
             )
             self._bar.start()
-            self._task = self._bar.add_task("", total=max(self._cases, 1), op="", failed="", spec="")
+            self._task = self._bar.add_task("", total=max(self._cases, 1), op="", doing="", failed="", spec="")
         self._bar.update(
             self._task,
             completed=self._cases_done,
             op=self._op if len(self._op) <= 24 else self._op[:23] + "…",
+            doing=doing or f"{self._cases_done}/{self._cases} cases",
             failed=f"{self._failed} failed" if self._failed else "",
             spec=f"{min(self._specs_done + 1, self._specs)}/{self._specs}",
         )

@@ -3,43 +3,83 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Self
 
 from kcheck.device import Device
-from kcheck.device.artifact import compile_here, compile_in_child
+from kcheck.device.artifact import Compilation, compile_here
 from kcheck.device.specialise import signatures
 from kcheck.lint import check
 from kcheck.model import Finding, Function, OpSpec
 from kcheck.model.compiled import CompiledKernel, Launched, Signature
 
 
-def check_artifact(spec: OpSpec, device: Device) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
-    """(findings, notes). Notes say what was declared and not checked.
+class ArtifactCheck:
+    """The check of one spec's artifact.
+
+    The cpu device has a compiler in this process, and has used it by the time that the cases are done. Elsewhere
+    the simulator has taken its place, or the process has been linked for a GPU's machine code: a child compiles.
+    The kernel of a ``launch:`` is known before the cases are run and compiles beside them; those of a launcher are
+    known after.
+
+    Use it as a context: what still compiles at its end is ended.
 
     Args:
-        device: that has run the spec's cases, for the kernels of a launcher.
-
-    Raises:
-        KernelError: a kernel's file cannot be loaded by the compiler's process.
+        spec: with an ``artifact``.
+        device: that runs the spec's cases.
     """
-    if spec.artifact is None:
-        return (), ()
-    # Under the simulator there is no compiler; a GPU's process has been linked for machine code.
-    compile_kernels = compile_here if device.name == "cpu" else compile_in_child
-    notes: list[str] = []
-    kernels: list[CompiledKernel] = []
-    for function, known in _kernels(spec, device.launched(spec), notes):
-        kernels += compile_kernels(spec.root, function, known, spec.artifact.targets)
-    return check(spec.artifact, kernels), tuple(notes)
+
+    def __init__(self, spec: OpSpec, device: Device) -> None:
+        assert spec.artifact is not None
+        self._spec = spec
+        self._device = device
+        self._artifact = spec.artifact
+        self._begun: list[Compilation] = []
+        if spec.kernel is not None and spec.launch is not None and device.name != "cpu":
+            self._begin(spec.kernel, signatures(spec))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        for compilation in self._begun:
+            compilation.cancel()
+
+    @property
+    def waits(self) -> bool:
+        """Whether :meth:`result` will take its time."""
+        return not self._begun or any(compilation.running for compilation in self._begun)
+
+    def result(self) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
+        """(findings, notes), once the cases have run. Notes say what was declared and not checked.
+
+        Raises:
+            KernelError: a kernel's file cannot be loaded by the compiler's process.
+        """
+        spec, notes = self._spec, list[str]()
+        kernels: list[CompiledKernel] = []
+        if self._begun:
+            known: list[tuple[Function, Sequence[Signature]]] = []
+        elif spec.kernel is not None and spec.launch is not None:
+            known = [(spec.kernel, signatures(spec))]
+        else:
+            known = list(_launched(spec, self._device.launched(spec), notes))
+        for function, types in known:
+            if self._device.name == "cpu":
+                kernels += compile_here(spec.root, function, types, self._artifact.targets)
+            else:
+                self._begin(function, types)
+        kernels += [kernel for compilation in self._begun for kernel in compilation.result()]
+        return check(self._artifact, kernels), tuple(notes)
+
+    def _begin(self, kernel: Function, known: Sequence[Signature]) -> None:
+        self._begun.append(Compilation(self._spec.root, kernel, known, self._artifact.targets))
 
 
-def _kernels(
+def _launched(
     spec: OpSpec, launched: Iterable[Launched], notes: list[str]
 ) -> Iterable[tuple[Function, tuple[Signature, ...]]]:
-    """The kernels with their signatures: ``kernel`` of a ``launch:``, else all that the launcher launched."""
-    if spec.kernel is not None and spec.launch is not None:
-        yield spec.kernel, signatures(spec)
-        return
+    """The kernels that a launcher launched, with their signatures."""
     found: dict[Function, list[Signature]] = {}
     for one in launched:
         path = os.path.relpath(os.path.realpath(one.place.file), os.path.realpath(spec.root))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -15,6 +16,7 @@ from kcheck.errors import InternalError, KcheckError, KernelError, SpecError
 from kcheck.model import (
     Case,
     CaseFinished,
+    Compiling,
     Event,
     Fault,
     Finding,
@@ -30,7 +32,7 @@ from kcheck.model import (
     Verdict,
 )
 from kcheck.oracle import Vacuity, judge
-from kcheck.runner.artifact import check_artifact
+from kcheck.runner.artifact import ArtifactCheck
 from kcheck.runner.options import Options, replay
 from kcheck.runner.select import Matcher, parse
 from kcheck.specfile.load import load_function
@@ -40,8 +42,8 @@ def run(specs: Sequence[OpSpec | SpecRefused], options: Options, device: Device)
     """Run every case of every spec, in order.
 
     Yields:
-        ``RunStarted (SpecRefused | SpecStarted CaseFinished* SpecFinished)* RunFinished``. After Ctrl-C the spec
-        at hand and the run are finished, with what was not run counted as skipped.
+        ``RunStarted (SpecRefused | SpecStarted CaseFinished* Compiling? SpecFinished)* RunFinished``. After
+        Ctrl-C the spec at hand and the run are finished, with what was not run counted as skipped.
 
     Raises:
         UserError: ``options.keyword`` is not an expression; before the first event.
@@ -99,17 +101,27 @@ class _Run:
         vacuity = Vacuity()
         findings: tuple[Finding, ...] = ()
         try:
-            for case in cases:
-                if self._stopped():
-                    break
-                when = _now()
-                verdict = self._case(spec, case, vacuity)
-                counts[verdict.status] += 1
-                self.failures += verdict.status is not Status.PASSED
-                for note in verdict.notes:
-                    self._notes.setdefault(note)
-                yield CaseFinished(spec.path, line, verdict, replay(spec, case, self.options), when)
-            findings = self._whole(spec, vacuity, len(cases) - counts.total())
+            with ExitStack() as stack:
+                artifact = (
+                    stack.enter_context(ArtifactCheck(spec, self.device)) if self._whole_artifact(spec) else None
+                )
+                for case in cases:
+                    if self._stopped():
+                        break
+                    when = _now()
+                    verdict = self._case(spec, case, vacuity)
+                    counts[verdict.status] += 1
+                    self.failures += verdict.status is not Status.PASSED
+                    for note in verdict.notes:
+                        self._notes.setdefault(note)
+                    yield CaseFinished(spec.path, line, verdict, replay(spec, case, self.options), when)
+                if counts.total() == len(cases):
+                    findings = vacuity.findings()
+                    if artifact is not None and artifact.waits:
+                        yield Compiling(spec.path, spec.op)
+                    findings += self._artifact(spec, artifact)
+                elif artifact is not None:
+                    self._notes.setdefault(_PART)
         except KeyboardInterrupt:
             self.interrupted = True
         yield SpecFinished(
@@ -162,21 +174,28 @@ class _Run:
             verdict = replace(verdict, status=Status.ERROR)  # the device's lack, not the kernel's fault
         return replace(verdict, seconds=time.monotonic() - begun)
 
-    def _whole(self, spec: OpSpec, vacuity: Vacuity, skipped: int) -> tuple[Finding, ...]:
-        """Findings about a spec as a whole; of its artifact only where all of its cases were asked for and run."""
-        found = list(vacuity.findings()) if not skipped else []
-        part = skipped or self.selects is not None or self.options.case_seed is not None
-        if spec.artifact is not None and part:
-            self._notes.setdefault("artifact was not checked: only a part of the cases was run")
-        elif spec.artifact is not None:
-            try:
-                findings, notes = check_artifact(spec, self.device)
-            except KernelError as error:
-                findings, notes = (_as_finding(_kernel_fault(error, spec), "artifact"),), ()
-            found += findings
-            for note in notes:
-                self._notes.setdefault(note)
-        return tuple(found)
+    def _whole_artifact(self, spec: OpSpec) -> bool:
+        """Whether the artifact is to be checked: only where all of the spec's cases were asked for."""
+        if spec.artifact is None:
+            return False
+        if self.selects is None and self.options.case_seed is None:
+            return True
+        self._notes.setdefault(_PART)
+        return False
+
+    def _artifact(self, spec: OpSpec, artifact: ArtifactCheck | None) -> tuple[Finding, ...]:
+        if artifact is None:
+            return ()
+        try:
+            findings, notes = artifact.result()
+        except KernelError as error:
+            return (_as_finding(_kernel_fault(error, spec), "artifact"),)
+        for note in notes:
+            self._notes.setdefault(note)
+        return findings
+
+
+_PART = "artifact was not checked: only a part of the cases was run"
 
 
 def _load(spec: OpSpec, device: Device) -> None:

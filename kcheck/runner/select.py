@@ -6,7 +6,8 @@
     term       := factor ("and" factor)*
     factor     := "not" factor | "(" expression ")" | word
 
-A word is anything without blanks and parentheses; it is found in a case's id, or it is one of the spec's tags.
+A word is anything without blanks and parentheses; it is found in a case's id, or it is one of the spec's tags. A
+number at its end is a whole one: ``iter_1`` is not found in ``iter_12``, nor ``N=6`` in ``N=65``.
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ class _Parser:
                 return inside
             if token in ("and", "or", ")"):
                 raise self.error(f"{token!r} stands where a word should", column, "give a part of a case's id")
-            return lambda case, tags: token in case or token in tags
+            found = re.compile(re.escape(token) + (r"(?!\d)" if token[-1].isdigit() else "")).search
+            return lambda case, tags: found(case) is not None or token in tags
         finally:
             self.depth -= 1
 

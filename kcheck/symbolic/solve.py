@@ -147,7 +147,11 @@ class Solver:
         return any(surely_false(interval(constraint, ends)) for constraint in self._constraints)
 
     def _shaved(self, box: Box, name: str) -> Domain:
-        """The domain of one dim without what is refuted at either end."""
+        """The domain of one dim without what is refuted at either end.
+
+        A slab doubles after it was refuted and halves after it was not, so that the number of slabs grows with
+        the logarithm of the domain, wherever its true end lies.
+        """
         domain = box[name]
         for from_front in (True, False):
             size = max(1, len(domain) // 2)
@@ -156,7 +160,7 @@ class Solver:
                 slab = domain[:size] if from_front else domain[-size:]
                 if self._refuted({**box, name: slab}):
                     domain = domain[size:] if from_front else domain[:-size]
-                    size = min(size, len(domain))
+                    size = min(2 * size, len(domain))
                 else:
                     size //= 2
         return domain

@@ -26,7 +26,7 @@ TABLE = [
     ((*RUN, "kernels/unused.py"), 5),
     ((*RUN, "nowhere.yaml"), 2),
     ((*RUN, "specs/good.yaml", "-k", "("), 2),
-    ((*RUN, "specs/good.yaml", "--device", "cpu"), 2),
+    ((*RUN, "specs/good.yaml", "--device", "tpu"), 2),
     ((*RUN, "specs/good.yaml", "--touched"), 0),
     ((*RUN, "specs/buggy/bad.yaml", "--touched"), 1),
     ((*RUN, "kernels/unused.py", "--touched"), 0),

@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from kcheck.device.artifact import compile_in_child, read_ptxas_log
+from kcheck.device.artifact import Compilation, read_ptxas_log
 from kcheck.device.specialise import signatures
 from kcheck.errors import InternalError
 from kcheck.lint import find_entry
@@ -72,7 +72,7 @@ def test_signatures_are_those_of_the_dtypes_and_layouts(project) -> None:
 def test_a_kernel_compiles_for_each_signature_and_target(project) -> None:
     """PTX with the entry and its lines, and ptxas's resources, for every signature on every target."""
     spec = project.spec(SPEC, kernel=KERNEL, reference="def r(x): return x")
-    compiled = compile_in_child(spec.root, spec.kernel, signatures(spec), ("sm_80", "sm_90"))
+    compiled = Compilation(spec.root, spec.kernel, signatures(spec), ("sm_80", "sm_90")).result()
     assert [kernel.target for kernel in compiled] == ["sm_80"] * 4 + ["sm_90"] * 4
     for kernel in compiled:
         assert not kernel.problem
@@ -90,7 +90,7 @@ def test_what_does_not_compile_says_so(project) -> None:
     """A kernel that Numba cannot type is a problem of the specialisation, not an exception."""
     project.write("k.py", "from numba import cuda\n\n@cuda.jit\ndef k(x):\n    x[0] = 'text'\n")
     function = Function("k.py", "k", Span("op.yaml", 9, 9))
-    (kernel,) = compile_in_child(str(project.root), function, [(ArrayType("float32", 1, "C"),)], ("sm_80",))
+    (kernel,) = Compilation(str(project.root), function, [(ArrayType("float32", 1, "C"),)], ("sm_80",)).result()
     assert kernel.problem.startswith("does not compile: TypingError: ")
     assert kernel.place.line == 3
     assert kernel.resources is None
@@ -106,5 +106,5 @@ def test_bfloat16_compiles(project) -> None:
     )
     signature = (ArrayType("bfloat16", 1, "C"), ArrayType("float32", 1, "C"))
     function = Function("k.py", "k", Span("op.yaml", 9, 9))
-    (kernel,) = compile_in_child(str(project.root), function, [signature], ("sm_80",))
+    (kernel,) = Compilation(str(project.root), function, [signature], ("sm_80",)).result()
     assert not kernel.problem

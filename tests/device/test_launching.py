@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from kcheck.cases import expand, materialize
 from kcheck.device import choose
 from kcheck.errors import KernelError
 from kcheck.model import DTYPES, LAYOUTS
+from kcheck.specfile import load_function
 
 
 def run(project, spec, kernel, seed=1):
@@ -298,3 +301,52 @@ def test_two_runs_of_a_racy_kernel_give_the_same_bits(project):
     )
     first, second = (run(project, spec, kernel)[0].outputs["y"].tobytes() for _ in range(2))
     assert first == second
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_ctrl_c_while_a_thread_is_started_is_the_interrupt_and_nothing_stays(project, monkeypatch, when):
+    """KeyboardInterrupt on either side of an OS thread's start comes out as such, and the next case runs."""
+    from kcheck.device.simulator import schedule
+
+    device = choose("simulator")
+    loaded = project.spec(fill_spec(), FILL, "def op():\n    return 0\n")
+    device.prepare(loaded)
+    arrays = materialize(loaded, expand(loaded, 1))
+    start = schedule.Worker.start
+
+    def interrupted(worker):
+        if when == "after":
+            start(worker)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(schedule.Worker, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            device.run(loaded, arrays, timeout=20.0)
+    outcome = device.run(loaded, arrays, timeout=20.0)
+    assert outcome.findings == ()
+    assert device.lost == ""
+    assert not [thread for thread in threading.enumerate() if isinstance(thread, schedule.Worker)]
+
+
+def test_names_are_put_back_even_if_stopping_is_interrupted(project, monkeypatch):
+    """A second Ctrl-C, while threads are being ended, leaves the kernel's module with its own names."""
+    from kcheck.device.simulator import schedule
+
+    device = choose("simulator")
+    loaded = project.spec(fill_spec(), FILL, "def op():\n    return 0\n")
+    kernel = load_function(loaded.root, loaded.kernel)
+    arrays = materialize(loaded, expand(loaded, 1))
+    names = dict(kernel.py_func.__globals__)
+    stop = schedule.Grid.stop
+
+    def interrupted(grid):
+        stop(grid)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(schedule.Grid, "stop", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            device.run(loaded, arrays, timeout=20.0)
+    assert kernel.py_func.__globals__ == names
+    assert device.run(loaded, arrays, timeout=20.0).findings == ()

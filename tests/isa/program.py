@@ -7,7 +7,7 @@ each thread; thread i takes element i of each column. Cells of its own lie in sh
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from tests.isa.inputs import bits_of, samples
@@ -104,14 +104,21 @@ def _aligned(offset: int) -> int:
     return -(-offset // 16) * 16
 
 
-def build(cases: Sequence[Case], target: int = 90) -> Program:
+def build(cases: Sequence[Case], target: int = 90, uniform: Collection[int] = ()) -> Program:
     """A program of cases whose forms have the same sources.
 
     Args:
         target: the compute capability that the text names, times ten.
+        uniform: the places of sources that every thread of a block takes from the block's first row, so that a
+            compiler may hold them once for a warp.
     """
     draws = cases[0].form.sources
     rows = samples(draws)
+    if uniform:
+        rows = tuple(
+            tuple(rows[i - i % BLOCK][n] if n in uniform else bits for n, bits in enumerate(row))
+            for i, row in enumerate(rows)
+        )
     body = _Body()
     index, limit, source, target_address = (body.register(b) for b in (32, 1, 64, 64))
     block, width = body.register(32), body.register(32)
@@ -138,7 +145,11 @@ def build(cases: Sequence[Case], target: int = 90) -> Program:
         bits = bits_of(draw)
         size = _bytes(bits)
         register = body.register(32 if bits == 1 else bits)
-        body.add(f"ld.global.b{size * 8} {register}, [{element(source, size)}+{offset}]")
+        address = element(source, size)
+        if place in uniform:
+            address = body.register(64)
+            body.add(f"mad.wide.u32 {address}, {block}, {size * BLOCK}, {source}")
+        body.add(f"ld.global.b{size * 8} {register}, [{address}+{offset}]")
         if bits == 1:
             predicate = body.register(1)
             body.add(f"setp.ne.u32 {predicate}, {register}, 0")

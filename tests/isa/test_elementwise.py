@@ -8,7 +8,7 @@ import pytest
 
 from kcheck.ptx.isa.rows import Row
 from tests.isa.catalogue import Batch, batches, legal, rows
-from tests.isa.judging import complaints
+from tests.isa.judging import complaints, run
 from tests.isa.machines import Cpu, Gpu
 from tests.isa.program import build
 
@@ -30,17 +30,25 @@ def test_bits(batch: Batch, cpu: Callable[[int], Cpu]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", QUICK, ids=str)
-def test_wide_vectors(batch: Batch, cpu: Callable[[int], Cpu]) -> None:
-    """Vectors of sixteen lanes give the bits that the ISA says."""
-    found = complaints(build(batch.cases), [cpu(16)])
-    assert not found, "\n".join(found)
+def test_sources_that_a_warp_shares(batch: Batch, cpu: Callable[[int], Cpu]) -> None:
+    """Sixteen lanes give the same bits where a warp holds the only, the first or the last source once for all."""
+    for place in dict.fromkeys([0, len(batch.cases[0].form.sources) - 1]):
+        found = complaints(build(batch.cases, uniform=[place]), [cpu(16)])
+        assert not found, "\n".join([f"source {place} is uniform", *found])
+
+
+def test_division_by_zero_is_told(cpu: Callable[[int], Cpu]) -> None:
+    """Integer division by zero stops nothing, and is a finding."""
+    batch = next(b for b in QUICK if any(c.name == "div.s32" for c in b.cases))
+    case = next(c for c in batch.cases if c.name == "div.s32")
+    assert run(cpu(8), build([case])).found == ("division",)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", FURTHER, ids=str)
 def test_further_combinations(batch: Batch, cpu: Callable[[int], Cpu]) -> None:
-    """So do the combinations of modifiers that cover no new pair."""
-    found = complaints(build(batch.cases), [cpu(8)])
+    """So do the combinations of modifiers that cover no new pair, at sixteen lanes."""
+    found = complaints(build(batch.cases), [cpu(16)])
     assert not found, "\n".join(found)
 
 

@@ -1,4 +1,4 @@
-"""The model itself: its arithmetic against NumPy's, what is legal against NVIDIA's assembler, and that it says no."""
+"""The model itself: its arithmetic against NumPy, what is legal against NVIDIA's assembler; that it says no."""
 
 from __future__ import annotations
 

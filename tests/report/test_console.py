@@ -13,7 +13,7 @@ import fake_events
 import pytest
 from rich.cells import cell_len
 
-from kcheck.model import Event, RunFinished, Span, Status
+from kcheck.model import Compiling, Event, RunFinished, Span, SpecFinished, Status
 from kcheck.report import Settings
 from kcheck.report.console import ConsoleReporter
 
@@ -177,6 +177,19 @@ def test_progress_goes_to_its_own_stream() -> None:
     assert stream.getvalue() == picture("everything", 80, 0)
     assert "softmax_pad0" in terminal.getvalue()
     assert terminal.getvalue().endswith("\x1b[2K")
+
+
+def test_progress_says_that_it_waits_for_the_compiler() -> None:
+    """With a spec's cases done the bar says what is waited for; the report has none of it."""
+    stream, terminal = io.StringIO(), Terminal()
+    reporter = ConsoleReporter(stream, Settings(progress=terminal), source)
+    for event in fake_events.everything():
+        if isinstance(event, SpecFinished):
+            reporter.handle(Compiling(event.path, event.op))
+        reporter.handle(event)
+    reporter.close()
+    assert stream.getvalue() == picture("everything", 80, 0)
+    assert "compiling for artifact" in terminal.getvalue()
 
 
 if __name__ == "__main__":

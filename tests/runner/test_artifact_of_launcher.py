@@ -47,7 +47,7 @@ artifact: {forbidden_patterns: ["\\\\.f64"], max_registers: 255}
 def finished(project):
     """The run's last word on the spec, and the kernels that its device saw."""
     spec = project.spec(SPEC, kernel=KERNELS, reference="def r(x): return 2 * x")
-    device = choose("auto")
+    device = choose("gpu" if driver_answers() else "simulator")
     (last,) = (event for event in run([spec], Options(), device) if isinstance(event, SpecFinished))
     return last, device.launched(spec)
 

@@ -18,7 +18,12 @@ TAGS = ("control", "slow")
     [
         ("softmax", True),
         ("N=65", True),
-        ("N=6", True),
+        ("N=6", False),
+        ("N=", True),
+        ("iter_1", False),
+        ("iter_12", True),
+        ("iter", True),
+        ("float3", False),
         ("gelu", False),
         ("control", True),
         ("contr", False),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kcheck.model import Choices, Dim, Expression, Range, Span
 from kcheck.symbolic import CycleError, ExpressionError, Solver, dependency_order, derive, witness
-from kcheck.symbolic.solve import MAX_SIZE
+from kcheck.symbolic.solve import MAX_SIZE, Box
 
 _SPAN = Span("spec.yaml")
 
@@ -101,6 +101,29 @@ def test_bounds_shrink_as_dims_are_drawn(
     """What earlier draws leave a dim is found exactly for a product."""
     solver = Solver(_dims(B=Choices((5, 1, 2)), N=Range(1, 2048)), _constraints("B * N * N <= 1_000_000"))
     assert solver.bounds(assigned, name) == bounds
+
+
+@pytest.mark.parametrize("high", [10**6, MAX_SIZE])
+@pytest.mark.parametrize(
+    ("constraint", "bounds"),
+    [("B * B + 1 <= 16000", (1, 126)), ("B * B + 1 == 16000", None), ("B > 1000", (1001, 0))],
+)
+def test_bounds_of_a_wide_range_cost_its_logarithm(
+    monkeypatch: pytest.MonkeyPatch, constraint: str, bounds: tuple[int, int] | None, high: int
+) -> None:
+    """Both ends are found in a few hundred evaluations however wide the range is."""
+    solver = Solver(_dims(B=Range(1, high)), _constraints(constraint))
+    evaluations = 0
+
+    def counted(self: Solver, box: Box, refuted=Solver._refuted) -> bool:
+        nonlocal evaluations
+        evaluations += 1
+        assert evaluations < 400
+        return refuted(self, box)
+
+    monkeypatch.setattr(Solver, "_refuted", counted)
+    expected = None if bounds is None else (bounds[0], bounds[1] or high)
+    assert solver.bounds({}, "B") == expected
 
 
 def test_admits_filters_what_bounds_cannot() -> None:

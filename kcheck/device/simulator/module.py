@@ -186,9 +186,11 @@ class Simulation:
             ended = grid.run(session.deadline)
             where = None if ended else grid.where()
         finally:
-            joined = grid.stop()
-            self.grid = None
-            self._globals.restore()
+            try:
+                joined = grid.stop()
+            finally:  # a second Ctrl-C must not leave the user's modules with our names
+                self.grid = None
+                self._globals.restore()
             session.divergences += [(name, divergence) for divergence in grid.divergences]
         if grid.failure is not None:
             raise KernelStopped(name, grid.failure, joined=joined) from grid.failure.error

@@ -92,6 +92,7 @@ class Worker(threading.Thread):
         self.grid = grid
         self.wake = threading.Lock()
         self.wake.acquire()
+        self.begun = threading.Event()
         self.fiber: Fiber | None = None
         self.threadIdx: Any = None
         self.blockIdx: Any = None
@@ -100,6 +101,7 @@ class Worker(threading.Thread):
         self.stops = 0
 
     def run(self) -> None:
+        self.begun.set()
         try:
             with np.errstate(all="ignore"):
                 self.grid.work(self)
@@ -226,14 +228,18 @@ class Grid:
         return None if frame is None else (fiber, frame)
 
     def stop(self) -> bool:
-        """End every OS thread of the launch. False when one could not be ended (it is inside native code)."""
+        """End every OS thread of the launch. False when one could not be ended (it is inside native code).
+
+        One that Ctrl-C kept from being started cannot be joined; should it still come up, it finds nothing to do.
+        """
         self.aborted = True
         self.fuel = 0
         for worker in self._workers:
             _wake(worker)
         deadline = time.monotonic() + _JOIN_SECONDS
         wait = 0.02  # a thread that only waited is gone by then
-        for worker in self._workers:
+        begun = [worker for worker in self._workers if worker.begun.is_set()]
+        for worker in begun:
             worker.join(wait)
             while worker.is_alive() and time.monotonic() < deadline:
                 if worker.ident is not None and worker.fiber is not None and not worker.unwinding:
@@ -242,7 +248,7 @@ class Grid:
                     )
                 _wake(worker)
                 worker.join(0.05)
-        return not any(worker.is_alive() for worker in self._workers)
+        return not any(worker.is_alive() for worker in begun)
 
     # --- run on the worker that has the baton ---
 

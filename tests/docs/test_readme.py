@@ -1,0 +1,102 @@
+"""What the README says to type works, and what it shows is what is printed."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kcheck.specfile import load_spec
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    """The fenced blocks of a language, in order."""
+    found: list[str] = []
+    inside: str | None = None
+    for line in README.splitlines(keepends=True):
+        if line.startswith("```"):
+            inside = line[3:].strip() if inside is None else None
+            if inside == language:
+                found.append("")
+        elif inside == language:
+            found[-1] += line
+    return found
+
+
+def commands() -> list[str]:
+    """Every line that starts with `kcheck ` in a block of commands, its comment taken off."""
+    lines = [line for block in blocks("") for line in block.splitlines() if re.match(r"kcheck [a-z]", line)]
+    return [re.split(r"\s{2,}#", line)[0].strip() for line in lines]
+
+
+# kcheck run -r meets the buggy specs, and is to fail on them.
+FAILING = {"kcheck run specs/ -r -t buggy"}
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The specs and what they use, with few cases and nothing compiled, so that every command is quick."""
+    folder = tmp_path_factory.mktemp("readme")
+    (folder / "kcheck.yaml").write_text("")
+    for name in ("specs", "kernels", "references"):
+        shutil.copytree(ROOT / name, folder / name)
+    for spec in folder.glob("specs/**/*.yaml"):
+        text = re.sub(r"count: \d+", "count: 2", spec.read_text("utf-8"))
+        text = re.sub(r"^artifact:\n( .*\n)+", "", text, flags=re.MULTILINE)
+        spec.write_text(text, "utf-8")
+    return folder
+
+
+def kcheck(line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a `kcheck` command line as a shell would, with this checkout's code."""
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = ["sh", "-c", f"{shlex.quote(sys.executable)} -m {line}"]
+    return subprocess.run(
+        command, cwd=cwd, env=variables, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def test_commands_are_found() -> None:
+    """The README has the commands that this file is about."""
+    assert len(commands()) >= 9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", commands())
+def test_every_command_runs(line: str, checkout: Path) -> None:
+    """Each ends with the exit code that the README's table gives it."""
+    ran = kcheck(line, checkout)
+    assert ran.returncode == (1 if line in FAILING else 0), ran.stdout + ran.stderr
+
+
+@pytest.mark.slow
+def test_the_sample_is_what_is_printed() -> None:
+    """The failing case in the README is the run's, figure for figure."""
+    (block,) = (block for block in blocks("") if block.startswith("$ kcheck run"))
+    command, _, shown = block.partition("\n")
+    printed = kcheck(command.removeprefix("$ "), ROOT).stdout
+    for line in shown.splitlines():
+        figures = line.strip().split("  ")[-1]
+        if line.startswith("    ") and "more like this" not in line:
+            assert figures in printed, f"{line!r} is not in\n{printed}"
+
+
+def test_the_smallest_spec_is_valid(tmp_path: Path) -> None:
+    """The spec in the README can be copied as it stands."""
+    (text,) = (block for block in blocks("yaml") if block.startswith("kcheck: 1"))
+    for folder, head in (("kernels", "from numba import cuda\n\n@cuda.jit\n"), ("references", "")):
+        (tmp_path / folder).mkdir()
+        arguments = "x, y" if folder == "kernels" else "x"
+        (tmp_path / folder / "softmax.py").write_text(f"{head}def softmax({arguments}):\n    pass\n")
+    (tmp_path / "kcheck.yaml").write_text("")
+    (tmp_path / "specs").mkdir()
+    spec = tmp_path / "specs" / "softmax.yaml"
+    spec.write_text(text)
+    assert load_spec(spec).op == "softmax"
