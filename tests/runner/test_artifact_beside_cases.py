@@ -47,7 +47,7 @@ def children(monkeypatch):
 def test_compiling_begins_with_the_spec_and_is_waited_for_at_its_end(project, children):
     """The child runs when the spec has started; with its cases done, an event says what is waited for."""
     found = []
-    for event in run([project.spec(SPEC, KERNEL, REFERENCE)], Options(), choose("auto")):
+    for event in run([project.spec(SPEC, KERNEL, REFERENCE)], Options(), choose("simulator")):
         found.append(event)
         if isinstance(event, CaseFinished):
             assert len(children) == 1
@@ -63,7 +63,7 @@ def test_the_child_is_ended_with_the_spec(project, children, monkeypatch, ending
     """Ctrl-C, a consumer that goes away and --max-failures leave no compiler behind, and do not wait for it."""
     kernel = KERNEL.replace("2 *", "3 *") if ending == "max failures" else KERNEL
     started = time.monotonic()
-    stream = run([project.spec(SPEC, kernel, REFERENCE)], Options(max_failures=1), choose("auto"))
+    stream = run([project.spec(SPEC, kernel, REFERENCE)], Options(max_failures=1), choose("simulator"))
     rest = []
     if ending == "max failures":
         rest = list(stream)
@@ -88,6 +88,6 @@ def test_the_child_is_ended_with_the_spec(project, children, monkeypatch, ending
 def test_a_part_of_the_cases_compiles_nothing(project, children):
     """With -k or --case-seed no child is begun, and a note says that the artifact was not checked."""
     for options in (Options(keyword="iter"), Options(case_seed=3)):
-        events = list(run([project.spec(SPEC, KERNEL, REFERENCE)], options, choose("auto")))
+        events = list(run([project.spec(SPEC, KERNEL, REFERENCE)], options, choose("simulator")))
         assert any("artifact was not checked" in note for note in events[-2].notes)
     assert children == []
