@@ -98,6 +98,22 @@ def _window(space: str, size: int, local: LocalLayout) -> str:
   %limit = add i64 0, {max(local.stride - size + 1, 0)}"""
 
 
+def _inside(space: str, size: int, width: int, local: LocalLayout) -> str:
+    """``%in``: the lanes inside the window; a generic address may be one of the lane's own local memory too."""
+    A, M = vector_type("i64", width), vector_type("i1", width)
+    if space != "generic" or local.stride < size:
+        return f"  %in = icmp ult {A} %d, %l2"
+    lanes = ", ".join(f"i64 {local.offset + i * local.stride}" for i in range(width))
+    return f"""  %in0 = icmp ult {A} %d, %l2
+  %own = ptrtoint ptr %warp to i64
+  %own1 = insertelement {A} poison, i64 %own, i32 0
+  %own2 = shufflevector {A} %own1, {A} poison, <{width} x i32> zeroinitializer
+  %own3 = add {A} %own2, <{lanes}>
+  %own4 = sub {A} %a, %own3
+  %own5 = icmp ult {A} %own4, splat (i64 {local.stride - size + 1})
+  %in = or {M} %in0, %own5"""
+
+
 def _lane_windows(space: str, size: int, width: int, local: LocalLayout) -> str:
     """``%b2`` and ``%l2``: the same for each lane, as vectors."""
     A = vector_type("i64", width)
@@ -116,15 +132,22 @@ def _lane_windows(space: str, size: int, width: int, local: LocalLayout) -> str:
 
 
 def vector_ir(
-    store: bool, element: str, space: str, width: int, local: LocalLayout, declarations: dict[str, str]
+    store: bool,
+    element: str,
+    space: str,
+    width: int,
+    local: LocalLayout,
+    declarations: dict[str, str],
+    outlined: bool,
 ) -> tuple[str, str]:
     """The access of W addresses: name and definition.
 
     A load takes (addresses, mask, context) and gives the elements, 0 in lanes that are off or at fault; a store
-    takes (addresses, values, mask, context).
+    takes (addresses, values, mask, context). ``outlined``: called, not put in place.
     """
     size = max(LLVM_BITS[element] // 8, 1)
     W = width
+    inlining = "noinline" if outlined else "alwaysinline"
     what = "st" if store else "ld"
     name = f"@kcheck.{what}.{space}.v{W}{mangle(element)}"
     V, A, M = vector_type(element, W), vector_type("i64", W), vector_type("i1", W)
@@ -167,7 +190,7 @@ def vector_ir(
         begin = f"  %out = alloca {V}\n  store {V} zeroinitializer, ptr %out\n"
         end = f"  %r4 = load {V}, ptr %out\n  ret {V} %r4"
     quick = f"""
-define internal {result} {name}({A} %a{value}, {M} %m, {ARGUMENTS}) alwaysinline {{
+define internal {result} {name}({A} %a{value}, {M} %m, {ARGUMENTS}) {inlining} {{
 {_SITE}
   %mi = bitcast {M} %m to i{W}
   %fl = call i{W} @llvm.cttz.i{W}(i{W} %mi, i1 false)
@@ -231,7 +254,7 @@ define internal {result} {name}({A} %a{value}, {M} %m, {ARGUMENTS}) alwaysinline
 define internal {result} {name}.slow({A} %a{value}, {M} %m, {ARGUMENTS}) noinline {{
 {begin}{_lane_windows(space, size, W, local)}
   %d = sub {A} %a, %b2
-  %in = icmp ult {A} %d, %l2
+{_inside(space, size, W, local)}
   %low = and {A} %a, splat (i64 {size - 1})
   %al = icmp eq {A} %low, zeroinitializer
   %ok = and {M} %in, %al

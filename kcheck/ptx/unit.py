@@ -25,6 +25,8 @@ class Unit:
         local: the layout of local memory in a vector's state; set once the functions are known.
         globals: index in ``Launch.globals``, by symbol.
         functions: numbers of the functions, by name.
+        outlined: whether vector accesses are calls, for code that has very many of them.
+        accesses: names of the functions that do accesses, by (store, element, space, scalar).
     """
 
     module: Module
@@ -38,6 +40,8 @@ class Unit:
     definitions: dict[str, str] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
     prints: bool = False
+    outlined: bool = False
+    accesses: dict[tuple[bool, str, str, bool], str] = field(default_factory=dict)
 
     def fail(self, line: int, what: str) -> PtxError:
         """The error to raise for a line."""
@@ -54,12 +58,17 @@ class Unit:
     def access(self, store: bool, element: str, space: str, scalar: bool) -> str:
         """The function that does a checked access."""
         space = "global" if space == "const" else space
-        if scalar:
-            name, text = memory.scalar_ir(store, element, space, self.local)
-        else:
-            name, text = memory.vector_ir(store, element, space, self.width, self.local, self.declarations)
-        self.definitions[name] = text
-        return name
+        key = (store, element, space, scalar)
+        if key not in self.accesses:
+            if scalar:
+                name, text = memory.scalar_ir(store, element, space, self.local)
+            else:
+                name, text = memory.vector_ir(
+                    store, element, space, self.width, self.local, self.declarations, self.outlined
+                )
+            self.definitions[name] = text
+            self.accesses[key] = name
+        return self.accesses[key]
 
     def admit(self, space: str, kind: FaultKind, size: int) -> str:
         """The function that says which lanes may access ``size`` bytes."""

@@ -60,23 +60,18 @@ def _integer_to_float(b: Builder, m: Mods, x: Value, to: PtxType, source: PtxTyp
 
 
 def _integer_to_narrow(b: Builder, m: Mods, x: Value, to: PtxType, source: PtxType) -> Value:
-    """An integer to f16 or bf16: to f32 rounded to odd (so that one rounding decides), then narrowed."""
+    """An integer to f16 or bf16, through a wider float that holds it exactly or rounded to odd, so that only the
+    last rounding decides."""
     signed = source.kind == "signed"
     name = "sitofp" if signed else "uitofp"
-    if source.bits <= 16:
-        return _narrow(b, m, b.cast(name, x, "float"), to)
-    wide = b.resize(x, "i64", signed)
-    negative = b.compare("slt", wide, 0) if signed else b.const("i1", 0)
-    size = b.select(negative, b.sub(b.const("i64", 0), wide), wide)
-    # Keep 24 bits or more above a sticky bit: drop the low bits of large magnitudes into one.
-    large = b.compare("ugt", size, (1 << 24) - 1)
-    dropped = b.resize(b.compare("ne", b.land(size, (1 << 40) - 1), 0), "i64")
-    huge = b.compare("ugt", size, (1 << 40) - 1)
-    low_sticky = b.resize(b.compare("ne", b.land(size, 0xFFF), 0), "i64")
-    mid = b.lor(b.land(size, ~0xFFF), b.shift("shl", low_sticky, 12))
-    top = b.lor(b.land(size, ~((1 << 40) - 1)), b.shift("shl", dropped, 40))
-    size = b.select(huge, top, b.select(large, mid, size))
-    magnitude = b.cast("uitofp", size, "float")
+    if source.bits < 64:
+        return _narrow(b, m, b.cast(name, x, "float" if source.bits <= 16 else "double"), to)
+    negative = b.compare("slt", x, 0) if signed else b.const("i1", 0)
+    size = b.select(negative, b.sub(b.const("i64", 0), x), x)
+    # From 2**53 on, the 11 low bits are held by one sticky bit above them: what is left fits a double.
+    sticky = b.shift("shl", b.resize(b.compare("ne", b.land(size, 0x7FF), 0), "i64"), 11)
+    odd = b.lor(b.land(size, ~0x7FF), sticky)
+    magnitude = b.cast("uitofp", b.select(b.compare("ugt", size, (1 << 53) - 1), odd, size), "double")
     return _narrow(b, m, b.select(negative, b.fneg(magnitude), magnitude), to)
 
 
