@@ -2,13 +2,16 @@
 
 An access of W lanes takes the first of these that fits:
 
-1. *contiguous*: lane i is at the first lane's address plus i elements; first and last address are inside the
+1. *contiguous*: lane i is at lane 0's address plus i elements, and W elements from there are inside the
    allocation that this instruction touched before (:class:`kcheck.ptx.abi.SiteCache`): one masked access.
-2. *one address* for all lanes: one scalar access.
-3. *gather*: every lane is inside that same allocation.
-4. lane by lane, each address looked up in the table; what is in no allocation is recorded and dropped.
+2. *one address* for all lanes of a load: one scalar access.
+3. contiguous among the active lanes only: the same as 1 where lane 0 is off, or the array ends within W elements.
+4. *gather*: every active lane is inside that same allocation.
+5. lane by lane, each address looked up in the table; what is in no allocation is recorded and dropped.
 
-So the check costs two comparisons on the usual path. Source of the alignment rule: PTX ISA, "Addresses as
+1 and 2 are in place and ask nothing about the mask: to find the first active lane and take its address out of a
+vector cost more than the access. The rest is one function that is called: in place it was half of the code that
+LLVM had to compile. Source of the alignment rule: PTX ISA, "Addresses as
 Operands": an access has to be a multiple of its size.
 """
 
@@ -163,7 +166,6 @@ def vector_ir(
         scatter = f"@llvm.masked.scatter.{m}.v{W}p0"
         declarations[scatter] = f"declare void {scatter}({V}, <{W} x ptr>, i32, {M})"
         contiguous = f"  call void @llvm.masked.store.{m}.p0({V} %v, ptr %p, i32 {size}, {M} %m)\n  ret void"
-        together = f"  %lastv = extractelement {V} %v, i64 %last\n  store {element} %lastv, ptr %p0, align {size}\n  ret void"
         slow = f"  call void {name}.slow({A} %a, {V} %v, {M} %m, {_pass()})\n  ret void"
         gather = f"  call void {scatter}({V} %v, <{W} x ptr> %ps, i32 {size}, {M} %m)\n  ret void"
         one = (
@@ -175,10 +177,6 @@ def vector_ir(
         load = f"@llvm.masked.gather.{m}.v{W}p0"
         declarations[load] = f"declare {V} {load}(<{W} x ptr>, i32, {M}, {V})"
         contiguous = f"  %r1 = call {V} @llvm.masked.load.{m}.p0(ptr %p, i32 {size}, {M} %m, {V} zeroinitializer)\n  ret {V} %r1"
-        together = f"""  %s0 = load {element}, ptr %p0, align {size}
-  %s1 = insertelement {V} poison, {element} %s0, i32 0
-  %s2 = shufflevector {V} %s1, {V} poison, <{W} x i32> zeroinitializer
-  ret {V} %s2"""
         slow = f"  %r3 = call {V} {name}.slow({A} %a, {M} %m, {_pass()})\n  ret {V} %r3"
         gather = (
             f"  %r2 = call {V} {load}(<{W} x ptr> %ps, i32 {size}, {M} %m, {V} zeroinitializer)\n  ret {V} %r2"
@@ -189,10 +187,55 @@ def vector_ir(
   br label %next"""
         begin = f"  %out = alloca {V}\n  store {V} zeroinitializer, ptr %out\n"
         end = f"  %r4 = load {V}, ptr %out\n  ret {V} %r4"
+    declarations["@llvm.usub.sat.i64"] = "declare i64 @llvm.usub.sat.i64(i64, i64)"
+    together = (
+        ""
+        if store
+        else f"""  %une = icmp ne {A} %lo2, %a
+  %unm = and {M} %une, %m
+  %unmi = bitcast {M} %unm to i{W}
+  %uni = icmp eq i{W} %unmi, 0
+  %ul = icmp ult i64 %d, %limit
+  %u1 = and i1 %uni, %ul
+  %u2 = and i1 %u1, %al
+  br i1 %u2, label %together, label %rest, !prof !0
+together:
+  %s0 = load {element}, ptr %p, align {size}
+  %s1 = insertelement {V} poison, {element} %s0, i32 0
+  %s2 = shufflevector {V} %s1, {V} poison, <{W} x i32> zeroinitializer
+  ret {V} %s2
+rest:
+"""
+    )
+    # What is marked as unlikely gets the spills, so one address must not be.
+    weight = ", !prof !0" if store else ""
     quick = f"""
 define internal {result} {name}({A} %a{value}, {M} %m, {ARGUMENTS}) {inlining} {{
 {_SITE}
-  %mi = bitcast {M} %m to i{W}
+  %lo = extractelement {A} %a, i32 0
+  %lo1 = insertelement {A} poison, i64 %lo, i32 0
+  %lo2 = shufflevector {A} %lo1, {A} poison, <{W} x i32> zeroinitializer
+  %ex = add {A} %lo2, {iota}
+  %ne = icmp ne {A} %ex, %a
+  %nm = and {M} %ne, %m
+  %nmi = bitcast {M} %nm to i{W}
+  %cont = icmp eq i{W} %nmi, 0
+  %d = sub i64 %lo, %base
+  %room = call i64 @llvm.usub.sat.i64(i64 %limit, i64 {(W - 1) * size})
+  %in = icmp ult i64 %d, %room
+  %low = and i64 %lo, {size - 1}
+  %al = icmp eq i64 %low, 0
+  %c1 = and i1 %cont, %in
+  %fast = and i1 %c1, %al
+  %p = inttoptr i64 %lo to ptr
+  br i1 %fast, label %contiguous, label %other{weight}
+contiguous:
+{contiguous}
+other:
+{together}{slow}
+}}
+"""
+    some = f"""  %mi = bitcast {M} %m to i{W}
   %fl = call i{W} @llvm.cttz.i{W}(i{W} %mi, i1 false)
   %flc = and i{W} %fl, {W - 1}
   %first = zext i{W} %flc to i64
@@ -203,8 +246,6 @@ define internal {result} {name}({A} %a{value}, {M} %m, {ARGUMENTS}) {inlining} {
   %lo = extractelement {A} %a, i64 %first
   %fo = mul i64 %first, {size}
   %zero = sub i64 %lo, %fo
-  %ho = mul i64 %last, {size}
-  %hi = add i64 %zero, %ho
   %z1 = insertelement {A} poison, i64 %zero, i32 0
   %z2 = shufflevector {A} %z1, {A} poison, <{W} x i32> zeroinitializer
   %ex = add {A} %z2, {iota}
@@ -212,35 +253,11 @@ define internal {result} {name}({A} %a{value}, {M} %m, {ARGUMENTS}) {inlining} {
   %nm = and {M} %ne, %m
   %nmi = bitcast {M} %nm to i{W}
   %cont = icmp eq i{W} %nmi, 0
-  %dl = sub i64 %lo, %base
-  %il = icmp ult i64 %dl, %limit
-  %dh = sub i64 %hi, %base
-  %ih = icmp ult i64 %dh, %limit
-  %low = and i64 %lo, {size - 1}
-  %al = icmp eq i64 %low, 0
-  %c1 = and i1 %cont, %il
-  %c2 = and i1 %ih, %al
-  %fast = and i1 %c1, %c2
-  br i1 %fast, label %contiguous, label %other
+  br i1 %cont, label %contiguous, label %apart
 contiguous:
   %p = inttoptr i64 %zero to ptr
 {contiguous}
-other:
-  %u1 = insertelement {A} poison, i64 %lo, i32 0
-  %u2 = shufflevector {A} %u1, {A} poison, <{W} x i32> zeroinitializer
-  %une = icmp ne {A} %u2, %a
-  %unm = and {M} %une, %m
-  %unmi = bitcast {M} %unm to i{W}
-  %uni = icmp eq i{W} %unmi, 0
-  %u3 = and i1 %uni, %il
-  %u4 = and i1 %u3, %al
-  br i1 %u4, label %together, label %rest
-together:
-  %p0 = inttoptr i64 %lo to ptr
-{together}
-rest:
-{slow}
-}}
+apart:
 """
     if space == "local":
         quick = f"""
@@ -262,9 +279,9 @@ define internal {result} {name}.slow({A} %a{value}, {M} %m, {ARGUMENTS}) noinlin
   %bad = and {M} %not, %m
   %badi = bitcast {M} %bad to i{W}
   %none = icmp eq i{W} %badi, 0
-  br i1 %none, label %gather, label %lanes
-gather:
-  %ps = inttoptr {A} %a to <{W} x ptr>
+  br i1 %none, label %inside, label %lanes
+inside:
+{some}  %ps = inttoptr {A} %a to <{W} x ptr>
 {gather}
 lanes:
   br label %loop
