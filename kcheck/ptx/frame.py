@@ -44,6 +44,7 @@ class Frame:
         blend: says of a register whether a result has to keep its old value in other lanes; None: it has to.
         guard: what the guard of the instruction at hand says, where it is the same for all lanes.
         exits: the lanes that left the kernel in the call just lowered.
+        unread: registers that no instruction of the function reads.
         param_offsets: of a kernel: where each parameter lies.
         local_offsets: where each local variable lies in the function's frame, of ``local_bytes`` bytes.
     """
@@ -62,6 +63,7 @@ class Frame:
         self.blend: Callable[[str], bool] | None = None
         self.exits: Value | None = None
         self.guard: Value | None = None
+        self.unread: frozenset[str] = frozenset()
         self.local_offsets: dict[str, int] = {}
         self.local_bytes = 0
         self._arrays: dict[str, str] = {}

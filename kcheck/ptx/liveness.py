@@ -114,6 +114,13 @@ class Liveness:
         return [name for name, n in self.number.items() if bits >> n & 1]
 
 
+def unread(cfg: Cfg) -> frozenset[str]:
+    """Registers that are written and that no instruction reads."""
+    operations = [operation for n in cfg.order for operation in cfg.blocks[n].operations]
+    written = {register.name for operation in operations for register in writes(operation)}
+    return frozenset(written - {register.name for operation in operations for register in reads(operation)})
+
+
 def analyse(cfg: Cfg) -> Liveness:
     """Backward liveness over the reachable blocks.
 

@@ -228,6 +228,7 @@ def _prepare(
     found = uniformity.analyse(graph, live, divergent, spinning | guarded, unit.width)
     frame = Frame(unit, function, found.uniform, params)
     frame.local_bytes, frame.local_offsets = local
+    frame.unread = liveness.unread(graph)
 
     def keeps(block: int, register: str) -> bool:
         return bool(found.harmful[block] >> live.number[register] & 1)

@@ -334,8 +334,7 @@ look:
 """
         return name, text
     text = f"""
-define internal {M} {name}({A} %a, {M} %m, {ARGUMENTS}) noinline {{
-  %out = alloca [{W} x i8]
+define internal {M} {name}({A} %a, {M} %m, {ARGUMENTS}) alwaysinline {{
 {_lane_windows(space, size, W, local)}
   %d = sub {A} %a, %b2
   %in = icmp ult {A} %d, %l2
@@ -346,9 +345,16 @@ define internal {M} {name}({A} %a, {M} %m, {ARGUMENTS}) noinline {{
   %bad = and {M} %not, %m
   %badi = bitcast {M} %bad to i{W}
   %none = icmp eq i{W} %badi, 0
-  br i1 %none, label %all, label %loop
+  br i1 %none, label %all, label %some, !prof !0
 all:
   ret {M} %m
+some:
+  %r = call {M} {name}.slow({A} %a, {M} %m, {_pass()})
+  ret {M} %r
+}}
+define internal {M} {name}.slow({A} %a, {M} %m, {ARGUMENTS}) noinline cold {{
+  %out = alloca [{W} x i8]
+  br label %loop
 loop:
   %i = phi i32 [0, %0], [%i1, %next]
   %op = getelementptr i8, ptr %out, i32 %i
