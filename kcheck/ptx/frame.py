@@ -8,7 +8,7 @@ the blend with the old value is left out where no other lane can have the regist
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from kcheck.errors import PtxError
 from kcheck.ptx.abi import Block, Launch, Worker
@@ -45,6 +45,7 @@ class Frame:
         guard: what the guard of the instruction at hand says, where it is the same for all lanes.
         exits: the lanes that left the kernel in the call just lowered.
         unread: registers that no instruction of the function reads.
+        constants: registers that only one instruction writes, with a literal.
         param_offsets: of a kernel: where each parameter lies.
         local_offsets: where each local variable lies in the function's frame, of ``local_bytes`` bytes.
     """
@@ -64,6 +65,7 @@ class Frame:
         self.exits: Value | None = None
         self.guard: Value | None = None
         self.unread: frozenset[str] = frozenset()
+        self.constants: Mapping[str, int] = {}
         self.local_offsets: dict[str, int] = {}
         self.local_bytes = 0
         self._arrays: dict[str, str] = {}
@@ -154,6 +156,12 @@ class Frame:
                 raise self.fail(operation, f"{target.name} is .{declared.name}, the result .{kind.name}")
         blend = operation.guard is not None or self.blend is None or self.blend(target.name)
         self.store(target.name, target.type, value, blend)
+
+    def constant(self, source: Operand) -> int | None:
+        """The value of an integer operand that is known here."""
+        if isinstance(source, Register):
+            return self.constants.get(source.name)
+        return source.value if isinstance(source, Integer) else None
 
     def read(self, operation: Instruction | Call, source: Operand, kind: PtxType, relaxed: bool = False) -> Value:
         """The value of a source operand as type ``kind``.

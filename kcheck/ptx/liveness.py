@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from kcheck.ptx.ast import Address, Call, Instruction, Not, Operand, Pair, Register, Vector
+from kcheck.ptx.ast import Address, Call, Instruction, Integer, Not, Operand, Pair, Register, Vector
 from kcheck.ptx.cfg import Cfg, Operation
 
 _NO_RESULT = frozenset(
@@ -119,6 +119,29 @@ def unread(cfg: Cfg) -> frozenset[str]:
     operations = [operation for n in cfg.order for operation in cfg.blocks[n].operations]
     written = {register.name for operation in operations for register in writes(operation)}
     return frozenset(written - {register.name for operation in operations for register in reads(operation)})
+
+
+def constants(cfg: Cfg) -> Mapping[str, int]:
+    """Registers that one instruction alone writes, ``mov`` of a literal without a guard; the values as written."""
+    found: dict[str, int] = {}
+    written: set[str] = set()
+    for n in cfg.order:
+        for operation in cfg.blocks[n].operations:
+            for register in writes(operation):
+                found.pop(register.name, None)
+                literal = _literal(operation)
+                if register.name not in written and literal is not None:
+                    found[register.name] = literal
+                written.add(register.name)
+    return found
+
+
+def _literal(operation: Operation) -> int | None:
+    """What a ``mov`` without a guard writes, if it is an integer literal."""
+    if not isinstance(operation, Instruction) or operation.opcode != "mov" or operation.guard is not None:
+        return None
+    source = operation.operands[-1]
+    return source.value if isinstance(source, Integer) else None
 
 
 def analyse(cfg: Cfg) -> Liveness:

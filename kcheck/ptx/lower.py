@@ -229,6 +229,7 @@ def _prepare(
     frame = Frame(unit, function, found.uniform, params)
     frame.local_bytes, frame.local_offsets = local
     frame.unread = liveness.unread(graph)
+    frame.constants = liveness.constants(graph)
 
     def keeps(block: int, register: str) -> bool:
         return bool(found.harmful[block] >> live.number[register] & 1)

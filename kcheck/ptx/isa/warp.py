@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from kcheck.ptx.abi import FaultKind, Launch
 from kcheck.ptx.ast import Instruction, Operand, Pair
-from kcheck.ptx.builder import Value, vector_type
+from kcheck.ptx.builder import Builder, Value, vector_type
 from kcheck.ptx.frame import Frame
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.types import TYPES
@@ -138,9 +138,23 @@ def shfl(frame: Frame, i: Instruction) -> None:
         ordered(frame, i, 4)
     b = frame.b
     value = b.spread(frame.read(i, i.operands[1], TYPES["b32"]))
-    offset = b.land(frame.read(i, i.operands[2], _U32), 31)
-    control = frame.read(i, i.operands[3], _U32)
-    lane = frame.lane_numbers()
+    known = frame.constant(i.operands[2]), frame.constant(i.operands[3])
+    if known[0] is not None and known[1] is not None:
+        # As in every reduction by halves: one instruction or two, where permute() takes thirty.
+        result, valid = _fixed_shuffle(frame, value, mode, known[0], known[1])
+    else:
+        source, valid = _source(b, mode, frame.lane_numbers(), *(frame.read(i, o, _U32) for o in i.operands[2:4]))
+        result = permute(frame, value, source)
+    target = i.operands[0]
+    targets: tuple[Operand, ...] = (target.first, target.second) if isinstance(target, Pair) else (target,)
+    frame.write(i, targets[0], TYPES["b32"], result, False)
+    if len(targets) > 1:
+        frame.write(i, targets[1], _PRED, valid, False)
+
+
+def _source(b: Builder, mode: str, lane: Value, offset: Value, control: Value) -> tuple[Value, Value]:
+    """The lane that each lane reads, and whether it is within the segment."""
+    offset = b.land(offset, 31)
     segment = b.land(b.shift("lshr", control, 8), 31)
     clamp = b.land(control, 31)
     low = b.land(lane, segment)
@@ -157,13 +171,29 @@ def shfl(frame: Frame, i: Instruction) -> None:
         else:
             source = b.lor(low, b.land(offset, outside))
         valid = b.compare("sle", source, limit)
-    source = b.select(valid, source, lane)
-    result = permute(frame, value, source)
-    target = i.operands[0]
-    targets: tuple[Operand, ...] = (target.first, target.second) if isinstance(target, Pair) else (target,)
-    frame.write(i, targets[0], TYPES["b32"], result, False)
-    if len(targets) > 1:
-        frame.write(i, targets[1], _PRED, valid, False)
+    return b.select(valid, source, lane), valid
+
+
+def _fixed_shuffle(frame: Frame, value: Value, mode: str, offset: int, control: int) -> tuple[Value, Value]:
+    """The same for constants: the values shuffled, and the lanes within their segments."""
+    b, W = frame.b, frame.width
+    offset, segment, clamp = offset & 31, control >> 8 & 31, control & 31
+    sources, within = [], []
+    for lane in range(W):
+        limit = lane & segment | clamp & ~segment
+        low = lane & segment
+        source = {
+            "up": lane - offset,
+            "down": lane + offset,
+            "bfly": lane ^ offset,
+            "idx": low | offset & ~segment,
+        }[mode]
+        within.append(source >= limit if mode == "up" else source <= limit)
+        sources.append(source if within[-1] else lane)
+    kind = vector_type(value.type, W)
+    order = ", ".join(f"i32 {source}" for source in sources)
+    text = f"shufflevector {b.typed(value)}, {kind} poison, <{W} x i32> <{order}>"
+    return b.value(text, value.type, W), b.lanes_const("i1", [int(inside) for inside in within])
 
 
 def permute(frame: Frame, value: Value, source: Value) -> Value:
