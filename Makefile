@@ -9,7 +9,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check conformance format format-check lint types layers wheel clean
+.PHONY: help demo test test-gpu check bench conformance format format-check lint types layers wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -34,7 +34,13 @@ demo: .venv/installed  ## the main job, on a correct kernel and on a buggy one
 test: .venv/installed-dev  ## the tests, on all cores
 	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
+test-gpu: .venv/installed-dev  ## the tests that want a CUDA device
+	@$(BIN)/python -m pytest -m gpu
+
 check: format-check lint types layers test  ## everything that CI asks for
+
+bench: .venv/installed-dev  ## the cpu device against plain @njit and the simulator; writes docs/performance.md
+	@$(BIN)/python benchmarks/bench.py --write
 
 # What numba-cuda's tests import beside numba-cuda.
 .venv/installed-conformance: .venv/installed-dev
