@@ -111,7 +111,14 @@ def _random(draw: str, count: int) -> list[int]:
             for _ in range(count // 2)
         ]
         return near + [chance.getrandbits(f.bits) for _ in range(count - len(near))]
-    return [chance.getrandbits(width) for _ in range(count)]
+    if draw == "bytes32" or draw.endswith("x2"):
+        return [chance.getrandbits(width) for _ in range(count)]
+    # of every length; and sums of few powers of two, which stand at and next to ties
+    found = [chance.getrandbits(width) >> chance.randrange(width) for _ in range(count // 2)]
+    while len(found) < count:
+        few = sum(chance.choice((1, -1)) << chance.randrange(width) for _ in range(chance.choice((2, 3))))
+        found.append(few & ((1 << width) - 1))
+    return found
 
 
 @lru_cache(maxsize=64)
@@ -158,7 +165,7 @@ def _single(draw: str) -> list[int]:
     found = list(edges(draw))
     if draw in FORMATS:
         found += _float_extra(FORMATS[draw])
-    return list(dict.fromkeys(found + _random(draw, 64)))
+    return list(dict.fromkeys(found + _random(draw, 160)))
 
 
 @lru_cache(maxsize=128)

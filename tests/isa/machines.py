@@ -103,6 +103,12 @@ class Cpu:
         return Ran(after, tuple(sorted({f.rule for f in self._findings})))
 
 
+def _structure(content: bytes) -> ctypes.Structure:
+    """Bytes as a parameter that is passed by value."""
+    kind = type("Last", (ctypes.Structure,), {"_fields_": [("content", ctypes.c_char * len(content))]})
+    return kind.from_buffer_copy(content)
+
+
 class Gpu:
     """A CUDA device: the same text, compiled by the driver.
 
@@ -136,20 +142,21 @@ class Gpu:
 
     def run(self, launch: Launch) -> Ran:
         driver = self._driver
-        module = self._check(driver.cuModuleLoadData(launch.text.encode() + b"\0"))
+        library = self._check(driver.cuLibraryLoadData(launch.text.encode() + b"\0", [], [], 0, [], [], 0))
         addresses = []
         try:
-            kernel = self._check(driver.cuModuleGetFunction(module, launch.entry.encode()))
+            kernel = self._check(driver.cuLibraryGetKernel(library, launch.entry.encode()))
+            function = self._check(driver.cuKernelGetFunction(kernel))
             for content in launch.buffers:
                 addresses.append(self._check(driver.cuMemAlloc(len(content))))
                 self._check(driver.cuMemcpyHtoD(addresses[-1], content, len(content)))
             values: tuple[Any, ...] = tuple(int(a) for a in addresses)
             types: tuple[Any, ...] = (ctypes.c_uint64,) * len(values)
             if launch.last:
-                values, types = (*values, (ctypes.c_char * len(launch.last))(*launch.last)), (*types, None)
+                values, types = (*values, _structure(launch.last)), (*types, None)
             self._check(
                 driver.cuLaunchKernel(
-                    kernel,
+                    function,
                     *(launch.grid, 1, 1),
                     *(launch.block, 1, 1),
                     0,
@@ -167,5 +174,5 @@ class Gpu:
         finally:
             for address in addresses:
                 self._check(driver.cuMemFree(address))
-            self._check(driver.cuModuleUnload(module))
+            self._check(driver.cuLibraryUnload(library))
         return Ran(tuple(after))

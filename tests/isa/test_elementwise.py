@@ -54,7 +54,7 @@ def test_further_combinations(batch: Batch, cpu: Callable[[int], Cpu]) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("batch", QUICK + FURTHER, ids=str)
-def test_device(batch: Batch, gpu: Gpu, cpu: Callable[[int], Cpu]) -> None:
+def test_device(batch: Batch, gpu: Gpu) -> None:
     """A CUDA device gives what the model says: the same bits wherever the ISA leaves no choice."""
     cases = [case for case in batch.cases if case.form.cc <= gpu.capability]
     if not cases:

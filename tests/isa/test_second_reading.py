@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import struct
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -113,6 +116,16 @@ def test_a_wrong_bit_is_told(cpu: Callable[[int], Cpu]) -> None:
     assert len(found) == 1
     assert found[0].startswith(str(batch.cases[3]))
     assert "expected" in found[0]
+
+
+def test_the_device_path_runs() -> None:
+    """What runs the tests on a CUDA device runs them on kcheck's own driver too: so it does not rot."""
+    script = (
+        "from tests.isa import machines, test_together as t; t.check_parameters(machines.Gpu()); print('agreed')"
+    )
+    command = [sys.executable, "-m", "kcheck", "exec", "--", sys.executable, "-c", script]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=Path(__file__).parents[2])
+    assert ended.stdout.endswith("agreed\n"), ended.stderr
 
 
 def _assembler() -> Callable[[str], str]:

@@ -281,7 +281,7 @@ TEXTS = _BARRIERS + _contended("global") + _contended("shared") + _parameters()
 """All kernels of these tests."""
 
 
-def _check_parameters(machine: Machine) -> None:
+def check_parameters(machine: Machine) -> None:
     chance = random.Random("kcheck parameters")
     last = bytes([0x80, 0xFF, 0x7F, 0x81] + [chance.getrandbits(8) | 0x80 for _ in range(60)])
     end = 8 * len(_LOADED) + 8
@@ -298,10 +298,10 @@ def _check_parameters(machine: Machine) -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_parameters(width: int, cpu: Callable[[int], Cpu]) -> None:
     """``ld.param`` of every type extends by the type's sign into wider registers; of a vector too."""
-    _check_parameters(cpu(width))
+    check_parameters(cpu(width))
 
 
 @pytest.mark.gpu
 def test_parameters_of_a_device(gpu: Gpu) -> None:
     """A CUDA device agrees."""
-    _check_parameters(gpu)
+    check_parameters(gpu)
