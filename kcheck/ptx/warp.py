@@ -19,7 +19,7 @@ from functools import partial
 
 from kcheck.ptx import saving, view
 from kcheck.ptx.abi import FaultKind, Launch, Worker
-from kcheck.ptx.ast import Call, Instruction
+from kcheck.ptx.ast import Call, Instruction, Label
 from kcheck.ptx.builder import Value, vector_type
 from kcheck.ptx.cfg import Cfg, Loop, Operation, is_collective
 from kcheck.ptx.frame import CONTEXT, Frame
@@ -221,11 +221,12 @@ class WarpFunction:
         b.line(f"br i1 {deep.text}, label %overflow, label %shallow")
         b.label("overflow")
         function = frame.function
-        line = Instruction(function.line, ".func", (), ())
-        site = frame.unit.site(line, "")
+        loc = next((s.loc for s in function.body or () if not isinstance(s, Label) and s.loc is not None), None)
+        site = frame.unit.site(Instruction(function.line, ".func", (), (), loc=loc), "")
+        lane = b.resize(b.flagged_intrinsic("cttz", Value("%mask", self.bits), False), "i32")
         b.line(
             f"call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 {site}, "
-            f"i32 {int(FaultKind.STACK_OVERFLOW)}, i64 {here.text}, i32 0, i32 0)"
+            f"i32 {int(FaultKind.STACK_OVERFLOW)}, i64 {here.text}, i32 0, i32 {lane.text})"
         )
         b.line("br label %abort")
         b.label("shallow")
