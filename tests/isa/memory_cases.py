@@ -80,6 +80,15 @@ def atomics() -> Iterator[Case]:
         for scope in ("", ".cta", ".gpu", ".sys"):
             if sem or scope:
                 yield _atom("add", "u32", "global", sem + scope)
+    yield Case(
+        "atom with no use of the old value",
+        Form((32,), ("u32", "u32"), lambda old, x: (old + x) & 0xFFFFFFFF),
+        (
+            "st.global.b32 [{global}], {a}",
+            "atom.global.add.u32 _, [{global}], {b}",
+            "ld.global.b32 {d0}, [{global}]",
+        ),
+    )
     yield _atom("cas", "b32", "global", ".acq_rel.gpu")
     yield _atom("exch", "b64", "shared", ".relaxed.cta")
 

@@ -60,6 +60,8 @@ def moves() -> Iterator[Case]:
         lambda a, b: (int(a == b), int(a != b)),
         "setp.eq.u32 {d0}|{d1}, {a}, {b}",
     )
+    yield _moved("setp p|_", (1,), ("u32", "u32"), lambda a, b: int(a < b), "setp.lt.u32 {d0}|_, {a}, {b}")
+    yield _moved("setp _|q", (1,), ("u32", "u32"), lambda a, b: int(a >= b), "setp.lt.u32 _|{d0}, {a}, {b}")
     for text, number in (
         ("-1", -1), ("0x80000000", 1 << 31), ("0XFFFFFFFFU", 0xFFFFFFFF), ("0777", 0o777), ("0b1011", 11),
         ("4294967295", 0xFFFFFFFF), ("0f3F800000", 0x3F800000), ("(1 << 4) + 3", 19), ("~5", ~5), ("7 % 4 * 2", 6),

@@ -277,11 +277,84 @@ ret;
     )
 
 
+_VARIABLES = (
+    _HEAD
+    + """
+.global .align 4 .b8 bytes[12] = {1, 255, 0x7F, 128, -1, 6, 7, 8};
+.const .align 4 .f32 floats[4] = {0f3F800000, -2.5, 0f7FC00001};
+.const .align 8 .f64 doubles[2] = {0d400921FB54442D18, 1.0};
+.global .align 2 .s16 shorts[2][3] = {{1, -2, 3}, {-4}};
+.const .align 4 .u32 word = 0xDEADBEEF;
+.global .align 8 .u64 pointers[3] = {generic(bytes)+4, 0, generic(word)};
+.global .align 4 .u32 counter;
+.visible .entry variables(.param .u64 results) {
+.reg .b16 %h;
+.reg .b32 %r;
+.reg .b64 %d, %at, %out;
+ld.param.u64 %out, [results];
+mov.u64 %at, bytes;
+ld.global.u8 %r, [%at+1];
+st.global.b32 [%out], %r;
+ld.global.s8 %r, [bytes+3];
+st.global.b32 [%out+4], %r;
+ld.global.b32 %r, [bytes+8];
+st.global.b32 [%out+8], %r;
+ld.const.b32 %r, [floats+4];
+st.global.b32 [%out+12], %r;
+mov.u64 %at, floats;
+ld.const.b32 %r, [%at+8];
+st.global.b32 [%out+16], %r;
+ld.const.b32 %r, [%at+12];
+st.global.b32 [%out+20], %r;
+ld.const.v2.b64 {%d, %at}, [doubles];
+st.global.b64 [%out+24], %d;
+st.global.b64 [%out+32], %at;
+ld.global.s16 %r, [shorts+6];
+st.global.b32 [%out+40], %r;
+ld.global.s16 %r, [shorts+10];
+st.global.b32 [%out+44], %r;
+ld.global.u64 %at, [pointers];
+ld.u8 %r, [%at];
+st.global.b32 [%out+48], %r;
+ld.global.u64 %at, [pointers+16];
+ld.b32 %r, [%at];
+st.global.b32 [%out+52], %r;
+atom.global.add.u32 %r, [counter], 5;
+ld.global.b32 %r, [counter];
+st.global.b32 [%out+56], %r;
+ret;
+}
+"""
+)
+
+
+def check_variables(machine: Machine) -> None:
+    """Compare what a kernel reads from its module's variables."""
+    ran = machine.run(Launch(_VARIABLES, "variables", (bytes(64),), 1, 1))
+    assert ran.found == ()
+    expected = [255, 0xFFFFFF80, 0, 0xC0200000, 0x7FC00001, 0, 0x54442D18, 0x400921FB, 0, 0x3FF00000]
+    expected += [0xFFFFFFFC, 0, 0xFF, 0xDEADBEEF, 5]
+    assert list(map(hex, _words(ran.buffers[0])[:15])) == list(map(hex, expected))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_variables(width: int, cpu: Callable[[int], Cpu]) -> None:
+    """Variables of a module hold their initialisers, the rest of an array zeros, and addresses of one another."""
+    check_variables(cpu(width))
+
+
+@pytest.mark.gpu
+def test_variables_of_a_device(gpu: Gpu) -> None:
+    """A CUDA device agrees."""
+    check_variables(gpu)
+
+
 TEXTS = _BARRIERS + _contended("global") + _contended("shared") + _parameters()
 """All kernels of these tests."""
 
 
 def check_parameters(machine: Machine) -> None:
+    """Compare what a kernel reads from its parameters."""
     chance = random.Random("kcheck parameters")
     last = bytes([0x80, 0xFF, 0x7F, 0x81] + [chance.getrandbits(8) | 0x80 for _ in range(60)])
     end = 8 * len(_LOADED) + 8
