@@ -84,6 +84,7 @@ class Executor:
         width: lanes per vector.
         deadline: the time of the clock at which a launch is stopped; None: never. Compiling moves it on.
         limit: seconds that a launch may take; None: any.
+        ending: how the last launch that ran ended.
         report: as given; may be changed between launches.
         reverse: run blocks from the last to the first.
     """
@@ -101,6 +102,7 @@ class Executor:
         self.width = host().width
         self.deadline: float | None = None
         self.limit: float | None = None
+        self.ending = Ending.FINISHED
         self._clock = clock
         self._cache = cache
         self.report = report
@@ -146,7 +148,8 @@ class Executor:
             self._heap_used = job.launch.heap_used
             if job.kernel.program.prints:
                 self._write(printed(self._prints, job.launch.print_used, self._string))
-            return self._judge(job, completion)
+            self.ending = self._judge(job, completion)
+            return self.ending
 
     def _stop_at(self) -> float | None:
         times = [] if self.deadline is None else [self.deadline]

@@ -16,6 +16,7 @@ from typing import Any
 
 from kcheck.cases import Allocation
 from kcheck.cpu.cache import ObjectCache
+from kcheck.cpu.executor import Ending
 from kcheck.cpu.memory import Label
 from kcheck.device.base import Staged
 from kcheck.device.cuda import CudaBackend, driver_code, result_name
@@ -115,6 +116,8 @@ class CpuBackend(CudaBackend):
                 warnings.simplefilter("ignore")  # occupancy advice, of small grids, is not ours to repeat
                 job()
         except Exception as error:
+            if self._executor.ending is Ending.INTERRUPTED:  # which no exception can tell through the driver's C
+                raise KeyboardInterrupt from None
             told = self._told(spec)
             if not (told and driver_code(error) is not None):  # else the driver's answer to what is told
                 told.append(self._finding(error, spec))
@@ -185,9 +188,7 @@ def _watch_compiling(kind: Any, store: ObjectCache, took: Callable[[float], None
 def _installed(cc: tuple[int, int]) -> Installed:
     """The device of this process, made once."""
     if "KCHECK_EXEC" in os.environ:
-        raise DeviceUnavailable(
-            "--device cpu: `kcheck exec` has put the device in place already; run kcheck alone"
-        )
+        raise DeviceUnavailable("--device cpu: within `kcheck exec` there is one already; run kcheck by itself")
 
     def write(text: bytes) -> None:
         sys.stdout.write(text.decode(errors="replace"))  # which is stderr while a report has stdout

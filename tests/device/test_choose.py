@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from kcheck.device import DEVICES, choose
+from kcheck.device.cpu import missing
 from kcheck.device.cuda import driver_answers
 from kcheck.errors import DeviceUnavailable
 
@@ -41,18 +42,13 @@ def test_the_simulator_is_chosen_by_name_without_a_warning():
 
 
 @pytest.mark.skipif(driver_answers(), reason="a GPU is here")
-def test_auto_is_the_simulator_where_no_driver_answers():
-    """auto falls back; gpu by name says that no driver answers."""
-    assert python(CHOOSE.format(name="auto")) == (0, "simulator\n", "")
+def test_auto_is_the_cpu_where_no_driver_answers():
+    """auto is the cpu device where that can run, else the simulator; gpu by name says that no driver answers."""
+    name = "simulator" if missing() else "cpu"
+    assert python(CHOOSE.format(name="auto")) == (0, f"{name}\n", "")
     code, said, _ = python(REFUSED.format(name="gpu"))
     assert code == 0
     assert "no CUDA driver with a device answers" in said
-
-
-def test_the_cpu_device_says_that_it_is_not_here():
-    """--device cpu is a clear refusal with a mend, not a guess."""
-    with pytest.raises(DeviceUnavailable, match=r"does not have the cpu device yet; run --device simulator"):
-        choose("cpu")
 
 
 def test_an_unknown_device_lists_the_known_ones():

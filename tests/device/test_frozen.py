@@ -1,0 +1,108 @@
+"""When a compiled kernel is still good: everything that Numba froze into it is in the fingerprint."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import math
+import sys
+
+import numpy as np
+import pytest
+
+from kcheck.device.frozen import fingerprint
+
+KERNEL = """
+import math
+import numpy as np
+import side
+
+SCALE = 2
+TABLE = np.array([1.0, 2.0])
+NAMES = ("a", 1)
+
+def inner(x):
+    return x * SCALE
+
+def outer(x, bias=0.5):
+    def nested(z):
+        return z + 1
+    return inner(x) + math.sqrt(x) + TABLE[0] + side.WIDTH + len(NAMES) + nested(bias)
+"""
+SIDE = "WIDTH = 32\nHEIGHT = 8\n"
+_names = itertools.count()
+
+
+@pytest.fixture
+def load(tmp_path, monkeypatch):
+    """Load the kernel's module, with a change, from the same file each time."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def loaded(text, side=SIDE):
+        (tmp_path / "kernel.py").write_text(text)
+        (tmp_path / "side.py").write_text(side)
+        for name in ("side", "kernel_under_test"):
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        sys.dont_write_bytecode = True
+        spec = importlib.util.spec_from_file_location("kernel_under_test", tmp_path / "kernel.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    yield loaded
+    for name in ("side", "kernel_under_test"):
+        sys.modules.pop(name, None)
+
+
+def test_the_same_code_has_the_same_fingerprint(load):
+    """Loaded twice it is the same."""
+    first, second = load(KERNEL), load(KERNEL)
+    assert fingerprint(first.outer) == fingerprint(second.outer) is not None
+
+
+CHANGES = [
+    ("SCALE = 2", "SCALE = 3"),
+    ("[1.0, 2.0]", "[1.0, 2.5]"),
+    ('("a", 1)', '("a", 2)'),
+    ("x * SCALE", "x + SCALE"),
+    ("z + 1", "z + 2"),
+    ("bias=0.5", "bias=0.25"),
+    ("math.sqrt", "math.exp"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), CHANGES)
+def test_a_change_of_what_is_frozen_shows(load, old, new):
+    """Globals, arrays, tuples, functions called, nested functions, defaults, library functions."""
+    before = fingerprint(load(KERNEL).outer)
+    assert KERNEL.count(old) == 1
+    assert fingerprint(load(KERNEL.replace(old, new)).outer) != before
+
+
+def test_a_value_that_changes_without_its_source_shows(load):
+    """A global that is computed at import, from the environment say, counts by its value."""
+    module = load(KERNEL)
+    before = fingerprint(module.outer)
+    module.SCALE = 5
+    assert fingerprint(module.outer) != before
+    module.SCALE = 2
+    assert fingerprint(module.outer) == before
+    sys.modules["side"].WIDTH = 64
+    assert fingerprint(module.outer) != before
+
+
+def test_what_cannot_be_told_apart_is_not_kept(load):
+    """An object of the user's own class has no fingerprint."""
+    module = load(KERNEL)
+    module.SCALE = type("Own", (), {})()
+    assert fingerprint(module.outer) is None
+
+
+def test_numpy_and_math_are_told_by_their_names():
+    """What a library has is told by its name and the version in the key."""
+
+    def kernel(x):
+        return np.float32(math.pi) * np.sin(x)
+
+    assert fingerprint(kernel) is not None
