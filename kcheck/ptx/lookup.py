@@ -30,14 +30,16 @@ class LocalLayout:
 def resolve_ir(local: LocalLayout, static_shared: int) -> dict[str, str]:
     """``i1 @kcheck.resolve(...)``: whether one lane may access [address, address + size), recording a fault if not.
 
+    The address has to be a multiple of ``align`` as well.
+
     Args:
         local: where local memory lies.
         static_shared: bytes of the shared window before the dynamic part.
     """
     entry = Allocation.size.offset
     resolve = f"""
-define internal i1 @kcheck.resolve({ARGUMENTS}, i64 %a, i64 %size, i32 %space, i32 %kind, i32 %lane) noinline cold {{
-  %sm1 = sub i64 %size, 1
+define internal i1 @kcheck.resolve({ARGUMENTS}, i64 %a, i64 %size, i64 %align, i32 %space, i32 %kind, i32 %lane) noinline cold {{
+  %sm1 = sub i64 %align, 1
   %mis = and i64 %a, %sm1
   %aligned = icmp eq i64 %mis, 0
   br i1 %aligned, label %where, label %misaligned

@@ -71,7 +71,7 @@ define internal {"void" if store else element} {name}(i64 %a{value}, i32 %lane, 
   %ok = and i1 %in, %al
   br i1 %ok, label %go, label %look, !prof !0
 look:
-  %found = call i1 @kcheck.resolve({_pass()}, i64 %a, i64 {size}, i32 {SPACES[space]}, i32 {int(kind)}, i32 %lane)
+  %found = call i1 @kcheck.resolve({_pass()}, i64 %a, i64 {size}, i64 {size}, i32 {SPACES[space]}, i32 {int(kind)}, i32 %lane)
   br i1 %found, label %go, label %bad
 go:
   %p = inttoptr i64 %a to ptr
@@ -291,7 +291,7 @@ loop:
   br i1 %on, label %active, label %next
 active:
   %la = extractelement {A} %a, i32 %i
-  %may = call i1 @kcheck.resolve({_pass()}, i64 %la, i64 {size}, i32 {SPACES[space]}, i32 {kind}, i32 %i)
+  %may = call i1 @kcheck.resolve({_pass()}, i64 %la, i64 {size}, i64 {size}, i32 {SPACES[space]}, i32 {kind}, i32 %i)
   br i1 %may, label %go, label %next
 go:
   %lp = inttoptr i64 %la to ptr
@@ -307,13 +307,18 @@ done:
     )
 
 
-def admit_ir(space: str, kind: FaultKind, size: int, width: int, local: LocalLayout) -> tuple[str, str]:
-    """``<W x i1> admit(addresses, mask, context)``: the lanes that may access ``size`` bytes (vectors, atomics)."""
+def admit_ir(
+    space: str, kind: FaultKind, size: int, extent: int, width: int, local: LocalLayout
+) -> tuple[str, str]:
+    """``<W x i1> admit(addresses, mask, context)``: the lanes that may access ``extent`` bytes (vectors, atomics).
+
+    Their addresses have to be multiples of ``size``.
+    """
     W = width
     A, M = vector_type("i64", W), vector_type("i1", W)
-    name = f"@kcheck.admit.{space}.{int(kind)}.{size}.v{W}"
+    name = f"@kcheck.admit.{space}.{int(kind)}.{extent}.{size}.v{W}"
     if W == 1:
-        window = _window(space, size, local).replace("%lane64 = zext i32 %lane to i64", "%lane64 = add i64 0, 0")
+        window = _window(space, extent, local).replace("%lane64 = zext i32 %lane to i64", "%lane64 = add i64 0, 0")
         text = f"""
 define internal i1 {name}(i64 %a, i1 %m, {ARGUMENTS}) alwaysinline {{
 {window}
@@ -328,14 +333,14 @@ define internal i1 {name}(i64 %a, i1 %m, {ARGUMENTS}) alwaysinline {{
 go:
   ret i1 %m
 look:
-  %found = call i1 @kcheck.resolve({_pass()}, i64 %a, i64 {size}, i32 {SPACES[space]}, i32 {int(kind)}, i32 0)
+  %found = call i1 @kcheck.resolve({_pass()}, i64 %a, i64 {extent}, i64 {size}, i32 {SPACES[space]}, i32 {int(kind)}, i32 0)
   ret i1 %found
 }}
 """
         return name, text
     text = f"""
 define internal {M} {name}({A} %a, {M} %m, {ARGUMENTS}) alwaysinline {{
-{_lane_windows(space, size, W, local)}
+{_lane_windows(space, extent, W, local)}
   %d = sub {A} %a, %b2
   %in = icmp ult {A} %d, %l2
   %low = and {A} %a, splat (i64 {size - 1})
@@ -363,7 +368,7 @@ loop:
   br i1 %on, label %active, label %next
 active:
   %la = extractelement {A} %a, i32 %i
-  %may = call i1 @kcheck.resolve({_pass()}, i64 %la, i64 {size}, i32 {SPACES[space]}, i32 {int(kind)}, i32 %i)
+  %may = call i1 @kcheck.resolve({_pass()}, i64 %la, i64 {extent}, i64 {size}, i32 {SPACES[space]}, i32 {int(kind)}, i32 %i)
   %may8 = zext i1 %may to i8
   store i8 %may8, ptr %op
   br label %next

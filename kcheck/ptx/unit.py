@@ -70,10 +70,10 @@ class Unit:
             self.accesses[key] = name
         return self.accesses[key]
 
-    def admit(self, space: str, kind: FaultKind, size: int) -> str:
-        """The function that says which lanes may access ``size`` bytes."""
+    def admit(self, space: str, kind: FaultKind, size: int, extent: int | None = None) -> str:
+        """The function that says which lanes may access ``extent`` (or ``size``) bytes at multiples of ``size``."""
         space = "global" if space == "const" else space
-        name, text = memory.admit_ir(space, kind, size, self.width, self.local)
+        name, text = memory.admit_ir(space, kind, size, size if extent is None else extent, self.width, self.local)
         self.definitions[name] = text
         return name
 
@@ -101,7 +101,8 @@ def shared_layout(module: Module, functions: list[Function]) -> tuple[dict[str, 
         end = align_up(end, variable.align)
         offsets[variable.name] = end
         end += variable.count * TYPES[variable.type].bytes
-    end = align_up(end, max([16, *(v.align for v in dynamic)]))
+    if dynamic:
+        end = align_up(end, max(16, *(v.align for v in dynamic)))
     for variable in dynamic:
         offsets[variable.name] = end
     return offsets, end

@@ -372,3 +372,14 @@ def test_an_integer_divided_by_zero_is_a_finding_and_the_kernel_goes_on(row: str
     assert {kind for kind, *_ in ended.faults} == {"DIVISION_BY_ZERO"}
     assert threads <= set(range(8)) if row.endswith(" 0;") else threads == {5}
     assert set(out) == {1}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_gap_at_the_end_of_a_vector_load_is_not_accessed(width: int) -> None:
+    """Compilers load 16 bytes for the 12 that are used; what is read of the last element is not checked, nor read."""
+    body = "ld.shared.v4.u32 {%r1, %r2, %r3, %r4}, [seven+16]; add.u32 %r5, %r1, %r3; st.global.u32 [%a], %t;"
+    before = ".shared .align 16 .b8 seven[28];"
+    out, _ = run(kernel(body, before), 32, width)
+    np.testing.assert_array_equal(out, np.arange(32))
+    whole = launch(kernel(body.replace("%r1, %r3;", "%r1, %r4;"), before), [out], width)
+    assert {kind for kind, *_ in whole.faults} == {"OUT_OF_BOUNDS_LOAD"}

@@ -87,13 +87,19 @@ def ld(frame: Frame, i: Instruction) -> None:
     if f.space == "param":
         values = _load_param(frame, i, f)
     else:
-        values = load_values(frame, i, frame.address(i, i.operands[1], f.space), f)
+        values = load_values(frame, i, frame.address(i, i.operands[1], f.space), f, _wanted(frame, targets))
     for target, value in zip(targets, values, strict=True):
         frame.write(i, target, f.kind, value, True)
 
 
-def load_values(frame: Frame, i: Instruction, address: Value, f: Form) -> list[Value]:
-    """The elements at an address in each active lane."""
+def _wanted(frame: Frame, targets: tuple[Operand, ...]) -> int:
+    """How many elements are loaded for use: compilers fill a gap at the end of a vector with what nobody reads."""
+    used = [k for k, t in enumerate(targets) if isinstance(t, Register) and t.name not in frame.unread]
+    return max(used, default=0) + 1
+
+
+def load_values(frame: Frame, i: Instruction, address: Value, f: Form, wanted: int | None = None) -> list[Value]:
+    """The elements at an address in each active lane; those beyond ``wanted`` are not accessed, and 0."""
     b, unit = frame.b, frame.unit
     element = f.kind.llvm
     site = unit.site(i, f.space)
@@ -101,6 +107,7 @@ def load_values(frame: Frame, i: Instruction, address: Value, f: Form) -> list[V
     scalar = address.lanes == 1 and (frame.width == 1 or i.guard is None)
     if frame.width == 1 and i.guard is not None:
         return [_guarded_load(frame, i, address, f, site, n) for n in range(f.count)]
+    count = f.count if wanted is None else wanted
     if f.count == 1:
         name = unit.access(False, element, f.space, scalar)
         if scalar:
@@ -115,13 +122,14 @@ def load_values(frame: Frame, i: Instruction, address: Value, f: Form) -> list[V
         text = f"call {kind} {name}({b.typed(address)}, {b.typed(mask)}, {frame.context(site)})"
         return [b.value(text, element, frame.width)]
     size = f.kind.bytes * f.count
-    mask = admitted(frame, i, address, f.space, FaultKind.OUT_OF_BOUNDS_LOAD, size, site)
+    mask = admitted(frame, i, address, f.space, FaultKind.OUT_OF_BOUNDS_LOAD, size, site, f.kind.bytes * count)
     if address.lanes == 1 and frame.width > 1:
         address = b.spread(address)
-    return [
+    loaded = [
         _unchecked_load(frame, b.add(address, n * f.kind.bytes) if n else address, mask, f.kind)
-        for n in range(f.count)
+        for n in range(count)
     ]
+    return loaded + [b.const(element, 0)] * (f.count - count)
 
 
 def _guarded_load(frame: Frame, i: Instruction, address: Value, f: Form, site: int, n: int) -> Value:
@@ -132,11 +140,21 @@ def _guarded_load(frame: Frame, i: Instruction, address: Value, f: Form, site: i
 
 
 def admitted(
-    frame: Frame, i: Instruction, address: Value, space: str, kind: FaultKind, size: int, site: int
+    frame: Frame,
+    i: Instruction,
+    address: Value,
+    space: str,
+    kind: FaultKind,
+    size: int,
+    site: int,
+    extent: int | None = None,
 ) -> Value:
-    """The active lanes whose ``size`` bytes at the address may be accessed; the others are recorded."""
+    """The active lanes whose ``extent`` (or ``size``) bytes may be accessed; the others are recorded.
+
+    The address has to be a multiple of ``size``.
+    """
     b = frame.b
-    name = frame.unit.admit(space, kind, size)
+    name = frame.unit.admit(space, kind, size, extent)
     address, mask = b.spread(address), b.spread(frame.active)
     text = f"call {b.type_of(mask)} {name}({b.typed(address)}, {b.typed(mask)}, {frame.context(site)})"
     return b.value(text, "i1", frame.width)
