@@ -51,7 +51,8 @@ def read_entry(function: Function) -> Entry:
     end = 0
     for param in function.params:
         size = TYPES[param.type].bytes * (param.count or 0)
-        offset = -(-end // param.align) * param.align
+        align = max(param.align, 1)  # of an empty struct it is 0
+        offset = -(-end // align) * align
         slots.append((offset, size))
         end = offset + size
     limits = [

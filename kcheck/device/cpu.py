@@ -194,4 +194,4 @@ def _installed(cc: tuple[int, int]) -> Installed:
         sys.stdout.write(text.decode(errors="replace"))  # which is stderr while a report has stdout
 
     chosen = replace(settings(os.environ, cc), clock=time.monotonic)
-    return install(chosen, os.environ, lambda finding: None, write)
+    return install(chosen, lambda finding: None, write)

@@ -8,11 +8,14 @@ shared and constant memory are the sizes of sections. The kinds were found by co
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 import re
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.errors import PtxError
@@ -68,13 +71,23 @@ def _assemble(ptx: str, cc: tuple[int, int]) -> bytes:
     arch = f"sm_{cc[0]}{cc[1]}" + ("a" if cc >= (9, 0) else "")
     options = LinkerOptions(arch=arch, max_register_count=int(option[1]) if option else None)
     try:
-        linker = Linker(ObjectCode.from_ptx(ptx.encode()), options=options)
+        linker = Linker(ObjectCode.from_ptx(ptx.encode()), *_runtime(ptx), options=options)
         try:
             return bytes(linker.link("cubin").code)
         finally:
             linker.close()
     except Exception as fault:
         raise PtxError(f"kernel.ptx:1: the assembler refuses it: {fault}") from fault
+
+
+def _runtime(ptx: str) -> list[Any]:
+    """The device runtime, where a kernel calls it for a grid barrier: numba-cuda links it, too."""
+    from cuda.core import ObjectCode
+
+    if "cudaCG" not in ptx:
+        return []
+    libs = importlib.import_module("numba.cuda.cudadrv.libs")
+    return [ObjectCode.from_library(Path(libs.get_cudalib("cudadevrt", static=True)).read_bytes())]
 
 
 def read_resources(cubin: bytes, entry: str, *, has_system_shared: bool) -> Resources:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcheck import __version__
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Executor
 from kcheck.cpu.memory import Memory
@@ -30,7 +29,7 @@ class Settings:
 
     Attributes:
         cc: the compute capability.
-        cache: folder for the stub, machine code and numba's cache; made when it is needed.
+        cache: folder for the stub and machine code; made when it is needed.
         memory: bytes of device memory.
         processors: OS threads that run blocks.
         clock: seconds from any origin, for events and time limits.
@@ -86,7 +85,6 @@ class Installed:
 
 def install(
     chosen: Settings,
-    environment: MutableMapping[str, str],
     report: Callable[[Finding], None],
     write: Callable[[bytes], None],
 ) -> Installed:
@@ -94,8 +92,6 @@ def install(
 
     Args:
         chosen: how the device is to be.
-        environment: the process's; NUMBA_CACHE_DIR is set in it, since what numba cached on a GPU holds machine
-            code and no PTX.
         report: is called with each finding, on the thread that launched.
         write: is called with what kernels print.
 
@@ -103,9 +99,6 @@ def install(
         DeviceUnavailable: numba.cuda is imported already, the stub does not load, or this is no machine for it.
     """
     link.watch_imports()
-    caches = environment.get("NUMBA_CACHE_DIR") or str(chosen.cache / "numba")
-    if Path(caches).name != _numba_folder(chosen.cc):  # a child process inherits what its parent set
-        environment["NUMBA_CACHE_DIR"] = str(Path(caches) / _numba_folder(chosen.cc))
     cache = ObjectCache(chosen.cache / "code")
     executor = Executor(reserve(chosen.memory), chosen.processors, cache, chosen.clock, report, write)
     machine = Machine(chosen.cc, executor, chosen.clock)
@@ -129,10 +122,6 @@ def reserve(size: int) -> Memory:
                     f"the cpu device needs {_MEMORY_LEAST >> 20} MiB: {fault.strerror}; raise ulimit -v"
                 ) from fault
             size //= 2
-
-
-def _numba_folder(cc: tuple[int, int]) -> str:
-    return f"kcheck-{__version__}-sm_{cc[0]}{cc[1]}"
 
 
 def calls(machine: Machine, cache: ObjectCache) -> Table:

@@ -6,6 +6,7 @@ Each is a change to a module right after it is imported, since programs import n
   a cubin, which is machine code only, is refused with numba-cuda's own LinkerError.
 * ``cudadrv.driver.Function``: attributes such as the number of registers are asked for when a program reads them,
   not at load, since they take a second link.
+* ``codegen.CUDACodeLibrary`` and ``JITCUDACodegen``: what is cached on disk is told apart from a GPU's.
 * ``compiler.compile_cuda``: ``lineinfo`` is on, so that a finding can name a line of Python; and
   ``debuginfo.DIBuilder`` marks it so that it links with NVRTC's code.
 """
@@ -15,11 +16,13 @@ from __future__ import annotations
 import functools
 import importlib.abc
 import importlib.machinery
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
+from kcheck import __version__
 from kcheck.driver.cubin import with_link_options
 from kcheck.errors import DeviceUnavailable
 
@@ -134,8 +137,37 @@ def patch_debuginfo(debuginfo: Any) -> None:
     debuginfo.DIBuilder._set_module_flags = set_module_flags
 
 
+def patch_codegen(codegen: Any) -> None:
+    """Change ``numba.cuda.codegen``: what it caches on disk is found again only by kcheck of this version, since
+    what it cached on a GPU is machine code; and kernels that count references are linked without lines.
+
+    numba-cuda's calls of its runtime (``NRT_incref``) carry no place, and once LTO inlines them LLVM refuses the
+    module: such a function's every call must have one.
+    """
+    plain_tuple, plain_cubin = codegen.JITCUDACodegen.magic_tuple, codegen.CUDACodeLibrary.get_cubin
+
+    def magic_tuple(self: Any) -> Any:
+        return (*plain_tuple(self), f"kcheck {__version__}")
+
+    def get_cubin(self: Any, cc: Any = None) -> Any:
+        if codegen.NRT_LIBRARY in self._linking_files:
+            self._llvm_strs = [_without_lines(text) for text in self.llvm_strs]
+            self._ltoir_cache.clear()
+        return plain_cubin(self, cc)
+
+    codegen.JITCUDACodegen.magic_tuple = magic_tuple
+    codegen.CUDACodeLibrary.get_cubin = get_cubin
+
+
+def _without_lines(ir: str) -> str:
+    """LLVM IR text without what ties it to lines of source."""
+    ir = re.sub(r"(,)? !dbg ![0-9]+", "", ir)
+    return re.sub(r"^!llvm\.dbg\.cu = .*$|^.*call void @\"?llvm\.dbg\..*$", "", ir, flags=re.MULTILINE)
+
+
 PATCHES: Mapping[str, tuple[Callable[[Any], None], ...]] = {
     "numba.cuda.cudadrv.driver": (patch_driver, patch_linker_lines),
+    "numba.cuda.codegen": (patch_codegen,),
     "numba.cuda.compiler": (patch_compiler,),
     "numba.cuda.debuginfo": (patch_debuginfo,),
 }

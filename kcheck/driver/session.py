@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Mapping
 
 from kcheck.driver.install import Installed, install, settings
 from kcheck.model import Finding, Index3
@@ -39,7 +39,7 @@ def environment(base: dict[str, str], findings: str, cc: str | None, timeout: fl
     return changed
 
 
-def start(variables: MutableMapping[str, str]) -> Installed:
+def start(variables: Mapping[str, str]) -> Installed:
     """Install the device in this process.
 
     Raises:
@@ -56,7 +56,7 @@ def start(variables: MutableMapping[str, str]) -> Installed:
     def write(text: bytes) -> None:
         sys.stdout.write(text.decode(errors="replace"))
 
-    installed = install(settings(variables), variables, report, write)
+    installed = install(settings(variables), report, write)
     if limit := variables.get("KCHECK_TIMEOUT"):
         installed.machine.executor.limit = float(limit)
     return installed
