@@ -171,6 +171,8 @@ def _single(draw: str) -> list[int]:
 @lru_cache(maxsize=128)
 def samples(draws: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
     """The tuples of source bits that an instruction with these sources is fed."""
+    if draws == ("b16",):
+        return tuple((bits | bits * 37 % 256 << 8,) for bits in range(256)) + tuple((b,) for b in _single("b16"))
     if len(draws) == 1:
         drawn = [] if bits_of(draws[0]) == 1 else _single(draws[0])
         return tuple((bits,) for bits in drawn or (0, 1))

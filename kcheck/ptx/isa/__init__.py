@@ -7,6 +7,7 @@ from kcheck.ptx.isa import (
     bits,
     compare,
     convert,
+    float8,
     floating,
     integer,
     loadstore,
@@ -16,7 +17,20 @@ from kcheck.ptx.isa import (
 from kcheck.ptx.isa.effects import EFFECTS
 from kcheck.ptx.isa.rows import ROWS
 
-FAMILIES = (approximate, atomics, barrier, bits, compare, convert, floating, integer, loadstore, move, warp)
+FAMILIES = (
+    approximate,
+    atomics,
+    barrier,
+    bits,
+    compare,
+    convert,
+    float8,
+    floating,
+    integer,
+    loadstore,
+    move,
+    warp,
+)
 """The modules that fill the tables when imported."""
 
 __all__ = ["EFFECTS", "FAMILIES", "ROWS"]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
 
 from tests.isa.model import formats
-from tests.isa.model.answers import Answer, pack
+from tests.isa.model.answers import Answer, OneOf, pack
 from tests.isa.model.floating import ROUNDINGS, Context, finish
 from tests.isa.model.form import Form, Reply, need
-from tests.isa.model.formats import F32, F64, FORMATS, TF32, Exact, Format, decode, signed
+from tests.isa.model.formats import F16, F32, F64, FORMATS, TF32, Exact, Format, decode, signed, value
 
 _INTEGRAL = {"rni": "rn", "rzi": "rz", "rmi": "rm", "rpi": "rp"}
 
@@ -180,6 +183,69 @@ def _narrowing(mods: list[str]) -> Form:
     return Form((16,), ("f32",), one)
 
 
+@lru_cache
+def _bytes(name: str) -> list[Fraction]:
+    """The finite numbers of an 8-bit format by code, from 0 up: OCP 8-bit floating point, table 1."""
+    fraction, bias, last = (3, 7, 0x7E) if name == "e4m3" else (2, 15, 0x7B)
+    found = []
+    for code in range(last + 1):
+        field, rest = code >> fraction, code & ((1 << fraction) - 1)
+        significand = Fraction(rest, 1 << fraction) + int(field > 0)
+        found.append(significand * Fraction(2) ** (max(field, 1) - bias))
+    return found
+
+
+def _to_byte(name: str, relu: bool, f: Format, a: int) -> int | Answer:
+    """The nearest number of the format, of two the one with the even code; beyond the largest that."""
+    if f.is_nan(a):
+        return (
+            OneOf(0x7F, 0xFF) if name == "e4m3" else OneOf(*(s | n for s in (0, 0x80) for n in (0x7D, 0x7E, 0x7F)))
+        )
+    numbers = _bytes(name)
+    size = numbers[-1] if f.is_infinite(a) else min(abs(value(f, a)), numbers[-1])
+    above = bisect_left(numbers, size)
+    code = above
+    if numbers[above] != size:
+        down, up = size - numbers[above - 1], numbers[above] - size
+        code = above - 1 if down < up or (down == up and above & 1) else above
+    if a & f.sign:
+        return OneOf(0, 0x80) if relu and code == 0 else 0 if relu else code | 0x80
+    return code
+
+
+def _from_byte(name: str, relu: bool, code: int) -> int | Answer:
+    """An 8-bit number as f16, exactly."""
+    size = code & 0x7F
+    numbers = _bytes(name)
+    if size >= len(numbers):
+        if name == "e5m2" and size == 0x7C:
+            return finish(Context(F16, "rn", False, relu=relu), F16.infinity | (code & 0x80) << 8)
+        return F16.canonical_nan if relu else F16.nan()
+    number = numbers[size]
+    x = Exact(code >> 7, number.numerator, 1 - number.denominator.bit_length())
+    return to_float(Context(F16, "rn", False, relu=relu), x)
+
+
+def _eight(mods: list[str]) -> Form:
+    """To and from pairs of 8-bit floats."""
+    *flags, to, source = mods
+    relu = "relu" in flags
+    if to == "f16x2":
+        name = source.removesuffix("x2")
+        return Form(
+            (32,),
+            ("b16",),
+            lambda a: pack(16, (_from_byte(name, relu, a & 0xFF), _from_byte(name, relu, a >> 8))),
+            cc=89,
+        )
+    name = to.removesuffix("x2")
+    if source == "f32":
+        both = lambda a, b: pack(8, (_to_byte(name, relu, F32, b), _to_byte(name, relu, F32, a)))  # noqa: E731
+        return Form((16,), ("f32", "f32"), both, cc=89)
+    both = lambda a: pack(8, tuple(_to_byte(name, relu, F16, a >> s & 0xFFFF) for s in (0, 16)))  # noqa: E731
+    return Form((16,), (source,), both, cc=89)
+
+
 def _tf32(mods: list[str]) -> Form:
     rounding, relu, satfinite = mods[0], "relu" in mods, "satfinite" in mods
     need(rounding != "rna" or not relu, "rna has no relu")
@@ -218,6 +284,8 @@ def forms(opcode: str, mods: list[str]) -> tuple[Form, ...] | None:
     """The forms of a conversion; None: it is none."""
     if opcode != "cvt":
         return None
+    if any(m.startswith(("e4m3", "e5m2")) for m in mods[-2:]):
+        return (_eight(mods),)
     if mods[-2] == "tf32":
         return (_tf32(mods),)
     if mods[-2].endswith("x2") or "relu" in mods or "satfinite" in mods:
