@@ -1,7 +1,7 @@
 """``cvt`` to and from pairs of 8-bit floats, ``e4m3x2`` and ``e5m2x2``.
 
-Source: PTX ISA, "Data Movement and Conversion: cvt", "Alternate Floating-Point Data Formats"; the formats are those
-of the Open Compute Project's 8-bit floating point, revision 1.0.
+Source: PTX ISA, "Data Movement and Conversion: cvt", "Alternate Floating-Point Data Formats"; the formats are
+those of the Open Compute Project's 8-bit floating point, revision 1.0.
 """
 
 from __future__ import annotations
