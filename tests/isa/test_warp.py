@@ -68,6 +68,16 @@ def instructions() -> Iterator[Together]:
             yield Together(
                 f"redux.sync.{operation}.{kind} {{d0}}, {{a}}, {{m}}", (32,), warp.reduce(operation, kind)
             )
+    yield Together("bar.warp.sync {m};\nmov.b32 {d0}, {a}", (32,), lambda w, lane: (w.a[lane],))
+    for name, lanes in (
+        ("laneid", lambda lane: lane),
+        ("lanemask_eq", lambda lane: 1 << lane),
+        ("lanemask_lt", lambda lane: (1 << lane) - 1),
+        ("lanemask_le", lambda lane: (2 << lane) - 1),
+        ("lanemask_gt", lambda lane: 0xFFFFFFFF & -(2 << lane)),
+        ("lanemask_ge", lambda lane: 0xFFFFFFFF & -(1 << lane)),
+    ):
+        yield Together(f"mov.u32 {{d0}}, %{name}", (32,), lambda w, lane, of=lanes: (of(lane),))
     yield Together("activemask.b32 {d0}", (32,), warp.active)
     yield Together("elect.sync {d0}|{d1}, {m}", (32, 1), warp.elect, cc=90)
 
