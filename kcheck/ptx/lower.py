@@ -129,7 +129,7 @@ def param_slots(kernel: Function) -> tuple[tuple[ParamSlot, ...], int]:
 
 
 INLINED_ACCESSES = 256
-"""Beyond so many loads and stores (unoptimised code has a thousand) they are calls: code is made 10 times faster."""
+"""Beyond so many loads and stores (unoptimised code: a thousand) they are calls, which compile 10 times faster."""
 
 
 def _memory_accesses(functions: list[Function]) -> int:

@@ -71,7 +71,7 @@ class Unit:
         return self.accesses[key]
 
     def admit(self, space: str, kind: FaultKind, size: int, extent: int | None = None) -> str:
-        """The function that says which lanes may access ``extent`` (or ``size``) bytes at multiples of ``size``."""
+        """The function that says which lanes may access ``extent`` (or ``size``) bytes, aligned to ``size``."""
         space = "global" if space == "const" else space
         name, text = memory.admit_ir(space, kind, size, size if extent is None else extent, self.width, self.local)
         self.definitions[name] = text

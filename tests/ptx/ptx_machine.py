@@ -17,7 +17,7 @@ RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.
 
 @dataclass(frozen=True)
 class Ended:
-    """How a launch ended: what kcheck_run returned, and (kind, PTX line, thread x, count of bytes) of each fault."""
+    """How a launch ended: what kcheck_run returned; kind, PTX line, thread x and bytes of each fault."""
 
     status: int
     faults: tuple[tuple[str, int, int, int], ...]
@@ -108,76 +108,3 @@ def launch(
 
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
-
-
-def row_kernel(cases: Sequence[tuple[str, Sequence[str], Sequence[str]]]) -> str:
-    """A kernel that runs instructions on columns of 64-bit words.
-
-    Args:
-        cases: for each instruction its text (sources ``%a %b %c %e``, results ``%d %q``), the types of the sources,
-            and those of the results.
-
-    Thread t reads word t of each source's column and writes word t of each result's; columns follow each other.
-    """
-    lines = [
-        HEAD,
-        ".visible .entry rows(.param .u64 in, .param .u64 out, .param .u32 n)\n{",
-        ".reg .u64 %in, %out, %step; .reg .u32 %t, %n; .reg .u64 %w; .reg .pred %over;",
-        "mov.u32 %t, %tid.x; mov.u32 %n, %ctaid.x; mad.lo.s32 %t, %n, 32, %t; ld.param.u32 %n, [n];",
-        "setp.ge.u32 %over, %t, %n; @%over bra DONE;",
-        "ld.param.u64 %in, [in]; ld.param.u64 %out, [out]; mul.wide.u32 %step, %n, 8;",
-        "mad.wide.u32 %in, %t, 8, %in; mad.wide.u32 %out, %t, 8, %out;",
-    ]
-    for text, sources, results in cases:
-        lines.append("{")
-        for name, kind in zip(("a", "b", "c", "e"), sources, strict=False):
-            lines.append(f".reg .{kind} %{name};")
-            lines.append("ld.global.u64 %w, [%in]; add.s64 %in, %in, %step;")
-            lines.append(_unpack(name, kind))
-        for name, kind in zip(("d", "q"), results, strict=False):
-            lines.append(f".reg .{kind} %{name};")
-        lines.append(text)
-        for name, kind in zip(("d", "q"), results, strict=False):
-            lines.append(_pack(name, kind))
-            lines.append("st.global.u64 [%out], %w; add.s64 %out, %out, %step;")
-        lines.append("}")
-    return "\n".join([*lines, "DONE: ret;", "}"])
-
-
-_BITS = {"16": "b16", "32": "b32", "64": "b64"}
-
-
-def _bits(kind: str) -> str:
-    return "32" if kind.endswith("x2") else kind.lstrip("bsuf")
-
-
-def _unpack(name: str, kind: str) -> str:
-    size = _bits(kind)
-    if kind == "pred":
-        return f"{{ .reg .u32 %x; cvt.u32.u64 %x, %w; setp.ne.u32 %{name}, %x, 0; }}"
-    if size == "64":
-        return f"mov.b64 %{name}, %w;"
-    return f"{{ .reg .b{size} %x; cvt.u{size}.u64 %x, %w; mov.b{size} %{name}, %x; }}"
-
-
-def _pack(name: str, kind: str) -> str:
-    size = _bits(kind)
-    if kind == "pred":
-        return f"selp.b64 %w, 1, 0, %{name};"
-    if size == "64":
-        return f"mov.b64 %w, %{name};"
-    return f"{{ .reg .b{size} %x; mov.b{size} %x, %{name}; cvt.u64.u{size} %w, %x; }}"
-
-
-def run_rows(
-    cases: Sequence[tuple[str, Sequence[str], Sequence[str]]], columns: Sequence[np.ndarray], width: int
-) -> list[np.ndarray]:
-    """The result columns of :func:`row_kernel` for source columns (uint64, all of one length)."""
-    n = len(columns[0])
-    count = sum(len(results) for _, _, results in cases)
-    source = np.ascontiguousarray(np.concatenate(columns).astype(np.uint64))
-    result = np.full(count * n, 0xDEADBEEF, np.uint64)
-    ended = launch(row_kernel(cases), [source, result, n], width, grid=(-(-n // 32),))
-    assert ended.faults == ()
-    assert ended.status == abi.FINISHED
-    return list(result.reshape(count, n))

@@ -160,7 +160,8 @@ def test_module_variables_and_functions() -> None:
         .common .global .align 8 .u64 env;
         .extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);
         .weak .func f(.param .align 8 .b8 s[24]) .noreturn { ret; }
-        .visible .entry k(.param .u64 .ptr .global .align 16 p, .param .f32 q) .maxntid 128, 2, 1 .minnctapersm 2 { ret; }
+        .visible .entry k(.param .u64 .ptr .global .align 16 p, .param .f32 q)
+        .maxntid 128, 2, 1 .minnctapersm 2 { ret; }
         .section .debug_str { info: .b8 1, 2 }
         """,
         "t.ptx",

@@ -145,10 +145,13 @@ def test_recursion_keeps_each_frame_of_local_memory(width: int) -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_calls_through_registers_go_where_each_lane_wants(width: int) -> None:
     """Lanes that call different functions through one register each get their own."""
-    function = ".func (.param .b32 r) {0}(.param .b32 x) {{ .reg .b32 %r1; ld.param.b32 %r1, [x]; {1} st.param.b32 [r], %r1; ret; }}\n"
+    function = """.func (.param .b32 r) {0}(.param .b32 x)
+    {{ .reg .b32 %r1; ld.param.b32 %r1, [x]; {1} st.param.b32 [r], %r1; ret; }}
+    """
     before = function.format("twice", "shl.b32 %r1, %r1, 1;") + function.format("inc", "add.u32 %r1, %r1, 1;")
     body = """
-    mov.u64 %rd1, twice; mov.u64 %rd2, inc; and.b32 %r1, %t, 1; setp.eq.u32 %p, %r1, 0; selp.b64 %rd3, %rd1, %rd2, %p;
+    mov.u64 %rd1, twice; mov.u64 %rd2, inc; and.b32 %r1, %t, 1; setp.eq.u32 %p, %r1, 0;
+    selp.b64 %rd3, %rd1, %rd2, %p;
     { .param .b32 x; .param .b32 y; st.param.b32 [x], %t;
       shape: .callprototype (.param .b32 _) _ (.param .b32 _);
       call (y), %rd3, (x), shape; ld.param.b32 %r2, [y]; }
@@ -288,7 +291,8 @@ def test_blocks_and_threads_in_three_dimensions(width: int) -> None:
     body = """
     mov.u32 %r1, %tid.y; mov.u32 %r2, %tid.z; mov.u32 %r3, %ntid.x; mov.u32 %r4, %ntid.y; mov.u32 %r5, %ntid.z;
     mad.lo.u32 %r6, %r2, %r4, %r1; mad.lo.u32 %r6, %r6, %r3, %t;
-    mov.u32 %r7, %ctaid.x; mov.u32 %r8, %ctaid.y; mov.u32 %r9, %ctaid.z; mov.u32 %r10, %nctaid.x; mov.u32 %r11, %nctaid.y;
+    mov.u32 %r7, %ctaid.x; mov.u32 %r8, %ctaid.y; mov.u32 %r9, %ctaid.z;
+    mov.u32 %r10, %nctaid.x; mov.u32 %r11, %nctaid.y;
     mad.lo.u32 %r12, %r9, %r11, %r8; mad.lo.u32 %r12, %r12, %r10, %r7;
     mul.lo.u32 %r13, %r3, %r4; mul.lo.u32 %r13, %r13, %r5; mad.lo.u32 %r14, %r12, %r13, %r6;
     mad.wide.u32 %a, %r14, 4, %o;
@@ -310,7 +314,8 @@ def test_blocks_and_threads_in_three_dimensions(width: int) -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_call_under_a_guard_and_an_exit_inside_it(width: int) -> None:
     """Only lanes with the guard call; those that exit in the function are gone from the kernel."""
-    before = ".func leave(.param .b32 x) { .reg .b32 %r; .reg .pred %p; ld.param.b32 %r, [x]; setp.gt.u32 %p, %r, 9; @%p exit; ret; }"
+    before = """.func leave(.param .b32 x)
+    { .reg .b32 %r; .reg .pred %p; ld.param.b32 %r, [x]; setp.gt.u32 %p, %r, 9; @%p exit; ret; }"""
     body = """
     setp.lt.u32 %p, %t, 20;
     { .param .b32 x; st.param.b32 [x], %t; @%p call leave, (x); }
@@ -365,7 +370,9 @@ def test_lanes_named_in_a_mask_that_do_not_come_are_a_finding(width: int) -> Non
 def test_an_integer_divided_by_zero_is_a_finding_and_the_kernel_goes_on(row: str, width: int) -> None:
     """The first lane that divides by zero is named; the others, and lanes that are off, are not."""
     out = np.zeros(32, np.uint32)
-    body = f"and.b32 %r2, %t, 7; sub.u32 %r2, %r2, 5; setp.lt.u32 %p, %t, 8; mov.u32 %r1, 9;\n@%p {row}\nst.global.u32 [%a], 1;"
+    body = f"""and.b32 %r2, %t, 7; sub.u32 %r2, %r2, 5; setp.lt.u32 %p, %t, 8; mov.u32 %r1, 9;
+    @%p {row}
+    st.global.u32 [%a], 1;"""
     ended = launch(kernel(body), [out], width)
     assert ended.status == abi.FINISHED
     threads = {thread for _, _, thread, _ in ended.faults}
@@ -376,7 +383,7 @@ def test_an_integer_divided_by_zero_is_a_finding_and_the_kernel_goes_on(row: str
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_gap_at_the_end_of_a_vector_load_is_not_accessed(width: int) -> None:
-    """Compilers load 16 bytes for the 12 that are used; what is read of the last element is not checked, nor read."""
+    """Compilers load 16 bytes for the 12 that are used; an element that nobody reads is not checked."""
     body = "ld.shared.v4.u32 {%r1, %r2, %r3, %r4}, [seven+16]; add.u32 %r5, %r1, %r3; st.global.u32 [%a], %t;"
     before = ".shared .align 16 .b8 seven[28];"
     out, _ = run(kernel(body, before), 32, width)
