@@ -23,6 +23,7 @@ _MENDS = {
     FaultKind.BARRIER_EXITED: "let no thread return before a syncthreads() that others wait at",
     FaultKind.GRID_BARRIER_EXITED: "let no thread return before a grid sync that others wait at",
     FaultKind.WARP_MASK: "name in the mask only lanes that execute the call",
+    FaultKind.WARP_MASK_SELF: "name in the mask every lane that executes the call",
     FaultKind.STACK_OVERFLOW: "bound the recursion",
 }
 

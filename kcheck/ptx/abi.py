@@ -166,6 +166,7 @@ class FaultKind(IntEnum):
     WARP_MASK = 10
     GRID_BARRIER_EXITED = 11
     INDIRECT_CALL = 12
+    WARP_MASK_SELF = 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +189,7 @@ FAULTS: Mapping[FaultKind, FaultRow] = {
     FaultKind.BARRIER_DIVERGENCE: FaultRow("synccheck", False, "threads of one block wait at different barriers"),
     FaultKind.BARRIER_EXITED: FaultRow("synccheck", False, "threads of the block exited before this barrier"),
     FaultKind.WARP_MASK: FaultRow("synccheck", False, "lanes named in the mask do not take part"),
+    FaultKind.WARP_MASK_SELF: FaultRow("synccheck", False, "a lane takes part that its own mask does not name"),
     FaultKind.GRID_BARRIER_EXITED: FaultRow("synccheck", False, "threads exited before the grid barrier"),
     FaultKind.INDIRECT_CALL: FaultRow("memcheck", True, "calls an address that is no function"),
 }

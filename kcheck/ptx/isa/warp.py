@@ -33,7 +33,8 @@ def whole_warp(frame: Frame, i: Instruction) -> None:
 
 
 def check_mask(frame: Frame, i: Instruction, operand: Operand) -> Value:
-    """Record lanes that a member mask names and that are not here; returns the mask of each lane, as i32.
+    """Record lanes that a member mask names and that are not here, and those here that their own mask leaves out
+    (PTX ISA: both undefined); returns the mask of each lane, as i32.
 
     Lanes may have different masks: each set of lanes that name each other is a group of its own.
     """
@@ -43,32 +44,44 @@ def check_mask(frame: Frame, i: Instruction, operand: Operand) -> Value:
     if members.lanes > 1:
         missing = _reduce(frame, "or", b.select(frame.active, missing, b.const("i32", 0)))
     site = frame.unit.site(i, "")
+    _report(frame, site, FaultKind.WARP_MASK, missing)
+    if frame.constant(operand) not in (-1, 0xFFFFFFFF):
+        named = members
+        if members.lanes > 1:
+            own = b.land(b.shift("lshr", members, frame.lane_numbers()), 1)
+            named = b.mask_bits(b.compare("ne", own, 0))
+        _report(frame, site, FaultKind.WARP_MASK_SELF, b.land(frame.active_bits(), b.invert(named)))
+    return members
+
+
+def _report(frame: Frame, site: int, kind: FaultKind, lanes: Value) -> None:
+    """Record lanes of the warp, as bits, that break a rule; nothing where there are none."""
+    b = frame.b
     say, done = b.fresh("absent"), b.fresh("present")
-    b.line(f"br i1 {b.compare('ne', missing, 0).text}, label %{say}, label %{done}, !prof !2")
+    b.line(f"br i1 {b.compare('ne', lanes, 0).text}, label %{say}, label %{done}, !prof !2")
     b.label(say)
-    lane = b.flagged_intrinsic("cttz", missing, False)
-    wide = b.resize(missing, "i64")
+    lane = b.flagged_intrinsic("cttz", lanes, False)
+    wide = b.resize(lanes, "i64")
     b.line(
         f"call void @kcheck.warpfault(ptr %launch, ptr %worker, ptr %block, i32 %t0, i32 {site}, "
-        f"i64 {wide.text}, i32 {lane.text})"
+        f"i32 {int(kind)}, i64 {wide.text}, i32 {lane.text})"
     )
     frame.unit.definitions["@kcheck.warpfault"] = _warp_fault()
     b.line(f"br label %{done}")
     b.label(done)
-    return members
 
 
 def _warp_fault() -> str:
     """Records the member mask; of a lane beyond the end of a partial warp lane 0 is named instead."""
     return f"""
-define internal void @kcheck.warpfault(ptr %launch, ptr %worker, ptr %block, i32 %t0, i32 %site, i64 %missing, i32 %lane) noinline cold {{
+define internal void @kcheck.warpfault(ptr %launch, ptr %worker, ptr %block, i32 %t0, i32 %site, i32 %kind, i64 %missing, i32 %lane) noinline cold {{
   %np = getelementptr i8, ptr %launch, i64 {Launch.threads.offset}
   %n = load i32, ptr %np
   %first = and i32 %t0, -32
   %t = add i32 %first, %lane
   %beyond = icmp uge i32 %t, %n
   %l = select i1 %beyond, i32 0, i32 %lane
-  call void @kcheck.fault(ptr %launch, ptr %block, i32 %first, i32 %site, i32 {int(FaultKind.WARP_MASK)}, i64 %missing, i32 0, i32 %l)
+  call void @kcheck.fault(ptr %launch, ptr %block, i32 %first, i32 %site, i32 %kind, i64 %missing, i32 0, i32 %l)
   ret void
 }}
 """
