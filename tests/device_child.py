@@ -151,7 +151,7 @@ def serve(module: str) -> None:
     os.dup2(2, 1)
     findings: list[Any] = []
     printed: list[bytes] = []
-    device = Device(install(settings(os.environ), os.environ, findings.append, printed.append), findings, printed)
+    device = Device(install(settings(os.environ), findings.append, printed.append), findings, printed)
     spec = importlib.util.spec_from_file_location("on_device", module)
     assert spec is not None
     assert spec.loader is not None
