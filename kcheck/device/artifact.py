@@ -36,7 +36,14 @@ def compile_here(
     Raises:
         KernelError: the kernel's file cannot be loaded.
     """
-    return compile_kernel(load_function(root, kernel), signatures, targets, is_linked_as_ptx=True)
+    dispatcher = load_function(root, kernel)
+    if not hasattr(dispatcher, "py_func"):
+        raise KernelError(_no_kernel(kernel))
+    return compile_kernel(dispatcher, signatures, targets, is_linked_as_ptx=True)
+
+
+def _no_kernel(function: Function) -> str:
+    return f"{function.span}: {function} is not a @cuda.jit kernel"
 
 
 _SECONDS = 600  # for the child: a kernel compiles in about one
@@ -315,7 +322,7 @@ def _answer(request: dict[str, Any], load: Callable[..., Any] = load_function) -
     except KernelError as error:
         return {"unloadable": str(error)}
     if not hasattr(dispatcher, "py_func"):
-        return {"unloadable": f"{function.span}: {function} is not a @cuda.jit kernel"}
+        return {"unloadable": _no_kernel(function)}
     signatures = [tuple(_from_json(part) for part in signature) for signature in request["signatures"]]
     kernels = compile_kernel(dispatcher, signatures, request["targets"], request["lineinfo"])
     rows = [asdict(k) | {"signature": [_to_json(part) for part in k.signature]} for k in kernels]
