@@ -5,8 +5,8 @@
 
 What is compared runs in turns in one process, so that a machine whose speed drifts slows both; medians, and ratios
 of medians, are quoted. Times are seconds of processor time that the process took: other programs on the machine do
-not count. Only what all cores gain is by the clock on the wall. The simulator takes numba.cuda's place in a whole process, so it has one of its own, and so has
-the measurement without memcheck.
+not count. Only what all cores gain is by the clock on the wall. The simulator takes numba.cuda's place in a whole
+process, so it has one of its own, and so has the measurement without memcheck.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def install(unchecked: bool) -> None:
     from kcheck.driver.install import install as install_device
     from kcheck.driver.install import settings
 
-    install_device(settings(os.environ), os.environ, print, sys.stdout.buffer.write)
+    install_device(settings(os.environ), print, sys.stdout.buffer.write)
 
 
 def drop_checks(ir: str) -> str:
