@@ -36,6 +36,19 @@ def commands() -> list[str]:
     return [re.split(r"\s{2,}#", line)[0].strip() for line in lines]
 
 
+PROGRAM = """
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def double(x):
+    x[cuda.grid(1)] *= 2
+
+x = cuda.to_device(np.ones(32, np.float32))
+double[1, 32](x)
+assert (x.copy_to_host() == 2).all()
+"""
+
 # kcheck run -r meets the buggy specs, and is to fail on them.
 FAILING = {"kcheck run specs/ -r -t buggy"}
 
@@ -45,6 +58,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The specs and what they use, with few cases and nothing compiled, so that every command is quick."""
     folder = tmp_path_factory.mktemp("readme")
     (folder / "kcheck.yaml").write_text("")
+    (folder / "script.py").write_text(PROGRAM)
     for name in ("specs", "kernels", "references"):
         shutil.copytree(ROOT / name, folder / name)
     for spec in folder.glob("specs/**/*.yaml"):
@@ -56,7 +70,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def kcheck(line: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run a `kcheck` command line as a shell would, with this checkout's code."""
-    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    path = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)))
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": path}
     command = ["sh", "-c", f"{shlex.quote(sys.executable)} -m {line}"]
     return subprocess.run(
         command, cwd=cwd, env=variables, capture_output=True, text=True, timeout=300, check=False
