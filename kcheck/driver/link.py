@@ -109,8 +109,14 @@ def patch_compiler(compiler: Any) -> None:
     def compile_with_lines(
         pyfunc: Any, return_type: Any, args: Any, debug: bool = False, lineinfo: bool = False, **options: Any
     ) -> Any:
-        # debug brings line information of its own, and the two exclude each other
-        return plain(pyfunc, return_type, args, debug=debug, lineinfo=lineinfo or not debug, **options)
+        if debug or lineinfo:  # debug brings line information of its own, and the two exclude each other
+            return plain(pyfunc, return_type, args, debug=debug, lineinfo=lineinfo, **options)
+        try:
+            return plain(pyfunc, return_type, args, lineinfo=True, **options)
+        except Exception:
+            # What fails for its lines only (numba-cuda cannot describe a tuple of empty tuples) runs without them;
+            # what fails anyway fails again, with the words that it has without us.
+            return plain(pyfunc, return_type, args, lineinfo=False, **options)
 
     compiler.compile_cuda = compile_with_lines
 

@@ -89,6 +89,17 @@ def occupancy_of_a_cooperative_kernel():
 
 
 @check
+def types_that_lines_cannot_describe():
+    @cuda.jit
+    def length(out, nested):
+        out[0] = len(nested)
+
+    out = np.zeros(1, np.int64)
+    length[1, 1](out, ((), (), ()))
+    assert out[0] == 3
+
+
+@check
 def references_are_counted():
     @cuda.jit
     def kernel(out):
