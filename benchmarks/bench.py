@@ -95,11 +95,12 @@ def check(workload: Any, arguments: dict[str, Any], result: Any) -> None:
 def measure_cpu(unchecked: bool) -> dict[str, Any]:
     """By workload and size: median seconds on the cpu device and as plain @njit."""
     install(unchecked)
-    import kernels
     import numpy as np
     import plain
     from numba import cuda
     from workloads import WORKLOADS
+
+    import kernels
 
     found: dict[str, Any] = {}
     for workload in WORKLOADS:
@@ -123,7 +124,7 @@ def measure_cpu(unchecked: bool) -> dict[str, Any]:
 
 
 def install(unchecked: bool) -> None:
-    """The cpu device in this process; ``unchecked`` compiles every memory check to "inside", to see what it costs."""
+    """The cpu device in this process; ``unchecked`` compiles every memory check to "inside"."""
     import warnings
 
     warnings.simplefilter("ignore")  # Numba's advice on small grids
@@ -168,10 +169,11 @@ def drop_checks(ir: str) -> str:
 
 def measure_simulator() -> dict[str, Any]:
     """By workload: median seconds of Numba's own simulator at the tiny size."""
-    import kernels
     import numpy as np
     from numba import cuda
     from workloads import WORKLOADS
+
+    import kernels
 
     found = {}
     for workload in WORKLOADS:
@@ -193,13 +195,13 @@ def measure_simulator() -> dict[str, Any]:
 def measure_compile() -> dict[str, Any]:
     """By workload: seconds by stage, cold and from the cache."""
     install(False)
-    import kernels
     import numpy as np
     from numba import cuda
     from workloads import WORKLOADS
 
     import kcheck.cpu.kernel as compiled
     import kcheck.cpu.module as module
+    import kernels
 
     stages: dict[str, float] = {}
 
@@ -264,7 +266,8 @@ def report() -> str:
         "",
         "### A launch, against the same algorithm as plain `@njit`",
         "",
-        "Medians of processor time, one thread each; memcheck on, as always. Below 1: the cpu device is faster. `all cores` is the cpu device's time on "
+        "Medians of processor time, one thread each; memcheck on, as always. Below 1: the "
+        "cpu device is faster. `all cores` is the cpu device's time on "
         "one core over that on all. Numba has no float16 on the CPU: there the plain twin computes in float32.",
         "",
         "| kernel | size | cpu device | `@njit` | cpu / njit | all cores | memcheck costs |",
@@ -286,7 +289,8 @@ def report() -> str:
             )
     lines += [
         "",
-        f"Geometric mean at the largest sizes: {geometric(ratios):.2f} of njit's time (largest ratio {max(ratios):.2f}); "
+        f"Geometric mean at the largest sizes: {geometric(ratios):.2f} of njit's time "
+        f"(largest ratio {max(ratios):.2f}); "
         f"memcheck costs {geometric(costs):.2f} times the time without.",
         "",
         "### Against Numba's simulator",
@@ -307,9 +311,9 @@ def report() -> str:
         "",
         "### Compile times",
         "",
-        "The first launch in a process: numba-cuda's own work (Python to PTX, by NVVM and nvJitLink), then ours: parse, lower "
-        "to LLVM IR, LLVM to machine code, load. `PTX to code` is ours, cold; `from the cache` is ours when the machine code is on "
-        "disk.",
+        "The first launch in a process: numba-cuda's own work (Python to PTX, by NVVM and nvJitLink), then ours: "
+        "parse, lower to LLVM IR, LLVM to machine code, load. `PTX to code` is ours, cold; `from the cache` is ours "
+        "when the machine code is on disk.",
         "",
         "| kernel | parse | lower | LLVM | load | PTX to code | from the cache | first launch, cold |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",

@@ -1,7 +1,7 @@
 """The same algorithms as plain ``@njit``, one thread each: the yardstick of the benchmark.
 
-The work of a block's threads is a loop, a barrier the end of one, shared memory an array: what a user without a GPU
-would write to try the algorithm of the kernel.
+The work of a block's threads is a loop, a barrier the end of one, shared memory an array: what a user without a
+GPU would write to try the algorithm of the kernel.
 """
 
 import math

@@ -109,7 +109,8 @@ WORKLOADS = (
         lambda a: (a["x"].shape[0], 128), "out", _softmax, 1e-6,
     ),
     Workload(
-        "tiled matmul", "matmul", "matmul", ((30, 40, 50), (125, 135, 150), (250, 270, 300)), (16, 16, 16), _product,
+        "tiled matmul", "matmul", "matmul", ((30, 40, 50), (125, 135, 150), (250, 270, 300)), (16, 16, 16),
+        _product,
         lambda a: ((_ceil(a["c"].shape[1], 16), _ceil(a["c"].shape[0], 16)), (16, 16)), "c",
         lambda a: a["a"].astype(np.float64) @ a["b"], 2e-4,
     ),
