@@ -6,12 +6,14 @@
 What is compared runs in turns in one process, so that a machine whose speed drifts slows both; medians, and ratios
 of medians, are quoted. Times are seconds of processor time that the process took: other programs on the machine do
 not count. Only what all cores gain is by the clock on the wall. The simulator takes numba.cuda's place in a whole
-process, so it has one of its own, and so has the measurement without memcheck.
+process, so it has one of its own.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import dataclasses
 import json
 import math
 import os
@@ -21,15 +23,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path[:0] = [str(ROOT), str(HERE)]
 
-SECONDS = 1.0  # of launches per figure, at least
+SECONDS = 0.5  # of launches per figure, at least
 LEAST = 7  # launches per figure
 
 
@@ -46,7 +49,7 @@ def child(mode: str, *, cores: int, folder: Path, mark: str = "") -> dict[str, A
 
 
 def interleaved(jobs: dict[str, Callable[[], None]], seconds: float = SECONDS) -> dict[str, float]:
-    """Median seconds of each job, the jobs taking turns: of processor time, and on the wall as ``"name wall"``."""
+    """Median seconds of each job, jobs taking turns: of processor time; ``"name wall"``: least on the wall."""
     for job in jobs.values():
         job()
         job()
@@ -61,7 +64,8 @@ def interleaved(jobs: dict[str, Callable[[], None]], seconds: float = SECONDS) -
             times[name].append(time.process_time() - start)
         if len(next(iter(times.values()))) >= 2000:
             break
-    return {name: statistics.median(found) for name, found in (times | walls).items()}
+    least = {name: min(found) for name, found in walls.items()}
+    return {name: statistics.median(found) for name, found in times.items()} | least
 
 
 # --- in the child ---
@@ -92,9 +96,9 @@ def check(workload: Any, arguments: dict[str, Any], result: Any) -> None:
         raise SystemExit(f"{workload.name}: wrong by {error}, allowed {workload.tolerance}")
 
 
-def measure_cpu(unchecked: bool) -> dict[str, Any]:
-    """By workload and size: median seconds on the cpu device and as plain @njit."""
-    install(unchecked)
+def measure_cpu() -> dict[str, Any]:
+    """By workload and size: seconds on the cpu device, there without memcheck, and as plain @njit."""
+    install()
     import numpy as np
     import plain
     from numba import cuda
@@ -104,46 +108,55 @@ def measure_cpu(unchecked: bool) -> dict[str, Any]:
 
     found: dict[str, Any] = {}
     for workload in WORKLOADS:
+        copies = {workload.kernel: cuda.jit(getattr(kernels, workload.kernel).py_func)}
         for size in (*workload.sizes, *([workload.tiny] if workload.tiny else [])):
             arguments = workload.make(np.random.default_rng(0), *size)
             job, result = launcher(workload, arguments, kernels, cuda)
             job()
             check(workload, arguments, result.copy_to_host())
-            jobs = {"cpu": job}
-            if not unchecked:
-                converted = {
-                    k: v.astype(workload.convert) if workload.convert and isinstance(v, np.ndarray) else v.copy()
-                    for k, v in arguments.items()
-                }
-                twin, values = getattr(plain, workload.plain), tuple(converted.values())
-                twin(*values)
-                check(workload, arguments, converted[workload.output])
-                jobs["njit"] = lambda twin=twin, values=values: twin(*values)
+            unchecked, result = launcher(workload, arguments, argparse.Namespace(**copies), cuda)
+            with no_checks():
+                unchecked()
+            check(workload, arguments, result.copy_to_host())
+            converted = {
+                k: v.astype(workload.convert) if workload.convert and isinstance(v, np.ndarray) else v.copy()
+                for k, v in arguments.items()
+            }
+            twin, values = getattr(plain, workload.plain), tuple(converted.values())
+            twin(*values)
+            check(workload, arguments, converted[workload.output])
+            jobs = {"cpu": job, "unchecked": unchecked, "njit": lambda twin=twin, values=values: twin(*values)}
             found[f"{workload.name} {size}"] = interleaved(jobs)
     return found
 
 
-def install(unchecked: bool) -> None:
-    """The cpu device in this process; ``unchecked`` compiles every memory check to "inside"."""
+def install() -> None:
+    """The cpu device in this process."""
     import warnings
 
     warnings.simplefilter("ignore")  # Numba's advice on small grids
-    if unchecked:
-        import kcheck.cpu.kernel as compiled
-
-        lower = compiled.lower
-
-        def without(*args: Any, **keywords: Any) -> Any:
-            import dataclasses
-
-            program = lower(*args, **keywords)
-            return dataclasses.replace(program, ir=drop_checks(program.ir))
-
-        compiled.lower = without
     from kcheck.driver.install import install as install_device
     from kcheck.driver.install import settings
 
     install_device(settings(os.environ), print, sys.stdout.buffer.write)
+
+
+@contextlib.contextmanager
+def no_checks() -> Iterator[None]:
+    """What is compiled within has every memory check say "inside", and is not kept on disk."""
+    import kcheck.cpu.kernel as compiled
+
+    def without(*args: Any, **keywords: Any) -> Any:
+        program = lower(*args, **keywords)
+        return dataclasses.replace(program, ir=drop_checks(program.ir))
+
+    lower = compiled.lower
+    with (
+        mock.patch.object(compiled, "lower", without),
+        mock.patch.object(compiled.ObjectCache, "get", return_value=None),
+        mock.patch.object(compiled.ObjectCache, "put"),
+    ):
+        yield
 
 
 def drop_checks(ir: str) -> str:
@@ -194,7 +207,7 @@ def measure_simulator() -> dict[str, Any]:
 
 def measure_compile() -> dict[str, Any]:
     """By workload: seconds by stage, cold and from the cache."""
-    install(False)
+    install()
     import numpy as np
     from numba import cuda
     from workloads import WORKLOADS
@@ -257,9 +270,6 @@ def report() -> str:
         one = child("cpu", cores=1, folder=folder)
         everything = child("cpu", cores=cores, folder=folder) if cores > 1 else one
         simulated = child("simulator", cores=cores, folder=folder)
-        other = folder / "unchecked"
-        other.mkdir()
-        unchecked = child("unchecked", cores=1, folder=other)
     lines = [
         f"Measured with Python {platform.python_version()} on {processor()}, {cores} cores, by "
         "`python benchmarks/bench.py --write`.",
@@ -278,7 +288,7 @@ def report() -> str:
         for size in workload.sizes:
             key = f"{workload.name} {size}"
             ours, plain = one[key]["cpu"], one[key]["njit"]
-            cost = ours / unchecked[key]["cpu"]
+            cost = ours / one[key]["unchecked"]
             gain = one[key]["cpu wall"] / everything[key]["cpu wall"]
             if size == workload.sizes[-1]:
                 ratios.append(ours / plain)
@@ -312,8 +322,8 @@ def report() -> str:
         "### Compile times",
         "",
         "The first launch in a process: numba-cuda's own work (Python to PTX, by NVVM and nvJitLink), then ours: "
-        "parse, lower to LLVM IR, LLVM to machine code, load. `PTX to code` is ours, cold; `from the cache` is ours "
-        "when the machine code is on disk.",
+        "parse, lower to LLVM IR, LLVM to machine code, load. `PTX to code` is ours, cold; `from the cache` is "
+        "ours when the machine code is on disk.",
         "",
         "| kernel | parse | lower | LLVM | load | PTX to code | from the cache | first launch, cold |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
@@ -354,15 +364,14 @@ def write(text: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write docs/performance.md")
-    parser.add_argument("--child", choices=["cpu", "unchecked", "simulator", "compile"], help=argparse.SUPPRESS)
+    parser.add_argument("--child", choices=["cpu", "simulator", "compile"], help=argparse.SUPPRESS)
     parser.add_argument("--cores", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--answer", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])
         measure = {
-            "cpu": lambda: measure_cpu(False),
-            "unchecked": lambda: measure_cpu(True),
+            "cpu": measure_cpu,
             "simulator": measure_simulator,
             "compile": measure_compile,
         }[options.child]
