@@ -108,7 +108,7 @@ class DeviceChild:
             self._process = None
 
 
-@dataclass
+@dataclass(eq=False)
 class Device:
     """What ``answer`` is given: the device as installed, and what it told since it was last asked."""
 

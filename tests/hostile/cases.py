@@ -67,7 +67,7 @@ for _access, (_kernel, _verb) in ACCESSES.items():
 # Global memory: far away
 
 for _access, (_kernel, _verb) in ACCESSES.items():
-    for _at in ("2**20 + 40", "2**31", "2**40", "-(2**33)", "2**60", "2**61 + 7"):
+    for _at in ("2000", "2**31", "2**40", "-(2**33)", "2**60", "2**61 + 7"):
         bad_access("far away", f"{_access} {_at}", _kernel, str(_Launch("f4", _at)), says=_verb)
 
 # One culprit among many: where and who must be told exactly

@@ -332,3 +332,61 @@ for _value in ("nan", "inf", "-inf", "1e30", "-1e30"):
             "value = b.copy_to_host()",
             value=[_expected] * 9,
         )
+
+# printf and malloc of CUDA C
+
+for _name, _at in (("null", "0"), ("a wild address", "2**63 + 5"), ("an array without an end", "address(x)")):
+    add(
+        "printf",
+        f"a text at {_name}",
+        "(a, at):\n    a[0] = say(at)\n",
+        f"x = place('x', np.full(64, 65, 'u1'))\nk[2, 32](np.zeros(1, 'i4'), np.uint64({_at}))",
+    )
+for _width in (2**30, -(2**31), 5000):
+    add(
+        "printf",
+        f"a width of {_width}",
+        "(a, n):\n    a[0] = pad(n)\n",
+        f"k[1, 8](np.zeros(1, 'i4'), np.int32({_width}))",
+    )
+for _bytes, _taken in ((2**40, 0), (2**64 - 1, 0)):
+    add(
+        "malloc",
+        f"{_bytes} bytes",
+        "(a, n):\n    a[cuda.grid(1)] = take(n)\n",
+        f"value = cuda.to_device(np.zeros(64, 'i4'))\nk[2, 32](value, np.uint64({_bytes}))\n"
+        "value = value.copy_to_host()",
+        value=[_taken] * 64,
+    )
+add(
+    "malloc",
+    "until there is none",
+    "(a):\n    for j in range(1000):\n        a[0] = take(uint64(1 << 20))\n",
+    "value = cuda.to_device(np.ones(1, 'i4'))\nk[1, 1](value)\nvalue = value.copy_to_host()",
+    value=[0],
+)
+for _name, _at in (("null", "0"), ("a wild address", "12345"), ("an array", "address(x)")):
+    add(
+        "malloc",
+        f"{_name} freed",
+        "(a, at):\n    a[0] = take_back(at)\n",
+        f"x = place('x', np.zeros(64, 'i4'))\nk[1, 2](np.zeros(1, 'i4'), np.uint64({_at}))",
+    )
+add(
+    "local",
+    "another's, handed round",
+    "(a):\n    i = int32(cuda.grid(1))\n    a[i] = leave(i)\n    cuda.syncthreads()\n"
+    "    a[i] = uint64(peek(a[(i + 33) % 64]) * 0)\n",
+    "k[1, 64](np.zeros(64, 'u8'))",
+    rule="memcheck",
+    raises="CUDA_ERROR",
+)
+for _bytes in (65, 70000, 2**31 - 1):
+    add(
+        "local",
+        f"a buffer of 64 bytes filled with {_bytes}",
+        "(a, n):\n    a[0] = fill(n)\n",
+        f"k[1, 3](np.zeros(1, 'i4'), np.int32({_bytes}))",
+        rule="memcheck",
+        raises="ILLEGAL_ADDRESS",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 import resource
 import tempfile
@@ -27,6 +28,7 @@ def answer(device: Any, request: dict[str, Any]) -> dict[str, Any]:
     case = CASES[request["case"]]
     scope = _compiled(case.family, case.kernel)
     device.executor.limit = case.limit
+    device.executor.width = request["width"] or _width(device)
     device.findings.clear()
     device.printed.clear()
     raised = value = None
@@ -62,6 +64,12 @@ def _compiled(family: str, kernel: str) -> dict[str, Any]:
         scope["__line__"] = marked[0] if marked else None
         _sources[kernel] = scope
     return _sources[kernel]
+
+
+@functools.cache
+def _width(device: Any) -> int:
+    """The width that the device has chosen."""
+    return int(device.executor.width)
 
 
 def _launch(device: Any, launch: str, scope: dict[str, Any]) -> Any:
@@ -117,7 +125,8 @@ def _device_functions() -> dict[str, Any]:
         from numba import cuda
 
         for name, signature in SIGNATURES.items():
-            _functions[name] = cuda.declare_device(name, signature, link=cuda.CUSource(CUDA_C))
+            lines = [line for line in CUDA_C.split("\n") if line[:2] != "D " or line.startswith(f"D {name}(")]
+            _functions[name] = cuda.declare_device(name, signature, link=cuda.CUSource("\n".join(lines)))
     return _functions
 
 
@@ -137,12 +146,18 @@ SIGNATURES = {
     "trap": "int32(int32)",
     "breakpoint_": "int32(int32)",
     "call_at": "int32(uint64)",
+    "say": "int32(uint64)",
+    "pad": "int32(int32)",
+    "take": "int32(uint64)",
+    "take_back": "int32(uint64)",
+    "leave": "uint64(int32)",
+    "fill": "int32(int32)",
 }
 """Each returns through its first C parameter, as numba's ABI has it."""
 
 CUDA_C = r"""
 #define D extern "C" __device__ int
-#define N __device__ __noinline__ int
+#define N static __device__ __noinline__ int
 typedef unsigned long long u64;
 D peek(int *r, u64 a) { *r = *(volatile int *)a; return 0; }
 D poke(int *r, u64 a, int v) { *(volatile int *)a = v; *r = v; return 0; }
@@ -166,5 +181,11 @@ N descend_(int n) { volatile int x = n; return x <= 0 ? 0 : descend_(n - 1) + (x
 D descend(int *r, int n) { *r = descend_(n); return 0; }
 D trap(int *r, int n) { *r = n; if (n) __trap(); return 0; }
 D breakpoint_(int *r, int n) { *r = n; asm volatile("brkpt;"); return 0; }
+D say(int *r, u64 a) { *r = printf("[%s]", (const char *)a); return 0; }
+D pad(int *r, int n) { *r = printf("%*d|%.*f|%-*s", n, 1, n, 1.0, n, "x"); return 0; }
+D take(int *r, u64 n) { char *p = (char *)malloc(n); if (p) { p[0] = 1; p[n - 1] = 2; } *r = p != 0; return 0; }
+D take_back(int *r, u64 a) { free((void *)a); *r = 1; return 0; }
+D leave(u64 *r, int n) { volatile int x[4]; x[n & 3] = n; *r = (u64)&x[0]; return 0; }
+D fill(int *r, int n) { volatile char x[64]; for (int j = 0; j < n; j++) x[j] = 1; *r = x[0]; return 0; }
 D call_at(int *r, u64 a) { *r = ((int (*)(int))a)(1); return 0; }
 """

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cases import CASES
@@ -17,6 +18,19 @@ from row import Case
 SECONDS = 60.0
 MEGABYTES = 6000
 PRINTED = 4 << 20
+TOGETHER = {
+    "culprit",
+    "endless",
+    "recursion",
+    "trap",
+    "division",
+    "barrier",
+    "mask",
+    "cooperative",
+    "tempting",
+    "printf",
+}
+"""Families in which it matters what other lanes do."""
 HERE = Path(__file__).parent
 
 
@@ -36,7 +50,19 @@ def test_there_are_two_hundred() -> None:
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_hostile_kernel_does_no_harm(child: DeviceChild, case: Case) -> None:
     """The finding has rule, words, array, index, block, thread and line; the exception is numba's; all goes on."""
-    result = child.ask({"case": case.id}, SECONDS)
+    check(case, child.ask({"case": case.id, "width": None}, SECONDS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.family in TOGETHER])
+def test_nor_does_it_at_one_lane(child: DeviceChild, name: str) -> None:
+    """The same at one lane per vector: the code that the wide one is compared with finds the same."""
+    case = CASES[name]
+    check(case, child.ask({"case": case.id, "width": 1}, SECONDS))
+
+
+def check(case: Case, result: dict[str, Any]) -> None:
+    """Hold what became of a case against its row."""
     told = [(f["rule"], f["message"]) for f in result["findings"]]
     if case.raises is None:
         assert result["raised"] is None, told
