@@ -168,6 +168,7 @@ def test_rounding_to_16_bits_on_the_way_is_told_from_a_bug(bench: Bench) -> None
         (a * x + y, None, Status.FAILED, 1),
         (a * x + y, "float16", Status.PASSED, 0),
         (a * x - y, None, Status.FAILED, 0),
+        (a * x + y + np.float16(0.001), None, Status.FAILED, 0),
     ):
         spec = bench.spec(source, types, {"out": "float16"}, compute=compute)
         arrays = bench.arrays(spec, {"a": a, "x": x, "y": y}, {"out": (3,)})
