@@ -88,5 +88,9 @@ class Backend(Protocol):
     def launched(self) -> tuple[Launched, ...]:
         """The kernels that the last call of :meth:`launch` came to, each signature once."""
 
+    def float_atomics(self) -> bool | None:
+        """Whether the kernels of the last :meth:`launch` add floats atomically, in an order that is left open.
+        None where the device does not see it."""
+
     def is_kernel(self, function: Any) -> bool:
         """Whether an object is a ``@cuda.jit`` kernel (and not a device function)."""

@@ -90,6 +90,10 @@ class CudaBackend:
             for types in dispatcher.overloads
         )
 
+    def float_atomics(self) -> bool | None:
+        """Not known: it would take a compilation of its own to see a kernel's PTX."""
+        return None
+
     def is_kernel(self, function: Any) -> bool:
         """Whether it is a dispatcher that is not a device function."""
         options = getattr(function, "targetoptions", None)

@@ -76,7 +76,8 @@ def mutated_finding(memory: Allocation, after: Bytes, kernel: str | None) -> Fin
     old, new = _scalar_text(memory.dtype, before[index]), _scalar_text(memory.dtype, now[index])
     return Finding(
         "mutated",
-        f"input {memory.name} was changed in {count} of {changed.size} elements: {_at(index)} was {old}, is {new}",
+        f"input {memory.name} was changed in {count} of {_elements(changed.size)}:"
+        f" {_at(index)} was {old}, is {new}",
         mend=f"if the kernel may write it, say 'mutates: [{memory.name}]'; an output in its place, 'alias:'",
         array=memory.name,
         index=index,
@@ -91,7 +92,8 @@ def unwritten_finding(name: str, mask: Mask, kernel: str | None, launched: bool)
     index = first_index(mask)
     return Finding(
         "unwritten",
-        f"{count} of {mask.size} elements of {name} were never written, the first at {_at(index)}{why}",
+        f"{count} of {_elements(mask.size)} of {name} {'was' if mask.size == 1 else 'were'} never written,"
+        f" the first at {_at(index)}{why}",
         mend="look at the mask of the store, and at grid x block against the output's size",
         array=name,
         index=index,
@@ -113,7 +115,7 @@ def nondeterministic_finding(
     index = first_index(different)
     return Finding(
         "nondeterministic",
-        f"two launches of the same case differ in {count} of {different.size} elements of {name}:"
+        f"two launches of the same case differ in {count} of {_elements(different.size)} of {name}:"
         f" {_at(index)} is {first[index]} and then {second[index]}",
         mend="look for a race or a missing barrier; if the order of atomics is meant, say 'deterministic: false'",
         array=name,
@@ -161,6 +163,10 @@ def _scalar_text(dtype: DType, written: Bytes) -> str:
     if len(written) < dtype.itemsize:
         return "cut off"
     return str(np.frombuffer(np.ascontiguousarray(written).tobytes(), dtype.numpy)[0])
+
+
+def _elements(count: int) -> str:
+    return "1 element" if count == 1 else f"{count} elements"
 
 
 def _at(index: tuple[int, ...]) -> str:

@@ -80,8 +80,11 @@ class LaunchingDevice:
             findings += [
                 harvest.unwritten_finding(name, mask, kernel, first.launched) for name, mask in unwritten.items()
             ]
-            if spec.deterministic and first.launched:
-                findings += self._nondeterministic(spec, arrays, outputs, deadline, kernel)
+            if first.launched:
+                deterministic, said = self._deterministic(spec)
+                notes += said
+                if deterministic:
+                    findings += self._nondeterministic(spec, arrays, outputs, deadline, kernel)
         except LaunchFault as fault:  # the first launch came to its end, a repeat of it did not
             findings += fault.findings
         return Outcome(arrays.case, self.name, outputs, unwritten, tuple(findings), notes)
@@ -110,6 +113,15 @@ class LaunchingDevice:
             for name, mask in masks.items()
         }
         return {name: mask for name, mask in both.items() if mask.any()}
+
+    def _deterministic(self, spec: OpSpec) -> tuple[bool, tuple[str, ...]]:
+        """(whether another schedule must give the same bits, notes)."""
+        if spec.deterministic is not None:  # left out, it is true unless floats are added atomically
+            return spec.deterministic, ()
+        atomics = self._backend.float_atomics()
+        if atomics is None:
+            return False, (f"not checked on the {self.name} unless the spec says it: deterministic",)
+        return not atomics, ()
 
     def _nondeterministic(
         self,

@@ -66,6 +66,11 @@ def _at(array: str, index: tuple[int, ...]) -> str:
     return f"{array}[{', '.join(map(str, index))}]" if index else array
 
 
+def _number(value: float) -> str:
+    """As the report writes numbers: ``NaN`` and ``Inf`` with capitals."""
+    return f"{value:.9g}".replace("nan", "NaN").replace("inf", "Inf")
+
+
 def _finite(invariant: Invariant, on: Judged) -> list[Finding]:
     """No NaN, and no infinity, where the reference has none when rounded to the output's dtype."""
     findings = []
@@ -82,9 +87,8 @@ def _finite(invariant: Invariant, on: Judged) -> list[Finding]:
         if wrong.any():
             index = _first(wrong)
             count = int(np.count_nonzero(wrong))
-            message = (
-                f"{_at(name, index)} is {actual[index]} where the reference is {on.expected[name][index]:.6g}"
-            )
+            expected = f"{on.expected[name][index]:.6g}"
+            message = f"{_at(name, index)} is {_number(actual[index])} where the reference is {expected}"
             message += f" ({count} such elements)" if count > 1 else ""
             findings.append(_finding(invariant, message, name, index))
     return findings
@@ -150,7 +154,7 @@ def _normalized(invariant: Invariant, on: Judged) -> list[Finding]:
             row = _first(wrong)
             where = list(row)
             where.insert(invariant.axis % actual.ndim, 0)
-            message = f"{name} sums to {np.asarray(sums)[row]:.9g} along axis {invariant.axis} at {list(row)}"
+            message = f"{name} sums to {_number(np.asarray(sums)[row])} along axis {invariant.axis} at {list(row)}"
             findings.append(_finding(invariant, message, name, where))
     return findings
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kcheck.errors import InternalError
-from kcheck.model import SANITIZERS, Finding, OpSpec, Outcome, Status, Verdict
+from kcheck.model import SANITIZERS, Comparison, Finding, OpSpec, Outcome, Status, Verdict
 from kcheck.oracle import invariants
 from kcheck.oracle.compare import compare
 from kcheck.oracle.reference import Reference, ReferenceFailed
@@ -99,6 +99,8 @@ def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome) -> Verdict:
     }
     findings += invariants.check(invariants.Judged(spec, truth.reference, truth.expected, whole))
     notes = list(truth.notes())
+    if not any(finding.severity == "error" for finding in findings):
+        notes += _narrow(truth, outcome, comparisons, arrays.case.seed)
     if spec.invariants and len(whole) < len(outcome.outputs):
         partly = ", ".join(name for name in outcome.outputs if name not in whole)
         notes.append(f"invariants of {partly} were not checked: some elements were never written")
@@ -106,6 +108,41 @@ def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome) -> Verdict:
     failed = verdict.status is Status.PASSED and not all(comparison.passed for comparison in comparisons)
     status = Status.FAILED if failed else verdict.status
     return dataclasses.replace(verdict, comparisons=comparisons, status=status)
+
+
+_NEAR = 4.0
+"""Errors over allowed that roundings to 16 bits may explain; on data that cancels they would explain any bug."""
+
+
+def _narrow(truth: Truth, outcome: Outcome, comparisons: Iterable[Comparison], seed: int) -> Iterator[str]:
+    """A note for each 16-bit output that only a kernel computing in 16 bits would explain.
+
+    ``a * x + y`` of float16 rounds the product to float16 in Numba, as it is written. Where the spec does not say
+    ``compute``, that is beyond what a kernel may do, and whoever wrote it should learn which of the two to change.
+    """
+    if truth.spec.compute is not None:
+        return
+    for found in comparisons:
+        dtype = truth.reference.dtypes[found.output]
+        near = found.ratio is not None and found.ratio <= _NEAR and not found.why
+        if found.passed or not near or found.method != "conditioned" or dtype.name not in ("float16", "bfloat16"):
+            continue
+        spec = dataclasses.replace(truth.spec, compute=dtype.name)
+        rule, _ = rules(spec, truth.reference, truth.expected, seed)
+        again = compare(
+            found.output,
+            dtype,
+            outcome.outputs[found.output],
+            truth.expected[found.output],
+            rule(found.output),
+            spec.compare,
+            outcome.unwritten.get(found.output),
+        )
+        if again.passed:
+            yield (
+                f"{found.output} is as close as arithmetic in {dtype.name} gets: compute in float32 and round"
+                f" once, or say 'compute: {dtype.name}'"
+            )
 
 
 _SPEC_FAULTS = frozenset({"reference", "calibration"})

@@ -113,9 +113,9 @@ class ConsoleReporter:
                     if event.device_name and event.device_name != event.device:
                         device += f" ({plain.line(event.device_name)})"
                     head = f"kcheck {event.version} · {device} · {wording.count(event.specs, 'spec')}"
-                    self._print(
-                        *(Text(line, "dim") for line in layout.wrap(head.split(), " ", self._settings.width))
-                    )
+                    words = head.replace("· ", "·\N{NO-BREAK SPACE}").split(" ")  # no line ends with a dot
+                    lines = layout.wrap(words, " ", self._settings.width)
+                    self._print(*(Text(line.replace("\N{NO-BREAK SPACE}", " "), "dim") for line in lines))
             case SpecRefused():
                 self._refuse(event)
             case SpecStarted():

@@ -64,19 +64,19 @@ class _Run:
 
     def events(self, specs: Sequence[OpSpec | SpecRefused]) -> Iterator[Event]:
         begun = time.monotonic()
-        yield RunStarted(
-            __version__, self.options.command, self.device.name, self.device.description, len(specs), _now()
-        )
-        for spec in specs:
-            if self.interrupted:
-                break
-            if isinstance(spec, SpecRefused):
-                yield spec
-                continue
-            try:
-                yield from self._spec(spec)
-            except KeyboardInterrupt:
-                self.interrupted = True
+        try:
+            yield RunStarted(
+                __version__, self.options.command, self.device.name, self.device.description, len(specs), _now()
+            )
+            for spec in specs:
+                if self.interrupted:
+                    break
+                if isinstance(spec, SpecRefused):
+                    yield spec
+                else:
+                    yield from self._spec(spec)
+        except KeyboardInterrupt:
+            self.interrupted = True
         yield RunFinished(time.monotonic() - begun, self.interrupted)
 
     def _spec(self, spec: OpSpec) -> Iterator[Event]:
@@ -96,11 +96,11 @@ class _Run:
             return  # nothing of it was asked for
         line = (spec.launcher or spec.kernel or spec.reference).span.line
         seed = spec.seed if self.options.seed is None else self.options.seed
-        yield SpecStarted(spec.path, line, spec.op, spec.description, spec.tags, len(cases), seed, started)
         counts: Counter[Status] = Counter()
         vacuity = Vacuity()
         findings: tuple[Finding, ...] = ()
         try:
+            yield SpecStarted(spec.path, line, spec.op, spec.description, spec.tags, len(cases), seed, started)
             with ExitStack() as stack:
                 artifact = (
                     stack.enter_context(ArtifactCheck(spec, self.device)) if self._whole_artifact(spec) else None

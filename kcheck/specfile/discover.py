@@ -71,6 +71,9 @@ def _missing(argument: Path) -> Fault:
     if not folder.is_dir():
         near = did_you_mean(folder.name, names_in(folder.parent))
         return Fault(Span(shown(argument)), f"there is no folder {shown(folder)!r}", near)
+    if argument.is_symlink():
+        what = f"this link leads to {os.readlink(argument)!r}, which is not there"
+        return Fault(Span(shown(argument)), what, "mend the link, or remove it")
     near = did_you_mean(argument.name, names_in(folder))
     return Fault(Span(shown(argument)), "there is no such file or folder", near)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from kcheck.cases import GUARDS, MEMORY_LIMIT, POISON, expand, materialize
 from kcheck.errors import KernelError, SpecError
 from kcheck.model import Case, Distribution, Function, OpSpec, Span
+from kcheck.rng import derive
 
 PLACE = Span("specs/op.yaml", 9, 7)
 LAYOUTS = ("contiguous", "strided", "transposed", "offset", "broadcast", "reversed")
@@ -44,6 +46,26 @@ def test_same_seed_same_bytes(spec: OpSpec) -> None:
             other = two.allocations[name]
             assert allocation.buffer.tobytes() == other.buffer.tobytes()
             assert (allocation.strides, allocation.offset) == (other.strides, other.offset)
+
+
+def test_every_name_has_the_stream_that_the_spec_language_says(
+    spec: OpSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Below a case seed the domains are kind/name (SPEC, Seeds); nothing else is derived from the seed itself."""
+    domains = set()
+
+    def noted(seed: int, domain: str) -> int:
+        if seed == 11:
+            domains.add(domain)
+        return derive(seed, domain)
+
+    monkeypatch.setattr(sys.modules["kcheck.cases.expand"], "derive", noted)  # the package's expand is a function
+    monkeypatch.setattr("kcheck.cases.shapes.derive_seed", noted)
+    materialize(spec, expand(spec, 11))
+    inputs = {"x", "w", "i", "p"}
+    expected = {f"{kind}/{name}" for kind in ("values", "data", "layouts") for name in inputs}
+    expected |= {"dims/N", "dims/M", "dtypes/T", "params/n", "layouts/y"}
+    assert domains == expected
 
 
 def test_arrays_are_as_declared(spec: OpSpec) -> None:

@@ -149,6 +149,18 @@ def test_a_launch_that_cuda_would_refuse_is_a_finding(project, change, says):
     assert outcome.outputs == {}
 
 
+def test_one_element_is_counted_as_one(project):
+    """What is found wrong of an array with a single element is said in the singular."""
+    kernel = "@cuda.jit\ndef op(x, y):\n    x[0] = 3\n"
+    spec = head(
+        "kernel: k.py:op\ndims: {N: [1]}\ninputs: {x: [N]}\noutputs: {y: [N]}\n"
+        "launch: {args: [x, y], grid: [1], block: [1]}\n"
+    )
+    mutated, unwritten = run(project, spec, kernel)[0].findings
+    assert "was changed in 1 of 1 element: [0] was" in mutated.message
+    assert unwritten.message == "1 of 1 element of y was never written, the first at [0]"
+
+
 def test_unwritten_is_exact_even_for_a_kernel_that_writes_the_poison(project):
     """Bytes 0xA5 that a kernel wrote are written; only what it left out is unwritten."""
     spec = head(

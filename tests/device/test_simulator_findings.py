@@ -112,13 +112,72 @@ def test_shared_memory_is_new_in_every_block(project):
     assert (y[32:] != y[32:]).all()
 
 
-def test_a_race_shows_as_nondeterministic_where_the_spec_says_deterministic(project):
-    """Every thread writes y[0]; run in another order another one is last."""
+@pytest.mark.parametrize("said", ["", "deterministic: true\n"])
+def test_a_race_shows_as_nondeterministic(project, said):
+    """Every thread writes y[0]; run in another order another one is last. Left out, 'deterministic' is true."""
     kernel = CLEAN.replace("        y[i] = s[cuda.threadIdx.x] * 2", "        y[i] = 1; y[0] = i")
-    outcome = run(project, kernel, SPEC + "deterministic: true\n")
+    outcome = run(project, kernel, SPEC + said)
     assert [(f.rule, f.array, f.index) for f in outcome.findings] == [("nondeterministic", "y", (0,))]
-    assert run(project, kernel, SPEC).findings == ()
-    assert run(project, CLEAN, SPEC + "deterministic: true\n").findings == ()
+    assert run(project, kernel, SPEC + "deterministic: false\n").findings == ()
+    assert run(project, CLEAN, SPEC + said).findings == ()
+
+
+ATOMIC = """
+@cuda.jit
+def op(x, w, y, ok, n):
+    i = cuda.grid(1)
+    if i < n:
+        y[i] = 0
+    cuda.cg.this_grid().sync()
+    if i < n:
+        cuda.atomic.add(y, 0, x[i])
+        ok[i] = True
+"""
+
+
+def test_floats_added_atomically_may_round_in_any_order(project):
+    """Atomic adds of floats make 'deterministic' false where it is left out; those of integers do not."""
+    assert run(project, ATOMIC).findings == ()
+    (finding,) = run(project, ATOMIC, SPEC + "deterministic: true\n").findings
+    assert finding.rule == "nondeterministic"
+    counting = ATOMIC.replace("cuda.atomic.add(y, 0, x[i])", "y[cuda.atomic.add(w, 0, 1) % n] = i")
+    found = run(project, counting, SPEC + "mutates: [w]\n").findings
+    assert [finding.rule for finding in found] == ["nondeterministic"]
+
+
+LARGE = [
+    (
+        "s = cuda.shared.array(32, float32)",
+        "s = cuda.shared.array((1 << 14, 1 << 14), float32)",
+        "1,073,741,824 bytes",
+    ),
+    (
+        "s = cuda.shared.array(32, float32)",
+        "s = cuda.shared.array(12289, float32)",
+        "49,156 bytes; there are 49,152",
+    ),
+    ("    cuda.syncthreads()", "    cuda.local.array(131073, float32)", "524,292 bytes; there are 524,288"),
+]
+
+
+@pytest.mark.parametrize(("clean", "buggy", "says"), LARGE)
+def test_more_memory_than_a_gpu_has_is_a_finding(project, clean, buggy, says):
+    """A static shared or local array that ptxas would refuse is not allocated; the finding says what there is."""
+    outcome = run(project, CLEAN.replace(clean, buggy, 1))
+    (finding,) = outcome.findings
+    assert finding.rule == "launch"
+    assert says in finding.message
+    assert finding.place.file.endswith("k.py")
+
+
+def test_a_launcher_that_asks_for_absurd_memory_is_a_finding(project):
+    """4 TiB of device memory are refused before they are taken."""
+    launcher = CLEAN + "\ndef go(x, w, y, ok, N):\n    t = cuda.device_array(1 << 40, np.float32)\n"
+    spec = SPEC.replace("kernel: k.py:op", "launcher: k.py:go")
+    spec = "\n".join(line for line in spec.splitlines() if not line.startswith("launch: "))
+    (finding,) = run(project, launcher, spec + "\n").findings
+    assert (finding.rule, finding.kernel) == ("launch", None)
+    assert "a device array takes 4,398,046,511,104 bytes" in finding.message
 
 
 def test_sanitize_off_is_silent(project):

@@ -158,6 +158,26 @@ def test_sanitizers_have_the_level_that_the_spec_gives(bench: Bench, level: str,
     assert [f.severity for f in found.findings] == ([] if level == "off" else [level])
 
 
+def test_rounding_to_16_bits_on_the_way_is_told_from_a_bug(bench: Bench) -> None:
+    """A float16 product that is rounded before its sum fails, with a note that says what to change; a wrong sum
+    has no note, nor has a spec that says what its kernel computes in."""
+    source = "def ref(a, x, y):\n    return a * x + y\n"
+    types = {"a": "float16", "x": "float16", "y": "float16"}
+    a, x, y = (np.float16([value] * 3) for value in (0.1, 1.7, -0.187))
+    for actual, compute, status, notes in (
+        (a * x + y, None, Status.FAILED, 1),
+        (a * x + y, "float16", Status.PASSED, 0),
+        (a * x - y, None, Status.FAILED, 0),
+        (a * x + y + np.float16(0.001), None, Status.FAILED, 0),
+    ):
+        spec = bench.spec(source, types, {"out": "float16"}, compute=compute)
+        arrays = bench.arrays(spec, {"a": a, "x": x, "y": y}, {"out": (3,)})
+        found = judge(spec, arrays, bench.outcome(arrays, {"out": actual}))
+        assert found.status is status
+        assert len(found.notes) == notes
+        assert all(note.endswith("or say 'compute: float16'") for note in found.notes)
+
+
 def test_an_unwritten_element_fails_once(bench: Bench) -> None:
     """Its own finding fails the case; it is not the worst mismatch and breaks no invariant."""
     spec = bench.spec(

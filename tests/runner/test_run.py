@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import pytest
 
@@ -235,3 +236,19 @@ def test_two_runs_give_the_same_verdicts(project):
         return [(e.verdict.case.seed, e.verdict.status, e.verdict.comparisons, e.verdict.findings) for e in found]
 
     assert repr(verdicts()) == repr(verdicts())
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_ctrl_c_at_any_event_ends_the_run_in_good_order(project, at):
+    """Whatever event it comes after, the spec at hand is finished, nothing else is begun, and the run says so."""
+    spec = project.spec(SPEC.replace("count: 5", "count: 1"), KERNEL, REFERENCE)
+    refused = SpecRefused("x.yaml", (Fault(Span("x.yaml"), "wrong"),), datetime.now(UTC))
+    stream = run([spec, refused], Options(), choose("simulator"))
+    found = [next(stream) for _ in range(at + 1)]
+    found += [stream.throw(KeyboardInterrupt()), *stream]
+    kinds = [type(event) for event in found]
+    assert kinds[0] is RunStarted
+    assert kinds[-1] is RunFinished
+    assert found[-1].interrupted
+    assert kinds.count(SpecStarted) == kinds.count(SpecFinished)
+    assert SpecRefused not in kinds

@@ -102,6 +102,15 @@ def test_what_names_nothing_is_a_fault_beside_what_is_found(argument: str, messa
     assert found.specs == (Path("specs/a.yaml"),)
 
 
+def test_a_link_to_nothing_says_where_it_leads(tree: Path) -> None:
+    """The link is there, so it is not said to be missing, and its own name is not offered in its place."""
+    Path("specs/link.yaml").symlink_to("gone.yaml")
+    (fault,) = discover([Path("specs/link.yaml")], False).faults
+    assert str(fault) == (
+        "specs/link.yaml:1:1: this link leads to 'gone.yaml', which is not there; mend the link, or remove it"
+    )
+
+
 def test_a_circle_of_links_ends(tree: Path) -> None:
     """A folder that links to itself is walked once."""
     (tree / "specs/loop").symlink_to(tree / "specs")

@@ -11,7 +11,7 @@ from kcheck.device.base import Staged
 from kcheck.device.harvest import Bytes
 from kcheck.device.places import as_typed, error_place, one_line, user_place
 from kcheck.device.plan import LaunchFault
-from kcheck.device.simulator.memory import OutOfBounds
+from kcheck.device.simulator.memory import OutOfBounds, TooMuchMemory
 from kcheck.device.simulator.module import NAME, KernelStopped, NotSimulated, Session, simulation
 from kcheck.device.simulator.schedule import Divergence, Failure
 from kcheck.model import Finding, OpSpec, Span
@@ -46,6 +46,10 @@ class SimulatorBackend:
     def launched(self) -> tuple[Launched, ...]:
         """As :meth:`kcheck.device.base.Backend.launched`."""
         return tuple(self._simulation.session.launched)
+
+    def float_atomics(self) -> bool | None:
+        """Whether a thread of the last launch came to ``atomic.add`` or ``atomic.sub`` of a float."""
+        return self._simulation.session.float_atomics
 
     def is_kernel(self, function: Any) -> bool:
         """Whether it is what the simulator's ``@cuda.jit`` makes of a function that is not a device function."""
@@ -106,9 +110,11 @@ class SimulatorBackend:
         if isinstance(error, OutOfBounds):
             rule = "memcheck" if spec.sanitize["memcheck"] == "error" else "launch"  # either way it did not end
             message, array, index = str(error), error.array, error.index
-            mend = "guard the access: a grid is often larger than the array"
+            mend = "guard the access, or mend its index: grids and loops often run past an array's end"
         elif isinstance(error, NotSimulated):
             rule, message, mend = "unsupported", str(error), "run this spec with --device gpu"
+        elif isinstance(error, TooMuchMemory):
+            message = str(error)
         return Finding(
             rule,
             message,

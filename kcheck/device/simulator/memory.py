@@ -7,6 +7,7 @@ index as Python does (``fix_integer_index`` adds the length), so on a GPU, too, 
 
 from __future__ import annotations
 
+import math
 import operator
 import sys
 from collections.abc import Callable, Iterator
@@ -16,6 +17,18 @@ import numpy as np
 
 POISON = 0xFF
 """Fills memory that holds no defined value: NaN in every float type, -1 in integers."""
+
+
+MOST_SHARED = 48 * 1024
+MOST_LOCAL = 512 * 1024
+"""Bytes of static shared memory of a block and of local memory of a thread. Source: CUDA C++ Programming Guide,
+"Technical Specifications per Compute Capability"; ptxas refuses more of either."""
+MOST_DEVICE = 4 << 30
+"""Bytes that a launcher may allocate at a time: here device memory is the host's."""
+
+
+class TooMuchMemory(Exception):
+    """An array that no device has room for, or this one not."""
 
 
 class OutOfBounds(IndexError):
@@ -123,6 +136,26 @@ _as_numba_types: dict[np.dtype[Any], Callable[[Any], Any]] = {
 }
 
 
+def refuse_too_large(what: str, size: int, most: int) -> None:
+    """Before any of it is taken.
+
+    Args:
+        what: the array, for the message.
+        size, most: bytes asked for, bytes there are.
+
+    Raises:
+        TooMuchMemory: there are not so many.
+    """
+    if size > most:
+        raise TooMuchMemory(f"{what} takes {size:,} bytes; there are {most:,}")
+
+
+def size_of(shape: Any, dtype: np.dtype[Any]) -> int:
+    """Bytes of an array; ``shape`` as NumPy takes it."""
+    extents = shape if isinstance(shape, tuple | list) else (shape,)
+    return math.prod(int(n) for n in extents) * dtype.itemsize
+
+
 def poisoned(shape: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """An array that holds no defined value, the same in every run."""
     array = np.empty(shape, dtype)
@@ -153,5 +186,7 @@ class Shared:
         site = (frame.f_code, frame.f_lasti)
         found = self._static.get(site)
         if found is None:
+            size = size_of(shape, dtype) + sum(array.nbytes for array in self._static.values())
+            refuse_too_large("the static shared memory of a block", size, MOST_SHARED)
             found = self._static[site] = poisoned(shape, dtype)
         return found

@@ -20,7 +20,17 @@ import numpy as np
 
 from kcheck.device.launched import launched, signature_of_values
 from kcheck.device.simulator.language import Globals, strong
-from kcheck.device.simulator.memory import KernelArray, OutOfBounds, Shared, poisoned, raw
+from kcheck.device.simulator.memory import (
+    MOST_DEVICE,
+    MOST_LOCAL,
+    KernelArray,
+    OutOfBounds,
+    Shared,
+    poisoned,
+    raw,
+    refuse_too_large,
+    size_of,
+)
 from kcheck.device.simulator.schedule import QUANTUM, Divergence, Failure, Fiber, Grid, Worker
 from kcheck.model import Index3
 from kcheck.model.compiled import Launched
@@ -68,12 +78,14 @@ class Session:
         reverse: start threads from the last to the first.
         divergences: barriers that threads met differently, with the kernel's name.
         launched: the kernels that were launched, in order, each with the types of its arguments, each once.
+        float_atomics: whether a thread added to a float atomically, which rounds in the order of the threads.
     """
 
     deadline: float | None = None
     reverse: bool = False
     divergences: list[tuple[str, Divergence]] = field(default_factory=list)
     launched: dict[Launched, None] = field(default_factory=dict)
+    float_atomics: bool = False
 
 
 @functools.cache
@@ -112,9 +124,10 @@ class Simulation:
         cuda.jit = _tolerant_jit(cuda.jit, self)
         allocate = devicearray.device_array
 
-        def device_array(*args: Any, **keywords: Any) -> Any:
+        def device_array(shape: Any, dtype: Any = np.float64, *args: Any, **keywords: Any) -> Any:
             """As Numba's; the memory holds no defined value, the same in every run."""
-            array = allocate(*args, **keywords)
+            refuse_too_large("a device array", size_of(shape, np.dtype(dtype)), MOST_DEVICE)
+            array = allocate(shape, dtype, *args, **keywords)
             memory = array._ary
             if memory.size:
                 memory[...] = poisoned((1,), memory.dtype)[0]
@@ -253,7 +266,7 @@ def _fake_module(simulation: Simulation, kernelapi: Any) -> Any:
             self._shared = _SharedSpace(simulation)
             self._local = _LocalSpace(simulation)
             self._const = _ConstantSpace()
-            self._atomic = _atomics(kernelapi.FakeCUDAAtomic())
+            self._atomic = _atomics(kernelapi.FakeCUDAAtomic(), simulation)
             self._cg = types.SimpleNamespace(this_grid=_GridGroup)
 
         def threadfence(self) -> None:
@@ -308,7 +321,9 @@ class _LocalSpace:
     simulation: Simulation
 
     def array(self, shape: Any, dtype: Any, alignment: int | None = None) -> KernelArray:
-        return KernelArray(poisoned(shape, self.simulation.dtype(dtype)), "a local array", _grid().tick)
+        kind = self.simulation.dtype(dtype)
+        refuse_too_large("a local array", size_of(shape, kind), MOST_LOCAL)
+        return KernelArray(poisoned(shape, kind), "a local array", _grid().tick)
 
 
 class _ConstantSpace:
@@ -316,10 +331,11 @@ class _ConstantSpace:
         return KernelArray(np.asarray(array), "a constant array", _grid().tick)
 
 
+_ADDING = frozenset({"add", "sub"})  # the others select or count, and PTX has them for integers alone
 _SPINNING = frozenset({"cas", "compare_and_swap", "exch"})
 
 
-def _atomics(atomic: Any) -> types.SimpleNamespace:
+def _atomics(atomic: Any, simulation: Simulation) -> types.SimpleNamespace:
     """Numba's atomics over the memory itself; one thread runs at a time, so each is one step."""
 
     def wrap(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
@@ -327,6 +343,8 @@ def _atomics(atomic: Any) -> types.SimpleNamespace:
 
         def call(array: Any, *rest: Any) -> Any:
             _spend(cost)
+            if name in _ADDING and raw(array).dtype.kind not in "iub":
+                simulation.session.float_atomics = True
             try:
                 return operation(raw(array), *rest)
             except IndexError as error:
