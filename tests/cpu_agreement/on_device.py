@@ -5,6 +5,7 @@ A result is what was left in memory, as digests, with the head of each array for
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import sys
 import zlib
@@ -45,6 +46,7 @@ def _launch(device: Any, kernel: Any, shape: tuple[Any, ...], arguments: list[An
 
     placed = [cuda.to_device(a) if isinstance(a, np.ndarray) else a for a in arguments]
     device.executor.width = width
+    device.executor.report = device.findings.append  # specs take it over
     kernel[shape](*placed)
     pairs = [(d.copy_to_host(), a) for d, a in zip(placed, arguments, strict=True) if isinstance(a, np.ndarray)]
     return _result([d for d, _ in pairs], device.told(), any(d.tobytes() != a.tobytes() for d, a in pairs))
@@ -69,26 +71,29 @@ def _benchmark(device: Any, name: str, width: int) -> Result:
     return _launch(device, getattr(kernels, name), work.shape(arguments), list(arguments.values()), width)
 
 
-def _spec(device: Any, path: str, count: int, widths: list[int]) -> dict[str, list[Result]]:
-    from kcheck.cases import materialize, plan
+@functools.cache
+def _runner(device: Any) -> Any:
+    """What runs specs, on the device that this process has already."""
     from kcheck.device import cpu
     from kcheck.device.launching import LaunchingDevice
+
+    cpu._installed = lambda *capability: device.installed
+    return LaunchingDevice(cpu.CpuBackend())
+
+
+def _spec(device: Any, path: str, count: int, widths: list[int]) -> dict[str, list[Result]]:
+    from kcheck.cases import materialize, plan
     from kcheck.specfile import load_spec
 
-    cpu._installed = lambda: device.installed  # type: ignore[attr-defined]  # this process has its device already
     spec = load_spec(ROOT / path)
-    report = device.executor.report
+    runner = _runner(device)
+    runner.prepare(spec)
     found: dict[str, list[Result]] = {}
-    try:
-        runner = LaunchingDevice(cpu.CpuBackend())
-        runner.prepare(spec)
-        for case in plan(spec, count=count, master=20):
-            for width in widths:
-                device.executor.width = width
-                outcome = runner.run(spec, materialize(spec, case), timeout=None)
-                told = [f"{f.rule}: {f.message}" for f in outcome.findings]
-                outputs = [np.asarray(outcome.outputs[name]) for name in sorted(outcome.outputs)]
-                found.setdefault(case.label, []).append(_result(outputs, told, computed=True))
-    finally:
-        device.executor.report = report
+    for case in plan(spec, count=count, master=20):
+        for width in widths:
+            device.executor.width = width
+            outcome = runner.run(spec, materialize(spec, case), timeout=None)
+            told = [f"{f.rule}: {f.message}" for f in outcome.findings]
+            outputs = [np.asarray(outcome.outputs[name]) for name in sorted(outcome.outputs)]
+            found.setdefault(case.label, []).append(_result(outputs, told, computed=True))
     return found
