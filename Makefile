@@ -9,7 +9,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check bench conformance format format-check lint types layers wheel clean
+.PHONY: help demo test test-gpu check bench conformance format format-check lint types layers soak wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -65,6 +65,9 @@ types: .venv/installed-dev
 
 layers: .venv/installed-dev  ## imports go down the floors
 	@$(BIN)/lint-imports
+
+soak: .venv/installed-dev  ## 100,000 damaged PTX files through the reader; writes docs/soak.md
+	@$(BIN)/python benchmarks/fuzz_ptx.py --write
 
 wheel: .venv/installed-dev  ## dist/kcheck-*.whl
 	@$(BIN)/python -m build --wheel --outdir dist .
