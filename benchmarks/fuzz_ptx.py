@@ -82,7 +82,7 @@ def main() -> int:
     """Soak, print the table, say which seeds failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--read", type=int, default=100_000, metavar="N")
-    parser.add_argument("--run", type=int, default=1_000, metavar="N")
+    parser.add_argument("--run", type=int, default=1_500, metavar="N")
     parser.add_argument("--first", type=int, default=0, metavar="SEED")
     parser.add_argument("--write", action="store_true", help="put the table into docs/soak.md")
     asked = parser.parse_args()
