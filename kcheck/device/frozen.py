@@ -56,8 +56,10 @@ def fingerprint(function: Callable[..., Any]) -> str | None:
 
 
 def _sources() -> Iterable[bytes]:
-    """The files of every module that is no library's: what registers overloads is called by no name."""
-    paths = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
+    """The files of every module that is no library's: what registers overloads is called by no name. That of the
+    command itself, which may be a script or a module, holds none."""
+    modules = [module for name, module in list(sys.modules.items()) if name != "__main__"]
+    paths = {getattr(module, "__file__", None) or "" for module in modules}
     for path in sorted(os.path.realpath(path) for path in paths if path.endswith(".py")):
         if not path.startswith(_LIBRARIES) and os.path.exists(path):
             yield path.encode() + b"\0" + Path(path).read_bytes()
