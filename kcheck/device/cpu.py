@@ -6,6 +6,7 @@ import functools
 import importlib.util
 import os
 import platform
+import re
 import sys
 import time
 import warnings
@@ -28,6 +29,7 @@ from kcheck.driver.install import DEFAULT_CC, Installed, install, read_cc, setti
 from kcheck.errors import DeviceUnavailable
 from kcheck.model import Finding, OpSpec, Span
 
+_FLOAT_ADD = re.compile(rb"\b(?:atom|red)\.[\w.]*\badd\.[\w.]*b?f(?:16|32|64)")
 _NOT_CHECKED = ("racecheck", "initcheck")
 _LIBRARIES = ("nvvm", "nvJitLink", "nvrtc")  # what numba-cuda compiles with: its extras cu12 and cu13
 
@@ -90,6 +92,11 @@ class CpuBackend(CudaBackend):
         """As :meth:`kcheck.device.base.Backend.notes`: memcheck and synccheck are always on here."""
         left_out = [rule for rule in _NOT_CHECKED if spec.sanitize[rule] != "off"]
         return (f"not checked on the cpu: {', '.join(left_out)}",) if left_out else ()
+
+    def float_atomics(self) -> bool | None:
+        """As :meth:`kcheck.device.base.Backend.float_atomics`, by the PTX of what the last launch came to."""
+        kernels = (kernel for dispatcher in self._called for kernel in dispatcher.overloads.values())
+        return any(_FLOAT_ADD.search(kernel.library.get_cubin().code) for kernel in kernels)
 
     def stage(self, allocation: Allocation, buffer: Bytes) -> Staged:
         """As on a GPU; and kernels may touch the array's own bytes only, under its name."""

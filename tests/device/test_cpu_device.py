@@ -263,3 +263,17 @@ def test_a_launcher_that_raises_and_one_that_is_refused(project):
     (finding,) = report["refused"]["cases"][0]["findings"]
     assert finding["rule"] == "launch"
     assert "CUDA_ERROR_INVALID_VALUE (1)" in finding["message"]
+
+
+@pytest.mark.slow
+def test_another_order_is_tried_unless_floats_are_added_atomically(project):
+    """Left out, ``deterministic`` is read off the PTX: a race is found, a sum by atomics is no race."""
+    text = SPEC.replace("LAYOUT", "contiguous").replace("OUT", "contiguous")
+    project.add("race", text, CLEAN + "        if i == 0: y[0, 0] = r\n", REFERENCE)
+    atomic = CLEAN + "        if i == 0: cuda.atomic.add(y, (0, 0), float32(0.1) * (r + 1))\n"
+    project.add("atomic", text, atomic, REFERENCE)
+    report = project.report()
+    rules = {name: {f["rule"] for f in report[name]["cases"][0]["findings"]} for name in ("race", "atomic")}
+    assert "nondeterministic" in rules["race"]
+    assert "nondeterministic" not in rules["atomic"]
+    assert all("deterministic" not in note for spec in report.values() for note in spec["notes"])
