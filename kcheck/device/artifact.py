@@ -8,6 +8,8 @@ kcheck.device.artifact`` reads a request and writes its answer as JSON.
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib.util
 import json
 import os
 import re
@@ -26,6 +28,22 @@ from kcheck.errors import InternalError, KernelError
 from kcheck.model import Function, Span
 from kcheck.model.compiled import ArrayType, CompiledKernel, Resources, ScalarType, Signature
 from kcheck.specfile.load import load_function
+
+_LIBRARIES = ("nvvm", "nvJitLink", "nvrtc")  # what numba-cuda compiles with: its extras cu12 and cu13
+
+
+@functools.cache
+def no_compiler() -> str:
+    """Why kernels cannot be compiled on this machine, in one clause; empty where they can. Imports no Numba."""
+    if importlib.util.find_spec("numba_cuda") is None:
+        return "numba-cuda is not installed; pip install 'kcheck[cu13]'"
+    try:
+        pathfinder = import_module("cuda.pathfinder")
+        for library in _LIBRARIES:
+            pathfinder.load_nvidia_dynamic_lib(library)
+    except (ImportError, RuntimeError):  # the finder's own errors are RuntimeErrors
+        return "numba-cuda's compiler is not installed; pip install 'kcheck[cu13]'"
+    return ""
 
 
 def compile_here(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import os
 import platform
 import re
@@ -19,6 +18,7 @@ from kcheck.cases import Allocation
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Ending
 from kcheck.cpu.memory import Label
+from kcheck.device.artifact import no_compiler
 from kcheck.device.base import Staged
 from kcheck.device.cuda import CudaBackend, driver_code, result_name
 from kcheck.device.frozen import keep_compiled
@@ -31,22 +31,13 @@ from kcheck.model import Finding, OpSpec, Span
 
 _FLOAT_ADD = re.compile(rb"\b(?:atom|red)\.[\w.]*\badd\.[\w.]*b?f(?:16|32|64)")
 _NOT_CHECKED = ("racecheck", "initcheck")
-_LIBRARIES = ("nvvm", "nvJitLink", "nvrtc")  # what numba-cuda compiles with: its extras cu12 and cu13
 
 
 def missing() -> str:
     """Why the cpu device cannot run on this machine, in one clause; empty where it can. Does not import Numba."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return "it runs on Linux x86-64 only"
-    if importlib.util.find_spec("numba_cuda") is None:
-        return "numba-cuda is not installed; pip install 'kcheck[cu13]'"
-    try:
-        pathfinder = import_module("cuda.pathfinder")
-        for library in _LIBRARIES:
-            pathfinder.load_nvidia_dynamic_lib(library)
-    except (ImportError, RuntimeError):  # the finder's own errors are RuntimeErrors
-        return "numba-cuda's compiler is not installed; pip install 'kcheck[cu13]'"
-    return ""
+    return no_compiler()
 
 
 def capability(targets: Iterable[str]) -> tuple[int, int]:

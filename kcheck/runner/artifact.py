@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Self
 
 from kcheck.device import Device
-from kcheck.device.artifact import Compilation, compile_here
+from kcheck.device.artifact import Compilation, compile_here, no_compiler
 from kcheck.device.specialise import signatures
 from kcheck.lint import check
 from kcheck.model import Finding, Function, OpSpec
@@ -35,7 +35,8 @@ class ArtifactCheck:
         self._device = device
         self._artifact = spec.artifact
         self._begun: list[Compilation] = []
-        if spec.kernel is not None and spec.launch is not None and device.name != "cpu":
+        self._why_not = no_compiler()
+        if spec.kernel is not None and spec.launch is not None and device.name != "cpu" and not self._why_not:
             self._begin(spec.kernel, signatures(spec))
 
     def __enter__(self) -> Self:
@@ -48,6 +49,8 @@ class ArtifactCheck:
     @property
     def waits(self) -> bool:
         """Whether :meth:`result` will take its time."""
+        if self._why_not:
+            return False
         return not self._begun or any(compilation.running for compilation in self._begun)
 
     def result(self) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
@@ -56,6 +59,8 @@ class ArtifactCheck:
         Raises:
             KernelError: a kernel's file cannot be loaded by the compiler's process.
         """
+        if self._why_not:
+            return (), (f"artifact was not checked: {self._why_not}",)
         spec, notes = self._spec, list[str]()
         kernels: list[CompiledKernel] = []
         if self._begun:

@@ -91,3 +91,23 @@ def test_a_part_of_the_cases_compiles_nothing(project, children):
         events = list(run([project.spec(SPEC, KERNEL, REFERENCE)], options, choose("simulator")))
         assert any("artifact was not checked" in note for note in events[-2].notes)
     assert children == []
+
+
+def test_without_a_compiler_the_artifact_is_left_out_and_said_so(project, children, monkeypatch):
+    """Where the extras cu12 and cu13 are missing the kernel is not to blame: a note has the mend."""
+
+    def fails(name):
+        raise RuntimeError(name)
+
+    device = choose("simulator")
+    monkeypatch.setattr(artifact.import_module("cuda.pathfinder"), "load_nvidia_dynamic_lib", fails)
+    artifact.no_compiler.cache_clear()
+    try:
+        events = list(run([project.spec(SPEC, KERNEL, REFERENCE)], Options(), device))
+    finally:
+        artifact.no_compiler.cache_clear()
+    assert "artifact was not checked: numba-cuda's compiler is not installed; pip install 'kcheck[cu13]'" in (
+        events[-2].notes
+    )
+    assert events[-2].findings == ()
+    assert children == []
