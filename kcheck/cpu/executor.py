@@ -20,7 +20,7 @@ from kcheck.cpu.printf import printed
 from kcheck.cpu.scheduler import Completion, Job, Scheduler
 from kcheck.errors import PtxError
 from kcheck.model import Finding, Index3
-from kcheck.ptx.abi import FAULTS, Fault, FaultKind
+from kcheck.ptx.abi import FAULTS, Checks, Fault, FaultKind
 from kcheck.ptx.abi import Launch as LaunchContext
 
 FAULT_CAPACITY = 1024
@@ -82,6 +82,7 @@ class Executor:
 
     Attributes:
         width: lanes per vector.
+        checks: what launches are checked for beyond memory and barriers; may be changed between launches.
         deadline: the time of the clock at which a launch is stopped; None: never. Compiling moves it on.
         limit: seconds that a launch may take; None: any.
         ending: how the last launch that ran ended.
@@ -100,6 +101,7 @@ class Executor:
     ) -> None:
         self.memory = memory
         self.width = host().width
+        self.checks = Checks()
         self.deadline: float | None = None
         self.limit: float | None = None
         self.ending = Ending.FINISHED
@@ -109,7 +111,7 @@ class Executor:
         self.reverse = False
         self._write = write
         self._scheduler = Scheduler(processors, clock)
-        self._kernels: WeakKeyDictionary[Module, dict[tuple[str, int], Kernel]] = WeakKeyDictionary()
+        self._kernels: WeakKeyDictionary[Module, dict[tuple[str, int, Checks], Kernel]] = WeakKeyDictionary()
         self._faults = (Fault * FAULT_CAPACITY)()
         self._prints = ctypes.create_string_buffer(PRINT_CAPACITY)
         self._heap = 0
@@ -159,10 +161,10 @@ class Executor:
 
     def _compiled(self, module: Module, entry: str) -> Kernel:
         kernels = self._kernels.setdefault(module, {})
-        key = (entry, self.width)
+        key = (entry, self.width, self.checks)
         if key not in kernels:
             begun = self._clock()
-            kernels[key] = compile_kernel(module, entry, self.width, self._cache)
+            kernels[key] = compile_kernel(module, entry, self.width, self._cache, self.checks)
             self.postpone(self._clock() - begun)
         return kernels[key]
 

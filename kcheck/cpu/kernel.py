@@ -12,7 +12,7 @@ from typing import Any
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.jit import LoadedCode, compile_ir, toolchain
 from kcheck.cpu.module import Module, variables_from_json, variables_to_json, version
-from kcheck.ptx.abi import ParamSlot, Program, Site
+from kcheck.ptx.abi import Checks, ParamSlot, Program, Site
 from kcheck.ptx.lower import lower
 
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -35,7 +35,7 @@ class Kernel:
     run_block: Callable[[int, int, int, int], int]
 
 
-def compile_kernel(module: Module, entry: str, width: int, cache: ObjectCache) -> Kernel:
+def compile_kernel(module: Module, entry: str, width: int, cache: ObjectCache, checks: Checks) -> Kernel:
     """The kernel, ready to run.
 
     Args:
@@ -45,13 +45,13 @@ def compile_kernel(module: Module, entry: str, width: int, cache: ObjectCache) -
         PtxError: an instruction that is not modelled, or code that breaks a rule of PTX.
         InternalError: LLVM does not accept what was lowered.
     """
-    key = "\0".join((version(), toolchain(), str(width), entry, module.file, module.text))
+    key = "\0".join((version(), toolchain(), str(width), str(checks), entry, module.file, module.text))
     stored = cache.get(key)
     if stored is not None:
         head, _, code = stored.partition(b"\n")
         program = _from_json(json.loads(head))
     else:
-        program = lower(module.tree, entry, width)
+        program = lower(module.tree, entry, width, checks)
         code = compile_ir(program.ir, width)
         program = dataclasses.replace(program, ir="")
         cache.put(key, json.dumps(_to_json(program)).encode() + b"\n" + code)
@@ -66,5 +66,6 @@ def _to_json(program: Program) -> dict[str, Any]:
 def _from_json(fields: dict[str, Any]) -> Program:
     fields["params"] = tuple(ParamSlot(**slot) for slot in fields["params"])
     fields["sites"] = tuple(Site(**site) for site in fields["sites"])
+    fields["checks"] = Checks(**fields["checks"])
     fields["globals"] = variables_from_json(fields["globals"])
     return Program(**fields)

@@ -27,7 +27,7 @@ Memory is host memory: generic, global, const, shared and local addresses are ho
 
 What ``kcheck.cpu`` calls, in ``kcheck.ptx.lower`` (both raise PtxError)::
 
-    lower(module: ast.Module, entry: str, width: int) -> Program
+    lower(module: ast.Module, entry: str, width: int, checks: Checks = Checks()) -> Program
     module_variables(module: ast.Module) -> tuple[GlobalVariable, ...]    (the same tuple as Program.globals)
 
 The stop flag is polled at loop back-edges, calls, barriers and between blocks. The host writes STOP_REQUESTED
@@ -41,6 +41,26 @@ import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Checks:
+    """What lowered code checks beyond memcheck and synccheck, which it always does.
+
+    Attributes:
+        race: accesses that no barrier, ``syncwarp`` or fence orders (racecheck).
+        init: uses of memory that nobody wrote (initcheck).
+        overflow: 32-bit arithmetic that wraps on its way to an address.
+    """
+
+    race: bool = False
+    init: bool = False
+    overflow: bool = False
+
+    def __str__(self) -> str:
+        names = [name for name in ("race", "init", "overflow") if getattr(self, name)]
+        return "+".join(names) or "none"
+
 
 FINISHED, STOPPED, GRID_BARRIER = 0, 1, 2
 """What ``kcheck_run`` and ``kcheck_block`` return."""
@@ -102,6 +122,11 @@ class Launch(ctypes.Structure):
         ("heap_size", ctypes.c_uint64),  # bytes; 0: malloc returns null
         ("heap_used", ctypes.c_uint64),
         ("grid_id", ctypes.c_uint64),
+        ("race", ctypes.c_uint64),  # address of what racecheck shares; 0 where the code has no Checks.race
+        ("init_delta", ctypes.c_uint64),  # added to an address: that of the byte that tells if it is initialised
+        ("vector_order", ctypes.c_uint64),  # address of uint32[vectors]: the order to run them in; 0: as they lie
+        ("lane_order", ctypes.c_uint32),  # lanes that act one after another: the k-th is lane k ^ lane_order
+        ("reserved", ctypes.c_uint32),
     ]
 
 
@@ -132,6 +157,8 @@ class Worker(ctypes.Structure):
         ("sites", ctypes.c_uint64),
         ("stack_bytes", ctypes.c_uint64),  # native stack that the code may use below the frame of kcheck_run
         ("stack_limit", ctypes.c_uint64),  # written by the code
+        ("race", ctypes.c_uint64),  # address of what racecheck keeps for the block that runs
+        ("shared_init", ctypes.c_uint64),  # address of a byte for each byte of the shared window, for initcheck
     ]
 
 
@@ -255,6 +282,7 @@ class Program:
         ir: LLVM IR text.
         entry: the kernel's name.
         width: lanes per vector, 1 to 32.
+        checks: what the code checks beyond memory and barriers.
         params, param_bytes: how ``Launch.params`` is laid out.
         globals: in the order of the addresses at ``Launch.globals``.
         shared_bytes: static shared memory, in bytes, rounded to where dynamic shared memory starts.
@@ -268,6 +296,7 @@ class Program:
     ir: str
     entry: str
     width: int
+    checks: Checks
     params: tuple[ParamSlot, ...]
     param_bytes: int
     globals: tuple[GlobalVariable, ...]

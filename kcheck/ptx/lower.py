@@ -7,7 +7,7 @@ from collections.abc import Callable
 from kcheck.errors import PtxError
 from kcheck.ptx import cfg as control
 from kcheck.ptx import liveness, uniformity
-from kcheck.ptx.abi import ParamSlot, Program
+from kcheck.ptx.abi import Checks, ParamSlot, Program
 from kcheck.ptx.ast import Call, Function, Instruction, Label, Module, Symbol
 from kcheck.ptx.frame import Frame
 from kcheck.ptx.inline import expand
@@ -20,6 +20,7 @@ from kcheck.ptx.verify import verify_function
 from kcheck.ptx.view import POSTED, TAKEN, VECTOR_BYTES
 from kcheck.ptx.warp import STOP_BYTES, StateLayout, WarpFunction
 
+NO_CHECKS = Checks()
 WIDTHS = (1, 2, 4, 8, 16, 32)
 
 _METADATA = """
@@ -29,7 +30,7 @@ _METADATA = """
 """
 
 
-def lower(module: Module, entry: str, width: int) -> Program:
+def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS) -> Program:
     """The kernel ``entry`` as LLVM IR, ``width`` lanes to a vector.
 
     A kernel in which the lanes of a warp work together (shuffles, votes …) is lowered with the whole warp as one
@@ -65,6 +66,7 @@ def lower(module: Module, entry: str, width: int) -> Program:
         LocalLayout(0, 0),
         {v.name: i for i, v in enumerate(variables)},
         {f.name: i for i, f in enumerate(f for f in functions if not f.is_entry)},
+        checks,
     )
     unit.outlined = _memory_accesses(functions) > INLINED_ACCESSES
     frames = {f.name: _local_frame(f) for f in functions}
@@ -103,6 +105,7 @@ def lower(module: Module, entry: str, width: int) -> Program:
         ir=ir,
         entry=entry,
         width=width,
+        checks=checks,
         params=slots,
         param_bytes=param_bytes,
         globals=variables,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from kcheck.errors import PtxError
 from kcheck.ptx import memory
-from kcheck.ptx.abi import FaultKind, GlobalVariable, Site
+from kcheck.ptx.abi import Checks, FaultKind, GlobalVariable, Site
 from kcheck.ptx.ast import Call, Float, Function, Instruction, Integer, Module, Symbol, Variable
 from kcheck.ptx.lookup import LocalLayout
 from kcheck.ptx.types import TYPES
@@ -25,6 +25,7 @@ class Unit:
         local: the layout of local memory in a vector's state; set once the functions are known.
         globals: index in ``Launch.globals``, by symbol.
         functions: numbers of the functions, by name.
+        checks: what to check beyond memory and barriers.
         outlined: whether vector accesses are calls, for code that has very many of them.
         accesses: names of the functions that do accesses, by (store, element, space, scalar).
     """
@@ -36,6 +37,7 @@ class Unit:
     local: LocalLayout
     globals: dict[str, int]
     functions: dict[str, int]
+    checks: Checks
     declarations: dict[str, str] = field(default_factory=dict)
     definitions: dict[str, str] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
