@@ -19,9 +19,10 @@ from kcheck.cpu.module import Module
 from kcheck.cpu.printf import printed
 from kcheck.cpu.scheduler import Completion, Job, Scheduler
 from kcheck.errors import PtxError
-from kcheck.model import Finding, Index3
+from kcheck.model import NATURAL, Finding, Index3
 from kcheck.ptx.abi import FAULTS, Checks, Fault, FaultKind
 from kcheck.ptx.abi import Launch as LaunchContext
+from kcheck.rng import Xorshift128Plus, arranged
 
 FAULT_CAPACITY = 1024
 PRINT_CAPACITY = 1 << 20
@@ -87,7 +88,7 @@ class Executor:
         limit: seconds that a launch may take; None: any.
         ending: how the last launch that ran ended.
         report: as given; may be changed between launches.
-        reverse: run blocks from the last to the first.
+        schedule: the order of blocks, warps and lanes; may be changed between launches.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class Executor:
         self._clock = clock
         self._cache = cache
         self.report = report
-        self.reverse = False
+        self.schedule = NATURAL
         self._write = write
         self._scheduler = Scheduler(processors, clock)
         self._kernels: WeakKeyDictionary[Module, dict[tuple[str, int, Checks], Kernel]] = WeakKeyDictionary()
@@ -144,9 +145,9 @@ class Executor:
             except OutOfMemory:
                 return Ending.OUT_OF_MEMORY
             if launch.cooperative:
-                completion = self._scheduler.run_cooperative(job, self._stop_at())
+                completion = self._scheduler.run_cooperative(job, self._stop_at(), self.schedule)
             else:
-                completion = self._scheduler.run(job, self._stop_at(), reverse=self.reverse)
+                completion = self._scheduler.run(job, self._stop_at(), self.schedule)
             self._heap_used = job.launch.heap_used
             if job.kernel.program.prints:
                 self._write(printed(self._prints, job.launch.print_used, self._string))
@@ -204,14 +205,28 @@ class Executor:
             heap_used=self._heap_used,
             grid_id=self._launches,
         )
+        order = self._order(context, program.width)
         return Job(
             kernel,
             context,
             math.prod(launch.grid),
             program.shared_bytes + launch.shared,
             program.state_bytes(threads),
-            keep=(params, variables, table),
+            keep=(params, variables, table, order),
         )
+
+    def _order(self, context: LaunchContext, width: int) -> object:
+        """Enter the order of vectors and lanes into a launch; returns what it holds the address of."""
+        schedule = self.schedule
+        if schedule == NATURAL:
+            return None
+        vectors = arranged(schedule, -(-context.threads // width), "warps")
+        context.vector_order = vectors.ctypes.data
+        if width > 1:
+            context.lane_order = width - 1
+            if schedule.order == "shuffle":
+                context.lane_order = 1 + Xorshift128Plus(schedule.seed).below(width - 1)
+        return vectors
 
     def _judge(self, job: Job, completion: Completion) -> Ending:
         """Report what was found; how the launch ended."""

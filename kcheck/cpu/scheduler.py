@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kcheck.cpu.kernel import Kernel
 from kcheck.cpu.workers import Worker, Workspace
+from kcheck.model import NATURAL, Schedule
 from kcheck.ptx.abi import FINISHED, GRID_BARRIER, STOP_REQUESTED, STOPPED, Launch
+from kcheck.rng import arranged, pieces
 
 ALONE_SECONDS = 1e-3
 _RANGES_PER_WORKER = 8  # of what is left, so that an uneven load evens out
-_RANGES_REVERSED = 256
 _POLL_SECONDS = 0.05
 
 
@@ -81,18 +82,17 @@ class Scheduler:
         self._resident: list[Workspace] = []
         self._clock = clock
 
-    def run(self, job: Job, deadline: float | None, *, reverse: bool = False) -> Completion:
-        """Run every block. Returns when none runs any more; stops them when a time of the clock passes.
-
-        Args:
-            reverse: begin with the last ranges of blocks, on one thread: another order than the usual one.
-        """
-        run = _Reversed(job, self._workers[:1], self._clock) if reverse else _Run(job, self._workers, self._clock)
+    def run(self, job: Job, deadline: float | None, schedule: Schedule) -> Completion:
+        """Run every block. Returns when none runs any more; stops them when a time of the clock passes."""
+        if schedule == NATURAL:
+            run = _Run(job, self._workers, self._clock)
+        else:
+            run = _Ordered(job, self._workers, self._clock, pieces(schedule, job.blocks, "blocks"))
         run.join()
         self._wait(run.finished, job, deadline, run.completion)
         return run.completion
 
-    def run_cooperative(self, job: Job, deadline: float | None) -> Completion:
+    def run_cooperative(self, job: Job, deadline: float | None, schedule: Schedule) -> Completion:
         """Run every block, all resident at once, grid barriers allowed."""
         completion = Completion()
         while len(self._resident) < job.blocks:
@@ -104,7 +104,7 @@ class Scheduler:
 
         def turns() -> None:
             try:
-                _turns(job, completion)
+                _turns(job, completion, schedule)
             finally:
                 finished.release()
 
@@ -130,9 +130,10 @@ class Scheduler:
                 launch.stop = STOP_REQUESTED
 
 
-def _turns(job: Job, completion: Completion) -> None:
+def _turns(job: Job, completion: Completion, schedule: Schedule) -> None:
     """Run resident blocks from barrier to barrier until all have ended."""
-    waiting = list(enumerate(completion.workspaces))
+    order = arranged(schedule, job.blocks, "blocks").tolist()
+    waiting = [(block, completion.workspaces[block]) for block in order]
     resume = 0
     while waiting:
         still = []
@@ -207,12 +208,19 @@ class _Run:
         return max(1, (self._job.blocks - self._next) // (_RANGES_PER_WORKER * self._active))
 
 
-class _Reversed(_Run):
-    """The same ranges' other end: the last blocks run first."""
+class _Ordered(_Run):
+    """Ranges in another order than that of their blocks."""
+
+    def __init__(
+        self, job: Job, workers: list[Worker], clock: Callable[[], float], ranges: Sequence[range]
+    ) -> None:
+        super().__init__(job, workers, clock)
+        self._ranges = ranges
 
     def _take(self) -> tuple[int, int]:
-        first, last = super()._take()
-        return self._job.blocks - last, self._job.blocks - first
-
-    def _size(self) -> int:
-        return max(1, self._job.blocks // _RANGES_REVERSED)
+        """As for a natural order; ``_next`` counts ranges."""
+        if self._next >= len(self._ranges):
+            return 0, 0
+        taken = self._ranges[self._next]
+        self._next += 1
+        return taken.start, taken.stop

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from kcheck.cases import Allocation, CaseArrays
 from kcheck.device.harvest import Bytes
-from kcheck.model import Finding, OpSpec, Outcome
+from kcheck.model import Finding, OpSpec, Outcome, Schedule
 from kcheck.model.compiled import Launched
 
 
@@ -41,7 +41,7 @@ class Device(Protocol):
         """Launch one case and say what came of it. What the kernel does wrong is a finding, never an exception.
 
         Args:
-            timeout: seconds for the whole case, launches that are repeated included; None for no limit.
+            timeout: seconds for the case's launch, and twice as many for each repeat of it; None for no limit.
         """
 
 
@@ -54,11 +54,16 @@ class Staged:
 
 
 class Backend(Protocol):
-    """One way to be under ``numba.cuda``."""
+    """One way to be under ``numba.cuda``.
+
+    Attributes:
+        orders_threads: whether it runs threads in the order that it is asked for.
+    """
 
     name: str
     description: str
     lost: str
+    orders_threads: bool
 
     def unsupported(self, dtype: str) -> str:
         """Why arrays of a dtype cannot be handed to a kernel here; empty if they can."""
@@ -70,13 +75,13 @@ class Backend(Protocol):
         """Copy an allocation's bytes to the device and make the array that the kernel gets."""
 
     def launch(
-        self, job: Callable[[], None], spec: OpSpec, deadline: float | None, reverse: bool
+        self, job: Callable[[], None], spec: OpSpec, deadline: float | None, schedule: Schedule
     ) -> list[Finding]:
         """Call ``job``, which launches, and wait for the device.
 
         Args:
             deadline: on the clock of ``time.monotonic``.
-            reverse: run threads in another order, where the device can choose one.
+            schedule: the order of threads, where the device ``orders_threads``.
 
         Returns:
             Findings of a launch that came to its end.

@@ -27,7 +27,7 @@ from kcheck.device.places import as_typed
 from kcheck.device.plan import LaunchFault
 from kcheck.driver.install import DEFAULT_CC, Installed, install, read_cc, settings
 from kcheck.errors import DeviceUnavailable
-from kcheck.model import Finding, OpSpec, Span
+from kcheck.model import NATURAL, Finding, OpSpec, Schedule, Span
 
 _FLOAT_ADD = re.compile(rb"\b(?:atom|red)\.[\w.]*\badd\.[\w.]*b?f(?:16|32|64)")
 _NOT_CHECKED = ("racecheck", "initcheck")
@@ -67,6 +67,8 @@ class CpuBackend(CudaBackend):
         DeviceUnavailable: ``numba.cuda`` is imported already, or this machine cannot be the device.
     """
 
+    orders_threads = True
+
     def __init__(self, targets: Iterable[str] = ()) -> None:
         self._found: list[Finding] = []
         self._deadline: float | None = None
@@ -100,15 +102,15 @@ class CpuBackend(CudaBackend):
         return staged
 
     def launch(
-        self, job: Callable[[], None], spec: OpSpec, deadline: float | None, reverse: bool
+        self, job: Callable[[], None], spec: OpSpec, deadline: float | None, schedule: Schedule
     ) -> list[Finding]:
-        """As :meth:`kcheck.device.base.Backend.launch`. Work is done when the job returns; ``reverse`` runs the
-        blocks from the last to the first. The time that compilers take does not count towards the deadline."""
+        """As :meth:`kcheck.device.base.Backend.launch`. Work is done when the job returns. The time that compilers
+        take does not count towards the deadline."""
         self._called.clear()
         self._found.clear()
         if deadline != self._deadline:  # another case; a repeat of this one keeps what the compilers took
             self._deadline = self._executor.deadline = deadline
-        self._executor.reverse = reverse
+        self._executor.schedule = schedule
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # occupancy advice, of small grids, is not ours to repeat
@@ -121,7 +123,7 @@ class CpuBackend(CudaBackend):
                 told.append(self._finding(error, spec))
             raise LaunchFault(*told) from None
         finally:
-            self._executor.reverse = False
+            self._executor.schedule = NATURAL
         return self._told(spec)
 
     def _driver_finding(self, code: int, kernel: str | None, place: Span | None) -> Finding:

@@ -20,7 +20,7 @@ from kcheck.device.launched import launched, signature_of_types
 from kcheck.device.places import as_typed, error_place, one_line
 from kcheck.device.plan import LaunchFault
 from kcheck.errors import DeviceUnavailable
-from kcheck.model import Finding, OpSpec, Span
+from kcheck.model import Finding, OpSpec, Schedule, Span
 from kcheck.model.compiled import Launched
 
 _LIBRARIES = {"win32": ("nvcuda.dll",), "darwin": ()}
@@ -49,6 +49,8 @@ class CudaBackend:
     Raises:
         DeviceUnavailable: Numba cannot use the driver or its first device.
     """
+
+    orders_threads = False
 
     def __init__(self, name: str = "gpu") -> None:
         self.name = name
@@ -116,7 +118,7 @@ class CudaBackend:
         return Staged(array, fetch)
 
     def launch(
-        self, job: Callable[[], None], spec: OpSpec, deadline: float | None, reverse: bool
+        self, job: Callable[[], None], spec: OpSpec, deadline: float | None, schedule: Schedule
     ) -> list[Finding]:
         """As :meth:`kcheck.device.base.Backend.launch`; the order of threads is the hardware's.
 

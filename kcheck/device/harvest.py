@@ -102,9 +102,13 @@ def unwritten_finding(name: str, mask: Mask, kernel: str | None, launched: bool)
 
 
 def nondeterministic_finding(
-    name: str, dtype: DType, first: npt.NDArray[Any], second: npt.NDArray[Any], kernel: str | None
+    name: str, dtype: DType, first: npt.NDArray[Any], second: npt.NDArray[Any], kernel: str | None, order: str
 ) -> Finding | None:
-    """Two launches of one case that left different bits. Two NaNs count as alike whatever their payload."""
+    """Two launches of one case that left different bits. Two NaNs count as alike whatever their payload.
+
+    Args:
+        order: that of the threads in the second launch; empty where it is not known.
+    """
     raw = (first.reshape(-1).view(np.uint8) != second.reshape(-1).view(np.uint8)).reshape(*first.shape, -1)
     different = raw.any(axis=-1)
     if dtype.is_inexact and different.any():
@@ -113,10 +117,13 @@ def nondeterministic_finding(
     if not count:
         return None
     index = first_index(different)
+    whose, when = "two launches of the same case differ in", ("in the first", "in the other")
+    if order:
+        whose, when = "another order of the threads changes", ("in natural order", f"in {order}")
     return Finding(
         "nondeterministic",
-        f"two launches of the same case differ in {count} of {_elements(different.size)} of {name}:"
-        f" {_at(index)} is {first[index]} and then {second[index]}",
+        f"{whose} {count} of {_elements(different.size)} of {name}:"
+        f" {_at(index)} is {first[index]} {when[0]} and {second[index]} {when[1]}",
         mend="look for a race or a missing barrier; if the order of atomics is meant, say 'deterministic: false'",
         array=name,
         index=index,

@@ -3,14 +3,14 @@
 ::
 
     prepare ─> attempt (0xA5) ─> guards, mutated ─> still poisoned? ─> attempt (0x5A) ─> unwritten
-                                                 └> deterministic?  ─> attempt (other order) ─> nondeterministic
+                                                 └> deterministic?  ─> attempts (other orders) ─> nondeterministic
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kcheck.cases import POISON, Allocation, CaseArrays
@@ -19,13 +19,15 @@ from kcheck.device.base import Backend, Staged
 from kcheck.device.call import keywords, load_kernel, load_launcher
 from kcheck.device.harvest import Bytes
 from kcheck.device.plan import Geometry, LaunchFault, geometry, scalar_argument, scalars
-from kcheck.model import Finding, Launch, NameArg, OpSpec, Outcome
+from kcheck.model import NATURAL, Finding, Launch, NameArg, OpSpec, Outcome, Schedule, Span
 from kcheck.model.compiled import Launched
+from kcheck.rng import derive
 
 if TYPE_CHECKING:
     from kcheck.model.outcome import Array, Mask
 
 _OTHER_POISON = 0x5A
+_LONGER = 2  # times its limit, for a repeat of a launch that kept it: another order may be a little slower
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -35,6 +37,19 @@ class _Attempt:
     after: Mapping[str, Bytes]
     findings: tuple[Finding, ...]
     launched: bool
+
+
+_Key = tuple[str, Span | None, str | None]
+
+
+def _key(finding: Finding) -> _Key:
+    """What two findings have in common where the second tells nothing new."""
+    return (finding.rule, finding.place, finding.array)
+
+
+def other_schedules(case_seed: int) -> tuple[Schedule, ...]:
+    """The orders under which a case is repeated."""
+    return Schedule("reverse"), Schedule("shuffle", derive(case_seed, "schedule"))
 
 
 class LaunchingDevice:
@@ -64,19 +79,19 @@ class LaunchingDevice:
 
     def run(self, spec: OpSpec, arrays: CaseArrays, *, timeout: float | None) -> Outcome:
         """As :meth:`kcheck.device.base.Device.run`."""
-        deadline = None if timeout is None else time.monotonic() + timeout
         notes = self._backend.notes(spec)
         kernel = spec.kernel.name if spec.kernel is not None else spec.launcher.name if spec.launcher else None
         try:
             self._refuse_dtypes(spec, arrays)
-            first = self._attempt(spec, arrays, POISON, deadline)
+            first = self._attempt(spec, arrays, POISON, timeout)
         except LaunchFault as fault:
             return Outcome(arrays.case, self.name, {}, {}, fault.findings, notes)
         findings = [*first.findings, *harvest.input_findings(spec, arrays.allocations, first.after, kernel)]
         outputs = {name: _output(arrays.allocation(name), first.after) for name in spec.outputs}
         unwritten: dict[str, Mask] = {}
+        longer = None if timeout is None else _LONGER * timeout
         try:
-            unwritten = self._unwritten(spec, arrays, first, deadline)
+            unwritten = self._unwritten(spec, arrays, first, longer)
             findings += [
                 harvest.unwritten_finding(name, mask, kernel, first.launched) for name, mask in unwritten.items()
             ]
@@ -84,7 +99,8 @@ class LaunchingDevice:
                 deterministic, said = self._deterministic(spec)
                 notes += said
                 if deterministic:
-                    findings += self._nondeterministic(spec, arrays, outputs, deadline, kernel)
+                    before = {_key(finding) for finding in first.findings}
+                    findings += self._nondeterministic(spec, arrays, outputs, longer, kernel, before)
         except LaunchFault as fault:  # the first launch came to its end, a repeat of it did not
             findings += fault.findings
         return Outcome(arrays.case, self.name, outputs, unwritten, tuple(findings), notes)
@@ -96,7 +112,7 @@ class LaunchingDevice:
                 raise LaunchFault(Finding("unsupported", reason, array=name, place=spec.span))
 
     def _unwritten(
-        self, spec: OpSpec, arrays: CaseArrays, first: _Attempt, deadline: float | None
+        self, spec: OpSpec, arrays: CaseArrays, first: _Attempt, limit: float | None
     ) -> dict[str, Mask]:
         """Exact masks: an unwritten element keeps one poison byte in one launch and another in the next."""
         masks: dict[str, Mask] = {}
@@ -107,7 +123,7 @@ class LaunchingDevice:
                     masks[name] = mask
         if not masks or not first.launched:
             return masks
-        second = self._attempt(spec, arrays, _OTHER_POISON, deadline)
+        second = self._attempt(spec, arrays, _OTHER_POISON, limit, is_repeat=True)
         both = {
             name: mask & harvest.untouched(arrays.allocations[name], second.after[name], _OTHER_POISON)
             for name, mask in masks.items()
@@ -128,31 +144,57 @@ class LaunchingDevice:
         spec: OpSpec,
         arrays: CaseArrays,
         outputs: Mapping[str, Array],
-        deadline: float | None,
+        limit: float | None,
         kernel: str | None,
+        before: set[_Key],
     ) -> list[Finding]:
-        again = self._attempt(spec, arrays, POISON, deadline, reverse=True)
-        found = [
-            harvest.nondeterministic_finding(
-                name, arrays.allocation(name).dtype, output, _output(arrays.allocation(name), again.after), kernel
-            )
-            for name, output in outputs.items()
-        ]
-        return [finding for finding in found if finding is not None]
+        """Launch in other orders: outputs that have other bits then, and what was not found ``before``."""
+        found: list[Finding] = []
+        left = dict(outputs)
+        for schedule in other_schedules(arrays.case.seed):
+            try:
+                again = self._attempt(spec, arrays, POISON, limit, schedule, is_repeat=True)
+            except LaunchFault as fault:
+                return found + [self._only_then(finding, schedule) for finding in fault.findings]
+            for finding in again.findings:
+                if _key(finding) not in before:
+                    before.add(_key(finding))
+                    found.append(self._only_then(finding, schedule))
+            for name, output in tuple(left.items()):
+                memory = arrays.allocation(name)
+                other = _output(memory, again.after)
+                then = str(schedule) if self._backend.orders_threads else ""
+                differs = harvest.nondeterministic_finding(name, memory.dtype, output, other, kernel, then)
+                if differs is not None:
+                    found.append(differs)
+                    del left[name]
+        return found
+
+    def _only_then(self, finding: Finding, schedule: Schedule) -> Finding:
+        """What the first launch did not show."""
+        order = f"with the threads in {schedule}" if self._backend.orders_threads else "in a repeated launch"
+        return replace(finding, message=f"{finding.message}; only {order}")
 
     def _attempt(
         self,
         spec: OpSpec,
         arrays: CaseArrays,
         poison: int,
-        deadline: float | None,
-        reverse: bool = False,
+        limit: float | None,
+        schedule: Schedule = NATURAL,
+        *,
+        is_repeat: bool = False,
     ) -> _Attempt:
         """Launch once, on fresh copies of everything.
+
+        Args:
+            limit: seconds.
+            is_repeat: fetch the outputs only.
 
         Raises:
             LaunchFault: it did not come to its end.
         """
+        deadline = None if limit is None else time.monotonic() + limit
         names = scalars(arrays.case, arrays.params)
         shape = None if spec.launch is None else geometry(spec.launch, names)
         if shape is not None and shape.empty:
@@ -165,9 +207,10 @@ class LaunchingDevice:
             job = self._kernel_job(spec, spec.launch, shape, arrays, staged)
         else:
             job = self._launcher_job(spec, arrays, staged)
-        findings = self._backend.launch(job, spec, deadline, reverse)
+        findings = self._backend.launch(job, spec, deadline, schedule)
         self._launched.setdefault(spec.path, {}).update(dict.fromkeys(self._backend.launched()))
-        return _Attempt({name: made.fetch() for name, made in staged.items()}, tuple(findings), launched=True)
+        wanted = {arrays.allocation(name).name for name in spec.outputs} if is_repeat else staged.keys()
+        return _Attempt({name: staged[name].fetch() for name in wanted}, tuple(findings), launched=True)
 
     def _kernel_job(
         self, spec: OpSpec, launch: Launch, shape: Geometry, arrays: CaseArrays, staged: Mapping[str, Staged]

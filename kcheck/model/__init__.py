@@ -18,6 +18,7 @@ from kcheck.model.event import (
     SpecStarted,
 )
 from kcheck.model.outcome import Finding, Index3, Outcome
+from kcheck.model.schedule import NATURAL, Schedule
 from kcheck.model.span import Fault, Span
 from kcheck.model.spec import (
     LAYOUTS,
@@ -50,6 +51,7 @@ from kcheck.model.verdict import Comparison, Status, Verdict
 __all__ = [
     "DTYPES",
     "LAYOUTS",
+    "NATURAL",
     "SANITIZERS",
     "Artifact",
     "Bounds",
@@ -82,6 +84,7 @@ __all__ = [
     "RunFinished",
     "RunStarted",
     "Scalar",
+    "Schedule",
     "Span",
     "SpecFinished",
     "SpecRefused",

@@ -34,13 +34,21 @@ define internal i32 @kcheck.general(ptr %launch, ptr %worker, ptr %block, ptr %v
     )
 
     def each(tag: str, after: str, body: str, out: str) -> str:
-        """A loop over vectors and stops: %{tag}w points at the stop's record, %{tag}j is its number."""
+        """A loop over vectors, in their order, and stops: %{tag}w is the stop's record, %{tag}j its number."""
         return f"""{tag}:
-  %{tag}v = phi i32 [0, %{after}], [%{tag}vn, %{tag}nextv]
-  %{tag}t = mul i32 %{tag}v, {W}
-  %{tag}in = icmp ult i32 %{tag}t, %n
-  br i1 %{tag}in, label %{tag}body, label %{out}
+  %{tag}turn = phi i32 [0, %{after}], [%{tag}vn, %{tag}nextv]
+  %{tag}end = mul i32 %{tag}turn, {W}
+  %{tag}in = icmp ult i32 %{tag}end, %n
+  br i1 %{tag}in, label %{tag}who, label %{out}
+{tag}who:
+  br i1 %natural, label %{tag}body, label %{tag}drawn
+{tag}drawn:
+  %{tag}op = getelementptr i32, ptr %order, i32 %{tag}turn
+  %{tag}other = load i32, ptr %{tag}op
+  br label %{tag}body
 {tag}body:
+  %{tag}v = phi i32 [%{tag}turn, %{tag}who], [%{tag}other, %{tag}drawn]
+  %{tag}t = mul i32 %{tag}v, {W}
   %{tag}v64 = zext i32 %{tag}v to i64
   %{tag}vo = mul i64 %{tag}v64, {vector_bytes}
   %{tag}base = getelementptr i8, ptr %vectors, i64 %{tag}vo
@@ -61,7 +69,7 @@ define internal i32 @kcheck.general(ptr %launch, ptr %worker, ptr %block, ptr %v
   %{tag}more = icmp ult i32 %{tag}jn, {stops}
   br i1 %{tag}more, label %{tag}stop, label %{tag}nextv
 {tag}nextv:
-  %{tag}vn = add i32 %{tag}v, 1
+  %{tag}vn = add i32 %{tag}turn, 1
   br label %{tag}
 """
 
@@ -245,6 +253,7 @@ define internal i32 @kcheck.general(ptr %launch, ptr %worker, ptr %block, ptr %v
   %where = alloca [16 x i32]
   %differs = alloca [16 x i32]
   %complete = alloca [16 x i32]
+{field("order", "launch", Launch.vector_order.offset, "ptr", "orderp")}  %natural = icmp eq ptr %order, null
   %resumed = icmp ne i32 %resume, 0
   br i1 %resumed, label %opengrid, label %begin0
 opengrid:

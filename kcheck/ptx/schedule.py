@@ -6,6 +6,7 @@ looks at every stop of every vector:
 
 * lanes in a loop that may spin go on whenever somebody else had a turn;
 * a barrier is complete when as many threads arrived as it asks for;
+* vectors take their turns in the order of ``Launch.vector_order``;
 * when nobody can go on otherwise, that is a finding (threads of one block at different barriers, or gone before
   one), and all barriers are taken to be complete, so that the kernel ends.
 
@@ -143,6 +144,7 @@ start:
   store i64 %linear, ptr %lp
   %counts = getelementptr i8, ptr %block, i64 {Block.true_count.offset}
   call void @llvm.memset.p0.i64(ptr %counts, i8 0, i64 {ctypes.sizeof(Block) - Block.true_count.offset}, i1 false)
+{field("order", "launch", Launch.vector_order.offset, "ptr", "orderp")}  %natural = icmp eq ptr %order, null
   br label %round
 round:
   %at = phi i32 [0, %start], [%first2, %alike]
@@ -152,8 +154,15 @@ vector:
   %v = phi i32 [0, %round], [%v1, %account]
   %first = phi i32 [0, %round], [%first2, %account]
   %same = phi i1 [true, %round], [%same2, %account]
-  %t0 = mul i32 %v, {W}
-  %v64 = zext i32 %v to i64
+  br i1 %natural, label %turn, label %drawn
+drawn:
+  %vop = getelementptr i32, ptr %order, i32 %v
+  %vdrawn = load i32, ptr %vop
+  br label %turn
+turn:
+  %who = phi i32 [%v, %vector], [%vdrawn, %drawn]
+  %t0 = mul i32 %who, {W}
+  %v64 = zext i32 %who to i64
   %vo = mul i64 %v64, {vector_bytes}
   %wp = getelementptr i8, ptr %vectors, i64 %vo
 {full}  %isfirst = icmp eq i32 %at, 0

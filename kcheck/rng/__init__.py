@@ -5,6 +5,7 @@ by exact or correctly rounded IEEE 754 operations only (``kcheck.rng.real``), ne
 """
 
 from kcheck.rng.derive import derive, splitmix64
+from kcheck.rng.order import arranged, pieces
 from kcheck.rng.xorshift import Xorshift128Plus
 
-__all__ = ["Xorshift128Plus", "derive", "splitmix64"]
+__all__ = ["Xorshift128Plus", "arranged", "derive", "pieces", "splitmix64"]

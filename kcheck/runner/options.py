@@ -20,7 +20,7 @@ class Options:
         keyword: ``-k``; empty selects everything.
         max_failures: stop after this many cases that failed or could not be judged; None for no limit.
             ``--fail-fast`` is 1.
-        timeout: seconds for one case; None for no limit.
+        timeout: seconds for the launch of one case; None for no limit.
         device: ``--device`` where it was given, for the replay line; empty otherwise.
     """
 

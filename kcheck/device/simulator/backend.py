@@ -14,7 +14,7 @@ from kcheck.device.plan import LaunchFault
 from kcheck.device.simulator.memory import OutOfBounds, TooMuchMemory
 from kcheck.device.simulator.module import NAME, KernelStopped, NotSimulated, Session, simulation
 from kcheck.device.simulator.schedule import Divergence, Failure
-from kcheck.model import Finding, OpSpec, Span
+from kcheck.model import Finding, OpSpec, Schedule, Span
 from kcheck.model.compiled import Launched
 
 NOT_CHECKED = ("racecheck", "initcheck")
@@ -28,6 +28,7 @@ class SimulatorBackend:
     """
 
     name = "simulator"
+    orders_threads = True
 
     def __init__(self, why: str = "") -> None:
         self.description = f"Numba's CUDA simulator, threads one at a time{why}"
@@ -62,10 +63,10 @@ class SimulatorBackend:
         return Staged(array, lambda: buffer)
 
     def launch(
-        self, job: Callable[[], None], spec: OpSpec, deadline: float | None, reverse: bool
+        self, job: Callable[[], None], spec: OpSpec, deadline: float | None, schedule: Schedule
     ) -> list[Finding]:
         """As :meth:`kcheck.device.base.Backend.launch`. ``synccheck`` comes of a launch that ended."""
-        session = self._simulation.session = Session(deadline, reverse)
+        session = self._simulation.session = Session(deadline, schedule)
         try:
             job()
         except KernelStopped as stopped:

@@ -32,7 +32,7 @@ from kcheck.device.simulator.memory import (
     size_of,
 )
 from kcheck.device.simulator.schedule import QUANTUM, Divergence, Failure, Fiber, Grid, Worker
-from kcheck.model import Index3
+from kcheck.model import NATURAL, Index3, Schedule
 from kcheck.model.compiled import Launched
 
 NAME = "kcheck_name"
@@ -75,14 +75,14 @@ class Session:
 
     Attributes:
         deadline: on the clock of ``time.monotonic``; None for no limit.
-        reverse: start threads from the last to the first.
+        schedule: the order in which blocks and threads are started.
         divergences: barriers that threads met differently, with the kernel's name.
         launched: the kernels that were launched, in order, each with the types of its arguments, each once.
         float_atomics: whether a thread added to a float atomically, which rounds in the order of the threads.
     """
 
     deadline: float | None = None
-    reverse: bool = False
+    schedule: Schedule = NATURAL
     divergences: list[tuple[str, Divergence]] = field(default_factory=list)
     launched: dict[Launched, None] = field(default_factory=dict)
     float_atomics: bool = False
@@ -183,7 +183,7 @@ class Simulation:
             cast(Index3, tuple(int(n) for n in block_dim)),
             lambda: Shared(shared),
             self._dim3,
-            session.reverse,
+            session.schedule,
         )
         arguments += [
             self._argument(arg, kernel, names[i : i + 1], write_back, grid.tick) for i, arg in enumerate(args)

@@ -23,7 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from kcheck.model import Index3
+from kcheck.model import NATURAL, Index3, Schedule
+from kcheck.rng import pieces
 
 QUANTUM = 20_000
 """Array accesses that a thread makes before another one gets its turn."""
@@ -161,7 +162,7 @@ class Grid:
         grid, block: sizes, all at least 1.
         make_shared: makes the shared memory of a block.
         make_index: makes what ``threadIdx`` and ``blockIdx`` give out, of three integers.
-        reverse: start blocks and threads from the last to the first: another legal schedule.
+        schedule: the order in which blocks and threads are started.
     """
 
     def __init__(
@@ -171,14 +172,14 @@ class Grid:
         block: Index3,
         make_shared: Callable[[], object],
         make_index: Callable[[int, int, int], object],
-        reverse: bool = False,
+        schedule: Schedule = NATURAL,
     ) -> None:
         self.body = body
         self.grid_dim = grid
         self.block_dim = block
         self.make_shared = make_shared
         self.make_index = make_index
-        self.reverse = reverse
+        self.schedule = schedule
         self.fuel = QUANTUM
         self.running: Fiber | None = None
         self.failure: Failure | None = None
@@ -187,7 +188,7 @@ class Grid:
         self.broken: BaseException | None = None
         self.over = threading.Event()
         self.aborted = False
-        self._unstarted_blocks = _indices(grid, reverse)
+        self._unstarted_blocks = _indices(grid, schedule, "blocks")
         self._blocks: list[Block] = []
         self._ready: deque[Fiber] = deque()
         self._at_grid_barrier: list[Fiber] = []
@@ -419,7 +420,7 @@ class Grid:
         if index is None:
             return None
         size = self.block_dim[0] * self.block_dim[1] * self.block_dim[2]
-        block = Block(index, _indices(self.block_dim, self.reverse), self.make_shared(), size)
+        block = Block(index, _indices(self.block_dim, self.schedule, "threads"), self.make_shared(), size)
         self._blocks.append(block)
         self._live += size
         return block
@@ -441,10 +442,12 @@ class Grid:
         self.divergences.append(Divergence(waiting[0].block.index, waiting[0].thread, sites, gone, stuck))
 
 
-def _indices(size: Index3, reverse: bool) -> Iterator[Index3]:
-    """Every index of a grid or block, x fastest."""
-    ranges = [range(n - 1, -1, -1) if reverse else range(n) for n in size]
-    return ((x, y, z) for z in ranges[2] for y in ranges[1] for x in ranges[0])
+def _indices(size: Index3, schedule: Schedule, domain: str) -> Iterator[Index3]:
+    """Every index of a grid or block; x fastest in the natural order."""
+    x, y, z = size
+    for piece in pieces(schedule, x * y * z, domain):
+        for n in piece:
+            yield n % x, n // x % y, n // (x * y)
 
 
 def _raise_in(ident: int, kind: type[BaseException]) -> None:

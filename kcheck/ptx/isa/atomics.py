@@ -1,4 +1,4 @@
-"""``atom`` and ``red``: read-modify-write, lane after lane in the order of the lanes.
+"""``atom`` and ``red``: read-modify-write, lane after lane in the order that the launch asks for.
 
 Source: PTX ISA, "Parallel Synchronization and Communication Instructions: atom, red". In shared memory plain
 operations do, since one OS thread runs a block; elsewhere they are atomic for the machine, whatever the scope.
@@ -154,7 +154,9 @@ def _define(
     else:
         if wanted:
             b.line(f"store {V} zeroinitializer, ptr %out")
-        quiet = b.compare("eq", b.mask_bits(mask), -1)
+        at = b.value(f"getelementptr i8, ptr %launch, i64 {Launch.lane_order.offset}", "ptr")
+        order = b.value(f"load i32, ptr {at.text}", "i32")
+        quiet = b.land(b.compare("eq", b.mask_bits(mask), -1), b.compare("eq", order, 0))
         if space != "shared":
             at = b.value(f"getelementptr i8, ptr %launch, i64 {Launch.workers.offset}", "ptr")
             workers = b.value(f"load i32, ptr {at.text}", "i32")
@@ -172,7 +174,7 @@ def _define(
                 b.line(f"store {element} {old.text}, ptr {slot}")
         b.line("br label %done")
         b.label("loop")
-        i = b.value("load i32, ptr %count", "i32")
+        i = b.xor(b.value("load i32, ptr %count", "i32"), order)
         on = b.value(f"extractelement {M} %m, i32 {i.text}", "i1")
         b.line(f"br i1 {on.text}, label %active, label %next")
         b.label("active")

@@ -1,0 +1,30 @@
+"""What comes when under a schedule."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from kcheck.model import Schedule
+from kcheck.rng.derive import derive
+from kcheck.rng.xorshift import Xorshift128Plus
+
+MOST_PIECES = 1024
+
+
+def arranged(schedule: Schedule, n: int, domain: str) -> npt.NDArray[np.uint32]:
+    """The numbers 0 to n - 1 in the order of a schedule. A shuffle depends on the ``domain`` as well."""
+    if schedule.order == "shuffle":
+        return Xorshift128Plus(derive(schedule.seed, domain)).permutation(n).astype(np.uint32)
+    natural = np.arange(n, dtype=np.uint32)
+    return natural[::-1].copy() if schedule.order == "reverse" else natural
+
+
+def pieces(schedule: Schedule, n: int, domain: str) -> list[range]:
+    """The numbers 0 to n - 1 as ranges in the order of a schedule: one number each where that makes no more than
+    MOST_PIECES of them, else ranges of equal length but the last. The natural order is a single range."""
+    if schedule.order == "natural":
+        return [range(n)]
+    size = max(-(-n // MOST_PIECES), 1)
+    count = -(-n // size)
+    return [range(k * size, min((k + 1) * size, n)) for k in arranged(schedule, count, domain).tolist()]
