@@ -12,6 +12,9 @@ from kcheck.ptx.cursor import Cursor
 from kcheck.ptx.lexer import describe
 from kcheck.ptx.types import TYPES
 
+PAGE = 4096
+"""What every window of memory begins at a multiple of: allocations, shared memory, the state of a block."""
+
 SPACES = frozenset({".global", ".const", ".shared", ".local", ".param"})
 LINKAGES = frozenset({".visible", ".weak", ".extern", ".common"})
 _MAX_BYTES = 1 << 40
@@ -127,8 +130,10 @@ def _attributes(cursor: Cursor) -> tuple[int, str, int]:
 def _alignment(cursor: Cursor) -> int:
     line = cursor.line
     align = cursor.integer("an alignment in bytes")
-    if align < 1 or align & (align - 1) or align > 1 << 20:
+    if align < 1 or align & (align - 1):
         cursor.fail(f"{align} is no alignment: a power of two", line)
+    if align > PAGE:
+        cursor.fail(f"an alignment of {align} bytes is not modelled: at most {PAGE}, a page of memory", line)
     return align
 
 

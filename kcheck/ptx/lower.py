@@ -69,13 +69,15 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS) ->
         checks,
     )
     unit.outlined = _memory_accesses(functions) > INLINED_ACCESSES
-    frames = {f.name: _local_frame(f) for f in functions}
-    stride = align_up(_local_bytes(module, functions, frames), 16)
+    align = _local_align(functions)
+    frames = {f.name: _local_frame(f, align) for f in functions}
+    stride = align_up(_local_bytes(module, functions, frames), align)
     offsets_of_params = {slot.name: slot.offset for slot in slots}
     graphs = {f.name: control.build(f, module.file, waits) for f in functions}
     state = StateLayout(0)
     entry_warp = _prepare(unit, kernel, graphs[entry], frames[entry], offsets_of_params, state, waits)
-    local = align_up(len(entry_warp.stops) * STOP_BYTES, 64)
+    # Vectors begin HEAD_BYTES after the start of a page, and lie apart by multiples of the largest alignment.
+    local = align_up(HEAD_BYTES + len(entry_warp.stops) * STOP_BYTES, max(align, 64)) - HEAD_BYTES
     unit.local = LocalLayout(local, stride)
     state.size = align_up(local + stride * width, 64)
     texts = []
@@ -92,7 +94,7 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS) ->
     texts.append(entry_warp.text("@kcheck.warp"))
     posted = (state.offsets.get(POSTED, 0), state.offsets.get(TAKEN, 0))
     stop_sites = [unit.site(s.operation, "") if s.operation is not None else 0 for s in entry_warp.stops]
-    vector_bytes = align_up(max(state.size, 64), 64)
+    vector_bytes = align_up(max(state.size, 64), max(align, 64))
     texts[-1] = texts[-1].replace(VECTOR_BYTES, str(vector_bytes))
     unit.definitions.update(resolve_ir(unit.local, shared_bytes))
     schedule = schedule_ir(width, entry_warp.stops, stop_sites, vector_bytes, posted)
@@ -167,8 +169,13 @@ RECURSION_LOCAL_BYTES = 16384
 """Local memory of one thread for the frames of recursive functions (a GPU has 1024 unless told otherwise)."""
 
 
-def _local_frame(function: Function) -> tuple[int, dict[str, int]]:
-    """Bytes of a function's local variables, and the offset of each."""
+def _local_align(functions: list[Function]) -> int:
+    """What the local memory of a thread and each frame in it begin at a multiple of."""
+    return max([16, *(v.align for f in functions for v in f.variables.values() if v.space == "local")])
+
+
+def _local_frame(function: Function, align: int) -> tuple[int, dict[str, int]]:
+    """Bytes of a function's local variables, a multiple of ``align``, and the offset of each."""
     end = 0
     offsets: dict[str, int] = {}
     for variable in function.variables.values():
@@ -176,7 +183,7 @@ def _local_frame(function: Function) -> tuple[int, dict[str, int]]:
             end = align_up(end, variable.align)
             offsets[variable.name] = end
             end += (variable.count or 0) * TYPES[variable.type].bytes
-    return align_up(end, 16), offsets
+    return align_up(end, align), offsets
 
 
 def _local_bytes(module: Module, functions: list[Function], frames: dict[str, tuple[int, dict[str, int]]]) -> int:

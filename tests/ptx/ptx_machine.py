@@ -11,6 +11,7 @@ import numpy as np
 
 from kcheck.cpu.jit import LoadedCode, compile_ir
 from kcheck.ptx import abi, lower, parse
+from kcheck.ptx.declarations import PAGE
 
 RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -90,12 +91,12 @@ def launch(
         print_buffer=ctypes.addressof(prints),
         print_capacity=1 << 16,
     )
-    shared = np.zeros(program.shared_bytes + dynamic_shared + 256, np.uint8)
-    state = np.full(program.state_bytes(threads) + 64, 0xCD, np.uint8)
+    shared = np.zeros(program.shared_bytes + dynamic_shared + PAGE, np.uint8)
+    state = np.full(program.state_bytes(threads) + PAGE, 0xCD, np.uint8)
     sites = (abi.SiteCache * max(len(program.sites), 1))()
     worker = abi.Worker(
-        shared=shared.ctypes.data + (-shared.ctypes.data % 256),
-        state=state.ctypes.data + (-state.ctypes.data % 64),
+        shared=shared.ctypes.data + (-shared.ctypes.data % PAGE),
+        state=state.ctypes.data + (-state.ctypes.data % PAGE),
         sites=ctypes.addressof(sites),
         stack_bytes=1 << 20,
     )

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from ptx_machine import HEAD, launch
 
+from kcheck.errors import PtxError
 from kcheck.ptx import abi
 
 WIDTHS = [1, 16, 32]
@@ -140,6 +141,34 @@ def test_recursion_keeps_each_frame_of_local_memory(width: int) -> None:
     st.global.u32 [%a], %r2;"""
     out, _ = run(kernel(body, before), 40, width, block=(40,))
     np.testing.assert_array_equal(out, [t * (t + 1) // 2 for t in range(40)])
+
+
+@pytest.mark.parametrize("align", [4, 64, 256, 4096])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_local_arrays_lie_as_aligned_as_they_ask(width: int, align: int) -> None:
+    """In every thread of several warps, beside saved registers, in a called function's second frame too."""
+    before = f"""
+    .func (.param .b64 got) deeper(.param .b32 n)
+    {{ .local .align 4 .b8 odd[20]; .local .align {align} .b8 even[8]; .reg .b32 %r<4>; .reg .b64 %rd<6>; .reg .pred %p;
+      ld.param.u32 %r1, [n]; mov.u64 %rd1, even; st.local.u32 [odd+16], %r1; setp.eq.u32 %p, %r1, 0;
+      mov.u64 %rd2, 0; @%p bra BASE;
+      {{ .param .b32 x; .param .b64 y; st.param.b32 [x], 0; call (y), deeper, (x); ld.param.b64 %rd2, [y]; }}
+      BASE: or.b64 %rd3, %rd1, %rd2; and.b64 %rd4, %rd3, {align - 1}; st.param.b64 [got], %rd4; ret; }}"""
+    body = f"""
+    .local .align 4 .b8 first[4]; .local .align {align} .b8 second[40];
+    mul.lo.u32 %r5, %t, 3; mov.u64 %rd1, second; st.local.u32 [second+36], %r5;
+    bar.sync 0;
+    {{ .param .b32 x; .param .b64 y; st.param.b32 [x], 1; call (y), deeper, (x); ld.param.b64 %rd2, [y]; }}
+    and.b64 %rd3, %rd1, {align - 1}; or.b64 %rd4, %rd3, %rd2; cvt.u32.u64 %r1, %rd4;
+    ld.local.u32 %r2, [second+36]; sub.u32 %r3, %r2, %r5; or.b32 %r4, %r1, %r3; st.global.u32 [%a], %r4;"""
+    out, _ = run(kernel(body, before), 70, width, block=(70,))
+    np.testing.assert_array_equal(out, np.zeros(70))
+
+
+def test_an_alignment_beyond_a_page_is_not_modelled() -> None:
+    """What no window of memory is aligned to is refused by its line, in every space."""
+    with pytest.raises(PtxError, match=r"test\.ptx:\d+:.* 8192 bytes is not modelled: at most 4096"):
+        run(kernel(".local .align 8192 .b8 wide[4];"), 1, 16)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
