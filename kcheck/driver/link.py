@@ -3,7 +3,8 @@
 Each is a change to a module right after it is imported, since programs import numba.cuda themselves, after us:
 
 * ``cudadrv.driver._Linker.complete``: LTO-IR is linked to PTX by nvJitLink, PTX is passed on as it is, and
-  a cubin, which is machine code only, is refused with numba-cuda's own LinkerError.
+  a cubin, which is machine code only, is refused with numba-cuda's own LinkerError. What PTX calls is kept through
+  the link of LTO-IR.
 * ``cudadrv.driver.Function``: attributes such as the number of registers are asked for when a program reads them,
   not at load, since they take a second link.
 * ``codegen.CUDACodeLibrary`` and ``JITCUDACodegen``: what is cached on disk is told apart from a GPU's.
@@ -25,6 +26,7 @@ from typing import Any
 from kcheck import __version__
 from kcheck.driver.cubin import with_link_options
 from kcheck.errors import DeviceUnavailable
+from kcheck.ptx.isa.calls import PROVIDED
 
 # Archives are searched for what is missing: libcudadevrt, whose functions lowered code has of its own.
 _SEARCHED = frozenset({"library"})
@@ -70,18 +72,38 @@ def _complete_for(driver: Any) -> Callable[[Any], Any]:
                 raise driver.LinkerError(
                     f"{code.name}: machine code cannot run on kcheck's cpu device; link its PTX or LTO-IR instead"
                 )
+        given = [_text(code.code) for code in self._object_codes if code.code_type == "ptx"]
         if linked:
+            if called := called_from(given):
+                linked.append(driver.nvrtc.compile(_keep(called), "kcheck_keep.cu", self.cc, ltoir=True)[0])
             linker = driver.Linker(*linked, options=self._get_linker_options(ptx=True))
             try:
                 texts.append(_text(linker.link("ptx").code))
                 self._info_log, self._error_log = linker.get_info_log(), linker.get_error_log()
             finally:
                 linker.close()
-        texts += [_text(code.code) for code in self._object_codes if code.code_type == "ptx"]
+        texts += given
         ptx = with_link_options("\n".join(texts), self.max_registers)
         return driver.ObjectCode.from_ptx(ptx.encode())
 
     return complete
+
+
+_FUNCTION = re.compile(r"(\.extern\s+)?\.func\s*(?:\([^)]*\)\s*)?([A-Za-z_]\w*)")
+
+
+def called_from(texts: Sequence[str]) -> list[str]:
+    """The functions that PTX declares and other code than PTX has to define, sorted."""
+    found = [match.groups() for text in texts for match in _FUNCTION.finditer(text)]
+    defined = {name for extern, name in found if not extern}
+    return sorted({name for extern, name in found if extern} - defined - set(PROVIDED))
+
+
+def _keep(names: Sequence[str]) -> str:
+    """CUDA C++ that keeps functions through link-time optimisation, which sees none of the calls in PTX."""
+    declared = "".join(f'extern "C" __device__ void {name}();\n' for name in names)
+    stored = "".join(f"to[{n}] = (void*){name};\n" for n, name in enumerate(names))
+    return f'{declared}extern "C" __global__ void kcheck_keep(void** to) {{\n{stored}}}\n'
 
 
 def _text(code: bytes | str) -> str:

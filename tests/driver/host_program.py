@@ -219,6 +219,33 @@ def bfloat16_with_lines():
 
 
 @check
+def linked_ptx_calls_linked_code():
+    """A function in PTX calls one in CUDA C++ that nothing else calls, so that optimising the link may drop it."""
+    ptx = """.version 8.0
+.target sm_80
+.address_size 64
+.extern .func (.param .b32 r) half_of(.param .b32 x);
+.visible .func (.param .b32 r) quarter_of(.param .b64 result, .param .b32 x)
+{
+  .reg .b32 %r<2>; .reg .b64 %p; .param .b32 a; .param .b32 b;
+  ld.param.b32 %r0, [x]; st.param.b32 [a], %r0; call.uni (b), half_of, (a); ld.param.b32 %r0, [b];
+  st.param.b32 [a], %r0; call.uni (b), half_of, (a); ld.param.b32 %r0, [b];
+  ld.param.b64 %p, [result]; st.b32 [%p], %r0; mov.b32 %r1, 0; st.param.b32 [r], %r1; ret;
+}"""
+    cu = 'extern "C" __device__ int half_of(int x) { return x / 2; }'
+    code = [cuda.PTXSource(ptx.encode()), cuda.CUSource(cu)]
+    quarter_of = cuda.declare_device("quarter_of", "int32(int32)", link=code)
+
+    @cuda.jit
+    def kernel(out):
+        out[0] = quarter_of(out[0])
+
+    out = np.array([84], np.int32)
+    kernel[1, 1](out)
+    assert out[0] == 21
+
+
+@check
 def dynamic_shared_memory():
     @cuda.jit
     def reverse(x):
