@@ -149,7 +149,8 @@ def test_local_arrays_lie_as_aligned_as_they_ask(width: int, align: int) -> None
     """In every thread of several warps, beside saved registers, in a called function's second frame too."""
     before = f"""
     .func (.param .b64 got) deeper(.param .b32 n)
-    {{ .local .align 4 .b8 odd[20]; .local .align {align} .b8 even[8]; .reg .b32 %r<4>; .reg .b64 %rd<6>; .reg .pred %p;
+    {{ .local .align 4 .b8 odd[20]; .local .align {align} .b8 even[8];
+      .reg .b32 %r<4>; .reg .b64 %rd<6>; .reg .pred %p;
       ld.param.u32 %r1, [n]; mov.u64 %rd1, even; st.local.u32 [odd+16], %r1; setp.eq.u32 %p, %r1, 0;
       mov.u64 %rd2, 0; @%p bra BASE;
       {{ .param .b32 x; .param .b64 y; st.param.b32 [x], 0; call (y), deeper, (x); ld.param.b64 %rd2, [y]; }}
