@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 import threading
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from kcheck.cpu.jit import host
 from kcheck.cpu.kernel import Kernel, compile_kernel
 from kcheck.cpu.memory import Kind, Memory, OutOfMemory
 from kcheck.cpu.module import Module
+from kcheck.cpu.native import Native
 from kcheck.cpu.printf import printed
 from kcheck.cpu.scheduler import Completion, Job, Scheduler
 from kcheck.errors import PtxError
@@ -27,6 +29,8 @@ from kcheck.rng import Xorshift128Plus, arranged
 FAULT_CAPACITY = 1024
 PRINT_CAPACITY = 1 << 20
 HEAP = 64 << 20
+SHORT_SECONDS = 0.5e-3
+"""A launch that is expected to take no longer runs on the thread that launches."""
 
 
 class Ending(StrEnum):
@@ -43,6 +47,7 @@ class Ending(StrEnum):
     INTERRUPTED = "interrupted"
 
 
+_NO_CHECKS = Checks()
 _ENDINGS = {
     FaultKind.MISALIGNED: Ending.MISALIGNED,
     FaultKind.TRAP: Ending.TRAPPED,
@@ -68,6 +73,32 @@ class KernelLaunch:
     block: Index3
     shared: int
     cooperative: bool
+
+
+@dataclass(slots=True)
+class Known:
+    """A kernel, and what its last launch was.
+
+    Attributes:
+        job: None: it was never launched as usual.
+        shape: grid, block and dynamic shared memory of the job.
+        variables: where the module's variables lay, as :meth:`Module.variables` told it.
+        seconds: that a thread of the last launch took; infinite before.
+    """
+
+    kernel: Kernel
+    job: Job | None = None
+    shape: tuple[Index3, Index3, int] = ((0, 0, 0), (0, 0, 0), 0)
+    variables: object = None
+    seconds: float = math.inf
+
+    def expected(self, launch: KernelLaunch) -> float:
+        """Seconds that a launch will take, by the last one and its number of threads; infinite if unknown."""
+        if self.shape == (launch.grid, launch.block, launch.shared):
+            return self.seconds
+        before = math.prod(self.shape[0]) * math.prod(self.shape[1])
+        threads = math.prod(launch.grid) * math.prod(launch.block)
+        return self.seconds * max(threads / before, 1) if before else math.inf
 
 
 class Executor:
@@ -112,7 +143,7 @@ class Executor:
         self.schedule = NATURAL
         self._write = write
         self._scheduler = Scheduler(processors, clock)
-        self._kernels: WeakKeyDictionary[Module, dict[tuple[str, int, Checks], Kernel]] = WeakKeyDictionary()
+        self._kernels: WeakKeyDictionary[Module, dict[tuple[str, int, Checks], Known]] = WeakKeyDictionary()
         self._faults = (Fault * FAULT_CAPACITY)()
         self._prints = ctypes.create_string_buffer(PRINT_CAPACITY)
         self._heap = 0
@@ -134,45 +165,91 @@ class Executor:
             self._heap = self._heap_used = 0
             self.memory.reset()
 
+    @functools.cached_property
+    def native(self) -> Native:
+        """Machine code that launches need, whatever the kernel."""
+        return Native(self._cache)
+
     def launch(self, launch: KernelLaunch) -> Ending:
         """Run a launch to its end, report what was found, write what was printed."""
         with self._lock:
             try:
-                job = self._prepare(self._compiled(launch.module, launch.entry), launch)
+                known = self._known(launch.module, launch.entry)
+                expected = known.expected(launch)
+                job = self._renewed(known, launch) or self._prepare(known.kernel, launch)
             except PtxError as fault:
                 self.report_compile_error(launch.entry, fault)
                 return Ending.NOT_COMPILED
             except OutOfMemory:
                 return Ending.OUT_OF_MEMORY
-            if launch.cooperative:
-                completion = self._scheduler.run_cooperative(job, self._stop_at(), self.schedule)
-            else:
-                completion = self._scheduler.run(job, self._stop_at(), self.schedule)
+            is_short = expected <= SHORT_SECONDS and self._is_usual and not launch.cooperative
+            native = self.native if is_short else None
+            begun = self._clock()
+            completion = self._run(job, launch, native)
             self._heap_used = job.launch.heap_used
             if job.kernel.program.prints:
                 self._write(printed(self._prints, job.launch.print_used, self._string))
             self.ending = self._judge(job, completion)
+            if self.ending is Ending.FINISHED and self._is_usual:
+                known.seconds = (self._clock() - begun) * len(completion.workspaces)
+                known.job, known.shape = job, (launch.grid, launch.block, launch.shared)
+                known.variables = launch.module.variables()
             return self.ending
 
-    def _stop_at(self) -> float | None:
-        times = [] if self.deadline is None else [self.deadline]
-        if self.limit is not None:
-            times.append(self._clock() + self.limit)
-        return min(times, default=None)
+    def _run(self, job: Job, launch: KernelLaunch, native: Native | None) -> Completion:
+        """Run a job; on this thread where it is short, with ``native``."""
+        deadline = self._stop_at()
+        if launch.cooperative:
+            return self._scheduler.run_cooperative(job, deadline, self.schedule)
+        here = None if native is None else self._scheduler.run_here(job, deadline, native)
+        return here or self._scheduler.run(job, deadline, self.schedule)
 
-    def _compiled(self, module: Module, entry: str) -> Kernel:
-        kernels = self._kernels.setdefault(module, {})
+    @property
+    def _is_usual(self) -> bool:
+        """Whether launches run as they come, with no check beyond those that are always made."""
+        return self.schedule == NATURAL and self.checks == _NO_CHECKS
+
+    def _stop_at(self) -> float | None:
+        if self.limit is None:
+            return self.deadline
+        end = self._clock() + self.limit
+        return end if self.deadline is None else min(self.deadline, end)
+
+    def _known(self, module: Module, entry: str) -> Known:
+        kernels = self._kernels.get(module)
+        if kernels is None:
+            kernels = self._kernels[module] = {}
         key = (entry, self.width, self.checks)
-        if key not in kernels:
+        known = kernels.get(key)
+        if known is None:
             begun = self._clock()
-            kernels[key] = compile_kernel(module, entry, self.width, self._cache, self.checks)
+            known = kernels[key] = Known(compile_kernel(module, entry, self.width, self._cache, self.checks))
             self.postpone(self._clock() - begun)
-        return kernels[key]
+        return known
 
     def postpone(self, seconds: float) -> None:
         """Move the deadline on, for what is no work of a kernel's."""
         if self.deadline is not None:
             self.deadline += seconds
+
+    def _renewed(self, known: Known, launch: KernelLaunch) -> Job | None:
+        """The job of the last launch, for one that differs in its parameters only; None where there is no such."""
+        job = known.job
+        if job is None or not self._is_usual or known.shape != (launch.grid, launch.block, launch.shared):
+            return None
+        if not self._heap or known.variables is not launch.module.variables() or job.kernel.program.prints:
+            return None
+        table, entries = self.memory.table()
+        self._launches += 1
+        context = job.launch
+        ctypes.memmove(context.params, launch.params, len(launch.params))
+        context.allocations, context.allocation_count = ctypes.addressof(table), entries
+        job.keep[0] = table
+        context.workers = 1
+        context.stop = context.fault_count = 0
+        context.heap, context.heap_used = self._heap, self._heap_used
+        context.grid_id = self._launches
+        return job
 
     def _prepare(self, kernel: Kernel, launch: KernelLaunch) -> Job:
         program = kernel.program
@@ -212,7 +289,7 @@ class Executor:
             math.prod(launch.grid),
             program.shared_bytes + launch.shared,
             program.state_bytes(threads),
-            keep=(params, variables, table, order),
+            keep=[table, params, variables, order],
         )
 
     def _order(self, context: LaunchContext, width: int) -> object:
@@ -230,6 +307,8 @@ class Executor:
 
     def _judge(self, job: Job, completion: Completion) -> Ending:
         """Report what was found; how the launch ended."""
+        if not job.launch.fault_count and completion.is_plain:
+            return Ending.FINISHED
         program = job.kernel.program
         windows = Windows(
             shared=[(workspace.context.shared, job.shared) for workspace in completion.workspaces],

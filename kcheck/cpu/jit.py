@@ -44,6 +44,7 @@ def _new_machine() -> Any:
     from llvmlite import binding as llvm
 
     llvm.initialize_native_target()
+    llvm.initialize_native_asmparser()  # of inline assembly, in kcheck.cpu.native
     llvm.initialize_native_asmprinter()
     processor = host()
     # Small and position independent: constants are memory operands.

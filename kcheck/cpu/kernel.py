@@ -25,13 +25,14 @@ class Kernel:
 
     Attributes:
         program: without its IR text.
-        run: ``kcheck_run(launch, worker, first, last)``; releases the GIL.
+        run: ``kcheck_run(launch, worker, first, last)``; releases the GIL. ``entry``: its address.
         run_block: ``kcheck_block(launch, worker, block, resume)``; releases the GIL.
     """
 
     program: Program
     code: LoadedCode
     run: Callable[[int, int, int, int], int]
+    entry: int
     run_block: Callable[[int, int, int, int], int]
 
 
@@ -56,7 +57,8 @@ def compile_kernel(module: Module, entry: str, width: int, cache: ObjectCache, c
         program = dataclasses.replace(program, ir="")
         cache.put(key, json.dumps(_to_json(program)).encode() + b"\n" + code)
     loaded = LoadedCode(code, ("kcheck_run", "kcheck_block"))
-    return Kernel(program, loaded, _RUN(loaded.address("kcheck_run")), _BLOCK(loaded.address("kcheck_block")))
+    run, block = loaded.address("kcheck_run"), loaded.address("kcheck_block")
+    return Kernel(program, loaded, _RUN(run), run, _BLOCK(block))
 
 
 def _to_json(program: Program) -> dict[str, Any]:

@@ -3,6 +3,9 @@
 A launch begins on one thread, in growing ranges of blocks; when it has taken about a millisecond the other threads
 join, since waking them costs more than a short launch takes. A cooperative launch keeps every block resident and
 runs them in turns, from grid barrier to grid barrier, on one thread.
+
+Handing a launch over to a thread and waiting for it costs more than a short launch: what is known to be short runs
+on the thread that launches.
 """
 
 from __future__ import annotations
@@ -13,7 +16,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from kcheck.cpu.kernel import Kernel
-from kcheck.cpu.workers import Worker, Workspace
+from kcheck.cpu.native import Native, Stack
+from kcheck.cpu.watch import Watch
+from kcheck.cpu.workers import STACK, Worker, Workspace
 from kcheck.model import NATURAL, Schedule
 from kcheck.ptx.abi import FINISHED, GRID_BARRIER, STOP_REQUESTED, STOPPED, Launch
 from kcheck.rng import arranged, pieces
@@ -39,7 +44,7 @@ class Job:
     blocks: int
     shared: int
     state: int
-    keep: tuple[object, ...]
+    keep: list[object]
 
     @property
     def address(self) -> int:
@@ -68,6 +73,12 @@ class Completion:
     interrupted: bool = False
     workspaces: list[Workspace] = field(default_factory=list)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether every block just ran to its end."""
+        stopped = self.timed_out or self.interrupted
+        return not (stopped or self.reached_grid_barrier or self.left_grid_barrier)
+
 
 class Scheduler:
     """The processors of a device.
@@ -81,6 +92,8 @@ class Scheduler:
         self._workers = [Worker(f"kcheck-worker-{n}") for n in range(processors)]
         self._resident: list[Workspace] = []
         self._clock = clock
+        self._watch = Watch(clock)
+        self._stack: Stack | None = None
 
     def run(self, job: Job, deadline: float | None, schedule: Schedule) -> Completion:
         """Run every block. Returns when none runs any more; stops them when a time of the clock passes."""
@@ -91,6 +104,30 @@ class Scheduler:
         run.join()
         self._wait(run.finished, job, deadline, run.completion)
         return run.completion
+
+    def run_here(self, job: Job, deadline: float | None, native: Native) -> Completion | None:
+        """Run every block on the calling thread, in order. None: that cannot be watched here, nothing was run.
+
+        Where it takes long against all expectation, it is stopped as any other; signals other than Ctrl-C are
+        handled when it ends.
+        """
+        workspace = self._workers[0].workspace
+        stack = self._stack = self._stack or Stack(STACK)
+        job.prepare(workspace)
+        completion = Completion(workspaces=[workspace])
+        try:
+            if not self._watch.begin(job.launch, deadline):
+                return None
+            try:
+                run = job.kernel.entry
+                status = native.here(job.address, workspace.address, 0, job.blocks, run, stack.top)
+                completion.reached_grid_barrier = status == GRID_BARRIER
+            finally:
+                completion.timed_out, completion.interrupted = self._watch.end()
+        except KeyboardInterrupt:  # raised once the machine code had returned
+            self._watch.end()
+            completion.interrupted = True
+        return completion
 
     def run_cooperative(self, job: Job, deadline: float | None, schedule: Schedule) -> Completion:
         """Run every block, all resident at once, grid barriers allowed."""

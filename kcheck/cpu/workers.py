@@ -31,7 +31,8 @@ class Buffer:
     def reserve(self, size: int) -> int:
         """The address of at least ``size`` bytes, aligned to a page."""
         if size > self.size or not self.address:
-            self._pages = mmap.mmap(-1, max(size, mmap.PAGESIZE))
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+            self._pages = mmap.mmap(-1, max(size, mmap.PAGESIZE), flags=flags)
             self.size = len(self._pages)
             self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._pages))
         return self.address

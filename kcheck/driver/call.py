@@ -7,7 +7,9 @@ not exist: the stub answers ``CUDA_ERROR_NOT_SUPPORTED`` for it.
 from __future__ import annotations
 
 import ctypes
+import signal
 import struct
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -17,6 +19,7 @@ from kcheck.driver.result import DriverFault, Result
 Function: TypeAlias = Callable[..., Result | None]
 Table: TypeAlias = dict[str, "Call"]
 
+_INTERRUPT_AGAIN_SECONDS = 0.02
 _KINDS = {
     "p": ctypes.c_uint64,  # an address, host or device
     "z": ctypes.c_uint64,  # size_t, and handles, which are opaque addresses
@@ -41,7 +44,8 @@ class Call:
     function: Function
 
     def callback(self, name: str, on_crash: Callable[[str, BaseException], None]) -> Any:
-        """The ctypes callback. An exception that is no DriverFault goes to ``on_crash`` and returns UNKNOWN."""
+        """The ctypes callback. Ctrl-C is raised again later; any other exception that is no DriverFault goes to
+        ``on_crash``. Both return UNKNOWN."""
         function = self.function
 
         def entry(*arguments: int) -> int:
@@ -49,12 +53,25 @@ class Call:
                 result = function(*arguments)
             except DriverFault as fault:
                 return int(fault.result)
+            except KeyboardInterrupt:
+                interrupt_again()
+                return int(Result.UNKNOWN)
             except BaseException as crash:  # nothing may pass through the C caller
                 on_crash(name, crash)
                 return int(Result.UNKNOWN)
             return 0 if result is None else int(result)
 
         return ctypes.CFUNCTYPE(ctypes.c_int, *(_KINDS[kind] for kind in self.kinds))(entry)
+
+
+def interrupt_again() -> None:
+    """Have Ctrl-C, which cannot pass through the C caller, raised again in Python once the call has returned."""
+
+    def interrupt() -> None:
+        if callable(signal.getsignal(signal.SIGINT)):
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # ends a sleep, too
+
+    threading.Timer(_INTERRUPT_AGAIN_SECONDS, interrupt).start()
 
 
 def put_u32(address: int, value: int) -> None:

@@ -5,14 +5,15 @@ A launch that a GPU refuses is refused with the same code, before anything runs.
 
 from __future__ import annotations
 
-import _thread
 import ctypes
 import math
-import threading
+import struct
 from collections.abc import Callable
+from ctypes import string_at
 
 from kcheck.cpu.executor import Ending, KernelLaunch
-from kcheck.driver.call import Call, Table, get_struct, get_u32, get_u64
+from kcheck.cpu.native import Native
+from kcheck.driver.call import Call, Table, get_struct, get_u32, get_u64, interrupt_again
 from kcheck.driver.device import MAX_BLOCK, MAX_GRID, MAX_THREADS_PER_BLOCK, MULTIPROCESSORS, REGISTERS
 from kcheck.driver.library import Code, Kernel
 from kcheck.driver.result import DriverFault, Result
@@ -24,7 +25,7 @@ _IGNORED = frozenset({0, 1, 3, 6, 7, 8, 9, 10, 12, 14})
 _COOPERATIVE, _CLUSTER = 2, 4
 _ATTRIBUTE_BYTES = 72
 _MOST_REGISTERS = 256  # 255, and the unit they are given in
-_INTERRUPT_AGAIN_SECONDS = 0.02
+_CONFIG = struct.Struct("<7I4xQQI")  # CUlaunchConfig
 _BUFFER_POINTER, _BUFFER_SIZE, _BUFFER_END = 1, 2, 0  # CU_LAUNCH_PARAM_*
 
 _RESULTS = {
@@ -55,16 +56,20 @@ def calls(code: Code, wait: Callable[[int], None]) -> Table:
     ) -> Result:
         code.machine.require_context()
         kernel = code.kernels[handle]
-        check_shape(code, kernel, grid, block, shared)
-        if cooperative and math.prod(grid) > MULTIPROCESSORS * code.occupancy(kernel, math.prod(block), shared):
-            raise DriverFault(Result.COOPERATIVE_LAUNCH_TOO_LARGE)
-        content = gather(kernel, params, extra)
+        shape = (grid, block, shared, cooperative)
+        if kernel.accepted != shape:
+            check_shape(code, kernel, grid, block, shared, cooperative)
+            if cooperative and math.prod(grid) > MULTIPROCESSORS * code.occupancy(
+                kernel, math.prod(block), shared
+            ):
+                raise DriverFault(Result.COOPERATIVE_LAUNCH_TOO_LARGE)
+            kernel.accepted = shape
+        content = gather(kernel, params, extra, code.machine.executor.native)
         wait(stream)
         launch = KernelLaunch(kernel.module, kernel.entry.name, content, grid, block, shared, cooperative)
         ending = code.machine.executor.launch(launch)
         if ending is Ending.INTERRUPTED:
-            # No exception passes through the C caller: raise it again in Python once this call has returned.
-            threading.Timer(_INTERRUPT_AGAIN_SECONDS, _thread.interrupt_main).start()
+            interrupt_again()
         return _RESULTS[ending]
 
     def launch(
@@ -88,7 +93,7 @@ def calls(code: Code, wait: Callable[[int], None]) -> Table:
         return run(f, (gx, gy, gz), (bx, by, bz), shared, stream, params, 0, True)
 
     def launch_ex(config: int, f: int, params: int, extra: int) -> Result:
-        gx, gy, gz, bx, by, bz, shared, stream, attributes, count = get_struct("<7I4xQQI", config)
+        gx, gy, gz, bx, by, bz, shared, stream, attributes, count = _CONFIG.unpack(string_at(config, _CONFIG.size))
         cooperative = False
         for n in range(count):
             at = attributes + _ATTRIBUTE_BYTES * n
@@ -109,12 +114,12 @@ def calls(code: Code, wait: Callable[[int], None]) -> Table:
     }
 
 
-def check_shape(code: Code, kernel: Kernel, grid: Index3, block: Index3, shared: int) -> None:
+def check_shape(code: Code, kernel: Kernel, grid: Index3, block: Index3, shared: int, cooperative: bool) -> None:
     """Refuse what a GPU refuses.
 
     Raises:
         DriverFault: INVALID_VALUE for sizes that no kernel may have, LAUNCH_OUT_OF_RESOURCES for more registers
-            than there are.
+            than there are, COOPERATIVE_LAUNCH_TOO_LARGE for more blocks than can be resident at once.
     """
     inside = all(0 < size <= most for size, most in zip((*grid, *block), (*MAX_GRID, *MAX_BLOCK), strict=True))
     most_threads = min(MAX_THREADS_PER_BLOCK, kernel.entry.max_threads or MAX_THREADS_PER_BLOCK)
@@ -124,15 +129,16 @@ def check_shape(code: Code, kernel: Kernel, grid: Index3, block: Index3, shared:
     # the assembler is not asked where even the most registers that a thread can have would do
     if threads * _MOST_REGISTERS > REGISTERS and code.registers(kernel, threads) > REGISTERS:
         raise DriverFault(Result.LAUNCH_OUT_OF_RESOURCES)
+    if cooperative and math.prod(grid) > MULTIPROCESSORS * code.occupancy(kernel, threads, shared):
+        raise DriverFault(Result.COOPERATIVE_LAUNCH_TOO_LARGE)
 
 
-def gather(kernel: Kernel, params: int, extra: int) -> bytes:
+def gather(kernel: Kernel, params: int, extra: int, native: Native) -> bytes:
     """The bytes of the parameters, from an array of pointers or from one buffer (``extra``)."""
-    content = bytearray(kernel.entry.param_bytes)
     if params:
-        for n, (offset, size) in enumerate(kernel.entry.params):
-            content[offset : offset + size] = ctypes.string_at(get_u64(params + 8 * n), size)
-        return bytes(content)
+        content = ctypes.create_string_buffer(kernel.entry.param_bytes)
+        native.gather(ctypes.addressof(content), params, kernel.slots_address, len(kernel.entry.params))
+        return content.raw
     buffer = size = 0
     while extra and (kind := get_u64(extra)) != _BUFFER_END:
         if kind == _BUFFER_POINTER:
@@ -142,6 +148,6 @@ def gather(kernel: Kernel, params: int, extra: int) -> bytes:
         else:
             raise DriverFault(Result.INVALID_VALUE)
         extra += 16
-    if size < len(content):
+    if size < kernel.entry.param_bytes:
         raise DriverFault(Result.INVALID_VALUE)
-    return ctypes.string_at(buffer, len(content)) if content else b""
+    return string_at(buffer, kernel.entry.param_bytes) if buffer else b""

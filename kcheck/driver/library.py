@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from kcheck.cpu.memory import OutOfMemory
 from kcheck.cpu.module import Entry, Module
+from kcheck.cpu.native import slots
 from kcheck.driver.call import Call, Table, put_u32, put_u64
 from kcheck.driver.cubin import Resources
 from kcheck.driver.device import (
@@ -29,6 +30,7 @@ from kcheck.driver.device import (
 from kcheck.driver.machine import Handles, Machine
 from kcheck.driver.result import DriverFault, Result
 from kcheck.errors import PtxError
+from kcheck.model import Index3
 
 # CUfunction_attribute
 _MAX_THREADS, _SHARED, _CONST, _LOCAL, _REGISTERS, _PTX_VERSION, _BINARY_VERSION = 0, 1, 2, 3, 4, 5, 6
@@ -50,16 +52,26 @@ class Library:
 
 @dataclass
 class Kernel:
-    """One kernel. ``settings``: attributes that the program has set, by number."""
+    """One kernel.
+
+    Attributes:
+        settings: attributes that the program has set, by number.
+        accepted: grid, block, dynamic shared memory and whether it was cooperative, of a launch not refused.
+        slots_address: of where its parameters lie, as :attr:`kcheck.cpu.native.Native.gather` reads it.
+    """
 
     library: int
     module: Module
     entry: Entry
     settings: dict[int, int] = field(default_factory=dict)
+    accepted: tuple[Index3, Index3, int, bool] | None = None
     name: ctypes.Array[ctypes.c_char] = field(init=False)
+    slots_address: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.name = ctypes.create_string_buffer(self.entry.name.encode())
+        self._slots = slots(self.entry.params)
+        self.slots_address = ctypes.addressof(self._slots)
 
 
 @dataclass
@@ -211,6 +223,7 @@ def _kernels(code: Code) -> Table:
         else:
             raise DriverFault(Result.INVALID_VALUE)
         kernel.settings[number] = value
+        kernel.accepted = None
 
     def name(out: int, handle: int) -> None:
         put_u64(out, ctypes.addressof(code.kernels[handle].name))

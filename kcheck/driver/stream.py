@@ -56,8 +56,8 @@ class Streams:
     def wait(self, handle: int) -> None:
         """Wait for the callbacks of a stream; the default stream waits for all. A callback waits for none."""
         stream = self.stream(handle)
-        if threading.current_thread() is self._thread:
-            return
+        if self._thread is None or threading.current_thread() is self._thread:
+            return  # there never was a callback, or this is one
         waited = [stream] if stream is not self.default else [stream, *self.streams]
         if any(each.pending for each in waited):
             with self._done:

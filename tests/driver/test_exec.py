@@ -224,3 +224,66 @@ def test_under_a_limit_on_address_space(folder: Path) -> None:
     )
     done = run(folder, program)
     assert (done.stdout, done.returncode) == ("True\nTrue\n", 0), done.stderr
+
+
+# A kernel that is known to be short runs on the thread that launches it; then it does not end after all.
+ASTRAY = """
+import os, signal, threading, time
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def wait(flag):
+    while flag[0] == 0:
+        cuda.nanosleep(100)
+
+flag = cuda.to_device(np.ones(1, np.int32))
+for _ in range(200):
+    wait[1, 1](flag)
+flag.copy_to_device(np.zeros(1, np.int32))
+
+def later(seconds):
+    threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+"""
+
+
+def test_an_interrupt_ends_a_kernel_that_used_to_be_short(folder: Path) -> None:
+    """Ctrl-C stops it at once, KeyboardInterrupt arrives in the program, and the device goes on."""
+    program = """
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    later(1)
+    begun = time.monotonic()
+    try:
+        try:
+            wait[1, 1](flag)
+        except Exception:
+            time.sleep(5)
+    except KeyboardInterrupt:
+        flag.copy_to_device(np.ones(1, np.int32))
+        wait[1, 1](flag)
+        print("interrupted", time.monotonic() - begun < 3)
+    """
+    assert run(folder, ASTRAY + textwrap.dedent(program)).stdout == "interrupted True\n"
+
+
+def test_a_program_still_hears_of_its_signals(folder: Path) -> None:
+    """A program's own signal.set_wakeup_fd stays in place, and is told of what came while a kernel ran."""
+    program = """
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    signal.set_wakeup_fd(write)
+    heard = []
+    signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+    later(0.5)
+    try:
+        wait[1, 1](flag)
+    except Exception as error:
+        print(type(error).__name__)
+    told = os.read(read, 100)
+    signal.signal(signal.SIGUSR1, lambda *_: None)
+    signal.raise_signal(signal.SIGUSR1)
+    told += os.read(read, 100)
+    print(set(heard), told[0] == signal.SIGINT, told[-1] == signal.SIGUSR1, signal.set_wakeup_fd(-1) == write)
+    """
+    done = run(folder, ASTRAY + textwrap.dedent(program))
+    assert done.stdout == "CUDAError\n{2} True True True\n", done.stderr

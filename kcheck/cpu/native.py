@@ -1,0 +1,97 @@
+"""Two functions in machine code, for what every launch does.
+
+``kcheck_gather`` copies the parameters together that a launch is given pointers to. ``kcheck_here`` runs blocks
+on the thread that calls it, but on another stack: the thread may be any of the program's, as deep in calls and
+with as small a stack as the program likes, and a kernel may recurse.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from collections.abc import Sequence
+
+from kcheck.cpu.cache import ObjectCache
+from kcheck.cpu.jit import LoadedCode, compile_ir, toolchain
+
+# System V ABI, x86-64: arguments in rdi, rsi, rdx, rcx, which the function at r8 gets as they are; the stack
+# pointer is a multiple of 16 at a call, as r9 is.
+_SWITCH = r"endbr64\0Apushq %rbp\0Amovq %rsp, %rbp\0Amovq %r9, %rsp\0Acallq *%r8\0Aleave\0Aretq"
+_IR = r"""
+define i32 @kcheck_here(ptr %launch, ptr %worker, i64 %first, i64 %last, ptr %run, ptr %top) naked {
+  call void asm sideeffect "SWITCH", ""()
+  unreachable
+}
+
+define void @kcheck_gather(ptr %to, ptr %from, ptr %slots, i64 %count) {
+begin:
+  br label %head
+head:
+  %n = phi i64 [0, %begin], [%next, %body]
+  %more = icmp ult i64 %n, %count
+  br i1 %more, label %body, label %done
+body:
+  %source.at = getelementptr ptr, ptr %from, i64 %n
+  %source = load ptr, ptr %source.at
+  %slot = getelementptr [2 x i64], ptr %slots, i64 %n
+  %offset = load i64, ptr %slot
+  %size.at = getelementptr i64, ptr %slot, i64 1
+  %size = load i64, ptr %size.at
+  %target = getelementptr i8, ptr %to, i64 %offset
+  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %size, i1 false)
+  %next = add i64 %n, 1
+  br label %head
+done:
+  ret void
+}
+
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1 immarg)
+""".replace("SWITCH", _SWITCH)
+
+_HERE = ctypes.CFUNCTYPE(
+    ctypes.c_int32,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    ctypes.c_int64,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+)
+_GATHER = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+
+
+class Native:
+    """The functions, in this process.
+
+    Attributes:
+        here: ``(launch, worker, first, last, run, top)``: what ``run``, the address of a ``kcheck_run``, returns;
+            its stack begins at ``top``. Releases the GIL.
+        gather: ``(to, from, slots, count)``: copies, for each slot, a pair of offset and size, from the next of
+            the pointers at ``from``. Keeps the GIL.
+    """
+
+    def __init__(self, cache: ObjectCache) -> None:
+        key = "\0".join(("native", toolchain(), _IR))
+        code = cache.get(key)
+        if code is None:
+            code = compile_ir(_IR, 1)
+            cache.put(key, code)
+        self._code = LoadedCode(code, ("kcheck_here", "kcheck_gather"))
+        self.here = _HERE(self._code.address("kcheck_here"))
+        self.gather = _GATHER(self._code.address("kcheck_gather"))
+
+
+class Stack:
+    """``size`` bytes of stack, with a page below that faults. Pages come with the first touch."""
+
+    def __init__(self, size: int) -> None:
+        self._pages = mmap.mmap(-1, size + mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        low = ctypes.addressof(ctypes.c_char.from_buffer(self._pages))
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.mprotect(ctypes.c_void_p(low), ctypes.c_size_t(mmap.PAGESIZE), 0)
+        self.top = low + len(self._pages)
+
+
+def slots(pairs: Sequence[tuple[int, int]]) -> ctypes.Array[ctypes.c_int64]:
+    """(offset, size) pairs, in bytes, as ``gather`` reads them."""
+    return (ctypes.c_int64 * max(2 * len(pairs), 1))(*(field for pair in pairs for field in pair))

@@ -1,0 +1,132 @@
+"""A thread that looks after a launch which runs on the thread that asked for it, and so cannot look after itself.
+
+While machine code runs, a thread answers no signal: Python's handlers wait for it to return. The watch stops the
+launch at its deadline, and once Ctrl-C has waited for GRACE seconds. It sleeps unless there is a deadline to keep.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import threading
+from collections.abc import Callable
+
+from kcheck.ptx.abi import STOP_REQUESTED, Launch
+
+GRACE = 0.05  # seconds that a launch may go on after Ctrl-C: handlers run at once when it returns
+_POLL = 0.05  # seconds between looks at a deadline
+_WAKE = b"\0"  # no signal has this number
+
+
+class Watch:
+    """Watches one launch at a time.
+
+    Args:
+        clock: seconds from any origin.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._pipe = (-1, -1)
+        self._is_awake = False
+        self._launch: Launch | None = None
+        self._deadline: float | None = None
+        self._begun = 0  # launches that have a deadline
+        self._asked: float | None = None  # when Ctrl-C came
+        self._takes_signals = False
+        self._others = -1  # who else wants to be told of signals: the program's own signal.set_wakeup_fd
+        self._timed_out = self._interrupted = False
+
+    def begin(self, launch: Launch, deadline: float | None) -> bool:
+        """Watch a launch until :meth:`end`.
+
+        Args:
+            deadline: a time of the clock; None: only Ctrl-C, which the main thread alone gets.
+
+        Returns:
+            Whether it is watched; if not, it must not run on this thread.
+        """
+        if self._thread is None or not self._thread.is_alive():  # a forked child has none of its parent's
+            self._start()
+        with self._lock:
+            self._launch, self._deadline, self._asked = launch, deadline, None
+            self._timed_out = self._interrupted = False
+            if deadline is not None:
+                self._begun += 1
+                if not self._is_awake:
+                    self._is_awake = True
+                    os.write(self._pipe[1], _WAKE)
+        if threading.current_thread() is not threading.main_thread():
+            return True
+        try:
+            before = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
+        except (OSError, ValueError):  # closed by the program; another interpreter than the main one
+            self.end()
+            return False
+        self._takes_signals = True
+        if before != self._pipe[1]:
+            self._others = before
+        return True
+
+    def end(self) -> tuple[bool, bool]:
+        """Watch no more. Returns whether the launch was stopped at its deadline, and whether by Ctrl-C."""
+        with self._lock:
+            self._launch = None
+        if self._takes_signals:
+            self._takes_signals = False
+            try:
+                signal.set_wakeup_fd(self._others)
+            except (OSError, ValueError):  # closed meanwhile
+                signal.set_wakeup_fd(-1)
+        return self._timed_out, self._interrupted
+
+    def _start(self) -> None:
+        self._pipe = os.pipe()
+        for end in self._pipe:
+            os.set_blocking(end, False)
+        self._is_awake = False
+        self._thread = threading.Thread(target=self._serve, name="kcheck-watch", daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        source, seen = self._pipe[0], 0
+        while True:
+            with self._lock:
+                wait, seen = self._patience(seen), self._begun
+            told = os.read(source, 4096) if select.select([source], [], [], wait)[0] else b""
+            signals = told.replace(_WAKE, b"")
+            with self._lock:
+                if signals and self._others != -1:
+                    with contextlib.suppress(OSError):
+                        os.write(self._others, signals)
+                self._look(signal.SIGINT in signals)
+
+    def _patience(self, seen: int) -> float | None:
+        """Seconds to sleep; None: until woken."""
+        now = self._clock()
+        times = [] if self._asked is None else [self._asked + GRACE - now]
+        if self._launch is not None and self._deadline is not None:
+            times.append(self._deadline - now)
+        elif self._begun == seen and self._asked is None:
+            self._is_awake = False
+            return None
+        return max(0.001, min(_POLL, *times)) if times else _POLL
+
+    def _look(self, is_asked: bool) -> None:
+        """Stop the launch if it is time."""
+        launch, now = self._launch, self._clock()
+        if launch is None:
+            self._asked = None
+            return
+        if is_asked and self._asked is None:
+            self._asked = now
+        if self._deadline is not None and now >= self._deadline and not self._interrupted:
+            self._timed_out = True
+            launch.stop = STOP_REQUESTED
+        elif self._asked is not None and now >= self._asked + GRACE and not self._timed_out:
+            self._interrupted = True
+            launch.stop = STOP_REQUESTED
