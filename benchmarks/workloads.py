@@ -17,28 +17,27 @@ class Workload:
 
     Attributes:
         name: for the table; ``kernel`` and ``plain`` are names in the two modules.
-        sizes: arguments of ``make``, smallest first; ``tiny`` is the smallest that Numba's simulator is asked for.
+        sizes: arguments of ``make``, smallest first.
+        simulated: whether Numba's simulator can run it; it is asked for the smallest size.
         make: (generator, *size) -> host arrays and scalars by name, in the kernel's order.
         shape: arrays -> (grid, block).
         output: which of the arguments is the result.
         expected: the same in float64 NumPy.
         tolerance: absolute, on the result.
         convert: dtype that the plain twin gets where Numba has none for the CPU.
-        zeroed: the output must be zero before each launch.
     """
 
     name: str
     kernel: str
     plain: str
     sizes: tuple[tuple[int, ...], ...]
-    tiny: tuple[int, ...]
+    simulated: bool
     make: Callable[..., dict[str, Any]]
     shape: Callable[[dict[str, Any]], tuple[Any, Any]]
     output: str
     expected: Callable[[dict[str, Any]], np.ndarray]
     tolerance: float
     convert: type | None = None
-    zeroed: bool = False
 
 
 def _ceil(n: int, d: int) -> int:
@@ -101,39 +100,39 @@ _ATTENTION_SIZES = ((64,), (256,), (1024,))
 
 WORKLOADS = (
     Workload(
-        "gelu", "gelu", "gelu", ((4096,), (65_536,), (1_048_576,)), (256,), _vector,
+        "gelu", "gelu", "gelu", ((4096,), (65_536,), (1_048_576,)), True, _vector,
         lambda a: (_ceil(a["x"].size, 256), 256), "out", _gelu, 2e-6,
     ),
     Workload(
-        "softmax", "softmax", "softmax", ((16, 256), (128, 1024), (512, 2048)), (2, 64), _matrix,
+        "softmax", "softmax", "softmax", ((16, 256), (128, 1024), (512, 2048)), True, _matrix,
         lambda a: (a["x"].shape[0], 128), "out", _softmax, 1e-6,
     ),
     Workload(
-        "tiled matmul", "matmul", "matmul", ((30, 40, 50), (125, 135, 150), (250, 270, 300)), (16, 16, 16),
+        "tiled matmul", "matmul", "matmul", ((30, 40, 50), (125, 135, 150), (250, 270, 300)), True,
         _product,
         lambda a: ((_ceil(a["c"].shape[1], 16), _ceil(a["c"].shape[0], 16)), (16, 16)), "c",
         lambda a: a["a"].astype(np.float64) @ a["b"], 2e-4,
     ),
     Workload(
-        "warp reduction", "row_sums", "row_sums", ((64, 64), (512, 256), (4096, 256)), (), _rows,
+        "warp reduction", "row_sums", "row_sums", ((64, 64), (512, 256), (4096, 256)), False, _rows,
         lambda a: (_ceil(a["x"].shape[0], 4), 128), "out", lambda a: a["x"].astype(np.float64).sum(1), 1e-3,
     ),
     Workload(
-        "flash attention f32", "attention", "attention", _ATTENTION_SIZES, (64,), _heads(np.float32),
+        "flash attention f32", "attention", "attention", _ATTENTION_SIZES, True, _heads(np.float32),
         lambda a: (a["q"].shape[0] // 64, 64), "out", _attention, 1e-5,
     ),
     Workload(
-        "flash attention f16", "attention", "attention", _ATTENTION_SIZES, (64,), _heads(np.float16),
+        "flash attention f16", "attention", "attention", _ATTENTION_SIZES, True, _heads(np.float16),
         lambda a: (a["q"].shape[0] // 64, 64), "out", _attention, 2e-3, convert=np.float32,
     ),
     Workload(
-        "histogram", "histogram", "histogram", ((4096,), (65_536,), (1_048_576,)), (256,), _bytes,
+        "histogram", "histogram", "histogram", ((4096,), (65_536,), (1_048_576,)), True, _bytes,
         lambda a: (min(_ceil(a["x"].size, 128), 64), 128), "bins",
-        lambda a: np.bincount(a["x"], minlength=256).astype(np.float64), 0.0, zeroed=True,
+        lambda a: np.bincount(a["x"], minlength=256).astype(np.float64), 0.0,
     ),
     Workload(
-        "block scan", "scan", "scan", ((4096,), (65_536,), (1_048_576,)), (128,), _vector,
+        "block scan", "scan", "scan", ((4096,), (65_536,), (1_048_576,)), True, _vector,
         lambda a: (_ceil(a["x"].size, 128), 128), "out", _scan, 1e-3,
     ),
 )  # fmt: skip
-"""Every kernel that ``make bench`` measures. Numba's simulator has no shuffles: no tiny size for that one."""
+"""Every kernel that ``make bench`` measures. Numba's simulator has no shuffles."""
