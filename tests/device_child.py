@@ -125,6 +125,7 @@ class Device:
         told = [
             {
                 "rule": f.rule,
+                "severity": f.severity,
                 "message": f.message,
                 "kernel": f.kernel,
                 "array": f.array,
@@ -134,6 +135,7 @@ class Device:
                 "count": f.count,
                 "line": f.place.line if f.place is not None else None,
                 "file": f.place.file if f.place is not None else None,
+                "other_line": None,
             }
             for f in self.findings
         ]

@@ -89,11 +89,16 @@ Operand: TypeAlias = "Register | Special | Integer | Float | Symbol | Address | 
 
 @dataclass(frozen=True, slots=True)
 class Loc:
-    """A ``.loc``: where the instructions that follow come from. ``file`` is a ``.file`` number."""
+    """A ``.loc``: where the instructions that follow come from. ``file`` is a ``.file`` number.
+
+    Attributes:
+        caller: file and line of the call, where it is a function's that was inlined.
+    """
 
     file: int
     line: int
     column: int
+    caller: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

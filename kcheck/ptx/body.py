@@ -290,11 +290,12 @@ def _is_number_below(digits: str, count: int) -> bool:
 
 # loc ::= ".loc" int int [int] ["," "function_name" name ["+" int] "," "inlined_at" int int int]
 def read_loc(cursor: Cursor) -> Loc | None:
-    """A ``.loc``; None for line 0, which says that there is no line. The innermost place is kept."""
+    """A ``.loc``; None for line 0, which says that there is no line."""
     cursor.expect(".loc")
     file = cursor.integer("the number of a file")
     line = cursor.integer("a line")
     column = cursor.integer("a column") if cursor.token.kind == "int" else 0
+    caller = None
     if cursor.token.kind == "," and cursor.tokens[cursor.index + 1].text == "function_name":
         cursor.index += 2
         cursor.name("a label of the debug strings")
@@ -302,9 +303,9 @@ def read_loc(cursor: Cursor) -> Loc | None:
             cursor.integer("an offset")
         cursor.expect(",")
         cursor.expect("inlined_at")
-        for what in ("the number of a file", "a line", "a column"):
-            cursor.integer(what)
-    return Loc(file, line, column) if line > 0 else None
+        caller = cursor.integer("the number of a file"), cursor.integer("a line")
+        cursor.integer("a column")
+    return Loc(file, line, column, caller) if line > 0 else None
 
 
 def skip_line(cursor: Cursor) -> None:

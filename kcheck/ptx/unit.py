@@ -53,8 +53,12 @@ class Unit:
         """The number of a new site."""
         loc = operation.loc
         text = operation.mnemonic if isinstance(operation, Instruction) else "call"
-        file = self.module.files.get(loc.file, "") if loc else ""
-        self.sites.append(Site(operation.line, text, file, loc.line if loc else 0, space))
+        number, source_line = (loc.file, loc.line) if loc else (0, 0)
+        file = self.module.files.get(number, "")
+        if loc is not None and loc.caller is not None and file.endswith(">"):  # text handed to a compiler: no file
+            number, source_line = loc.caller
+            file = self.module.files.get(number, "")
+        self.sites.append(Site(operation.line, text, file, source_line, space))
         return len(self.sites) - 1
 
     def access(self, store: bool, element: str, space: str, scalar: bool) -> str:

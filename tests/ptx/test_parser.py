@@ -129,7 +129,7 @@ def test_lines_of_the_source_follow_loc() -> None:
         .loc 1 0 0
         mov.u32 %r1, 3;"""
     )
-    assert [s.loc for s in statements if isinstance(s, Instruction)] == [Loc(1, 9, 3), Loc(1, 12, 0), None]
+    assert [s.loc for s in statements if isinstance(s, Instruction)] == [Loc(1, 9, 3), Loc(1, 12, 0, (1, 9)), None]
 
 
 def test_calls_with_and_without_results_and_prototypes() -> None:

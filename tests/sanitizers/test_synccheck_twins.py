@@ -1,0 +1,19 @@
+"""synccheck on twins: barriers, named barriers, masks of warp-wide calls."""
+
+from __future__ import annotations
+
+import pytest
+from device_child import DeviceChild
+from pairs import Pair
+from twins import check_twins, pairs_of
+
+from kcheck.device.cpu import missing
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+PAIRS = pairs_of("sync_pairs")
+
+
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+def test_the_barrier_is_found_at_its_line(child: DeviceChild, pair: Pair) -> None:
+    """The buggy twin has its synccheck finding on the marked line, the clean one has none."""
+    check_twins(child, pair)
