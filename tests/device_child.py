@@ -1,8 +1,9 @@
 """A process on the cpu device that answers requests, so that a test outlives whatever a kernel does to it.
 
-Run as a program it installs the device, loads the Python file that it is given, and answers each line of JSON on
-stdin by what the file's ``answer(device, request)`` returns. :class:`DeviceChild` is the other end: it says which
-request a process died of or never answered, and starts another.
+Run as a program it loads the Python file that it is given, installs the device, and answers each line of JSON on
+stdin by what the file's ``answer(device, request)`` returns; a file with a function ``device`` makes its own.
+:class:`DeviceChild` is the other end: it says which request a process died of or never answered, and starts
+another.
 """
 
 from __future__ import annotations
@@ -153,7 +154,6 @@ def serve(module: str) -> None:
     os.dup2(2, 1)
     findings: list[Any] = []
     printed: list[bytes] = []
-    device = Device(install(settings(os.environ), findings.append, printed.append), findings, printed)
     spec = importlib.util.spec_from_file_location("on_device", module)
     assert spec is not None
     assert spec.loader is not None
@@ -161,6 +161,10 @@ def serve(module: str) -> None:
     sys.modules["on_device"] = loaded
     sys.path.insert(0, str(Path(module).parent))
     spec.loader.exec_module(loaded)
+    if hasattr(loaded, "device"):
+        device = loaded.device()
+    else:
+        device = Device(install(settings(os.environ), findings.append, printed.append), findings, printed)
     for line in sys.stdin:
         try:
             reply = {"answer": loaded.answer(device, json.loads(line))}

@@ -12,9 +12,10 @@ end, and each line that a finding on the other twin points at names the rule::
         cuda.syncthreads()  # bug: pass
         y[t] = tile[63 - t]  # racecheck
 
-Both twins have the same line numbers. ``bug:`` keeps the blanks after the one that follows it, so that a line can
-be moved in or out. ``racecheck (warn)`` is a warning; ``racecheck?`` may be told of and need not be, where another
-finding on the same elements says the same.
+Any function with such a line in it is a pair. Both twins have the same line numbers. ``bug:`` keeps the blanks
+after the one that follows it, so that a line can be moved in or out. ``racecheck (warn)`` is a warning;
+``racecheck?`` may be told of and need not be, where another finding on the same elements says the same. Rules that
+compare what a launch left behind know no line and name an array: ``mutated: x``.
 
 The process of the tests only reads the files (:func:`read_pairs`); the process on the device imports them, where
 :func:`pair` says how a kernel is launched.
@@ -41,8 +42,8 @@ RULES = (
 )
 
 _BUG = re.compile(r"^(?P<indent> *)(?P<clean>.*?)  # bug: (?P<buggy>.*)$")
-_MARK = re.compile(rf"  # ((?:(?:{'|'.join(RULES)})(?: \(warn\))?\??(?:, )?)+)$")
-_ONE = re.compile(r"(?P<rule>[a-z]+)(?P<warn> \(warn\))?(?P<optional>\??)")
+_MARK = re.compile(rf"  # ((?:(?:{'|'.join(RULES)})(?:: \w+)?(?: \(warn\))?\??(?:, )?)+)$")
+_ONE = re.compile(r"(?P<rule>[a-z]+)(?:: (?P<array>\w+))?(?P<warn> \(warn\))?(?P<optional>\??)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +51,13 @@ class Mark:
     """A line that a finding points at.
 
     Attributes:
+        array: that the finding names, in place of the line.
         optional: it may be told of and need not be.
     """
 
     line: int
     rule: str
+    array: str | None
     severity: str
     optional: bool
 
@@ -66,6 +69,7 @@ class Pair:
     Attributes:
         module: the file it stands in.
         summary: the first line of its docstring: what is wrong.
+        rest: what follows it.
         like: whose example it is written after; empty for one of our own.
         bug: the line that differs.
         marks: what is found on the buggy twin. The clean one has no finding.
@@ -74,6 +78,7 @@ class Pair:
     module: Path
     name: str
     summary: str
+    rest: str
     like: str
     bug: int
     marks: tuple[Mark, ...]
@@ -108,12 +113,10 @@ def read_pairs(module: Path) -> list[Pair]:
     bugs = [n for n, line in enumerate(lines, 1) if _BUG.match(line)]
     pairs = []
     for node in ast.parse(text).body:
-        decorator = _decorator(node)
-        if decorator is None:
-            continue
-        assert isinstance(node, ast.FunctionDef)
         inside = range(node.lineno, (node.end_lineno or node.lineno) + 1)
         own = [n for n in bugs if n in inside]
+        if not own or not isinstance(node, ast.FunctionDef):
+            continue
         found = tuple(mark for mark in marks if mark.line in inside)
         if len(own) != 1 or not any(not mark.optional for mark in found):
             raise ValueError(
@@ -121,9 +124,8 @@ def read_pairs(module: Path) -> list[Pair]:
             )
         bugs.remove(own[0])
         marks = [mark for mark in marks if mark not in found]
-        summary = (ast.get_docstring(node) or "").partition("\n")[0]
-        like = next((k.value.value for k in decorator.keywords if k.arg == "like"), "")
-        pairs.append(Pair(module, node.name, summary, like, own[0], found))
+        summary, _, rest = (ast.get_docstring(node) or "").partition("\n")
+        pairs.append(Pair(module, node.name, summary, rest, _like(node), own[0], found))
     if bugs or marks:
         raise ValueError(f"{module.name}: bugs in lines {bugs} and marks {marks} belong to no pair")
     return pairs
@@ -133,16 +135,18 @@ def _marks(number: int, line: str) -> list[Mark]:
     match = _MARK.search(line)
     if match is None:
         return []
-    ones = (_ONE.fullmatch(part) for part in match[1].split(", "))
-    return [Mark(number, m["rule"], "warn" if m["warn"] else "error", bool(m["optional"])) for m in ones if m]
+    ones = [one for part in match[1].split(", ") if (one := _ONE.fullmatch(part))]
+    return [
+        Mark(number, one["rule"], one["array"], "warn" if one["warn"] else "error", bool(one["optional"]))
+        for one in ones
+    ]
 
 
-def _decorator(node: ast.stmt) -> ast.Call | None:
-    """The call of ``pair`` that decorates a function."""
-    for decorator in getattr(node, "decorator_list", ()):
-        if isinstance(decorator, ast.Call) and getattr(decorator.func, "id", "") == "pair":
-            return decorator
-    return None
+def _like(node: ast.FunctionDef) -> str:
+    """What ``pair(like=...)`` says of a function."""
+    calls = (call for call in node.decorator_list if isinstance(call, ast.Call))
+    words = (word for call in calls for word in call.keywords if word.arg == "like")
+    return next((ast.literal_eval(word.value) for word in words), "")
 
 
 @dataclass(frozen=True, slots=True)
