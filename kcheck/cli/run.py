@@ -12,8 +12,11 @@ import click
 from kcheck.cli.exits import Exit
 from kcheck.cli.outputs import PairedCommand, pair
 from kcheck.cli.params import CASES, SECONDS, SEED
-from kcheck.model import OpSpec, SpecRefused
+from kcheck.cli.sanitize import Sanitize
+from kcheck.model import LEVELS, Level, OpSpec, SpecRefused
 from kcheck.report import REPORTERS
+
+SANITIZE = Sanitize()
 
 
 @click.command("run", cls=PairedCommand)
@@ -46,6 +49,15 @@ from kcheck.report import REPORTERS
     multiple=True,
     metavar="TAG",
     help="Run the specs that have one of these tags; repeatable.",
+)
+@click.option(
+    "--sanitize",
+    "sanitize",
+    type=SANITIZE,
+    multiple=True,
+    metavar="NAME[=LEVEL]",
+    help=f"Level of a sanitizer in every spec, {', '.join(LEVELS)}; NAME alone is error. "
+    f"What is named sees every case. {', '.join(SANITIZE.names)}, or all; repeatable.",
 )
 @click.option("-x", "--fail-fast", is_flag=True, help="Stop after the first failure.")
 @click.option("--max-failures", type=click.IntRange(min=1), metavar="N", help="Stop after N failures.")
@@ -97,6 +109,7 @@ def command(
     case_seed: int | None,
     keyword: str,
     tags: tuple[str, ...],
+    sanitize: tuple[tuple[str, Level], ...],
     fail_fast: bool,
     max_failures: int | None,
     timeout: float | None,
@@ -117,6 +130,7 @@ def command(
       kcheck run specs/softmax.yaml -x             stop at the first failure
       kcheck run kernels/softmax.py                the specs that use this file
       kcheck run -k 'float16 and not buggy'        cases by id or tag
+      kcheck run --sanitize all                    every case with every sanitizer
       kcheck run --format junit -o r.xml --format json -o r.json
     """
     if verbose and quiet:
@@ -150,6 +164,7 @@ def command(
         max_failures=1 if fail_fast else max_failures,
         timeout=timeout,
         device="" if device == "auto" else device,
+        sanitize=SANITIZE.levels(sanitize),
     )
     with Reports(outputs, verbosity=verbose - quiet, color=color) as reports:
         from kcheck.device import choose

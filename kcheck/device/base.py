@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -37,10 +37,17 @@ class Device(Protocol):
     def launched(self, spec: OpSpec) -> tuple[Launched, ...]:
         """The kernels that the spec's cases have come to so far, each signature once, in order."""
 
-    def run(self, spec: OpSpec, arrays: CaseArrays, *, timeout: float | None) -> Outcome:
+    @property
+    def instruments(self) -> tuple[str, ...]:
+        """The sanitizers of INSTRUMENTED that this device can run."""
+
+    def run(
+        self, spec: OpSpec, arrays: CaseArrays, *, timeout: float | None, instrument: Collection[str] = ()
+    ) -> Outcome:
         """Launch one case and say what came of it. What the kernel does wrong is a finding, never an exception.
 
         Args:
+            instrument: of :attr:`instruments`, those that are to see this case; the bits stay the same.
             timeout: seconds for the case's launch, and twice as many for each repeat of it; None for no limit.
         """
 
@@ -58,18 +65,23 @@ class Backend(Protocol):
 
     Attributes:
         orders_threads: whether it runs threads in the order that it is asked for.
+        sanitizers: those that this device can run; of the rest, a note says that nobody does.
     """
 
     name: str
     description: str
     lost: str
     orders_threads: bool
+    sanitizers: tuple[str, ...]
 
     def unsupported(self, dtype: str) -> str:
         """Why arrays of a dtype cannot be handed to a kernel here; empty if they can."""
 
-    def notes(self, spec: OpSpec) -> tuple[str, ...]:
-        """What the spec asks for and this device does not check, one sentence each."""
+    def instrument(self, sanitizers: Collection[str]) -> None:
+        """Run the launches that follow in code with the checks of these, and without any other."""
+
+    def instrumented(self) -> float:
+        """Seconds in code with checks in it since :meth:`instrument` was called, compiling it included."""
 
     def stage(self, allocation: Allocation, buffer: Bytes) -> Staged:
         """Copy an allocation's bytes to the device and make the array that the kernel gets."""

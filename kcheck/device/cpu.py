@@ -9,7 +9,7 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -27,10 +27,11 @@ from kcheck.device.places import as_typed
 from kcheck.device.plan import LaunchFault
 from kcheck.driver.install import DEFAULT_CC, Installed, install, read_cc, settings
 from kcheck.errors import DeviceUnavailable
-from kcheck.model import NATURAL, Finding, OpSpec, Schedule, Span
+from kcheck.model import INSTRUMENTED, NATURAL, SANITIZERS, Finding, OpSpec, Schedule, Span
+from kcheck.ptx.abi import Checks
 
 _FLOAT_ADD = re.compile(rb"\b(?:atom|red)\.[\w.]*\badd\.[\w.]*b?f(?:16|32|64)")
-_NOT_CHECKED = ("racecheck", "initcheck")
+_CHECKS: dict[str, str] = {}  # of Checks, by sanitizer: those that lowered code has
 
 
 def missing() -> str:
@@ -68,8 +69,10 @@ class CpuBackend(CudaBackend):
     """
 
     orders_threads = True
+    sanitizers: tuple[str, ...] = tuple(name for name in SANITIZERS if name in _CHECKS or name not in INSTRUMENTED)
 
     def __init__(self, targets: Iterable[str] = ()) -> None:
+        self._instrumented = self._compiling = 0.0
         self._found: list[Finding] = []
         self._deadline: float | None = None
         machine = _installed(capability(targets)).machine
@@ -77,14 +80,18 @@ class CpuBackend(CudaBackend):
         self._executor.report = self._found.append
         super().__init__("cpu")
         store = ObjectCache(settings(os.environ).cache / "kernels")
-        _watch_compiling(import_module("numba.cuda.dispatcher").CUDADispatcher, store, self._executor.postpone)
+        _watch_compiling(import_module("numba.cuda.dispatcher").CUDADispatcher, store, self._compiled)
         threads = len(os.sched_getaffinity(0))
         self.description = f"{self.description}, {self._executor.width} lanes on {threads} threads"
 
-    def notes(self, spec: OpSpec) -> tuple[str, ...]:
-        """As :meth:`kcheck.device.base.Backend.notes`: memcheck and synccheck are always on here."""
-        left_out = [rule for rule in _NOT_CHECKED if spec.sanitize[rule] != "off"]
-        return (f"not checked on the cpu: {', '.join(left_out)}",) if left_out else ()
+    def instrument(self, sanitizers: Collection[str]) -> None:
+        """As :meth:`kcheck.device.base.Backend.instrument`; memcheck and synccheck are in all code here."""
+        self._instrumented = 0.0
+        self._executor.checks = Checks(**{_CHECKS[name]: True for name in sanitizers})
+
+    def instrumented(self) -> float:
+        """As :meth:`kcheck.device.base.Backend.instrumented`."""
+        return self._instrumented
 
     def float_atomics(self) -> bool | None:
         """As :meth:`kcheck.device.base.Backend.float_atomics`, by the PTX of what the last launch came to."""
@@ -111,6 +118,8 @@ class CpuBackend(CudaBackend):
         if deadline != self._deadline:  # another case; a repeat of this one keeps what the compilers took
             self._deadline = self._executor.deadline = deadline
         self._executor.schedule = schedule
+        begun = time.monotonic()
+        self._compiling = 0.0
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # occupancy advice, of small grids, is not ours to repeat
@@ -124,39 +133,42 @@ class CpuBackend(CudaBackend):
             raise LaunchFault(*told) from None
         finally:
             self._executor.schedule = NATURAL
+            if self._executor.checks != Checks():
+                self._instrumented += time.monotonic() - begun - self._compiling
         return self._told(spec)
+
+    def _compiled(self, seconds: float) -> None:
+        """Numba compiled something, which is neither the kernel's time nor that of checks in it."""
+        self._compiling += seconds
+        self._executor.postpone(seconds)
 
     def _driver_finding(self, code: int, kernel: str | None, place: Span | None) -> Finding:
         """A launch that a GPU would refuse, too. The device is never lost: the next launch finds it as new."""
         return Finding("launch", f"the driver answered {result_name(code)}", kernel=kernel, place=place)
 
     def _told(self, spec: OpSpec) -> list[Finding]:
-        """What the executor found, in a spec's terms: its arrays, its levels, places as the user types them."""
+        """What the executor found, in a spec's terms: its arrays, places as the user types them."""
         arrays = {*spec.inputs, *spec.outputs}
         told = []
         for finding in self._found:
-            rule, level, mend = finding.rule, spec.sanitize.get(finding.rule, "error"), finding.mend
+            rule, mend = finding.rule, finding.mend
             if rule == "memcheck":
                 mend = mend or "guard the access: a grid is often larger than the array"
-                if level != "error":
-                    rule, level = "launch", "error"  # either way it did not end
             elif rule == "compile":  # NVVM took it: what is missing is ours
                 rule, mend = "unsupported", "run this spec with --device gpu or --device simulator"
             elif rule == "timeout":
                 mend = "look for a loop that never ends; a case that only needs longer gets it by --timeout"
-            if level != "off":
-                known = finding.array in arrays
-                told.append(
-                    replace(
-                        finding,
-                        rule=rule,
-                        severity=level,
-                        mend=mend,
-                        array=finding.array if known else None,
-                        index=finding.index if known else None,
-                        place=_place(finding.place, spec),
-                    )
+            known = finding.array in arrays
+            told.append(
+                replace(
+                    finding,
+                    rule=rule,
+                    mend=mend,
+                    array=finding.array if known else None,
+                    index=finding.index if known else None,
+                    place=_place(finding.place, spec),
                 )
+            )
         return told
 
 

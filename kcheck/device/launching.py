@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,18 @@ from kcheck.device.base import Backend, Staged
 from kcheck.device.call import keywords, load_kernel, load_launcher
 from kcheck.device.harvest import Bytes
 from kcheck.device.plan import Geometry, LaunchFault, geometry, scalar_argument, scalars
-from kcheck.model import NATURAL, Finding, Launch, NameArg, OpSpec, Outcome, Schedule, Span
+from kcheck.model import (
+    INSTRUMENTED,
+    NATURAL,
+    SANITIZERS,
+    Finding,
+    Launch,
+    NameArg,
+    OpSpec,
+    Outcome,
+    Schedule,
+    Span,
+)
 from kcheck.model.compiled import Launched
 from kcheck.rng import derive
 
@@ -28,6 +39,7 @@ if TYPE_CHECKING:
 
 _OTHER_POISON = 0x5A
 _LONGER = 2  # times its limit, for a repeat of a launch that kept it: another order may be a little slower
+_OF_LAUNCHES = ("memcheck", "synccheck")  # which every launch shows, however it ends
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -37,6 +49,7 @@ class _Attempt:
     after: Mapping[str, Bytes]
     findings: tuple[Finding, ...]
     launched: bool
+    instrumented: tuple[str, ...] = ()
 
 
 _Key = tuple[str, Span | None, str | None]
@@ -60,6 +73,12 @@ class LaunchingDevice:
         self.name = backend.name
         self.description = backend.description
         self._launched: dict[str, dict[Launched, None]] = {}
+        self._instrumented = 0.0
+
+    @property
+    def instruments(self) -> tuple[str, ...]:
+        """As :attr:`kcheck.device.base.Device.instruments`."""
+        return tuple(name for name in INSTRUMENTED if name in self._backend.sanitizers)
 
     @property
     def lost(self) -> str:
@@ -77,15 +96,21 @@ class LaunchingDevice:
         """As :meth:`kcheck.device.base.Device.launched`."""
         return tuple(self._launched.get(spec.path, ()))
 
-    def run(self, spec: OpSpec, arrays: CaseArrays, *, timeout: float | None) -> Outcome:
-        """As :meth:`kcheck.device.base.Device.run`."""
-        notes = self._backend.notes(spec)
+    def run(
+        self, spec: OpSpec, arrays: CaseArrays, *, timeout: float | None, instrument: Collection[str] = ()
+    ) -> Outcome:
+        """As :meth:`kcheck.device.base.Device.run`. Only the first launch is instrumented."""
+        notes = _not_checked(spec, self._backend)
+        self._instrumented = 0.0
         kernel = spec.kernel.name if spec.kernel is not None else spec.launcher.name if spec.launcher else None
         try:
             self._refuse_dtypes(spec, arrays)
-            first = self._attempt(spec, arrays, POISON, timeout)
+            first = self._first(spec, arrays, timeout, instrument)
         except LaunchFault as fault:
-            return Outcome(arrays.case, self.name, {}, {}, fault.findings, notes)
+            checked = _checked(spec, self._backend, {*_OF_LAUNCHES, *instrument})
+            fatal = _fatal(spec, fault.findings)
+            return Outcome(arrays.case, self.name, {}, {}, fatal, notes, checked, self._instrumented)
+        seen = {*_OF_LAUNCHES, "unwritten", "mutated", *first.instrumented}
         findings = [*first.findings, *harvest.input_findings(spec, arrays.allocations, first.after, kernel)]
         outputs = {name: _output(arrays.allocation(name), first.after) for name in spec.outputs}
         unwritten: dict[str, Mask] = {}
@@ -95,15 +120,38 @@ class LaunchingDevice:
             findings += [
                 harvest.unwritten_finding(name, mask, kernel, first.launched) for name, mask in unwritten.items()
             ]
-            if first.launched:
+            if first.launched and spec.sanitize["nondeterministic"] != "off":
                 deterministic, said = self._deterministic(spec)
                 notes += said
                 if deterministic:
+                    seen.add("nondeterministic")
                     before = {_key(finding) for finding in first.findings}
                     findings += self._nondeterministic(spec, arrays, outputs, longer, kernel, before)
         except LaunchFault as fault:  # the first launch came to its end, a repeat of it did not
-            findings += fault.findings
-        return Outcome(arrays.case, self.name, outputs, unwritten, tuple(findings), notes)
+            findings += _fatal(spec, fault.findings)
+        checked = _checked(spec, self._backend, seen)
+        return Outcome(
+            arrays.case, self.name, outputs, unwritten, tuple(findings), notes, checked, self._instrumented
+        )
+
+    def _first(
+        self, spec: OpSpec, arrays: CaseArrays, limit: float | None, instrument: Collection[str]
+    ) -> _Attempt:
+        """The launch that is judged, instrumented. Where that is too slow for the limit, one that is not.
+
+        Raises:
+            LaunchFault: it did not come to its end.
+        """
+        self._backend.instrument(instrument)
+        try:
+            return replace(self._attempt(spec, arrays, POISON, limit), instrumented=tuple(instrument))
+        except LaunchFault as fault:
+            if not instrument or self.lost or all(finding.rule != "timeout" for finding in fault.findings):
+                raise
+        finally:
+            self._instrumented = self._backend.instrumented()
+            self._backend.instrument(())
+        return self._attempt(spec, arrays, POISON, limit)
 
     def _refuse_dtypes(self, spec: OpSpec, arrays: CaseArrays) -> None:
         for name, allocation in arrays.allocations.items():
@@ -155,7 +203,7 @@ class LaunchingDevice:
             try:
                 again = self._attempt(spec, arrays, POISON, limit, schedule, is_repeat=True)
             except LaunchFault as fault:
-                return found + [self._only_then(finding, schedule) for finding in fault.findings]
+                return found + [self._only_then(finding, schedule) for finding in _fatal(spec, fault.findings)]
             for finding in again.findings:
                 if _key(finding) not in before:
                     before.add(_key(finding))
@@ -238,6 +286,25 @@ class LaunchingDevice:
             launcher(**given)
 
         return job
+
+
+def _not_checked(spec: OpSpec, backend: Backend) -> tuple[str, ...]:
+    """A note that names the sanitizers that a spec leaves on and that this device cannot be."""
+    missing = [name for name, level in spec.sanitize.items() if level != "off" and name not in backend.sanitizers]
+    return (f"not checked on the {backend.name}: {', '.join(missing)}",) if missing else ()
+
+
+def _checked(spec: OpSpec, backend: Backend, seen: Collection[str]) -> tuple[str, ...]:
+    """Of the sanitizers that looked, those that may tell what they saw."""
+    names = (name for name in SANITIZERS if name in seen and name in backend.sanitizers)
+    return tuple(name for name in names if spec.sanitize[name] != "off")
+
+
+def _fatal(spec: OpSpec, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """What ended a launch is an error whatever the level of its sanitizer: there is nothing to judge."""
+    if any(f.severity == "error" and spec.sanitize.get(f.rule, "error") == "error" for f in findings):
+        return findings
+    return tuple(replace(finding, rule="launch", severity="error") for finding in findings)
 
 
 def _buffer(spec: OpSpec, name: str, allocation: Allocation, poison: int) -> Bytes:

@@ -13,6 +13,7 @@ from kcheck.model.event import (
     Event,
     RunFinished,
     RunStarted,
+    Sanitized,
     SpecFinished,
     SpecRefused,
     SpecStarted,
@@ -21,7 +22,9 @@ from kcheck.model.outcome import Finding, Index3, Outcome
 from kcheck.model.schedule import NATURAL, Schedule
 from kcheck.model.span import Fault, Span
 from kcheck.model.spec import (
+    INSTRUMENTED,
     LAYOUTS,
+    LEVELS,
     SANITIZERS,
     Artifact,
     Bounds,
@@ -50,7 +53,9 @@ from kcheck.model.verdict import Comparison, Status, Verdict
 
 __all__ = [
     "DTYPES",
+    "INSTRUMENTED",
     "LAYOUTS",
+    "LEVELS",
     "NATURAL",
     "SANITIZERS",
     "Artifact",
@@ -83,6 +88,7 @@ __all__ = [
     "Range",
     "RunFinished",
     "RunStarted",
+    "Sanitized",
     "Scalar",
     "Schedule",
     "Span",

@@ -7,12 +7,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
 
 from kcheck.model.outcome import Finding
 from kcheck.model.span import Fault
+from kcheck.model.spec import Level
 from kcheck.model.verdict import Verdict
 
 
@@ -25,6 +27,7 @@ class RunStarted:
         device: ``gpu``, ``cpu`` or ``simulator``; ``device_name`` says more, for people.
         specs: how many specs were found.
         started: with its time zone.
+        sanitize: levels that the command line gives, over those of every spec.
     """
 
     version: str
@@ -33,6 +36,7 @@ class RunStarted:
     device_name: str
     specs: int
     started: datetime
+    sanitize: Mapping[str, Level] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,15 @@ class Compiling:
 
 
 @dataclass(frozen=True, slots=True)
+class Sanitized:
+    """How many of a spec's cases a sanitizer saw. One that is off is not there at all."""
+
+    name: str
+    level: Level
+    cases: int
+
+
+@dataclass(frozen=True, slots=True)
 class SpecFinished:
     """A spec's cases are done.
 
@@ -85,6 +98,7 @@ class SpecFinished:
         findings: about the spec as a whole (``vacuous``, ``artifact``), errors and warnings.
         notes: what was not checked, each once.
         skipped: cases planned but not run (``--fail-fast``, ``--max-failures``, an interrupt).
+        sanitizers: those that are not off.
     """
 
     path: str
@@ -96,6 +110,7 @@ class SpecFinished:
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
     seconds: float
+    sanitizers: tuple[Sanitized, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

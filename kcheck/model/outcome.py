@@ -59,6 +59,8 @@ class Outcome:
         unwritten: by output, True at each element that nobody wrote; outputs that are whole are left out.
         findings: of the launch itself: what raised, guards, mutated inputs, unwritten elements, sanitizers.
         notes: what could not be checked on this device, one sentence each.
+        checked: the sanitizers that saw this case, in the order of SANITIZERS.
+        instrumented: seconds spent in code with checks in it, and in compiling it.
         device: ``gpu``, ``cpu`` or ``simulator``.
     """
 
@@ -68,3 +70,5 @@ class Outcome:
     unwritten: Mapping[str, Mask]
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
+    checked: tuple[str, ...] = ()
+    instrumented: float = 0.0

@@ -15,7 +15,20 @@ from kcheck.model.span import Span
 Scalar: TypeAlias = int | float | bool
 Level: TypeAlias = Literal["error", "warn", "off"]
 LAYOUTS = ("contiguous", "strided", "transposed", "offset", "broadcast", "reversed")
-SANITIZERS = ("memcheck", "racecheck", "initcheck", "synccheck")
+SANITIZERS: Mapping[str, Level] = {
+    "memcheck": "error",
+    "racecheck": "error",
+    "initcheck": "error",
+    "synccheck": "error",
+    "overflow": "warn",
+    "unwritten": "error",
+    "mutated": "error",
+    "nondeterministic": "error",
+}
+"""Every sanitizer with the level that it has where nobody says another."""
+LEVELS: tuple[Level, ...] = ("error", "warn", "off")
+INSTRUMENTED = ("racecheck", "initcheck", "overflow")
+"""The sanitizers for which a kernel's code is compiled once more, with checks in it that slow it down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +267,7 @@ class OpSpec:
         root: absolute path of the project root, which all other paths are relative to.
         deterministic: None when left out.
         count, seed: of ``cases``.
-        sanitize: level by sanitizer, all four present.
+        sanitize: level by sanitizer, every one of SANITIZERS present.
     """
 
     path: str

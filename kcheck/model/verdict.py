@@ -68,6 +68,7 @@ class Verdict:
         findings: everything else that was found, the launch's own included, errors first.
         notes: what was not checked, one sentence each.
         seconds: wall time of the case, 0 until the runner fills it in.
+        checked: the sanitizers that saw the case.
     """
 
     case: Case
@@ -77,3 +78,4 @@ class Verdict:
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+    checked: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kcheck.errors import InternalError
-from kcheck.model import SANITIZERS, Comparison, Finding, OpSpec, Outcome, Status, Verdict
+from kcheck.model import Comparison, Finding, OpSpec, Outcome, Status, Verdict
 from kcheck.oracle import invariants
 from kcheck.oracle.compare import compare
 from kcheck.oracle.reference import Reference, ReferenceFailed
@@ -149,15 +149,15 @@ _SPEC_FAULTS = frozenset({"reference", "calibration"})
 
 
 def _levelled(spec: OpSpec, findings: tuple[Finding, ...]) -> list[Finding]:
-    """Findings with the severity that ``sanitize`` gives their rule; those that are off are gone."""
+    """Findings with the severity that ``sanitize`` gives their rule; those that are off are gone.
+
+    The only place where levels are given. What was found as a warning (a race of equal values) stays one.
+    """
     levelled = []
     for finding in findings:
-        if finding.rule in SANITIZERS:
-            level = spec.sanitize[finding.rule]
-            if level == "off":
-                continue
-            finding = dataclasses.replace(finding, severity=level)
-        levelled.append(finding)
+        level = spec.sanitize.get(finding.rule, "error")
+        if level != "off":
+            levelled.append(dataclasses.replace(finding, severity="warn") if level == "warn" else finding)
     return levelled
 
 
@@ -168,4 +168,11 @@ def _verdict(outcome: Outcome, findings: list[Finding], notes: tuple[str, ...]) 
     if errors:
         blameless = any(finding.rule in _SPEC_FAULTS for finding in errors)
         status = Status.ERROR if blameless else Status.FAILED
-    return Verdict(outcome.case, status, outcome.device, (), (*errors, *warnings), (*outcome.notes, *notes))
+    return Verdict(
+        outcome.case,
+        status,
+        outcome.device,
+        findings=(*errors, *warnings),
+        notes=(*outcome.notes, *notes),
+        checked=outcome.checked,
+    )

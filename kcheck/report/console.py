@@ -26,7 +26,7 @@ from kcheck.model import (
     SpecStarted,
     Status,
 )
-from kcheck.report import Settings, layout, plain, wording
+from kcheck.report import Settings, coverage, layout, plain, wording
 from kcheck.report.causes import Group, groups
 from kcheck.report.detail import ReadLine, Role, Row, finding_rows, read_line, rows, sentence
 from kcheck.report.progress import Progress
@@ -97,6 +97,7 @@ class ConsoleReporter:
         self._open: _Open | None = None
         self._lines: list[_Line] = []
         self._notes: dict[str, int] = {}
+        self._specs: list[SpecFinished] = []
         self._counts = {"passed": 0, "failed": 0, "errors": 0, "not run": 0, "warnings": 0}
         self._finished: RunFinished | None = None
         self._printed = False
@@ -113,6 +114,7 @@ class ConsoleReporter:
                     if event.device_name and event.device_name != event.device:
                         device += f" ({plain.line(event.device_name)})"
                     head = f"kcheck {event.version} · {device} · {wording.count(event.specs, 'spec')}"
+                    head += "".join(f" · {text}" for text in coverage.overridden(event.sanitize))
                     words = head.replace("· ", "·\N{NO-BREAK SPACE}").split(" ")  # no line ends with a dot
                     lines = layout.wrap(words, " ", self._settings.width)
                     self._print(*(Text(line.replace("\N{NO-BREAK SPACE}", " "), "dim") for line in lines))
@@ -191,6 +193,7 @@ class ConsoleReporter:
             self._detail(opened, event, "warn" if mark in ("ok", "stop") else mark, wrong, warned)
         for note in {**opened.notes, **dict.fromkeys(event.notes)}:
             self._notes[note] = self._notes.get(note, 0) + 1
+        self._specs.append(event)
         for name, number in (
             ("passed", event.passed),
             ("failed", event.failed),
@@ -297,11 +300,14 @@ class ConsoleReporter:
         bad = sum(line.mark in ("FAIL", "ERROR") for line in self._lines)
         counts = self._counts
         cases = counts["passed"] + counts["failed"] + counts["errors"]
-        if self._notes and self._settings.verbosity >= 0:
+        notes = []
+        for note, specs in self._notes.items():
+            where = f" ({wording.count(specs, 'spec')})" if len(self._lines) > 1 else ""
+            notes.append(sentence("note", note + where))
+        notes += coverage.coverage_rows(self._specs)
+        if notes and self._settings.verbosity >= 0:
             self._print(Text())
-            for note, specs in self._notes.items():
-                where = f" ({wording.count(specs, 'spec')})" if len(self._lines) > 1 else ""
-                self._rows([sentence("note", note + where)], 0)
+            self._rows(notes, 0)
         parts = []
         if self._finished is None or self._finished.interrupted:
             parts.append("interrupted")

@@ -95,6 +95,7 @@ class JsonReporter:
             head["kcheck"] = self._run.version
             head["command"] = self._run.command
             head["device"] = {"kind": self._run.device, "name": self._run.device_name}
+            head["sanitize"] = dict(self._run.sanitize)
         fields = ",\n".join(f"{_dump(key)}: {_dump(value)}" for key, value in head.items())
         self._stream.write(f'{{\n{fields},\n"specs": [')
 
@@ -158,6 +159,7 @@ class JsonReporter:
             "status": _status(event),
             "findings": [_finding(finding) for finding in event.findings],
             "notes": list(event.notes),
+            "sanitizers": {each.name: {"level": each.level, "cases": each.cases} for each in event.sanitizers},
             "time": {"started": opened.started.isoformat(), "seconds": _seconds(event.seconds)},
         }
         self._stream.write(("\n" if self._cases else "") + "], " + _dump(document)[1:])
@@ -181,6 +183,7 @@ def case_document(event: CaseFinished) -> dict[str, Any]:
         "comparisons": [_comparison(comparison) for comparison in verdict.comparisons],
         "findings": [_finding(finding) for finding in verdict.findings],
         "notes": list(verdict.notes),
+        "sanitizers": list(verdict.checked),
         "replay": event.replay,
         "time": {"started": event.started.isoformat(), "seconds": _seconds(verdict.seconds)},
     }

@@ -21,6 +21,7 @@ from kcheck.model import (
     Finding,
     RunFinished,
     RunStarted,
+    Sanitized,
     SpecFinished,
     SpecRefused,
     SpecStarted,
@@ -34,6 +35,7 @@ from kcheck.report.detail import ReadLine, Row, finding_rows, headline, read_lin
 class _Open:
     started: SpecStarted
     cases: list[Any] = field(default_factory=list)
+    finished: int = 0
 
 
 class JunitReporter:
@@ -70,7 +72,7 @@ class JunitReporter:
     def close(self) -> None:
         """Writes the document; a spec whose end was not seen has the cases that were."""
         if self._open is not None:
-            self._suite(self._open, ())
+            self._suite(self._open, (), ())
         text = to_xml_report_string(self._suites, prettyprint=True, encoding="utf-8")
         self._stream.write(text)
         self._stream.flush()
@@ -106,6 +108,7 @@ class JunitReporter:
             add = case.add_failure_info if verdict.status is Status.FAILED else case.add_error_info
             add(headline(verdict), _text(rows(event, self._source)), _type(event))
         self._open.cases.append(case)
+        self._open.finished += 1
 
     def _finish(self, event: SpecFinished) -> None:
         opened, self._open = self._open, None
@@ -124,7 +127,7 @@ class JunitReporter:
             case = self._about_spec(opened, f"{plain.line(event.op)}[not run]")
             case.add_skipped_info(f"{wording.count(event.skipped, 'case')} not run")
             opened.cases.append(case)
-        self._suite(opened, event.notes)
+        self._suite(opened, event.notes, event.sanitizers)
 
     def _about_spec(self, opened: _Open, name: str) -> Any:
         started = opened.started
@@ -135,12 +138,14 @@ class JunitReporter:
             line=started.line,
         )
 
-    def _suite(self, opened: _Open, notes: tuple[str, ...]) -> None:
-        properties = {"op": opened.started.op, "seed": opened.started.seed}
+    def _suite(self, opened: _Open, notes: tuple[str, ...], sanitizers: tuple[Sanitized, ...]) -> None:
+        properties: dict[str, object] = {"op": opened.started.op, "seed": opened.started.seed}
         if opened.started.tags:
             properties["tags"] = " ".join(opened.started.tags)
         if notes:
             properties["not checked"] = "; ".join(notes)
+        for each in sanitizers:
+            properties[each.name] = f"{each.level}, {each.cases} of {opened.finished} cases"
         self._add(opened.started.path, opened.cases, opened.started.started, properties)
 
     def _add(

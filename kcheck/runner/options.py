@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from kcheck.model import Case, OpSpec
+from kcheck.model import Case, Level, OpSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class Options:
         max_failures: stop after this many cases that failed or could not be judged; None for no limit.
             ``--fail-fast`` is 1.
         timeout: seconds for the launch of one case; None for no limit.
+        sanitize: ``--sanitize``: levels in place of those of every spec. What is named here sees every case.
         device: ``--device`` where it was given, for the replay line; empty otherwise.
     """
 
@@ -32,6 +34,12 @@ class Options:
     max_failures: int | None = None
     timeout: float | None = 60.0
     device: str = ""
+    sanitize: Mapping[str, Level] = field(default_factory=dict)
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether cases were picked out, to look at them."""
+        return self.case_seed is not None or bool(self.keyword)
 
 
 def replay(spec: OpSpec, case: Case, options: Options) -> str:
@@ -49,6 +57,8 @@ def replay(spec: OpSpec, case: Case, options: Options) -> str:
         words += ["--case-seed", str(case.seed)]
     if options.device:
         words += ["--device", options.device]
+    for name, level in options.sanitize.items():
+        words += ["--sanitize", f"{name}={level}"]
     return shlex.join(words)
 
 

@@ -24,6 +24,7 @@ from kcheck.model import (
     OpSpec,
     RunFinished,
     RunStarted,
+    Sanitized,
     Span,
     SpecFinished,
     SpecRefused,
@@ -33,6 +34,7 @@ from kcheck.model import (
 )
 from kcheck.oracle import Vacuity, judge
 from kcheck.runner.artifact import ArtifactCheck
+from kcheck.runner.budget import Budget
 from kcheck.runner.options import Options, replay
 from kcheck.runner.select import Matcher, parse
 from kcheck.specfile.load import load_function
@@ -61,12 +63,19 @@ class _Run:
     failures: int = 0
     interrupted: bool = False
     _notes: dict[str, None] = field(default_factory=dict)
+    _budget: Budget = field(default_factory=Budget)
 
     def events(self, specs: Sequence[OpSpec | SpecRefused]) -> Iterator[Event]:
         begun = time.monotonic()
         try:
             yield RunStarted(
-                __version__, self.options.command, self.device.name, self.device.description, len(specs), _now()
+                __version__,
+                self.options.command,
+                self.device.name,
+                self.device.description,
+                len(specs),
+                _now(),
+                self.options.sanitize,
             )
             for spec in specs:
                 if self.interrupted:
@@ -74,7 +83,7 @@ class _Run:
                 if isinstance(spec, SpecRefused):
                     yield spec
                 else:
-                    yield from self._spec(spec)
+                    yield from self._spec(replace(spec, sanitize={**spec.sanitize, **self.options.sanitize}))
         except KeyboardInterrupt:
             self.interrupted = True
         yield RunFinished(time.monotonic() - begun, self.interrupted)
@@ -97,6 +106,8 @@ class _Run:
         line = (spec.launcher or spec.kernel or spec.reference).span.line
         seed = spec.seed if self.options.seed is None else self.options.seed
         counts: Counter[Status] = Counter()
+        seen: Counter[str] = Counter()
+        self._budget.begin(len(cases))
         vacuity = Vacuity()
         findings: tuple[Finding, ...] = ()
         try:
@@ -111,6 +122,7 @@ class _Run:
                     when = _now()
                     verdict = self._case(spec, case, vacuity)
                     counts[verdict.status] += 1
+                    seen.update(verdict.checked)
                     self.failures += verdict.status is not Status.PASSED
                     for note in verdict.notes:
                         self._notes.setdefault(note)
@@ -134,6 +146,7 @@ class _Run:
             findings,
             tuple(self._notes),
             time.monotonic() - begun,
+            tuple(Sanitized(name, level, seen[name]) for name, level in spec.sanitize.items() if level != "off"),
         )
 
     def _cases(self, spec: OpSpec) -> tuple[Case, ...]:
@@ -155,9 +168,14 @@ class _Run:
 
     def _case(self, spec: OpSpec, case: Case, vacuity: Vacuity) -> Verdict:
         begun = time.monotonic()
+        size, instrumented = 0, 0.0
         try:
             arrays = materialize(spec, case)
-            outcome = self.device.run(spec, arrays, timeout=self.options.timeout)
+            size = sum(allocation.buffer.nbytes for allocation in arrays.allocations.values())
+            outcome = self.device.run(
+                spec, arrays, timeout=self.options.timeout, instrument=self._instrument(spec, size)
+            )
+            instrumented = outcome.instrumented
             verdict = judge(spec, arrays, outcome)
             vacuity.observe(spec, arrays)
         except SpecError as error:
@@ -172,7 +190,16 @@ class _Run:
             raise InternalError(f"{spec.path}: {case.id}: {type(error).__name__}: {error}") from error
         if any(finding.rule == "unsupported" for finding in verdict.findings):
             verdict = replace(verdict, status=Status.ERROR)  # the device's lack, not the kernel's fault
-        return replace(verdict, seconds=time.monotonic() - begun)
+        seconds = time.monotonic() - begun
+        self._budget.add(seconds - instrumented, instrumented, size)
+        return replace(verdict, seconds=seconds)
+
+    def _instrument(self, spec: OpSpec, size: int) -> frozenset[str]:
+        """The sanitizers that the next case is instrumented for: those asked for by name, the others in time."""
+        possible = frozenset(name for name in self.device.instruments if spec.sanitize[name] != "off")
+        if self.options.is_replay or self._budget.allows(size):
+            return possible
+        return possible & self.options.sanitize.keys()
 
     def _whole_artifact(self, spec: OpSpec) -> bool:
         """Whether the artifact is to be checked: only where all of the spec's cases were asked for."""

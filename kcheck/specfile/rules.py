@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias, cast
 
 from kcheck.model import (
     DTYPES,
+    LEVELS,
     SANITIZERS,
     Artifact,
     Bounds,
@@ -81,15 +82,15 @@ def read_compare(reader: Reader) -> Compare | None:
 
 def read_sanitize(reader: Reader) -> dict[str, Level] | None:
     """``sanitize``: the level of every sanitizer."""
-    levels: dict[str, Level] = dict.fromkeys(SANITIZERS, "error")
+    levels: dict[str, Level] = dict(SANITIZERS)
     node = reader.get(reader.top, "sanitize")
     if node is None:
         return levels
     for entry in reader.entries(node):
         level = reader.text(entry.value)
-        if entry.key not in levels or level not in ("error", "warn", "off"):
+        if entry.key not in levels or level not in LEVELS:
             return None
-        levels[entry.key] = cast(Level, level)
+        levels[entry.key] = level
     return levels if isinstance(node, YamlMap) else None
 
 

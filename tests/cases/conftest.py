@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kcheck.model import (
+    SANITIZERS,
     Choices,
     Compare,
     Dim,
@@ -47,7 +48,7 @@ EMPTY = OpSpec(
     tolerance=Tolerance("conditioned", {}, PLACE),
     compare=Compare(),
     invariants=(),
-    sanitize=dict.fromkeys(("memcheck", "racecheck", "initcheck", "synccheck"), "error"),
+    sanitize=dict(SANITIZERS),
     allow_races=(),
     mutates=(),
     deterministic=None,

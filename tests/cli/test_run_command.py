@@ -120,6 +120,16 @@ def test_one_case_by_its_seed(kcheck: Kcheck) -> None:
         (("--format", "jsn"), "'jsn' is not one of 'text', 'json', 'junit'"),
         (("--formt", "json"), "--format"),
         (("--seed", "-3"), "-3 is negative; a seed is a number from 0 to 18446744073709551615"),
+        (
+            ("--sanitize", "racechek=off"),
+            "no sanitizer 'racechek'; did you mean 'racecheck'? Choose from",
+        ),
+        (("--sanitize", "leaks"), "no sanitizer 'leaks'; choose from memcheck, racecheck, initcheck, synccheck,"),
+        (
+            ("--sanitize", "racecheck=warning"),
+            "no level 'warning' for racecheck; did you mean 'warn'?",
+        ),
+        (("--sanitize", "all="), "no level '' for all; choose from error, warn, off"),
         (("--seed", "1e3"), "'1e3' is no seed; give a whole number, decimal or 0x..."),
     ],
 )

@@ -6,6 +6,7 @@ import pytest
 
 from kcheck.cases import expand, materialize
 from kcheck.device import choose
+from kcheck.oracle import judge
 
 SPEC = """
 kcheck: 1
@@ -183,14 +184,38 @@ def test_a_launcher_that_asks_for_absurd_memory_is_a_finding(project):
 def test_sanitize_off_is_silent(project):
     """A barrier that some threads skip is not reported where synccheck is off, and a warning where it says so."""
     kernel = CLEAN.replace("    cuda.syncthreads()", "    if i < n: cuda.syncthreads()")
-    assert run(project, kernel, SPEC + "sanitize: {synccheck: off}\n").findings == ()
-    assert [f.severity for f in run(project, kernel, SPEC + "sanitize: {synccheck: warn}\n").findings] == ["warn"]
+    for level, told in (("off", []), ("warn", ["warn"]), ("error", ["error"])):
+        spec = project.spec(SPEC + f"sanitize: {{synccheck: {level}}}\n", kernel, REFERENCE)
+        arrays = materialize(spec, expand(spec, 1))
+        outcome = choose("simulator").run(spec, arrays, timeout=20.0)
+        assert [finding.severity for finding in judge(spec, arrays, outcome).findings] == told
+        assert ("synccheck" in outcome.checked) == (level != "off")
+
+
+@pytest.mark.parametrize("level", ["warn", "off"])
+def test_what_ended_a_launch_is_an_error_at_every_level(project, level):
+    """A wild access ends the launch; where memcheck is no error the case still fails, by the launch."""
+    kernel = CLEAN.replace("ok[i] = w[i] > 3", "ok[i] = w[i + 1] > 3")
+    outcome = run(project, kernel, SPEC + f"sanitize: {{memcheck: {level}}}\n")
+    assert [(finding.rule, finding.severity, finding.array) for finding in outcome.findings] == [
+        ("launch", "error", "w")
+    ]
 
 
 def test_what_is_not_checked_is_said_once_and_only_if_asked_for(project):
     """A note names the sanitizers that the simulator is not."""
-    assert run(project, CLEAN).notes == ("not checked on the simulator: racecheck, initcheck",)
-    assert run(project, CLEAN, SPEC + "sanitize: {racecheck: off, initcheck: off}\n").notes == ()
+    assert run(project, CLEAN).notes == ("not checked on the simulator: racecheck, initcheck, overflow",)
+    off = "sanitize: {racecheck: off, initcheck: off, overflow: off}\n"
+    assert run(project, CLEAN, SPEC + off).notes == ()
+
+
+def test_the_outcome_says_which_sanitizers_saw_it(project):
+    """Those that an interpreter can be; of a launch that did not end, not those that look at what it left."""
+    every = ("memcheck", "synccheck", "unwritten", "mutated", "nondeterministic")
+    assert run(project, CLEAN).checked == every
+    assert run(project, CLEAN, SPEC + "deterministic: false\n").checked == every[:-1]
+    assert run(project, CLEAN, SPEC + "sanitize: {nondeterministic: off, mutated: off}\n").checked == every[:-2]
+    assert run(project, CLEAN.replace("w[i]", "w[i + 1]")).checked == every[:2]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from kcheck.cases import CaseArrays
 from kcheck.cases.layouts import allocate, geometry
 from kcheck.model import (
     DTYPES,
+    SANITIZERS,
     Bounds,
     Case,
     Compare,
@@ -64,7 +65,6 @@ class Bench:
         (self.root / path).write_text(text, encoding="utf-8")
         by_dtype = tolerance if isinstance(tolerance, dict) else {}
         kind = "fixed" if isinstance(tolerance, dict) else tolerance
-        levels = dict.fromkeys(("memcheck", "racecheck", "initcheck", "synccheck"), "error")
         return OpSpec(
             path="specs/op.yaml",
             root=str(self.root),
@@ -88,7 +88,7 @@ class Bench:
             tolerance=Tolerance(kind, by_dtype, HERE),  # type: ignore[arg-type]
             compare=Compare(nan, signed_zero),  # type: ignore[arg-type]
             invariants=invariants,
-            sanitize={**levels, **sanitize},  # type: ignore[arg-type]
+            sanitize={**SANITIZERS, **sanitize},  # type: ignore[arg-type]
             allow_races=(),
             mutates=(),
             deterministic=None,

@@ -158,6 +158,16 @@ def test_sanitizers_have_the_level_that_the_spec_gives(bench: Bench, level: str,
     assert [f.severity for f in found.findings] == ([] if level == "off" else [level])
 
 
+@pytest.mark.parametrize("level", ["error", "warn"])
+def test_a_sanitizer_s_warning_stays_one(bench: Bench, level: str) -> None:
+    """A race of equal values is a warning where races are errors: a level never raises what was found."""
+    spec = bench.spec(DOUBLE, {"x": "float32"}, {"y": "float32"}, sanitize={"racecheck": level})
+    arrays = bench.arrays(spec, {"x": X}, {"y": (3,)})
+    race = Finding("racecheck", "two threads write the same value", severity="warn")
+    found = judge(spec, arrays, bench.outcome(arrays, {"y": 2 * X}, findings=(race,)))
+    assert (found.status, found.findings) == (Status.PASSED, (race,))
+
+
 def test_rounding_to_16_bits_on_the_way_is_told_from_a_bug(bench: Bench) -> None:
     """A float16 product that is rounded before its sum fails, with a note that says what to change; a wrong sum
     has no note, nor has a spec that says what its kernel computes in."""

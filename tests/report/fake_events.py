@@ -16,6 +16,7 @@ from kcheck.model import (
     Finding,
     RunFinished,
     RunStarted,
+    Sanitized,
     Span,
     SpecFinished,
     SpecRefused,
@@ -62,6 +63,7 @@ def case(
     comparisons: tuple[Comparison, ...] = (),
     findings: tuple[Finding, ...] = (),
     notes: tuple[str, ...] = (),
+    checked: tuple[str, ...] = (),
     **changes: Any,
 ) -> CaseFinished:
     path = path or f"specs/{op}.yaml"
@@ -77,7 +79,7 @@ def case(
         "params": {},
     }
     made = Case(**{**fields, **changes})
-    verdict = Verdict(made, status, "simulator", comparisons, findings, notes, 0.25)
+    verdict = Verdict(made, status, "simulator", comparisons, findings, notes, 0.25, checked)
     return CaseFinished(path, 4, verdict, f"kcheck run {path} --case-seed {made.seed}", START)
 
 
@@ -241,7 +243,27 @@ def interrupted() -> list[Event]:
     return [started(3), spec_started("attention", cases=5), case("attention", 0), case("attention", 1)]
 
 
+def partly_sanitized() -> list[Event]:
+    """Three specs with levels of the command line; of two, the costly sanitizers saw a part of the cases."""
+    events: list[Event] = [started(3, device="cpu", sanitize={"racecheck": "error", "nondeterministic": "off"})]
+    for op, seen in (("attention", 12), ("gelu", 1000), ("softmax", 5)):
+        sanitizers = (
+            Sanitized("memcheck", "error", 1000),
+            Sanitized("racecheck", "error", 1000),
+            Sanitized("initcheck", "error", seen),
+            Sanitized("overflow", "warn", seen),
+            Sanitized("mutated", "error", 999),
+        )
+        events += [
+            spec_started(op, cases=1000),
+            case(op, 0, checked=("memcheck", "racecheck", "overflow")),
+            spec_finished(op, passed=1000, sanitizers=sanitizers),
+        ]
+    return [*events, RunFinished(9.6, False)]
+
+
 STREAMS = {
+    "partly_sanitized": partly_sanitized,
     "all_passing": all_passing,
     "everything": everything,
     "hostile": hostile,

@@ -26,6 +26,7 @@ PICTURES = [
     ("hostile", 80, 0),
     ("interrupted", 80, 0),
     ("nothing", 80, 0),
+    ("partly_sanitized", 80, 0),
 ]
 
 

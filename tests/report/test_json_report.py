@@ -116,6 +116,16 @@ def test_two_runs_differ_only_under_time() -> None:
     assert strip.sub("", first) == strip.sub("", second)
 
 
+def test_sanitizers_and_the_cases_they_saw() -> None:
+    """The levels of the command line, by spec the level and the number of cases, by case the names."""
+    report = read(write(fake_events.partly_sanitized()))
+    assert report["sanitize"] == {"racecheck": "error", "nondeterministic": "off"}
+    spec = report["specs"][0]
+    assert spec["sanitizers"]["racecheck"] == {"level": "error", "cases": 1000}
+    assert spec["sanitizers"]["overflow"] == {"level": "warn", "cases": 12}
+    assert spec["cases"][0]["sanitizers"] == ["memcheck", "racecheck", "overflow"]
+
+
 def read_number(written: Any) -> float | complex | int | bool | None:
     """What a reader makes of a number of a report, by the schema."""
     if isinstance(written, dict):

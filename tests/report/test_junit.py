@@ -13,7 +13,7 @@ import xml.etree.ElementTree as ET
 import fake_events
 import pytest
 
-from kcheck.model import Event, Span, SpecStarted, Status
+from kcheck.model import Event, Sanitized, Span, SpecStarted, Status
 from kcheck.report import Settings
 from kcheck.report.junit import JunitReporter
 
@@ -163,6 +163,23 @@ def test_stream_that_breaks_off_keeps_its_cases() -> None:
     assert isinstance(events[1], SpecStarted)
     root = write(events)
     assert len(list(root.iter("testcase"))) == 2
+
+
+def test_sanitizers_are_properties_of_the_suite() -> None:
+    """Each sanitizer that is not off, with its level and how many of the cases it saw."""
+    root = write(
+        [
+            fake_events.spec_started(),
+            fake_events.case(),
+            fake_events.case(number=1),
+            fake_events.spec_finished(
+                passed=2, sanitizers=(Sanitized("racecheck", "error", 2), Sanitized("overflow", "warn", 1))
+            ),
+        ]
+    )
+    properties = {each.get("name"): each.get("value") for each in root.iter("property")}
+    assert properties["racecheck"] == "error, 2 of 2 cases"
+    assert properties["overflow"] == "warn, 1 of 2 cases"
 
 
 def test_passing_case_shows_its_warnings() -> None:

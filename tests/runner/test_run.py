@@ -198,7 +198,9 @@ class Scripted:
     def prepare(self, spec):
         """Nothing to prepare."""
 
-    def run(self, spec, arrays, *, timeout):
+    instruments = ()
+
+    def run(self, spec, arrays, *, timeout, instrument=()):
         """The reference's own result; at the second case, what the test wants."""
         self.runs += 1
         if self.runs == 2 and self.action == "interrupt":

@@ -10,6 +10,7 @@ import pytest
 
 from kcheck.errors import SpecError
 from kcheck.model import (
+    SANITIZERS,
     Bounds,
     Choices,
     Compare,
@@ -40,7 +41,8 @@ def test_the_smallest_spec_has_its_defaults(project: Path, softmax: str) -> None
     assert (y.dtype, y.alias, y.layouts) == ("T", None, ("contiguous",))
     assert [size.text for size in x.shape] == ["M", "N"]
     assert spec.dims["N"].domain == Range(1, 2048)
-    assert spec.sanitize == {"memcheck": "error", "racecheck": "error", "initcheck": "error", "synccheck": "error"}
+    assert dict(spec.sanitize) == dict(SANITIZERS)
+    assert {name for name, level in spec.sanitize.items() if level != "error"} == {"overflow"}
     assert (spec.count, spec.seed, spec.deterministic, spec.artifact) == (100, 0, None, None)
     assert (spec.tolerance.kind, spec.compare) == ("conditioned", Compare("match", signed_zero=False))
     assert (spec.description, spec.tags, spec.invariants, spec.examples, spec.compute) == ("", (), (), (), None)
@@ -76,7 +78,7 @@ inputs:
 tolerance: {float32: {atol: 1}}
 compare: {nan: ignore, signed_zero: true}
 invariants: [finite, {normalized: {of: z}}, "abs(z) <= 1"]
-sanitize: {racecheck: off}
+sanitize: {racecheck: off, overflow: error, unwritten: warn}
 allow_races: [shared, z]
 mutates: [i]
 deterministic: false
@@ -110,7 +112,8 @@ examples: [{dims: {M: 3}, dtypes: {T: float16}, values: {f: normal}, layouts: {x
     assert (spec.tolerance.kind, spec.tolerance.by_dtype) == ("fixed", {"float32": Bounds(1.0, 0.0)})
     assert spec.compare == Compare("ignore", signed_zero=True)
     assert [str(invariant) for invariant in spec.invariants] == ["finite", "normalized: z", "abs(z) <= 1"]
-    assert spec.sanitize["racecheck"] == "off"
+    levels = {"racecheck": "off", "overflow": "error", "unwritten": "warn"}
+    assert spec.sanitize == {**SANITIZERS, **levels}
     assert (spec.allow_races, spec.mutates, spec.deterministic) == (("shared", "z"), ("i",), False)
     assert spec.artifact is not None
     assert (spec.artifact.targets, spec.artifact.max_registers) == (("sm_80",), 64)

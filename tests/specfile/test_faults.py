@@ -67,6 +67,8 @@ import pytest
         ('op: softmax\n', 'op: softmax\nlauncher: kernels/softmax.py:softmax\n', ["3:1: 'launch' and 'launcher' exclude each other; keep one"]),
         ('launch: {args: [x, y], grid: [M], block: [256]}\n', '', ["1:1: missing key 'launch'; add 'launch: {args: [...], grid: [...], block: [...]}', or a launcher"]),
         ('op: softmax\n', 'op: softmax\nsanitize: {racechek: off}\n', ["3:12: unknown key 'racechek' in 'sanitize'; did you mean 'racecheck'?"]),
+        ('op: softmax\n', 'op: softmax\nsanitize: {unwriten: off}\n', ["3:12: unknown key 'unwriten' in 'sanitize'; did you mean 'unwritten'?"]),
+        ('op: softmax\n', 'op: softmax\nsanitize: {overflow: warning}\n', ["3:22: unknown level 'warning'; did you mean 'warn'?"]),
         ('op: softmax\n', 'op: softmax\nsanitize: {racecheck: none}\n', ["3:23: unknown level 'none'; write error, warn or off"]),
         ('op: softmax\n', 'op: softmax\ntolerance: {flot32: {atol: 1}}\n', ["3:13: unknown dtype 'flot32'; did you mean 'float32'?"]),
         ('op: softmax\n', 'op: softmax\ntolerance: {float32: {atoll: 1}}\n', ["3:23: unknown key 'atoll' in 'float32'; did you mean 'atol'?"]),

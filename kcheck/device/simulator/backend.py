@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from kcheck.cases import Allocation
@@ -17,8 +17,6 @@ from kcheck.device.simulator.schedule import Divergence, Failure
 from kcheck.model import Finding, OpSpec, Schedule, Span
 from kcheck.model.compiled import Launched
 
-NOT_CHECKED = ("racecheck", "initcheck")
-
 
 class SimulatorBackend:
     """A :class:`kcheck.device.base.Backend`. Make one per process, before any kernel's module is imported.
@@ -29,6 +27,7 @@ class SimulatorBackend:
 
     name = "simulator"
     orders_threads = True
+    sanitizers: tuple[str, ...] = ("memcheck", "synccheck", "unwritten", "mutated", "nondeterministic")
 
     def __init__(self, why: str = "") -> None:
         self.description = f"Numba's CUDA simulator, threads one at a time{why}"
@@ -39,10 +38,12 @@ class SimulatorBackend:
         """Nothing: what NumPy and ml_dtypes have, the interpreter has."""
         return ""
 
-    def notes(self, spec: OpSpec) -> tuple[str, ...]:
-        """The sanitizers that a spec leaves on and that an interpreter of Python cannot be."""
-        missing = [rule for rule in NOT_CHECKED if spec.sanitize[rule] != "off"]
-        return (f"not checked on the simulator: {', '.join(missing)}",) if missing else ()
+    def instrument(self, sanitizers: Collection[str]) -> None:
+        """An interpreter of Python compiles no code."""
+
+    def instrumented(self) -> float:
+        """Nothing was instrumented."""
+        return 0.0
 
     def launched(self) -> tuple[Launched, ...]:
         """As :meth:`kcheck.device.base.Backend.launched`."""
@@ -72,13 +73,13 @@ class SimulatorBackend:
         except KernelStopped as stopped:
             if not stopped.joined:
                 self.lost = f"a thread of {stopped.kernel} could not be stopped: it is inside native code"
-            raise LaunchFault(*self._synccheck(session, spec), self._finding(stopped, spec)) from None
+            raise LaunchFault(*self._synccheck(session), self._finding(stopped, spec)) from None
         except NotSimulated as error:
             place = error_place(error, spec.root)
             raise LaunchFault(Finding("unsupported", str(error), place=place)) from None
         except Exception as error:
             raise LaunchFault(self._host_fault(error, spec, session)) from None
-        found = self._synccheck(session, spec)
+        found = self._synccheck(session)
         if any(divergence.stuck for _, divergence in session.divergences):
             who = next((kernel.kernel for kernel in session.launched), None)
             raise LaunchFault(*found, Finding("launch", "its threads wait for each other for ever", kernel=who))
@@ -109,7 +110,7 @@ class SimulatorBackend:
         place = error_place(error, spec.root)
         rule, message, mend, array, index = "launch", f"a thread raised {one_line(error)}", "", None, None
         if isinstance(error, OutOfBounds):
-            rule = "memcheck" if spec.sanitize["memcheck"] == "error" else "launch"  # either way it did not end
+            rule = "memcheck"
             message, array, index = str(error), error.array, error.index
             mend = "guard the access, or mend its index: grids and loops often run past an array's end"
         elif isinstance(error, NotSimulated):
@@ -128,10 +129,7 @@ class SimulatorBackend:
             place=place,
         )
 
-    def _synccheck(self, session: Session, spec: OpSpec) -> list[Finding]:
-        level = spec.sanitize["synccheck"]
-        if level == "off":
-            return []
+    def _synccheck(self, session: Session) -> list[Finding]:
         first: dict[tuple[str, tuple[tuple[str, int], ...]], tuple[Divergence, int]] = {}
         for kernel, divergence in session.divergences:
             found, count = first.get((kernel, divergence.sites), (divergence, 0))
@@ -140,7 +138,6 @@ class SimulatorBackend:
             Finding(
                 "synccheck",
                 _divergence_text(divergence),
-                severity="warn" if level == "warn" else "error",
                 mend="make every thread of the block come to every barrier",
                 kernel=kernel,
                 block=divergence.block,

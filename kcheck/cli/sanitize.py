@@ -1,0 +1,57 @@
+"""``--sanitize NAME[=LEVEL]``, which ``run`` and ``exec`` share."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+from kcheck.model import LEVELS, SANITIZERS, Level
+
+ALL = "all"
+
+
+class Sanitize(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
+    """``NAME`` or ``NAME=LEVEL``, as a pair; without a level: error.
+
+    Args:
+        names: the sanitizers that there are; ``all`` stands for them together.
+        elsewhere: names that are known and cannot be had here, with the reason.
+    """
+
+    name = "sanitize"
+
+    def __init__(self, names: Iterable[str] = SANITIZERS, elsewhere: dict[str, str] | None = None) -> None:
+        self.names = tuple(names)
+        self._elsewhere = elsewhere or {}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Level]:
+        """Reads the pair; refuses a name or a level that there is not, with those that there are."""
+        if isinstance(value, tuple):
+            return value
+        name, _, level = str(value).partition("=")
+        name, level = name.strip(), level.strip()
+        if name in self._elsewhere:
+            self.fail(f"{name}: {self._elsewhere[name]}", param, ctx)
+        if name not in (*self.names, ALL):
+            self.fail(f"no sanitizer {name!r}; {_choices(name, (*self.names, ALL))}", param, ctx)
+        if "=" not in str(value):
+            level = "error"
+        if level not in LEVELS:
+            self.fail(f"no level {level!r} for {name}; {_choices(level, LEVELS)}", param, ctx)
+        return name, level
+
+    def levels(self, chosen: Sequence[tuple[str, Level]]) -> dict[str, Level]:
+        """Level by sanitizer, those that were named; what stands later on the line counts."""
+        found: dict[str, Level] = {}
+        for name, level in chosen:
+            found.update(dict.fromkeys(self.names if name == ALL else (name,), level))
+        return {name: found[name] for name in self.names if name in found}
+
+
+def _choices(word: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    listed = f"choose from {', '.join(known)}"
+    return f"did you mean {near[0]!r}? {listed[0].upper()}{listed[1:]}" if near else listed
