@@ -78,6 +78,10 @@ def geometry(
             order = [*range(rank - 2), rank - 1, rank - 2]
             swapped = _row_major([shape[axis] for axis in order])
             strides = [swapped[axis] for axis in order]
+            if rank > 2 and all(extent == 1 for extent in shape[:-2]):
+                # The stride of an axis of one element is free. With 0 Numba takes the array for what it takes
+                # others of this layout for (A), not for Fortran-contiguous, for which it compiles once more.
+                strides[0] = 0
         case "offset":
             offset = 1 + stream.below(15)
         case "broadcast":

@@ -22,8 +22,11 @@ from dataclasses import asdict
 from importlib import import_module
 from typing import Any
 
+from kcheck.cpu.cache import ObjectCache
 from kcheck.device.cuda import compiler_message
 from kcheck.device.places import as_typed
+from kcheck.driver.cubin import assembler_version
+from kcheck.driver.install import settings
 from kcheck.errors import InternalError, KernelError
 from kcheck.model import Function, Span
 from kcheck.model.compiled import ArrayType, CompiledKernel, Resources, ScalarType, Signature
@@ -260,14 +263,23 @@ def _ptx(dispatcher: Any, kernel: CompiledKernel, lineinfo: bool) -> tuple[str, 
 
 
 def _resources(dispatcher: Any, ptx: str, target: str) -> Resources:
+    """What ptxas makes of PTX; kept on disk, since it takes 0.1 s."""
+    max_registers = dispatcher.targetoptions.get("max_registers") or None
+    store = ObjectCache(settings(os.environ).cache / "ptxas")
+    key = "\0".join(("ptxas", assembler_version(), target, str(max_registers), ptx))
+    stored = store.get(key)
+    if stored is not None:
+        return Resources(**json.loads(stored))
+    made = _assemble(ptx, target, max_registers)
+    store.put(key, json.dumps(asdict(made)).encode())
+    return made
+
+
+def _assemble(ptx: str, target: str, max_registers: int | None) -> Resources:
     """Assemble PTX with ptxas inside nvJitLink and read what it reports of itself (``-v``)."""
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
-    options = LinkerOptions(
-        arch=target,
-        ptxas_options=["-v"],
-        max_register_count=dispatcher.targetoptions.get("max_registers") or None,
-    )
+    options = LinkerOptions(arch=target, ptxas_options=["-v"], max_register_count=max_registers)
     linker = Linker(ObjectCode.from_ptx(ptx.encode()), options=options)
     linker.link("cubin")
     log = linker.get_info_log()

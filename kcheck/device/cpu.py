@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from kcheck.cases import Allocation
 from kcheck.cpu.cache import ObjectCache
@@ -75,6 +76,7 @@ class CpuBackend(CudaBackend):
         self._instrumented = self._compiling = 0.0
         self._found: list[Finding] = []
         self._deadline: float | None = None
+        self._float_adds: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()  # by compiled kernel
         machine = _installed(capability(targets)).machine
         self._executor = machine.executor
         self._executor.report = self._found.append
@@ -95,8 +97,13 @@ class CpuBackend(CudaBackend):
 
     def float_atomics(self) -> bool | None:
         """As :meth:`kcheck.device.base.Backend.float_atomics`, by the PTX of what the last launch came to."""
-        kernels = (kernel for dispatcher in self._called for kernel in dispatcher.overloads.values())
-        return any(_FLOAT_ADD.search(kernel.library.get_cubin().code) for kernel in kernels)
+        return any(self._adds(kernel) for called in self._called for kernel in called.overloads.values())
+
+    def _adds(self, kernel: Any) -> bool:
+        adds = self._float_adds.get(kernel)
+        if adds is None:
+            adds = self._float_adds[kernel] = _FLOAT_ADD.search(kernel.library.get_cubin().code) is not None
+        return adds
 
     def stage(self, allocation: Allocation, buffer: Bytes) -> Staged:
         """As on a GPU; and kernels may touch the array's own bytes only, under its name."""

@@ -37,8 +37,9 @@ def _part_of_value(value: Any) -> ArrayType | ScalarType | None:
     if not isinstance(dtype, np.dtype) or dtype.name not in DTYPES:
         return None
     if isinstance(value, np.ndarray):
-        flags = value.flags
-        return ArrayType(dtype.name, value.ndim, "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A")
+        flags, is_broadcast = value.flags, value.size > 0 and 0 in value.strides  # A for Numba, even if contiguous
+        layout = "A" if is_broadcast else "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
+        return ArrayType(dtype.name, value.ndim, layout)
     return ScalarType(dtype.name)
 
 

@@ -52,7 +52,7 @@ def assembler(cc: tuple[int, int], cache: ObjectCache) -> Callable[[str, str], R
 
     @functools.lru_cache(maxsize=1024)
     def resources(ptx: str, entry: str) -> Resources:
-        key = "\0".join(("resources", str(cc), entry, ptx))
+        key = "\0".join(("resources", assembler_version(), str(cc), entry, ptx))
         stored = cache.get(key)
         if stored is not None:
             return Resources(**json.loads(stored))
@@ -61,6 +61,14 @@ def assembler(cc: tuple[int, int], cache: ObjectCache) -> Callable[[str, str], R
         return made
 
     return resources
+
+
+@functools.cache
+def assembler_version() -> str:
+    """Of nvJitLink, which holds the assembler: part of the key of what it answered."""
+    from cuda.bindings import nvjitlink
+
+    return ".".join(map(str, nvjitlink.version()))
 
 
 def _assemble(ptx: str, cc: tuple[int, int]) -> bytes:

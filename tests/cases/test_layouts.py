@@ -77,6 +77,14 @@ def test_transposed_swaps_the_last_two_axes() -> None:
     assert a.view().swapaxes(-1, -2).flags.c_contiguous
 
 
+@pytest.mark.parametrize("shape", [(1, 3, 5), (1, 1, 3, 5), (1, 1, 1)])
+def test_transposed_is_one_layout_whatever_the_leading_axes(shape: tuple[int, ...]) -> None:
+    """With leading axes of one element, too, it is no Fortran-contiguous array for Numba: one stride is 0."""
+    a = lay("transposed", shape)
+    assert a.strides[0] == 0
+    assert a.view().swapaxes(-1, -2).flags.c_contiguous
+
+
 def test_offset_starts_off_the_alignment() -> None:
     """The elements are contiguous and begin 1 to 15 elements into the block."""
     starts = {lay("offset", (3, 5), seed=seed).offset % ALIGNMENT for seed in range(200)}

@@ -1,15 +1,19 @@
 """Kernels are compiled and assembled as a GPU would get them, with no GPU."""
 
 import importlib.util
+from itertools import product
 
 import pytest
 
+from kcheck.cases.layouts import GUARDS, allocate, geometry
 from kcheck.device.artifact import Compilation, read_ptxas_log
+from kcheck.device.launched import signature_of_values
 from kcheck.device.specialise import signatures
 from kcheck.errors import InternalError
 from kcheck.lint import find_entry
-from kcheck.model import Function, Span
+from kcheck.model import DTYPES, Function, Span
 from kcheck.model.compiled import ArrayType, Resources, ScalarType
+from kcheck.rng import Xorshift128Plus
 
 needs_nvvm = pytest.mark.skipif(
     importlib.util.find_spec("nvidia") is None, reason="NVVM is not installed (the extras cu12 and cu13)"
@@ -65,6 +69,30 @@ def test_signatures_are_those_of_the_dtypes_and_layouts(project) -> None:
         for dtype in ("float32", "float16")
         for layout in ("C", "A")
     )
+
+
+# What Numba takes arrays of three axes for
+LETTERS = {
+    "contiguous": "C",
+    "offset": "C",
+    "strided": "AC",
+    "transposed": "AC",
+    "reversed": "AC",
+    "broadcast": "A",
+}
+
+
+@pytest.mark.parametrize("layout", LETTERS)
+def test_arrays_of_every_shape_are_of_a_declared_signature(layout: str) -> None:
+    """Also where axes have one element, so that nothing is compiled that ``artifact:`` did not look at: an array
+    of three axes is no Fortran-contiguous one in any layout, and a C-contiguous one at most."""
+    row = DTYPES["float32"]
+    for shape in product((1, 2, 5), repeat=3):
+        for seed in range(8):
+            where = geometry(shape, 4, layout, Xorshift128Plus(seed), range(3))
+            made = allocate("x", "output", row, shape, where, GUARDS[0], None)
+            (kind,) = signature_of_values([made.view()])
+            assert kind.layout in LETTERS[layout], (shape, where.strides)
 
 
 @pytest.mark.slow
