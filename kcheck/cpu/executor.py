@@ -114,7 +114,6 @@ class Executor:
 
     Attributes:
         width: lanes per vector.
-        checks: what launches are checked for beyond memory and barriers; may be changed between launches.
         deadline: the time of the clock at which a launch is stopped; None: never. Compiling moves it on.
         limit: seconds that a launch may take; None: any.
         ending: how the last launch that ran ended.
@@ -133,7 +132,7 @@ class Executor:
     ) -> None:
         self.memory = memory
         self.width = host().width
-        self.checks = Checks()
+        self._checks = Checks()
         self.deadline: float | None = None
         self.limit: float | None = None
         self.ending = Ending.FINISHED
@@ -150,6 +149,20 @@ class Executor:
         self._heap_used = 0
         self._launches = 0
         self._lock = threading.Lock()
+
+    @property
+    def checks(self) -> Checks:
+        """What launches are checked for beyond memory and barriers; may be changed between launches.
+
+        Memory that is allocated before ``init`` is first asked for counts as initialised.
+        """
+        return self._checks
+
+    @checks.setter
+    def checks(self, checks: Checks) -> None:
+        self._checks = checks
+        if checks.init:
+            self.memory.track()
 
     def load(self, text: str) -> Module:
         """A module; raises PtxError."""
@@ -263,6 +276,9 @@ class Executor:
         if program.prints:
             ctypes.memset(self._prints, 0, PRINT_CAPACITY)  # so that a record that was not written shows
         self._launches += 1
+        if not program.checks.init:
+            self.memory.define_all()
+        init_low, init_size, init_delta = self.memory.shadow
         context = LaunchContext(
             params=ctypes.addressof(params),
             block_dim=launch.block,
@@ -281,6 +297,9 @@ class Executor:
             heap_size=HEAP,
             heap_used=self._heap_used,
             grid_id=self._launches,
+            init_delta=init_delta,
+            init_low=init_low,
+            init_size=init_size,
         )
         order = self._order(context, program.width)
         return Job(

@@ -26,6 +26,12 @@ _MENDS = {
     FaultKind.WARP_MASK_SELF: "name in the mask every lane that executes the call",
     FaultKind.STACK_OVERFLOW: "bound the recursion",
 }
+_UNDEFINED = {
+    FaultKind.UNDEFINED_BRANCH: "decides a branch by",
+    FaultKind.UNDEFINED_ADDRESS: "computes an address with",
+    FaultKind.UNDEFINED_STORE: "stores what it computed with",
+    FaultKind.UNDEFINED_ATOMIC: "updates atomically",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +59,15 @@ def _finding(fault: Fault, program: Program, memory: Memory, windows: Windows) -
     row = FAULTS[kind]
     site = program.sites[fault.site] if fault.site < len(program.sites) else None
     array, index, message = None, None, row.what
+    mend = _MENDS.get(kind, "")
     if kind in _VERBS:
         array, index, message = _access(kind, fault, site, memory, windows)
+    elif kind in _UNDEFINED:
+        array, index, message, mend = _undefined(kind, fault, site, program, memory, windows)
     return Finding(
         row.rule,
         message,
-        mend=_MENDS.get(kind, ""),
+        mend=mend,
         array=array,
         index=index,
         kernel=kernel_name(program.entry),
@@ -119,6 +128,42 @@ def _around(
     else:
         where = f"across the end of {name}"
     return array, index, f"{verb} {where}"
+
+
+def _undefined(
+    kind: FaultKind, fault: Fault, site: Site | None, program: Program, memory: Memory, windows: Windows
+) -> tuple[str | None, tuple[int, ...] | None, str, str]:
+    """Array, index, message and mend of a use of what nobody wrote; the fault names the load that brought it."""
+    load = program.sites[fault.size - 1] if 0 < fault.size <= len(program.sites) else None
+    array, index, what, mend = None, None, "a value", "write it before it is read"
+    if load is not None:
+        space = load.space
+        if space == "shared" or (space != "global" and _inside(windows.shared, fault.address, 0)):
+            what = f"what lies {_offset(windows.shared, fault.address)}"
+            mend = "write it before, and let cuda.syncthreads() stand between"
+        elif space == "local" or (space != "global" and _inside(windows.state, fault.address, 0)):
+            what, mend = "an element of the thread's local array", "set every element of cuda.local.array() first"
+        else:
+            array, index, what = _named(fault.address, memory)
+            mend = "write it before: cuda.device_array() is not zeroed"
+    told = f"{_UNDEFINED[kind]} {what}, which nobody wrote"
+    start = place(load)
+    if start is not None and start != place(site):
+        told += f" (read at line {start.line})"
+    return array, index, told, mend
+
+
+def _named(address: int, memory: Memory) -> tuple[str | None, tuple[int, ...] | None, str]:
+    """Array, index and a name of what lies at an address of global memory."""
+    block = memory.find(address)
+    if block is None:
+        return None, None, "a value"
+    label = memory.labelled(block, address)
+    if label is None:
+        return None, None, f"byte {address - block.base} of {_told(block)}"
+    index = label.index(address)
+    place_in = f"[{', '.join(map(str, index))}]" if index is not None else ""
+    return label.name, index, f"{label.name}{place_in}"
 
 
 def _told(block: Block) -> str:

@@ -131,7 +131,58 @@ class Memory:
         self._labels: dict[int, Label] = {}
         self._exclusive: set[int] = set()  # bases of blocks of which only labelled ranges may be touched
         self._table: tuple[ctypes.Array[Entry], int] | None = None
+        self._shadow: mmap.mmap | None = None
+        self._shadow_base = 0
         self._lock = threading.RLock()
+
+    # --- what nobody wrote
+
+    def track(self) -> None:
+        """Know from now on which bytes of device memory nobody has written. What is there counts as defined."""
+        with self._lock:
+            if self._shadow is None:
+                size = len(self._arena) + 2 * PAGE
+                self._shadow = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
+                self._shadow_base = ctypes.addressof(ctypes.c_char.from_buffer(self._shadow))
+
+    @property
+    def shadow(self) -> tuple[int, int, int]:
+        """(first address of which a byte tells if it is defined, how many there are, distance to those bytes).
+        All 0 unless :meth:`track` was called. Source of their meaning: :mod:`kcheck.ptx.abi`."""
+        if self._shadow is None:
+            return 0, 0, 0
+        return self._base, len(self._arena), self._shadow_base - self._base
+
+    def undefine(self, address: int, size: int) -> None:
+        """Nobody has written these bytes yet. Larger ranges than FILL_MAX count as defined."""
+        self._mark(address, size, 0xFF if size <= FILL_MAX else 0)
+
+    def define(self, address: int, size: int) -> None:
+        """The host wrote these bytes."""
+        self._mark(address, size, 0)
+
+    def define_all(self) -> None:
+        """All bytes count as written: code ran that does not note what it writes."""
+        if self._shadow is not None:
+            self._shadow.madvise(mmap.MADV_DONTNEED)
+
+    def copied(self, target: int, source: int, size: int) -> None:
+        """A copy within device memory: what nobody had written is copied as such."""
+        if self._inside(target, size):
+            if self._inside(source, size):
+                distance = self._shadow_base - self._base
+                ctypes.memmove(target + distance, source + distance, size)
+            else:
+                self.define(target, size)
+
+    def _mark(self, address: int, size: int, byte: int) -> None:
+        if size and self._inside(address, size):
+            ctypes.memset(address + self._shadow_base - self._base, byte, size)
+
+    def _inside(self, address: int, size: int) -> bool:
+        return self._shadow is not None and self._base <= address and address + size <= self._end
+
+    # --- allocations
 
     def allocate(self, size: int, kind: Kind, *, fill: bool = True) -> int:
         """A new block of ``size`` bytes, aligned to 4096, filled with FRESH. Zero bytes get an address too.
@@ -151,6 +202,10 @@ class Memory:
             self._used += size if kind is not Kind.HEAP else 0
         if fill and size <= FILL_MAX:
             ctypes.memset(base, FRESH, size)
+        if kind is Kind.DEVICE:  # the host may write the other kinds by itself, and is not seen at it
+            self.undefine(base, size)
+        else:
+            self.define(base, size)
         return base
 
     def _place(self, extent: int) -> int:
@@ -206,6 +261,8 @@ class Memory:
             self._freed_bytes -= extent
             first = -(-(block.base - self._base) // PAGE) * PAGE
             self._arena.madvise(mmap.MADV_DONTNEED, first, extent)
+            if self._shadow is not None:
+                self._shadow.madvise(mmap.MADV_DONTNEED, first, extent)
             self._hole(block.base, extent)
 
     def _hole(self, address: int, extent: int) -> None:

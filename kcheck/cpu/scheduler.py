@@ -53,7 +53,10 @@ class Job:
 
     def prepare(self, workspace: Workspace) -> None:
         """Make room for a block of this launch."""
-        workspace.prepare(self.shared, self.state, len(self.kernel.program.sites))
+        program = self.kernel.program
+        workspace.prepare(self.shared, self.state, len(program.sites))
+        if program.checks.init:
+            workspace.prepare_init(self.shared, self.launch.threads, len(program.sites))
 
 
 @dataclass

@@ -12,7 +12,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 
-from kcheck.ptx.abi import SiteCache
+from kcheck.ptx.abi import SHARED_INIT_SPARE, Origin, Origins, SiteCache
 from kcheck.ptx.abi import Worker as Context
 
 STACK = 64 << 20
@@ -49,6 +49,7 @@ class Workspace:
         self.context = Context()
         self.context.stack_bytes = STACK - _STACK_MARGIN
         self._shared, self._state, self._sites = Buffer(), Buffer(), Buffer()
+        self._shared_init, self._origins = Buffer(), Buffer()
         self.address = ctypes.addressof(self.context)
 
     def prepare(self, shared: int, state: int, sites: int) -> None:
@@ -58,6 +59,13 @@ class Workspace:
         size = sites * ctypes.sizeof(SiteCache)
         self.context.sites = self._sites.reserve(size)
         ctypes.memset(self.context.sites, 0, size)
+
+    def prepare_init(self, shared: int, threads: int, sites: int) -> None:
+        """Make room for what initcheck notes: bytes of shared memory, threads of a block, a number of sites."""
+        self.context.shared_init = self._shared_init.reserve(shared + SHARED_INIT_SPARE)
+        ctypes.memset(self.context.shared_init, 0, shared + SHARED_INIT_SPARE)
+        records = sites * -(-threads // 32) * 32
+        self.context.origins = self._origins.reserve(ctypes.sizeof(Origins) + records * ctypes.sizeof(Origin))
 
 
 class Worker:

@@ -104,6 +104,7 @@ def _copies(machine: Machine, wait: Wait) -> Table:
         require(target, size)
         wait(stream)
         copy(target, source, size)
+        memory.define(target, size)
 
     def to_host(target: int, source: int, size: int, stream: int = 0) -> None:
         require(source, size)
@@ -112,17 +113,20 @@ def _copies(machine: Machine, wait: Wait) -> Table:
 
     def within(target: int, source: int, size: int, stream: int = 0) -> None:
         require(source, size)
-        to_device(target, source, size, stream)
+        require(target, size)
+        anywhere(target, source, size, stream)
 
     def anywhere(target: int, source: int, size: int, stream: int = 0) -> None:
         wait(stream)
         copy(target, source, size)
+        memory.copied(target, source, size)
 
     def fill(itemsize: int) -> Callable[..., None]:
         def memset(target: int, value: int, count: int, stream: int = 0) -> None:
             machine.require_context()
             require(target, count * itemsize)
             wait(stream)
+            memory.define(target, count * itemsize)
             if itemsize == 1:
                 ctypes.memset(target, value, count)
             else:

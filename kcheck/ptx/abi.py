@@ -24,6 +24,9 @@ Memory is host memory: generic, global, const, shared and local addresses are ho
   ones (``Launch.dynamic_shared`` bytes). Aligned to 256.
 * ``Worker.state``: ``Program.state_bytes(threads)`` bytes, aligned to 64; contents need not be initialised.
 * ``Worker.sites``: ``len(Program.sites)`` SiteCache records, all zero at the start of a launch.
+* With ``Checks.init`` there is a byte for each byte of memory, 0 where that is defined and 0xFF where nobody wrote
+  it: at ``Launch.init_delta`` from it; for shared memory at ``Worker.shared_init``, which has SHARED_INIT_SPARE
+  bytes more, zero; for local memory within the state. Other memory (the host's) counts as defined.
 
 What ``kcheck.cpu`` calls, in ``kcheck.ptx.lower`` (both raise PtxError)::
 
@@ -62,6 +65,9 @@ class Checks:
         return "+".join(names) or "none"
 
 
+SHARED_INIT_SPARE = 1024
+"""Bytes behind those of the shared window at ``Worker.shared_init``, for stray accesses."""
+
 FINISHED, STOPPED, GRID_BARRIER = 0, 1, 2
 """What ``kcheck_run`` and ``kcheck_block`` return."""
 
@@ -92,8 +98,11 @@ class Fault(ctypes.Structure):
         ("site", ctypes.c_uint32),
         ("block", ctypes.c_uint32 * 3),
         ("thread", ctypes.c_uint32 * 3),
-        ("address", ctypes.c_uint64),  # of the access; for barriers: the barrier's number
-        ("size", ctypes.c_uint32),  # bytes of the access
+        (
+            "address",
+            ctypes.c_uint64,
+        ),  # of the access; barriers: the barrier's number; UNDEFINED_*: loaded from
+        ("size", ctypes.c_uint32),  # bytes of the access; UNDEFINED_*: 1 + the site of the load, 0: not known
         ("lanes", ctypes.c_uint32),  # which lanes of the warp, as bits
     ]
 
@@ -124,6 +133,8 @@ class Launch(ctypes.Structure):
         ("grid_id", ctypes.c_uint64),
         ("race", ctypes.c_uint64),  # address of what racecheck shares; 0 where the code has no Checks.race
         ("init_delta", ctypes.c_uint64),  # added to an address: that of the byte that tells if it is initialised
+        ("init_low", ctypes.c_uint64),  # the addresses for which there is such a byte: from here on …
+        ("init_size", ctypes.c_uint64),  # … so many; behind their bytes lie two pages, for all other addresses
         ("vector_order", ctypes.c_uint64),  # address of uint32[vectors]: the order to run them in; 0: as they lie
         ("lane_order", ctypes.c_uint32),  # lanes that act one after another: the k-th is lane k ^ lane_order
         ("reserved", ctypes.c_uint32),
@@ -159,7 +170,26 @@ class Worker(ctypes.Structure):
         ("stack_limit", ctypes.c_uint64),  # written by the code
         ("race", ctypes.c_uint64),  # address of what racecheck keeps for the block that runs
         ("shared_init", ctypes.c_uint64),  # address of a byte for each byte of the shared window, for initcheck
+        (
+            "origins",
+            ctypes.c_uint64,
+        ),  # address of Origins and Origin[sites][threads up to a multiple of 32]
     ]
+
+
+class Origins(ctypes.Structure):
+    """The head of the records at ``Worker.origins``: private to the code."""
+
+    _fields_ = [
+        ("loads", ctypes.c_uint64),  # how many loads of undefined bytes there were, ever
+        ("before", ctypes.c_uint64),  # as many of them before the block that runs
+    ]
+
+
+class Origin(ctypes.Structure):
+    """The last undefined bytes that a thread loaded at a site; ``number`` counts such loads, 0 for none."""
+
+    _fields_ = [("address", ctypes.c_uint64), ("number", ctypes.c_uint64)]
 
 
 class PrintRecord(ctypes.Structure):
@@ -194,6 +224,10 @@ class FaultKind(IntEnum):
     GRID_BARRIER_EXITED = 11
     INDIRECT_CALL = 12
     WARP_MASK_SELF = 13
+    UNDEFINED_BRANCH = 14
+    UNDEFINED_ADDRESS = 15
+    UNDEFINED_STORE = 16
+    UNDEFINED_ATOMIC = 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +252,10 @@ FAULTS: Mapping[FaultKind, FaultRow] = {
     FaultKind.WARP_MASK: FaultRow("synccheck", False, "lanes named in the mask do not take part"),
     FaultKind.WARP_MASK_SELF: FaultRow("synccheck", False, "a lane takes part that its own mask does not name"),
     FaultKind.GRID_BARRIER_EXITED: FaultRow("synccheck", False, "threads exited before the grid barrier"),
+    FaultKind.UNDEFINED_BRANCH: FaultRow("initcheck", False, "decides by what nobody wrote"),
+    FaultKind.UNDEFINED_ADDRESS: FaultRow("initcheck", False, "uses what nobody wrote as an address"),
+    FaultKind.UNDEFINED_STORE: FaultRow("initcheck", False, "computes with what nobody wrote"),
+    FaultKind.UNDEFINED_ATOMIC: FaultRow("initcheck", False, "updates what nobody wrote"),
     FaultKind.INDIRECT_CALL: FaultRow("memcheck", True, "calls an address that is no function"),
 }
 """Every kind with its meaning."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from kcheck.errors import PtxError
 from kcheck.ptx.abi import Block, Launch, Worker
@@ -30,6 +31,9 @@ from kcheck.ptx.builder import Builder, Value, vector_type
 from kcheck.ptx.types import TYPES, PtxType
 from kcheck.ptx.unit import FUNCTION_IDS, Unit
 
+if TYPE_CHECKING:
+    from kcheck.ptx.shadow import Shadows
+
 CONTEXT = "ptr %launch, ptr %worker, ptr %block, ptr %warp, i32 %t0"
 """What every lowered function takes first; outlined accesses take ``i32 %site`` as well."""
 
@@ -46,6 +50,7 @@ class Frame:
         exits: the lanes that left the kernel in the call just lowered.
         unread: registers that no instruction of the function reads.
         constants: registers that only one instruction writes, with a literal.
+        shadows: of its registers, for initcheck; None without it.
         param_offsets: of a kernel: where each parameter lies.
         local_offsets: where each local variable lies in the function's frame, of ``local_bytes`` bytes.
     """
@@ -66,6 +71,7 @@ class Frame:
         self.guard: Value | None = None
         self.unread: frozenset[str] = frozenset()
         self.constants: Mapping[str, int] = {}
+        self.shadows: Shadows | None = None
         self.local_offsets: dict[str, int] = {}
         self.local_bytes = 0
         self._arrays: dict[str, str] = {}
@@ -277,6 +283,8 @@ class Frame:
         """
         if not isinstance(operand, Address):
             raise self.fail(operation, "an address in brackets is expected")
+        if self.shadows is not None:
+            self.shadows.address(operation, operand)
         b = self.b
         base = operand.base
         if isinstance(base, Symbol):
@@ -367,6 +375,12 @@ class Frame:
 
     # --- arguments of calls
 
+    def param_bytes(self, name: str) -> int:
+        """Bytes of a ``.param`` in all lanes."""
+        outside = (v for v in (*self.function.params, *self.function.returns) if v.name == name)
+        variable = self.function.variables.get(name) or next(outside)
+        return (variable.count or 0) * TYPES[variable.type].bytes * self.width
+
     def param_array(self, name: str) -> str:
         """The memory of a function's ``.param`` or of a call's: W lanes at W times each offset."""
         if name not in self._arrays:
@@ -381,6 +395,21 @@ class Frame:
                 self.prologue.line(f"store [{size} x i8] zeroinitializer, ptr {pointer}")
                 self._arrays[name] = pointer
         return self._arrays[name]
+
+    def param_shadow(self, name: str) -> str:
+        """The same for shadows: as many bytes, then as many that say whether what is undefined was computed."""
+        key = name + "!"
+        if key not in self._arrays:
+            array = self.param_array(name)
+            if array.startswith("%param"):
+                self._arrays[key] = array.replace("%param", "%pshadow")
+            else:
+                size = 2 * self.param_bytes(name)
+                pointer = f"%AS{len(self._arrays)}"
+                self.prologue.line(f"{pointer} = alloca [{size} x i8], align 64")
+                self.prologue.line(f"store [{size} x i8] zeroinitializer, ptr {pointer}")
+                self._arrays[key] = pointer
+        return self._arrays[key]
 
     # --- masks
 

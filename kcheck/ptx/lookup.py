@@ -21,10 +21,14 @@ SPACES = {"global": 0, "const": 0, "generic": 1, "shared": 2, "local": 3}
 
 @dataclass(frozen=True, slots=True)
 class LocalLayout:
-    """Where local memory lies in the state of a vector: ``stride`` bytes for each lane from ``offset`` on."""
+    """Where local memory lies in the state of a vector: ``stride`` bytes for each lane from ``offset`` on.
+
+    With ``Checks.init`` the byte that tells if one is initialised lies ``init`` bytes after it.
+    """
 
     offset: int
     stride: int
+    init: int = 0
 
 
 def resolve_ir(local: LocalLayout, static_shared: int) -> dict[str, str]:

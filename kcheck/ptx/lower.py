@@ -6,18 +6,20 @@ from collections.abc import Callable
 
 from kcheck.errors import PtxError
 from kcheck.ptx import cfg as control
-from kcheck.ptx import liveness, uniformity
+from kcheck.ptx import definedness, liveness, uniformity
 from kcheck.ptx.abi import Checks, ParamSlot, Program
 from kcheck.ptx.ast import Call, Function, Instruction, Label, Module, Symbol
 from kcheck.ptx.frame import Frame
 from kcheck.ptx.inline import expand
 from kcheck.ptx.lookup import LocalLayout, resolve_ir
 from kcheck.ptx.schedule import HEAD_BYTES, schedule_ir
+from kcheck.ptx.shadow import Shadows
+from kcheck.ptx.shadow_memory import block_ir, loads_ir
 from kcheck.ptx.spin import may_spin
 from kcheck.ptx.types import TYPES
 from kcheck.ptx.unit import Unit, align_up, module_variables, shared_layout
 from kcheck.ptx.verify import verify_function
-from kcheck.ptx.view import POSTED, TAKEN, VECTOR_BYTES
+from kcheck.ptx.view import POSTED, TAKEN, VECTOR_BYTES, posted_bytes
 from kcheck.ptx.warp import STOP_BYTES, StateLayout, WarpFunction
 
 NO_CHECKS = Checks()
@@ -78,8 +80,9 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS) ->
     entry_warp = _prepare(unit, kernel, graphs[entry], frames[entry], offsets_of_params, state, waits)
     # Vectors begin HEAD_BYTES after the start of a page, and lie apart by multiples of the largest alignment.
     local = align_up(HEAD_BYTES + len(entry_warp.stops) * STOP_BYTES, max(align, 64)) - HEAD_BYTES
-    unit.local = LocalLayout(local, stride)
-    state.size = align_up(local + stride * width, 64)
+    everyone = align_up(stride * width, 64) if checks.init else 0
+    unit.local = LocalLayout(local, stride, everyone)
+    state.size = align_up(local + everyone + stride * width, 64)
     texts = []
     for function in functions:
         if not function.is_entry:
@@ -92,12 +95,13 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS) ->
             )
             texts.append(warp.text(f"@kcheck.fn.{unit.functions[function.name]}"))
     texts.append(entry_warp.text("@kcheck.warp"))
-    posted = (state.offsets.get(POSTED, 0), state.offsets.get(TAKEN, 0))
+    posted = (state.offsets.get(POSTED, 0), state.offsets.get(TAKEN, 0), posted_bytes(width, checks.init))
     stop_sites = [unit.site(s.operation, "") if s.operation is not None else 0 for s in entry_warp.stops]
     vector_bytes = align_up(max(state.size, 64), max(align, 64))
     texts[-1] = texts[-1].replace(VECTOR_BYTES, str(vector_bytes))
     unit.definitions.update(resolve_ir(unit.local, shared_bytes))
-    schedule = schedule_ir(width, entry_warp.stops, stop_sites, vector_bytes, posted)
+    fresh = _fresh(unit) if checks.init else ("", "")
+    schedule = schedule_ir(width, entry_warp.stops, stop_sites, vector_bytes, posted, fresh)
     declared = set(schedule.splitlines())
     for text in unit.definitions.values():
         declared.update(text.splitlines())
@@ -119,6 +123,20 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS) ->
         cooperative=any(s.arrival.kind == "grid" for s in entry_warp.stops),
         prints=unit.prints,
     )
+
+
+def _fresh(unit: Unit) -> tuple[str, str]:
+    """What initcheck does at the start of a block, and of a vector: what is theirs nobody has written."""
+    unit.definitions["@kcheck.fresh"] = block_ir(unit.shared_bytes)
+    for table, found in unit.uses.items():
+        sites = unit.loads.values() if None in found else (unit.loads[k] for k in found if k in unit.loads)
+        unit.definitions[table] = loads_ir(table, sorted(set(sites)))
+    local = unit.local
+    vector = (
+        f"  %fresh = getelementptr i8, ptr %wp, i64 {local.offset + local.init}\n"
+        f"  call void @llvm.memset.p0.i64(ptr align 16 %fresh, i8 -1, i64 {local.stride * unit.width}, i1 false)\n"
+    )
+    return "  call void @kcheck.fresh(ptr %launch, ptr %worker)\n", vector if local.stride else ""
 
 
 def param_slots(kernel: Function) -> tuple[tuple[ParamSlot, ...], int]:
@@ -240,6 +258,8 @@ def _prepare(
     frame.local_bytes, frame.local_offsets = local
     frame.unread = liveness.unread(graph)
     frame.constants = liveness.constants(graph)
+    if unit.checks.init:
+        frame.shadows = Shadows(frame, definedness.analyse(graph, lambda name: name in params))
 
     def keeps(block: int, register: str) -> bool:
         return bool(found.harmful[block] >> live.number[register] & 1)

@@ -20,8 +20,9 @@ Operands": an access has to be a multiple of its size.
 from __future__ import annotations
 
 from kcheck.ptx.abi import FaultKind, SiteCache, Worker
-from kcheck.ptx.builder import vector_type
+from kcheck.ptx.builder import integer_of, vector_type
 from kcheck.ptx.lookup import ARGUMENTS, SPACES, LocalLayout
+from kcheck.ptx.shadow_memory import Places, apart_ir, beside
 from kcheck.ptx.types import LLVM_BITS
 
 _MANGLE = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
@@ -44,14 +45,17 @@ def _pass() -> str:
     return "ptr %launch, ptr %worker, ptr %block, ptr %warp, i32 %t0, i32 %site"
 
 
-def scalar_ir(store: bool, element: str, space: str, local: LocalLayout) -> tuple[str, str]:
+def scalar_ir(
+    store: bool, element: str, space: str, local: LocalLayout, shadows: Places | None = None
+) -> tuple[str, str]:
     """The access of one address (W = 1, or the same for all lanes): name and definition.
 
     A load takes (address, lane, context) and gives the element; a store takes (address, value, lane, context).
+    With ``shadows`` a load takes the place for the value's shadow, and a store takes the shadow, after these.
     """
     size = max(LLVM_BITS[element] // 8, 1)
     what = "st" if store else "ld"
-    name = f"@kcheck.{what}.{space}.{mangle(element)}"
+    name = f"@kcheck.{what}.{space}.{mangle(element)}{'.init' if shadows else ''}"
     kind = FaultKind.OUT_OF_BOUNDS_STORE if store else FaultKind.OUT_OF_BOUNDS_LOAD
     site = _window(space, size, local)
     value = f", {element} %v" if store else ""
@@ -61,6 +65,10 @@ def scalar_ir(store: bool, element: str, space: str, local: LocalLayout) -> tupl
         else (f"  %x = load {element}, ptr %p, align {size}\n  ret {element} %x")
     )
     zero = "ret void" if store else f"ret {element} {_zero(element)}"
+    if shadows is not None:
+        value += f", {integer_of(element)} %s" if store else ", ptr %so"
+        access = beside(store, element, space, shadows, 1, "%a", True) + access
+        zero = zero if store else f"store {integer_of(element)} 0, ptr %so\n  {zero}"
     text = f"""
 define internal {"void" if store else element} {name}(i64 %a{value}, i32 %lane, {ARGUMENTS}) alwaysinline {{
 {site}
@@ -142,11 +150,13 @@ def vector_ir(
     local: LocalLayout,
     declarations: dict[str, str],
     outlined: bool,
+    shadows: Places | None = None,
 ) -> tuple[str, str]:
     """The access of W addresses: name and definition.
 
     A load takes (addresses, mask, context) and gives the elements, 0 in lanes at fault, anything in lanes that are
-    off; a store takes (addresses, values, mask, context). ``outlined``: called, not put in place.
+    off; a store takes (addresses, values, mask, context). ``outlined``: called, not put in place. With ``shadows``
+    a load takes the place for the values' shadow, and a store takes the shadow, before the mask.
     """
     size = max(LLVM_BITS[element] // 8, 1)
     W = width
@@ -210,6 +220,22 @@ rest:
     # All W elements are in the allocation: a load may take them all. A load of bytes under a mask costs 10 ns on some
     # processors, a third of the time of a histogram.
     whole = contiguous if store else f"  %r1 = load {V}, ptr %p, align {size}\n  ret {V} %r1"
+    plain = name
+    if shadows is not None:  # what is slow stays in the plain function, and in one for shadows
+        name += ".init"
+        bits = integer_of(element)
+        S = vector_type(bits, W)
+        value = f", {V} %v, {S} %s" if store else ", ptr %so"
+        apart = apart_ir(store, bits, space, shadows, W, declarations)[0]
+        given = f"{S} %s, {M} %m" if store else f"{M} %m, ptr %so"
+        slow = f"  call void {apart}({A} %a, {given}, {_pass()})\n{slow}"
+        if store:
+            declarations[f"@llvm.masked.store.v{W}{bits}.p0"] = (
+                f"declare void @llvm.masked.store.v{W}{bits}.p0({S}, ptr, i32, {M})"
+            )
+        whole = beside(store, element, space, shadows, W, "%lo", False) + whole
+        alike = beside(store, element, space, shadows, 1, "%lo", False, W).replace("%h", "%g")
+        together = together.replace("together:\n", f"together:\n{alike}")
     # What is marked as unlikely gets the spills, so one address must not be.
     weight = ", !prof !0" if store else ""
     quick = f"""
@@ -268,6 +294,8 @@ define internal {result} {name}({A} %a{value}, {M} %m, {ARGUMENTS}) alwaysinline
 {slow}
 }}
 """
+    if name != plain:
+        return name, quick
     return (
         name,
         f"""{quick}

@@ -9,7 +9,6 @@ arrived as it asks for; when nobody can go on otherwise that is a finding, and a
 from __future__ import annotations
 
 from kcheck.ptx.abi import FINISHED, GRID_BARRIER, STOPPED, Block, FaultKind, Launch
-from kcheck.ptx.view import COLUMNS
 from kcheck.ptx.warp import STOP_BYTES
 
 
@@ -20,7 +19,7 @@ def field(name: str, source: str, offset: int, kind: str, pointer: str) -> str:
 
 
 def general_ir(
-    W: int, bits: str, stops: int, vector_bytes: int, context: str, narrow: str, posted: tuple[int, int]
+    W: int, bits: str, stops: int, vector_bytes: int, context: str, narrow: str, posted: tuple[int, int, int]
 ) -> str:
     """``@kcheck.general``: rounds over all stops of all vectors until the block is done or at a grid barrier."""
     if stops == 0:
@@ -351,12 +350,12 @@ finished:
 """
 
 
-def gather_ir(W: int, stops: int, vector_bytes: int, posted: tuple[int, int]) -> str:
+def gather_ir(W: int, stops: int, vector_bytes: int, posted: tuple[int, int, int]) -> str:
     """``i1 @kcheck.gather(vectors, n, force)``: which lanes go on with what they do together in a warp.
 
     A stop of lanes is ready when all of the warp that its member mask names have come to it, or have left; with
     ``force`` all are. The lanes at a stop that is ready are written to its record in each vector, 0 to the others,
-    and what they posted is copied from the first offset of ``posted`` to the second.
+    and what they posted is copied from the first offset of ``posted`` to the second; the third is its bytes.
     """
     group = 32 // W
     record = f"""  %RvX = mul i32 %g, {group}
@@ -465,7 +464,7 @@ copy:
   %base = getelementptr i8, ptr %vectors, i64 %co
   %from = getelementptr i8, ptr %base, i64 {posted[0]}
   %to = getelementptr i8, ptr %base, i64 {posted[1]}
-  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 {COLUMNS * 8 * W}, i1 false)
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 {posted[2]}, i1 false)
   br label %cnext
 cnext:
 {step("c")}

@@ -32,14 +32,20 @@ _KINDS = {"block": 0, "grid": 1, "spin": 2, "warp": 3}
 
 
 def schedule_ir(
-    width: int, stops: Sequence[Stop], sites: Sequence[int], vector_bytes: int, posted: tuple[int, int]
+    width: int,
+    stops: Sequence[Stop],
+    sites: Sequence[int],
+    vector_bytes: int,
+    posted: tuple[int, int, int],
+    fresh: tuple[str, str] = ("", ""),
 ) -> str:
     """The functions ``kcheck_run``, ``kcheck_block`` and what they call; ``@kcheck.warp`` is the kernel itself.
 
     Args:
         stops: of the kernel; ``sites``: the site of each, for findings.
         vector_bytes: of one vector's state.
-        posted: where in it lanes post operands, and where the copy of them goes.
+        posted: where in it lanes post operands, where the copy of them goes, and of how many bytes.
+        fresh: what else is done when a block starts, and when a vector does.
     """
     W = width
     bits = f"i{W}"
@@ -145,7 +151,7 @@ start:
   %counts = getelementptr i8, ptr %block, i64 {Block.true_count.offset}
   call void @llvm.memset.p0.i64(ptr %counts, i8 0, i64 {ctypes.sizeof(Block) - Block.true_count.offset}, i1 false)
 {field("order", "launch", Launch.vector_order.offset, "ptr", "orderp")}  %natural = icmp eq ptr %order, null
-  br label %round
+{fresh[0]}  br label %round
 round:
   %at = phi i32 [0, %start], [%first2, %alike]
 {stop_flag}  %halt = icmp ne i32 %stopv, 0
@@ -169,7 +175,7 @@ turn:
   br i1 %isfirst, label %clear, label %run
 clear:
   call void @llvm.memset.p0.i64(ptr align 64 %wp, i8 0, i64 {max(len(stops) * STOP_BYTES, 1)}, i1 false)
-  br label %run
+{fresh[1]}  br label %run
 run:
   %r = call i32 @kcheck.warp({context}, {bits} %m, i32 %at)
   %aborted = icmp eq i32 %r, -2

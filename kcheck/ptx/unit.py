@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kcheck.errors import PtxError
-from kcheck.ptx import memory
+from kcheck.ptx import memory, shadow_memory
 from kcheck.ptx.abi import Checks, FaultKind, GlobalVariable, Site
 from kcheck.ptx.ast import Call, Float, Function, Instruction, Integer, Module, Symbol, Variable
+from kcheck.ptx.builder import integer_of
 from kcheck.ptx.lookup import LocalLayout
 from kcheck.ptx.types import TYPES
 
@@ -27,7 +28,9 @@ class Unit:
         functions: numbers of the functions, by name.
         checks: what to check beyond memory and barriers.
         outlined: whether vector accesses are calls, for code that has very many of them.
-        accesses: names of the functions that do accesses, by (store, element, space, scalar).
+        accesses: names of the functions that do accesses, by (store, element, space, scalar, with its shadow).
+        loads: sites of the loads whose values have shadows, by the instruction's id.
+        uses: by table, the loads that a use of undefined bits may have them from (None: any).
     """
 
     module: Module
@@ -43,7 +46,9 @@ class Unit:
     sites: list[Site] = field(default_factory=list)
     prints: bool = False
     outlined: bool = False
-    accesses: dict[tuple[bool, str, str, bool], str] = field(default_factory=dict)
+    accesses: dict[tuple[bool, str, str, bool, bool], str] = field(default_factory=dict)
+    loads: dict[int, int] = field(default_factory=dict)
+    uses: dict[str, frozenset[int | None]] = field(default_factory=dict)
 
     def fail(self, line: int, what: str) -> PtxError:
         """The error to raise for a line."""
@@ -61,20 +66,37 @@ class Unit:
         self.sites.append(Site(operation.line, text, file, source_line, space))
         return len(self.sites) - 1
 
-    def access(self, store: bool, element: str, space: str, scalar: bool) -> str:
-        """The function that does a checked access."""
+    def access(self, store: bool, element: str, space: str, scalar: bool, init: bool = False) -> str:
+        """The function that does a checked access; ``init``: of the value's shadow too."""
         space = "global" if space == "const" else space
-        key = (store, element, space, scalar)
+        key = (store, element, space, scalar, init)
         if key not in self.accesses:
+            shadows = self.shadow_places if init else None
             if scalar:
-                name, text = memory.scalar_ir(store, element, space, self.local)
+                name, text = memory.scalar_ir(store, element, space, self.local, shadows)
             else:
+                if init:
+                    self.access(store, element, space, scalar)
+                    self.shadow_access(store, element, space)
                 name, text = memory.vector_ir(
-                    store, element, space, self.width, self.local, self.declarations, self.outlined
+                    store, element, space, self.width, self.local, self.declarations, self.outlined, shadows
                 )
             self.definitions[name] = text
             self.accesses[key] = name
         return self.accesses[key]
+
+    def shadow_access(self, store: bool, element: str, space: str) -> str:
+        """The function that loads or stores shadows of ``element`` under a mask, wherever they are."""
+        name, text = shadow_memory.apart_ir(
+            store, integer_of(element), space, self.shadow_places, self.width, self.declarations
+        )
+        self.definitions[name] = text
+        return name
+
+    @property
+    def shadow_places(self) -> shadow_memory.Places:
+        """Where shadows lie."""
+        return shadow_memory.Places(self.local, self.shared_bytes)
 
     def admit(self, space: str, kind: FaultKind, size: int, extent: int | None = None) -> str:
         """The function that says which lanes may access ``extent`` (or ``size``) bytes, aligned to ``size``."""

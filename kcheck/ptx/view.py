@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kcheck.ptx.ast import Call, Instruction, Integer, Operand
-from kcheck.ptx.builder import Builder, Value, vector_type
+from kcheck.ptx.builder import Builder, Value, integer_of, vector_type
 from kcheck.ptx.frame import Frame
 from kcheck.ptx.isa.effects import EFFECTS
 from kcheck.ptx.liveness import has_result
+from kcheck.ptx.shadow import Shadows
 from kcheck.ptx.types import TYPES, PtxType
 
 VECTOR_BYTES = "@vector.bytes@"
@@ -25,10 +26,18 @@ POSTED, TAKEN = "@posted", "@taken"
 COLUMNS = 4
 """Operands of one instruction, at most: shfl has four."""
 
+SHADOW_COLUMNS = 2
+"""With initcheck: the first one's shadow; as bits, whether that was computed and whether others are undefined."""
+
 _WARP = 32
 
 Place = Callable[[str, int, int], int]
 """Gives the offset in a vector's state of (key, bytes, alignment)."""
+
+
+def posted_bytes(width: int, init: bool) -> int:
+    """Bytes that the lanes of one vector post."""
+    return (COLUMNS + (SHADOW_COLUMNS if init else 0)) * 8 * width
 
 
 def sources(instruction: Instruction) -> list[Operand]:
@@ -63,14 +72,36 @@ def members(frame: Frame, instruction: Instruction) -> Value:
 
 def post(frame: Frame, instruction: Instruction, place: Place) -> None:
     """Write the operands of the active lanes to the vector's state, 64 bits each."""
-    b = frame.b
     for column, operand in enumerate(sources(instruction)):
         value = frame.read(instruction, operand, _kind(instruction, operand))
-        wide = b.spread(b.resize(b.as_integer(value), "i64"))
-        at = place(POSTED, COLUMNS * 8 * frame.width, 64) + 8 * frame.width * column
-        pointer = b.value(f"getelementptr i8, ptr %warp, i64 {at}", "ptr")
-        old = b.value(f"load {b.type_of(wide)}, ptr {pointer.text}", "i64", wide.lanes)
-        b.line(f"store {b.typed(b.select(frame.active, wide, old))}, ptr {pointer.text}")
+        _put(frame, place, column, frame.b.as_integer(value))
+    if frame.shadows is not None and _has_source(instruction):
+        for column, value in _shadows(frame.shadows, instruction).items():
+            _put(frame, place, column, value)
+
+
+def _has_source(instruction: Instruction) -> bool:
+    return _writes(instruction) and len(instruction.operands) > 1
+
+
+def _put(frame: Frame, place: Place, column: int, value: Value) -> None:
+    b = frame.b
+    wide = b.spread(b.resize(value, "i64"))
+    at = place(POSTED, posted_bytes(frame.width, frame.unit.checks.init), 64) + 8 * frame.width * column
+    pointer = b.value(f"getelementptr i8, ptr %warp, i64 {at}", "ptr")
+    old = b.value(f"load {b.type_of(wide)}, ptr {pointer.text}", "i64", wide.lanes)
+    b.line(f"store {b.typed(b.select(frame.active, wide, old))}, ptr {pointer.text}")
+
+
+def _shadows(shadows: Shadows, instruction: Instruction) -> dict[int, Value]:
+    """The columns that tell what is undefined."""
+    b = shadows.frame.b
+    first, *rest = instruction.operands[1:]
+    shadow = shadows.bits(first, _kind(instruction, first))
+    made = b.cast("zext", shadows.made(first), "i64")
+    control = shadows.undefined(*rest)
+    flags = made if control is None else b.lor(made, b.shift("shl", b.cast("zext", control, "i64"), 1))
+    return {COLUMNS: b.const("i64", 0) if shadow is None else shadow, COLUMNS + 1: flags}
 
 
 def finish(frame: Frame, instruction: Instruction, place: Place, record: int) -> None:
@@ -94,13 +125,19 @@ class _View(Frame):
         self.b = Builder(_WARP, real.unit.declarations, real.unit.definitions, prefix=real.b.fresh("w"))
         self.b.lines = real.b.lines
         self.prologue = real.prologue
-        taken = place(TAKEN, COLUMNS * 8 * real.width, 64)
-        self.columns = {id(o): taken + 8 * real.width * k for k, o in enumerate(sources(instruction))}
+        self.taken = place(TAKEN, posted_bytes(real.width, real.unit.checks.init), 64)
+        self.columns = {id(o): self.taken + 8 * real.width * k for k, o in enumerate(sources(instruction))}
+        if real.shadows is not None and _has_source(instruction):
+            self.shadows = _PostedShadows(self, real.shadows, instruction)
 
     def read(self, operation: Instruction | Call, source: Operand, kind: PtxType, relaxed: bool = False) -> Value:
         """The operand in each lane of the warp."""
         if id(source) not in self.columns:
             return super().read(operation, source, kind, relaxed)
+        return self.b.bitcast(self.b.resize(self.posted(self.columns[id(source)]), f"i{kind.bits}"), kind.llvm)
+
+    def posted(self, column: int) -> Value:
+        """What each lane of the warp posted in the column at an offset, as i64."""
         b, W = self.b, self.real.width
         slot = f"%{b.fresh('posted')}"
         self.prologue.line(f"{slot} = alloca [{_WARP} x i64], align 64")
@@ -112,31 +149,82 @@ class _View(Frame):
         piece = vector_type("i64", W)
         for k in range(_WARP // W):
             skip = b.value(f"mul i64 {VECTOR_BYTES}, {k}", "i64")
-            at = b.add(skip, self.columns[id(source)])
+            at = b.add(skip, column)
             pointer = b.value(f"getelementptr i8, ptr {first.text}, i64 {at.text}", "ptr")
             posted = b.value(f"load {piece}, ptr {pointer.text}", "i64", W)
             target = b.value(f"getelementptr i64, ptr {slot}, i64 {k * W}", "ptr")
             b.line(f"store {piece} {posted.text}, ptr {target.text}")
-        value = b.value(f"load <{_WARP} x i64>, ptr {slot}, align 64", "i64", _WARP)
-        return b.bitcast(b.resize(value, f"i{kind.bits}"), kind.llvm)
+        return b.value(f"load <{_WARP} x i64>, ptr {slot}, align 64", "i64", _WARP)
 
     def write(
         self, operation: Instruction | Call, target: Operand, kind: PtxType, value: Value, relaxed: bool
     ) -> None:
         """Keep the lanes of this vector."""
-        b, W = self.b, self.real.width
-        if value.lanes == _WARP:
-            bit = value.type == "i1"
-            stored = b.cast("zext", value, "i8") if bit else value
-            slot = f"%{b.fresh('result')}"
-            self.prologue.line(f"{slot} = alloca {b.type_of(stored)}, align 64")
-            b.line(f"store {b.typed(stored)}, ptr {slot}")
-            part = b.value("and i32 %t0, 31", "i32")
-            pointer = b.value(f"getelementptr {stored.type}, ptr {slot}, i32 {part.text}", "ptr")
-            mine = vector_type(stored.type, W)
-            size = max(stored.bits // 8, 1)
-            value = b.value(f"load {mine}, ptr {pointer.text}, align {size}", stored.type, W)
-            if bit:
-                value = b.cast("trunc", value, "i1")
+        value = self.mine(value)
         self.real.blend = None
         self.real.write(operation, target, kind, value, relaxed)
+
+    def mine(self, value: Value) -> Value:
+        """The lanes of this vector."""
+        b, W = self.b, self.real.width
+        if value.lanes != _WARP:
+            return value
+        bit = value.type == "i1"
+        stored = b.cast("zext", value, "i8") if bit else value
+        slot = f"%{b.fresh('result')}"
+        self.prologue.line(f"{slot} = alloca {b.type_of(stored)}, align 64")
+        b.line(f"store {b.typed(stored)}, ptr {slot}")
+        part = b.value("and i32 %t0, 31", "i32")
+        pointer = b.value(f"getelementptr {stored.type}, ptr {slot}, i32 {part.text}", "ptr")
+        mine = vector_type(stored.type, W)
+        size = max(stored.bits // 8, 1)
+        value = b.value(f"load {mine}, ptr {pointer.text}, align {size}", stored.type, W)
+        return b.cast("trunc", value, "i1") if bit else value
+
+
+class _PostedShadows(Shadows):
+    """The shadows of what was posted."""
+
+    def __init__(self, view: _View, real: Shadows, instruction: Instruction) -> None:
+        self.frame: _View = view
+        self.found = real.found
+        self.real = real
+        self.first = instruction.operands[1]
+        self.column = view.taken + 8 * view.real.width * COLUMNS
+
+    def _flag(self, bit: int) -> Value:
+        b = self.frame.b
+        flags = self.frame.posted(self.column + 8 * self.frame.real.width)
+        return b.compare("ne", b.land(flags, 1 << bit), 0)
+
+    def bits(self, operand: Operand, kind: PtxType) -> Value | None:
+        """As posted; only of the first operand."""
+        if not self.has(operand):
+            return None
+        return self.frame.b.resize(self.frame.posted(self.column), integer_of(kind.llvm))
+
+    def undefined(self, *operands: Operand) -> Value | None:
+        """Of the first operand, or of the others together."""
+        if not any(self.has(operand) for operand in operands):
+            return None
+        if operands[0] is self.first:
+            return self.frame.b.compare("ne", self.frame.posted(self.column), 0)
+        return self._flag(1)
+
+    def made(self, *operands: Operand) -> Value:
+        """Whether the first operand was computed."""
+        return self._flag(0)
+
+    def write(
+        self,
+        operation: Instruction | Call,
+        target: Operand,
+        shadow: Value | None,
+        made: Callable[[], Value],
+        signed: bool = False,
+    ) -> None:
+        """Keep the lanes of this vector."""
+        if self.has(target):
+            self.frame.real.blend = None
+            own = None if shadow is None else self.frame.mine(shadow)
+            self.real.write(operation, target, own, lambda: self.frame.mine(made()), signed)

@@ -14,7 +14,7 @@ that those who left it (and other warps) run: independent thread scheduling hold
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from kcheck.ptx import saving, view
@@ -26,6 +26,7 @@ from kcheck.ptx.frame import CONTEXT, Frame
 from kcheck.ptx.isa.apply import apply
 from kcheck.ptx.isa.barrier import Arrival, arrival, finish_reduction
 from kcheck.ptx.liveness import Liveness, writes
+from kcheck.ptx.shadow import companions
 from kcheck.ptx.types import LLVM_BITS, TYPES
 from kcheck.ptx.unit import align_up
 
@@ -136,7 +137,18 @@ class WarpFunction:
         for header in sorted(self.spinning):
             stops.append(Stop(len(stops), header, None, Arrival("spin"), tuple(self.live.names(header))))
         self.state.stops = len(stops)
-        return stops
+        return [self._with_shadows(stop) for stop in stops]
+
+    def _with_shadows(self, stop: Stop) -> Stop:
+        """The stop with the shadows of what it saves: they are written wherever their registers are."""
+        shadows = self.frame.shadows
+        if shadows is None:
+            return stop
+        more = {name: companions(shadows.found, name, self.live.types[name]) for name in stop.live}
+        types = {new: kind for found in more.values() for new, kind in found.items()}
+        self.live = replace(self.live, types={**self.live.types, **types})
+        kept = {new for name in stop.kept for new in more[name]}
+        return replace(stop, live=(*stop.live, *types), kept=stop.kept | kept)
 
     # --- masks as memory
 
@@ -183,6 +195,8 @@ class WarpFunction:
         params = ""
         if not frame.function.is_entry:
             params = ", i64 %frame" + "".join(f", ptr %param{i}" for i in range(len(outside)))
+            if self.frame.shadows is not None:
+                params += "".join(f", ptr %pshadow{i}" for i in range(len(outside)))
         signature = f"define {linkage} {result} {name}({CONTEXT}, {self.bits} %mask{extra}{params})"
         return "\n".join([f"{signature} {ATTRIBUTES} {{", *lines, "}"])
 
@@ -191,6 +205,8 @@ class WarpFunction:
         first = self.cfg.order[0]
         if not self.frame.function.is_entry:
             self._guard_stack()
+            if self.frame.shadows is not None:
+                self.frame.shadows.enter()
             b.line(f"store {self.bits} %mask, ptr {self._mask(first)}")
             b.line("br label %C0")
             return
@@ -336,6 +352,8 @@ class WarpFunction:
         """The lanes for which the guard holds, and the others."""
         b = self.b
         assert end.guard is not None
+        if self.frame.shadows is not None:
+            self.frame.shadows.decides(end, end.guard)
         condition = self.frame.load(end.guard.name, "pred")
         if condition.lanes == self.width:
             bits = b.mask_bits(condition)
@@ -349,6 +367,8 @@ class WarpFunction:
     def _indexed(self, targets: tuple[int, ...], end: Instruction) -> None:
         """``brx.idx``; an index past the end is undefined, and those lanes take the last target."""
         b = self.b
+        if self.frame.shadows is not None:
+            self.frame.shadows.decides(end, end.operands[0])
         index = b.spread(self.frame.read(end, end.operands[0], TYPES["u32"]))
         left = self.lanes
         for k, target in enumerate(targets):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kcheck.ptx.abi import FaultKind
-from kcheck.ptx.ast import Call, Instruction, Integer, Operand, Pair
+from kcheck.ptx.ast import Call, Instruction, Integer, Operand, Pair, Register
 from kcheck.ptx.builder import Value
 from kcheck.ptx.cfg import Operation
 from kcheck.ptx.frame import Frame
@@ -12,7 +12,9 @@ from kcheck.ptx.isa.calls import call
 from kcheck.ptx.isa.effects import EFFECTS
 from kcheck.ptx.isa.integer import CARRY_READERS
 from kcheck.ptx.isa.rows import Mods, Row
+from kcheck.ptx.isa.shadow_rows import row_shadows
 from kcheck.ptx.liveness import CARRY
+from kcheck.ptx.shadow import Shadows
 
 
 def apply(frame: Frame, operation: Operation) -> None:
@@ -23,6 +25,8 @@ def apply(frame: Frame, operation: Operation) -> None:
     """
     everywhere = frame.active
     if operation.guard is not None:
+        if frame.shadows is not None:
+            frame.shadows.decides(operation, operation.guard)
         condition = frame.load(operation.guard.name, "pred")
         if operation.negated:
             condition = frame.b.invert(condition)
@@ -51,6 +55,8 @@ def _apply_row(frame: Frame, i: Instruction) -> None:
         sources.append(frame.load(CARRY, "pred"))
     if i.opcode in ("div", "rem") and mods.type().kind in ("signed", "unsigned"):
         _divisor(frame, i, sources[1])
+    if frame.shadows is not None:
+        _shadow(frame.shadows, i, row, mods, sources, targets)
     results = row.emit(frame.b, mods, *sources)
     values = list(results) if isinstance(results, tuple) else [results]
     kind = row.slots[0].resolve(mods)
@@ -61,6 +67,17 @@ def _apply_row(frame: Frame, i: Instruction) -> None:
         values = values[:1]
     for target, value in zip(targets, values, strict=False):
         frame.write(i, target, kind, value, row.slots[0].relaxed)
+
+
+def _shadow(
+    shadows: Shadows, i: Instruction, row: Row, mods: Mods, sources: list[Value], targets: list[Operand]
+) -> None:
+    """Set the shadows of the results, before the results themselves: a source may be overwritten by them."""
+    carry = Register(CARRY, "pred")
+    read = [operand for slot, operand in zip(row.slots, i.operands, strict=True) if not slot.result]
+    if i.opcode in CARRY_READERS:
+        read.append(carry)
+    row_shadows(shadows, i, row, mods, read, sources, [*targets, carry] if "cc" in mods else targets)
 
 
 def _divisor(frame: Frame, i: Instruction, divisor: Value) -> None:

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kcheck.ptx.abi import FaultKind, Launch, Worker
-from kcheck.ptx.ast import Instruction, Register, Sink
-from kcheck.ptx.builder import Builder, Value, vector_type
+from kcheck.ptx.ast import Instruction, Operand, Register, Sink
+from kcheck.ptx.builder import Builder, Value, integer_of, vector_type
 from kcheck.ptx.frame import Frame
 from kcheck.ptx.isa.effects import effect
 from kcheck.ptx.isa.floating import ROWS_ADD
 from kcheck.ptx.isa.modifiers import flush
 from kcheck.ptx.isa.rows import Mods
+from kcheck.ptx.shadow import Shadows
 from kcheck.ptx.types import TYPES, PtxType
 
 _SEMANTICS = frozenset({"relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys", "noftz"})
@@ -109,6 +110,8 @@ def atom(frame: Frame, i: Instruction) -> None:
     allowed = b.value(
         f"call {b.type_of(mask)} {admit}({b.typed(address)}, {b.typed(mask)}, {frame.context(site)})", "i1", W
     )
+    if frame.shadows is not None:
+        _shadow(frame, frame.shadows, i, operation, kind, space, address, allowed, target, operands[1:], site)
     # No lane reads the old value of most atomics that NVVM emits as ``atom``.
     wanted_back = isinstance(target, Register) and target.name not in frame.unread
     shapes = "".join("u" if v.lanes < W else "v" for v in values)
@@ -122,6 +125,36 @@ def atom(frame: Frame, i: Instruction) -> None:
     result = vector_type(kind.llvm, W)
     old = b.value(f"call {result} {name}({given}, ptr %launch, ptr %worker)", kind.llvm, W)
     frame.write(i, target, kind, old, False)
+
+
+def _shadow(
+    frame: Frame,
+    shadows: Shadows,
+    i: Instruction,
+    operation: str,
+    kind: PtxType,
+    space: str,
+    address: Value,
+    allowed: Value,
+    target: Operand,
+    operands: list[Operand],
+    site: int,
+) -> None:
+    """An update of undefined memory, or with an undefined operand, computes with it; an exchange copies."""
+    b = frame.b
+    whole = integer_of(kind.llvm)
+    before = shadows.load(space, address, allowed, kind.llvm, site)
+    shadows.came(i, address, before, site)
+    after = b.const(whole, 0)
+    if operation == "exch":
+        after = shadows.stored(i, operands[0], kind)
+        shadows.copied(i, target, before, ())
+    else:
+        shadows.used(i, FaultKind.UNDEFINED_ATOMIC, shadows.undefined(*operands), *operands)
+        found = b.land(b.spread(allowed), b.compare("ne", before, 0))
+        shadows.report(i, FaultKind.UNDEFINED_ATOMIC, found, frozenset([id(i)]))
+        shadows.copied(i, target, None, ())
+    shadows.store(space, address, after, allowed, site)
 
 
 def _define(

@@ -55,6 +55,8 @@ class Arrival:
             pointer = b.value(f"getelementptr i8, ptr %warp, i64 {place + at}", "ptr")
             b.line(f"store i32 {value.text}, ptr {pointer.text}")
         if self.predicate is not None:
+            if frame.shadows is not None:
+                frame.shadows.decides(operation, self.predicate)
             holds = b.spread(frame.read(operation, self.predicate, TYPES["pred"]))
             _add(frame, Block.true_count.offset, number, b.op("and", lanes, b.mask_bits(holds)))
             _add(frame, Block.arrived.offset, number, lanes)

@@ -16,6 +16,7 @@ from kcheck.ptx.abi import Block, FaultKind, Launch, PrintRecord
 from kcheck.ptx.ast import Call, Function, Register, Symbol
 from kcheck.ptx.builder import Value, vector_type
 from kcheck.ptx.frame import CONTEXT, Frame
+from kcheck.ptx.shadow_memory import unwritten_ir
 from kcheck.ptx.types import TYPES
 from kcheck.ptx.unit import FUNCTION_IDS
 
@@ -100,6 +101,8 @@ def _direct(frame: Frame, operation: Call, function: Function, lanes: Value) -> 
     if not _fits(frame, operation, function):
         raise frame.fail(operation, f"the arguments or results do not fit {function.name}")
     pointers = "".join(f", ptr {frame.param_array(n)}" for n in _names(frame, operation))
+    if frame.shadows is not None:
+        pointers += "".join(f", ptr {frame.param_shadow(n)}" for n in _names(frame, operation))
     own = b.const("i64", frame.local_bytes)
     if not frame.function.is_entry:
         own = b.add(Value("%frame", "i64"), own)
@@ -115,6 +118,8 @@ def symbol(frame: Frame, function: Function) -> str:
 def _indirect(frame: Frame, operation: Call, target: Register) -> Value:
     """Each function that the target may be is called for the lanes that want it; other targets are recorded."""
     b, unit = frame.b, frame.unit
+    if frame.shadows is not None:
+        frame.shadows.decides(operation, target)
     wanted = b.spread(frame.read(operation, target, TYPES["u64"]))
     left = frame.active_bits()
     exits = b.op("xor", left, left)
@@ -157,6 +162,14 @@ def _result(frame: Frame, operation: Call, value: Value) -> None:
     name = _names(frame, operation)[len(operation.arguments)]
     value = frame.b.spread(value)
     frame.b.line(f"store {frame.b.typed(value)}, ptr {frame.param_array(name)}")
+    _defined(frame, name)
+
+
+def _defined(frame: Frame, name: str) -> None:
+    """What the runtime returns is defined."""
+    if frame.shadows is not None:
+        bits = frame.param_bytes(name)
+        frame.b.line(f"store [{bits} x i8] zeroinitializer, ptr {frame.param_shadow(name)}")
 
 
 def _each_lane(frame: Frame, body: Callable[[Value], None]) -> None:
@@ -299,10 +312,14 @@ null:
     def take(lane: Value) -> None:
         size = b.extract(sizes, lane)
         address = b.value(f"call i64 @kcheck.malloc(ptr %launch, {b.typed(size)})", "i64")
+        if frame.shadows is not None:
+            b.line(f"call void @kcheck.unwritten(ptr %launch, {b.typed(address)}, {b.typed(size)})")
+            frame.unit.definitions["@kcheck.unwritten"] = unwritten_ir()
         pointer = b.value(f"getelementptr i64, ptr {array}, {b.typed(lane)}", "ptr")
         b.line(f"store {b.typed(address)}, ptr {pointer.text}")
 
     _each_lane(frame, take)
+    _defined(frame, name)
     return None
 
 

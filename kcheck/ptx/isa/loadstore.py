@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from kcheck.ptx.abi import FaultKind, Launch
 from kcheck.ptx.ast import Address, Instruction, Operand, Register, Symbol, Vector
-from kcheck.ptx.builder import Value, vector_type
+from kcheck.ptx.builder import Value, integer_of, vector_type
 from kcheck.ptx.frame import Frame
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.memory import mangle
@@ -84,12 +85,20 @@ def ld(frame: Frame, i: Instruction) -> None:
     ordered(frame, i, 2)
     f = form(frame, i)
     targets = elements(frame, i, i.operands[0], f.count)
+    shadows: list[Value] = []
+    made: list[Value] = []
     if f.space == "param":
-        values = _load_param(frame, i, f)
+        values = _load_param(frame, i, f, shadows, made)
     else:
-        values = load_values(frame, i, frame.address(i, i.operands[1], f.space), f, _wanted(frame, targets))
+        address = frame.address(i, i.operands[1], f.space)
+        values = load_values(frame, i, address, f, _wanted(frame, targets), shadows)
     for target, value in zip(targets, values, strict=True):
         frame.write(i, target, f.kind, value, True)
+    if frame.shadows is not None:
+        for k, target in enumerate(targets):
+            computed = partial(made.__getitem__, k) if made else partial(frame.b.const, "i1", 0)
+            shadow = shadows[k] if k < len(shadows) else None
+            frame.shadows.write(i, target, shadow, computed, f.kind.kind == "signed")
 
 
 def _wanted(frame: Frame, targets: tuple[Operand, ...]) -> int:
@@ -98,45 +107,51 @@ def _wanted(frame: Frame, targets: tuple[Operand, ...]) -> int:
     return max(used, default=0) + 1
 
 
-def load_values(frame: Frame, i: Instruction, address: Value, f: Form, wanted: int | None = None) -> list[Value]:
-    """The elements at an address in each active lane; those beyond ``wanted`` are not accessed, and 0."""
+def load_values(
+    frame: Frame, i: Instruction, address: Value, f: Form, wanted: int | None, shadows: list[Value]
+) -> list[Value]:
+    """The elements at an address in each active lane; those beyond ``wanted`` are not accessed, and 0.
+
+    Args:
+        shadows: with initcheck, filled with the shadow of each element that is accessed.
+    """
     b, unit = frame.b, frame.unit
     element = f.kind.llvm
     site = unit.site(i, f.space)
     # Code that a guard may leave without a lane must not load for it.
     scalar = address.lanes == 1 and (frame.width == 1 or i.guard is None)
-    if frame.width == 1 and i.guard is not None:
-        return [_guarded_load(frame, i, address, f, site, n) for n in range(f.count)]
     count = f.count if wanted is None else wanted
-    if f.count == 1:
-        name = unit.access(False, element, f.space, scalar)
+    asked = frame.shadows if f.space != "const" else None
+    if f.count == 1 and not (frame.width == 1 and i.guard is not None):
+        name = unit.access(False, element, f.space, scalar, asked is not None)
         if scalar:
-            lane = frame.first_active()
-            return [
-                b.value(
-                    f"call {element} {name}({b.typed(address)}, {b.typed(lane)}, {frame.context(site)})", element
-                )
-            ]
-        address, mask = b.spread(address), b.spread(frame.active)
-        kind = vector_type(element, frame.width)
-        text = f"call {kind} {name}({b.typed(address)}, {b.typed(mask)}, {frame.context(site)})"
-        return [b.value(text, element, frame.width)]
+            given, lanes = b.typed(frame.first_active()), 1
+        else:
+            address, given, lanes = b.spread(address), b.typed(b.spread(frame.active)), frame.width
+        place = ""
+        if asked is not None:
+            place = asked.place(element, lanes)
+            given = f"ptr {place}, {given}" if scalar else f"{given}, ptr {place}"
+        kind = vector_type(element, lanes)
+        value = b.value(f"call {kind} {name}({b.typed(address)}, {given}, {frame.context(site)})", element, lanes)
+        if asked is not None:
+            shadows.append(asked.loaded(place, element, lanes))
+            asked.came(i, address, shadows[0], site)
+        return [value]
+    guarded = frame.width == 1 and i.guard is not None
+    count = f.count if guarded else count
     size = f.kind.bytes * f.count
     mask = admitted(frame, i, address, f.space, FaultKind.OUT_OF_BOUNDS_LOAD, size, site, f.kind.bytes * count)
     if address.lanes == 1 and frame.width > 1:
         address = b.spread(address)
-    loaded = [
-        _unchecked_load(frame, b.add(address, n * f.kind.bytes) if n else address, mask, f.kind)
-        for n in range(count)
-    ]
+    loaded = []
+    for n in range(count):
+        at = b.add(address, n * f.kind.bytes) if n or guarded else address
+        loaded.append(_unchecked_load(frame, at, mask, f.kind))
+        if asked is not None:
+            shadows.append(asked.load(f.space, at, mask, element, site))
+            asked.came(i, at, shadows[n], site)
     return loaded + [b.const(element, 0)] * (f.count - count)
-
-
-def _guarded_load(frame: Frame, i: Instruction, address: Value, f: Form, site: int, n: int) -> Value:
-    """W = 1 under a guard: the check under the guard, then a load that is skipped where it failed."""
-    b = frame.b
-    mask = admitted(frame, i, address, f.space, FaultKind.OUT_OF_BOUNDS_LOAD, f.kind.bytes * f.count, site)
-    return _unchecked_load(frame, b.add(address, n * f.kind.bytes), mask, f.kind)
 
 
 def admitted(
@@ -192,35 +207,40 @@ def st(frame: Frame, i: Instruction) -> None:
     sources = elements(frame, i, i.operands[1], f.count)
     values = [frame.read(i, source, f.kind, relaxed=True) for source in sources]
     if f.space == "param":
-        _store_param(frame, i, f, values)
+        _store_param(frame, i, f, values, sources)
         return
-    store_values(frame, i, frame.address(i, i.operands[0], f.space), f, values)
+    address = frame.address(i, i.operands[0], f.space)
+    shadows = [] if frame.shadows is None else [frame.shadows.stored(i, source, f.kind) for source in sources]
+    store_values(frame, i, address, f, values, shadows)
 
 
-def store_values(frame: Frame, i: Instruction, address: Value, f: Form, values: list[Value]) -> None:
-    """Store the elements in each active lane."""
+def store_values(
+    frame: Frame, i: Instruction, address: Value, f: Form, values: list[Value], shadows: list[Value]
+) -> None:
+    """Store the elements in each active lane, and with initcheck their shadows."""
     b, unit = frame.b, frame.unit
     element = f.kind.llvm
     site = unit.site(i, f.space)
     if f.count == 1 and not (frame.width == 1 and i.guard is not None):
         value = values[0]
-        scalar = frame.width == 1 or (address.lanes == 1 and value.lanes == 1 and i.guard is None)
-        name = unit.access(True, element, f.space, scalar)
-        if scalar:
-            lane = frame.first_active()
-            b.line(
-                f"call void {name}({b.typed(address)}, {b.typed(value)}, {b.typed(lane)}, {frame.context(site)})"
-            )
-            return
-        address, value, mask = b.spread(address), b.spread(value), b.spread(frame.active)
-        b.line(f"call void {name}({b.typed(address)}, {b.typed(value)}, {b.typed(mask)}, {frame.context(site)})")
+        scalar = frame.width == 1 or (
+            address.lanes == 1 and value.lanes == 1 and i.guard is None and all(s.lanes == 1 for s in shadows)
+        )
+        name = unit.access(True, element, f.space, scalar, bool(shadows))
+        given = [address, value, *shadows, frame.first_active() if scalar else frame.active]
+        if not scalar:
+            given = [b.spread(v) for v in given]
+        b.line(f"call void {name}({', '.join(b.typed(v) for v in given)}, {frame.context(site)})")
         return
     size = f.kind.bytes * f.count
     mask = admitted(frame, i, address, f.space, FaultKind.OUT_OF_BOUNDS_STORE, size, site)
     if frame.width > 1:
         address = b.spread(address)
     for n, value in enumerate(values):
-        _unchecked_store(frame, b.add(address, n * f.kind.bytes) if n else address, value, mask, f.kind)
+        at = b.add(address, n * f.kind.bytes) if n else address
+        _unchecked_store(frame, at, value, mask, f.kind)
+        if frame.shadows is not None:
+            frame.shadows.store(f.space, at, shadows[n], mask, site)
 
 
 def _unchecked_store(frame: Frame, address: Value, value: Value, mask: Value, kind: PtxType) -> None:
@@ -264,12 +284,13 @@ def _param_place(frame: Frame, i: Instruction, operand: Operand, f: Form) -> tup
     return name, offset
 
 
-def _load_param(frame: Frame, i: Instruction, f: Form) -> list[Value]:
+def _load_param(frame: Frame, i: Instruction, f: Form, shadows: list[Value], made: list[Value]) -> list[Value]:
     b = frame.b
     element = f.kind.llvm
     address = i.operands[1]
     if isinstance(address, Address) and isinstance(address.base, Register):
-        return load_values(frame, i, frame.address(i, address, "generic"), Form("generic", f.kind, f.count))
+        where = frame.address(i, address, "generic")
+        return load_values(frame, i, where, Form("generic", f.kind, f.count), None, shadows)
     name, offset = _param_place(frame, i, address, f)
     values = []
     for n in range(f.count):
@@ -283,10 +304,41 @@ def _load_param(frame: Frame, i: Instruction, f: Form) -> list[Value]:
             pointer = _param_pointer(frame, name, at)
             text = f"load {vector_type(element, frame.width)}, ptr {pointer.text}, align {f.kind.bytes}"
             values.append(b.value(text, element, frame.width))
+            if frame.shadows is not None:
+                whole = integer_of(element)
+                bits, flags = _shadow_pointers(frame, name, at)
+                text = f"load {vector_type(whole, frame.width)}, ptr {bits.text}, align {f.kind.bytes}"
+                shadows.append(b.value(text, whole, frame.width))
+                flag = b.value(f"load {vector_type('i8', frame.width)}, ptr {flags.text}", "i8", frame.width)
+                made.append(b.compare("ne", flag, 0))
     return values
 
 
-def _store_param(frame: Frame, i: Instruction, f: Form, values: list[Value]) -> None:
+def _shadow_pointers(frame: Frame, name: str, offset: int) -> tuple[Value, Value]:
+    """Where the shadow of a value in a ``.param`` array lies, and a byte for each lane: was it computed?"""
+    b, array = frame.b, frame.param_shadow(name)
+    flags = frame.param_bytes(name) + offset * frame.width
+    return (
+        b.value(f"getelementptr i8, ptr {array}, i64 {offset * frame.width}", "ptr"),
+        b.value(f"getelementptr i8, ptr {array}, i64 {flags}", "ptr"),
+    )
+
+
+def _store_param_shadow(frame: Frame, name: str, offset: int, kind: PtxType, source: Operand) -> None:
+    assert frame.shadows is not None
+    b = frame.b
+    shadow = frame.shadows.bits(source, kind)
+    made = b.cast("zext", frame.shadows.made(source), "i8")
+    pointers = _shadow_pointers(frame, name, offset)
+    for pointer, value in zip(pointers, (shadow or b.const(integer_of(kind.llvm), 0), made), strict=True):
+        whole = vector_type(value.type, frame.width)
+        size = max(value.bits // 8, 1)
+        old = b.value(f"load {whole}, ptr {pointer.text}, align {size}", value.type, frame.width)
+        new = b.select(frame.active, b.spread(value), old)
+        b.line(f"store {b.typed(new)}, ptr {pointer.text}, align {size}")
+
+
+def _store_param(frame: Frame, i: Instruction, f: Form, values: list[Value], sources: tuple[Operand, ...]) -> None:
     """To an argument of a call, or to a returned value; in other lanes what is there stays."""
     b = frame.b
     name, offset = _param_place(frame, i, i.operands[0], f)
@@ -298,6 +350,8 @@ def _store_param(frame: Frame, i: Instruction, f: Form, values: list[Value]) -> 
         old = b.value(f"load {kind}, ptr {pointer.text}, align {f.kind.bytes}", f.kind.llvm, frame.width)
         value = b.select(frame.active, b.spread(value), old)
         b.line(f"store {b.typed(value)}, ptr {pointer.text}, align {f.kind.bytes}")
+        if frame.shadows is not None:
+            _store_param_shadow(frame, name, offset + n * f.kind.bytes, f.kind, sources[n])
 
 
 def _param_pointer(frame: Frame, name: str, offset: int) -> Value:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from kcheck.ptx.abi import Launch, Worker
 from kcheck.ptx.ast import Instruction, Operand, Sink, Vector
-from kcheck.ptx.builder import Value
+from kcheck.ptx.builder import Value, integer_of
 from kcheck.ptx.frame import Frame
 from kcheck.ptx.isa.effects import effect, ordered
+from kcheck.ptx.shadow import Shadows
 from kcheck.ptx.types import TYPES, PtxType
 
 _MOVABLE = frozenset(
@@ -43,6 +44,8 @@ def mov(frame: Frame, i: Instruction) -> None:
         raise frame.fail(i, "not modelled")
     kind = TYPES[i.modifiers[0]]
     target, source = i.operands
+    if frame.shadows is not None:
+        _shadow(frame.shadows, i, target, source, kind)
     if isinstance(source, Vector):
         frame.write(i, target, kind, _pack(frame, i, source, kind), False)
     elif isinstance(target, Vector):
@@ -50,6 +53,29 @@ def mov(frame: Frame, i: Instruction) -> None:
         _unpack(frame, i, target, value, kind)
     else:
         frame.write(i, target, kind, frame.read(i, source, kind), False)
+
+
+def _shadow(shadows: Shadows, i: Instruction, target: Operand, source: Operand, kind: PtxType) -> None:
+    """The shadow of a move: the bits go where they go."""
+    b = shadows.frame.b
+    whole = integer_of(kind.llvm)
+    if isinstance(source, Vector):
+        part = _part(shadows.frame, i, source, kind)
+        total: Value | None = None
+        for n, element in enumerate(source.elements):
+            bits = shadows.bits(element, part)
+            if bits is not None:
+                placed = b.shift("shl", b.resize(bits, whole), n * part.bits)
+                total = placed if total is None else b.lor(total, placed)
+        shadows.copied(i, target, total, source.elements)
+    elif isinstance(target, Vector):
+        part = _part(shadows.frame, i, target, kind)
+        found = shadows.bits(source, kind)
+        for n, element in enumerate(target.elements):
+            piece = None if found is None else b.resize(b.shift("lshr", found, n * part.bits), part.llvm)
+            shadows.copied(i, element, piece, (source,))
+    else:
+        shadows.copied(i, target, shadows.bits(source, kind), (source,))
 
 
 def _part(frame: Frame, i: Instruction, vector: Vector, kind: PtxType) -> PtxType:
@@ -85,6 +111,8 @@ def cvta(frame: Frame, i: Instruction) -> None:
     ordered(frame, i, 2)
     if i.modifiers[-1] == "u32":
         raise frame.fail(i, "32-bit addresses are not modelled")
+    if frame.shadows is not None:
+        _shadow(frame.shadows, i, i.operands[0], i.operands[1], TYPES["u64"])
     frame.write(i, i.operands[0], TYPES["u64"], frame.read(i, i.operands[1], TYPES["u64"]), False)
 
 
@@ -94,6 +122,8 @@ def isspacep(frame: Frame, i: Instruction) -> None:
     ordered(frame, i, 2)
     b = frame.b
     space = i.modifiers[0].partition("::")[0]
+    if frame.shadows is not None:
+        frame.shadows.computed(i, i.operands[:1], i.operands[1:])
     address = frame.read(i, i.operands[1], TYPES["u64"])
     base = frame.field("worker", Worker.shared.offset, "i64")
     dynamic = b.resize(frame.field("launch", Launch.dynamic_shared.offset, "i32"), "i64")

@@ -9,11 +9,15 @@ that do.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from kcheck.ptx.abi import FaultKind, Launch
-from kcheck.ptx.ast import Instruction, Operand, Pair
+from kcheck.ptx.ast import Instruction, Operand, Pair, Register
 from kcheck.ptx.builder import Builder, Value, vector_type
 from kcheck.ptx.frame import Frame
 from kcheck.ptx.isa.effects import effect, ordered
+from kcheck.ptx.shadow import Shadows
 from kcheck.ptx.types import TYPES
 
 _U32 = TYPES["u32"]
@@ -100,6 +104,8 @@ def vote(frame: Frame, i: Instruction) -> None:
         members = frame.b.const("i32", -1)
     b = frame.b
     here = b.land(frame.active_bits(), members)
+    if frame.shadows is not None:
+        _share(frame, frame.shadows, i, here)
     true = b.land(b.mask_bits(b.spread(frame.read(i, i.operands[1], _PRED))), here)
     if words == ["ballot", "b32"]:
         frame.write(i, i.operands[0], _U32, true, False)
@@ -133,6 +139,8 @@ def elect(frame: Frame, i: Instruction) -> None:
     target = i.operands[0]
     if not isinstance(target, Pair):
         raise frame.fail(i, "expected d|p")
+    if frame.shadows is not None:
+        frame.shadows.computed(i, (target.first, target.second), i.operands[1:])
     frame.write(i, target.first, _U32, leader, False)
     frame.write(i, target.second, _PRED, b.compare("eq", frame.lane_numbers(), leader), False)
 
@@ -154,15 +162,40 @@ def shfl(frame: Frame, i: Instruction) -> None:
     known = frame.constant(i.operands[2]), frame.constant(i.operands[3])
     if known[0] is not None and known[1] is not None:
         # As in every reduction by halves: one instruction or two, where permute() takes thirty.
-        result, valid = _fixed_shuffle(frame, value, mode, known[0], known[1])
+        sources, valid = _fixed_sources(frame, mode, known[0], known[1])
+        move = partial(_fixed_shuffle, b, sources=sources)
     else:
         source, valid = _source(b, mode, frame.lane_numbers(), *(frame.read(i, o, _U32) for o in i.operands[2:4]))
-        result = permute(frame, value, source)
+        move = partial(permute, frame, source=source)
+    result = move(value)
     target = i.operands[0]
     targets: tuple[Operand, ...] = (target.first, target.second) if isinstance(target, Pair) else (target,)
+    if frame.shadows is not None:
+        _shuffle_shadow(frame, frame.shadows, i, targets, move)
     frame.write(i, targets[0], TYPES["b32"], result, False)
     if len(targets) > 1:
         frame.write(i, targets[1], _PRED, valid, False)
+
+
+def _shuffle_shadow(
+    frame: Frame, shadows: Shadows, i: Instruction, targets: tuple[Operand, ...], move: Callable[[Value], Value]
+) -> None:
+    """The shadow goes from lane to lane as its value does."""
+    b = frame.b
+    shadow = shadows.bits(i.operands[1], TYPES["b32"])
+    control = shadows.undefined(*i.operands[2:4])
+    made = b.const("i1", 0)
+    if shadow is not None:
+        flags = b.cast("zext", b.spread(shadows.made(i.operands[1])), "i32")
+        shadow = move(b.spread(shadow))
+        made = b.compare("ne", move(flags), 0)
+    if control is not None:
+        undecided = b.cast("sext", b.spread(control), "i32")
+        shadow = undecided if shadow is None else b.lor(shadow, undecided)
+        made = b.lor(made, control)
+    shadows.write(i, targets[0], shadow, lambda: made)
+    for target in targets[1:]:
+        shadows.write(i, target, control, partial(b.const, "i1", 1))
 
 
 def _source(b: Builder, mode: str, lane: Value, offset: Value, control: Value) -> tuple[Value, Value]:
@@ -187,12 +220,11 @@ def _source(b: Builder, mode: str, lane: Value, offset: Value, control: Value) -
     return b.select(valid, source, lane), valid
 
 
-def _fixed_shuffle(frame: Frame, value: Value, mode: str, offset: int, control: int) -> tuple[Value, Value]:
-    """The same for constants: the values shuffled, and the lanes within their segments."""
-    b, W = frame.b, frame.width
+def _fixed_sources(frame: Frame, mode: str, offset: int, control: int) -> tuple[list[int], Value]:
+    """The same for constants: the lane that each lane reads, and those within their segments."""
     offset, segment, clamp = offset & 31, control >> 8 & 31, control & 31
     sources, within = [], []
-    for lane in range(W):
+    for lane in range(frame.width):
         limit = lane & segment | clamp & ~segment
         low = lane & segment
         source = {
@@ -203,10 +235,35 @@ def _fixed_shuffle(frame: Frame, value: Value, mode: str, offset: int, control: 
         }[mode]
         within.append(source >= limit if mode == "up" else source <= limit)
         sources.append(source if within[-1] else lane)
-    kind = vector_type(value.type, W)
+    return sources, frame.b.lanes_const("i1", [int(inside) for inside in within])
+
+
+def _fixed_shuffle(b: Builder, value: Value, sources: list[int]) -> Value:
+    kind = b.type_of(value)
     order = ", ".join(f"i32 {source}" for source in sources)
-    text = f"shufflevector {b.typed(value)}, {kind} poison, <{W} x i32> <{order}>"
-    return b.value(text, value.type, W), b.lanes_const("i1", [int(inside) for inside in within])
+    text = f"shufflevector {b.typed(value)}, {kind} poison, <{len(sources)} x i32> <{order}>"
+    return b.value(text, value.type, value.lanes)
+
+
+def _share(frame: Frame, shadows: Shadows, i: Instruction, here: Value) -> None:
+    """What lanes find out together is undefined where the operand of any of them is.
+
+    Args:
+        here: the lanes that take part with each lane, as bits.
+    """
+    b = frame.b
+    target = i.operands[0]
+    targets = (target.first, target.second) if isinstance(target, Pair) else (target,)
+    undefined = shadows.undefined(i.operands[1])
+    shared: Value | None = None
+    if undefined is not None:
+        lanes = b.mask_bits(b.land(b.spread(undefined), b.spread(frame.active)))
+        shared = b.compare("ne", b.land(here, lanes), 0)
+    for each in targets:
+        if shadows.has(each):
+            assert isinstance(each, Register)
+            shadow = shared if shared is None or each.type == "pred" else b.cast("sext", shared, "i32")
+            shadows.write(i, each, shadow, partial(b.const, "i1", 1))
 
 
 def permute(frame: Frame, value: Value, source: Value) -> Value:
@@ -244,6 +301,8 @@ def redux(frame: Frame, i: Instruction) -> None:
     value = b.spread(frame.read(i, i.operands[1], TYPES["b32"]))
     operation, kind = words
     signed = kind == "s32"
+    if frame.shadows is not None:
+        _share(frame, frame.shadows, i, here)
     if operation in _REDUX:
         name, neutral = operation, -1 if operation == "and" else 0
     elif operation in ("min", "max") and kind != "b32":
@@ -285,6 +344,8 @@ def match(frame: Frame, i: Instruction) -> None:
     members = check_mask(frame, i, i.operands[2])
     here = b.land(frame.active_bits(), members)
     value = b.spread(frame.read(i, i.operands[1], kind))
+    if frame.shadows is not None:
+        _share(frame, frame.shadows, i, here)
     if words[0] == "all":
         first = b.land(b.flagged_intrinsic("cttz", here, False), W - 1)
         if here.lanes == 1:

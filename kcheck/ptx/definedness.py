@@ -1,0 +1,141 @@
+"""Which registers may hold what nobody wrote, found before a function is lowered: only those get shadows.
+
+Undefined values come from loads of global, shared and local memory, and from calls. What is made of parameters,
+constants and special registers alone is defined, and that is most of a kernel's address arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from kcheck.ptx.ast import Address, Call, Instruction, Symbol
+from kcheck.ptx.cfg import Cfg, Operation
+from kcheck.ptx.liveness import reads, registers, writes
+
+COPIED, COMPUTED = 1, 2
+"""How an undefined value came into a register: as it was in memory, or by an operation on it."""
+
+MOVES = {"shl": 1, "shr": 1, "shf": 2, "bfe": 1, "bfi": 2, "prmt": 2, "brev": 1, "szext": 1}
+"""Opcodes that put bits of so many first sources elsewhere: the row, applied to shadows, gives the shadow."""
+
+LOGIC = frozenset({"and", "or", "xor", "not", "lop3"})
+"""Opcodes whose every bit depends on the same bit of the operands."""
+
+_HARMLESS = frozenset({"activemask", "bar", "barrier"})
+_UPDATES_TELL = "exch"
+
+
+@dataclass(frozen=True, slots=True)
+class Shadowed:
+    """A register that may be undefined.
+
+    Attributes:
+        how: COPIED, COMPUTED, or both as bits.
+        precise: its shadow says which bits are undefined; else any bit in the shadow says that all are.
+    """
+
+    how: int
+    precise: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Definedness:
+    """The registers that may be undefined, and where from.
+
+    Attributes:
+        registers: by name.
+        loads: by register, the loads (as ids of instructions) that its value may come from; None in it: any.
+    """
+
+    registers: Mapping[str, Shadowed]
+    loads: Mapping[str, frozenset[int | None]]
+
+
+def is_precise(instruction: Instruction) -> bool:
+    """Whether the shadow of a row's result is made bit by bit."""
+    if instruction.opcode in MOVES or instruction.opcode in LOGIC or instruction.opcode == "selp":
+        return True
+    return instruction.opcode == "cvt" and is_resize(instruction)
+
+
+def is_resize(instruction: Instruction) -> bool:
+    """Whether a ``cvt`` only cuts or extends an integer."""
+    return len(instruction.modifiers) == 2 and all(m[0] in "su" for m in instruction.modifiers)
+
+
+def brings(operation: Operation, is_param: Callable[[str], bool]) -> bool:
+    """Whether an instruction takes what may be undefined out of memory.
+
+    Args:
+        is_param: whether a name is a parameter of the kernel, which is defined.
+    """
+    if isinstance(operation, Call) or operation.opcode not in ("ld", "ldu", "atom"):
+        return False
+    if operation.opcode == "atom":  # others are told at once, and what they give counts as defined
+        return _UPDATES_TELL in operation.modifiers
+    if any(m.partition("::")[0] == "const" for m in operation.modifiers):
+        return False
+    if "param" not in operation.modifiers:
+        return True
+    address = operation.operands[1]
+    return not (isinstance(address, Address) and isinstance(address.base, Symbol) and is_param(address.base.name))
+
+
+def analyse(cfg: Cfg, is_param: Callable[[str], bool]) -> Definedness:
+    """Forward over the reachable blocks until nothing changes, whatever the order of execution."""
+    how: dict[str, int] = {}
+    exact: set[str] = set()
+    loads: dict[str, set[int | None]] = {}
+    operations = [o for n in cfg.order for o in cfg.blocks[n].operations if not isinstance(o, Call)]
+    for operation in operations:
+        if brings(operation, is_param):
+            through_call = "param" in operation.modifiers
+            for register in writes(operation):
+                how[register.name] = how.get(register.name, 0) | COPIED | (COMPUTED if through_call else 0)
+                exact.add(register.name)
+                loads.setdefault(register.name, set()).add(None if through_call else id(operation))
+    again = True
+    while again:
+        again = False
+        for operation in operations:
+            precise = _copies(operation)
+            for target, source, is_data in _flows(operation):
+                if source not in how:
+                    continue
+                new = how[source] if precise and is_data else COMPUTED
+                before = how.get(target, 0)
+                found = loads.setdefault(target, set())
+                if new | before != before or not loads[source] <= found:
+                    how[target] = before | new
+                    found |= loads[source]
+                    again = True
+                if precise:
+                    exact.add(target)
+    registers = {name: Shadowed(bits, name in exact) for name, bits in how.items()}
+    return Definedness(registers, {name: frozenset(found) for name, found in loads.items()})
+
+
+def _copies(operation: Instruction) -> bool:
+    if operation.opcode in ("mov", "cvta", "shfl"):
+        return True
+    return is_precise(operation)
+
+
+def _flows(operation: Instruction) -> Iterator[tuple[str, str, bool]]:
+    """(register written, register read, whether its bits may go through) wherever a result depends on a source."""
+    if operation.opcode in ("ld", "ldu", "atom", "red", "st") or operation.opcode in _HARMLESS:
+        return  # addresses, operands of atomics and predicates of reductions are told where they are used
+    results = writes(operation)
+    if not results:
+        return
+    data = 1 if operation.opcode == "shfl" else MOVES.get(operation.opcode, len(operation.operands))
+    found = [(r.name, k < data) for k, o in enumerate(operation.operands[1:]) for r in registers(o)]
+    guard = operation.guard.name if operation.guard is not None else ""
+    named = {name for name, _ in found}
+    found += [
+        (r.name, False) for r in reads(operation) if r.name not in named and r.name != guard
+    ]  # the carry flag
+    for target in results:
+        for source, is_data in found:
+            yield target.name, source, is_data

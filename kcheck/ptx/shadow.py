@@ -1,0 +1,301 @@
+"""Shadows of registers while a function is lowered: which bits of each nobody wrote (initcheck).
+
+As in LLVM's MemorySanitizer a value may be undefined as long as it is only copied: its shadow goes with it, to
+memory too. It is told where it decides a branch, is an address, or is stored after something was computed with it.
+
+A shadow is one more register of the same lanes, an integer of the value's bits (a predicate's is a predicate).
+Where no instruction makes it bit by bit, any bit that is set says that all are undefined: most of them cost one
+``or``. Registers that cannot be undefined have none (:mod:`kcheck.ptx.definedness`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from kcheck.ptx.abi import FaultKind
+from kcheck.ptx.ast import Call, Instruction, Not, Operand, Register, Sink
+from kcheck.ptx.builder import Value, integer_of, vector_type
+from kcheck.ptx.definedness import COMPUTED, COPIED, Definedness
+from kcheck.ptx.frame import Frame
+from kcheck.ptx.liveness import registers
+from kcheck.ptx.shadow_memory import origin_ir, report_ir
+from kcheck.ptx.types import LLVM_BITS, TYPES, PtxType
+
+SHADOW, MADE = "!", "?"
+"""What the names of the two registers end in that go with one: its shadow, and whether it was computed."""
+
+
+def shadow_type(kind: str) -> str:
+    """The PTX type of a register's shadow."""
+    return "pred" if kind == "pred" else f"b{TYPES[kind].bits}"
+
+
+def companions(found: Definedness, name: str, kind: str) -> dict[str, str]:
+    """The registers that go with one: their types by name."""
+    shadowed = found.registers.get(name)
+    if shadowed is None:
+        return {}
+    names = {name + SHADOW: shadow_type(kind)}
+    if shadowed.how == COPIED | COMPUTED:
+        names[name + MADE] = "pred"
+    return names
+
+
+class Shadows:
+    """The shadows of one frame's registers."""
+
+    def __init__(self, frame: Frame, found: Definedness) -> None:
+        self.frame = frame
+        self.found = found
+        self._uses: list[tuple[str, frozenset[int | None]]] = []
+        frame.uniform |= {n + end for n in frame.uniform & found.registers.keys() for end in (SHADOW, MADE)}
+
+    # --- reading
+
+    def has(self, operand: Operand) -> bool:
+        """Whether an operand may be undefined."""
+        return any(r.name in self.found.registers for r in registers(operand))
+
+    def token(self, operand: Operand) -> Value | None:
+        """Some integer (or a predicate) that is not 0 where any bit is undefined; None: it is defined."""
+        register = operand.register if isinstance(operand, Not) else operand
+        if not isinstance(register, Register) or register.name not in self.found.registers:
+            return None
+        return self.frame.load(register.name + SHADOW, shadow_type(register.type))
+
+    def bits(self, operand: Operand, kind: PtxType) -> Value | None:
+        """The shadow of an operand read as ``kind``, bit by bit, as an integer; None: it is defined."""
+        token = self.token(operand)
+        if token is None:
+            return None
+        register = operand.register if isinstance(operand, Not) else operand
+        assert isinstance(register, Register)
+        b = self.frame.b
+        if token.type != "i1" and not self.found.registers[register.name].precise:
+            token = b.cast("sext", b.compare("ne", token, 0), token.type)
+        return b.resize(token, integer_of(kind.llvm))
+
+    def undefined(self, *operands: Operand) -> Value | None:
+        """Whether any bit of the operands is undefined, as i1; None: they are defined."""
+        result: Value | None = None
+        for operand in operands:
+            token = self.token(operand)
+            if token is not None:
+                found = token if token.type == "i1" else self.frame.b.compare("ne", token, 0)
+                result = found if result is None else self.frame.b.lor(result, found)
+        return result
+
+    def made(self, *operands: Operand) -> Value:
+        """Whether what is undefined in the operands was computed, as i1; anything where they are defined."""
+        b = self.frame.b
+        result = b.const("i1", 0)
+        for operand in operands:
+            for register in registers(operand):
+                shadowed = self.found.registers.get(register.name)
+                if shadowed is None or shadowed.how == COPIED:
+                    continue
+                mine = self.undefined(register)
+                assert mine is not None
+                if shadowed.how != COMPUTED:
+                    mine = b.land(mine, self.frame.load(register.name + MADE, "pred"))
+                result = b.lor(result, mine)
+        return result
+
+    # --- writing
+
+    def write(
+        self,
+        operation: Instruction | Call,
+        target: Operand,
+        shadow: Value | None,
+        made: Callable[[], Value],
+        signed: bool = False,
+    ) -> None:
+        """Set the shadow of a register.
+
+        Args:
+            shadow: an integer of the value's bits, or narrower as the value that was extended by zeros or, if
+                ``signed``, by its sign; None: it is defined.
+            made: whether it was computed, where that has to be known.
+        """
+        if isinstance(target, Sink) or not isinstance(target, Register):
+            return
+        shadowed = self.found.registers.get(target.name)
+        if shadowed is None:
+            return
+        b, frame = self.frame.b, self.frame
+        element = TYPES[shadow_type(target.type)].llvm
+        if shadow is None:
+            shadow = b.const(element, 0)
+        elif element != "i1":
+            shadow = b.resize(shadow, element, signed)
+        blend = operation.guard is not None or frame.blend is None or frame.blend(target.name)
+        frame.store(target.name + SHADOW, shadow_type(target.type), shadow, blend)
+        if shadowed.how == COPIED | COMPUTED:
+            frame.store(target.name + MADE, "pred", made(), blend)
+
+    def computed(self, operation: Instruction, targets: Sequence[Operand], sources: Sequence[Operand]) -> None:
+        """The usual rule: with any bit of any source undefined, all bits of all results are."""
+        b = self.frame.b
+        tokens = [token for source in sources if (token := self.token(source)) is not None]
+        for target in targets:
+            if not isinstance(target, Register) or target.name not in self.found.registers:
+                continue
+            element = TYPES[shadow_type(target.type)].llvm
+            total: Value | None = None
+            for token in tokens:
+                part = self._fit(token, element)
+                total = part if total is None else b.lor(total, part)
+            if total is not None and element != "i1" and self.found.registers[target.name].precise:
+                total = b.cast("sext", b.compare("ne", total, 0), element)
+            self.write(operation, target, total, partial(b.const, "i1", 1))
+
+    def _fit(self, token: Value, element: str) -> Value:
+        """The same token in another type: not 0 where it was not 0."""
+        b = self.frame.b
+        if token.type == element:
+            return token
+        if element == "i1":
+            return b.compare("ne", token, 0)
+        if token.type == "i1":
+            return b.cast("sext", token, element)
+        if token.bits < LLVM_BITS[element]:
+            return b.cast("zext", token, element)
+        return b.cast("sext", b.compare("ne", token, 0), element)
+
+    def copied(
+        self,
+        operation: Instruction,
+        target: Operand,
+        shadow: Value | None,
+        sources: Sequence[Operand],
+        signed: bool = False,
+    ) -> None:
+        """A result made of bits of the sources, of which the shadow is known."""
+        self.write(operation, target, shadow, lambda: self.made(*sources), signed)
+
+    # --- memory
+
+    def place(self, element: str, lanes: int) -> str:
+        """A place for the shadow of what a load gives."""
+        b = self.frame.b
+        name = f"%{b.fresh('shadow')}"
+        kind = vector_type(integer_of(element), lanes)
+        self.frame.prologue.line(f"{name} = alloca {kind}")
+        return name
+
+    def loaded(self, place: str, element: str, lanes: int) -> Value:
+        """What a load put there."""
+        kind = vector_type(integer_of(element), lanes)
+        return self.frame.b.value(f"load {kind}, ptr {place}", integer_of(element), lanes)
+
+    def load(self, space: str, address: Value, mask: Value, element: str, site: int) -> Value:
+        """The shadow of memory, wherever it is."""
+        frame, b = self.frame, self.frame.b
+        name = frame.unit.shadow_access(False, element, space)
+        place = self.place(element, frame.width)
+        address, mask = b.spread(address), b.spread(mask)
+        b.line(f"call void {name}({b.typed(address)}, {b.typed(mask)}, ptr {place}, {frame.context(site)})")
+        return self.loaded(place, element, frame.width)
+
+    def store(self, space: str, address: Value, shadow: Value, mask: Value, site: int) -> None:
+        """Set the shadow of memory."""
+        frame, b = self.frame, self.frame.b
+        name = frame.unit.shadow_access(True, shadow.type, space)
+        address, shadow, mask = b.spread(address), b.spread(shadow), b.spread(mask)
+        b.line(f"call void {name}({b.typed(address)}, {b.typed(shadow)}, {b.typed(mask)}, {frame.context(site)})")
+
+    def came(self, i: Instruction, address: Value, shadow: Value, site: int) -> None:
+        """Note, where a load brought undefined bits, which one it was."""
+        frame, b = self.frame, self.frame.b
+        frame.unit.loads[id(i)] = site
+        address, active = b.spread(address), b.spread(frame.active)
+        name, text = origin_ir(frame.width)
+        frame.unit.definitions[name] = text
+
+        def note() -> None:
+            lanes = b.spread(b.land(active, b.compare("ne", shadow, 0)))
+            b.line(f"call void {name}({b.typed(address)}, {b.typed(lanes)}, {frame.context(site)})")
+
+        # One lane's shadow, where all lanes load the same: the lane is on, as the instruction is executed.
+        seen = b.compare("ne", shadow, 0)
+        self._rarely(b.any(seen if shadow.lanes == 1 else b.land(active, seen)), note)
+
+    def _rarely(self, condition: Value, body: Callable[[], None]) -> None:
+        b = self.frame.b
+        do, done = b.fresh("undefined"), b.fresh("defined")
+        b.line(f"br i1 {condition.text}, label %{do}, label %{done}, !prof !2")
+        b.label(do)
+        body()
+        b.line(f"br label %{done}")
+        b.label(done)
+
+    def enter(self) -> None:
+        """At the start of a function that is called nobody has written its local variables."""
+        frame, b = self.frame, self.frame.b
+        local = frame.unit.local
+        if not frame.local_bytes:
+            return
+        for lane in range(frame.width):
+            at = b.add(Value("%frame", "i64"), local.offset + local.init + lane * local.stride)
+            pointer = b.value(f"getelementptr i8, ptr %warp, i64 {at.text}", "ptr")
+            b.line(f"call void @llvm.memset.p0.i64(ptr {pointer.text}, i8 -1, i64 {frame.local_bytes}, i1 false)")
+
+    # --- uses
+
+    def used(
+        self, operation: Instruction | Call, kind: FaultKind, undefined: Value | None, *operands: Operand
+    ) -> None:
+        """Record a use of undefined operands in the active lanes."""
+        if undefined is None:
+            return
+        frame, b = self.frame, self.frame.b
+        lanes = b.land(b.spread(frame.active), b.spread(undefined))
+        loads: set[int | None] = set()
+        for operand in operands:
+            for register in registers(operand):
+                loads |= self.found.loads.get(register.name, frozenset())
+        self.report(operation, kind, lanes, frozenset(loads))
+
+    def report(
+        self, operation: Instruction | Call, kind: FaultKind, lanes: Value, loads: frozenset[int | None]
+    ) -> None:
+        """Record a use in some lanes of what these loads may have brought (None: any load)."""
+        frame, b = self.frame, self.frame.b
+        site = frame.unit.site(operation, "")
+        table = f"@kcheck.loads.{site}"
+        frame.unit.uses[table] = loads
+        frame.unit.definitions["@kcheck.undefined"] = report_ir()
+        frame.unit.declarations["@llvm.cttz.i32"] = "declare i32 @llvm.cttz.i32(i32, i1 immarg)"
+
+        def tell() -> None:
+            bits = b.resize(b.mask_bits(lanes), "i32")
+            b.line(
+                f"call void @kcheck.undefined(ptr %launch, ptr %worker, ptr %block, i32 %t0, i32 {site}, "
+                f"i32 {int(kind)}, i32 {bits.text}, ptr {table})"
+            )
+
+        self._rarely(b.any(lanes), tell)
+
+    def decides(self, operation: Instruction | Call, operand: Operand) -> None:
+        """A predicate or an index decides where the active lanes go on."""
+        self.used(operation, FaultKind.UNDEFINED_BRANCH, self.undefined(operand), operand)
+
+    def address(self, operation: Instruction, operand: Operand) -> None:
+        """The active lanes access an address."""
+        for register in registers(operand):
+            self.used(operation, FaultKind.UNDEFINED_ADDRESS, self.undefined(register), register)
+
+    def stored(self, operation: Instruction, source: Operand, kind: PtxType) -> Value:
+        """A value goes to memory: told if it was computed with undefined bits. Returns the shadow to store."""
+        b = self.frame.b
+        shadow = self.bits(source, kind)
+        if shadow is None:
+            return b.const(integer_of(kind.llvm), 0)
+        assert isinstance(source, Register)
+        if self.found.registers[source.name].how == COPIED:
+            return shadow
+        made = self.made(source)
+        self.used(operation, FaultKind.UNDEFINED_STORE, made, source)
+        return b.select(made, b.const(shadow.type, 0), shadow)  # told once: what reads it next is not

@@ -1,0 +1,322 @@
+"""Which bytes of memory nobody wrote: the functions that initcheck adds to loads and stores.
+
+Each byte of memory has one that tells if it is defined (:mod:`kcheck.ptx.abi`); read as an integer of the size of
+the access these are the *shadow* of a value, one bit for each of its bits, set where that is undefined. A function
+here asks for no check of its own: an address for which there are no such bytes goes to spare ones.
+"""
+
+# ruff: noqa: E501 (lines of LLVM IR)
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+
+from kcheck.ptx.abi import SHARED_INIT_SPARE, Launch, Origin, Origins, Worker
+from kcheck.ptx.builder import Builder, Value, integer_of, vector_type
+from kcheck.ptx.lookup import ARGUMENTS, LocalLayout
+from kcheck.ptx.types import LLVM_BITS
+
+_PAGE = 4096
+_REPORTS = 16
+"""Reports of one site and worker, so that a loop does not fill the buffer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where shadows lie: what :func:`place` needs besides an address."""
+
+    local: LocalLayout
+    static_shared: int
+
+
+def _field(b: Builder, struct: str, offset: int, element: str = "i64") -> Value:
+    pointer = b.value(f"getelementptr i8, ptr %{struct}, i64 {offset}", "ptr")
+    return b.value(f"load {element}, ptr {pointer.text}, !invariant.load !1", element)
+
+
+def place(b: Builder, places: Places, space: str, address: Value, store: bool, lane: Value, inside: bool) -> Value:
+    """The address of the shadow of what lies at an address, for one lane or all.
+
+    Args:
+        lane: the number of each lane, as i64.
+        inside: the address is known to be in its space.
+    """
+    if space == "shared":
+        return _shared(b, places, address, store, inside)[0]
+    if space == "local":
+        mine = b.add(address, places.local.init)
+        return mine if inside else b.select(_is_local(b, places, address, lane), mine, _arena(b, address, store))
+    found = _arena(b, address, store)
+    if space == "generic":
+        at, within = _shared(b, places, address, store, False)
+        found = b.select(within, at, found)
+        if places.local.stride:
+            own = b.add(address, places.local.init)
+            found = b.select(_is_local(b, places, address, lane), own, found)
+    return found
+
+
+def _shared(b: Builder, places: Places, address: Value, store: bool, inside: bool) -> tuple[Value, Value]:
+    window = _field(b, "worker", Worker.shared.offset)
+    shadow = _field(b, "worker", Worker.shared_init.offset)
+    if inside:
+        return b.add(address, b.sub(shadow, window)), b.const("i1", 1)
+    size = b.add(b.resize(_field(b, "launch", Launch.dynamic_shared.offset, "i32"), "i64"), places.static_shared)
+    distance = b.sub(address, window)
+    within = b.compare("ult", distance, size)
+    spare = b.add(size, SHARED_INIT_SPARE // 2 if store else 0)
+    return b.add(shadow, b.select(within, distance, spare)), within
+
+
+def _arena(b: Builder, address: Value, store: bool) -> Value:
+    low = _field(b, "launch", Launch.init_low.offset)
+    size = _field(b, "launch", Launch.init_size.offset)
+    delta = _field(b, "launch", Launch.init_delta.offset)
+    spare = b.add(size, _PAGE if store else 0)
+    distance = b.sub(address, low)
+    within = b.compare("ult", distance, size)
+    return b.add(b.select(within, distance, spare), b.add(low, delta))
+
+
+def _is_local(b: Builder, places: Places, address: Value, lane: Value) -> Value:
+    base = b.value("ptrtoint ptr %warp to i64", "i64")
+    first = b.add(b.add(base, places.local.offset), b.mul(lane, places.local.stride))
+    return b.compare("ult", b.sub(address, first), places.local.stride)
+
+
+def beside(
+    store: bool, element: str, space: str, places: Places, width: int, address: str, lane: bool, spread: int = 0
+) -> str:
+    """Lines for the access of ``width`` elements at a scalar address that is admitted: the same of their shadow.
+
+    A load puts the shadow into ``%so``; a store takes it from ``%s``, and the mask ``%m`` if ``width`` is above 1.
+
+    Args:
+        lane: ``%lane`` is who accesses; without it lanes act side by side, and that is nobody's local memory.
+        spread: the lanes that a load of one element is for.
+    """
+    b = Builder(1, prefix="h")
+    number = b.const("i64", 0)
+    if lane:
+        number = b.value("zext i32 %lane to i64", "i64")
+    else:
+        places = Places(LocalLayout(0, 0), places.static_shared)
+    found = place(b, places, space, Value(address, "i64"), store, number, True)
+    at = b.value(f"inttoptr i64 {found.text} to ptr", "ptr")
+    whole = integer_of(element)
+    size = max(LLVM_BITS[element] // 8, 1)
+    kind = vector_type(whole, width)
+    if not store:
+        loaded = b.value(f"load {kind}, ptr {at.text}, align {size}", whole, width)
+        if spread:
+            loaded = b.spread(loaded, spread)
+        b.line(f"store {b.typed(loaded)}, ptr %so")
+    elif width == 1:
+        b.line(f"store {kind} %s, ptr {at.text}, align {size}")
+    else:
+        name = f"@llvm.masked.store.v{width}{whole}.p0"
+        b.line(f"call void {name}({kind} %s, ptr {at.text}, i32 {size}, <{width} x i1> %m)")
+    return "\n".join(b.lines) + "\n"
+
+
+def apart_ir(
+    store: bool, element: str, space: str, places: Places, width: int, declarations: dict[str, str]
+) -> tuple[str, str]:
+    """The shadow of ``width`` elements anywhere, under a mask: name and definition.
+
+    A load takes (addresses, mask, pointer to the result, context), lanes that are off get 0; a store takes
+    (addresses, shadow, mask, context). ``element`` is an integer type.
+    """
+    W = width
+    size = max(LLVM_BITS[element] // 8, 1)
+    V, A, M = vector_type(element, W), vector_type("i64", W), vector_type("i1", W)
+    name = f"@kcheck.shadow.{'st' if store else 'ld'}.{space}.v{W}{element}"
+    b = Builder(W, declarations, prefix="h")
+    lane = b.lanes_const("i64", range(W))
+    at = place(b, places, space, Value("%a", "i64", W), store, lane, False)
+    given = f", {V} %s, {M} %m" if store else f", {M} %m, ptr %so"
+    if W == 1:
+        access = (
+            f"  store {V} %s, ptr %p\n  br label %done"
+            if store
+            else f"  %x = load {V}, ptr %p\n  store {V} %x, ptr %so\n  br label %done"
+        )
+        zero = "" if store else f"  store {V} 0, ptr %so\n"
+        end = f"""{zero}  br i1 %m, label %go, label %done
+go:
+  %p = inttoptr i64 {at.text} to ptr
+{access}
+done:
+  ret void"""
+    else:
+        pointers = b.value(f"inttoptr {b.typed(at)} to <{W} x ptr>", "ptr", W)
+        kind = f"v{W}{element}"
+        if store:
+            scatter = f"@llvm.masked.scatter.{kind}.v{W}p0"
+            declarations[scatter] = f"declare void {scatter}({V}, <{W} x ptr>, i32, {M})"
+            end = f"  call void {scatter}({V} %s, <{W} x ptr> {pointers.text}, i32 {size}, {M} %m)\n  ret void"
+        else:
+            gather = f"@llvm.masked.gather.{kind}.v{W}p0"
+            declarations[gather] = f"declare {V} {gather}(<{W} x ptr>, i32, {M}, {V})"
+            end = f"  %x = call {V} {gather}(<{W} x ptr> {pointers.text}, i32 {size}, {M} %m, {V} zeroinitializer)\n  store {V} %x, ptr %so\n  ret void"
+    text = "\n".join([f"define internal void {name}({A} %a{given}, {ARGUMENTS}) noinline {{", *b.lines, end, "}"])
+    return name, text
+
+
+def origin_ir(width: int) -> tuple[str, str]:
+    """``void origin(addresses, lanes as bits, context)``: note which load brought undefined bits to a lane."""
+    W = width
+    A, M = vector_type("i64", W), vector_type("i1", W)
+    name = f"@kcheck.origin.v{W}"
+    take = (
+        ("  %on = or i1 %m, false", "  %la = add i64 %a, 0")
+        if W == 1
+        else (f"  %on = extractelement {M} %m, i32 %i", f"  %la = extractelement {A} %a, i32 %i")
+    )
+    return (
+        name,
+        f"""
+define internal void {name}({A} %a, {M} %m, {ARGUMENTS}) noinline cold {{
+  %op = getelementptr i8, ptr %worker, i64 {Worker.origins.offset}
+  %o = load ptr, ptr %op
+  %n0 = load i64, ptr %o
+  %n1 = add i64 %n0, 1
+  store i64 %n1, ptr %o
+  %tp = getelementptr i8, ptr %launch, i64 {Launch.threads.offset}
+  %t = load i32, ptr %tp
+  %t31 = add i32 %t, 31
+  %rounded = and i32 %t31, -32
+  %row = mul i32 %rounded, %site
+  %first = add i32 %row, %t0
+  br label %loop
+loop:
+  %i = phi i32 [0, %0], [%i1, %next]
+{take[0]}
+  br i1 %on, label %keep, label %next
+keep:
+{take[1]}
+  %k = add i32 %first, %i
+  %k64 = zext i32 %k to i64
+  %ko = mul i64 %k64, {ctypes.sizeof(Origin)}
+  %kh = add i64 %ko, {ctypes.sizeof(Origins)}
+  %r = getelementptr i8, ptr %o, i64 %kh
+  store i64 %la, ptr %r
+  %rn = getelementptr i8, ptr %r, i64 {Origin.number.offset}
+  store i64 %n1, ptr %rn
+  br label %next
+next:
+  %i1 = add i32 %i, 1
+  %c = icmp ult i32 %i1, {W}
+  br i1 %c, label %loop, label %done
+done:
+  ret void
+}}
+""",
+    )
+
+
+def report_ir() -> str:
+    """``void @kcheck.undefined(launch, worker, block, t0, site, kind, lanes, loads)``: a use of undefined bits.
+
+    ``loads`` are the sites that the value may come from, -1 behind them: the one that this thread executed last is
+    named.
+    """
+    return f"""
+define internal void @kcheck.undefined(ptr %launch, ptr %worker, ptr %block, i32 %t0, i32 %site, i32 %kind, i32 %lanes, ptr %loads) noinline cold {{
+  %sp = getelementptr i8, ptr %worker, i64 {Worker.sites.offset}
+  %s = load ptr, ptr %sp
+  %me = getelementptr {{i64, i64}}, ptr %s, i32 %site
+  %seen = load i64, ptr %me
+  %seen1 = add i64 %seen, 1
+  store i64 %seen1, ptr %me
+  %room = icmp ult i64 %seen, {_REPORTS}
+  br i1 %room, label %tell, label %done
+tell:
+  %lane = call i32 @llvm.cttz.i32(i32 %lanes, i1 false)
+  %thread = add i32 %t0, %lane
+  %op = getelementptr i8, ptr %worker, i64 {Worker.origins.offset}
+  %o = load ptr, ptr %op
+  %bp = getelementptr i8, ptr %o, i64 {Origins.before.offset}
+  %before = load i64, ptr %bp
+  %tp = getelementptr i8, ptr %launch, i64 {Launch.threads.offset}
+  %t = load i32, ptr %tp
+  %t31 = add i32 %t, 31
+  %rounded = and i32 %t31, -32
+  br label %loop
+loop:
+  %i = phi i32 [0, %tell], [%i1, %step]
+  %best = phi i64 [%before, %tell], [%best2, %step]
+  %from = phi i64 [0, %tell], [%from2, %step]
+  %which = phi i32 [0, %tell], [%which2, %step]
+  %lp = getelementptr i32, ptr %loads, i32 %i
+  %load = load i32, ptr %lp
+  %more = icmp ne i32 %load, -1
+  br i1 %more, label %step, label %say
+step:
+  %row = mul i32 %rounded, %load
+  %k = add i32 %row, %thread
+  %k64 = zext i32 %k to i64
+  %ko = mul i64 %k64, {ctypes.sizeof(Origin)}
+  %kh = add i64 %ko, {ctypes.sizeof(Origins)}
+  %r = getelementptr i8, ptr %o, i64 %kh
+  %at = load i64, ptr %r
+  %rn = getelementptr i8, ptr %r, i64 {Origin.number.offset}
+  %number = load i64, ptr %rn
+  %later = icmp ugt i64 %number, %best
+  %best2 = select i1 %later, i64 %number, i64 %best
+  %from2 = select i1 %later, i64 %at, i64 %from
+  %load1 = add i32 %load, 1
+  %which2 = select i1 %later, i32 %load1, i32 %which
+  %i1 = add i32 %i, 1
+  br label %loop
+say:
+  call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 %site, i32 %kind, i64 %from, i32 %which, i32 %lane)
+  br label %done
+done:
+  ret void
+}}
+"""
+
+
+def block_ir(static_shared: int) -> str:
+    """``void @kcheck.fresh(launch, worker)``: at the start of a block nobody has written its shared memory."""
+    return f"""
+define internal void @kcheck.fresh(ptr %launch, ptr %worker) {{
+  %sp = getelementptr i8, ptr %worker, i64 {Worker.shared_init.offset}
+  %s = load ptr, ptr %sp
+  %dp = getelementptr i8, ptr %launch, i64 {Launch.dynamic_shared.offset}
+  %d = load i32, ptr %dp
+  %d64 = zext i32 %d to i64
+  %size = add i64 %d64, {static_shared}
+  call void @llvm.memset.p0.i64(ptr %s, i8 -1, i64 %size, i1 false)
+  %op = getelementptr i8, ptr %worker, i64 {Worker.origins.offset}
+  %o = load ptr, ptr %op
+  %n = load i64, ptr %o
+  %bp = getelementptr i8, ptr %o, i64 {Origins.before.offset}
+  store i64 %n, ptr %bp
+  ret void
+}}
+"""
+
+
+def unwritten_ir() -> str:
+    """``void @kcheck.unwritten(launch, address, size)``: what ``malloc`` gave (unless null) nobody has written."""
+    return f"""
+define internal void @kcheck.unwritten(ptr %launch, i64 %a, i64 %size) noinline {{
+  %null = icmp eq i64 %a, 0
+  %dp = getelementptr i8, ptr %launch, i64 {Launch.init_delta.offset}
+  %d = load i64, ptr %dp
+  %at = add i64 %a, %d
+  %p = inttoptr i64 %at to ptr
+  %bytes = select i1 %null, i64 0, i64 %size
+  call void @llvm.memset.p0.i64(ptr %p, i8 -1, i64 %bytes, i1 false)
+  ret void
+}}
+"""
+
+
+def loads_ir(table: str, sites: list[int]) -> str:
+    """The loads that a use may have its value from, as ``@kcheck.undefined`` reads them."""
+    entries = ", ".join(f"i32 {site}" for site in [*sites, -1])
+    return f"{table} = internal constant [{len(sites) + 1} x i32] [{entries}]"
