@@ -113,6 +113,8 @@ class CpuBackend(CudaBackend):
         itemsize = allocation.dtype.itemsize
         label = Label(allocation.name, first, allocation.shape, allocation.strides, itemsize, low, high)
         self._executor.memory.label(label, is_exclusive=True)
+        if allocation.role == "output":  # what was copied there is poison
+            self._executor.memory.undefine(low, high - low)
         return staged
 
     def launch(

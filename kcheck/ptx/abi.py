@@ -133,11 +133,11 @@ class Launch(ctypes.Structure):
         ("grid_id", ctypes.c_uint64),
         ("race", ctypes.c_uint64),  # address of what racecheck shares; 0 where the code has no Checks.race
         ("init_delta", ctypes.c_uint64),  # added to an address: that of the byte that tells if it is initialised
-        ("init_low", ctypes.c_uint64),  # the addresses for which there is such a byte: from here on …
-        ("init_size", ctypes.c_uint64),  # … so many; behind their bytes lie two pages, for all other addresses
         ("vector_order", ctypes.c_uint64),  # address of uint32[vectors]: the order to run them in; 0: as they lie
         ("lane_order", ctypes.c_uint32),  # lanes that act one after another: the k-th is lane k ^ lane_order
         ("reserved", ctypes.c_uint32),
+        ("init_low", ctypes.c_uint64),  # the addresses for which init_delta holds: from here on …
+        ("init_size", ctypes.c_uint64),  # … so many; behind their bytes lie two pages, for all other addresses
     ]
 
 
