@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from kcheck.ptx.ast import Address, Call, Instruction, Symbol
+from kcheck.ptx.ast import Address, Call, Instruction, Integer, Register, Symbol
 from kcheck.ptx.cfg import Cfg, Operation
 from kcheck.ptx.liveness import reads, registers, writes
 
@@ -59,6 +59,38 @@ def is_precise(instruction: Instruction) -> bool:
     return instruction.opcode == "cvt" and is_resize(instruction)
 
 
+def is_copy(instruction: Instruction, constants: Mapping[str, int]) -> bool | None:
+    """Whether a row only takes bytes to where they are wanted, which is no use of them.
+
+    None: ``or`` packs bytes, or sets bits, as the values are.
+
+    Args:
+        constants: registers that hold a literal.
+    """
+    opcode = instruction.opcode
+    if "pred" in instruction.modifiers:
+        return False
+    if opcode in ("selp", "prmt"):
+        return True
+    if opcode == "or":
+        return None
+    if opcode == "cvt":
+        return is_resize(instruction)
+    known = [
+        constants.get(o.name) if isinstance(o, Register) else o.value if isinstance(o, Integer) else None
+        for o in instruction.operands[1:]
+    ]
+    if opcode == "and":
+        return any(mask is not None and _is_bytes(mask) for mask in known)
+    if opcode in ("shl", "shr", "shf", "bfe", "bfi"):
+        return all(amount is not None and amount % 8 == 0 for amount in known[MOVES[opcode] :])
+    return False
+
+
+def _is_bytes(mask: int) -> bool:
+    return all(byte in (0, 0xFF) for byte in (mask & (1 << 64) - 1).to_bytes(8, "little"))
+
+
 def is_resize(instruction: Instruction) -> bool:
     """Whether a ``cvt`` only cuts or extends an integer."""
     return len(instruction.modifiers) == 2 and all(m[0] in "su" for m in instruction.modifiers)
@@ -82,8 +114,13 @@ def brings(operation: Operation, is_param: Callable[[str], bool]) -> bool:
     return not (isinstance(address, Address) and isinstance(address.base, Symbol) and is_param(address.base.name))
 
 
-def analyse(cfg: Cfg, is_param: Callable[[str], bool]) -> Definedness:
-    """Forward over the reachable blocks until nothing changes, whatever the order of execution."""
+def analyse(cfg: Cfg, is_param: Callable[[str], bool], constants: Mapping[str, int]) -> Definedness:
+    """Forward over the reachable blocks until nothing changes, whatever the order of execution.
+
+    Args:
+        is_param: whether a name is a parameter of the kernel.
+        constants: registers that hold a literal.
+    """
     how: dict[str, int] = {}
     exact: set[str] = set()
     loads: dict[str, set[int | None]] = {}
@@ -99,27 +136,23 @@ def analyse(cfg: Cfg, is_param: Callable[[str], bool]) -> Definedness:
     while again:
         again = False
         for operation in operations:
-            precise = _copies(operation)
+            moves = operation.opcode in ("mov", "cvta", "shfl")
+            copies = True if moves else is_copy(operation, constants)
             for target, source, is_data in _flows(operation):
                 if source not in how:
                     continue
-                new = how[source] if precise and is_data else COMPUTED
+                new = how[source] if copies is not False and is_data else COMPUTED
+                new |= COMPUTED if copies is None else 0
                 before = how.get(target, 0)
                 found = loads.setdefault(target, set())
                 if new | before != before or not loads[source] <= found:
                     how[target] = before | new
                     found |= loads[source]
                     again = True
-                if precise:
+                if moves or is_precise(operation):
                     exact.add(target)
     registers = {name: Shadowed(bits, name in exact) for name, bits in how.items()}
     return Definedness(registers, {name: frozenset(found) for name, found in loads.items()})
-
-
-def _copies(operation: Instruction) -> bool:
-    if operation.opcode in ("mov", "cvta", "shfl"):
-        return True
-    return is_precise(operation)
 
 
 def _flows(operation: Instruction) -> Iterator[tuple[str, str, bool]]:

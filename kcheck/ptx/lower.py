@@ -259,7 +259,7 @@ def _prepare(
     frame.unread = liveness.unread(graph)
     frame.constants = liveness.constants(graph)
     if unit.checks.init:
-        frame.shadows = Shadows(frame, definedness.analyse(graph, lambda name: name in params))
+        frame.shadows = Shadows(frame, definedness.analyse(graph, lambda name: name in params, frame.constants))
 
     def keeps(block: int, register: str) -> bool:
         return bool(found.harmful[block] >> live.number[register] & 1)

@@ -6,10 +6,11 @@ Sound in one direction: a bit that a shadow calls defined does not depend on an 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from kcheck.ptx.ast import Instruction, Operand
 from kcheck.ptx.builder import Builder, Value, integer_of
-from kcheck.ptx.definedness import LOGIC, MOVES, is_resize
+from kcheck.ptx.definedness import LOGIC, MOVES, is_copy, is_resize
 from kcheck.ptx.isa.rows import Mods, Row
 from kcheck.ptx.shadow import Shadows
 
@@ -40,6 +41,7 @@ def row_shadows(
             shadows.copied(i, target, None, ())
         return
     b = shadows.frame.b
+    copies = is_copy(i, shadows.frame.constants)
     kind = row.slots[0].resolve(mods)
     signed = kind.kind == "signed"
     if i.opcode in MOVES or (i.opcode == "cvt" and is_resize(i)):
@@ -48,14 +50,24 @@ def row_shadows(
         moved = row.emit(b, mods, *given)
         assert isinstance(moved, Value)
         control = shadows.undefined(*operands[data:])
-        if control is None:
+        if control is not None:
+            moved = b.lor(moved, b.cast("sext", control, moved.type))
+        if copies and control is None:
             shadows.copied(i, targets[0], moved, operands[:data], signed)
-            return
-        known = b.lor(moved, b.cast("sext", control, moved.type))
-        shadows.write(i, targets[0], known, lambda: b.lor(control, shadows.made(*operands[:data])), signed)
+        else:
+            shadows.write(i, targets[0], moved, partial(b.const, "i1", 1), signed)
     elif i.opcode in LOGIC:
         given = [_bits(shadows, row, mods, operands, values, k) for k in range(min(3, len(operands)))]
-        shadows.copied(i, targets[0], logic(b, i.opcode, values, given), operands)
+        shadow = logic(b, i.opcode, values, given)
+        if copies:
+            shadows.copied(i, targets[0], shadow, operands)
+        elif copies is None:
+            x, y = given
+            meet = b.lor(b.land(x, b.lor(y, values[1])), b.land(y, values[0]))
+            mixed = b.compare("ne", meet, 0)
+            shadows.write(i, targets[0], shadow, lambda: b.lor(mixed, shadows.made(*operands)))
+        else:
+            shadows.write(i, targets[0], shadow, partial(b.const, "i1", 1))
     elif i.opcode == "selp":
         _selp(shadows, i, row, mods, operands, values, targets[0])
     elif i.opcode == "setp" and len(operands) == 2 and mods.type().kind not in ("float", "packed"):
