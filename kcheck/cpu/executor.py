@@ -31,6 +31,8 @@ PRINT_CAPACITY = 1 << 20
 HEAP = 64 << 20
 SHORT_SECONDS = 0.5e-3
 """A launch that is expected to take no longer runs on the thread that launches."""
+LONG_SECONDS = 1.5e-3
+"""One that is expected to take longer on one thread is begun by all."""
 
 
 class Ending(StrEnum):
@@ -198,7 +200,7 @@ class Executor:
             is_short = expected <= SHORT_SECONDS and self._is_usual and not launch.cooperative
             native = self.native if is_short else None
             begun = self._clock()
-            completion = self._run(job, launch, native)
+            completion = self._run(job, launch, native, LONG_SECONDS < expected < math.inf)
             self._heap_used = job.launch.heap_used
             if job.kernel.program.prints:
                 self._write(printed(self._prints, job.launch.print_used, self._string))
@@ -209,13 +211,13 @@ class Executor:
                 known.variables = launch.module.variables()
             return self.ending
 
-    def _run(self, job: Job, launch: KernelLaunch, native: Native | None) -> Completion:
+    def _run(self, job: Job, launch: KernelLaunch, native: Native | None, is_long: bool) -> Completion:
         """Run a job; on this thread where it is short, with ``native``."""
         deadline = self._stop_at()
         if launch.cooperative:
             return self._scheduler.run_cooperative(job, deadline, self.schedule)
         here = None if native is None else self._scheduler.run_here(job, deadline, native)
-        return here or self._scheduler.run(job, deadline, self.schedule)
+        return here or self._scheduler.run(job, deadline, self.schedule, is_long=is_long)
 
     @property
     def _is_usual(self) -> bool:

@@ -1,8 +1,9 @@
 """Blocks over OS threads.
 
 A launch begins on one thread, in growing ranges of blocks; when it has taken about a millisecond the other threads
-join, since waking them costs more than a short launch takes. A cooperative launch keeps every block resident and
-runs them in turns, from grid barrier to grid barrier, on one thread.
+join, since waking them costs more than a short launch takes. What is known to take long all of them begin. A
+cooperative launch keeps every block resident and runs them in turns, from grid barrier to grid barrier, on one
+thread.
 
 Handing a launch over to a thread and waiting for it costs more than a short launch: what is known to be short runs
 on the thread that launches.
@@ -98,13 +99,17 @@ class Scheduler:
         self._watch = Watch(clock)
         self._stack: Stack | None = None
 
-    def run(self, job: Job, deadline: float | None, schedule: Schedule) -> Completion:
-        """Run every block. Returns when none runs any more; stops them when a time of the clock passes."""
+    def run(self, job: Job, deadline: float | None, schedule: Schedule, *, is_long: bool = False) -> Completion:
+        """Run every block. Returns when none runs any more; stops them when a time of the clock passes.
+
+        Args:
+            is_long: it is known to be worth the other threads, who take part from the beginning.
+        """
         if schedule == NATURAL:
             run = _Run(job, self._workers, self._clock)
         else:
             run = _Ordered(job, self._workers, self._clock, pieces(schedule, job.blocks, "blocks"))
-        run.join()
+        run.start(is_long)
         self._wait(run.finished, job, deadline, run.completion)
         return run.completion
 
@@ -202,8 +207,19 @@ class _Run:
         self._active = 0
         self._range = 1
 
-    def join(self) -> None:
-        """Let one more worker take part. Called before the launch has ended."""
+    def start(self, with_all: bool) -> None:
+        """Let a worker begin, or as many as there are blocks for."""
+        with self._lock:
+            self._join()
+            if with_all:
+                self._join_all()
+
+    def _join_all(self) -> None:
+        while self._idle and self._job.blocks - self._next > self._active:
+            self._join()
+
+    def _join(self) -> None:
+        """Let one more worker take part. Called with the lock, before the launch has ended."""
         worker = self._idle.pop(0)
         self._job.prepare(worker.workspace)
         self.completion.workspaces.append(worker.workspace)
@@ -218,8 +234,7 @@ class _Run:
             while True:
                 with self._lock:
                     if self._active == 1 and self._idle and self._clock() - started > ALONE_SECONDS:
-                        while self._idle and job.blocks - self._next > self._active:
-                            self.join()
+                        self._join_all()
                     first, last = self._take()
                 if first == last:
                     return

@@ -15,7 +15,7 @@ from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
 from kcheck.cpu.memory import Kind, Memory
 from kcheck.cpu.module import Module
-from kcheck.cpu.scheduler import Scheduler
+from kcheck.cpu.scheduler import Scheduler, _Run
 from kcheck.model import Finding
 
 HEAD = ".version 8.7\n.target sm_80\n.address_size 64\n"
@@ -65,6 +65,27 @@ ADD:
     add.s64 %rd3, %rd1, %rd2;
     ld.global.u32 %r3, [%rd3];
     add.u32 %r3, %r3, %r1;
+    st.global.u32 [%rd3], %r3;
+    ret;
+}
+"""
+)
+
+
+# out[block] += block + 1
+NUMBER = (
+    HEAD
+    + """
+.visible .entry number(.param .u64 out)
+{
+    .reg .b32 %r<4>; .reg .b64 %rd<4>;
+    ld.param.u64 %rd1, [out];
+    mov.u32 %r1, %ctaid.x;
+    mul.wide.u32 %rd2, %r1, 4;
+    add.s64 %rd3, %rd1, %rd2;
+    ld.global.u32 %r2, [%rd3];
+    add.u32 %r3, %r2, %r1;
+    add.u32 %r3, %r3, 1;
     st.global.u32 [%rd3], %r3;
     ret;
 }
@@ -230,3 +251,27 @@ def test_several_threads_launch_at_once(device: Counting) -> None:
         thread.join()
     found = [after - n for after, n in zip(device.counts, before, strict=True)]
     assert found[:64] == [1200] * 32 + [600] * 32
+
+
+def test_what_is_known_to_be_long_all_threads_begin(device: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every block of a long launch runs once, whoever joined when; without that knowledge one thread begins."""
+    alone: list[bool] = []
+    start = _Run.start
+
+    def started(run: _Run, with_all: bool) -> None:
+        alone.append(not with_all)
+        start(run, with_all)
+
+    monkeypatch.setattr(_Run, "start", started)
+    monkeypatch.setattr("kcheck.cpu.executor.SHORT_SECONDS", 0.0)
+    monkeypatch.setattr("kcheck.cpu.executor.LONG_SECONDS", 0.0)
+    blocks = 3000
+    base = device.memory.allocate(4 * blocks, Kind.DEVICE)
+    module = device.executor.load(NUMBER)
+    params = struct.pack("<Q", base)
+    launch = KernelLaunch(module, "number", params, (blocks, 1, 1), (1, 1, 1), 0, False)
+    for _ in range(5):
+        ctypes.memset(base, 0, 4 * blocks)
+        assert device.executor.launch(launch) is Ending.FINISHED
+        assert list((ctypes.c_uint32 * blocks).from_address(base)) == [n + 1 for n in range(blocks)]
+    assert alone == [True, False, False, False, False]
