@@ -76,20 +76,24 @@ class ReportFile:
 
     What is no regular file (``/dev/null``, a pipe) is written directly. A link stays a link.
 
+    Args:
+        option: that named it, for messages.
+
     Raises:
         click.UsageError: the file cannot be written there; said before anything runs.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, option: str = "-o") -> None:
         self.path = path
+        self._option = option
         self._target = Path(os.path.realpath(path))
         self._temporary: str | None = None
         try:
             self.stream = self._open()
         except FileNotFoundError:
-            raise click.UsageError(f"-o {path}: there is no folder '{path.parent}'; make it first") from None
+            raise click.UsageError(f"{option} {path}: there is no folder '{path.parent}'; make it first") from None
         except OSError as error:
-            raise click.UsageError(f"-o {path}: cannot be written: {error.strerror}") from None
+            raise click.UsageError(f"{option} {path}: cannot be written: {error.strerror}") from None
 
     def _open(self) -> TextIO:
         try:
@@ -97,7 +101,7 @@ class ReportFile:
         except FileNotFoundError:
             mode = None
         if mode is not None and stat.S_ISDIR(mode):
-            raise click.UsageError(f"-o {self.path} is a folder; name a file in it")
+            raise click.UsageError(f"{self._option} {self.path} is a folder; name a file in it")
         if mode is not None and not stat.S_ISREG(mode):
             return self._target.open("w", encoding="utf-8", newline="\n")
         handle, self._temporary = tempfile.mkstemp(dir=self._target.parent, prefix=f".{self._target.name}.")

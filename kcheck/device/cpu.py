@@ -19,6 +19,7 @@ from kcheck.cases import Allocation
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Ending
 from kcheck.cpu.memory import Label
+from kcheck.cpu.sanitizers import CHECKS, checks
 from kcheck.device.artifact import no_compiler
 from kcheck.device.base import Staged
 from kcheck.device.cuda import CudaBackend, driver_code, result_name
@@ -32,7 +33,6 @@ from kcheck.model import INSTRUMENTED, NATURAL, SANITIZERS, Finding, OpSpec, Sch
 from kcheck.ptx.abi import Checks
 
 _FLOAT_ADD = re.compile(rb"\b(?:atom|red)\.[\w.]*\badd\.[\w.]*b?f(?:16|32|64)")
-_CHECKS: dict[str, str] = {}  # of Checks, by sanitizer: those that lowered code has
 
 
 def missing() -> str:
@@ -70,7 +70,7 @@ class CpuBackend(CudaBackend):
     """
 
     orders_threads = True
-    sanitizers: tuple[str, ...] = tuple(name for name in SANITIZERS if name in _CHECKS or name not in INSTRUMENTED)
+    sanitizers: tuple[str, ...] = tuple(name for name in SANITIZERS if name in CHECKS or name not in INSTRUMENTED)
 
     def __init__(self, targets: Iterable[str] = ()) -> None:
         self._instrumented = self._compiling = 0.0
@@ -89,7 +89,7 @@ class CpuBackend(CudaBackend):
     def instrument(self, sanitizers: Collection[str]) -> None:
         """As :meth:`kcheck.device.base.Backend.instrument`; memcheck and synccheck are in all code here."""
         self._instrumented = 0.0
-        self._executor.checks = Checks(**{_CHECKS[name]: True for name in sanitizers})
+        self._executor.checks = checks(sanitizers)
 
     def instrumented(self) -> float:
         """As :meth:`kcheck.device.base.Backend.instrumented`."""

@@ -157,7 +157,7 @@ class JsonReporter:
         document = {
             **counts,
             "status": _status(event),
-            "findings": [_finding(finding) for finding in event.findings],
+            "findings": [finding_document(finding) for finding in event.findings],
             "notes": list(event.notes),
             "sanitizers": {each.name: {"level": each.level, "cases": each.cases} for each in event.sanitizers},
             "time": {"started": opened.started.isoformat(), "seconds": _seconds(event.seconds)},
@@ -181,7 +181,7 @@ def case_document(event: CaseFinished) -> dict[str, Any]:
         "values": {name: distribution(drawn) for name, drawn in case.values.items()},
         "params": {name: value(number) for name, number in case.params.items()},
         "comparisons": [_comparison(comparison) for comparison in verdict.comparisons],
-        "findings": [_finding(finding) for finding in verdict.findings],
+        "findings": [finding_document(finding) for finding in verdict.findings],
         "notes": list(verdict.notes),
         "sanitizers": list(verdict.checked),
         "replay": event.replay,
@@ -245,7 +245,8 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def finding_document(finding: Finding) -> dict[str, Any]:
+    """A finding as in the schema's ``finding``."""
     place = finding.place
     other = finding.other
     return {

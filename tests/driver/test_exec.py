@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -77,9 +78,116 @@ def test_a_finding_is_told_and_fails(folder: Path) -> None:
     done = run(folder, program)
     assert "CUDA_ERROR_ILLEGAL_ADDRESS" in done.stdout
     assert "program.py:9:" in done.stderr
-    assert "memcheck: double reads 4 bytes 0 bytes past the end" in done.stderr
+    assert "memcheck in double: reads 4 bytes 0 bytes past the end" in done.stderr
     assert "block 3, thread 4" in done.stderr
     assert done.returncode == 1
+
+
+SKIPS = """
+import sys
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def skips(y):
+    i = cuda.threadIdx.x
+    if i < 4:
+        cuda.syncthreads()
+    y[i] = i
+
+def go(times):
+    y = cuda.to_device(np.zeros(32, np.float32))
+    for _ in range(times):
+        skips[1, 32](y)
+    cuda.synchronize()
+"""
+CHILDREN = """
+if __name__ == "__main__":
+    import multiprocessing
+    context = multiprocessing.get_context("{method}")
+    children = [context.Process(target=go, args=(20,)) for _ in range(2)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+    print([child.exitcode for child in children])
+"""
+
+
+def test_a_finding_is_told_once_and_counted(folder: Path) -> None:
+    """A kernel launched 300 times tells of its barrier once, with line, source and mend; the sum has how often."""
+    done = run(folder, SKIPS + "\ngo(300)\n")
+    assert done.returncode == 1
+    told, _, summed = done.stderr.partition("kcheck: 1 error\n")
+    assert told.startswith("kcheck: program.py:10: synccheck in skips: ")
+    assert told.count("synccheck") == 1
+    assert "\n        cuda.syncthreads()\n" in told
+    assert "\n        → let " in told
+    (row,) = summed.splitlines()
+    assert row.split("  ")[-1] == "300 times"
+    assert row.split()[:3] == ["synccheck", "skips", "program.py:10"]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "lines"),
+    [
+        (
+            ("--sanitize", "synccheck=warn"),
+            0,
+            ["kcheck: program.py:10: warning: synccheck in skips", "kcheck: 1 warning"],
+        ),
+        (("--sanitize", "synccheck=off"), 0, []),
+        (("--sanitize", "all=off"), 0, []),
+        (
+            ("--sanitize", "all=off", "--sanitize", "synccheck"),
+            1,
+            ["kcheck: program.py:10: synccheck", "kcheck: 1 error"],
+        ),
+    ],
+)
+def test_levels_of_sanitizers(folder: Path, options: tuple[str, ...], code: int, lines: list[str]) -> None:
+    """A warning is told and exits with 0, off is silent, an error exits with 1."""
+    done = run(folder, SKIPS + "\ngo(1)\n", *options)
+    assert done.returncode == code
+    heads = [line for line in done.stderr.splitlines() if line.startswith("kcheck")]
+    assert len(heads) == len(lines)
+    assert all(head.startswith(line) for head, line in zip(heads, lines, strict=True))
+
+
+def test_the_program_s_own_code_comes_first(folder: Path) -> None:
+    """A program that fails by itself ends with its own code, findings or not."""
+    done = run(folder, SKIPS + "\ngo(1)\nsys.exit(7)\n")
+    assert done.returncode == 7
+    assert done.stderr.endswith("kcheck: 1 error\n")
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_findings_of_child_processes_are_told_and_count(folder: Path, method: str) -> None:
+    """Two children with 20 launches each: both tell their line, the sum has it once with 40, the code is 1."""
+    program = SKIPS + CHILDREN.format(method=method)
+    done = run(folder, program, "--report", "found here.jsonl")
+    assert done.stdout == "[0, 0]\n"
+    assert done.returncode == 1
+    assert done.stderr.count("synccheck in skips") == 2
+    assert done.stderr.endswith("40 times\n")
+    (line,) = (folder / "found here.jsonl").read_text().splitlines()
+    finding = json.loads(line)
+    assert (finding["rule"], finding["severity"], finding["kernel"]) == ("synccheck", "error", "skips")
+    assert (finding["count"], finding["place"]["line"], finding["block"]) == (40, 10, [0, 0, 0])
+
+
+def test_a_killed_program_s_findings_are_counted(folder: Path) -> None:
+    """What a process found before it was killed is told and summed; the exit code is the signal's."""
+    done = run(folder, SKIPS + "\ngo(50)\nimport os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    assert done.returncode == 128 + signal.SIGKILL
+    assert done.stderr.endswith("50 times\n")
+
+
+def test_nothing_found_leaves_an_empty_report(folder: Path) -> None:
+    """A report of nothing is a file without lines: that something was looked for can be seen."""
+    done = run(folder, DOUBLE.replace("LIMIT", "x.size"), "--report", "r.jsonl")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (folder / "r.jsonl").read_text() == ""
 
 
 def test_an_endless_kernel_is_stopped(folder: Path) -> None:
@@ -101,7 +209,7 @@ def test_an_endless_kernel_is_stopped(folder: Path) -> None:
     done = run(folder, program, "--timeout", "0.5")
     assert "CUDA_ERROR_LAUNCH_TIMEOUT" in done.stdout
     assert done.stdout.endswith("0\n")
-    assert "timeout: forever" in done.stderr
+    assert "timeout in forever" in done.stderr
     assert done.returncode == 1
 
 
@@ -165,6 +273,15 @@ def test_the_exit_code_is_the_program_s(folder: Path, code: int) -> None:
         ((), ("no-such-command",), "no-such-command: No such file or directory"),
         (("--cc", "eight"), (), "'eight' is no compute capability"),
         (("--timeout", "0"), (), "0"),
+        (
+            ("--sanitize", "racechek"),
+            (),
+            "no sanitizer 'racechek'; did you mean 'racecheck'? Choose from memcheck,",
+        ),
+        (("--sanitize", "racecheck=on"), (), "no level 'on' for racecheck; choose from error, warn, off"),
+        (("--sanitize", "unwritten"), (), "unwritten: a program has no spec that says which array is what"),
+        (("--report", "no/where.jsonl"), (), "--report no/where.jsonl: there is no folder 'no'; make it first"),
+        (("--sanitise", "all"), (), "No such option"),
     ],
 )
 def test_what_cannot_run_says_so(folder: Path, options, words, message: str) -> None:

@@ -1,0 +1,178 @@
+"""Findings of the processes under ``kcheck exec``: told as they come, counted in files, summed up at the end.
+
+Each process tells the first finding of a rule at a line, on stderr and as a line of JSON in a file that all share.
+Those alike that follow are only counted, each process in a file of its own with 8 bytes for each that it told:
+exact however the process ends, and no longer than what it told.
+"""
+
+from __future__ import annotations
+
+import json
+import linecache
+import os
+import struct
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any, TextIO, TypeAlias
+
+from kcheck.model import Finding, Index3, Level, Span
+
+_COUNT = struct.Struct("<Q")
+_INDENT = " " * 8
+Site: TypeAlias = tuple[str, str, str | None, Span | None]
+
+
+class Telling:
+    """Tells what this process finds.
+
+    Args:
+        path: the file that every process appends to; counts go beside it.
+        levels: by sanitizer, where they are not error.
+        stream: where people read.
+    """
+
+    def __init__(self, path: str, levels: Mapping[str, Level], stream: TextIO) -> None:
+        self._path = path
+        self._levels = dict(levels)
+        self._stream = stream
+        self._lock = threading.Lock()
+        self._forget()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """Begin anew: a forked process counts in a file of its own."""
+        self._slots: dict[Site, int] = {}
+        self._counts: list[int] = []
+        self._file: int | None = None
+        self._name = ""
+
+    def report(self, finding: Finding) -> None:
+        """Take a finding; what is off is dropped."""
+        level = self._levels.get(finding.rule, "error")
+        if level == "off":
+            return
+        if level == "warn":
+            finding = replace(finding, severity="warn")
+        with self._lock:
+            site = _site(finding)
+            slot = self._slots.get(site)
+            if slot is None:
+                slot = self._slots[site] = len(self._slots)
+                self._counts.append(0)
+                self._tell(finding, slot)
+            self._counts[slot] += finding.count
+            if self._file is not None:
+                os.pwrite(self._file, _COUNT.pack(self._counts[slot]), slot * _COUNT.size)
+
+    def _tell(self, finding: Finding, slot: int) -> None:
+        print("\n".join(told(finding)), file=self._stream, flush=True)
+        if self._file is None:
+            self._file, self._name = tempfile.mkstemp(dir=os.path.dirname(self._path), prefix="counts-")
+        line = json.dumps({"finding": asdict(finding), "counts": os.path.basename(self._name), "slot": slot})
+        with open(self._path, "a", encoding="utf-8") as file:
+            file.write(line + "\n")  # one write of one line: processes may append at once
+
+
+def _site(finding: Finding) -> Site:
+    """What findings have in common of which the first is told."""
+    return (finding.rule, finding.severity, finding.kernel, finding.place)
+
+
+def collected(path: str) -> list[Finding]:
+    """What the processes told, in order, each rule and line once, with how many times all of them saw it."""
+    found: dict[Site, Finding] = {}
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            row = json.loads(line)
+            finding = replace(_read(row["finding"]), count=_count(path, row["counts"], row["slot"]))
+            site = _site(finding)
+            before = found.get(site)
+            found[site] = finding if before is None else replace(before, count=before.count + finding.count)
+    return list(found.values())
+
+
+def _count(path: str, name: str, slot: int) -> int:
+    with open(os.path.join(os.path.dirname(path), name), "rb") as file:
+        file.seek(slot * _COUNT.size)
+        content = file.read(_COUNT.size)
+    return int(_COUNT.unpack(content)[0]) if len(content) == _COUNT.size else 1  # it ended before it counted
+
+
+def _read(fields: dict[str, Any]) -> Finding:
+    return Finding(**{name: _value(value) for name, value in fields.items()})
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, dict):
+        return Span(**value)
+    return tuple(_value(part) for part in value) if isinstance(value, list) else value
+
+
+def told(finding: Finding) -> list[str]:
+    """A finding in lines::
+
+    kcheck: script.py:12: memcheck in gemm: reads 4 bytes 0 bytes past the end of ...
+            c[i] += a[i, k] * b[k, j]
+            block 3, thread 4
+            → guard the access
+    """
+    where = f"{_place(finding.place)}: " if finding.place else ""
+    warning = "warning: " if finding.severity == "warn" else ""
+    kernel = f" in {finding.kernel}" if finding.kernel else ""
+    lines = [f"kcheck: {where}{warning}{finding.rule}{kernel}: {finding.message}"]
+    if finding.place and (source := linecache.getline(finding.place.file, finding.place.line).strip()):
+        lines.append(_INDENT + source)
+    parts = []
+    if finding.block is not None:
+        parts.append(f"block {_told3(finding.block)}")
+    if finding.thread is not None:
+        parts.append(f"thread {_told3(finding.thread)}")
+    if finding.other is not None:
+        parts.append(f"against block {_told3(finding.other[0])}, thread {_told3(finding.other[1])}")
+    if parts:
+        lines.append(_INDENT + ", ".join(parts))
+    if finding.mend:
+        lines.append(f"{_INDENT}→ {finding.mend}")
+    return lines
+
+
+def summary(findings: list[Finding]) -> list[str]:
+    """How many errors and warnings there were; where one came more than once, or with others, each on a line."""
+    if not findings:
+        return []
+    counts = [("error", sum(finding.severity == "error" for finding in findings))]
+    counts.append(("warning", len(findings) - counts[0][1]))
+    head = ", ".join(f"{number} {noun}{'s' if number != 1 else ''}" for noun, number in counts if number)
+    if len(findings) == 1 and findings[0].count == 1:
+        return [f"kcheck: {head}"]
+    rows = [
+        (
+            finding.rule,
+            finding.kernel or "",
+            _place(finding.place) if finding.place else "",
+            f"{finding.count:,} times" if finding.count > 1 else "once",
+        )
+        for finding in findings
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    return [
+        f"kcheck: {head}",
+        *(
+            _INDENT + "  ".join((*(text.ljust(width) for text, width in zip(row, widths, strict=False)), row[3]))
+            for row in rows
+        ),
+    ]
+
+
+def _place(place: Span) -> str:
+    """``script.py:12``, relative where it lies below the folder that the program was started in."""
+    path = os.path.relpath(place.file)
+    return f"{place.file if path.startswith(os.pardir) else path}:{place.line}"
+
+
+def _told3(index: Index3) -> str:
+    return str(index[0]) if index[1:] == (0, 0) else f"({index[0]}, {index[1]}, {index[2]})"
