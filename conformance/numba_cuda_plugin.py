@@ -1,5 +1,5 @@
-"""What numba-cuda's tests expect of their repository's conftest.py, which the wheel leaves out; and a record of
-what became of each test."""
+"""What numba-cuda's tests expect of their repository's conftest.py, which the wheel leaves out; a record of what
+becomes of each test; and the choice of tests."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-_ORDER = ("failed", "passed", "xfailed", "skipped")  # the first that any phase or subtest of a test has
-
 
 def pytest_addoption(parser):
-    """``--record FILE``: write each test's outcome there, as JSON."""
+    """``--record FILE``: write each test's outcome there. ``--without FILE``: leave out the tests named there."""
     parser.addoption("--record", help="file for the outcome of each test")
+    parser.addoption("--without", help="file with the names of tests to leave out, one on a line")
 
 
 @pytest.fixture
@@ -23,30 +22,56 @@ def initialize_from_pytest_config(request):
         request.instance._dump_failed_filechecks = False
 
 
+def name_of(nodeid: str) -> str:
+    """``cudapy/test_sync.py::TestCudaSync::test_x``, wherever the suite is installed."""
+    return nodeid.split("/tests/")[-1].split("conformance/")[-1]
+
+
+def names_in(path: Path) -> set[str]:
+    """The tests that a file names, one on a line; what follows a ``#`` is a comment."""
+    lines = (line.partition("#")[0].strip() for line in path.read_text().splitlines())
+    return {line for line in lines if line}
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out what ``--without`` names."""
+    path = config.getoption("--without")
+    if path:
+        out = names_in(Path(path))
+        config.hook.pytest_deselected(items=[item for item in items if name_of(item.nodeid) in out])
+        items[:] = [item for item in items if name_of(item.nodeid) not in out]
+
+
 class Recorder:
-    """Outcome and, of a failure, its last line, by test: ``cudapy/test_sync.py::TestCudaSync::test_x``."""
+    """Lines of ``[test, what, reason, seconds]``; what: began, ended, or the outcome of a phase or a subtest."""
 
     def __init__(self, path: str) -> None:
         self.path = Path(path)
-        self.outcomes: dict[str, dict[str, str]] = {}
+
+    def _write(self, nodeid: str, what: str, reason: str = "", seconds: float = 0) -> None:
+        with self.path.open("a") as file:
+            file.write(json.dumps([name_of(nodeid), what, reason, round(seconds, 2)]) + "\n")
+
+    def pytest_runtest_logstart(self, nodeid, location):
+        """A test begins."""
+        self._write(nodeid, "began")
+
+    def pytest_runtest_logfinish(self, nodeid, location):
+        """A test has ended."""
+        self._write(nodeid, "ended")
+
+    def pytest_collectreport(self, report):
+        """A file has been read."""
+        if report.failed:
+            self._write(report.nodeid, "failed", _reason(report))
 
     def pytest_runtest_logreport(self, report):
-        """A phase of a test, or one of its subtests, has ended."""
+        """A phase of a test, or one of its subtests, has ended, or the process that ran it is gone."""
         outcome = report.outcome
         if outcome == "skipped" and hasattr(report, "wasxfail"):
             outcome = "xfailed"
-        if report.when != "call" and outcome == "passed":
-            return
-        name = report.nodeid.split("/tests/")[-1].split("conformance/")[-1]
-        before = self.outcomes.get(name)
-        if before is None or _ORDER.index(outcome) < _ORDER.index(before["outcome"]):
-            self.outcomes[name] = {"outcome": outcome, "reason": _reason(report)}
-            with self.path.with_suffix(".jsonl").open("a") as file:  # for whoever watches
-                file.write(json.dumps([name, outcome, _reason(report), round(report.duration, 1)]) + "\n")
-
-    def pytest_sessionfinish(self):
-        """Everything has run."""
-        self.path.write_text(json.dumps(self.outcomes, indent=1, sort_keys=True))
+        if report.when == "call" or outcome != "passed":
+            self._write(report.nodeid, outcome, _reason(report), getattr(report, "duration", 0))
 
 
 def _reason(report) -> str:

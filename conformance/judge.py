@@ -1,0 +1,49 @@
+"""What is wrong with a run of the suite."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Collection, Mapping
+
+from conformance.suite import Run
+
+
+def cause_of(test: str, causes: Mapping[str, str]) -> str | None:
+    """The cause whose pattern matches a test."""
+    return next((cause for pattern, cause in causes.items() if fnmatch.fnmatchcase(test, pattern)), None)
+
+
+def problems(run: Run, causes: Mapping[str, str], floor: int, left_out: Collection[str] = ()) -> list[str]:
+    """A sentence for each thing that is wrong; none: the run is as good as those before.
+
+    Args:
+        causes: of failures, by a pattern over tests.
+        floor: how many tests passed before, of those that this run is of.
+        left_out: tests that are not run.
+    """
+    found = [run.broken] if run.broken else []
+    failed = [test for test, outcome in run.outcomes.items() if outcome.outcome == "failed"]
+    found += [
+        f"no cause is given for {test}: {run.outcomes[test].reason}"
+        for test in sorted(failed)
+        if not cause_of(test, causes)
+    ]
+    if not run.broken:
+        found += [
+            f"nothing fails that matches {pattern!r}; take it out of conformance/causes.yaml"
+            for pattern in causes
+            if not fnmatch.filter([*failed, *left_out], pattern)
+        ]
+    passed = sum(outcome.outcome == "passed" for outcome in run.outcomes.values())
+    if passed < floor:
+        found.append(f"{passed} tests pass, and {floor} did (conformance/floor.yaml)")
+    return found
+
+
+def unknown(run: Run, slow: Collection[str]) -> list[str]:
+    """A sentence for each name of a slow test that a run of everything does not have."""
+    return [
+        f"the suite has no test {test}; take it out of conformance/slow.txt"
+        for test in sorted(slow)
+        if test not in run.outcomes
+    ]

@@ -1,0 +1,129 @@
+"""Runs a suite of tests on the cpu device, and gives what became of each."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcheck.driver.session import environment
+
+HERE = Path(__file__).resolve().parent
+NUMBA_CUDA = ("--pyargs", "numba.cuda.tests")
+CC = "8.0"
+LAUNCH_SECONDS = 120  # no launch of the suite takes longer; one that does not end is stopped and fails its test
+SILENT_SECONDS = 300.0  # no test of the suite takes longer
+_POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one test: ``passed``, ``failed``, ``skipped`` or ``xfailed``; why; how long it took."""
+
+    outcome: str
+    reason: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run of the suite.
+
+    Attributes:
+        outcomes: by test, ``cudapy/test_sync.py::TestCudaSync::test_syncwarp``.
+        broken: why it did not come to its end; empty: it did.
+    """
+
+    outcomes: Mapping[str, Outcome]
+    broken: str = ""
+
+
+def run_suite(
+    workers: int,
+    *,
+    tests: Sequence[str] = NUMBA_CUDA,
+    without: Path | None = None,
+    widths: Path | None = None,
+    silent: float = SILENT_SECONDS,
+) -> Run:
+    """Run tests under pytest. Compiled kernels come from an empty cache, so that every run does the same.
+
+    Args:
+        workers: processes.
+        tests: what pytest is given to collect.
+        without: a file that names tests to leave out, one on a line.
+        widths: a file to which each launch's comparison of widths is written.
+        silent: seconds in which some test must begin or end; otherwise the run is stopped.
+    """
+    with tempfile.TemporaryDirectory(prefix="kcheck-conformance-") as folder:
+        record = Path(folder) / "record.jsonl"
+        record.touch()
+        variables = environment(dict(os.environ), str(Path(folder) / "findings.jsonl"), CC, LAUNCH_SECONDS)
+        variables["PYTHONPATH"] += os.pathsep + str(HERE)
+        variables["KCHECK_CACHE_DIR"] = folder
+        command = [sys.executable, "-m", "pytest", "-c", str(HERE / "pytest.ini"), "--record", str(record)]
+        command += ["-n", str(workers), "--max-worker-restart", "4", "-q", "--tb=no", "--disable-warnings", *tests]
+        if without is not None:
+            command += ["--without", str(without)]
+        if widths is not None:
+            command += ["--widths", str(widths)]
+        # A session of its own, so that all of its processes can be stopped at once.
+        suite = subprocess.Popen(command, env=variables, cwd=folder, start_new_session=True)
+        try:
+            is_silent = not _watch(suite, record, silent)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(suite.pid, signal.SIGKILL)
+            suite.wait()
+        outcomes, running = _read(record)
+    if is_silent:
+        told = ", ".join(running) or "none"
+        return Run(outcomes, f"nothing happened for {silent:.0f} s; stopped. Tests that were running: {told}")
+    if suite.returncode not in (0, 1):  # pytest's "all passed" and "some failed"
+        return Run(outcomes, f"pytest ended with status {suite.returncode}; its words are above")
+    return Run(outcomes)
+
+
+def _watch(suite: subprocess.Popen[bytes], record: Path, silent: float) -> bool:
+    """Wait for the end; False when the record did not grow for too long."""
+    size, since = 0, time.monotonic()
+    while suite.poll() is None:
+        time.sleep(_POLL_SECONDS)
+        grown = record.stat().st_size
+        if grown != size:
+            size, since = grown, time.monotonic()
+        elif time.monotonic() - since > silent:
+            return False
+    return True
+
+
+def _read(record: Path) -> tuple[dict[str, Outcome], list[str]]:
+    """Outcomes, and the tests that began and did not end."""
+    outcomes: dict[str, Outcome] = {}
+    running: dict[str, None] = {}
+    for line in record.read_text().splitlines():
+        test, what, reason, seconds = json.loads(line)
+        if what == "began":
+            running[test] = None
+        elif what == "ended":
+            running.pop(test, None)
+        else:
+            before = outcomes.get(test)
+            spent = seconds + (before.seconds if before else 0)
+            if before is None or ORDER.index(what) < ORDER.index(before.outcome):
+                outcomes[test] = Outcome(what, reason, spent)
+            else:
+                outcomes[test] = Outcome(before.outcome, before.reason, spent)
+    return outcomes, list(running)
+
+
+ORDER = ("failed", "passed", "xfailed", "skipped")
+"""Of what the phases and subtests of one test come to, the first that any does is the test's."""

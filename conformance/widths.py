@@ -1,0 +1,230 @@
+"""Launches each kernel twice from the same memory, one lane to a vector and as usual, and compares what they leave.
+
+Loaded by the plugin in the processes that run tests. What a kernel leaves is every byte of every live allocation,
+the part of the device heap that is used, the lines that it prints, and how it ends. Launches that differ are looked
+into, so that only those whose result CUDA leaves open are set aside; each reason is a row of REASONS.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import os
+import re
+import struct
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kcheck.cpu.executor import Ending, Executor, KernelLaunch
+from kcheck.cpu.faults import kernel_name
+from kcheck.cpu.memory import Block, Kind
+
+MOST_BYTES = 64 << 20  # of live memory that is kept and compared
+MOST_SECONDS = 30.0  # that a launch may take with one lane
+
+SAME, DIFFERENT = "same", "different"
+REASONS = {
+    "clock": "reads a clock",
+    "ticket": "uses what an atomic operation returns, which is the order of threads",
+    "float add": "adds floats atomically, and the order of threads rounds",
+    "lanes": "asks which lanes of its warp are active",
+    "heap": "allocates memory, whose address is the order of threads",
+    "blocks": "gives other bits when its blocks run in another order",
+    "address": "stores addresses of local or shared memory, which lies elsewhere",
+    "fault": "ends with the same fault at both",
+    "large": f"not compared: more than {MOST_BYTES >> 20} MiB are allocated",
+    "slow": f"not compared: takes more than {MOST_SECONDS:.0f} s with one lane",
+    "not compiled": "not compared: does not compile at either",
+}
+"""Why a launch is not held to the same bits, by the name of its verdict."""
+
+# What makes a result depend on the order of threads, as PTX has it; looked for only in kernels that differ.
+_ORDER = {
+    "clock": re.compile(r"%clock|%globaltimer"),
+    "heap": re.compile(r"\bcall[^;]*\bmalloc\b"),
+    "ticket": re.compile(r"^\s*(?:@\S+\s+)?atom\.", re.MULTILINE),
+    "float add": re.compile(r"^\s*(?:@\S+\s+)?red\.\S*add\S*\.b?f(?:16|32|64)", re.MULTILINE),
+    "lanes": re.compile(r"\bactivemask\b"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """All live memory at one moment: (block, its bytes); the heap's is as much as is used."""
+
+    parts: tuple[tuple[Block, bytes], ...]
+
+    @classmethod
+    def read(cls, executor: Executor) -> Memory:
+        """As it is now."""
+        used = {Kind.HEAP: executor._heap_used}
+        blocks = list(executor.memory)
+        return cls(tuple((b, ctypes.string_at(b.base, used.get(b.kind, b.size))) for b in blocks))
+
+    def restore(self) -> None:
+        """Make memory as it was."""
+        for block, content in self.parts:
+            ctypes.memmove(block.base, content, len(content))
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a launch leaves."""
+
+    ending: Ending
+    memory: Memory
+    printed: tuple[bytes, ...]
+    heap_used: int
+
+
+class Comparison:
+    """Wraps :meth:`Executor.launch`.
+
+    Args:
+        path: file to append verdicts to, lines of JSON.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._launch: Callable[[Executor, KernelLaunch], Ending] = Executor.launch
+        self._lock = threading.RLock()
+
+    def install(self) -> None:
+        """From here on, every launch of this process is compared."""
+
+        def launch(executor: Executor, asked: KernelLaunch) -> Ending:
+            with self._lock:
+                return self._compare(executor, asked)
+
+        Executor.launch = launch  # type: ignore[method-assign]
+
+    def _compare(self, executor: Executor, asked: KernelLaunch) -> Ending:
+        try:
+            asked.module.variables()  # places them, before memory is read
+        except Exception:  # the launch itself says what is wrong
+            self._tell(asked, "not compiled")
+            return self._launch(executor, asked)
+        if sum(block.size for block in executor.memory if block.kind is not Kind.HEAP) > MOST_BYTES:
+            self._tell(asked, "large")
+            return self._launch(executor, asked)
+        before = Memory.read(executor)
+        state = (executor._heap_used, executor._launches)
+        narrow = self._run(executor, asked, width=1)
+        before.restore()
+        executor._heap_used, executor._launches = state
+        written: list[bytes] = []
+        write = executor._write
+        executor._write = lambda text: (written.append(text), write(text))[1]  # type: ignore[func-returns-value]
+        try:
+            ending = self._launch(executor, asked)
+        finally:
+            executor._write = write
+        wide = Left(ending, Memory.read(executor), _lines(written), executor._heap_used)
+        self._judge(executor, asked, before, state, narrow, wide)
+        return ending
+
+    def _run(self, executor: Executor, asked: KernelLaunch, width: int, *, reverse: bool = False) -> Left:
+        """Run a launch and say nothing of what it finds."""
+        written: list[bytes] = []
+        kept = (executor.width, executor.reverse, executor.limit, executor.report, executor._write)
+        executor.width, executor.reverse, executor.limit = width, reverse, MOST_SECONDS
+        executor.report, executor._write = (lambda finding: None), written.append
+        try:
+            ending = self._launch(executor, asked)
+        finally:
+            executor.width, executor.reverse, executor.limit, executor.report, executor._write = kept
+        return Left(ending, Memory.read(executor), _lines(written), executor._heap_used)
+
+    def _judge(
+        self,
+        executor: Executor,
+        asked: KernelLaunch,
+        before: Memory,
+        state: tuple[int, int],
+        narrow: Left,
+        wide: Left,
+    ) -> None:
+        if narrow.ending is Ending.TIMED_OUT and wide.ending is not Ending.TIMED_OUT:
+            return self._tell(asked, "slow")
+        if narrow.ending is wide.ending is Ending.NOT_COMPILED:
+            return self._tell(asked, "not compiled")
+        if narrow.ending is wide.ending is not Ending.FINISHED:
+            return self._tell(asked, "fault")
+        found = difference(narrow, wide)
+        if not found:
+            return self._tell(asked, SAME)
+        if narrow.ending is wide.ending:
+            for reason, pattern in _ORDER.items():
+                if pattern.search(asked.module.text):
+                    return self._tell(asked, reason, found)
+            if narrow.heap_used == wide.heap_used and _are_addresses(executor, narrow, wide):
+                return self._tell(asked, "address", found)
+            if not asked.cooperative:
+                before.restore()
+                after = (executor._heap_used, executor._launches)
+                executor._heap_used, executor._launches = state
+                reversed_ = self._run(executor, asked, executor.width, reverse=True)
+                wide.memory.restore()
+                executor._heap_used, executor._launches = after
+                if difference(reversed_, wide):
+                    return self._tell(asked, "blocks", found)
+        return self._tell(asked, DIFFERENT, found)
+
+    def _tell(self, asked: KernelLaunch, verdict: str, detail: str = "") -> None:
+        test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+        kernel = kernel_name(asked.entry)
+        code = hashlib.blake2b(f"{asked.entry}\0{asked.module.text}".encode(), digest_size=8).hexdigest()
+        line = json.dumps([test, kernel, code, verdict, detail]) + "\n"
+        with self.path.open("a") as file:
+            file.write(line)
+
+
+def difference(first: Left, second: Left) -> str:
+    """The first difference in words; empty: there is none."""
+    if first.ending is not second.ending:
+        return f"ends as {first.ending} with one lane and {second.ending} as usual"
+    if first.printed != second.printed:
+        return f"prints {first.printed!r} with one lane and {second.printed!r} as usual"
+    if first.heap_used != second.heap_used:
+        return "uses the heap otherwise"
+    for (block, one), (_, other) in zip(first.memory.parts, second.memory.parts, strict=True):
+        if one != other:
+            at = next(n for n, (a, b) in enumerate(zip(one, other, strict=True)) if a != b)
+            at -= at % 4
+            return (
+                f"byte {at} of {block.kind} memory of {block.size} bytes is {one[at : at + 8].hex()} with one lane"
+                f" and {other[at : at + 8].hex()} as usual"
+            )
+    return ""
+
+
+def _lines(written: list[bytes]) -> tuple[bytes, ...]:
+    """What was printed: threads print in any order."""
+    return tuple(sorted(b"".join(written).split(b"\n")))
+
+
+def _are_addresses(executor: Executor, first: Left, second: Left) -> bool:
+    """Whether all words that differ are addresses in the memory of blocks and threads."""
+    windows = [
+        (buffer.address, buffer.address + buffer.size)
+        for workspace in [*(w.workspace for w in executor._scheduler._workers), *executor._scheduler._resident]
+        for buffer in (workspace._shared, workspace._state)
+    ]
+
+    def inside(word: int) -> bool:
+        return any(low <= word < high for low, high in windows)
+
+    for (_, one), (_, other) in zip(first.memory.parts, second.memory.parts, strict=True):
+        if one == other:
+            continue
+        whole = len(one) // 8
+        words = zip(*(struct.unpack_from(f"<{whole}Q", content) for content in (one, other)), strict=True)
+        if (
+            any(a != b and not (inside(a) and inside(b)) for a, b in words)
+            or one[8 * whole :] != other[8 * whole :]
+        ):
+            return False
+    return True
