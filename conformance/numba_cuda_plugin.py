@@ -4,15 +4,17 @@ becomes of each test; and the choice of tests."""
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 
 def pytest_addoption(parser):
-    """``--record FILE``: write each test's outcome there. ``--without FILE``: leave out the tests named there."""
+    """What :func:`conformance.suite.run_suite` asks for."""
     parser.addoption("--record", help="file for the outcome of each test")
     parser.addoption("--without", help="file with the names of tests to leave out, one on a line")
+    parser.addoption("--widths", help="file for what comes of comparing each launch with one lane to a vector")
 
 
 @pytest.fixture
@@ -84,7 +86,13 @@ def _reason(report) -> str:
 
 
 def pytest_configure(config):
-    """Record in the process that sees every report, not in xdist's workers."""
+    """Record in the process that sees every report, not in xdist's workers; compare in these."""
     path = config.getoption("--record")
     if path and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Recorder(path))
+    widths = config.getoption("--widths")
+    if widths and hasattr(config, "workerinput"):
+        sys.path.append(str(Path(__file__).resolve().parent.parent))  # kcheck, where it is not installed
+        from widths import Comparison
+
+        Comparison(Path(widths)).install()

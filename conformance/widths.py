@@ -1,8 +1,8 @@
-"""Launches each kernel twice from the same memory, one lane to a vector and as usual, and compares what they leave.
+"""Launches each kernel twice from the same memory, one lane to a vector and as usual, and compares what is left.
 
 Loaded by the plugin in the processes that run tests. What a kernel leaves is every byte of every live allocation,
-the part of the device heap that is used, the lines that it prints, and how it ends. Launches that differ are looked
-into, so that only those whose result CUDA leaves open are set aside; each reason is a row of REASONS.
+the part of the device heap that is used, the lines that it prints, and how it ends. A launch that differs is run
+again in other orders of its threads: only one whose result hangs on that, which CUDA leaves open, is set aside.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import ctypes
 import hashlib
 import json
 import os
-import re
 import struct
 import threading
 from collections.abc import Callable
@@ -21,18 +20,14 @@ from pathlib import Path
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
 from kcheck.cpu.faults import kernel_name
 from kcheck.cpu.memory import Block, Kind
+from kcheck.model import NATURAL, Schedule
 
 MOST_BYTES = 64 << 20  # of live memory that is kept and compared
 MOST_SECONDS = 30.0  # that a launch may take with one lane
 
 SAME, DIFFERENT = "same", "different"
 REASONS = {
-    "clock": "reads a clock",
-    "ticket": "uses what an atomic operation returns, which is the order of threads",
-    "float add": "adds floats atomically, and the order of threads rounds",
-    "lanes": "asks which lanes of its warp are active",
-    "heap": "allocates memory, whose address is the order of threads",
-    "blocks": "gives other bits when its blocks run in another order",
+    "order": "gives other bits at one and the same width when blocks, warps and lanes run in another order",
     "address": "stores addresses of local or shared memory, which lies elsewhere",
     "fault": "ends with the same fault at both",
     "large": f"not compared: more than {MOST_BYTES >> 20} MiB are allocated",
@@ -41,14 +36,8 @@ REASONS = {
 }
 """Why a launch is not held to the same bits, by the name of its verdict."""
 
-# What makes a result depend on the order of threads, as PTX has it; looked for only in kernels that differ.
-_ORDER = {
-    "clock": re.compile(r"%clock|%globaltimer"),
-    "heap": re.compile(r"\bcall[^;]*\bmalloc\b"),
-    "ticket": re.compile(r"^\s*(?:@\S+\s+)?atom\.", re.MULTILINE),
-    "float add": re.compile(r"^\s*(?:@\S+\s+)?red\.\S*add\S*\.b?f(?:16|32|64)", re.MULTILINE),
-    "lanes": re.compile(r"\bactivemask\b"),
-}
+ORDERS = (Schedule("reverse"), Schedule("shuffle", 1), Schedule("shuffle", 2))
+"""Other orders, tried on kernels that differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +101,7 @@ class Comparison:
             return self._launch(executor, asked)
         before = Memory.read(executor)
         state = (executor._heap_used, executor._launches)
-        narrow = self._run(executor, asked, width=1)
+        narrow = self._run(executor, asked, 1, NATURAL)
         before.restore()
         executor._heap_used, executor._launches = state
         written: list[bytes] = []
@@ -126,16 +115,16 @@ class Comparison:
         self._judge(executor, asked, before, state, narrow, wide)
         return ending
 
-    def _run(self, executor: Executor, asked: KernelLaunch, width: int, *, reverse: bool = False) -> Left:
+    def _run(self, executor: Executor, asked: KernelLaunch, width: int, order: Schedule) -> Left:
         """Run a launch and say nothing of what it finds."""
         written: list[bytes] = []
-        kept = (executor.width, executor.reverse, executor.limit, executor.report, executor._write)
-        executor.width, executor.reverse, executor.limit = width, reverse, MOST_SECONDS
+        kept = (executor.width, executor.schedule, executor.limit, executor.report, executor._write)
+        executor.width, executor.schedule, executor.limit = width, order, MOST_SECONDS
         executor.report, executor._write = (lambda finding: None), written.append
         try:
             ending = self._launch(executor, asked)
         finally:
-            executor.width, executor.reverse, executor.limit, executor.report, executor._write = kept
+            executor.width, executor.schedule, executor.limit, executor.report, executor._write = kept
         return Left(ending, Memory.read(executor), _lines(written), executor._heap_used)
 
     def _judge(
@@ -156,22 +145,18 @@ class Comparison:
         found = difference(narrow, wide)
         if not found:
             return self._tell(asked, SAME)
-        if narrow.ending is wide.ending:
-            for reason, pattern in _ORDER.items():
-                if pattern.search(asked.module.text):
-                    return self._tell(asked, reason, found)
-            if narrow.heap_used == wide.heap_used and _are_addresses(executor, narrow, wide):
-                return self._tell(asked, "address", found)
-            if not asked.cooperative:
-                before.restore()
-                after = (executor._heap_used, executor._launches)
-                executor._heap_used, executor._launches = state
-                reversed_ = self._run(executor, asked, executor.width, reverse=True)
-                wide.memory.restore()
-                executor._heap_used, executor._launches = after
-                if difference(reversed_, wide):
-                    return self._tell(asked, "blocks", found)
-        return self._tell(asked, DIFFERENT, found)
+        if narrow.ending is wide.ending and _are_addresses(executor, narrow, wide):
+            return self._tell(asked, "address", found)
+        after = (executor._heap_used, executor._launches)
+        others = []
+        for order in ORDERS:
+            before.restore()
+            executor._heap_used, executor._launches = state
+            others.append(self._run(executor, asked, executor.width, order))
+        wide.memory.restore()
+        executor._heap_used, executor._launches = after
+        by_order = any(difference(other, wide) for other in others)
+        return self._tell(asked, "order" if by_order else DIFFERENT, found)
 
     def _tell(self, asked: KernelLaunch, verdict: str, detail: str = "") -> None:
         test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
@@ -217,9 +202,9 @@ def _are_addresses(executor: Executor, first: Left, second: Left) -> bool:
     def inside(word: int) -> bool:
         return any(low <= word < high for low, high in windows)
 
+    if first.heap_used != second.heap_used or first.printed != second.printed:
+        return False
     for (_, one), (_, other) in zip(first.memory.parts, second.memory.parts, strict=True):
-        if one == other:
-            continue
         whole = len(one) // 8
         words = zip(*(struct.unpack_from(f"<{whole}Q", content) for content in (one, other)), strict=True)
         if (
