@@ -9,7 +9,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check bench conformance conformance-check format format-check lint types layers soak wheel clean
+.PHONY: help demo test test-gpu check bench conformance conformance-check conformance-widths format format-check lint types layers soak wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -44,6 +44,9 @@ bench: .venv/installed-dev  ## the cpu device against plain @njit and the simula
 
 conformance: .venv/installed-dev  ## numba-cuda's own tests on the cpu device; writes docs/conformance.md
 	@$(BIN)/python conformance/run.py
+
+conformance-widths: .venv/installed-dev  ## each of their launches with one lane to a vector and with many, compared
+	@$(BIN)/python conformance/run.py --widths
 
 conformance-check: .venv/installed-dev  ## all but the slowest of them: none crashes or hangs, and as many pass as before
 	@$(BIN)/python conformance/run.py --quick

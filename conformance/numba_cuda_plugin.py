@@ -92,7 +92,7 @@ def pytest_configure(config):
         config.pluginmanager.register(Recorder(path))
     widths = config.getoption("--widths")
     if widths and hasattr(config, "workerinput"):
-        sys.path.append(str(Path(__file__).resolve().parent.parent))  # kcheck, where it is not installed
-        from widths import Comparison
+        sys.path.append(str(Path(__file__).resolve().parent.parent))  # conformance, and kcheck too
+        from conformance.widths import Comparison
 
         Comparison(Path(widths)).install()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from conformance.judge import cause_of
-from conformance.suite import CC, Run
+from conformance.suite import CC, Run, Verdict
+from conformance.verdicts import DIFFERENT, REASONS, SAME
 
 KINDS = ("passed", "failed", "skipped", "xfailed")
 
@@ -49,6 +50,49 @@ def page(run: Run, causes: Mapping[str, str], version: str) -> str:
         f"| {cell(reason)} | {count} |"
         for reason, count in sorted(skipped.items(), key=lambda row: (-row[1], row[0]))
     ]
+    return "\n".join(lines) + "\n"
+
+
+WIDTHS = "## One lane to a vector, and many"
+
+
+def widths_of(text: str) -> str:
+    """The section on widths that a page has; empty: none."""
+    _, title, rest = text.partition(WIDTHS)
+    return title + rest
+
+
+def widths(verdicts: Sequence[Verdict]) -> str:
+    """The section on widths: launches and kernels by what came of comparing them, and those that differ."""
+    launches = Counter(v.verdict for v in verdicts)
+    kernels = {name: len({v.code for v in verdicts if v.verdict == name}) for name in launches}
+    told = {SAME: "**the same bits**", DIFFERENT: "**other bits**", **REASONS}
+    lines = [
+        WIDTHS,
+        "",
+        "Every launch that the suite makes in pytest's processes, made from the same memory with one lane to a"
+        " vector and as usual, and everything compared that it leaves: all allocations, the heap in use, the lines"
+        " printed, and how it ended. A launch that differs is made again at the usual width in three other orders"
+        " of blocks, warps and lanes: where that gives other bits too, the kernel is not deterministic. Written by"
+        " `make conformance-widths`.",
+        "",
+        "| launches | kernels | come to |",
+        "|---:|---:|---|",
+        *(f"| {launches[name]} | {kernels[name]} | {what} |" for name, what in told.items() if launches[name]),
+    ]
+    listed = sorted({(v.test, v.kernel, v.verdict, v.detail) for v in verdicts if v.detail})
+    if listed:
+        lines += [
+            "",
+            "Those that leave other bits:",
+            "",
+            "| test | kernel | why | first difference |",
+            "|---|---|---|---|",
+        ]
+        lines += [
+            f"| `{test}` | `{kernel}` | {cell(told[verdict])} | {cell(detail)} |"
+            for test, kernel, verdict, detail in listed
+        ]
     return "\n".join(lines) + "\n"
 
 

@@ -2,9 +2,11 @@
 
     python conformance/run.py            everything, eight minutes on two cores; writes docs/conformance.md
     python conformance/run.py --quick    all but conformance/slow.txt, four minutes; writes nothing
+    python conformance/run.py --widths   everything, each launch with one lane to a vector too, half an hour;
+                                         writes docs/conformance.md with a section on that
 
 Exits with 1 when fewer tests pass than conformance/floor.yaml says, a failure has no cause in
-conformance/causes.yaml, a cause no failure, or the suite crashes or hangs.
+conformance/causes.yaml, a cause no failure, the suite crashes or hangs, or a launch leaves other bits.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import argparse
 import importlib.metadata
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import yaml
@@ -23,18 +26,22 @@ sys.path.insert(0, str(ROOT))
 
 from conformance.judge import problems, unknown  # noqa: E402
 from conformance.numba_cuda_plugin import names_in  # noqa: E402
-from conformance.page import page  # noqa: E402
-from conformance.suite import Run, run_suite  # noqa: E402
+from conformance.page import page, widths, widths_of  # noqa: E402
+from conformance.suite import SILENT_SECONDS, Run, read_verdicts, run_suite  # noqa: E402
+from conformance.verdicts import DIFFERENT, SAME  # noqa: E402
 
 SLOW = HERE / "slow.txt"
 SLOW_SECONDS = 5
+PAGE = ROOT / "docs" / "conformance.md"
 
 
 def main() -> int:
     """Run, write, judge."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-n", type=int, default=len(os.sched_getaffinity(0)), help="processes (one per core)")
-    parser.add_argument("--quick", action="store_true", help="leave out the slow tests, write nothing")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--quick", action="store_true", help="leave out the slow tests, write nothing")
+    what.add_argument("--widths", action="store_true", help="compare each launch with one lane and as usual")
     arguments = parser.parse_args()
     causes: dict[str, str] = yaml.safe_load((HERE / "causes.yaml").read_text()) or {}
     floor: dict[str, int] = yaml.safe_load((HERE / "floor.yaml").read_text())
@@ -43,11 +50,15 @@ def main() -> int:
     if arguments.quick:
         run = run_suite(arguments.n, without=SLOW)
         found = problems(run, causes, floor["quick"], slow)
+    elif arguments.widths:
+        run, found, section = _compare_widths(arguments.n)
+        found += problems(run, causes, floor["everything"])
     else:
         run = run_suite(arguments.n)
         found = problems(run, causes, floor["everything"]) + unknown(run, slow)
-        if not run.broken:
-            (ROOT / "docs" / "conformance.md").write_text(page(run, causes, version))
+        section = widths_of(PAGE.read_text())
+    if not arguments.quick and not run.broken:
+        PAGE.write_text("\n".join(filter(None, (page(run, causes, version), section))))
     _tell(run, slow)
     if found:
         print(
@@ -56,6 +67,20 @@ def main() -> int:
     for problem in found:
         print(f"conformance: {problem}", file=sys.stderr)
     return int(bool(found))
+
+
+def _compare_widths(workers: int) -> tuple[Run, list[str], str]:
+    """Run everything with each launch compared: the run, what is wrong with the comparison, its section."""
+    with tempfile.TemporaryDirectory(prefix="kcheck-widths-") as folder:
+        path = Path(folder) / "verdicts.jsonl"
+        run = run_suite(workers, widths=path, silent=4 * SILENT_SECONDS)
+        verdicts = read_verdicts(path)
+    different = [v for v in verdicts if v.verdict == DIFFERENT]
+    found = [f"{v.kernel} of {v.test} leaves other bits: {v.detail}" for v in different]
+    if not any(v.verdict == SAME for v in verdicts):
+        found.append("no launch was compared")
+    print(f"{len(verdicts)} launches, {len(different)} leave other bits")
+    return run, found, widths(verdicts)
 
 
 def _tell(run: Run, slow: set[str]) -> None:
@@ -68,4 +93,7 @@ def _tell(run: Run, slow: set[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from conformance.numba_cuda_plugin import name_of
 from kcheck.driver.session import environment
 
 HERE = Path(__file__).resolve().parent
@@ -44,6 +45,30 @@ class Run:
 
     outcomes: Mapping[str, Outcome]
     broken: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of comparing one launch.
+
+    Attributes:
+        test, kernel: who made it, of what.
+        code: a digest of the kernel's PTX.
+        verdict: a name of :mod:`conformance.verdicts`.
+        detail: the first difference; empty: none.
+    """
+
+    test: str
+    kernel: str
+    code: str
+    verdict: str
+    detail: str
+
+
+def read_verdicts(path: Path) -> list[Verdict]:
+    """What ``--widths`` wrote."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return [Verdict(name_of(test), *rest) for test, *rest in lines]
 
 
 def run_suite(

@@ -11,30 +11,20 @@ import ctypes
 import hashlib
 import json
 import os
+import re
 import struct
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from conformance.verdicts import DIFFERENT, MOST_BYTES, MOST_SECONDS, SAME
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
 from kcheck.cpu.faults import kernel_name
 from kcheck.cpu.memory import Block, Kind
 from kcheck.model import NATURAL, Schedule
-
-MOST_BYTES = 64 << 20  # of live memory that is kept and compared
-MOST_SECONDS = 30.0  # that a launch may take with one lane
-
-SAME, DIFFERENT = "same", "different"
-REASONS = {
-    "order": "gives other bits at one and the same width when blocks, warps and lanes run in another order",
-    "address": "stores addresses of local or shared memory, which lies elsewhere",
-    "fault": "ends with the same fault at both",
-    "large": f"not compared: more than {MOST_BYTES >> 20} MiB are allocated",
-    "slow": f"not compared: takes more than {MOST_SECONDS:.0f} s with one lane",
-    "not compiled": "not compared: does not compile at either",
-}
-"""Why a launch is not held to the same bits, by the name of its verdict."""
 
 ORDERS = (Schedule("reverse"), Schedule("shuffle", 1), Schedule("shuffle", 2))
 """Other orders, tried on kernels that differ."""
@@ -74,11 +64,12 @@ class Comparison:
 
     Args:
         path: file to append verdicts to, lines of JSON.
+        launch: what makes a launch.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, launch: Callable[[Executor, KernelLaunch], Ending] = Executor.launch) -> None:
         self.path = path
-        self._launch: Callable[[Executor, KernelLaunch], Ending] = Executor.launch
+        self._launch = launch
         self._lock = threading.RLock()
 
     def install(self) -> None:
@@ -86,11 +77,12 @@ class Comparison:
 
         def launch(executor: Executor, asked: KernelLaunch) -> Ending:
             with self._lock:
-                return self._compare(executor, asked)
+                return self.compare(executor, asked)
 
         Executor.launch = launch  # type: ignore[method-assign]
 
-    def _compare(self, executor: Executor, asked: KernelLaunch) -> Ending:
+    def compare(self, executor: Executor, asked: KernelLaunch) -> Ending:
+        """Launch as usual, and leave what that leaves; tell how it compares."""
         try:
             asked.module.variables()  # places them, before memory is read
         except Exception:  # the launch itself says what is wrong
@@ -145,8 +137,12 @@ class Comparison:
         found = difference(narrow, wide)
         if not found:
             return self._tell(asked, SAME)
-        if narrow.ending is wide.ending and _are_addresses(executor, narrow, wide):
+        is_memory = narrow.ending is wide.ending and narrow.printed == wide.printed
+        is_memory = is_memory and narrow.heap_used == wide.heap_used
+        if is_memory and _are_addresses(executor, narrow, wide):
             return self._tell(asked, "address", found)
+        if is_memory and _are_nans(narrow, wide):
+            return self._tell(asked, "nan", found)
         after = (executor._heap_used, executor._launches)
         others = []
         for order in ORDERS:
@@ -155,8 +151,9 @@ class Comparison:
             others.append(self._run(executor, asked, executor.width, order))
         wide.memory.restore()
         executor._heap_used, executor._launches = after
-        by_order = any(difference(other, wide) for other in others)
-        return self._tell(asked, "order" if by_order else DIFFERENT, found)
+        if any(difference(other, wide) for other in others):
+            return self._tell(asked, "order", found)
+        return self._tell(asked, "ticket" if takes_tickets(asked.module.text) else DIFFERENT, found)
 
     def _tell(self, asked: KernelLaunch, verdict: str, detail: str = "") -> None:
         test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
@@ -186,9 +183,42 @@ def difference(first: Left, second: Left) -> str:
     return ""
 
 
+_TICKET = re.compile(r"\batom\.[\w.]+\s+(%\w+)\s*,")
+
+
+def takes_tickets(ptx: str) -> bool:
+    """Whether code reads a register that an atomic operation writes."""
+    return any(len(re.findall(rf"{name}\b", ptx)) > 1 for name in _TICKET.findall(ptx))
+
+
 def _lines(written: list[bytes]) -> tuple[bytes, ...]:
     """What was printed: threads print in any order."""
     return tuple(sorted(b"".join(written).split(b"\n")))
+
+
+def _apart(first: Left, second: Left) -> list[tuple[bytes, bytes]]:
+    """The allocations that differ."""
+    both = zip(first.memory.parts, second.memory.parts, strict=True)
+    return [(one, other) for (_, one), (_, other) in both if one != other]
+
+
+# NumPy's, x86's for an invalid operation, NVIDIA's. Not every NaN: a small negative integer has the bits of one.
+_FLOAT_NANS = np.array([0x7FC00000, 0xFFC00000, 0x7FFFFFFF], np.uint32)
+_DOUBLE_NANS = np.array([0x7FF8 << 48, 0xFFF8 << 48, 0x7FFFFFFFFFFFFFFF], np.uint64)
+
+
+def _are_nans(first: Left, second: Left) -> bool:
+    """Whether every element that differs is in both a double or a float that is one of the usual NaNs."""
+    for one, other in _apart(first, second):
+        padding = bytes(-len(one) % 8)
+        a, b = (np.frombuffer(content + padding, np.uint64) for content in (one, other))
+        words = [x[a != b] for x in (a, b)]
+        doubles = np.isin(words[0], _DOUBLE_NANS) & np.isin(words[1], _DOUBLE_NANS)
+        x, y = (w.view(np.uint32).reshape(-1, 2) for w in words)
+        floats = (x == y) | (np.isin(x, _FLOAT_NANS) & np.isin(y, _FLOAT_NANS))
+        if not np.all(doubles | floats.all(axis=1)):
+            return False
+    return True
 
 
 def _are_addresses(executor: Executor, first: Left, second: Left) -> bool:
@@ -202,9 +232,7 @@ def _are_addresses(executor: Executor, first: Left, second: Left) -> bool:
     def inside(word: int) -> bool:
         return any(low <= word < high for low, high in windows)
 
-    if first.heap_used != second.heap_used or first.printed != second.printed:
-        return False
-    for (_, one), (_, other) in zip(first.memory.parts, second.memory.parts, strict=True):
+    for one, other in _apart(first, second):
         whole = len(one) // 8
         words = zip(*(struct.unpack_from(f"<{whole}Q", content) for content in (one, other)), strict=True)
         if (

@@ -1,0 +1,19 @@
+"""What comes of comparing a launch with one lane to a vector with the same launch as usual."""
+
+from __future__ import annotations
+
+MOST_BYTES = 64 << 20  # of live memory that is kept and compared
+MOST_SECONDS = 30.0  # that a launch may take with one lane
+
+SAME, DIFFERENT = "same", "different"
+REASONS = {
+    "order": "gives other bits at one and the same width when blocks, warps and lanes run in another order",
+    "ticket": "uses what an atomic operation returns, which is a thread's turn",
+    "nan": "leaves NaNs in the same places, but others: which NaN arithmetic on NaNs gives is open",
+    "address": "stores addresses of local or shared memory, which lies elsewhere",
+    "fault": "ends with the same fault at both",
+    "large": f"not compared: more than {MOST_BYTES >> 20} MiB are allocated",
+    "slow": f"not compared: takes more than {MOST_SECONDS:.0f} s with one lane",
+    "not compiled": "not compared: does not compile at either",
+}
+"""Why a launch is not held to the same bits, by the name of its verdict."""
