@@ -136,7 +136,7 @@ class Device:
                 "count": f.count,
                 "line": f.place.line if f.place is not None else None,
                 "file": f.place.file if f.place is not None else None,
-                "other_line": None,
+                "other_line": f.other_place.line if f.other_place is not None else None,
             }
             for f in self.findings
         ]

@@ -19,6 +19,7 @@ from kcheck.cpu.memory import Kind, Memory, OutOfMemory
 from kcheck.cpu.module import Module
 from kcheck.cpu.native import Native
 from kcheck.cpu.printf import printed
+from kcheck.cpu.races import Races
 from kcheck.cpu.scheduler import Completion, Job, Scheduler
 from kcheck.errors import PtxError
 from kcheck.model import NATURAL, Finding, Index3
@@ -144,6 +145,7 @@ class Executor:
         self.schedule = NATURAL
         self._write = write
         self._scheduler = Scheduler(processors, clock)
+        self._races = Races(memory)
         self._kernels: WeakKeyDictionary[Module, dict[tuple[str, int, Checks], Known]] = WeakKeyDictionary()
         self._faults = (Fault * FAULT_CAPACITY)()
         self._prints = ctypes.create_string_buffer(PRINT_CAPACITY)
@@ -195,7 +197,7 @@ class Executor:
             except PtxError as fault:
                 self.report_compile_error(launch.entry, fault)
                 return Ending.NOT_COMPILED
-            except OutOfMemory:
+            except (OutOfMemory, OSError):
                 return Ending.OUT_OF_MEMORY
             is_short = expected <= SHORT_SECONDS and self._is_usual and not launch.cooperative
             native = self.native if is_short else None
@@ -281,6 +283,7 @@ class Executor:
         if not program.checks.init:
             self.memory.define_all()
         init_low, init_size, init_delta = self.memory.shadow
+        shared = program.shared_bytes + launch.shared
         context = LaunchContext(
             params=ctypes.addressof(params),
             block_dim=launch.block,
@@ -302,15 +305,17 @@ class Executor:
             init_delta=init_delta,
             init_low=init_low,
             init_size=init_size,
+            race=self._races.prepare(shared) if program.checks.race else 0,
         )
         order = self._order(context, program.width)
         return Job(
             kernel,
             context,
             math.prod(launch.grid),
-            program.shared_bytes + launch.shared,
+            shared,
             program.state_bytes(threads),
             keep=[table, params, variables, order],
+            races=self._races if program.checks.race else None,
         )
 
     def _order(self, context: LaunchContext, width: int) -> object:
@@ -328,7 +333,7 @@ class Executor:
 
     def _judge(self, job: Job, completion: Completion) -> Ending:
         """Report what was found; how the launch ended."""
-        if not job.launch.fault_count and completion.is_plain:
+        if not job.launch.fault_count and completion.is_plain and job.races is None:
             return Ending.FINISHED
         program = job.kernel.program
         windows = Windows(
@@ -338,6 +343,11 @@ class Executor:
         faults = self._faults[: min(job.launch.fault_count, FAULT_CAPACITY)]
         for finding in findings(faults, program, self.memory, windows):
             self.report(finding)
+        if job.races is not None and completion.workspaces:
+            shared = completion.workspaces[0].context.shared
+            grid, block = tuple(job.launch.grid_dim), tuple(job.launch.block_dim)
+            for finding in job.races.findings(program, grid, block, shared):
+                self.report(finding)
         name = kernel_name(program.entry)
         if completion.timed_out:
             self.report(Finding("timeout", "the kernel was still running at the time limit", kernel=name))

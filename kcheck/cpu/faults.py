@@ -107,7 +107,7 @@ def _access(
         return None, None, f"{verb} at address {fault.address:#x}, where nothing was ever allocated"
     block, is_freed = nearest
     if is_freed:
-        return None, None, f"{verb} at byte {fault.address - block.base} of {_told(block)} that was freed"
+        return None, None, f"{verb} at byte {fault.address - block.base} of {block.told} that was freed"
     return _around(kind, fault, verb, block, memory)
 
 
@@ -116,7 +116,7 @@ def _around(
 ) -> tuple[str | None, tuple[int, ...] | None, str]:
     label = memory.labelled(block, fault.address)
     if label is None:
-        name, low, high, array, index = _told(block), block.base, block.end, None, None
+        name, low, high, array, index = block.told, block.base, block.end, None, None
     else:
         name, low, high, array, index = label.name, label.low, label.high, label.name, label.index(fault.address)
     if kind is FaultKind.MISALIGNED:
@@ -160,14 +160,10 @@ def _named(address: int, memory: Memory) -> tuple[str | None, tuple[int, ...] | 
         return None, None, "a value"
     label = memory.labelled(block, address)
     if label is None:
-        return None, None, f"byte {address - block.base} of {_told(block)}"
+        return None, None, f"byte {address - block.base} of {block.told}"
     index = label.index(address)
     place_in = f"[{', '.join(map(str, index))}]" if index is not None else ""
     return label.name, index, f"{label.name}{place_in}"
-
-
-def _told(block: Block) -> str:
-    return f"{block.kind} memory of {block.size} bytes (allocation {block.serial})"
 
 
 def _inside(windows: Sequence[tuple[int, int]], address: int, slack: int) -> bool:

@@ -64,6 +64,11 @@ class Block:
     def end(self) -> int:
         return self.base + self.size
 
+    @property
+    def told(self) -> str:
+        """As findings name it."""
+        return f"{self.kind} memory of {self.size} bytes (allocation {self.serial})"
+
 
 @dataclass(frozen=True, slots=True)
 class Label:
@@ -352,6 +357,11 @@ class Memory:
         with self._lock:
             inside = self._labels_of(block)
         return min(inside, key=lambda label: max(label.low - address, address - label.high + 1, 0), default=None)
+
+    def reach(self) -> tuple[int, int]:
+        """Address and bytes of the range that holds every allocation; registered memory lies outside."""
+        with self._lock:
+            return self._base, self._next - self._base
 
     def table(self) -> tuple[ctypes.Array[Entry], int]:
         """The allocation table of :mod:`kcheck.ptx.abi` as of now: an array that nobody changes any more,

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from kcheck.cpu.kernel import Kernel
 from kcheck.cpu.native import Native, Stack
+from kcheck.cpu.races import Races
 from kcheck.cpu.watch import Watch
 from kcheck.cpu.workers import STACK, Worker, Workspace
 from kcheck.model import NATURAL, Schedule
@@ -38,6 +39,7 @@ class Job:
         blocks: how many.
         shared, state: bytes that each block needs.
         keep: whatever ``launch`` holds addresses of; alive as long as a worker may run it.
+        races: racecheck, where the kernel has it: its blocks run on one thread.
     """
 
     kernel: Kernel
@@ -46,6 +48,7 @@ class Job:
     shared: int
     state: int
     keep: list[object]
+    races: Races | None = None
 
     @property
     def address(self) -> int:
@@ -105,10 +108,11 @@ class Scheduler:
         Args:
             is_long: it is known to be worth the other threads, who take part from the beginning.
         """
+        workers = self._workers if job.races is None else self._workers[:1]
         if schedule == NATURAL:
-            run = _Run(job, self._workers, self._clock)
+            run = _Run(job, workers, self._clock)
         else:
-            run = _Ordered(job, self._workers, self._clock, pieces(schedule, job.blocks, "blocks"))
+            run = _Ordered(job, workers, self._clock, pieces(schedule, job.blocks, "blocks"))
         run.start(is_long)
         self._wait(run.finished, job, deadline, run.completion)
         return run.completion
@@ -190,6 +194,8 @@ def _turns(job: Job, completion: Completion, schedule: Schedule) -> None:
                 still.append((block, workspace))
         if still:
             completion.left_grid_barrier = job.blocks - len(still)
+            if job.races is not None:
+                job.races.grid_barrier()
         waiting, resume = still, 1
 
 

@@ -158,6 +158,8 @@ class CpuBackend(CudaBackend):
     def _told(self, spec: OpSpec) -> list[Finding]:
         """What the executor found, in a spec's terms: its arrays, places as the user types them."""
         arrays = {*spec.inputs, *spec.outputs}
+        aliases = {name: output.alias or name for name, output in spec.outputs.items()}
+        allowed = {aliases.get(name, name) for name in spec.allow_races}
         told = []
         for finding in self._found:
             rule, mend = finding.rule, finding.mend
@@ -167,6 +169,8 @@ class CpuBackend(CudaBackend):
                 rule, mend = "unsupported", "run this spec with --device gpu or --device simulator"
             elif rule == "timeout":
                 mend = "look for a loop that never ends; a case that only needs longer gets it by --timeout"
+            elif rule == "racecheck" and (finding.array or "shared") in allowed:
+                continue
             known = finding.array in arrays
             told.append(
                 replace(
@@ -176,6 +180,7 @@ class CpuBackend(CudaBackend):
                     array=finding.array if known else None,
                     index=finding.index if known else None,
                     place=_place(finding.place, spec),
+                    other_place=finding.other_place and _place(finding.other_place, spec),
                 )
             )
         return told

@@ -31,7 +31,7 @@ class Finding:
         mend: what to do about it, where that is known.
         array, index: the array by its name in the spec, and the element.
         kernel, block, thread: who did it; ``other`` is the second party of a race as (block, thread).
-        place: the line of the user's Python.
+        place: the line of the user's Python; ``other_place`` is the second party's.
         count: how many times it was seen, where reporting is capped.
     """
 
@@ -47,6 +47,7 @@ class Finding:
     other: tuple[Index3, Index3] | None = None
     place: Span | None = None
     count: int = 1
+    other_place: Span | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -12,6 +12,8 @@ from kcheck.ptx.ast import Call, Function, Instruction, Label, Module, Symbol
 from kcheck.ptx.frame import Frame
 from kcheck.ptx.inline import expand
 from kcheck.ptx.lookup import LocalLayout, resolve_ir
+from kcheck.ptx.race import facts as race_facts
+from kcheck.ptx.race import sync as race_sync
 from kcheck.ptx.schedule import HEAD_BYTES, schedule_ir
 from kcheck.ptx.shadow import Shadows
 from kcheck.ptx.shadow_memory import block_ir, loads_ir
@@ -70,6 +72,11 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS) ->
         {f.name: i for i, f in enumerate(f for f in functions if not f.is_entry)},
         checks,
     )
+    facts = race_facts.gather(functions) if checks.race else None
+    if facts is not None and not facts.fences:
+        unit.race = facts
+        unit.definitions.update(race_sync.definitions())
+        unit.declarations.update(race_sync.DECLARATIONS)
     unit.outlined = _memory_accesses(functions) > INLINED_ACCESSES
     align = _local_align(functions)
     frames = {f.name: _local_frame(f, align) for f in functions}
@@ -101,7 +108,8 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS) ->
     texts[-1] = texts[-1].replace(VECTOR_BYTES, str(vector_bytes))
     unit.definitions.update(resolve_ir(unit.local, shared_bytes))
     fresh = _fresh(unit) if checks.init else ("", "")
-    schedule = schedule_ir(width, entry_warp.stops, stop_sites, vector_bytes, posted, fresh)
+    race = unit.race is not None
+    schedule = schedule_ir(width, entry_warp.stops, stop_sites, vector_bytes, posted, fresh, race)
     declared = set(schedule.splitlines())
     for text in unit.definitions.values():
         declared.update(text.splitlines())

@@ -19,7 +19,14 @@ def field(name: str, source: str, offset: int, kind: str, pointer: str) -> str:
 
 
 def general_ir(
-    W: int, bits: str, stops: int, vector_bytes: int, context: str, narrow: str, posted: tuple[int, int, int]
+    W: int,
+    bits: str,
+    stops: int,
+    vector_bytes: int,
+    context: str,
+    narrow: str,
+    posted: tuple[int, int, int],
+    race: bool,
 ) -> str:
     """``@kcheck.general``: rounds over all stops of all vectors until the block is done or at a grid barrier."""
     if stops == 0:
@@ -31,6 +38,9 @@ define internal i32 @kcheck.general(ptr %launch, ptr %worker, ptr %block, ptr %v
     stop_flag = field("stopv", "launch", Launch.stop.offset, "i32", "stopp").replace(
         "load i32, ptr %stopp", "load atomic i32, ptr %stopp monotonic, align 4"
     )
+
+    passed = "  call void @kcheck.race.barrier(ptr %launch)\n" if race else ""
+    told = "ptr %launch, " if race else ""
 
     def each(tag: str, after: str, body: str, out: str) -> str:
         """A loop over vectors, in their order, and stops: %{tag}w is the stop's record, %{tag}j its number."""
@@ -203,7 +213,7 @@ bsay:
   store i32 %jz, ptr %jkp
   br i1 %jdone, label %jfinish, label %judged
 jfinish:
-  store i32 0, ptr %jcp
+{passed}  store i32 0, ptr %jcp
   store i32 1, ptr %progress
   call void @kcheck.reduce(ptr %block, i32 %i)
   %jdp = getelementptr i32, ptr %differs, i32 %i
@@ -240,7 +250,7 @@ define internal void @kcheck.reduce(ptr %block, i32 %i) {{
   store i32 0, ptr %ci
   ret void
 }}
-{gather_ir(W, stops, vector_bytes, posted)}
+{gather_ir(W, stops, vector_bytes, posted, race)}
 define internal i32 @kcheck.general(ptr %launch, ptr %worker, ptr %block, ptr %vectors, i32 %n, i32 %resume) noinline {{
   %total = alloca i32
   %grid = alloca i32
@@ -281,7 +291,7 @@ decide0:
   %istg = icmp ne i32 %tg, 0
   br i1 %istg, label %decidewarp, label %decide1
 decidewarp:
-  %ready = call i1 @kcheck.gather(ptr %vectors, i32 %n, i1 false)
+  %ready = call i1 @kcheck.gather({told}ptr %vectors, i32 %n, i1 false)
   br i1 %ready, label %releasing, label %decide1
 decide1:
   %spins = load i32, ptr %spin
@@ -300,7 +310,7 @@ stuck:
 absent:
   br i1 %istg, label %force, label %blame0
 force:
-  %forced = call i1 @kcheck.gather(ptr %vectors, i32 %n, i1 true)
+  %forced = call i1 @kcheck.gather({told}ptr %vectors, i32 %n, i1 true)
   br label %releasing
 atgrid:
   %entire = icmp eq i32 %alive, %n
@@ -334,7 +344,7 @@ blame:
   %why = select i1 %single, i32 {int(FaultKind.BARRIER_EXITED)}, i32 {int(FaultKind.BARRIER_DIVERGENCE)}
   br label %b
 {blame}blamed:
-  br label %releasing
+{passed}  br label %releasing
 releasing:
   %mode = phi i32 [3, %opengrid], [1, %decidewarp], [1, %force], [1, %decide1], [1, %verdict], [2, %blamed]
   br label %r
@@ -350,7 +360,7 @@ finished:
 """
 
 
-def gather_ir(W: int, stops: int, vector_bytes: int, posted: tuple[int, int, int]) -> str:
+def gather_ir(W: int, stops: int, vector_bytes: int, posted: tuple[int, int, int], race: bool) -> str:
     """``i1 @kcheck.gather(vectors, n, force)``: which lanes go on with what they do together in a warp.
 
     A stop of lanes is ready when all of the warp that its member mask names have come to it, or have left; with
@@ -380,9 +390,28 @@ Rbody:
         return f"""  %{tag}k1 = add i32 %{tag}k, 1
   %{tag}more = icmp ult i32 %{tag}k1, {group}"""
 
+    told = room = nobody = named = synced = ""
+    after = "nextstop"
+    if race:
+        told, after = "ptr %launch, ", "synced"
+        room = "  %going = alloca i32\n  %masks = alloca [32 x i32], align 64\n"
+        nobody = "  store i32 0, ptr %going\n"
+        named = """  %lanes = shl i32 %cwait, %cs
+  %going0 = load i32, ptr %going
+  %going1 = or i32 %going0, %lanes
+  store i32 %going1, ptr %going
+  %names = getelementptr i32, ptr %masks, i32 %cs
+"""
+        for k in range(W):
+            named += f"  %names{k} = getelementptr i32, ptr %names, i32 {k}\n  store i32 %named, ptr %names{k}\n"
+        synced = """synced:
+  %together = load i32, ptr %going
+  call void @kcheck.race.warp(ptr %launch, i32 %g, i32 %together, ptr %masks)
+  br label %nextstop
+"""
     return f"""
-define internal i1 @kcheck.gather(ptr %vectors, i32 %n, i1 %force) noinline {{
-  %alive = alloca i32
+define internal i1 @kcheck.gather({told}ptr %vectors, i32 %n, i1 %force) noinline {{
+{room}  %alive = alloca i32
   %here = alloca i32
   %any = alloca i1
   store i1 false, ptr %any
@@ -438,7 +467,7 @@ bnext:
 {step("b")}
   br i1 %bmore, label %b, label %tell
 tell:
-  %m = load i32, ptr %here
+{nobody}  %m = load i32, ptr %here
   %absent = xor i32 %m, -1
   %cj = add i32 %sj, 0
   br label %c
@@ -461,15 +490,15 @@ c:
   store i1 %now, ptr %any
   br i1 %go, label %copy, label %cnext
 copy:
-  %base = getelementptr i8, ptr %vectors, i64 %co
+{named}  %base = getelementptr i8, ptr %vectors, i64 %co
   %from = getelementptr i8, ptr %base, i64 {posted[0]}
   %to = getelementptr i8, ptr %base, i64 {posted[1]}
   call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 {posted[2]}, i1 false)
   br label %cnext
 cnext:
 {step("c")}
-  br i1 %cmore, label %c, label %nextstop
-nextstop:
+  br i1 %cmore, label %c, label %{after}
+{synced}nextstop:
   %sj1 = add i32 %sj, 1
   %sjm = icmp ult i32 %sj1, {stops}
   br i1 %sjm, label %s, label %nextwarp

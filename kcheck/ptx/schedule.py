@@ -38,6 +38,7 @@ def schedule_ir(
     vector_bytes: int,
     posted: tuple[int, int, int],
     fresh: tuple[str, str] = ("", ""),
+    race: bool = False,
 ) -> str:
     """The functions ``kcheck_run``, ``kcheck_block`` and what they call; ``@kcheck.warp`` is the kernel itself.
 
@@ -46,6 +47,7 @@ def schedule_ir(
         vector_bytes: of one vector's state.
         posted: where in it lanes post operands, where the copy of them goes, and of how many bytes.
         fresh: what else is done when a block starts, and when a vector does.
+        race: tell racecheck when blocks begin and barriers are passed.
     """
     W = width
     bits = f"i{W}"
@@ -126,10 +128,12 @@ done:
   ret void
 }}
 """
+    begin = "  call void @kcheck.race.block(ptr %launch, i64 %linear)\n" if race else ""
+    passed = "  call void @kcheck.race.barrier(ptr %launch)\n" if race else ""
     block = f"""
 define internal i32 @kcheck.block(ptr %launch, ptr %worker, i64 %linear, i32 %resume) {{
 {field("block", "worker", Worker.state.offset, "ptr", "statep")}{field("n", "launch", Launch.threads.offset, "i32", "np")}  %vectors = getelementptr i8, ptr %block, i64 {HEAD_BYTES}
-  %again = icmp ne i32 %resume, 0
+{begin}  %again = icmp ne i32 %resume, 0
   br i1 %again, label %general, label %start
 start:
 {field("gx", "launch", Launch.grid_dim.offset, "i32", "gxp")}{field("gy", "launch", Launch.grid_dim.offset + 4, "i32", "gyp")}  %gx64 = zext i32 %gx to i64
@@ -212,7 +216,7 @@ together:
   switch i32 %first2, label %general [i32 0, label %finished
     {plain}]
 alike:
-  br label %round
+{passed}  br label %round
 finished:
   ret i32 {FINISHED}
 stopped:
@@ -224,9 +228,9 @@ general:
 """
     if not any(s.arrival.plain for s in stops):
         block = block.replace("[0, %start], [%first2, %alike]", "[0, %start]").replace(
-            "alike:\n  br label %round\n", ""
+            f"alike:\n{passed}  br label %round\n", ""
         )
-    general = general_ir(W, bits, n if stops else 0, vector_bytes, context, narrow, posted)
+    general = general_ir(W, bits, n if stops else 0, vector_bytes, context, narrow, posted, race)
     run = f"""
 define i32 @kcheck_run(ptr %launch, ptr %worker, i64 %first, i64 %last) {{
   call void @kcheck.prepare(ptr %launch, ptr %worker)

@@ -10,6 +10,7 @@ from kcheck.ptx.abi import Checks, FaultKind, GlobalVariable, Site
 from kcheck.ptx.ast import Call, Float, Function, Instruction, Integer, Module, Symbol, Variable
 from kcheck.ptx.builder import integer_of
 from kcheck.ptx.lookup import LocalLayout
+from kcheck.ptx.race.facts import RaceFacts
 from kcheck.ptx.types import TYPES
 
 FUNCTION_IDS = 0x4B43_0000_0000
@@ -31,6 +32,7 @@ class Unit:
         accesses: names of the functions that do accesses, by (store, element, space, scalar, with its shadow).
         loads: sites of the loads whose values have shadows, by the instruction's id.
         uses: by table, the loads that a use of undefined bits may have them from (None: any).
+        race: what racecheck has to check, None where it is off; ``race_checks``: names of the functions that do.
     """
 
     module: Module
@@ -49,6 +51,8 @@ class Unit:
     accesses: dict[tuple[bool, str, str, bool, bool], str] = field(default_factory=dict)
     loads: dict[int, int] = field(default_factory=dict)
     uses: dict[str, frozenset[int | None]] = field(default_factory=dict)
+    race: RaceFacts | None = None
+    race_checks: dict[tuple[int, str, int, bool], str] = field(default_factory=dict)
 
     def fail(self, line: int, what: str) -> PtxError:
         """The error to raise for a line."""

@@ -132,15 +132,25 @@ def finding_rows(finding: Finding, source: ReadLine = read_line) -> Iterator[Row
         who.append(f"block {finding.block}")
     if finding.thread is not None:
         who.append(f"thread {finding.thread}")
-    if finding.other is not None:
-        who.append(f"against block {finding.other[0]}")
-        who.append(f"thread {finding.other[1]}")
+    against = [] if finding.other is None else [f"against block {finding.other[0]}", f"thread {finding.other[1]}"]
+    apart = finding.other_place is not None and finding.other_place != finding.place
+    if not apart:
+        who += against
     if who:
         yield Row("", tuple(plain.line(part) for part in who))
     if finding.place is not None:
-        yield Row("", (plain.line(f"{finding.place.file}:{finding.place.line}"),), role="place")
-        text = source(finding.place)
-        if text:
-            yield Row("", (f"{finding.place.line} │ {text}",), role="source")
+        yield from _line(finding.place, source)
+    if apart and against:
+        yield Row("", tuple(against))
+    if apart and finding.other_place is not None:
+        yield from _line(finding.other_place, source)
     if finding.mend:
         yield sentence("", f"→ {finding.mend}", "mend")
+
+
+def _line(place: Span, source: ReadLine) -> Iterator[Row]:
+    """A place and what stands there."""
+    yield Row("", (plain.line(f"{place.file}:{place.line}"),), role="place")
+    text = source(place)
+    if text:
+        yield Row("", (f"{place.line} │ {text}",), role="source")

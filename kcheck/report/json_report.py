@@ -22,6 +22,7 @@ from kcheck.model import (
     Finding,
     RunFinished,
     RunStarted,
+    Span,
     SpecFinished,
     SpecRefused,
     SpecStarted,
@@ -247,7 +248,6 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
 
 def finding_document(finding: Finding) -> dict[str, Any]:
     """A finding as in the schema's ``finding``."""
-    place = finding.place
     other = finding.other
     return {
         "rule": finding.rule,
@@ -260,9 +260,14 @@ def finding_document(finding: Finding) -> dict[str, Any]:
         "block": None if finding.block is None else list(finding.block),
         "thread": None if finding.thread is None else list(finding.thread),
         "other": None if other is None else {"block": list(other[0]), "thread": list(other[1])},
-        "place": None if place is None else {"file": place.file, "line": place.line, "column": place.column},
+        "place": _place(finding.place),
+        "other_place": _place(finding.other_place),
         "count": finding.count,
     }
+
+
+def _place(place: Span | None) -> dict[str, Any] | None:
+    return None if place is None else {"file": place.file, "line": place.line, "column": place.column}
 
 
 def _status(event: SpecFinished) -> str:

@@ -95,7 +95,7 @@ def bin_past_the_last(values, counts):
 def rows_for_columns(x, y):
     """Row and column are taken for each other."""
     column, row = cuda.grid(2)
-    y[column, row] = x[row, column]  # bug: y[row, column] = x[column, row]  # memcheck
+    y[column, row] = x[row, column]  # bug: y[row, column] = x[column, row]  # memcheck, racecheck
 
 
 @pair()

@@ -58,7 +58,7 @@ def answer(device: Any, request: dict[str, Any]) -> dict[str, Any]:
             "message": finding.message,
             "array": finding.array,
             "line": finding.place.line if finding.place is not None else None,
-            "other_line": None,
+            "other_line": finding.other_place.line if finding.other_place is not None else None,
             "file": str(Path(finding.place.file).resolve()) if finding.place is not None else None,
         }
         for finding in findings

@@ -129,7 +129,7 @@ def barrier_in_a_function(y):
     if t < 64:  # bug: if t < 32:
         cuda.syncthreads()  # synccheck
     if t > 0:
-        y[0] = 1 if t == 63 else y[0]
+        y[t] = 1 if t == 63 else y[t]
 
 
 @pair(1, 128, x=np.arange(128, dtype=np.int32), y=ints(128))

@@ -17,6 +17,7 @@ from kcheck.ptx.isa.effects import effect
 from kcheck.ptx.isa.floating import ROWS_ADD
 from kcheck.ptx.isa.modifiers import flush
 from kcheck.ptx.isa.rows import Mods
+from kcheck.ptx.race import hooks as race
 from kcheck.ptx.shadow import Shadows
 from kcheck.ptx.types import TYPES, PtxType
 
@@ -102,9 +103,11 @@ def atom(frame: Frame, i: Instruction) -> None:
     if len(operands) != wanted:
         raise frame.fail(i, f"expected {wanted + (i.opcode == 'atom')} operands, found {len(i.operands)}")
     b, W = frame.b, frame.width
-    address = b.spread(frame.address(i, operands[0], space))
+    where = frame.address(i, operands[0], space)
+    address = b.spread(where)
     values = [frame.read(i, o, kind) for o in operands[1:]]
     site = frame.unit.site(i, space)
+    race.access(frame, i, where, space, kind, site)
     admit = frame.unit.admit(space, FaultKind.OUT_OF_BOUNDS_ATOMIC, kind.bytes)
     mask = b.spread(frame.active)
     allowed = b.value(

@@ -11,6 +11,7 @@ from kcheck.ptx.builder import Value, integer_of, vector_type
 from kcheck.ptx.frame import Frame
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.memory import mangle
+from kcheck.ptx.race import hooks as race
 from kcheck.ptx.types import TYPES, PtxType
 
 _SPACES = frozenset({"global", "shared", "local", "const", "param"})
@@ -118,6 +119,7 @@ def load_values(
     b, unit = frame.b, frame.unit
     element = f.kind.llvm
     site = unit.site(i, f.space)
+    race.access(frame, i, address, f.space, f.kind, site, f.count if wanted is None else wanted)
     # Code that a guard may leave without a lane must not load for it.
     scalar = address.lanes == 1 and (frame.width == 1 or i.guard is None)
     count = f.count if wanted is None else wanted
@@ -221,6 +223,7 @@ def store_values(
     b, unit = frame.b, frame.unit
     element = f.kind.llvm
     site = unit.site(i, f.space)
+    race.access(frame, i, address, f.space, f.kind, site, f.count, values)
     if f.count == 1 and not (frame.width == 1 and i.guard is not None):
         value = values[0]
         scalar = frame.width == 1 or (

@@ -17,6 +17,7 @@ from kcheck.ptx.ast import Instruction, Operand, Pair, Register
 from kcheck.ptx.builder import Builder, Value, vector_type
 from kcheck.ptx.frame import Frame
 from kcheck.ptx.isa.effects import effect, ordered
+from kcheck.ptx.race import hooks as race
 from kcheck.ptx.shadow import Shadows
 from kcheck.ptx.types import TYPES
 
@@ -55,6 +56,7 @@ def check_mask(frame: Frame, i: Instruction, operand: Operand) -> Value:
             own = b.land(b.shift("lshr", members, frame.lane_numbers()), 1)
             named = b.mask_bits(b.compare("ne", own, 0))
         _report(frame, site, FaultKind.WARP_MASK_SELF, b.land(frame.active_bits(), b.invert(named)))
+    race.warp(frame, members)
     return members
 
 

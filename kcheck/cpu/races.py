@@ -1,0 +1,239 @@
+"""The host's side of racecheck: the memory it needs, and the races of a launch told as findings."""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import mmap
+from dataclasses import dataclass, replace
+
+from kcheck.cpu.faults import kernel_name, place
+from kcheck.cpu.memory import Memory
+from kcheck.model import Finding, Index3
+from kcheck.ptx.abi import Program, Site
+from kcheck.ptx.race.layout import LAST_STAMP, RECORDS, SITE_MASK, BlockStart, Race, RaceState
+
+RACES = 256
+"""Kinds of races of one launch that are kept."""
+_BLOCKS = 1 << 24  # that a launch can name; address space until they run
+_WINDOW_LEAST = 16 << 20
+_RENEW = LAST_STAMP // 2  # stamps: past these, a launch begins anew
+_PAD = 4096  # a vector that begins inside of a window may end outside
+_MAP_NORESERVE = 0x4000  # Linux: address space only, memory comes with the first touch
+
+
+class _Shadow:
+    """Stamps and infos of a window of memory, each an array of its own for each record."""
+
+    def __init__(self) -> None:
+        self.window = 0
+        self._pages: mmap.mmap | None = None
+        self._region = 0
+        self._base = 0
+
+    def reserve(self, window: int) -> None:
+        """Make room for a window of so many bytes, of granules of one byte; raises OSError where there is none."""
+        if window <= self.window:
+            return
+        self.window = max(1 << (window - 1).bit_length(), _WINDOW_LEAST)
+        self.renew()
+
+    def renew(self) -> None:
+        """Forget everything."""
+        self._pages = None
+        self._region = 4 * self.window + _PAD
+        self._pages = reserve_pages(2 * RECORDS * self._region)
+        self._base = ctypes.addressof(ctypes.c_char.from_buffer(self._pages))
+
+    def stamps(self) -> list[int]:
+        return [self._base + record * self._region for record in range(RECORDS)]
+
+    def infos(self) -> list[int]:
+        return [self._base + (RECORDS + record) * self._region for record in range(RECORDS)]
+
+
+def reserve_pages(size: int) -> mmap.mmap:
+    """Zeroed pages that are real only where they are touched."""
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
+
+
+class Races:
+    """What racecheck keeps between launches. One launch at a time, its blocks one after another.
+
+    Args:
+        memory: whose arrays are watched. Host memory that was registered lies elsewhere and is not.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._global, self._shared = _Shadow(), _Shadow()
+        self._state = RaceState()
+        self._state.now = 1
+        self._races = (Race * RACES)()
+        self._lanes = (ctypes.c_uint32 * 32**3)()
+        self._starts = reserve_pages(_BLOCKS * ctypes.sizeof(BlockStart))
+        self._starts_at = ctypes.addressof(ctypes.c_char.from_buffer(self._starts))
+
+    def prepare(self, shared: int) -> int:
+        """Begin a launch with so many bytes of shared memory; the address for ``Launch.race``.
+
+        Raises:
+            OSError: the address space is used up.
+        """
+        state = self._state
+        base, size = self._memory.reach()
+        self._global.reserve(size)
+        self._shared.reserve(shared)
+        if state.now >= _RENEW:
+            self._global.renew()
+            self._shared.renew()
+            ctypes.memset(self._lanes, 0, ctypes.sizeof(self._lanes))
+            ctypes.memset(ctypes.addressof(state), 0, ctypes.sizeof(state))
+            state.now = 1
+        state.now += 1
+        state.launch = state.start = state.barrier = state.now
+        state.global_base, state.global_size, state.shared_size = base, size, shared
+        for name, shadow in (("global", self._global), ("shared", self._shared)):
+            getattr(state, f"{name}_stamps")[:] = shadow.stamps()
+            getattr(state, f"{name}_infos")[:] = shadow.infos()
+        state.blocks, state.block_capacity, state.block_count = self._starts_at, _BLOCKS, 0
+        state.races, state.race_capacity = ctypes.addressof(self._races), RACES
+        state.race_count = state.races_dropped = 0
+        state.lanes = ctypes.addressof(self._lanes)
+        return ctypes.addressof(state)
+
+    def grid_barrier(self) -> None:
+        """Every block is at a grid barrier: what was before is in order with what comes."""
+        self._state.now += 1
+        self._state.launch = self._state.now
+
+    def findings(self, program: Program, grid: Index3, block: Index3, shared: int) -> list[Finding]:
+        """One finding for each pair of lines and array, the first that was seen, with the number of those alike.
+
+        Args:
+            grid, block: the launch's, in blocks and threads.
+            shared: address of the block's shared memory.
+        """
+        told: dict[tuple[object, ...], Finding] = {}
+        for race in self._races[: self._state.race_count]:
+            finding = self._finding(race, program, grid, block, shared)
+            key = (*sorted(line(number, program.sites) for number in (race.site, race.other_site)), race.base)
+            known = told.get(key)
+            if known is None:
+                told[key] = finding
+            else:
+                first = known if (known.severity == "error") >= (finding.severity == "error") else finding
+                told[key] = replace(first, count=known.count + finding.count)
+        found = list(told.values())
+        if self._state.now >= LAST_STAMP:
+            message = "gave up within this launch, after 4 billion synchronisations"
+            found.append(Finding("racecheck", message, "warn", kernel=kernel_name(program.entry)))
+        if self._state.races_dropped:
+            message = f"{self._state.races_dropped:,} races more, of further lines"
+            found.append(Finding("racecheck", message, kernel=kernel_name(program.entry)))
+        return found
+
+    def _finding(self, race: Race, program: Program, grid: Index3, block: Index3, shared: int) -> Finding:
+        last = _Side(race.thread, race.block, race.site, program.sites)
+        first = _Side(race.other_thread, self._block_at(race), race.other_site, program.sites)
+        # Who came first is chance: a writer is told before a reader, else the later instruction.
+        here, other = sorted((last, first), key=lambda side: (side.verb == "reads", -side.site))
+        array, index, where = self._where(race, shared)
+        if array is not None:
+            where = array + (f"[{', '.join(map(str, index))}]" if index else "")
+        who = f"thread {other.index(block)}"
+        if not race.is_near:
+            who += f" of block {'(unknown)' if other.block is None else unravel(other.block, grid)}"
+        message = f"{here.verb} {where}, which {who} {other.verb}"
+        message += ": the same value" if race.benign else " with nothing between to order them"
+        return Finding(
+            "racecheck",
+            message,
+            severity="warn" if race.benign else "error",
+            mend=_mend(race, here, other),
+            array=array,
+            index=index,
+            kernel=kernel_name(program.entry),
+            block=None if here.block is None else unravel(here.block, grid),
+            thread=here.index(block),
+            other=None if other.block is None else (unravel(other.block, grid), other.index(block)),
+            place=place(here.described),
+            other_place=place(other.described),
+            count=race.count,
+        )
+
+    def _block_at(self, race: Race) -> int | None:
+        """The block that ran at the other side's time."""
+        if race.is_near:
+            return int(race.block)
+        count = min(self._state.block_count, _BLOCKS)
+        starts = (BlockStart * count).from_buffer(self._starts)
+        n = bisect.bisect_right(starts, race.other_stamp, key=lambda entry: entry.stamp) - 1
+        return starts[n].block if n >= 0 and self._state.block_count <= _BLOCKS else None
+
+    def _where(self, race: Race, shared: int) -> tuple[str | None, tuple[int, ...] | None, str]:
+        if not race.base:
+            return None, None, f"byte {race.address - shared} of shared memory"
+        block = self._memory.find(race.address)
+        if block is None:
+            return None, None, f"address {race.address:#x}"
+        label = self._memory.labelled(block, race.address)
+        if label is not None and label.low <= race.address < label.high:
+            return label.name, label.index(race.address), label.name
+        return None, None, f"byte {race.address - block.base} of {block.told}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One of the two accesses: thread and block as numbers, None for a block that is not known."""
+
+    thread: int
+    block: int | None
+    site: int
+    sites: tuple[Site, ...]
+
+    def index(self, extent: Index3) -> Index3:
+        """The thread in its block."""
+        return unravel(self.thread, extent)
+
+    @property
+    def described(self) -> Site | None:
+        return self.sites[self.site] if self.site < min(len(self.sites), SITE_MASK) else None
+
+    @property
+    def verb(self) -> str:
+        return _VERBS[mnemonic(self.site, self.sites)]
+
+
+_VERBS = {"ld": "reads", "ldu": "reads", "st": "writes", "atom": "updates", "red": "updates", "": "accesses"}
+
+
+def _mend(race: Race, here: _Side, other: _Side) -> str:
+    if race.benign:
+        return "let one thread write it"
+    if place(here.described) == place(other.described) is not None:
+        return "give each thread an element of its own, or use cuda.atomic"
+    if not race.is_near:
+        return "blocks run in any order: use cuda.atomic, or let a second launch do the rest"
+    if here.thread // 32 == other.thread // 32:
+        return "put cuda.syncwarp() or cuda.syncthreads() between: lanes of a warp do not run in lock-step"
+    return "put cuda.syncthreads() between"
+
+
+def mnemonic(site: int, sites: tuple[Site, ...]) -> str:
+    """The opcode of a site; empty for one beyond those that racecheck can tell apart."""
+    return sites[site].text.partition(".")[0] if site < min(len(sites), SITE_MASK) else ""
+
+
+def line(site: int, sites: tuple[Site, ...]) -> tuple[str, int]:
+    """File and line of a site: of the Python, or of the PTX where that carries none."""
+    if site >= min(len(sites), SITE_MASK):
+        return ("", 0)
+    here = sites[site]
+    return (here.file, here.source_line) if here.source_line else ("", here.line)
+
+
+def unravel(number: int, extent: Index3) -> Index3:
+    """A linear index, x fastest, as (x, y, z)."""
+    x, y, _ = extent
+    return (number % x, number // x % y, number // (x * y))

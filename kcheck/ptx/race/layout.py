@@ -1,0 +1,106 @@
+"""What racecheck's code and its host share: the state of a launch, the shadow of memory, the races found.
+
+**Time** is one 32-bit counter, ``RaceState.now``, which only grows, across launches too. It moves on at the start
+of a launch and of a block, at a barrier, and where lanes of a warp synchronise. What happened before the last of
+these is told by a comparison with the time at which it was (``launch``, ``start``, ``barrier``, ``synced``), so
+nothing is ever cleared.
+
+**The shadow** has for each granule of memory (the smallest access that the kernel makes) seven records of who
+touched it and when: the last plain write; two atomics, two plain reads, two strong reads. A record is a stamp (the
+time) and an info (thread of the block, site, FAR), each in an array of its own, so that a vector of lanes reads W
+of one kind at once.
+
+**Two** records of a kind are as good as all. What orders accesses is hierarchical: blocks of a launch not at all,
+warps of a block by its barriers, lanes of a warp by those and by warp-level synchronisation. So two of different
+blocks conflict with whatever comes later in the launch; else two of different warps since the last barrier with
+whatever comes before the next; else, within one warp, the last one and the last one of another lane are those that
+the least is ordered after. With fences (kcheck.ptx.race.fences) that is no longer so, and is said.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+WRITE, ATOMIC, READ, STRONG_READ = 0, 1, 3, 5
+"""The first record of each kind; all but WRITE have two."""
+RECORDS = 7
+
+THREAD_BITS, SITE_BITS = 10, 16
+THREAD_MASK = (1 << THREAD_BITS) - 1
+WARP_MASK = THREAD_MASK & ~31
+SITE_MASK = (1 << SITE_BITS) - 1
+FAR = 1 << 31
+"""In a second record's info: it is of another block than the first."""
+
+LAST_STAMP = 0xFFFF_FF00
+"""From here on time stands still, and nothing is reported any more."""
+
+
+class RaceState(ctypes.Structure):
+    """The state of racecheck in one launch; at ``Launch.race``."""
+
+    _fields_ = [
+        ("now", ctypes.c_uint32),
+        ("launch", ctypes.c_uint32),  # when the launch began, or all its blocks passed a grid barrier
+        ("start", ctypes.c_uint32),  # when the block that runs began
+        ("barrier", ctypes.c_uint32),  # when the block that runs passed its last barrier
+        ("synced", ctypes.c_uint32 * 32),  # by warp: when all its lanes last synchronised
+        ("global_base", ctypes.c_uint64),  # the range of device memory that has a shadow
+        ("global_size", ctypes.c_uint64),
+        ("shared_size", ctypes.c_uint64),
+        ("global_stamps", ctypes.c_uint64 * RECORDS),  # addresses of uint32[granules], by record
+        ("global_infos", ctypes.c_uint64 * RECORDS),
+        ("shared_stamps", ctypes.c_uint64 * RECORDS),
+        ("shared_infos", ctypes.c_uint64 * RECORDS),
+        ("blocks", ctypes.c_uint64),  # address of BlockStart[block_capacity]
+        ("block_capacity", ctypes.c_uint64),
+        ("block_count", ctypes.c_uint64),  # how many began, counting those not kept
+        ("races", ctypes.c_uint64),  # address of Race[race_capacity]
+        ("race_capacity", ctypes.c_uint64),
+        ("race_count", ctypes.c_uint64),
+        ("races_dropped", ctypes.c_uint64),
+        ("lanes", ctypes.c_uint64),  # address of uint32[32][32][32]: by warp and lane, what it knows of each lane
+    ]
+
+
+class BlockStart(ctypes.Structure):
+    """When a block began, or went on after a grid barrier."""
+
+    _fields_ = [("stamp", ctypes.c_uint32), ("block", ctypes.c_uint32)]
+
+
+class Race(ctypes.Structure):
+    """Two accesses that nothing orders, the first of a kind: site, other_site, record, benign and base tell kinds
+    apart. ``other`` is who came first in this execution."""
+
+    _fields_ = [
+        ("site", ctypes.c_uint32),
+        ("other_site", ctypes.c_uint32),
+        ("record", ctypes.c_uint32),  # which of the shadow's records was in conflict
+        ("benign", ctypes.c_uint32),  # 1: two writes of the same value
+        ("base", ctypes.c_uint64),  # of the allocation; 0: shared memory
+        ("count", ctypes.c_uint64),
+        ("address", ctypes.c_uint64),  # of the granule
+        ("block", ctypes.c_uint64),  # linear
+        ("thread", ctypes.c_uint32),
+        ("other_thread", ctypes.c_uint32),
+        ("other_stamp", ctypes.c_uint32),
+        ("size", ctypes.c_uint32),  # bytes of the access
+        ("access", ctypes.c_uint64),  # its address
+        ("is_near", ctypes.c_uint32),  # 1: both of one block
+        ("is_write", ctypes.c_uint32),  # 1: value holds what the access writes
+        ("value", ctypes.c_uint8 * 8),
+    ]
+
+
+class Access(ctypes.Structure):
+    """One instruction's access by the lanes of a vector, as the code tells it to the functions that judge."""
+
+    _fields_ = [
+        ("addresses", ctypes.c_uint64),  # address of uint64[W]
+        ("values", ctypes.c_uint64),  # of what each lane stores; 0: no store
+        ("mask", ctypes.c_uint32),
+        ("size", ctypes.c_uint32),
+        ("t0", ctypes.c_uint32),
+        ("lane", ctypes.c_uint32),
+    ]

@@ -1,0 +1,362 @@
+"""Small kernels with a race, and twins without.
+
+A line marked ``# race`` is one side of a race, one marked ``# benign`` of two writes of the same value. A kernel
+without a mark is clean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from numba import cuda, float32, float64, int8, int32, int64
+
+THREADS = 64
+
+
+@dataclass(frozen=True)
+class Row:
+    """A kernel and its launch. ``arrays`` are zeroed int32 arrays of so many elements, or dtypes of their own."""
+
+    kernel: Any
+    grid: int
+    block: int
+    arrays: tuple[tuple[str, int], ...]
+    shared: int
+
+
+ROWS: dict[str, Row] = {}
+
+
+def row(
+    *, grid: int = 2, block: int = THREADS, arrays: str = "i4 i4", size: int = 256, shared: int = 0
+) -> Callable[[Any], Any]:
+    """Enter a kernel; ``arrays`` are the dtypes of its arguments."""
+
+    def enter(function: Any) -> Any:
+        made = tuple((dtype, size) for dtype in arrays.split())
+        ROWS[function.__name__] = Row(cuda.jit(function), grid, block, made, shared)
+        return function
+
+    return enter
+
+
+@row()
+def neighbour_without_barrier(x, out):
+    s = cuda.shared.array(THREADS, int32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]  # race
+    out[cuda.grid(1)] = s[THREADS - 1 - t]  # race
+
+
+@row()
+def neighbour_with_barrier(x, out):
+    s = cuda.shared.array(THREADS, int32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]
+    cuda.syncthreads()
+    out[cuda.grid(1)] = s[THREADS - 1 - t]
+
+
+@row(grid=1, block=32)
+def lanes_in_lock_step(x, out):
+    s = cuda.shared.array(32, int32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]  # race
+    out[t] = s[31 - t]  # race
+
+
+@row(grid=1, block=32)
+def lanes_synchronised(x, out):
+    s = cuda.shared.array(32, int32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]
+    cuda.syncwarp()
+    out[t] = s[31 - t]
+
+
+@row(grid=1, block=32)
+def lanes_ordered_by_a_shuffle(x, out):
+    s = cuda.shared.array(32, int32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]
+    v = cuda.shfl_down_sync(0xFFFFFFFF, t, 1)
+    out[t] = s[31 - t] + v
+
+
+@row(grid=1, block=64)
+def a_warp_barrier_between_warps(x, out):
+    s = cuda.shared.array(64, int32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]  # race
+    cuda.syncwarp()
+    out[t] = s[63 - t]  # race
+
+
+@row(grid=1, block=32)
+def half_a_warp_synchronised(x, out):
+    s = cuda.shared.array(32, int32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]
+    if t < 16:
+        cuda.syncwarp(0xFFFF)
+        out[t] = s[15 - t]
+
+
+@row(grid=1, block=32)
+def half_a_warp_reads_the_other(x, out):
+    s = cuda.shared.array(32, int32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]  # race
+    if t < 16:
+        cuda.syncwarp(0xFFFF)
+        out[t] = s[31 - t]  # race
+
+
+@row(grid=1, block=32)
+def halves_with_masks_of_their_own(x, out):
+    s = cuda.shared.array(32, int32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]
+    mask = 0xFFFF if t < 16 else 0xFFFF0000
+    cuda.syncwarp(mask)
+    out[t] = s[t ^ 15]
+
+
+@row(grid=1, block=32)
+def halves_across_masks(x, out):
+    s = cuda.shared.array(32, int32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]  # race
+    mask = 0xFFFF if t < 16 else 0xFFFF0000
+    cuda.syncwarp(mask)
+    out[t] = s[t ^ 16]  # race
+
+
+@row()
+def read_before_it_is_overwritten(x, out):
+    s = cuda.shared.array(THREADS, int32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]
+    cuda.syncthreads()
+    v = s[THREADS - 1 - t]  # race
+    s[t] = v + 1  # race
+    cuda.syncthreads()
+    out[cuda.grid(1)] = s[t]
+
+
+@row()
+def read_and_then_overwritten(x, out):
+    s = cuda.shared.array(THREADS, int32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]
+    cuda.syncthreads()
+    v = s[THREADS - 1 - t]
+    cuda.syncthreads()
+    s[t] = v + 1
+    cuda.syncthreads()
+    out[cuda.grid(1)] = s[t]
+
+
+@row()
+def blocks_write_one_element(x, out):
+    out[cuda.threadIdx.x] = cuda.blockIdx.x  # race
+
+
+@row()
+def blocks_write_their_own(x, out):
+    out[cuda.grid(1)] = cuda.blockIdx.x
+
+
+@row()
+def blocks_write_the_same(x, out):
+    out[cuda.threadIdx.x] = 1  # benign
+
+
+@row()
+def blocks_read_what_others_write(x, out):
+    i = cuda.grid(1)
+    out[i] = 1  # race
+    cuda.syncthreads()
+    x[i] = out[(i + THREADS) % (2 * THREADS)]  # race
+
+
+@row()
+def blocks_read_what_they_wrote(x, out):
+    i = cuda.grid(1)
+    out[i] = 1
+    cuda.syncthreads()
+    x[i] = out[i ^ 1]
+
+
+@row()
+def all_lanes_write_one_element(x, out):
+    if cuda.blockIdx.x == 0:
+        out[0] = cuda.threadIdx.x  # race
+
+
+@row()
+def all_lanes_write_the_same(x, out):
+    if cuda.blockIdx.x == 0:
+        out[0] = 7  # benign
+
+
+@row()
+def one_lane_writes(x, out):
+    if cuda.grid(1) == 0:
+        out[0] = 7
+
+
+@row()
+def increments_without_atomics(x, out):
+    out[x[cuda.grid(1)]] += 1  # race
+
+
+@row()
+def increments_with_atomics(x, out):
+    cuda.atomic.add(out, x[cuda.grid(1)], 1)
+
+
+@row(grid=1)
+def atomic_against_a_plain_read(x, out):
+    t = cuda.threadIdx.x
+    cuda.atomic.add(x, 0, 1)  # race
+    if t == 40:
+        out[t] = x[0]  # race
+
+
+@row(grid=1)
+def atomic_and_then_a_plain_read(x, out):
+    t = cuda.threadIdx.x
+    cuda.atomic.add(x, 0, 1)
+    cuda.syncthreads()
+    if t == 40:
+        out[t] = x[0]
+
+
+@row(grid=1)
+def plain_write_and_atomics(x, out):
+    t = cuda.threadIdx.x
+    if t == 0:
+        x[0] = 0  # race
+    cuda.atomic.add(x, 0, 1)  # race
+
+
+@row(grid=1)
+def plain_write_then_atomics(x, out):
+    t = cuda.threadIdx.x
+    if t == 0:
+        x[0] = 0
+    cuda.syncthreads()
+    cuda.atomic.add(x, 0, 1)
+
+
+@row(grid=1, arrays="f8 f4", shared=8 * THREADS)
+def halves_of_a_double(x, out):
+    """The same bytes, written as doubles and read as floats."""
+    wide = cuda.shared.array(0, float64)
+    narrow = cuda.shared.array(0, float32)
+    t = cuda.threadIdx.x
+    wide[t] = x[t]  # race
+    out[t] = narrow[t]  # race
+
+
+@row(grid=1, arrays="f8 f4", shared=8 * THREADS)
+def halves_of_its_own_double(x, out):
+    wide = cuda.shared.array(0, float64)
+    narrow = cuda.shared.array(0, float32)
+    t = cuda.threadIdx.x
+    wide[t] = x[t]
+    out[t] = narrow[2 * t] + narrow[2 * t + 1]
+
+
+@row(grid=1, arrays="i1 i1")
+def bytes_side_by_side(x, out):
+    s = cuda.shared.array(THREADS, int8)
+    t = cuda.threadIdx.x
+    s[t] = x[t]
+    out[t] = s[t]
+
+
+@row(grid=1, arrays="i8 i4")
+def elements_of_two_sizes(x, out):
+    """Eight bytes and four: the records are of four."""
+    s = cuda.shared.array(THREADS, int64)
+    r = cuda.shared.array(THREADS, int32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]  # race
+    r[t] = out[t]
+    cuda.syncwarp()
+    out[t] = s[(t + 32) % THREADS] + r[t]  # race
+
+
+@row(grid=1)
+def loop_without_a_second_barrier(x, out):
+    s = cuda.shared.array(THREADS, int32)
+    t = cuda.threadIdx.x
+    total = 0
+    for k in range(3):
+        s[t] = x[t] + k  # race
+        cuda.syncthreads()
+        total += s[THREADS - 1 - t]  # race
+    out[t] = total
+
+
+@row(grid=1)
+def loop_with_a_second_barrier(x, out):
+    s = cuda.shared.array(THREADS, int32)
+    t = cuda.threadIdx.x
+    total = 0
+    for k in range(3):
+        s[t] = x[t] + k
+        cuda.syncthreads()
+        total += s[THREADS - 1 - t]
+        cuda.syncthreads()
+    out[t] = total
+
+
+@row(grid=1)
+def broadcast_reads(x, out):
+    s = cuda.shared.array(1, float32)
+    t = cuda.threadIdx.x
+    if t == 0:
+        s[0] = x[5]
+    cuda.syncthreads()
+    out[t] = s[0]
+
+
+@row(grid=1)
+def broadcast_without_barrier(x, out):
+    s = cuda.shared.array(1, float32)
+    t = cuda.threadIdx.x
+    if t == 0:
+        s[0] = x[5]  # race
+    out[t] = s[0]  # race
+
+
+@row(grid=3)
+def only_the_first_block_reads(x, out):
+    """Two later blocks read too: the write of the last conflicts with the first's read all the same."""
+    i = cuda.blockIdx.x
+    if cuda.threadIdx.x == 0:
+        if i < 2:
+            out[i + 1] = x[0]  # race
+        else:
+            x[0] = 1  # race
+
+
+@row(grid=1, block=96)
+def the_first_warp_reads(x, out):
+    """Its read is remembered over those of the warp that writes in the end."""
+    t = cuda.threadIdx.x
+    v = 0
+    if t == 0:
+        v = x[0]  # race
+    cuda.syncwarp()
+    if t >= 64:
+        v = x[0]
+    cuda.syncwarp()
+    if t == 64:
+        x[0] = 1  # race
+    out[t] = v

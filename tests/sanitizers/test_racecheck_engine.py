@@ -1,0 +1,80 @@
+"""racecheck at the level of the executor: small kernels, each with a race or without, at every width."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from device_child import DeviceChild
+
+HERE = Path(__file__).parent
+SECONDS = 60.0
+WIDTHS = (1, 8, 16, 32)
+SOURCE = (HERE / "racing.py").read_text()
+
+
+def _kernels() -> dict[str, dict[str, set[int]]]:
+    """By kernel the marked lines: ``race`` and ``benign``."""
+    lines = SOURCE.splitlines()
+    found = {}
+    for node in ast.parse(SOURCE).body:
+        if isinstance(node, ast.FunctionDef) and any("row(" in ast.unparse(d) for d in node.decorator_list):
+            span = range(node.lineno, (node.end_lineno or 0) + 1)
+            found[node.name] = {
+                mark: {n for n in span if re.search(rf"# {mark}$", lines[n - 1])} for mark in ("race", "benign")
+            }
+    return found
+
+
+KERNELS = _kernels()
+
+
+@pytest.fixture(scope="module")
+def child(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeviceChild]:
+    """A process on the device."""
+    made = DeviceChild(HERE / "on_races.py", tmp_path_factory.mktemp("cache"))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_race_is_found_at_its_two_lines_and_nowhere_else(child: DeviceChild, name: str, width: int) -> None:
+    """The lines of all findings are the marked ones; a kernel without a mark has no finding."""
+    told = child.ask({"kernel": name, "width": width}, SECONDS)
+    marked = KERNELS[name]
+    lines: dict[str, set[Any]] = {"race": set(), "benign": set()}
+    for finding in told:
+        assert finding["rule"] == "racecheck", finding
+        kind = {"error": "race", "warn": "benign"}[finding["severity"]]
+        lines[kind] |= {finding["line"], finding["other_line"]}
+    assert lines == marked, told
+
+
+def test_both_sides_are_named(child: DeviceChild) -> None:
+    """The writer comes first, with thread, block and line of both, and what to do."""
+    (told,) = child.ask({"kernel": "neighbour_without_barrier", "width": 16}, SECONDS)
+    first, second = sorted(KERNELS["neighbour_without_barrier"]["race"])
+    assert (told["line"], told["other_line"]) == (first, second)
+    assert told["message"].startswith("writes byte ")
+    assert "reads" in told["message"]
+    writer, reader = told["thread"][0], told["other"][1][0]
+    assert writer == 63 - reader
+    assert told["block"] == told["other"][0] == [0, 0, 0]
+    assert told["mend"] == "put cuda.syncthreads() between"
+
+
+def test_blocks_are_told_apart(child: DeviceChild) -> None:
+    """A race between blocks names both."""
+    (told,) = child.ask({"kernel": "blocks_write_one_element", "width": 16}, SECONDS)
+    assert {told["block"][0], told["other"][0][0]} == {0, 1}
+    assert told["thread"] == told["other"][1]
+
+
+def test_nothing_is_checked_where_it_is_off(child: DeviceChild) -> None:
+    """Without the check the code finds nothing."""
+    assert child.ask({"kernel": "neighbour_without_barrier", "width": 16, "race": False}, SECONDS) == []
