@@ -7,12 +7,12 @@ import functools
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from weakref import WeakKeyDictionary
 
 from kcheck.cpu.cache import ObjectCache
-from kcheck.cpu.faults import Windows, findings, kernel_name
+from kcheck.cpu.faults import Windows, findings, grid_finding, kernel_name, still_running
 from kcheck.cpu.jit import host
 from kcheck.cpu.kernel import Kernel, compile_kernel
 from kcheck.cpu.memory import Kind, Memory, OutOfMemory
@@ -341,26 +341,25 @@ class Executor:
             state=[(workspace.context.state, job.state) for workspace in completion.workspaces],
         )
         faults = self._faults[: min(job.launch.fault_count, FAULT_CAPACITY)]
-        for finding in findings(faults, program, self.memory, windows):
+        for finding in findings(faults, program, self.memory, windows, job.launch.threads):
             self.report(finding)
         if job.races is not None and completion.workspaces:
             shared = completion.workspaces[0].context.shared
             grid, block = tuple(job.launch.grid_dim), tuple(job.launch.block_dim)
             for finding in job.races.findings(program, grid, block, shared):
                 self.report(finding)
-        name = kernel_name(program.entry)
         if completion.timed_out:
-            self.report(Finding("timeout", "the kernel was still running at the time limit", kernel=name))
+            self.report(still_running(faults, program))
             return Ending.TIMED_OUT
         if completion.interrupted:
             return Ending.INTERRUPTED
-        if completion.reached_grid_barrier:
-            message = "reached a grid barrier in a launch that is not cooperative"
-            self.report(Finding("synccheck", message, kernel=name))
-            return Ending.TRAPPED
-        if completion.left_grid_barrier:
-            message = f"{completion.left_grid_barrier} blocks ended while the others waited at a grid barrier"
-            self.report(Finding("synccheck", message, kernel=name))
+        if completion.grid is not None:
+            told = grid_finding(completion.grid, program, job.launch.grid_dim)
+            if completion.reached_grid_barrier:
+                message = "reached a grid barrier in a launch that is not cooperative"
+                self.report(replace(told, message=message, mend="launch it cooperatively"))
+                return Ending.TRAPPED
+            self.report(told)
         for fault in faults:
             kind = FaultKind(fault.kind)
             if FAULTS[kind].stops:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kcheck.cpu.memory import Block, Memory
+from kcheck.cpu.waiting import MASKS, GridWait, barrier_text, mask_text
 from kcheck.model import Finding, Index3, Span
 from kcheck.ptx.abi import FAULTS, Fault, FaultKind, Program, Site
 
@@ -20,8 +21,10 @@ _OUT_OF_BOUNDS = (FaultKind.OUT_OF_BOUNDS_LOAD, FaultKind.OUT_OF_BOUNDS_STORE, F
 _MENDS = {
     FaultKind.DIVISION_BY_ZERO: "guard the division",
     FaultKind.BARRIER_DIVERGENCE: "let every thread of the block reach the same syncthreads()",
-    FaultKind.BARRIER_EXITED: "let no thread return before a syncthreads() that others wait at",
-    FaultKind.GRID_BARRIER_EXITED: "let no thread return before a grid sync that others wait at",
+    FaultKind.BARRIER_EXITED: "let every thread of the block come to this syncthreads(), and none return before it",
+    FaultKind.BARRIER_COUNT: "let as many threads come to the barrier as it asks for",
+    FaultKind.BARRIER_SPLIT: "let every thread of a warp reach the same barrier",
+    FaultKind.GRID_BARRIER_EXITED: "let every thread come to this grid sync, and none return before it",
     FaultKind.WARP_MASK: "name in the mask only lanes that execute the call",
     FaultKind.WARP_MASK_SELF: "name in the mask every lane that executes the call",
     FaultKind.STACK_OVERFLOW: "bound the recursion",
@@ -42,19 +45,27 @@ class Windows:
     state: Sequence[tuple[int, int]]
 
 
-def findings(faults: Iterable[Fault], program: Program, memory: Memory, windows: Windows) -> list[Finding]:
-    """One finding per kind and site, the first that was recorded, with the number of those alike."""
+def findings(
+    faults: Iterable[Fault], program: Program, memory: Memory, windows: Windows, threads: int
+) -> list[Finding]:
+    """One finding per kind and site, the first that was recorded, with the number of those alike.
+
+    Args:
+        threads: of a block.
+    """
     first: dict[tuple[int, int], Finding] = {}
     for fault in faults:
+        if fault.kind == FaultKind.RUNNING:
+            continue  # tells of a launch that was stopped where it was
         key = (fault.kind, fault.site)
         if key in first:
             first[key] = replace(first[key], count=first[key].count + 1)
         else:
-            first[key] = _finding(fault, program, memory, windows)
+            first[key] = _finding(fault, program, memory, windows, threads)
     return list(first.values())
 
 
-def _finding(fault: Fault, program: Program, memory: Memory, windows: Windows) -> Finding:
+def _finding(fault: Fault, program: Program, memory: Memory, windows: Windows, threads: int) -> Finding:
     kind = FaultKind(fault.kind)
     row = FAULTS[kind]
     site = program.sites[fault.site] if fault.site < len(program.sites) else None
@@ -64,6 +75,10 @@ def _finding(fault: Fault, program: Program, memory: Memory, windows: Windows) -
         array, index, message = _access(kind, fault, site, memory, windows)
     elif kind in _UNDEFINED:
         array, index, message, mend = _undefined(kind, fault, site, program, memory, windows)
+    elif kind in MASKS:
+        message = mask_text(kind, fault)
+    elif row.rule == "synccheck":
+        message = barrier_text(kind, fault, program.sites, threads)
     return Finding(
         row.rule,
         message,
@@ -74,6 +89,34 @@ def _finding(fault: Fault, program: Program, memory: Memory, windows: Windows) -
         block=_index3(fault.block),
         thread=_index3(fault.thread),
         place=place(site),
+    )
+
+
+def still_running(faults: Iterable[Fault], program: Program) -> Finding:
+    """That a launch was stopped at its time limit, with one of the threads that were running and its line."""
+    finding = Finding(
+        "timeout", "the kernel was still running at the time limit", kernel=kernel_name(program.entry)
+    )
+    for fault in faults:
+        if fault.kind == FaultKind.RUNNING:
+            site = program.sites[fault.site] if fault.site < len(program.sites) else None
+            who = replace(finding, block=_index3(fault.block), thread=_index3(fault.thread), place=place(site))
+            if who.place is not None:
+                return who
+    return finding
+
+
+def grid_finding(wait: GridWait, program: Program, grid: Sequence[int]) -> Finding:
+    """Blocks that met grid barriers differently. ``grid`` is the launch's, in blocks."""
+    block = min(wait.places[wait.site])
+    x, y, z = grid
+    return Finding(
+        "synccheck",
+        wait.text(program.sites, x * y * z),
+        mend="let every block come to the same grid sync",
+        kernel=kernel_name(program.entry),
+        block=(block % x, block // x % y, block // (x * y)),
+        place=place(program.sites[wait.site]),
     )
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from kcheck.cpu.kernel import Kernel
 from kcheck.cpu.native import Native, Stack
 from kcheck.cpu.races import Races
+from kcheck.cpu.waiting import GridWait
 from kcheck.cpu.watch import Watch
 from kcheck.cpu.workers import STACK, Worker, Workspace
 from kcheck.model import NATURAL, Schedule
@@ -69,22 +70,28 @@ class Completion:
 
     Attributes:
         reached_grid_barrier: a block of a launch that is not cooperative stopped at a grid barrier.
-        left_grid_barrier: blocks that ended while others waited at a grid barrier.
+        grid: blocks that met grid barriers differently, or the one that may not be there; None: no such thing.
         timed_out, interrupted: it was stopped from outside.
         workspaces: those used.
     """
 
     reached_grid_barrier: bool = False
-    left_grid_barrier: int = 0
+    grid: GridWait | None = None
     timed_out: bool = False
     interrupted: bool = False
     workspaces: list[Workspace] = field(default_factory=list)
+
+    def reach(self, status: int, workspace: Workspace) -> None:
+        """Note how a range of blocks ended that may come to no grid barrier."""
+        if status == GRID_BARRIER:
+            self.reached_grid_barrier = True
+            self.grid = GridWait({workspace.context.grid_site: [0]}, 0)
 
     @property
     def is_plain(self) -> bool:
         """Whether every block just ran to its end."""
         stopped = self.timed_out or self.interrupted
-        return not (stopped or self.reached_grid_barrier or self.left_grid_barrier)
+        return not (stopped or self.reached_grid_barrier or self.grid)
 
 
 class Scheduler:
@@ -133,7 +140,7 @@ class Scheduler:
             try:
                 run = job.kernel.entry
                 status = native.here(job.address, workspace.address, 0, job.blocks, run, stack.top)
-                completion.reached_grid_barrier = status == GRID_BARRIER
+                completion.reach(status, workspace)
             finally:
                 completion.timed_out, completion.interrupted = self._watch.end()
         except KeyboardInterrupt:  # raised once the machine code had returned
@@ -192,10 +199,13 @@ def _turns(job: Job, completion: Completion, schedule: Schedule) -> None:
                 return
             if status == GRID_BARRIER:
                 still.append((block, workspace))
-        if still:
-            completion.left_grid_barrier = job.blocks - len(still)
-            if job.races is not None:
-                job.races.grid_barrier()
+        places: dict[int, list[int]] = {}
+        for block, workspace in still:
+            places.setdefault(workspace.context.grid_site, []).append(block)
+        if still and completion.grid is None and (len(still) < job.blocks or len(places) > 1):
+            completion.grid = GridWait(places, job.blocks - len(still))
+        if still and job.races is not None:
+            job.races.grid_barrier()
         waiting, resume = still, 1
 
 
@@ -246,7 +256,7 @@ class _Run:
                     return
                 status = job.kernel.run(job.address, workspace.address, first, last)
                 if status != FINISHED:
-                    self.completion.reached_grid_barrier |= status == GRID_BARRIER
+                    self.completion.reach(status, workspace)
                     with self._lock:
                         self._next = job.blocks
         finally:

@@ -187,8 +187,8 @@ class CpuBackend(CudaBackend):
 
 
 def _place(place: Span | None, spec: OpSpec) -> Span | None:
-    """A line of the user's: where the code has none, or a library's, that of the spec that launches."""
-    if place is not None and "site-packages" not in place.file:
+    """A line of the user's: where the code has none, or a library's, or that of no file, the launching spec's."""
+    if place is not None and "site-packages" not in place.file and not place.file.endswith(">"):
         return replace(place, file=as_typed(place.file))
     function = spec.launcher or spec.kernel
     return None if function is None else function.span

@@ -98,13 +98,29 @@ class Fault(ctypes.Structure):
         ("site", ctypes.c_uint32),
         ("block", ctypes.c_uint32 * 3),
         ("thread", ctypes.c_uint32 * 3),
-        (
-            "address",
-            ctypes.c_uint64,
-        ),  # of the access; barriers: the barrier's number; UNDEFINED_*: loaded from
-        ("size", ctypes.c_uint32),  # bytes of the access; UNDEFINED_*: 1 + the site of the load, 0: not known
+        # Of the access. Of a barrier: WAITING. Of a warp's mask: see FaultKind. UNDEFINED_*: loaded from.
+        ("address", ctypes.c_uint64),
+        # Bytes of the access; threads that wait; lanes that the warp has. UNDEFINED_*: 1 + the site of the load or 0.
+        ("size", ctypes.c_uint32),
         ("lanes", ctypes.c_uint32),  # which lanes of the warp, as bits
     ]
+
+
+WAITING: Mapping[str, tuple[int, int]] = {
+    "barrier": (0, 4),
+    "other": (4, 20),
+    "there": (24, 11),
+    "gone": (35, 11),
+    "asked": (46, 16),
+}
+"""What ``Fault.address`` holds of a barrier, as (lowest bit, bits): its number; one more than the site of the
+other place at which threads wait, 0 where there is none; threads that wait there; threads that left the kernel;
+how many the barrier asks for, 0 for all. ``Fault.size`` is how many wait at ``Fault.site``."""
+
+
+def waiting(address: int) -> dict[str, int]:
+    """The fields of WAITING."""
+    return {name: address >> low & (1 << bits) - 1 for name, (low, bits) in WAITING.items()}
 
 
 class Launch(ctypes.Structure):
@@ -156,6 +172,7 @@ class Block(ctypes.Structure):
         ("true_result", ctypes.c_uint32 * 16),  # the same of the barrier that was completed last
         ("arrived_result", ctypes.c_uint32 * 16),
         ("arrive_count", ctypes.c_uint32 * 16),  # bar.arrive: threads
+        ("told", ctypes.c_uint64),  # 1 once a barrier of the block went wrong: what follows is its consequence
     ]
 
 
@@ -174,6 +191,7 @@ class Worker(ctypes.Structure):
             "origins",
             ctypes.c_uint64,
         ),  # address of Origins and Origin[sites][threads up to a multiple of 32]
+        ("grid_site", ctypes.c_uint64),  # written by the code: the site of the grid barrier that a block waits at
     ]
 
 
@@ -209,7 +227,11 @@ class PrintRecord(ctypes.Structure):
 
 
 class FaultKind(IntEnum):
-    """What went wrong."""
+    """What went wrong.
+
+    Of WARP_MASK and WARP_MASK_SELF the address holds the lanes that break the rule, and from bit 32 on those that
+    execute the instruction. RUNNING is no fault: where a thread was when the host stopped the launch.
+    """
 
     OUT_OF_BOUNDS_LOAD = 1
     OUT_OF_BOUNDS_STORE = 2
@@ -228,6 +250,9 @@ class FaultKind(IntEnum):
     UNDEFINED_ADDRESS = 15
     UNDEFINED_STORE = 16
     UNDEFINED_ATOMIC = 17
+    BARRIER_COUNT = 20
+    BARRIER_SPLIT = 21
+    RUNNING = 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +281,9 @@ FAULTS: Mapping[FaultKind, FaultRow] = {
     FaultKind.UNDEFINED_ADDRESS: FaultRow("initcheck", False, "uses what nobody wrote as an address"),
     FaultKind.UNDEFINED_STORE: FaultRow("initcheck", False, "computes with what nobody wrote"),
     FaultKind.UNDEFINED_ATOMIC: FaultRow("initcheck", False, "updates what nobody wrote"),
+    FaultKind.BARRIER_COUNT: FaultRow("synccheck", False, "another number of threads than the barrier asks for"),
+    FaultKind.BARRIER_SPLIT: FaultRow("synccheck", False, "a part of a warp waits at an aligned barrier"),
+    FaultKind.RUNNING: FaultRow("timeout", False, "was still running at the time limit"),
     FaultKind.INDIRECT_CALL: FaultRow("memcheck", True, "calls an address that is no function"),
 }
 """Every kind with its meaning."""

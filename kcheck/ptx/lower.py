@@ -9,6 +9,7 @@ from kcheck.ptx import cfg as control
 from kcheck.ptx import definedness, liveness, uniformity
 from kcheck.ptx.abi import Checks, ParamSlot, Program
 from kcheck.ptx.ast import Call, Function, Instruction, Label, Module, Symbol
+from kcheck.ptx.diagnose import running_ir
 from kcheck.ptx.frame import Frame
 from kcheck.ptx.inline import expand
 from kcheck.ptx.lookup import LocalLayout, resolve_ir
@@ -103,10 +104,14 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS) ->
             texts.append(warp.text(f"@kcheck.fn.{unit.functions[function.name]}"))
     texts.append(entry_warp.text("@kcheck.warp"))
     posted = (state.offsets.get(POSTED, 0), state.offsets.get(TAKEN, 0), posted_bytes(width, checks.init))
-    stop_sites = [unit.site(s.operation, "") if s.operation is not None else 0 for s in entry_warp.stops]
+    stop_sites = [
+        entry_warp.loop_site(s.block) if s.operation is None else unit.site(s.operation, "")
+        for s in entry_warp.stops
+    ]
     vector_bytes = align_up(max(state.size, 64), max(align, 64))
     texts[-1] = texts[-1].replace(VECTOR_BYTES, str(vector_bytes))
     unit.definitions.update(resolve_ir(unit.local, shared_bytes))
+    unit.definitions["@kcheck.running"] = running_ir()
     fresh = _fresh(unit) if checks.init else ("", "")
     race = unit.race is not None
     schedule = schedule_ir(width, entry_warp.stops, stop_sites, vector_bytes, posted, fresh, race)

@@ -8,7 +8,8 @@ arrived as it asks for; when nobody can go on otherwise that is a finding, and a
 
 from __future__ import annotations
 
-from kcheck.ptx.abi import FINISHED, GRID_BARRIER, STOPPED, Block, FaultKind, Launch
+from kcheck.ptx.abi import FINISHED, GRID_BARRIER, STOPPED, Block, FaultKind, Launch, Worker
+from kcheck.ptx.diagnose import ANY, diagnose_ir
 from kcheck.ptx.warp import STOP_BYTES
 
 
@@ -114,7 +115,16 @@ cblock:
   %cnp = getelementptr i8, ptr %cw, i64 12
   %cn = load i32, ptr %cnp
   %cep = getelementptr i32, ptr %expected, i32 %cid
+  %ce0 = load i32, ptr %cep
   store i32 %cn, ptr %cep
+  %cthen = icmp ne i32 %ca0, 0
+  %cnsame = icmp ne i32 %ce0, %cn
+  %cclash = and i1 %cthen, %cnsame
+  %cclashed = zext i1 %cclash to i32
+  %ckp2 = getelementptr i32, ptr %clashes, i32 %cid
+  %ck0 = load i32, ptr %ckp2
+  %ck1 = or i32 %ck0, %cclashed
+  store i32 %ck1, ptr %ckp2
   %cfp = getelementptr i32, ptr %where, i32 %cid
   %cf = load i32, ptr %cfp
   %cj1 = add i32 %cj, 1
@@ -124,8 +134,12 @@ cblock:
   store i32 %cj1, ptr %cfp
   br i1 %cok, label %cnext, label %cdiffer
 cdiffer:
+  %csp = getelementptr i32, ptr @kcheck.strict, i32 %cj
+  %cs = load i32, ptr %csp
   %cdp = getelementptr i32, ptr %differs, i32 %cid
-  store i32 %cj1, ptr %cdp
+  %cd0 = load i32, ptr %cdp
+  %cd1 = or i32 %cd0, %cs
+  store i32 %cd1, ptr %cdp
   br label %cnext""",
         "decide",
     )
@@ -177,24 +191,8 @@ xgo:
   br i1 %xab, label %stopped, label %xnext""",
         "begin0",
     )
-    blame = each(
-        "b",
-        "blame",
-        """  %bempty = icmp eq i32 %bwait, 0
-  %bblock = icmp ne i32 %bk, 0
-  %bskip = or i1 %bempty, %bblock
-  br i1 %bskip, label %bnext, label %bsay
-bsay:
-  %btz = call i32 @llvm.cttz.i32(i32 %bwait, i1 false)
-  %bpp = getelementptr i32, ptr @kcheck.places, i32 %bj
-  %bsite = load i32, ptr %bpp
-  %bid64 = zext i32 %bid to i64
-  call void @kcheck.fault(ptr %launch, ptr %block, i32 %bt, i32 %bsite, i32 %why, i64 %bid64, i32 0, i32 %btz)
-  br label %blamed""",
-        "blamed",
-    )
     per_barrier = f"""judge:
-  %i = phi i32 [0, %decide2], [%in1, %judged]
+  %i = phi i32 [0, %decide1], [%in1, %judged]
   %jap = getelementptr i32, ptr %arrived, i32 %i
   %ja = load i32, ptr %jap
   %jep = getelementptr i32, ptr %expected, i32 %i
@@ -219,13 +217,25 @@ jfinish:
   %jdp = getelementptr i32, ptr %differs, i32 %i
   %jd = load i32, ptr %jdp
   %jdd = icmp ne i32 %jd, 0
-  br i1 %jdd, label %jsay, label %judged
-jsay:
-  %jd1 = sub i32 %jd, 1
-  %jpp = getelementptr i32, ptr @kcheck.places, i32 %jd1
-  %jsite = load i32, ptr %jpp
-  %ji64 = zext i32 %i to i64
-  call void @kcheck.fault(ptr %launch, ptr %block, i32 0, i32 %jsite, i32 {int(FaultKind.BARRIER_DIVERGENCE)}, i64 %ji64, i32 0, i32 0)
+  br i1 %jdd, label %jdiffer, label %jclash
+jdiffer:
+  call void @kcheck.diagnose(ptr %launch, ptr %block, ptr %vectors, i32 %n, i32 %i, i32 {int(FaultKind.BARRIER_DIVERGENCE)})
+  br label %judged
+jclash:
+  %jlp = getelementptr i32, ptr %clashes, i32 %i
+  %jl = load i32, ptr %jlp
+  %jll = icmp ne i32 %jl, 0
+  %jmany = icmp ugt i32 %jsum, %jneed
+  %jwrong = or i1 %jll, %jmany
+  br i1 %jwrong, label %jcount, label %jwhole
+jcount:
+  call void @kcheck.diagnose(ptr %launch, ptr %block, ptr %vectors, i32 %n, i32 %i, i32 {int(FaultKind.BARRIER_COUNT)})
+  br label %judged
+jwhole:
+  %jsplit = call i1 @kcheck.split(ptr %vectors, i32 %n, i32 %i)
+  br i1 %jsplit, label %jparts, label %judged
+jparts:
+  call void @kcheck.diagnose(ptr %launch, ptr %block, ptr %vectors, i32 %n, i32 {ANY}, i32 {int(FaultKind.BARRIER_SPLIT)})
   br label %judged
 judged:
   %in1 = add i32 %i, 1
@@ -250,7 +260,7 @@ define internal void @kcheck.reduce(ptr %block, i32 %i) {{
   store i32 0, ptr %ci
   ret void
 }}
-{gather_ir(W, stops, vector_bytes, posted, race)}
+{gather_ir(W, stops, vector_bytes, posted, race)}{diagnose_ir(W, stops, vector_bytes)}
 define internal i32 @kcheck.general(ptr %launch, ptr %worker, ptr %block, ptr %vectors, i32 %n, i32 %resume) noinline {{
   %total = alloca i32
   %grid = alloca i32
@@ -261,6 +271,7 @@ define internal i32 @kcheck.general(ptr %launch, ptr %worker, ptr %block, ptr %v
   %expected = alloca [16 x i32]
   %where = alloca [16 x i32]
   %differs = alloca [16 x i32]
+  %clashes = alloca [16 x i32]
   %complete = alloca [16 x i32]
 {field("order", "launch", Launch.vector_order.offset, "ptr", "orderp")}  %natural = icmp eq ptr %order, null
   %resumed = icmp ne i32 %resume, 0
@@ -269,7 +280,10 @@ opengrid:
   br label %releasing
 begin0:
 {stop_flag}  %halt = icmp ne i32 %stopv, 0
-  br i1 %halt, label %stopped, label %begin
+  br i1 %halt, label %leave, label %begin
+leave:
+  call void @kcheck.where(ptr %launch, ptr %block, ptr %vectors, i32 %n)
+  br label %stopped
 begin:
   store i32 0, ptr %total
   store i32 0, ptr %grid
@@ -280,6 +294,7 @@ begin:
   store [16 x i32] zeroinitializer, ptr %expected
   store [16 x i32] zeroinitializer, ptr %where
   store [16 x i32] zeroinitializer, ptr %differs
+  store [16 x i32] zeroinitializer, ptr %clashes
   store [16 x i32] zeroinitializer, ptr %complete
   br label %c
 {count}decide:
@@ -294,21 +309,19 @@ decidewarp:
   %ready = call i1 @kcheck.gather({told}ptr %vectors, i32 %n, i1 false)
   br i1 %ready, label %releasing, label %decide1
 decide1:
-  %spins = load i32, ptr %spin
-  %isspin = icmp ne i32 %spins, 0
-  br i1 %isspin, label %releasing, label %decide2
-decide2:
   br label %judge
 {per_barrier}verdict:
   %prog = load i32, ptr %progress
-  %moves = icmp ne i32 %prog, 0
+  %spins = load i32, ptr %spin
+  %active = or i32 %prog, %spins
+  %moves = icmp ne i32 %active, 0
   br i1 %moves, label %releasing, label %stuck
 stuck:
   %gr = load i32, ptr %grid
   %allgrid = icmp eq i32 %gr, %alive
   br i1 %allgrid, label %atgrid, label %absent
 absent:
-  br i1 %istg, label %force, label %blame0
+  br i1 %istg, label %force, label %blame
 force:
   %forced = call i1 @kcheck.gather({told}ptr %vectors, i32 %n, i1 true)
   br label %releasing
@@ -316,37 +329,27 @@ atgrid:
   %entire = icmp eq i32 %alive, %n
   br i1 %entire, label %gridwait, label %gridleft
 gridleft:
-  call void @kcheck.fault(ptr %launch, ptr %block, i32 0, i32 0, i32 {int(FaultKind.GRID_BARRIER_EXITED)}, i64 0, i32 0, i32 0)
+  call void @kcheck.diagnose(ptr %launch, ptr %block, ptr %vectors, i32 %n, i32 {ANY}, i32 0)
   br label %gridwait
 gridwait:
+  %gsite = call i32 @kcheck.gridsite(ptr %vectors, i32 %n)
+  %gsp = getelementptr i8, ptr %worker, i64 {Worker.grid_site.offset}
+  %gsite64 = zext i32 %gsite to i64
+  store i64 %gsite64, ptr %gsp
   ret i32 {GRID_BARRIER}
-blame0:
-  br label %kindof
-kindof:
-  %ki = phi i32 [0, %blame0], [%ki1, %kindof]
-  %kc = phi i32 [0, %blame0], [%kc1, %kindof]
-  %kap = getelementptr i32, ptr %arrived, i32 %ki
-  %ka = load i32, ptr %kap
-  %kdp = getelementptr i32, ptr %differs, i32 %ki
-  %kd = load i32, ptr %kdp
-  %kn = icmp ne i32 %ka, 0
-  %kz = zext i1 %kn to i32
-  %kdn = icmp ne i32 %kd, 0
-  %kdz = zext i1 %kdn to i32
-  %kc0 = add i32 %kc, %kz
-  %kc1 = add i32 %kc0, %kdz
+blame:
+  call void @kcheck.diagnose(ptr %launch, ptr %block, ptr %vectors, i32 %n, i32 {ANY}, i32 0)
+  br label %reset
+reset:
+  %ki = phi i32 [0, %blame], [%ki1, %reset]
   call void @kcheck.reduce(ptr %block, i32 %ki)
   %ki1 = add i32 %ki, 1
   %kmore = icmp ult i32 %ki1, 16
-  br i1 %kmore, label %kindof, label %blame
-blame:
-  %single = icmp eq i32 %kc1, 1
-  %why = select i1 %single, i32 {int(FaultKind.BARRIER_EXITED)}, i32 {int(FaultKind.BARRIER_DIVERGENCE)}
-  br label %b
-{blame}blamed:
+  br i1 %kmore, label %reset, label %passed
+passed:
 {passed}  br label %releasing
 releasing:
-  %mode = phi i32 [3, %opengrid], [1, %decidewarp], [1, %force], [1, %decide1], [1, %verdict], [2, %blamed]
+  %mode = phi i32 [3, %opengrid], [1, %decidewarp], [1, %force], [1, %verdict], [2, %passed]
   br label %r
 {release}running:
   br label %running0

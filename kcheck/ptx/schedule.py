@@ -21,14 +21,13 @@ import ctypes
 from collections.abc import Sequence
 
 from kcheck.ptx.abi import FINISHED, STOPPED, Block, Launch, Worker
+from kcheck.ptx.diagnose import KINDS
 from kcheck.ptx.rounds import field, general_ir
 from kcheck.ptx.unit import align_up
 from kcheck.ptx.warp import STOP_BYTES, Stop
 
 HEAD_BYTES = align_up(ctypes.sizeof(Block), 64)
 """Where the vectors' states begin in a block's state."""
-
-_KINDS = {"block": 0, "grid": 1, "spin": 2, "warp": 3}
 
 
 def schedule_ir(
@@ -52,10 +51,13 @@ def schedule_ir(
     W = width
     bits = f"i{W}"
     n = max(len(stops), 1)
-    kinds = ", ".join(f"i32 {_KINDS[s.arrival.kind]}" for s in stops) or "i32 0"
+    kinds = ", ".join(f"i32 {KINDS[s.arrival.kind]}" for s in stops) or "i32 0"
     places = ", ".join(f"i32 {s}" for s in sites) or "i32 0"
     plain = " ".join(f"i32 {s.number + 1}, label %alike" for s in stops if s.arrival.plain)
-    tables = f"@kcheck.kinds = internal constant [{n} x i32] [{kinds}]\n@kcheck.places = internal constant [{n} x i32] [{places}]\n"
+    strict = ", ".join(f"i32 {int(s.arrival.aligned and s.arrival.threads is None)}" for s in stops) or "i32 0"
+    aligned = ", ".join(f"i32 {int(s.arrival.aligned)}" for s in stops) or "i32 0"
+    tables = f"@kcheck.strict = internal constant [{n} x i32] [{strict}]\n@kcheck.aligned = internal constant [{n} x i32] [{aligned}]\n"
+    tables += f"@kcheck.kinds = internal constant [{n} x i32] [{kinds}]\n@kcheck.places = internal constant [{n} x i32] [{places}]\n"
     stop_flag = field("stopv", "launch", Launch.stop.offset, "i32", "stopp").replace(
         "load i32, ptr %stopp", "load atomic i32, ptr %stopp monotonic, align 4"
     )
@@ -71,7 +73,7 @@ def schedule_ir(
     context = "ptr %launch, ptr %worker, ptr %block, ptr %wp, i32 %t0"
     m32 = f"  %m32 = zext {bits} %m to i32\n" if W < 32 else "  %m32 = add i32 %m, 0\n"
     popcount = "declare i32 @llvm.ctpop.i32(i32)\ndeclare void @llvm.memset.p0.i64(ptr, i8, i64, i1 immarg)\ndeclare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1 immarg)\n"
-    cttz = "" if W == 32 else "declare i32 @llvm.cttz.i32(i32, i1 immarg)\n"
+    cttz = "declare i32 @llvm.cttz.i32(i32, i1 immarg)\n"
     narrow = f"  %pendw = trunc i32 %pend to {bits}\n" if W < 32 else "  %pendw = add i32 %pend, 0\n"
     prepare = f"""
 define internal void @kcheck.prepare(ptr %launch, ptr %worker) noinline {{
@@ -159,7 +161,16 @@ start:
 round:
   %at = phi i32 [0, %start], [%first2, %alike]
 {stop_flag}  %halt = icmp ne i32 %stopv, 0
-  br i1 %halt, label %stopped, label %vector
+  br i1 %halt, label %caught, label %vector
+caught:
+  %started = icmp ne i32 %at, 0
+  br i1 %started, label %between, label %stopped
+between:
+  %lastp = getelementptr i32, ptr @kcheck.places, i32 %at
+  %lastq = getelementptr i8, ptr %lastp, i64 -4
+  %lasts = load i32, ptr %lastq
+  call void @kcheck.running(ptr %launch, ptr %block, i32 0, i32 %lasts, i32 0)
+  br label %stopped
 vector:
   %v = phi i32 [0, %round], [%v1, %account]
   %first = phi i32 [0, %round], [%first2, %account]

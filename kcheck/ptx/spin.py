@@ -16,11 +16,12 @@ def may_spin(cfg: Cfg) -> frozenset[int]:
     return frozenset(
         loop.header
         for loop in cfg.loops
-        if any(_waits(operation) for n in loop.blocks for operation in cfg.blocks[n].operations)
+        if any(waits(operation) for n in loop.blocks for operation in cfg.blocks[n].operations)
     )
 
 
-def _waits(operation: Operation) -> bool:
+def waits(operation: Operation) -> bool:
+    """Whether a lane may wait for another by repeating this."""
     if isinstance(operation, Call):
         return False
     if operation.opcode in ("atom", "nanosleep"):

@@ -64,7 +64,8 @@ class Unit:
         text = operation.mnemonic if isinstance(operation, Instruction) else "call"
         number, source_line = (loc.file, loc.line) if loc else (0, 0)
         file = self.module.files.get(number, "")
-        if loc is not None and loc.caller is not None and file.endswith(">"):  # text handed to a compiler: no file
+        not_users = file.endswith(">") or "site-packages" in file  # text handed to a compiler; a library
+        if loc is not None and loc.caller is not None and not_users:
             number, source_line = loc.caller
             file = self.module.files.get(number, "")
         self.sites.append(Site(operation.line, text, file, source_line, space))

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from kcheck.ptx import saving, view
+from kcheck.ptx import saving, spin, view
 from kcheck.ptx.abi import FaultKind, Launch, Worker
 from kcheck.ptx.ast import Call, Instruction, Label
 from kcheck.ptx.builder import Value, vector_type
@@ -102,6 +102,7 @@ class WarpFunction:
         self.bits = f"i{frame.width}"
         self.position = {n: k for k, n in enumerate(cfg.order)}
         self.spinning = spinning
+        self._loop_sites: dict[int, int] = {}
         self.stops = self._find_stops()
         self.ends: dict[int, list[Loop]] = {}
         for loop in cfg.loops:
@@ -247,8 +248,32 @@ class WarpFunction:
         b.line("br label %abort")
         b.label("shallow")
         stop = self._stop_flag()
-        b.line(f"br i1 {stop.text}, label %abort, label %within")
+        b.line(f"br i1 {stop.text}, label %halt, label %within")
+        b.label("halt")
+        self._abort(site, Value("%mask", self.bits))
         b.label("within")
+
+    def loop_site(self, header: int) -> int:
+        """The site of a loop, for findings: where it looks whether to go on."""
+        if header not in self._loop_sites:
+            loop = next(loop for loop in self.cfg.loops if loop.header == header)
+            inside = [o for n in (header, *sorted(loop.blocks)) for o in self.cfg.blocks[n].operations]
+            ends = [self.cfg.blocks[n] for n in sorted(loop.blocks)]
+            back = [e.terminator for e in ends if header in e.successors and e.terminator is not None]
+            ordered = [*(o for o in inside if spin.waits(o)), *back, *inside]
+            known = next((o for o in ordered if o.loc is not None), None)
+            nowhere = Instruction(self.frame.function.line, "bra", (), ())
+            self._loop_sites[header] = self.frame.unit.site(known or next(iter(ordered), nowhere), "")
+        return self._loop_sites[header]
+
+    def _abort(self, site: int, lanes: Value) -> None:
+        """Leave a launch that was stopped, and say where that was."""
+        b = self.b
+        lane = b.const("i32", 0)
+        if self.width > 1:
+            lane = b.resize(b.flagged_intrinsic("cttz", lanes, False), "i32")
+        b.line(f"call void @kcheck.running(ptr %launch, ptr %block, i32 %t0, i32 {site}, i32 {lane.text})")
+        b.line("br label %abort")
 
     def _stop_flag(self) -> Value:
         b = self.b
@@ -297,8 +322,10 @@ class WarpFunction:
         again, out = b.fresh("again"), b.fresh("out")
         b.line(f"br i1 {b.compare('ne', lanes, 0).text}, label %{again}, label %{out}")
         b.label(again)
-        go = b.fresh("go")
-        b.line(f"br i1 {self._stop_flag().text}, label %abort, label %{go}")
+        go, halt = b.fresh("go"), b.fresh("halt")
+        b.line(f"br i1 {self._stop_flag().text}, label %{halt}, label %{go}")
+        b.label(halt)
+        self._abort(self.loop_site(header), lanes)
         b.label(go)
         stop = next((s for s in self.stops if s.operation is None and s.block == header), None)
         if stop is None:

@@ -66,9 +66,9 @@ def one_barrier_in_each_branch(data):
     first = b == 0  # bug: first = t == 0
     if first:
         data[t, b] += 42
-        cuda.syncthreads()  # synccheck?
-    else:
         cuda.syncthreads()  # synccheck
+    else:
+        cuda.syncthreads()  # synccheck?
         data[t, b] += t
 
 

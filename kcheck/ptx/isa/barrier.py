@@ -29,12 +29,14 @@ class Arrival:
             it goes on when others had their turn).
         number: which of the 16 barriers of a block; ``threads``: how many it waits for, None for all.
         predicate: of a reduction.
+        aligned: all threads of a warp have to come to it together; ``bar`` is ``barrier.aligned``.
     """
 
     kind: str
     number: Operand | None = None
     threads: Operand | None = None
     predicate: Operand | None = None
+    aligned: bool = False
 
     @property
     def plain(self) -> bool:
@@ -86,12 +88,13 @@ def arrival(frame: Frame, operation: Operation) -> Arrival:
         return Arrival("grid")
     words = [m for m in operation.modifiers if m not in _ALIGNED]
     operands = operation.operands
+    aligned = operation.opcode == "bar" or "aligned" in operation.modifiers
     if words == ["sync"] and len(operands) in (1, 2):
-        return Arrival("block", operands[0], operands[1] if len(operands) == 2 else None)
+        return Arrival("block", operands[0], operands[1] if len(operands) == 2 else None, aligned=aligned)
     reduces = words[:1] == ["red"] and words[1:] in (["popc", "u32"], ["and", "pred"], ["or", "pred"])
     if reduces and len(operands) in (3, 4) and isinstance(operands[-1], Register | Not):
         threads = operands[2] if len(operands) == 4 else None
-        return Arrival("block", operands[1], threads, operands[-1])
+        return Arrival("block", operands[1], threads, operands[-1], aligned)
     raise frame.fail(operation, "not modelled")
 
 

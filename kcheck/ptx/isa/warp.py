@@ -67,7 +67,8 @@ def _report(frame: Frame, site: int, kind: FaultKind, lanes: Value) -> None:
     b.line(f"br i1 {b.compare('ne', lanes, 0).text}, label %{say}, label %{done}, !prof !2")
     b.label(say)
     lane = b.flagged_intrinsic("cttz", lanes, False)
-    wide = b.resize(lanes, "i64")
+    here = b.shift("shl", b.resize(frame.active_bits(), "i64"), 32)
+    wide = b.op("or", b.resize(lanes, "i64"), here)
     b.line(
         f"call void @kcheck.warpfault(ptr %launch, ptr %worker, ptr %block, i32 %t0, i32 {site}, "
         f"i32 {int(kind)}, i64 {wide.text}, i32 {lane.text})"
@@ -78,16 +79,19 @@ def _report(frame: Frame, site: int, kind: FaultKind, lanes: Value) -> None:
 
 
 def _warp_fault() -> str:
-    """Records the member mask; of a lane beyond the end of a partial warp lane 0 is named instead."""
+    """Records the lanes and how many the warp has; of a lane beyond the end of a partial warp lane 0 is named instead."""
     return f"""
 define internal void @kcheck.warpfault(ptr %launch, ptr %worker, ptr %block, i32 %t0, i32 %site, i32 %kind, i64 %missing, i32 %lane) noinline cold {{
   %np = getelementptr i8, ptr %launch, i64 {Launch.threads.offset}
   %n = load i32, ptr %np
   %first = and i32 %t0, -32
   %t = add i32 %first, %lane
+  %rest = sub i32 %n, %first
+  %partial = icmp ult i32 %rest, 32
+  %has = select i1 %partial, i32 %rest, i32 32
   %beyond = icmp uge i32 %t, %n
   %l = select i1 %beyond, i32 0, i32 %lane
-  call void @kcheck.fault(ptr %launch, ptr %block, i32 %first, i32 %site, i32 %kind, i64 %missing, i32 0, i32 %l)
+  call void @kcheck.fault(ptr %launch, ptr %block, i32 %first, i32 %site, i32 %kind, i64 %missing, i32 %has, i32 %l)
   ret void
 }}
 """

@@ -1,0 +1,120 @@
+"""What went wrong with a barrier or a warp's mask, in words: how many threads wait where, and for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kcheck.ptx.abi import Fault, FaultKind, Site, waiting
+
+
+@dataclass(frozen=True, slots=True)
+class GridWait:
+    """Blocks of a launch that did not all come to one grid barrier.
+
+    Attributes:
+        places: by the site of a grid barrier, the blocks that wait there, as linear indices.
+        gone: how many blocks have ended.
+    """
+
+    places: Mapping[int, Sequence[int]]
+    gone: int
+
+    @property
+    def site(self) -> int:
+        """That at which the fewest wait."""
+        return min(self.places, key=lambda site: len(self.places[site]))
+
+    def text(self, sites: Sequence[Site], blocks: int) -> str:
+        """One sentence; ``blocks`` is how many the launch has."""
+        here = len(self.places[self.site])
+        text = f"{here} of {_count(blocks, 'block')} {_wait(here)} at this grid barrier"
+        for site, there in self.places.items():
+            if site != self.site:
+                text += f", {len(there)} at the one in {_line(sites[site])}"
+        return text + (f", and {self.gone} ended without coming to it" if self.gone else "")
+
+
+MASKS = frozenset({FaultKind.WARP_MASK, FaultKind.WARP_MASK_SELF})
+_RANGES = 4  # of lanes, that are written out
+
+
+def barrier_text(kind: FaultKind, fault: Fault, sites: Sequence[Site], threads: int) -> str:
+    """One sentence.
+
+    Args:
+        sites: of the program.
+        threads: of a block.
+    """
+    told = waiting(fault.address)
+    other = sites[told["other"] - 1] if told["other"] else None
+    here, there, gone = fault.size, told["there"], told["gone"]
+    if kind is FaultKind.BARRIER_COUNT:
+        come = here + there
+        number = f"barrier {told['barrier']}, which asks for {told['asked'] or threads}"
+        text = (
+            f"{come} threads come to {number}" if come != told["asked"] else f"too many threads come to {number}"
+        )
+        return text + (f": {here} here and {there} in {_line(other)}" if other else "")
+    if kind is FaultKind.BARRIER_SPLIT:
+        text = f"a warp comes to this barrier in parts: {_count(here, 'thread')} {_wait(here)} here"
+        return text + (f" and {there} in {_line(other)}" if other else "")
+    barrier = "this grid barrier" if kind is FaultKind.GRID_BARRIER_EXITED else "this barrier"
+    text = f"{here} of {_count(threads, 'thread')} {_wait(here)} at {barrier}"
+    if other is not None:
+        elsewhere = threads - here - there - gone
+        text += f", {there} at the one in {_line(other)}"
+        text += f", {elsewhere} elsewhere" if elsewhere > 0 else ""
+    if gone:
+        text += f", and {gone} left the kernel" + (" without coming to it" if other is None else "")
+    return text
+
+
+def mask_text(kind: FaultKind, fault: Fault) -> str:
+    """One sentence on the lanes that break a rule and those that execute the instruction."""
+    lanes, here = fault.address & 0xFFFFFFFF, fault.address >> 32
+    if kind is FaultKind.WARP_MASK_SELF:
+        return f"{lanes_text(lanes)} {_take(lanes)} part, and the mask does not name {_them(lanes)}"
+    text = f"the mask names {lanes_text(lanes)}, which {'does' if _single(lanes) else 'do'} not take part"
+    if lanes >> fault.size << fault.size == lanes:
+        return text + f": this warp has {_count(fault.size, 'lane')}"
+    return text + f"; {lanes_text(here)} {'does' if _single(here) else 'do'}"
+
+
+def lanes_text(bits: int) -> str:
+    """Which lanes of a warp, from a mask: ``lanes 0-15, 20``."""
+    numbers = [lane for lane in range(32) if bits >> lane & 1]
+    ranges: list[list[int]] = []
+    for lane in numbers:
+        if ranges and ranges[-1][-1] == lane - 1:
+            ranges[-1] = [ranges[-1][0], lane]
+        else:
+            ranges.append([lane])
+    text = ", ".join("-".join(map(str, ends)) for ends in ranges[:_RANGES])
+    more = f" ... ({len(numbers)} in all)" if len(ranges) > _RANGES else ""
+    return f"lane{'' if len(numbers) == 1 else 's'} {text}{more}"
+
+
+def _line(site: Site | None) -> str:
+    assert site is not None
+    return f"line {site.source_line}" if site.source_line else f"line {site.line} of the PTX"
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}{'' if n == 1 else 's'}"
+
+
+def _wait(n: int) -> str:
+    return "waits" if n == 1 else "wait"
+
+
+def _single(lanes: int) -> bool:
+    return lanes & (lanes - 1) == 0
+
+
+def _take(lanes: int) -> str:
+    return "takes" if _single(lanes) else "take"
+
+
+def _them(lanes: int) -> str:
+    return "it" if _single(lanes) else "them"

@@ -1,0 +1,308 @@
+"""Kernels that meet barriers, warps and grids wrongly, each with a clean twin that differs by one line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+REFERENCE = "def op(x):\n    return {'y': x * 0}\n"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A kernel with a bug.
+
+    Attributes:
+        kernel: its statements; the finding's line ends in ``# here``, that of the other barrier in ``# there``.
+        clean: what the line with ``# mend`` (or else ``# here``) becomes in the twin.
+        says: the message; ``{there}`` is the number of the line marked so.
+        thread, block: of the finding.
+        grid, threads: of the launch.
+        rule: of the finding.
+    """
+
+    kernel: str
+    clean: str
+    says: str
+    thread: int = 0
+    block: int = 0
+    grid: int = 1
+    threads: int = 64
+    rule: str = "synccheck"
+    cooperative: bool = False
+
+    def spec(self) -> str:
+        """The spec of both twins."""
+        n = self.grid * self.threads
+        more = ", cooperative: true" if self.cooperative else ""
+        return f"""
+kcheck: 1
+op: op
+kernel: k.py:op
+reference: r.py:op
+dims: {{N: [{n}]}}
+inputs: {{x: {{shape: [N], dtype: int32, values: {{integers: [1, 9]}}}}}}
+outputs: {{y: {{shape: [N], dtype: int32}}}}
+launch: {{args: [x, y], grid: [{self.grid}], block: [{self.threads}]{more}}}
+deterministic: false
+cases: {{count: 1}}
+"""
+
+    def twins(self) -> tuple[str, str]:
+        """The kernel with the bug, and without."""
+        lines = self.kernel.strip("\n").split("\n")
+        mark = "# mend" if "# mend" in self.kernel else "# here"
+        at = next(k for k, line in enumerate(lines) if line.endswith(mark))
+        indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
+        mended = [*lines[:at], indent + self.clean, *lines[at + 1 :]]
+        return _whole(lines), _whole(mended)
+
+
+def _whole(lines: list[str]) -> str:
+    head = [
+        "@cuda.jit",
+        "def op(x, y):",
+        "    i = cuda.grid(1)",
+        "    t = int32(cuda.threadIdx.x)",
+        "    b = cuda.blockIdx.x",
+        "    s = cuda.shared.array(64, int32)",
+        "    y[i] = 0",
+        "    s[t] = x[i]",
+    ]
+    return "\n".join([*head, *(f"    {line}" for line in lines)]) + "\n"
+
+
+BARRIERS: dict[str, Row] = {
+    "some threads only": Row(
+        "if t < 40:  # mend\n    cuda.syncthreads()  # here\n",
+        "if t < 64:",
+        "40 of 64 threads wait at this barrier, and 24 left the kernel without coming to it",
+    ),
+    "one thread only": Row(
+        "if t == 63:  # mend\n    cuda.syncthreads()  # here\n",
+        "if t >= 0:",
+        "1 of 64 threads waits at this barrier, and 63 left the kernel without coming to it",
+        thread=63,
+    ),
+    "some threads, and another barrier for all": Row(
+        "if t < 24:  # mend\n    cuda.syncthreads()  # here\ns[t] += 1\ncuda.syncthreads()  # there\n",
+        "if t < 64:",
+        "24 of 64 threads wait at this barrier, 40 at the one in line {there}",
+    ),
+    "threads gone": Row(
+        "if t >= 50:  # mend\n    return\ncuda.syncthreads()  # here\n",
+        "if t >= 64:",
+        "50 of 64 threads wait at this barrier, and 14 left the kernel without coming to it",
+    ),
+    "the last block's threads gone": Row(
+        "if i >= 160:  # mend\n    return\ncuda.syncthreads()  # here\n",
+        "if i >= 192:",
+        "32 of 64 threads wait at this barrier, and 32 left the kernel without coming to it",
+        grid=3,
+        block=2,
+    ),
+    "two branches, each with a barrier": Row(
+        "if t < 20:  # mend\n    s[t] += 1\n    cuda.syncthreads()  # here\n    s[t] += 2\n"
+        "else:\n    s[t] -= 1\n    cuda.syncthreads()  # there\n    s[t] -= 2\n",
+        "if t < 64:",
+        "20 of 64 threads wait at this barrier, 44 at the one in line {there}",
+    ),
+    "other trip counts": Row(
+        "for j in range(t // 32 + 1):  # mend\n    cuda.syncthreads()  # here\n    s[t] += j\n",
+        "for j in range(2):",
+        "32 of 64 threads wait at this barrier, and 32 left the kernel without coming to it",
+        thread=32,
+    ),
+    "a count by some": Row(
+        "if t < 40:  # mend\n    s[t] = cuda.syncthreads_count(int32(t > 3))  # here\ny[i] = 0 * s[t]\n",
+        "if t < 64:",
+        "40 of 64 threads wait at this barrier, and 24 left the kernel without coming to it",
+    ),
+    "a break before the barrier": Row(
+        "for j in range(4):\n    if x[i] * 0 + t < j * 8:  # mend\n        break\n    cuda.syncthreads()  # here\n"
+        "    s[t] += j\n",
+        "if x[i] * 0 + t < 0:",
+        "56 of 64 threads wait at this barrier, and 8 left the kernel without coming to it",
+        thread=8,
+    ),
+    "a barrier in a function": Row(
+        "if t < 32:  # mend\n    meet(s, t)\n",
+        "if t < 64:",
+        "32 of 64 threads wait at this barrier, and 32 left the kernel without coming to it",
+    ),
+}
+
+WARPS: dict[str, Row] = {
+    "shfl in a branch": Row(
+        "if t % 32 < 16:  # mend\n    y[i] = 0 * cuda.shfl_sync(0xFFFFFFFF, t, 3)  # here\n",
+        "if t % 32 < 32:",
+        "the mask names lanes 16-31, which do not take part; lanes 0-15 do",
+        thread=16,
+    ),
+    "shfl_up after lanes left": Row(
+        "if t == 5:  # mend\n    return\ny[i] = 0 * cuda.shfl_up_sync(0xFFFFFFFF, t, 1)  # here\n",
+        "if t == 64:",
+        "the mask names lane 5, which does not take part; lanes 0-4, 6-31 do",
+        thread=5,
+    ),
+    "a mask of half of the warp": Row(
+        "y[i] = 0 * cuda.shfl_down_sync(0x0000FFFF, t, 1)  # here\n",
+        "y[i] = 0 * cuda.shfl_down_sync(0xFFFFFFFF, t, 1)",
+        "lanes 16-31 take part, and the mask does not name them",
+        thread=16,
+    ),
+    "a partial warp": Row(
+        "y[i] = 0 * cuda.shfl_down_sync(0xFFFFFFFF, t, 1)  # here\n",
+        "y[i] = 0 * cuda.shfl_down_sync(0x000FFFFF, t, 1)",
+        "the mask names lanes 20-31, which do not take part: this warp has 20 lanes",
+        threads=20,
+    ),
+    "ballot by odd lanes": Row(
+        "if t % 2:  # mend\n    s[t] = cuda.ballot_sync(0xFFFFFFFF, 1)  # here\n",
+        "if t % 2 < 2:",
+        "the mask names lanes 0, 2, 4, 6 ... (16 in all), which do not take part; "
+        "lanes 1, 3, 5, 7 ... (16 in all) do",
+        thread=0,
+    ),
+    "any in a branch": Row(
+        "if t % 32 < 7:  # mend\n    s[t] = cuda.any_sync(0xFFFFFFFF, t == 3)  # here\n",
+        "if t % 32 < 32:",
+        "the mask names lanes 7-31, which do not take part; lanes 0-6 do",
+        thread=7,
+    ),
+    "match in a branch": Row(
+        "if t % 32 < 7:  # mend\n    s[t] = cuda.match_any_sync(0xFFFFFFFF, t % 3)  # here\n",
+        "if t % 32 < 32:",
+        "the mask names lanes 7-31, which do not take part; lanes 0-6 do",
+        thread=7,
+    ),
+    "syncwarp in a branch": Row(
+        "if t % 32 < 7:  # mend\n    cuda.syncwarp(0xFFFFFFFF)  # here\n    s[t] = 1\n",
+        "if t % 32 < 32:",
+        "the mask names lanes 7-31, which do not take part; lanes 0-6 do",
+        thread=7,
+    ),
+    "syncwarp without the lane itself": Row(
+        "cuda.syncwarp(0xFFFFFFFE)  # here\n",
+        "cuda.syncwarp(0xFFFFFFFF)",
+        "lane 0 takes part, and the mask does not name it",
+    ),
+}
+
+GRIDS: dict[str, Row] = {
+    "a block gone": Row(
+        "g = cuda.cg.this_grid()\nif b == 2:  # mend\n    return\ng.sync()  # here\n",
+        "if b == 4:",
+        "3 of 4 blocks wait at this grid barrier, and 1 ended without coming to it",
+        grid=4,
+        threads=32,
+        cooperative=True,
+    ),
+    "threads gone": Row(
+        "g = cuda.cg.this_grid()\nif t == 2:  # mend\n    return\ng.sync()  # here\n",
+        "if t == 99:",
+        "31 of 32 threads wait at this grid barrier, and 1 left the kernel without coming to it",
+        grid=4,
+        threads=32,
+        cooperative=True,
+    ),
+    "two grid barriers": Row(
+        "g = cuda.cg.this_grid()\nif b == 1:  # mend\n    s[t] = 0\n    g.sync()  # here\n    y[i] = s[t]\n"
+        "else:\n    g.sync()  # there\n",
+        "if b >= 0:",
+        "1 of 4 blocks waits at this grid barrier, 3 at the one in line {there}",
+        block=1,
+        grid=4,
+        threads=32,
+        cooperative=True,
+    ),
+    "a barrier of the block against one of the grid": Row(
+        "g = cuda.cg.this_grid()\nif t < 8:  # mend\n    cuda.syncthreads()  # here\n    s[t] = 0\n"
+        "else:\n    g.sync()  # there\n    s[t] = 1\n",
+        "if t < 32:",
+        "8 of 32 threads wait at this barrier, 24 at the one in line {there}",
+        grid=4,
+        threads=32,
+        cooperative=True,
+    ),
+}
+
+FAULTS: dict[str, Row] = {
+    "a trap": Row(
+        "if t == 17:  # mend\n    y[i] = 0 * trap(x[i])  # here\n",
+        "if t == 99:",
+        "executed a trap",
+        thread=17,
+        rule="trap",
+    ),
+    "endless recursion": Row(
+        "if t == 33:  # mend\n    y[i] = 0 * dive(t)\n",
+        "if t == 99:",
+        "overflowed the stack",
+        thread=33,
+        rule="stack",
+    ),
+    "an integer division by zero": Row(
+        "if divide(t, x[i] // 99) == 99:  # here\n    y[i] = 1\n",
+        "if divide(t, x[i] // 99 + 1) == 99:",
+        "divides an integer by zero: the result is undefined",
+        rule="division",
+    ),
+}
+
+ENDLESS: dict[str, Row] = {
+    "a flag that nobody sets": Row(
+        "while cuda.atomic.add(x, 0, 0) > 0:  # here\n    s[t] += 1\n",
+        "while cuda.atomic.add(x, 0, 0) > 99:",
+        "",
+        rule="timeout",
+    ),
+    "a lock that nobody frees": Row(
+        "while cuda.atomic.cas(y, 0, 0, 1) != 0:  # here\n    pass\ncuda.atomic.exch(y, 0, 1)  # mend\n",
+        "cuda.atomic.exch(y, 0, 0)",
+        "",
+        rule="timeout",
+    ),
+    "a flag that is set behind a barrier": Row(
+        "if t == 0:\n    while cuda.atomic.add(y, 1, 0) == 0:  # here\n        pass\n"
+        "cuda.syncthreads()  # mend\nif t == 32:\n    cuda.atomic.add(y, 1, 1)\n",
+        "cuda.syncwarp(cuda.activemask())",
+        "",
+        rule="timeout",
+    ),
+    "a loop around a barrier": Row(
+        "while x[t] > 0:  # here\n    cuda.syncthreads()\n    s[t] += x[t]\n",
+        "while x[t] > 99:",
+        "",
+        rule="timeout",
+    ),
+    "one block that never ends": Row(
+        "n = 0\nif b == 2:  # mend\n    while x[i] > n - n:  # here\n        n += 1\ns[t] = n\n",
+        "if b == 4:",
+        "",
+        grid=4,
+        block=2,
+        rule="timeout",
+    ),
+}
+
+TABLES = {"barrier": BARRIERS, "warp": WARPS, "grid": GRIDS, "fault": FAULTS}
+
+PRELUDE = '''
+@cuda.jit(device=True, inline="never")
+def meet(s, t):
+    s[t] += 1
+    cuda.syncthreads()  # here
+    s[t] -= 1
+
+
+C = r"""
+extern "C" __device__ int trap(int *r, int n) { *r = n; if (n) __trap(); return 0; }
+static __device__ __noinline__ int dive_(int n) { volatile int x = n; return dive_(n + 1) + x; }
+extern "C" __device__ int dive(int *r, int n) { *r = dive_(n); return 0; }
+extern "C" __device__ int divide(int *r, int a, int b) { *r = a / b; return 0; }
+"""
+trap = cuda.declare_device("trap", "int32(int32)", link=cuda.CUSource(C))
+dive = cuda.declare_device("dive", "int32(int32)", link=cuda.CUSource(C))
+divide = cuda.declare_device("divide", "int32(int32, int32)", link=cuda.CUSource(C))
+'''
+"""What some kernels call."""

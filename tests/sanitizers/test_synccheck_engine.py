@@ -1,0 +1,94 @@
+"""synccheck through ``kcheck run``: each bug at its line, in its words; no finding at its clean twin."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "device"))
+
+from cpu_project import CpuProject
+from sync_project import ENDLESS, PRELUDE, REFERENCE, TABLES, Row
+
+from kcheck.device.cpu import missing
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing())]
+
+ROWS = {f"{table}: {name}": row for table, rows in TABLES.items() for name, row in rows.items()}
+
+
+def fill(project: CpuProject, rows: dict[str, Row]) -> CpuProject:
+    """Add both twins of each row: ``bug_0``, ``clean_0`` and so on."""
+    for number, row in enumerate(rows.values()):
+        bug, clean = row.twins()
+        called = PRELUDE if any(f"{name}(" in bug for name in ("meet", "trap", "dive", "divide")) else ""
+        project.add(f"bug_{number}", row.spec(), called + bug, REFERENCE)
+        project.add(f"clean_{number}", row.spec(), called + clean, REFERENCE)
+    return project
+
+
+def marked(project: CpuProject, name: str, mark: str) -> int:
+    """The number of the last line of a kernel's file that ends in a mark; 0: none."""
+    lines = (project.root / f"{name}_k.py").read_text().split("\n")
+    return max((n for n, line in enumerate(lines, 1) if line.rstrip().endswith(mark)), default=0)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> CpuProject:
+    """All rows whose launches end."""
+    return fill(CpuProject(tmp_path_factory.mktemp("sync") / "a project"), ROWS)
+
+
+@pytest.fixture(scope="module")
+def report(project: CpuProject, tmp_path_factory: pytest.TempPathFactory):
+    """What ``kcheck run`` says of them, in one process."""
+    return project.report(KCHECK_CACHE_DIR=str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_bug_is_told_with_its_line_and_who_waits(project: CpuProject, report, name: str) -> None:
+    """One finding: rule, sentence, line, block, thread; the case has failed and the next is as it should be."""
+    number, row = list(ROWS).index(name), ROWS[name]
+    (case,) = report[f"bug_{number}"]["cases"]
+    found = [f for f in case["findings"] if f["rule"] != "unwritten"]
+    assert [f["rule"] for f in found] == [row.rule], found
+    (finding,) = found
+    assert finding["message"] == row.says.format(there=marked(project, f"bug_{number}", "# there"))
+    if "# here" in row.kernel:
+        assert finding["place"]["line"] == marked(project, f"bug_{number}", "# here"), finding
+    assert finding["block"] == [row.block, 0, 0]
+    if "blocks" not in row.says:
+        assert finding["thread"] == [row.thread, 0, 0]
+    assert case["status"] == "failed"
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_its_clean_twin_passes(report, name: str) -> None:
+    """The twin that differs by one line has no finding, whatever ran before it."""
+    (case,) = report[f"clean_{list(ROWS).index(name)}"]["cases"]
+    assert (case["status"], case["findings"]) == ("passed", [])
+
+
+@pytest.fixture(scope="module")
+def endless(tmp_path_factory: pytest.TempPathFactory):
+    """Kernels that never end, and the report on them."""
+    project = fill(CpuProject(tmp_path_factory.mktemp("endless") / "a project"), ENDLESS)
+    found = project.report("--timeout", "0.5", ".", KCHECK_CACHE_DIR=str(tmp_path_factory.mktemp("cache")))
+    return project, found
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_an_endless_kernel_is_told_with_the_line_of_its_loop(endless, name: str) -> None:
+    """A hang is a finding that names the loop, a block and a thread in it; its twin passes."""
+    project, report = endless
+    number, row = list(ENDLESS).index(name), ENDLESS[name]
+    (case,) = report[f"bug_{number}"]["cases"]
+    (finding,) = case["findings"]
+    assert finding["rule"] == "timeout"
+    assert finding["place"]["line"] == marked(project, f"bug_{number}", "# here"), finding
+    assert finding["block"] == [row.block, 0, 0]
+    assert finding["thread"] is not None
+    (case,) = report[f"clean_{number}"]["cases"]
+    assert [f for f in case["findings"] if f["rule"] in ("timeout", "synccheck")] == []
