@@ -21,7 +21,7 @@ _OUT_OF_BOUNDS = (FaultKind.OUT_OF_BOUNDS_LOAD, FaultKind.OUT_OF_BOUNDS_STORE, F
 _MENDS = {
     FaultKind.DIVISION_BY_ZERO: "guard the division",
     FaultKind.BARRIER_DIVERGENCE: "let every thread of the block reach the same syncthreads()",
-    FaultKind.BARRIER_EXITED: "let every thread of the block come to this syncthreads(), and none return before it",
+    FaultKind.BARRIER_EXITED: "let every thread of the block come to this syncthreads(), none return before it",
     FaultKind.BARRIER_COUNT: "let as many threads come to the barrier as it asks for",
     FaultKind.BARRIER_SPLIT: "let every thread of a warp reach the same barrier",
     FaultKind.GRID_BARRIER_EXITED: "let every thread come to this grid sync, and none return before it",

@@ -100,7 +100,7 @@ class Fault(ctypes.Structure):
         ("thread", ctypes.c_uint32 * 3),
         # Of the access. Of a barrier: WAITING. Of a warp's mask: see FaultKind. UNDEFINED_*: loaded from.
         ("address", ctypes.c_uint64),
-        # Bytes of the access; threads that wait; lanes that the warp has. UNDEFINED_*: 1 + the site of the load or 0.
+        # Bytes of the access; threads that wait; lanes of the warp. UNDEFINED_*: 1 + the site of the load, or 0.
         ("size", ctypes.c_uint32),
         ("lanes", ctypes.c_uint32),  # which lanes of the warp, as bits
     ]
