@@ -7,6 +7,7 @@ import ctypes
 import mmap
 from dataclasses import dataclass, replace
 
+from kcheck.cpu.clocks import Clocks
 from kcheck.cpu.faults import kernel_name, place
 from kcheck.cpu.memory import Memory
 from kcheck.model import Finding, Index3
@@ -57,6 +58,9 @@ def reserve_pages(size: int) -> mmap.mmap:
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
 
 
+_TELL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, *[ctypes.c_int64] * 4)
+
+
 class Races:
     """What racecheck keeps between launches. One launch at a time, its blocks one after another.
 
@@ -71,6 +75,10 @@ class Races:
         self._state.now = 1
         self._races = (Race * RACES)()
         self._lanes = (ctypes.c_uint32 * 32**3)()
+        self._clocks = Clocks(self._state, self._lanes)
+        self._fault: BaseException | None = None
+        self._tell = _TELL(self._told)  # alive as long as code may call it
+        self._state.tell = ctypes.cast(self._tell, ctypes.c_void_p).value or 0
         self._starts = reserve_pages(_BLOCKS * ctypes.sizeof(BlockStart))
         self._starts_at = ctypes.addressof(ctypes.c_char.from_buffer(self._starts))
 
@@ -88,7 +96,7 @@ class Races:
             self._global.renew()
             self._shared.renew()
             ctypes.memset(self._lanes, 0, ctypes.sizeof(self._lanes))
-            ctypes.memset(ctypes.addressof(state), 0, ctypes.sizeof(state))
+            ctypes.memset(ctypes.addressof(state.synced), 0, ctypes.sizeof(state.synced))
             state.now = 1
         state.now += 1
         state.launch = state.start = state.barrier = state.now
@@ -100,12 +108,21 @@ class Races:
         state.races, state.race_capacity = ctypes.addressof(self._races), RACES
         state.race_count = state.races_dropped = 0
         state.lanes = ctypes.addressof(self._lanes)
+        self._clocks.reset()
         return ctypes.addressof(state)
 
     def grid_barrier(self) -> None:
         """Every block is at a grid barrier: what was before is in order with what comes."""
         self._state.now += 1
         self._state.launch = self._state.now
+        self._clocks.reset()
+
+    def _told(self, event: int, a: int, b: int, c: int, d: int) -> int:
+        try:
+            return self._clocks.tell(event, a, b, c, d)
+        except Exception as fault:  # through machine code no exception can pass; findings() raises it
+            self._fault = self._fault or fault
+            return 1
 
     def findings(self, program: Program, grid: Index3, block: Index3, shared: int) -> list[Finding]:
         """One finding for each pair of lines and array, the first that was seen, with the number of those alike.
@@ -114,6 +131,9 @@ class Races:
             grid, block: the launch's, in blocks and threads.
             shared: address of the block's shared memory.
         """
+        if self._fault is not None:
+            fault, self._fault = self._fault, None
+            raise fault
         told: dict[tuple[object, ...], Finding] = {}
         for race in self._races[: self._state.race_count]:
             finding = self._finding(race, program, grid, block, shared)

@@ -73,10 +73,9 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS) ->
         {f.name: i for i, f in enumerate(f for f in functions if not f.is_entry)},
         checks,
     )
-    facts = race_facts.gather(functions) if checks.race else None
-    if facts is not None and not facts.fences:
-        unit.race = facts
-        unit.definitions.update(race_sync.definitions())
+    if checks.race:
+        unit.race = race_facts.gather(functions)
+        unit.definitions.update(race_sync.definitions(unit.race.fences))
         unit.declarations.update(race_sync.DECLARATIONS)
     unit.outlined = _memory_accesses(functions) > INLINED_ACCESSES
     align = _local_align(functions)

@@ -360,3 +360,149 @@ def the_first_warp_reads(x, out):
     if t == 64:
         x[0] = 1  # race
     out[t] = v
+
+
+@row(grid=4)
+def last_block_sums_with_a_fence(x, out):
+    """The last block adds up what all published before it (CUDA sample threadFenceReduction)."""
+    last = cuda.shared.array(1, int32)
+    t = cuda.threadIdx.x
+    if t == 0:
+        out[1 + cuda.blockIdx.x] = x[cuda.blockIdx.x] + 1
+        cuda.threadfence()
+        last[0] = cuda.atomic.add(out, 100, 1)
+    cuda.syncthreads()
+    if last[0] == cuda.gridDim.x - 1 and t < 4:
+        out[50 + t] = out[1 + t]
+
+
+@row(grid=4)
+def last_block_sums_without_a_fence(x, out):
+    last = cuda.shared.array(1, int32)
+    t = cuda.threadIdx.x
+    if t == 0:
+        cuda.threadfence()
+        out[1 + cuda.blockIdx.x] = x[cuda.blockIdx.x] + 1  # race
+        last[0] = cuda.atomic.add(out, 100, 1)
+    cuda.syncthreads()
+    if last[0] == cuda.gridDim.x - 1 and t < 4:
+        out[50 + t] = out[1 + t]  # race
+
+
+@row(grid=4)
+def last_block_sums_with_a_fence_of_the_block(x, out):
+    """A fence that is for the block only tells other blocks nothing."""
+    last = cuda.shared.array(1, int32)
+    t = cuda.threadIdx.x
+    if t == 0:
+        out[1 + cuda.blockIdx.x] = x[cuda.blockIdx.x] + 1  # race
+        cuda.threadfence_block()
+        last[0] = cuda.atomic.add(out, 100, 1)
+    cuda.syncthreads()
+    if last[0] == cuda.gridDim.x - 1 and t < 4:
+        out[50 + t] = out[1 + t]  # race
+
+
+@row(grid=4)
+def every_thread_fences_and_one_takes_the_ticket(x, out):
+    last = cuda.shared.array(1, int32)
+    t = cuda.threadIdx.x
+    i = cuda.grid(1)
+    if t < 32:
+        x[i] = i
+    cuda.threadfence()
+    cuda.syncthreads()
+    if t == 0:
+        last[0] = cuda.atomic.add(out, 100, 1)
+    cuda.syncthreads()
+    if last[0] == cuda.gridDim.x - 1 and t < 4:
+        out[50 + t] = x[t * THREADS + 31 - t]
+
+
+@row(grid=2)
+def a_lock_with_fences(x, out):
+    while cuda.atomic.cas(out, 0, 0, 1) != 0:
+        pass
+    cuda.threadfence()
+    out[1] += 1
+    cuda.threadfence()
+    cuda.atomic.exch(out, 0, 0)
+
+
+@row(grid=2)
+def a_lock_without_the_fence_before_it_is_left(x, out):
+    while cuda.atomic.cas(out, 0, 0, 1) != 0:
+        pass
+    cuda.threadfence()
+    out[1] += 1  # race
+    cuda.atomic.exch(out, 0, 0)
+
+
+@row(grid=2)
+def a_write_after_the_lock_was_left(x, out):
+    while cuda.atomic.cas(out, 0, 0, 1) != 0:
+        pass
+    cuda.threadfence()
+    out[1] = x[0]  # race
+    cuda.threadfence()
+    cuda.atomic.exch(out, 0, 0)
+    out[1] = cuda.grid(1)  # race
+
+
+@row(grid=1)
+def a_flag_between_warps(x, out):
+    """One warp waits for what another one publishes."""
+    t = cuda.threadIdx.x
+    if t == 40:
+        x[0] = 5
+        cuda.threadfence()
+        cuda.atomic.exch(out, 100, 1)
+    if t == 1:
+        while cuda.atomic.add(out, 100, 0) == 0:
+            pass
+        out[t] = x[0]
+
+
+@row(grid=1)
+def a_flag_without_a_fence(x, out):
+    t = cuda.threadIdx.x
+    if t == 40:
+        cuda.threadfence()
+        x[0] = 5  # race
+        cuda.atomic.exch(out, 100, 1)
+    if t == 1:
+        while cuda.atomic.add(out, 100, 0) == 0:
+            pass
+        out[t] = x[0]  # race
+
+
+@row(grid=1)
+def a_flag_that_is_read_plainly(x, out):
+    t = cuda.threadIdx.x
+    if t == 40:
+        x[0] = 5
+        cuda.threadfence()
+        cuda.atomic.exch(out, 100, 1)  # race
+    if t == 1:
+        out[t] = out[100]  # race
+
+
+@row(grid=2)
+def a_flag_passed_on(x, out):
+    """What the second lane learned it publishes with what it did: the third knows of both."""
+    if cuda.blockIdx.x == 0:
+        t = cuda.threadIdx.x
+        if t == 0:
+            x[0] = 5
+            cuda.threadfence()
+            cuda.atomic.exch(out, 100, 1)
+        if t == 33:
+            while cuda.atomic.add(out, 100, 0) == 0:
+                pass
+            x[1] = 6
+            cuda.threadfence()
+            cuda.atomic.exch(out, 101, 1)
+    elif cuda.threadIdx.x == 7:
+        while cuda.atomic.add(out, 101, 0) == 0:
+            pass
+        out[7] = x[0] + x[1]

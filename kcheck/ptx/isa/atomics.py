@@ -117,6 +117,7 @@ def atom(frame: Frame, i: Instruction) -> None:
         _shadow(frame, frame.shadows, i, operation, kind, space, address, allowed, target, operands[1:], site)
     # No lane reads the old value of most atomics that NVVM emits as ``atom``.
     wanted_back = isinstance(target, Register) and target.name not in frame.unread
+    wanted_back |= operation == "cas" and race.has_fences(frame)
     shapes = "".join("u" if v.lanes < W else "v" for v in values)
     name = f"@kcheck.atom.{space}.{operation}.{kind.name}.{shapes}{'' if wanted_back else '.red'}"
     if name not in frame.unit.definitions:
@@ -124,9 +125,11 @@ def atom(frame: Frame, i: Instruction) -> None:
     given = ", ".join(b.typed(v) for v in (address, allowed, *values))
     if not wanted_back:
         b.line(f"call void {name}({given}, ptr %launch, ptr %worker)")
+        race.strong(frame, i, address)
         return
     result = vector_type(kind.llvm, W)
     old = b.value(f"call {result} {name}({given}, ptr %launch, ptr %worker)", kind.llvm, W)
+    race.strong(frame, i, address, b.compare("eq", old, values[0]) if operation == "cas" else None)
     frame.write(i, target, kind, old, False)
 
 

@@ -10,6 +10,7 @@ from kcheck.ptx.ast import Instruction, Operand, Sink, Vector
 from kcheck.ptx.builder import Value, integer_of
 from kcheck.ptx.frame import Frame
 from kcheck.ptx.isa.effects import effect, ordered
+from kcheck.ptx.race import hooks as race
 from kcheck.ptx.shadow import Shadows
 from kcheck.ptx.types import TYPES, PtxType
 
@@ -158,3 +159,4 @@ def nothing(frame: Frame, i: Instruction) -> None:
     """
     if i.opcode in ("membar", "fence"):
         frame.b.line("fence seq_cst")
+        race.fence(frame, i)

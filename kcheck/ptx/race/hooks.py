@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 
+from kcheck.ptx.abi import Launch
 from kcheck.ptx.ast import Instruction
 from kcheck.ptx.builder import Value
 from kcheck.ptx.frame import Frame
 from kcheck.ptx.race import accesses, cells
 from kcheck.ptx.race.facts import CHECKED, kind_of
-from kcheck.ptx.race.layout import WRITE
+from kcheck.ptx.race.layout import READ, STRONG_READ, WRITE, Event, RaceState, Strong
 from kcheck.ptx.types import PtxType
 
 
@@ -36,6 +38,8 @@ def access(
         return
     unit, b, W = frame.unit, frame.b, frame.width
     race = kind_of(i)
+    if facts.fences and i.opcode in ("ld", "ldu", "st") and race not in (READ, WRITE):
+        strong(frame, i, address)
     size = kind.bytes
     number = accesses.site_number(site)
     is_same = address.lanes == 1 and W > 1 and race != WRITE
@@ -82,3 +86,93 @@ def warp(frame: Frame, members: Value) -> None:
     b.line(f"store {b.typed(members)}, ptr {slot}, align 64")
     number = b.value("lshr i32 %t0, 5", "i32")
     b.line(f"call void @kcheck.race.warp(ptr %launch, {b.typed(number)}, {b.typed(active)}, ptr {slot})")
+
+
+def has_fences(frame: Frame) -> bool:
+    """Whether order by fences is kept."""
+    return frame.unit.race is not None and frame.unit.race.fences
+
+
+def fence(frame: Frame, i: Instruction) -> None:
+    """``membar`` or ``fence``: what the active lanes did may be published from here on."""
+    facts = frame.unit.race
+    if facts is None:
+        return
+    b = frame.b
+    lanes = b.resize(_bits(frame, frame.active), "i32")
+    within = int("cta" in i.modifiers)
+    b.line(f"call void @kcheck.race.fence(ptr %launch, i32 %t0, {b.typed(lanes)}, i64 {within})")
+
+
+def strong(frame: Frame, i: Instruction, address: Value, succeeded: Value | None = None) -> None:
+    """An atomic or a strong load or store, which may publish and observe where the kernel has fences.
+
+    Args:
+        succeeded: of a compare-and-swap, the lanes that wrote; None: all.
+    """
+    if not has_fences(frame):
+        return
+    b, W = frame.b, frame.width
+    access, addresses, count = (f"%{b.fresh(name)}" for name in ("strong", "places", "published"))
+    frame.prologue.line(f"{access} = alloca [{ctypes.sizeof(Strong)} x i8], align 8")
+    frame.prologue.line(f"store [{ctypes.sizeof(Strong)} x i8] zeroinitializer, ptr {access}")
+    frame.prologue.line(f"{addresses} = alloca [32 x i64], align 64")
+    frame.prologue.line(f"{count} = alloca i64")
+    active, places = b.spread(frame.active), b.spread(address)
+    mask = b.resize(_bits(frame, active), "i32")
+    writes = mask
+    if succeeded is not None:
+        writes = b.resize(_bits(frame, b.land(active, b.spread(succeeded))), "i32")
+    elif kind_of(i) == STRONG_READ:
+        writes = b.const("i32", 0)
+    words = set(i.modifiers)
+    fields = {
+        Strong.addresses.offset: f"ptr {addresses}",
+        Strong.mask.offset: b.typed(mask),
+        Strong.writes.offset: b.typed(writes),
+        Strong.reads.offset: f"i32 {int(i.opcode != 'st')}",
+        Strong.releases.offset: f"i32 {int(not words.isdisjoint(('release', 'acq_rel')))}",
+        Strong.within.offset: f"i32 {int('cta' in words)}",
+        Strong.order.offset: b.typed(frame.field("launch", Launch.lane_order.offset, "i32")),
+    }
+
+    def at(offset: int) -> str:
+        return b.value(f"getelementptr i8, ptr {access}, i64 {offset}", "ptr").text
+
+    # A lane that spins asks again and again for what it saw before: only once there is something new is it told.
+    align = 64 if W > 1 else 8
+    before = b.value(f"load i32, ptr {at(Strong.mask.offset)}", "i32")
+    seen = b.value(f"load {b.type_of(places)}, ptr {addresses}, align {align}", "i64", W)
+    last = b.value(f"load i64, ptr {count}", "i64")
+    published = _state(frame, RaceState.published.offset)
+    news = b.lor(b.compare("ne", writes, 0), b.compare("ne", last, published))
+    news = b.lor(news, b.compare("ne", b.land(mask, b.invert(before)), 0))
+    news = b.lor(news, b.any(b.land(b.compare("ne", seen, places), active)))
+    tell, told = b.fresh("tell"), b.fresh("told")
+    b.line(f"br i1 {news.text}, label %{tell}, label %{told}")
+    b.label(tell)
+    b.line(f"store {b.typed(places)}, ptr {addresses}, align {align}")
+    for offset, text in fields.items():
+        b.line(f"store {text}, ptr {at(offset)}")
+    first = b.value("zext i32 %t0 to i64", "i64")
+    there = b.value(f"ptrtoint ptr {access} to i64", "i64")
+    b.line(
+        f"call i32 @kcheck.race.tell(ptr %launch, i32 {int(Event.STRONG)}, {b.typed(first)}, {b.typed(there)}, "
+        "i64 0, i64 0)"
+    )
+    b.line(f"store {b.typed(_state(frame, RaceState.published.offset))}, ptr {count}")
+    b.line(f"br label %{told}")
+    b.label(told)
+
+
+def _state(frame: Frame, offset: int) -> Value:
+    """A 64-bit field of the state, as it is now."""
+    b = frame.b
+    state = frame.field("launch", Launch.race.offset, "ptr")
+    pointer = b.value(f"getelementptr i8, ptr {state.text}, i64 {offset}", "ptr")
+    return b.value(f"load i64, ptr {pointer.text}", "i64")
+
+
+def _bits(frame: Frame, mask: Value) -> Value:
+    """A mask as an integer of as many bits."""
+    return frame.b.mask_bits(frame.b.spread(mask))

@@ -14,12 +14,13 @@ of one kind at once.
 warps of a block by its barriers, lanes of a warp by those and by warp-level synchronisation. So two of different
 blocks conflict with whatever comes later in the launch; else two of different warps since the last barrier with
 whatever comes before the next; else, within one warp, the last one and the last one of another lane are those that
-the least is ordered after. With fences (kcheck.ptx.race.fences) that is no longer so, and is said.
+the least is ordered after. Fences can order more than that: with them two are no longer as good as all.
 """
 
 from __future__ import annotations
 
 import ctypes
+from enum import IntEnum
 
 WRITE, ATOMIC, READ, STRONG_READ = 0, 1, 3, 5
 """The first record of each kind; all but WRITE have two."""
@@ -60,6 +61,33 @@ class RaceState(ctypes.Structure):
         ("race_count", ctypes.c_uint64),
         ("races_dropped", ctypes.c_uint64),
         ("lanes", ctypes.c_uint64),  # address of uint32[32][32][32]: by warp and lane, what it knows of each lane
+        ("tell", ctypes.c_uint64),  # address of int32 tell(int32 event, int64, int64, int64, int64); for fences
+        ("published", ctypes.c_uint64),  # counts what was published: until it changes, nothing new can be observed
+    ]
+
+
+class Event(IntEnum):
+    """What code with fences tells its host, with up to four numbers."""
+
+    BLOCK = 0  # a block begins
+    BARRIER = 1
+    WARP = 2  # warp, lanes: they synchronise
+    FENCE = 3  # first thread, lanes, 1 for a fence of the block only
+    STRONG = 4  # first thread, address of Strong
+    DECIDE = 5  # info of an access, info and stamp of an earlier one, allocation | benign: is that one known?
+
+
+class Strong(ctypes.Structure):
+    """An atomic, or a strong load or store, by the lanes of a vector."""
+
+    _fields_ = [
+        ("addresses", ctypes.c_uint64),  # address of uint64[lanes]
+        ("mask", ctypes.c_uint32),
+        ("writes", ctypes.c_uint32),  # lanes that write: not those whose compare-and-swap failed
+        ("reads", ctypes.c_uint32),  # 1: it observes
+        ("releases", ctypes.c_uint32),  # 1: it is a fence as well
+        ("within", ctypes.c_uint32),  # 1: for the block only
+        ("order", ctypes.c_uint32),  # the k-th lane to act is k ^ order
     ]
 
 

@@ -14,6 +14,7 @@ from kcheck.ptx.race.layout import (
     THREAD_MASK,
     Access,
     BlockStart,
+    Event,
     Race,
     RaceState,
 )
@@ -270,7 +271,29 @@ def _put(name: str, field: str, value: str) -> str:
     )
 
 
-def _judge_ir() -> str:
+_TELL = f"""
+define internal i32 @kcheck.race.tell(ptr %launch, i32 %event, i64 %a, i64 %b, i64 %c, i64 %d) noinline {{
+{_state()}{_load("function", "rs", RaceState.tell.offset, "ptr")}  %answer = call i32 %function(i32 %event, i64 %a, i64 %b, i64 %c, i64 %d)
+  ret i32 %answer
+}}
+"""
+
+_FENCE = f"""
+define internal void @kcheck.race.fence(ptr %launch, i32 %t0, i32 %lanes, i64 %within) noinline {{
+{_state()}  %now = call i32 @kcheck.race.tick(ptr %rs)
+  %t64 = zext i32 %t0 to i64
+  %l64 = zext i32 %lanes to i64
+  call i32 @kcheck.race.tell(ptr %launch, i32 {int(Event.FENCE)}, i64 %t64, i64 %l64, i64 %within, i64 0)
+  ret void
+}}
+"""
+
+
+def _told(event: Event, a: str = "0", b: str = "0") -> str:
+    return f"  call i32 @kcheck.race.tell(ptr %launch, i32 {int(event)}, i64 {a}, i64 {b}, i64 0, i64 0)\n"
+
+
+def _judge_ir(fences: bool) -> str:
     fields = [
         ("site", "i32 %site"),
         ("other_site", "i32 %osite"),
@@ -329,13 +352,13 @@ weigh:
 weighed:
   %benign = phi i1 [false, %owned], [%alike, %weigh]
   %benign32 = zext i1 %benign to i32
-  %ms = lshr i32 %me, {THREAD_BITS}
+{_ASK if fences else ""}  %ms = lshr i32 %me, {THREAD_BITS}
   %site = and i32 %ms, {SITE_MASK}
   %os = lshr i32 %info, {THREAD_BITS}
   %osite = and i32 %os, {SITE_MASK}
 {_load("table", "rs", RaceState.races.offset, "ptr")}{_load("count", "rs", RaceState.race_count.offset, "i64")}{_load("room", "rs", RaceState.race_capacity.offset, "i64")}  br label %search
 search:
-  %i = phi i64 [0, %weighed], [%i1, %other]
+  %i = phi i64 [0, %{"unknown" if fences else "weighed"}], [%i1, %other]
   %more = icmp ult i64 %i, %count
   br i1 %more, label %look, label %new
 look:
@@ -392,14 +415,33 @@ done:
 DECLARATIONS = {"@llvm.cttz.i32": "declare i32 @llvm.cttz.i32(i32, i1 immarg)"}
 
 
-def definitions() -> dict[str, str]:
-    """Every function of this module, by name."""
-    return {
+_ASK = f"""  %ask1 = zext i32 %me to i64
+  %ask2 = zext i32 %info to i64
+  %ask3 = zext i32 %stamp to i64
+  %askb = zext i1 %benign to i64
+  %ask4 = or i64 %base, %askb
+  %asked = call i32 @kcheck.race.tell(ptr %launch, i32 {int(Event.DECIDE)}, i64 %ask1, i64 %ask2, i64 %ask3, i64 %ask4)
+  %is_known = icmp ne i32 %asked, 0
+  br i1 %is_known, label %done, label %unknown
+unknown:
+"""
+
+
+def definitions(fences: bool) -> dict[str, str]:
+    """Every function of this module, by name; with fences the host is told what moves time on."""
+    block, barrier, warp = _BLOCK, _BARRIER, _WARP
+    if fences:
+        block = block.replace("done:\n", "done:\n" + _told(Event.BLOCK))
+        barrier = barrier.replace("  ret void\n", _told(Event.BARRIER) + "  ret void\n")
+        lanes = "  %w64 = zext i32 %warp to i64\n  %h64 = zext i32 %here to i64\n"
+        warp = warp.replace("next:\n", "next:\n" + lanes + _told(Event.WARP, "%w64", "%h64"), 1)
+    made = {
         "@kcheck.race.tick": _TICK,
-        "@kcheck.race.block": _BLOCK,
-        "@kcheck.race.barrier": _BARRIER,
-        "@kcheck.race.warp": _WARP,
+        "@kcheck.race.block": block,
+        "@kcheck.race.barrier": barrier,
+        "@kcheck.race.warp": warp,
         "@kcheck.race.owner": _OWNER,
         "@kcheck.race.benign": _BENIGN,
-        "@kcheck.race.judge": _judge_ir(),
+        "@kcheck.race.judge": _judge_ir(fences),
     }
+    return made | ({"@kcheck.race.tell": _TELL, "@kcheck.race.fence": _FENCE} if fences else {})

@@ -1,0 +1,222 @@
+"""Order by fences: who knows of which accesses, where a kernel publishes with a fence and an atomic or a flag.
+
+Lowered code tells of every fence, strong access and barrier of such a kernel, and asks about each pair of accesses
+that no barrier orders. What a thread knows is a graph that only grows: a node says which accesses of one block are
+known and points at nodes that it includes, so that joining two costs the same however much they know.
+
+Source: PTX ISA, "Memory Consistency Model": a *release pattern* is a fence and then a strong write by the same
+thread; it synchronises with what observes the written value, also through a chain of atomics. More is taken for
+order here than the ISA promises, in two ways that programs rely on: whoever observes acquires, with or without a
+fence of its own; and what a thread has fenced before a barrier may be published by another after it.
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kcheck.ptx.race.layout import SITE_MASK, THREAD_BITS, THREAD_MASK, Event, RaceState, Strong
+
+ALL = -1
+"""In place of a thread: every thread of the block."""
+
+
+_ENOUGH = 32
+"""Races of one kind between grid barriers that are looked into: to find that there is no way takes long."""
+
+
+@dataclass(slots=True, eq=False)
+class Known:
+    """Accesses that are known: of ``block`` (the stamp of its start), by thread, those before a stamp.
+
+    Attributes:
+        made: the stamp at which it was; it cannot know of anything later.
+        includes: what else is known.
+    """
+
+    made: int
+    block: int
+    before: dict[int, int] = field(default_factory=dict)
+    includes: tuple[Known, ...] = ()
+
+
+@dataclass(slots=True)
+class _Place:
+    """What was published at an address: to everybody, and to the threads of one block."""
+
+    everywhere: Known | None = None
+    block: int = 0
+    within: Known | None = None
+
+
+class Clocks:
+    """The knowledge of the threads of one launch, whose blocks run one after another.
+
+    Args:
+        state: of racecheck.
+        lanes: ``RaceState.lanes``: what each lane knows of the others by partial synchronisation.
+    """
+
+    def __init__(self, state: RaceState, lanes: ctypes.Array[ctypes.c_uint32]) -> None:
+        self._state = state
+        self._lanes = lanes
+        self._starts: list[int] = []
+        self._knows: dict[int, Known] = {}  # by thread of the block that runs; under ALL since the last barrier
+        self._fenced: dict[int, Known] = {}  # that which a later strong write publishes
+        self._fenced_within: dict[int, Known] = {}  # the same, by fences for the block only
+        self._places: dict[int, _Place] = {}
+        self._refused: dict[tuple[int, int, int], int] = {}
+
+    def reset(self) -> None:
+        """A launch begins, or all its blocks are at a grid barrier: what was before is known to all."""
+        self._starts.clear()
+        self._places.clear()
+        self._refused.clear()
+        self._begin()
+
+    def _begin(self) -> None:
+        for table in (self._knows, self._fenced, self._fenced_within):
+            table.clear()
+
+    def tell(self, event: int, a: int, b: int, c: int, d: int) -> int:
+        """One event, as :class:`kcheck.ptx.race.layout.Event` says; the answer to a question."""
+        if event == Event.DECIDE:
+            return self._decide(a, b, c, d)
+        if event == Event.STRONG:
+            self._strong(a, Strong.from_address(b))
+        elif event == Event.FENCE:
+            for thread in _threads(a, b):
+                self._fence(thread, bool(c))
+        elif event == Event.WARP:
+            self._together(list(_threads(32 * a, b)))
+        elif event == Event.BARRIER:
+            self._barrier()
+        else:
+            self._begin()
+            self._starts.append(self._state.start)
+        return 0
+
+    # --- joining
+
+    def _join(self, nodes: Iterable[Known | None]) -> Known | None:
+        """One that includes all: itself where there is one only."""
+        distinct = tuple({id(node): node for node in nodes if node is not None}.values())
+        if len(distinct) < 2:
+            return distinct[0] if distinct else None
+        return Known(self._state.now, 0, includes=distinct)
+
+    def _barrier(self) -> None:
+        for table in (self._knows, self._fenced, self._fenced_within):
+            joined = self._join(table.values())
+            table.clear()
+            if joined is not None:
+                table[ALL] = joined
+
+    def _together(self, threads: list[int]) -> None:
+        for table in (self._knows, self._fenced, self._fenced_within):
+            joined = self._join(_of(table, thread) for thread in threads)
+            if joined is not None:
+                table.update(dict.fromkeys(threads, joined))
+
+    # --- publishing and observing
+
+    def _fence(self, thread: int, within: bool) -> None:
+        """A fence: what the thread did and knows may be published from now on."""
+        state = self._state
+        before = {ALL: state.barrier, thread: state.now}
+        warp = thread // 32
+        synced = state.synced[warp]
+        for lane in range(32):
+            known = max(synced, self._lanes[thread * 32 + lane])
+            if known > state.barrier and 32 * warp + lane != thread:
+                before[32 * warp + lane] = known
+        own = _of(self._knows, thread)
+        made = Known(state.now, state.start, before, () if own is None else (own,))
+        self._fenced_within[thread] = made
+        if not within:
+            self._fenced[thread] = made
+
+    def _strong(self, t0: int, access: Strong) -> None:
+        addresses = (ctypes.c_uint64 * 32).from_address(access.addresses)
+        block = self._state.start
+        for k in range(32):
+            lane = k ^ access.order
+            if not access.mask >> lane & 1:
+                continue
+            thread = t0 + lane
+            place = self._places.get(addresses[lane])
+            if access.reads and place is not None:
+                self._observe(thread, place.everywhere)
+                if place.block == block:
+                    self._observe(thread, place.within)
+            if access.writes >> lane & 1:
+                if access.releases:
+                    self._state.now += 1
+                    self._fence(thread, bool(access.within))
+                place = self._places.setdefault(addresses[lane], _Place())
+                self._publish(place, thread, bool(access.reads), bool(access.within))
+
+    def _observe(self, thread: int, published: Known | None) -> None:
+        known = _of(self._knows, thread)
+        if published is None or published is known or (known is not None and published in known.includes):
+            return
+        joined = self._join((known, published))
+        assert joined is not None
+        self._knows[thread] = joined
+
+    def _publish(self, place: _Place, thread: int, is_chain: bool, within: bool) -> None:
+        """An atomic goes on with what was published before; another write takes its place."""
+        self._state.published += 1
+        if not is_chain:
+            place.everywhere = place.within = None
+        if not within:
+            place.everywhere = self._chain(place.everywhere, _of(self._fenced, thread))
+        if place.block != self._state.start:
+            place.block, place.within = self._state.start, None
+        place.within = self._chain(place.within, _of(self._fenced_within, thread))
+
+    def _chain(self, before: Known | None, more: Known | None) -> Known | None:
+        if before is not None and more is not None and more in before.includes:
+            return before
+        return self._join((before, more))
+
+    # --- asking
+
+    def _decide(self, mine: int, info: int, stamp: int, where: int) -> int:
+        """1 for an access that is known, and for one of a kind of which enough were not."""
+        kind = (mine >> THREAD_BITS, info >> THREAD_BITS & SITE_MASK, where)
+        if self._refused.get(kind, 0) >= _ENOUGH:
+            return 1
+        if self._is_ordered(mine & THREAD_MASK, info & THREAD_MASK, stamp):
+            return 1
+        self._refused[kind] = self._refused.get(kind, 0) + 1
+        return 0
+
+    def _is_ordered(self, thread: int, other: int, stamp: int) -> int:
+        """Whether a thread of the block that runs knows of an access by ``other`` at a time."""
+        n = bisect.bisect_right(self._starts, stamp) - 1
+        first = _of(self._knows, thread)
+        if n < 0 or first is None:
+            return 0
+        block = self._starts[n]
+        seen: set[int] = set()
+        left = [first]
+        while left:
+            node = left.pop()
+            if node.made <= stamp or id(node) in seen:
+                continue
+            seen.add(id(node))
+            if node.block == block and stamp < max(node.before.get(ALL, 0), node.before.get(other, 0)):
+                return 1
+            left.extend(node.includes)
+        return 0
+
+
+def _of(table: dict[int, Known], thread: int) -> Known | None:
+    return table.get(thread) or table.get(ALL)
+
+
+def _threads(t0: int, mask: int) -> Iterable[int]:
+    return (t0 + lane for lane in range(32) if mask >> lane & 1)
