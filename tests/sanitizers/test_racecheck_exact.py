@@ -1,0 +1,90 @@
+"""racecheck against a judge that shares nothing with it, over random programs of two blocks of two warps."""
+
+from __future__ import annotations
+
+import struct
+import time
+from pathlib import Path
+
+import pytest
+from happens_before import BLOCKS, BYTES, THREADS, Step, draw, ptx, racing
+
+from kcheck.cpu.cache import ObjectCache
+from kcheck.cpu.executor import Ending, Executor, KernelLaunch
+from kcheck.cpu.memory import Kind, Memory
+from kcheck.model import Finding
+from kcheck.ptx.abi import Checks
+
+PROGRAMS = [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 40))]
+"""Seeds, of each test and width: compiling a program takes a second."""
+WIDTHS = (1, 8, 16, 32)
+
+
+class Bench:
+    """An executor with racecheck, and what it found."""
+
+    def __init__(self, folder: Path) -> None:
+        self.found: list[Finding] = []
+        self.memory = Memory(64 << 20)
+        self.executor = Executor(
+            self.memory, 1, ObjectCache(folder), time.monotonic, self.found.append, lambda _: None
+        )
+        self.executor.checks = Checks(race=True)
+
+    def races(self, steps: list[Step], width: int) -> set[tuple[int, int]]:
+        """The pairs of steps that race."""
+        self.found.clear()
+        self.executor.width = width
+        module = self.executor.load(ptx(steps))
+        address = self.memory.allocate(BYTES, Kind.DEVICE)
+        launch = KernelLaunch(
+            module, "program", struct.pack("<Q", address), (BLOCKS, 1, 1), (THREADS, 1, 1), 0, cooperative=False
+        )
+        assert self.executor.launch(launch) is Ending.FINISHED, self.found
+        self.memory.free(address)
+        pairs = set()
+        for finding in self.found:
+            assert finding.rule == "racecheck", finding
+            assert finding.place is not None
+            other = finding.other_place or finding.place
+            first, last = sorted((finding.place.line - 1, other.line - 1))
+            pairs.add((first, last))
+        return pairs
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """One for all programs: time goes on from launch to launch."""
+    return Bench(tmp_path_factory.mktemp("cache"))
+
+
+def _true(steps: list[Step]) -> set[tuple[int, int]]:
+    return {pair for pairs in racing(steps).values() for pair in pairs}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("seed", PROGRAMS)
+def test_a_race_is_found_if_and_only_if_there_is_one(bench: Bench, seed: int, width: int) -> None:
+    """What is found races in truth; where anything races, something is found."""
+    steps = draw(1000 + seed)
+    found, true = bench.races(steps, width), _true(steps)
+    assert found <= true, steps
+    assert bool(found) == bool(true), steps
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("seed", PROGRAMS)
+def test_two_records_are_as_good_as_all(bench: Bench, seed: int, width: int) -> None:
+    """Where all accesses are of one element, whichever came first: no race is lost that is the only one."""
+    steps = draw(2000 + seed, is_one_place=True)
+    found, true = bench.races(steps, width), _true(steps)
+    assert found <= true, steps
+    assert bool(found) == bool(true), steps
+
+
+@pytest.mark.parametrize("width", [1, 16])
+@pytest.mark.parametrize("seed", PROGRAMS)
+def test_parts_of_a_warp_that_synchronise_raise_no_false_alarm(bench: Bench, seed: int, width: int) -> None:
+    """With masks of parts of a warp what is found races in truth."""
+    steps = draw(3000 + seed, has_partial=True)
+    assert bench.races(steps, width) <= _true(steps), steps
