@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kcheck.ptx.abi import Checks
 
-CHECKS: dict[str, str] = {"racecheck": "race"}
+CHECKS = {"racecheck": "race", "initcheck": "init"}
 """Attribute of :class:`kcheck.ptx.abi.Checks` by sanitizer."""
 
 

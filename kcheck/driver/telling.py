@@ -132,7 +132,8 @@ def told(finding: Finding) -> list[str]:
     if finding.thread is not None:
         parts.append(f"thread {_told3(finding.thread)}")
     if finding.other is not None:
-        parts.append(f"against block {_told3(finding.other[0])}, thread {_told3(finding.other[1])}")
+        where = f" at {_place(finding.other_place)}" if finding.other_place else ""
+        parts.append(f"against block {_told3(finding.other[0])}, thread {_told3(finding.other[1])}{where}")
     if parts:
         lines.append(_INDENT + ", ".join(parts))
     if finding.mend:

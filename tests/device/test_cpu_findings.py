@@ -22,6 +22,7 @@ inputs: {x: [N], w: {shape: [N], dtype: int32, values: {integers: [0, 9]}}}
 outputs: {y: [N], ok: {shape: [N], dtype: bool}}
 launch: {args: [x, w, y, ok, N], grid: ["ceildiv(N, 32)"], block: [32]}
 cases: {count: 1}
+sanitize: {racecheck: off, initcheck: off, overflow: off}  # each row is about one rule, and some bugs are several
 """
 REFERENCE = "def op(x, w):\n    return {'y': 2 * x, 'ok': w > 3}\n"
 CLEAN = """
@@ -134,7 +135,7 @@ def findings(report, name):
 def test_a_correct_kernel_has_no_finding(report, name):
     """The clean twin passes, before all the bugs and after them."""
     assert findings(report, name) == ("passed", [])
-    assert report[name]["notes"][0] == "not checked on the cpu: racecheck, initcheck"
+    assert report[name]["notes"] == []
 
 
 @pytest.mark.parametrize("name", BUGS)
