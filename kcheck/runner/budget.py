@@ -3,20 +3,27 @@
 Instrumented code (racecheck, initcheck, overflow) gives the same bits, so that a case runs in it or in plain code.
 What costs is to compile it, once per specialisation, and that it is slower. A device tells how many seconds a case
 spent there; all other time of the run, *the rest*, is no more than the run would have taken without. So the run
-keeps to its limit where the seconds spent are at most SHARE times the rest:
+keeps to its limit where the seconds spent are at most SHARE times the rest. A case is instrumented
 
-* The first ALWAYS cases of a spec, its examples first, are instrumented whatever they cost.
-* What may be spent by the end of the spec is SHARE times the rest as it will be then: the rest so far, and for
-  each case to come the mean of this spec's so far. What is left of that is shared out evenly among those to come.
-* A case is instrumented where it is expected to cost no more than its share: as much as earlier ones of its spec,
-  in proportion to the bytes of its arrays. So where time is short small cases are taken, since races show on small
-  shapes as well, and large ones once the shares that nobody needed are enough.
+* if it is one of the first ALWAYS of its spec, of which the examples come first, whatever it costs;
+* or if it is expected to cost no more than SHARE times the rest of a case: it keeps to the limit by itself, so
+  that what was compiled before is used;
+* or if it is expected to cost no more than its share of what may still be spent: SHARE times the rest, as it will
+  be when the spec is done, less the seconds spent, divided evenly among the cases to come.
+
+It is expected to cost what the cheapest case of the spec with arrays as large cost; where none was as large, the
+largest one in proportion to bytes. So where time is short small cases are taken, since races show on small shapes
+as well, and large ones once the shares that nobody needed are enough.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from statistics import median
+
 SHARE = 2.0
 ALWAYS = 5
+_RECENT = 64  # cases that a spec's expectations are drawn from
 
 
 class Budget:
@@ -24,25 +31,30 @@ class Budget:
 
     def __init__(self) -> None:
         self._rest = self._spent = 0.0
-        self._left = 0
-        self._done = self._instrumented = 0  # cases of this spec
-        self._later_rest = self._later_spent = 0.0  # without the first case, which compiles
-        self._later_bytes = 0
+        self.begin(0)
 
     def begin(self, cases: int) -> None:
         """A spec of so many cases begins."""
         self._left = cases
-        self._done = self._instrumented = 0
-        self._later_rest = self._later_spent = 0.0
-        self._later_bytes = 0
+        self._done = 0
+        self._rests: deque[float] = deque(maxlen=_RECENT)
+        self._costs: deque[tuple[int, float]] = deque(maxlen=_RECENT)  # bytes, seconds
 
     def allows(self, size: int) -> bool:
         """Whether the next case, with arrays of ``size`` bytes, is to be instrumented."""
         if self._done < ALWAYS:
             return True
-        expected = self._later_spent * size / self._later_bytes if self._later_bytes else 0.0
-        typical = self._later_rest / max(self._done - 1, 1)
-        return expected <= (SHARE * (self._rest + self._left * typical) - self._spent) / self._left
+        expected, typical = self._expected(size), median(self._rests)
+        share = (SHARE * (self._rest + self._left * typical) - self._spent) / max(self._left, 1)
+        return expected <= max(SHARE * typical, share)
+
+    def _expected(self, size: int) -> float:
+        """Seconds in instrumented code that a case of ``size`` bytes will take."""
+        if not self._costs:
+            return 0.0
+        largest = max(of for of, _ in self._costs)
+        cost = min(seconds for of, seconds in self._costs if of >= min(size, largest))
+        return cost * size / largest if size > largest > 0 else cost
 
     def add(self, rest: float, spent: float, size: int) -> None:
         """A case is done.
@@ -55,11 +67,7 @@ class Budget:
         self._rest += rest
         self._spent += spent
         self._left -= 1
-        if self._done:
-            self._later_rest += rest
-        if spent:
-            if self._instrumented:
-                self._later_spent += spent
-                self._later_bytes += size
-            self._instrumented += 1
         self._done += 1
+        self._rests.append(rest)
+        if spent:
+            self._costs.append((size, spent))

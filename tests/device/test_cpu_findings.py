@@ -147,7 +147,8 @@ def test_a_bug_is_found_by_its_rule(project, report, name):
     if rule is None:
         assert found == []
         return
-    (finding,) = found
+    finding, *others = found
+    assert all("; only with the threads in " in other["message"] for other in others)
     assert finding["rule"] == rule
     assert says in finding["message"]
     if rule in ("memcheck", "synccheck"):
