@@ -70,11 +70,12 @@ def _finding(fault: Fault, program: Program, memory: Memory, windows: Windows, t
     row = FAULTS[kind]
     site = program.sites[fault.site] if fault.site < len(program.sites) else None
     array, index, message = None, None, row.what
-    mend = _MENDS.get(kind, "")
+    mend, start = _MENDS.get(kind, ""), place(site)
     if kind in _VERBS:
         array, index, message = _access(kind, fault, site, memory, windows)
     elif kind in _UNDEFINED:
         array, index, message, mend = _undefined(kind, fault, site, program, memory, windows)
+        start = start or place(_load(fault, program))
     elif kind in MASKS:
         message = mask_text(kind, fault)
     elif row.rule == "synccheck":
@@ -88,7 +89,7 @@ def _finding(fault: Fault, program: Program, memory: Memory, windows: Windows, t
         kernel=kernel_name(program.entry),
         block=_index3(fault.block),
         thread=_index3(fault.thread),
-        place=place(site),
+        place=start,
     )
 
 
@@ -173,11 +174,16 @@ def _around(
     return array, index, f"{verb} {where}"
 
 
+def _load(fault: Fault, program: Program) -> Site | None:
+    """The load that brought a value that nobody wrote."""
+    return program.sites[fault.size - 1] if 0 < fault.size <= len(program.sites) else None
+
+
 def _undefined(
     kind: FaultKind, fault: Fault, site: Site | None, program: Program, memory: Memory, windows: Windows
 ) -> tuple[str | None, tuple[int, ...] | None, str, str]:
     """Array, index, message and mend of a use of what nobody wrote; the fault names the load that brought it."""
-    load = program.sites[fault.size - 1] if 0 < fault.size <= len(program.sites) else None
+    load = _load(fault, program)
     array, index, what, mend = None, None, "a value", "write it before it is read"
     if load is not None:
         space = load.space

@@ -284,3 +284,14 @@ def input_as_workspace(x, y, N):
     between = cuda.device_array_like(x)  # bug: between = x  # mutated: x
     double[3, 32](x, between, N)
     double[3, 32](between, y, N)
+
+
+# Outputs read before they are written
+
+
+@cuda.jit
+def added_to_an_output(x, y, n):
+    """The result is added to what the output holds, which is nothing yet."""
+    i = cuda.grid(1)
+    if i < n:
+        y[i] = 2 * x[i]  # bug: y[i] += 2 * x[i]  # initcheck

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from device_child import DeviceChild
 from pairs import Pair
-from twins import check_twins, pairs_of
+from twins import SAMPLE, check_twins, pairs_of
 
 from kcheck.device.cpu import missing
 
@@ -17,3 +17,9 @@ PAIRS = pairs_of("memory_pairs")
 def test_the_access_is_found_at_its_line(child: DeviceChild, pair: Pair) -> None:
     """The buggy twin has its memcheck finding on the marked line, the clean one has none."""
     check_twins(child, pair)
+
+
+@pytest.mark.parametrize("pair", list(PAIRS.values())[::SAMPLE], ids=list(PAIRS)[::SAMPLE])
+def test_so_it_is_at_one_lane(child: DeviceChild, pair: Pair) -> None:
+    """Code of one lane per vector, which the wide one is compared with, finds the same."""
+    check_twins(child, pair, width=1)

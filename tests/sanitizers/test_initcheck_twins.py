@@ -1,0 +1,25 @@
+"""initcheck on twins: global, shared and local memory that nobody wrote, used and not only copied."""
+
+from __future__ import annotations
+
+import pytest
+from device_child import DeviceChild
+from pairs import Pair
+from twins import SAMPLE, check_twins, pairs_of
+
+from kcheck.device.cpu import missing
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+PAIRS = pairs_of("init_pairs")
+
+
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+def test_the_use_is_found_at_its_line(child: DeviceChild, pair: Pair) -> None:
+    """The buggy twin has its initcheck finding on the marked line, the clean one has none."""
+    check_twins(child, pair)
+
+
+@pytest.mark.parametrize("pair", list(PAIRS.values())[::SAMPLE], ids=list(PAIRS)[::SAMPLE])
+def test_so_it_is_at_one_lane(child: DeviceChild, pair: Pair) -> None:
+    """Code of one lane per vector, which the wide one is compared with, finds the same."""
+    check_twins(child, pair, width=1)
