@@ -30,6 +30,10 @@ class ObjectCache:
         self._folder = folder
         self._limit = limit
 
+    def __contains__(self, key: str) -> bool:
+        """Whether something is stored under a key, whole or not."""
+        return self._path(key).exists()
+
     def get(self, key: str) -> bytes | None:
         """What was stored under a key; None when it is not there, or not whole."""
         path = self._path(key)

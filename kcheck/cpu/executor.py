@@ -172,6 +172,11 @@ class Executor:
         """A module; raises PtxError."""
         return Module(text, self.memory, self._cache)
 
+    def compile(self, module: Module, entry: str) -> None:
+        """Compile a kernel, or take it from the cache, as a launch would; raises PtxError."""
+        with self._lock:
+            self._known(module, entry)
+
     def report_compile_error(self, kernel: str, fault: Exception) -> None:
         """Report code that cannot be run."""
         self.report(Finding("compile", str(fault), kernel=kernel_name(kernel) or None))

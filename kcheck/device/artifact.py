@@ -15,7 +15,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -23,6 +22,7 @@ from importlib import import_module
 from typing import Any
 
 from kcheck.cpu.cache import ObjectCache
+from kcheck.device.child import Child
 from kcheck.device.cuda import compiler_message
 from kcheck.device.places import as_typed
 from kcheck.driver.cubin import assembler_version
@@ -89,10 +89,10 @@ class Compilation:
         self._request = {
             "root": root,
             "kernel": asdict(kernel),
-            "signatures": [[_to_json(part) for part in signature] for signature in signatures],
+            "signatures": [[to_json(part) for part in signature] for signature in signatures],
             "targets": list(targets),
         }
-        self._child = _Child(self._request | {"lineinfo": True})
+        self._child = Child(__name__, self._request | {"lineinfo": True})
 
     @property
     def running(self) -> bool:
@@ -108,7 +108,7 @@ class Compilation:
         """
         answer = self._answer()
         if any(_NO_LINES in row["problem"] for row in answer["kernels"]):
-            self._child = _Child(self._request | {"lineinfo": False})
+            self._child = Child(__name__, self._request | {"lineinfo": False})
             answer = self._answer()
         return tuple(_compiled(row) for row in answer["kernels"])
 
@@ -118,7 +118,7 @@ class Compilation:
 
     def _answer(self) -> dict[str, Any]:
         try:
-            code, text, log = self._child.wait()
+            code, text, log = self._child.wait(_SECONDS)
         except subprocess.TimeoutExpired as error:
             raise InternalError(f"compiling {self._kernel} took more than {_SECONDS} s") from error
         if code != 0:
@@ -132,51 +132,6 @@ class Compilation:
 _NO_LINES = "Debug Info Version"
 """In the linker's message where a kernel cannot have line tables: bfloat16's shims carry another debug version.
 The refusal sticks to the process, so the attempt without lines needs one of its own."""
-
-
-class _Child:
-    """``python -m kcheck.device.artifact`` with one request. It talks through files: no pipe can fill up and no
-    thread has to read one while the cases run."""
-
-    def __init__(self, request: dict[str, Any]) -> None:
-        environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "0"}
-        # The child must find this very kcheck, however the parent found it.
-        environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-        self._out = tempfile.TemporaryFile()  # noqa: SIM115  # open until the child is gone
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115
-        with tempfile.TemporaryFile() as text:
-            text.write(json.dumps(request).encode())
-            text.seek(0)
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "kcheck.device.artifact"],
-                stdin=text,
-                stdout=self._out,
-                stderr=self._log,
-                env=environment,
-                start_new_session=True,  # Ctrl-C is the parent's to answer, which then ends the child
-            )
-
-    @property
-    def running(self) -> bool:
-        return self._process.poll() is None
-
-    def wait(self) -> tuple[int, str, str]:
-        """(exit code, stdout, stderr); the child is gone afterwards, also if this raises."""
-        try:
-            code = self._process.wait(_SECONDS)
-            texts = []
-            for file in (self._out, self._log):
-                file.seek(0)
-                texts.append(file.read().decode("utf-8", "backslashreplace"))
-        finally:
-            self.kill()
-        return code, texts[0], texts[1]
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._out.close()
-        self._log.close()
 
 
 def compile_kernel(
@@ -221,7 +176,7 @@ def _compile(dispatcher: Any, kernel: CompiledKernel, lineinfo: bool, is_linked_
 
 def _ptx_that_runs(dispatcher: Any, kernel: CompiledKernel) -> tuple[str, str]:
     """(entry's name, text) of what the device has loaded, or would load, for a signature."""
-    made = dispatcher.compile(tuple(_numba_type(part) for part in kernel.signature))
+    made = dispatcher.compile(tuple(numba_type(part) for part in kernel.signature))
     return made.entry_name, made.library.get_cubin().code.decode()
 
 
@@ -237,7 +192,7 @@ def _ptx(dispatcher: Any, kernel: CompiledKernel, lineinfo: bool) -> tuple[str, 
     options = dict(dispatcher.targetoptions)
     fastmath, debug = bool(options.get("fastmath")), bool(options.get("debug"))
     cc = _capability(kernel.target)
-    argument_types = tuple(_numba_type(part) for part in kernel.signature)
+    argument_types = tuple(numba_type(part) for part in kernel.signature)
 
     compiled = compiler.compile_cuda(
         dispatcher.py_func,
@@ -313,7 +268,7 @@ def _capability(target: str) -> tuple[int, int]:
     return int(digits[:-1]), int(digits[-1])
 
 
-def _numba_type(part: ArrayType | ScalarType) -> Any:
+def numba_type(part: ArrayType | ScalarType) -> Any:
     """Numba's type of an argument, as ``typeof`` would give it for a device array or scalar.
 
     Raises:
@@ -329,17 +284,17 @@ def _numba_type(part: ArrayType | ScalarType) -> Any:
     return types.Array(scalar, part.ndim, part.layout, aligned=True)
 
 
-def _to_json(part: ArrayType | ScalarType) -> list[Any]:
+def to_json(part: ArrayType | ScalarType) -> list[Any]:
     return [part.dtype, part.ndim, part.layout] if isinstance(part, ArrayType) else [part.dtype]
 
 
-def _from_json(row: Sequence[Any]) -> ArrayType | ScalarType:
+def from_json(row: Sequence[Any]) -> ArrayType | ScalarType:
     return ArrayType(row[0], row[1], row[2]) if len(row) == 3 else ScalarType(row[0])
 
 
 def _compiled(row: dict[str, Any]) -> CompiledKernel:
     resources = row["resources"] and Resources(**row["resources"])
-    signature = tuple(_from_json(part) for part in row["signature"])
+    signature = tuple(from_json(part) for part in row["signature"])
     return CompiledKernel(
         **(row | {"place": Span(**row["place"]), "signature": signature, "resources": resources})
     )
@@ -353,9 +308,9 @@ def _answer(request: dict[str, Any], load: Callable[..., Any] = load_function) -
         return {"unloadable": str(error)}
     if not hasattr(dispatcher, "py_func"):
         return {"unloadable": _no_kernel(function)}
-    signatures = [tuple(_from_json(part) for part in signature) for signature in request["signatures"]]
+    signatures = [tuple(from_json(part) for part in signature) for signature in request["signatures"]]
     kernels = compile_kernel(dispatcher, signatures, request["targets"], request["lineinfo"])
-    rows = [asdict(k) | {"signature": [_to_json(part) for part in k.signature]} for k in kernels]
+    rows = [asdict(k) | {"signature": [to_json(part) for part in k.signature]} for k in kernels]
     return {"kernels": rows}
 
 

@@ -23,7 +23,7 @@ from kcheck.cpu.sanitizers import CHECKS, checks
 from kcheck.device.artifact import no_compiler
 from kcheck.device.base import Staged
 from kcheck.device.cuda import CudaBackend, driver_code, result_name
-from kcheck.device.frozen import keep_compiled
+from kcheck.device.frozen import keep_compiled, kept_kernels
 from kcheck.device.harvest import Bytes, extent
 from kcheck.device.places import as_typed
 from kcheck.device.plan import LaunchFault
@@ -81,8 +81,8 @@ class CpuBackend(CudaBackend):
         self._executor = machine.executor
         self._executor.report = self._found.append
         super().__init__("cpu")
-        store = ObjectCache(settings(os.environ).cache / "kernels")
-        _watch_compiling(import_module("numba.cuda.dispatcher").CUDADispatcher, store, self._compiled)
+        dispatchers = import_module("numba.cuda.dispatcher").CUDADispatcher
+        _watch_compiling(dispatchers, kept_kernels(), self._compiled)
         threads = len(os.sched_getaffinity(0))
         self.description = f"{self.description}, {self._executor.width} lanes on {threads} threads"
 
@@ -94,6 +94,17 @@ class CpuBackend(CudaBackend):
     def instrumented(self) -> float:
         """As :meth:`kcheck.device.base.Backend.instrumented`."""
         return self._instrumented
+
+    def compile(self, kernel: Any, sanitizers: Collection[str]) -> None:
+        """Compile a kernel of Numba's to machine code as launches want it: plain, and with the checks of these.
+
+        Raises:
+            PtxError: it has what is not modelled.
+        """
+        module = self._executor.load(kernel.library.get_cubin().code.split(b"\0")[0].decode())
+        for wanted in ((), sanitizers):
+            self.instrument(wanted)
+            self._executor.compile(module, kernel.entry_name)
 
     def float_atomics(self) -> bool | None:
         """As :meth:`kcheck.device.base.Backend.float_atomics`, by the PTX of what the last launch came to."""

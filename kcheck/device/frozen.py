@@ -25,6 +25,7 @@ import numpy as np
 
 from kcheck import __version__
 from kcheck.cpu.cache import ObjectCache
+from kcheck.driver.install import settings
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _LIBRARIES = tuple(
@@ -140,6 +141,11 @@ def _is_known(value: Any) -> bool:
     )
 
 
+def kept_kernels() -> ObjectCache:
+    """Where compiled kernels are kept."""
+    return ObjectCache(settings(os.environ).cache / "kernels")
+
+
 class KeptKernels:
     """Compiled kernels on disk: numba-cuda's ``_Cache``, for one dispatcher.
 
@@ -154,6 +160,12 @@ class KeptKernels:
         self._dispatcher = dispatcher
         self._store = store
 
+    def may_keep(self, signature: Any) -> bool:
+        """Whether the kernel for a signature, a tuple of Numba's types, is not kept and, for all that is known,
+        could be."""
+        key = self._key(signature)
+        return key is not None and key not in self._store and _refused(key) not in self._store
+
     def load_overload(self, signature: Any, target_context: Any) -> Any:
         """The kernel that was compiled for a signature; None where there is none, or it is out of date."""
         target_context.refresh()
@@ -166,11 +178,15 @@ class KeptKernels:
     def save_overload(self, signature: Any, kernel: Any) -> None:
         """Keep a kernel, if Numba can write it down: not one that links files, or holds a device array."""
         key = self._key(signature)
-        if key is None or kernel.launch_config_sensitive:
+        if key is None:
+            return
+        if kernel.launch_config_sensitive:
+            self._store.put(_refused(key), b"")
             return
         try:
             content = import_module("numba.cuda.serialize").dumps(kernel._reduce_states())
         except (RuntimeError, pickle.PicklingError):  # what Numba raises for those
+            self._store.put(_refused(key), b"")
             return
         self._store.put(key, content)
 
@@ -187,6 +203,11 @@ class KeptKernels:
         """Part of numba-cuda's interface; it is always on."""
 
     disable = flush = enable
+
+
+def _refused(key: str) -> str:
+    """The key under which it is noted that a kernel cannot be kept."""
+    return key + "\0refused"
 
 
 def keep_compiled(dispatcher: Any, store: ObjectCache) -> None:

@@ -6,10 +6,10 @@ it launches (``kcheck.device``), since only its code knows them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 
-from kcheck.model import Input, NameArg, OpSpec, Output
+from kcheck.model import Case, Input, NameArg, OpSpec, Output
 from kcheck.model.compiled import ArrayType, ScalarType, Signature
 
 
@@ -27,6 +27,18 @@ def signatures(spec: OpSpec) -> tuple[Signature, ...]:
         for signature in _by_layout(spec, dtypes):
             found.setdefault(signature, None)
     return tuple(found)
+
+
+def in_order(spec: OpSpec, cases: Iterable[Case]) -> tuple[Signature, ...]:
+    """Every signature of a spec with ``launch:``: as its cases declare to come to them, then the others."""
+    order: dict[Signature, None] = {}
+    for case in cases:
+        owners = (_owner(spec, name) for name in (*spec.inputs, *spec.outputs))
+        letters = {name: _letter(_array(spec, name), case.layouts[name]) for name in owners if name is not None}
+        assert spec.launch is not None
+        order.setdefault(tuple(_argument(spec, arg, case.dtypes, letters) for arg in spec.launch.args))
+    known = signatures(spec)
+    return (*(signature for signature in order if signature in known), *(s for s in known if s not in order))
 
 
 def _by_layout(spec: OpSpec, dtypes: Mapping[str, str]) -> Iterator[Signature]:

@@ -7,37 +7,44 @@ from collections.abc import Iterable, Sequence
 from typing import Self
 
 from kcheck.device import Device
+from kcheck.device.ahead import Ahead, begin
 from kcheck.device.artifact import Compilation, compile_here, no_compiler
 from kcheck.device.specialise import signatures
 from kcheck.lint import check
-from kcheck.model import Finding, Function, OpSpec
+from kcheck.model import Case, Finding, Function, OpSpec
 from kcheck.model.compiled import CompiledKernel, Launched, Signature
 
 
 class ArtifactCheck:
     """The check of one spec's artifact.
 
-    The cpu device has a compiler in this process, and has used it by the time that the cases are done. Elsewhere
-    the simulator has taken its place, or the process has been linked for a GPU's machine code: a child compiles.
-    The kernel of a ``launch:`` is known before the cases are run and compiles beside them; those of a launcher are
-    known after.
+    The cpu device has a compiler in this process, and has used it by the time that the cases are done; a child may
+    help it (:mod:`kcheck.device.ahead`). Elsewhere the simulator has taken its place, or the process has been
+    linked for a GPU's machine code: a child compiles. The kernel of a ``launch:`` is known before the cases are
+    run and compiles beside them; those of a launcher are known after.
 
     Use it as a context: what still compiles at its end is ended.
 
     Args:
         spec: with an ``artifact``.
         device: that runs the spec's cases.
+        cases: as they will be run.
     """
 
-    def __init__(self, spec: OpSpec, device: Device) -> None:
+    def __init__(self, spec: OpSpec, device: Device, cases: Iterable[Case]) -> None:
         assert spec.artifact is not None
         self._spec = spec
         self._device = device
         self._artifact = spec.artifact
         self._begun: list[Compilation] = []
         self._why_not = no_compiler()
-        if spec.kernel is not None and spec.launch is not None and device.name != "cpu" and not self._why_not:
+        self._ahead: Ahead | None = None
+        if spec.kernel is None or spec.launch is None or self._why_not:
+            return
+        if device.name != "cpu":
             self._begin(spec.kernel, signatures(spec))
+        else:
+            self._ahead = begin(spec, cases, [s for s in device.instruments if spec.sanitize[s] != "off"])
 
     def __enter__(self) -> Self:
         return self
@@ -45,6 +52,8 @@ class ArtifactCheck:
     def __exit__(self, *raised: object) -> None:
         for compilation in self._begun:
             compilation.cancel()
+        if self._ahead is not None:
+            self._ahead.cancel()
 
     @property
     def waits(self) -> bool:

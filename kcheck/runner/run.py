@@ -113,9 +113,9 @@ class _Run:
         try:
             yield SpecStarted(spec.path, line, spec.op, spec.description, spec.tags, len(cases), seed, started)
             with ExitStack() as stack:
-                artifact = (
-                    stack.enter_context(ArtifactCheck(spec, self.device)) if self._whole_artifact(spec) else None
-                )
+                artifact = None
+                if self._whole_artifact(spec):
+                    artifact = stack.enter_context(ArtifactCheck(spec, self.device, cases))
                 for case in cases:
                     if self._stopped():
                         break

@@ -17,6 +17,17 @@ from kcheck.specfile.paths import shown
 from kcheck.symbolic import did_you_mean
 
 _modules: dict[str, ModuleType] = {}
+_roots: dict[str, str] = {}  # of projects, by the same paths
+
+
+def loaded_files() -> list[tuple[str, str]]:
+    """(root, path) of every file that was imported, in order."""
+    return [(root, path) for path, root in _roots.items()]
+
+
+def load_file(root: str, path: str) -> None:
+    """Import a file as :func:`load_function` does; raises KernelError."""
+    _module(Path(path), root)
 
 
 def load_function(spec_root: str, function: Function) -> Callable[..., Any]:
@@ -54,7 +65,7 @@ def _module(path: Path, root: str) -> ModuleType:
             sys.path.insert(0, folder)
     already = _imported_before(key)
     if already is not None:
-        _modules[key] = already
+        _modules[key], _roots[key] = already, root
         return already
     # Two files of one name (kernels/softmax.py, references/softmax.py) are two modules.
     name = f"_kcheck_{path.stem}_{blake2b(key.encode(), digest_size=4).hexdigest()}"
@@ -71,7 +82,7 @@ def _module(path: Path, root: str) -> ModuleType:
     except BaseException as error:  # SystemExit too: a script without a main guard must not end kcheck
         del sys.modules[name]
         raise KernelError(_message(error, path)) from error
-    _modules[key] = module
+    _modules[key], _roots[key] = module, root
     return module
 
 

@@ -1,0 +1,113 @@
+"""Specialisations are compiled ahead of the cases, in a second process, to where the first one looks."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import pytest
+from cpu_project import HEAD, environment
+
+from kcheck.cases import plan
+from kcheck.device.specialise import in_order, signatures
+
+KERNEL = "@cuda.jit\ndef twice(x, y):\n    i = cuda.grid(1)\n    if i < x.size:\n        y[i] = x[i] + x[i]\n"
+REFERENCE = "def twice(x):\n    return 2 * x\n"
+SPEC = """
+kcheck: 1
+op: twice
+kernel: k.py:twice
+reference: r.py:twice
+dims: {N: [3, 40]}
+dtypes: [float32, float64]
+inputs: {x: {shape: [N], layouts: [contiguous, strided]}}
+outputs: {y: {shape: [N], layouts: [contiguous, strided]}}
+launch: {args: [x, y], grid: [2], block: [32]}
+artifact: {}
+cases: {count: 20}
+"""
+
+# Everything is compiled ahead; then nothing can be compiled any more, and the run is as any other.
+AHEAD = """
+import sys, time
+from pathlib import Path
+from kcheck.cases import plan
+from kcheck.device import choose
+from kcheck.device.ahead import begin
+from kcheck.runner import Options, run
+from kcheck.specfile import load_function, load_spec
+
+device = choose("cpu", ["sm_80"])
+spec = load_spec(Path("op.yaml"))
+device.prepare(spec)
+for function in spec.functions:
+    load_function(spec.root, function)
+sanitizers = [name for name in device.instruments if spec.sanitize[name] != "off"]
+cases = plan(spec, count=20, master=0)
+ahead = begin(spec, cases, sanitizers)
+while ahead.running:
+    time.sleep(0.05)
+ahead.cancel()
+print(begin(spec, cases, sanitizers))
+
+def refuse(*arguments, **options):
+    raise SystemExit("compiled again")
+
+import kcheck.cpu.kernel, kcheck.device.artifact, numba.cuda.dispatcher
+kcheck.cpu.kernel.lower = kcheck.device.artifact._assemble = numba.cuda.dispatcher._Kernel.__init__ = refuse
+for event in run([spec], Options(), device):
+    print(type(event).__name__, *(finding.message for finding in getattr(event, "findings", ())))
+"""
+
+
+def test_the_order_is_that_of_the_cases(project) -> None:
+    """Signatures in the order in which cases first declare them, then the others; each once."""
+    spec = project.spec(SPEC, KERNEL, REFERENCE)
+    cases = plan(spec, count=20, master=0)
+    letters = {"contiguous": "C", "strided": "A"}
+    seen = dict.fromkeys((c.dtypes["T"], letters[c.layouts["x"]], letters[c.layouts["y"]]) for c in cases)
+    told = [(x.dtype, x.layout, y.layout) for x, y in in_order(spec, cases)]
+    assert told == list(seen)
+    assert in_order(spec, ()) == signatures(spec)
+    (first, *_) = in_order(spec, cases[7:])
+    assert [*in_order(spec, cases[7:8])] == [first, *(s for s in signatures(spec) if s != first)]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("nvidia") is None, reason="NVVM is not installed")
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="nothing is compiled ahead on a single processor")
+def test_what_was_compiled_ahead_is_not_compiled_again(tmp_path) -> None:
+    """Kernels, machine code with and without checks, and the assembler's answers are found; and then there is
+    nothing to do ahead."""
+    (tmp_path / "k.py").write_text(HEAD + KERNEL)
+    (tmp_path / "r.py").write_text(REFERENCE)
+    (tmp_path / "op.yaml").write_text(SPEC)
+    (tmp_path / "kcheck.yaml").write_text("")
+    env = environment(KCHECK_CACHE_DIR=str(tmp_path / "cache"))
+    words = [sys.executable, "-c", AHEAD]
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr + done.stdout
+    nothing, *events = done.stdout.splitlines()
+    assert nothing == "None"
+    assert events == [
+        "RunStarted",
+        "SpecStarted",
+        *["CaseFinished"] * 20,
+        "Compiling",
+        "SpecFinished",
+        "RunFinished",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("nvidia") is None, reason="NVVM is not installed")
+def test_what_cannot_be_kept_is_not_compiled_ahead_again(tmp_path) -> None:
+    """A kernel whose code links a file (the sum of two float16) cannot be kept: that is noted the first time."""
+    (tmp_path / "k.py").write_text(HEAD + KERNEL)
+    (tmp_path / "r.py").write_text(REFERENCE)
+    (tmp_path / "op.yaml").write_text(SPEC.replace("[float32, float64]", "[float16]"))
+    (tmp_path / "kcheck.yaml").write_text("")
+    env = environment(KCHECK_CACHE_DIR=str(tmp_path / "cache"))
+    words = [sys.executable, "-c", AHEAD.partition("def refuse")[0]]
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stdout) == (0, "None\n"), done.stderr
