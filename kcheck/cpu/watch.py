@@ -7,6 +7,7 @@ launch at its deadline, and once Ctrl-C has waited for GRACE seconds. It sleeps 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import signal
@@ -51,7 +52,10 @@ class Watch:
             Whether it is watched; if not, it must not run on this thread.
         """
         if self._thread is None or not self._thread.is_alive():  # a forked child has none of its parent's
-            self._start()
+            try:
+                self._start()
+            except (OSError, RuntimeError):  # no more files, no more threads
+                return False
         with self._lock:
             self._launch, self._deadline, self._asked = launch, deadline, None
             self._timed_out = self._interrupted = False
@@ -79,7 +83,7 @@ class Watch:
         if self._takes_signals:
             self._takes_signals = False
             try:
-                signal.set_wakeup_fd(self._others)
+                signal.set_wakeup_fd(self._others, warn_on_full_buffer=False)
             except (OSError, ValueError):  # closed meanwhile
                 signal.set_wakeup_fd(-1)
         return self._timed_out, self._interrupted
@@ -90,14 +94,24 @@ class Watch:
             os.set_blocking(end, False)
         self._is_awake = False
         self._thread = threading.Thread(target=self._serve, name="kcheck-watch", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:
+            for end in self._pipe:
+                os.close(end)
+            raise
 
     def _serve(self) -> None:
         source, seen = self._pipe[0], 0
+        poll = select.poll()
+        poll.register(source, select.POLLIN)
         while True:
             with self._lock:
                 wait, seen = self._patience(seen), self._begun
-            told = os.read(source, 4096) if select.select([source], [], [], wait)[0] else b""
+            try:
+                told = os.read(source, 4096) if poll.poll(None if wait is None else math.ceil(wait * 1e3)) else b""
+            except OSError:  # closed by the program: the next launch starts another watch
+                return
             signals = told.replace(_WAKE, b"")
             with self._lock:
                 if signals and self._others != -1:

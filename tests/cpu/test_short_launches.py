@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import errno
+import fcntl
+import os
+import resource
 import struct
 import threading
 import time
@@ -206,6 +210,31 @@ def test_a_launch_that_never_ends_after_all_is_stopped(device: Counting, main: b
     assert endings == [Ending.TIMED_OUT]
     assert [finding.rule for finding in device.findings] == ["timeout"]
     assert device.launch(1) is Ending.FINISHED
+
+
+@pytest.mark.skipif(resource.getrlimit(resource.RLIMIT_NOFILE)[0] < 2048, reason="few files may be open")
+def test_in_a_program_with_many_open_files(device: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """File descriptors beyond 1023, which select() does not take, and none at all: launches end at their limit."""
+
+    def high() -> tuple[int, int]:
+        low = pipe()
+        made = [fcntl.fcntl(end, fcntl.F_DUPFD, 1500) for end in low]
+        for end in low:
+            os.close(end)
+        return made[0], made[1]
+
+    def none() -> tuple[int, int]:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    pipe = os.pipe
+    monkeypatch.setattr(os, "pipe", none)
+    assert [device.launch(1) for _ in range(3)] == [Ending.FINISHED] * 3
+    assert device.here == 0
+    monkeypatch.setattr(os, "pipe", high)
+    device.learn()
+    device.executor.limit = 0.3
+    assert device.launch(0) is Ending.TIMED_OUT
+    assert device.here == 3
 
 
 def test_the_limit_of_one_launch_is_not_the_next_ones(device: Counting) -> None:
