@@ -25,6 +25,7 @@ from kcheck.errors import PtxError
 from kcheck.model import NATURAL, Finding, Index3
 from kcheck.ptx.abi import FAULTS, Checks, Fault, FaultKind
 from kcheck.ptx.abi import Launch as LaunchContext
+from kcheck.ptx.strides import row_of
 from kcheck.rng import Xorshift128Plus, arranged
 
 FAULT_CAPACITY = 1024
@@ -146,7 +147,7 @@ class Executor:
         self._write = write
         self._scheduler = Scheduler(processors, clock)
         self._races = Races(memory)
-        self._kernels: WeakKeyDictionary[Module, dict[tuple[str, int, Checks], Known]] = WeakKeyDictionary()
+        self._kernels: WeakKeyDictionary[Module, dict[tuple[str, int, Checks, int], Known]] = WeakKeyDictionary()
         self._faults = (Fault * FAULT_CAPACITY)()
         self._prints = ctypes.create_string_buffer(PRINT_CAPACITY)
         self._heap = 0
@@ -196,7 +197,7 @@ class Executor:
         """Run a launch to its end, report what was found, write what was printed."""
         with self._lock:
             try:
-                known = self._known(launch.module, launch.entry)
+                known = self._known(launch.module, launch.entry, launch.block)
                 expected = known.expected(launch)
                 job = self._renewed(known, launch) or self._prepare(known.kernel, launch)
             except PtxError as fault:
@@ -237,15 +238,17 @@ class Executor:
         end = self._clock() + self.limit
         return end if self.deadline is None else min(self.deadline, end)
 
-    def _known(self, module: Module, entry: str) -> Known:
+    def _known(self, module: Module, entry: str, block: Index3) -> Known:
         kernels = self._kernels.get(module)
         if kernels is None:
             kernels = self._kernels[module] = {}
-        key = (entry, self.width, self.checks)
+        row = row_of(block)
+        key = (entry, self.width, self.checks, row)
         known = kernels.get(key)
         if known is None:
             begun = self._clock()
-            known = kernels[key] = Known(compile_kernel(module, entry, self.width, self._cache, self.checks))
+            compiled = compile_kernel(module, entry, self.width, self._cache, self.checks, row)
+            known = kernels[key] = Known(compiled)
             self.postpone(self._clock() - begun)
         return known
 

@@ -36,23 +36,24 @@ class Kernel:
     run_block: Callable[[int, int, int, int], int]
 
 
-def compile_kernel(module: Module, entry: str, width: int, cache: ObjectCache, checks: Checks) -> Kernel:
+def compile_kernel(module: Module, entry: str, width: int, cache: ObjectCache, checks: Checks, row: int) -> Kernel:
     """The kernel, ready to run.
 
     Args:
         width: lanes per vector, a power of two, at most 32.
+        row: how many lanes are neighbours along x in its blocks, as :func:`kcheck.ptx.strides.row_of` says.
 
     Raises:
         PtxError: an instruction that is not modelled, or code that breaks a rule of PTX.
         InternalError: LLVM does not accept what was lowered.
     """
-    key = "\0".join((version(), toolchain(), str(width), str(checks), entry, module.file, module.text))
+    key = "\0".join((version(), toolchain(), str(width), str(checks), str(row), entry, module.file, module.text))
     stored = cache.get(key)
     if stored is not None:
         head, _, code = stored.partition(b"\n")
         program = _from_json(json.loads(head))
     else:
-        program = lower(module.tree, entry, width, checks)
+        program = lower(module.tree, entry, width, checks, row)
         code = compile_ir(program.ir, width)
         program = dataclasses.replace(program, ir="")
         cache.put(key, json.dumps(_to_json(program)).encode() + b"\n" + code)

@@ -42,15 +42,21 @@ class Frame:
     """The state of lowering one function.
 
     Attributes:
-        b: where instructions go; ``prologue``: the function's entry block, for values that are needed anywhere.
+        b: where instructions go.
+        prologue: the function's entry block, for values that are needed anywhere.
+        each: what follows it for each vector that a kernel runs in turn, for values that depend on the vector.
         uniform: registers that are one scalar.
+        strides: registers that are one scalar as well, the first lane's, and so much more in each lane after it.
+        first_lane: whether what is read is the value of the first lane: the result has a stride.
         active: the lanes that execute the instruction at hand, an i1 value.
         blend: says of a register whether a result has to keep its old value in other lanes; None: it has to.
+        in_loop: whether the instruction at hand may run several times.
         guard: what the guard of the instruction at hand says, where it is the same for all lanes.
         exits: the lanes that left the kernel in the call just lowered.
         unread: registers that no instruction of the function reads.
         constants: registers that only one instruction writes, with a literal.
         shadows: of its registers, for initcheck; None without it.
+        symbols: registers that only one instruction writes, with the address of a symbol.
         param_offsets: of a kernel: where each parameter lies.
         local_offsets: where each local variable lies in the function's frame, of ``local_bytes`` bytes.
     """
@@ -63,8 +69,12 @@ class Frame:
         self.width = unit.width
         self.b = Builder(unit.width, unit.declarations, unit.definitions)
         self.prologue = Builder(unit.width, unit.declarations, unit.definitions, prefix="p")
+        self.each = Builder(unit.width, unit.declarations, unit.definitions, prefix="e")
         self.uniform = uniform
         self.param_offsets = param_offsets
+        self.strides: Mapping[str, int] = {}
+        self.first_lane = False
+        self.in_loop = False
         self.active = Value("true", "i1")
         self.blend: Callable[[str], bool] | None = None
         self.exits: Value | None = None
@@ -72,6 +82,8 @@ class Frame:
         self.unread: frozenset[str] = frozenset()
         self.constants: Mapping[str, int] = {}
         self.shadows: Shadows | None = None
+        self.symbols: Mapping[str, Symbol] = {}
+        self._sums: dict[str, tuple[int, Register]] = {}
         self.local_offsets: dict[str, int] = {}
         self.local_bytes = 0
         self._arrays: dict[str, str] = {}
@@ -86,9 +98,15 @@ class Frame:
     # --- values needed anywhere
 
     def cached(self, key: str, make: Callable[[Builder], Value]) -> Value:
-        """A value made once, in the entry block."""
+        """A value made once, in the entry block: it is the same for all vectors."""
         if key not in self._cached:
             self._cached[key] = make(self.prologue)
+        return self._cached[key]
+
+    def cached_for_each(self, key: str, make: Callable[[Builder], Value]) -> Value:
+        """A value made once for each vector."""
+        if key not in self._cached:
+            self._cached[key] = make(self.each)
         return self._cached[key]
 
     def field(self, struct_name: str, offset: int, element: str) -> Value:
@@ -110,15 +128,27 @@ class Frame:
         """The alloca of a register."""
         if register not in self._slots:
             name = f"%R{len(self._slots)}"
-            element = vector_type(TYPES[kind].llvm, 1 if register in self.uniform else self.width)
+            element = vector_type(TYPES[kind].llvm, 1 if self.is_scalar(register) else self.width)
             self.prologue.lines.append(f"  {name} = alloca {element}")
-            self.prologue.lines.append(f"  store {element} {_zero(element)}, ptr {name}")
+            self.each.lines.append(f"  store {element} {_zero(element)}, ptr {name}")
             self._slots[register] = name
         return self._slots[register]
 
+    def is_scalar(self, register: str) -> bool:
+        """Whether one scalar holds a register for all lanes."""
+        return register in self.uniform or register in self.strides
+
     def load(self, register: str, kind: str) -> Value:
         """The value of a register, of its declared type."""
-        lanes = 1 if register in self.uniform else self.width
+        value = self.load_slot(register, kind)
+        stride = self.strides.get(register, 0)
+        if stride == 0 or self.first_lane:
+            return value
+        return self.b.add(value, self.b.lanes_const(value.type, [n * stride for n in range(self.width)]))
+
+    def load_slot(self, register: str, kind: str) -> Value:
+        """What holds a register: itself, or its first lane where it has a stride."""
+        lanes = 1 if self.is_scalar(register) else self.width
         element = TYPES[kind].llvm
         slot = self.slot(register, kind)
         return self.b.value(f"load {vector_type(element, lanes)}, ptr {slot}", element, lanes)
@@ -126,7 +156,9 @@ class Frame:
     def store(self, register: str, kind: str, value: Value, blend: bool) -> None:
         """Set a register, in the active lanes only if ``blend``."""
         b = self.b
-        if register not in self.uniform:
+        for name in [name for name, (_, part) in self._sums.items() if register in (name, part.name)]:
+            del self._sums[name]
+        if not self.is_scalar(register):
             value = b.spread(value)
             if blend:
                 value = b.select(self.active, value, self.load(register, kind))
@@ -273,7 +305,7 @@ class Frame:
                 base = p.add(base, Value("%frame", "i64"))
             return p.add(base, lanes)
 
-        base = self.cached("local", make)
+        base = self.cached_for_each("local", make)
         return self.b.add(base, offset) if offset else base
 
     def address(self, operation: Instruction, operand: Operand, space: str) -> Value:
@@ -303,6 +335,44 @@ class Frame:
                 value = b.resize(value, "i64")
         return b.add(value, operand.offset) if operand.offset else value
 
+    def begin_block(self, in_loop: bool) -> None:
+        """Forget what is known of the instructions before."""
+        self._sums.clear()
+        self.in_loop = in_loop
+
+    def note_sum(self, i: Instruction) -> None:
+        """Remember a sum of an address in shared memory and a register, until either changes."""
+        if i.opcode != "add" or len(i.operands) != 3 or i.guard is not None:
+            return
+        target, *parts = i.operands
+        for base, other in (parts, parts[::-1]):
+            if isinstance(target, Register) and isinstance(base, Register) and isinstance(other, Register):
+                symbol = self.symbols.get(base.name)
+                if symbol is not None and symbol.name in self.unit.shared and other.type.endswith("64"):
+                    self._sums[target.name] = (self.unit.shared[symbol.name] + symbol.offset, other)
+
+    def shared_offset(self, operand: Operand) -> Value | None:
+        """How far from the window's begin an address in shared memory is, i64, where the code adds that up.
+
+        LLVM knows the range of such an offset better than that of the address.
+        """
+        base = operand.base if isinstance(operand, Address) else None
+        if not isinstance(base, Register) or base.name not in self._sums:
+            return None
+        assert isinstance(operand, Address)
+        start, part = self._sums[base.name]
+        return self.b.add(self.load(part.name, part.type), start + operand.offset)
+
+    def first_address(self, operation: Instruction, operand: Operand, space: str, size: int) -> Value | None:
+        """The first lane's address, where that of each lane is ``size`` bytes on: elements side by side."""
+        base = operand.base if isinstance(operand, Address) else None
+        if not isinstance(base, Register) or self.strides.get(base.name) != size:
+            return None
+        self.first_lane = True
+        address = self.address(operation, operand, space)
+        self.first_lane = False
+        return address
+
     # --- special registers
 
     def special(self, operation: Instruction | Call, name: str) -> Value:
@@ -310,8 +380,10 @@ class Frame:
         head, _, axis = name.partition(".")
         if axis and axis in "xyz":
             i = "xyz".index(axis)
+            if head == "tid" and self.first_lane:
+                return self.cached_for_each(f"{name} first", lambda p: self._thread_index(p, axis, 1))
             if head == "tid":
-                return self.cached(name, lambda p: self._thread_index(p, axis))
+                return self.cached_for_each(name, lambda p: self._thread_index(p, axis, self.width))
             if head == "ntid":
                 return self.field("launch", Launch.block_dim.offset + 4 * i, "i32")
             if head == "ctaid":
@@ -323,9 +395,10 @@ class Frame:
         if head == "WARP_SZ":
             return self.b.const("i32", 32)
         if head in ("laneid", "lanemask_eq", "lanemask_lt", "lanemask_le", "lanemask_gt", "lanemask_ge"):
-            return self.cached(head, lambda p: self._lane_value(p, head))
+            lanes = self.cached_for_each(head, lambda p: self._lane_value(p, head))
+            return self.b.extract(lanes, 0) if self.first_lane else lanes
         if head in ("warpid", "nwarpid"):
-            return self.cached(head, lambda p: self._warp_value(p, head))
+            return self.cached_for_each(head, lambda p: self._warp_value(p, head))
         if head == "smid":
             return self.b.const("i32", 0)
         if head == "nsmid":
@@ -343,13 +416,13 @@ class Frame:
             return self.b.resize(now, "i32") if head in ("clock", "globaltimer_lo") else now
         raise self.fail(operation, f"special register %{name} is not modelled")
 
-    def _thread_index(self, p: Builder, axis: str) -> Value:
+    def _thread_index(self, p: Builder, axis: str, lanes: int) -> Value:
         offset = getattr(Block, f"thread_{axis}").offset
         pointer = p.value(f"getelementptr i8, ptr %block, i64 {offset}", "ptr")
         table = p.value(f"load ptr, ptr {pointer.text}, !invariant.load !1", "ptr")
         first = p.value(f"getelementptr i32, ptr {table.text}, i32 %t0", "ptr")
-        kind = vector_type("i32", self.width)
-        return p.value(f"load {kind}, ptr {first.text}, align 4, !invariant.load !1", "i32", self.width)
+        kind = vector_type("i32", lanes)
+        return p.value(f"load {kind}, ptr {first.text}, align 4, !invariant.load !1", "i32", lanes)
 
     def _lane_value(self, p: Builder, name: str) -> Value:
         first = p.value("and i32 %t0, 31", "i32")
@@ -392,7 +465,7 @@ class Frame:
                 size = (variable.count or 0) * TYPES[variable.type].bytes * self.width
                 pointer = f"%A{len(self._arrays)}"
                 self.prologue.line(f"{pointer} = alloca [{size} x i8], align 64")
-                self.prologue.line(f"store [{size} x i8] zeroinitializer, ptr {pointer}")
+                self.each.line(f"store [{size} x i8] zeroinitializer, ptr {pointer}")
                 self._arrays[name] = pointer
         return self._arrays[name]
 
@@ -426,8 +499,24 @@ class Frame:
         return self.b.land(self.b.resize(count, "i32"), self.width - 1)
 
     def context(self, site: int) -> str:
-        """The arguments that outlined accesses take last."""
+        """The arguments that outlined functions take last."""
         return f"{CONTEXT}, i32 {site}"
+
+    def access_context(self, site: int) -> str:
+        """The arguments that checked accesses take last."""
+        if self.unit.sites[site].space != "shared":
+            return self.context(site)
+        window = self.field("worker", Worker.shared.offset, "i64")
+        return f"{self.context(site)}, {self.b.typed(window)}, {self.b.typed(self.shared_extent())}"
+
+    def shared_extent(self) -> Value:
+        """How many bytes of the shared window an access may touch without a look-up: the static ones, which are
+        known here, where the code names no others."""
+        static = self.unit.shared_bytes
+        if not self.unit.dynamic_shared:
+            return self.b.const("i64", static)
+        dynamic = self.field("launch", Launch.dynamic_shared.offset, "i32")
+        return self.cached("extent", lambda p: p.add(p.resize(dynamic, "i64"), static))
 
 
 def _zero(element: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from kcheck.ptx.ast import Address, Call, Instruction, Integer, Not, Operand, Pair, Register, Vector
+from kcheck.ptx.ast import Address, Call, Instruction, Integer, Not, Operand, Pair, Register, Symbol, Vector
 from kcheck.ptx.cfg import Cfg, Operation
 
 _NO_RESULT = frozenset(
@@ -132,6 +132,22 @@ def constants(cfg: Cfg) -> Mapping[str, int]:
                 literal = _literal(operation)
                 if register.name not in written and literal is not None:
                     found[register.name] = literal
+                written.add(register.name)
+    return found
+
+
+def symbols(cfg: Cfg) -> Mapping[str, Symbol]:
+    """Registers that one instruction alone writes, ``mov`` of a symbol without a guard; the symbols."""
+    found: dict[str, Symbol] = {}
+    written: set[str] = set()
+    for n in cfg.order:
+        for operation in cfg.blocks[n].operations:
+            for register in writes(operation):
+                found.pop(register.name, None)
+                if register.name not in written and isinstance(operation, Instruction):
+                    source = operation.operands[-1]
+                    if operation.opcode == "mov" and operation.guard is None and isinstance(source, Symbol):
+                        found[register.name] = source
                 written.add(register.name)
     return found
 

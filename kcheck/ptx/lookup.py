@@ -15,6 +15,9 @@ from kcheck.ptx.abi import FAULTS, Allocation, Block, Fault, FaultKind, Launch, 
 ARGUMENTS = "ptr %launch, ptr %worker, ptr %block, ptr %warp, i32 %t0, i32 %site"
 """What every function here takes besides addresses and masks."""
 
+SHARED_ARGUMENTS = ", i64 %window, i64 %extent"
+"""What accesses of the shared space take besides: where the window lies, and how many bytes of it are known."""
+
 SPACES = {"global": 0, "const": 0, "generic": 1, "shared": 2, "local": 3}
 """Space numbers of @kcheck.resolve. Generic: allocations, then the shared window, then the lane's own local."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kcheck.errors import PtxError
 from kcheck.ptx import cfg as control
-from kcheck.ptx import definedness, liveness, uniformity
+from kcheck.ptx import definedness, liveness, strides, uniformity
 from kcheck.ptx.abi import Checks, ParamSlot, Program
 from kcheck.ptx.ast import Call, Function, Instruction, Label, Module, Symbol
 from kcheck.ptx.diagnose import running_ir
@@ -20,7 +20,7 @@ from kcheck.ptx.shadow import Shadows
 from kcheck.ptx.shadow_memory import block_ir, loads_ir
 from kcheck.ptx.spin import may_spin
 from kcheck.ptx.types import TYPES
-from kcheck.ptx.unit import Unit, align_up, module_variables, shared_layout
+from kcheck.ptx.unit import Unit, align_up, module_variables, open_size, shared_layout
 from kcheck.ptx.verify import verify_function
 from kcheck.ptx.view import POSTED, TAKEN, VECTOR_BYTES, posted_bytes
 from kcheck.ptx.warp import STOP_BYTES, StateLayout, WarpFunction
@@ -35,11 +35,15 @@ _METADATA = """
 """
 
 
-def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS) -> Program:
+def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, row: int = 1) -> Program:
     """The kernel ``entry`` as LLVM IR, ``width`` lanes to a vector.
 
     A kernel in which the lanes of a warp work together (shuffles, votes …) is lowered with the whole warp as one
     vector, whatever was asked for; ``Program.width`` says which it became.
+
+    Args:
+        row: the code will run in blocks in which so many lanes, or any power of two below, are neighbours along x
+            (:func:`kcheck.ptx.strides.row_of`); 1: in any.
 
     Raises:
         PtxError: no such kernel, an instruction or directive that is not modelled, or operands that do not fit.
@@ -77,6 +81,9 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS) ->
         unit.race = race_facts.gather(functions)
         unit.definitions.update(race_sync.definitions(unit.race.fences))
         unit.declarations.update(race_sync.DECLARATIONS)
+    unit.in_rows = 1 < width <= row and checks == NO_CHECKS
+    scopes = [module.variables, *(f.variables for f in functions)]
+    unit.dynamic_shared = any(v.space == "shared" and open_size(v) for scope in scopes for v in scope.values())
     unit.outlined = _memory_accesses(functions) > INLINED_ACCESSES
     align = _local_align(functions)
     frames = {f.name: _local_frame(f, align) for f in functions}
@@ -272,6 +279,9 @@ def _prepare(
     frame.constants = liveness.constants(graph)
     if unit.checks.init:
         frame.shadows = Shadows(frame, definedness.analyse(graph, lambda name: name in params, frame.constants))
+    frame.symbols = liveness.symbols(graph)
+    if unit.in_rows:
+        frame.strides = strides.analyse(graph, live, found, frame.constants, divergent, unit.width)
 
     def keeps(block: int, register: str) -> bool:
         return bool(found.harmful[block] >> live.number[register] & 1)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from kcheck.ptx.abi import FaultKind, SiteCache, Worker
 from kcheck.ptx.builder import integer_of, vector_type
-from kcheck.ptx.lookup import ARGUMENTS, SPACES, LocalLayout
+from kcheck.ptx.lookup import ARGUMENTS, SHARED_ARGUMENTS, SPACES, LocalLayout
 from kcheck.ptx.shadow_memory import Places, apart_ir, beside
 from kcheck.ptx.types import LLVM_BITS
 
@@ -39,6 +39,19 @@ _SITE = f"""  %scp = getelementptr i8, ptr %worker, i64 {Worker.sites.offset}
   %base = load i64, ptr %me
   %mel = getelementptr i8, ptr %me, i64 {SiteCache.limit.offset}
   %limit = load i64, ptr %mel"""
+
+_SHARED = """  %base = add i64 %window, 0
+  %limit = call i64 @llvm.usub.sat.i64(i64 %extent, i64 {over})"""
+
+
+def _known(space: str, size: int) -> str:
+    """``%base`` and ``%limit`` where no lane has a window of its own: what this instruction touched before, or for
+    shared memory all of it, so that nothing has to be loaded and LLVM sees through the address."""
+    return _SHARED.format(over=size - 1) if space == "shared" else _SITE
+
+
+def _context(space: str) -> str:
+    return ARGUMENTS + (SHARED_ARGUMENTS if space == "shared" else "")
 
 
 def _pass() -> str:
@@ -70,11 +83,11 @@ def scalar_ir(
         access = beside(store, element, space, shadows, 1, "%a", True) + access
         zero = zero if store else f"store {integer_of(element)} 0, ptr %so\n  {zero}"
     text = f"""
-define internal {"void" if store else element} {name}(i64 %a{value}, i32 %lane, {ARGUMENTS}) alwaysinline {{
+define internal {"void" if store else element} {name}(i64 %a{value}, i32 %lane, {_context(space)}) alwaysinline {{
 {site}
   %d = sub i64 %a, %base
   %in = icmp ult i64 %d, %limit
-  %low = and i64 %a, {size - 1}
+  %low = and i64 {_aligned_by(space)}, {size - 1}
   %al = icmp eq i64 %low, 0
   %ok = and i1 %in, %al
   br i1 %ok, label %go, label %look, !prof !0
@@ -100,13 +113,18 @@ def _zero(element: str) -> str:
 def _window(space: str, size: int, local: LocalLayout) -> str:
     """``%base`` and ``%limit`` of what an access may touch without a look-up: scalars."""
     if space != "local":
-        return _SITE
+        return _known(space, size)
     return f"""  %wb = ptrtoint ptr %warp to i64
   %lane64 = zext i32 %lane to i64
   %lstride = mul i64 %lane64, {local.stride}
   %lbase = add i64 %wb, %lstride
   %base = add i64 %lbase, {local.offset}
   %limit = add i64 0, {max(local.stride - size + 1, 0)}"""
+
+
+def _aligned_by(space: str) -> str:
+    """What has to be a multiple of the size: the address, or the offset in the shared window, which is aligned."""
+    return "%d" if space == "shared" else "%a"
 
 
 def _inside(space: str, size: int, width: int, local: LocalLayout) -> str:
@@ -125,11 +143,11 @@ def _inside(space: str, size: int, width: int, local: LocalLayout) -> str:
   %in = or {M} %in0, %own5"""
 
 
-def _lane_windows(space: str, size: int, width: int, local: LocalLayout) -> str:
-    """``%b2`` and ``%l2``: the same for each lane, as vectors."""
+def _lane_windows(space: str, size: int, width: int, local: LocalLayout, known: str = _SITE) -> str:
+    """``%b2`` and ``%l2``: the same for each lane, as vectors. ``known``: as _known gives it."""
     A = vector_type("i64", width)
     if space != "local":
-        return f"""{_SITE}
+        return f"""{known}
   %b1 = insertelement {A} poison, i64 %base, i32 0
   %b2 = shufflevector {A} %b1, {A} poison, <{width} x i32> zeroinitializer
   %l1 = insertelement {A} poison, i64 %limit, i32 0
@@ -197,7 +215,6 @@ def vector_ir(
   br label %next"""
         begin = f"  %out = alloca {V}\n  store {V} zeroinitializer, ptr %out\n"
         end = f"  %r4 = load {V}, ptr %out\n  ret {V} %r4"
-    declarations["@llvm.usub.sat.i64"] = "declare i64 @llvm.usub.sat.i64(i64, i64)"
     together = (
         ""
         if store
@@ -239,8 +256,8 @@ rest:
     # What is marked as unlikely gets the spills, so one address must not be.
     weight = ", !prof !0" if store else ""
     quick = f"""
-define internal {result} {name}({A} %a{value}, {M} %m, {ARGUMENTS}) {inlining} {{
-{_SITE}
+define internal {result} {name}({A} %a{value}, {M} %m, {_context(space)}) {inlining} {{
+{_known(space, size)}
   %lo = extractelement {A} %a, i32 0
   %lo1 = insertelement {A} poison, i64 %lo, i32 0
   %lo2 = shufflevector {A} %lo1, {A} poison, <{W} x i32> zeroinitializer
@@ -252,7 +269,7 @@ define internal {result} {name}({A} %a{value}, {M} %m, {ARGUMENTS}) {inlining} {
   %d = sub i64 %lo, %base
   %room = call i64 @llvm.usub.sat.i64(i64 %limit, i64 {(W - 1) * size})
   %in = icmp ult i64 %d, %room
-  %low = and i64 %lo, {size - 1}
+  %low = and i64 {"%d" if space == "shared" else "%lo"}, {size - 1}
   %al = icmp eq i64 %low, 0
   %c1 = and i1 %cont, %in
   %fast = and i1 %c1, %al
@@ -338,12 +355,53 @@ done:
     )
 
 
+def line_ir(store: bool, element: str, space: str, width: int, apart: str, outlined: bool) -> tuple[str, str]:
+    """The access of W elements side by side, by the address of the first: name and definition.
+
+    It takes that address instead of W, otherwise what :func:`vector_ir` does, whose function ``apart`` names: its
+    slow part serves what is not all inside.
+    """
+    size = max(LLVM_BITS[element] // 8, 1)
+    W = width
+    name = f"@kcheck.{'st' if store else 'ld'}.{space}.row{W}{mangle(element)}"
+    V, A, M = vector_type(element, W), vector_type("i64", W), vector_type("i1", W)
+    iota = "<" + ", ".join(f"i64 {i * size}" for i in range(W)) + ">"
+    if store:
+        access = f"  call void @llvm.masked.store.v{W}{mangle(element)}.p0({V} %v, ptr %p, i32 {size}, {M} %m)\n  ret void"
+        slow = f"  call void {apart}.slow({A} %a, {V} %v, {M} %m, {_pass()})\n  ret void"
+    else:
+        access = f"  %r1 = load {V}, ptr %p, align {size}\n  ret {V} %r1"
+        slow = f"  %r2 = call {V} {apart}.slow({A} %a, {M} %m, {_pass()})\n  ret {V} %r2"
+    text = f"""
+define internal {"void" if store else V} {name}(i64 %lo{f", {V} %v" if store else ""}, {M} %m, {_context(space)}) {"noinline" if outlined else "alwaysinline"} {{
+{_known(space, size)}
+  %d = sub i64 %lo, %base
+  %room = call i64 @llvm.usub.sat.i64(i64 %limit, i64 {(W - 1) * size})
+  %in = icmp ult i64 %d, %room
+  %low = and i64 {"%d" if space == "shared" else "%lo"}, {size - 1}
+  %al = icmp eq i64 %low, 0
+  %fast = and i1 %in, %al
+  br i1 %fast, label %whole, label %other, !prof !0
+whole:
+  %p = inttoptr i64 %lo to ptr
+{access}
+other:
+  %lo1 = insertelement {A} poison, i64 %lo, i32 0
+  %lo2 = shufflevector {A} %lo1, {A} poison, <{W} x i32> zeroinitializer
+  %a = add {A} %lo2, {iota}
+{slow}
+}}
+"""
+    return name, text
+
+
 def admit_ir(
-    space: str, kind: FaultKind, size: int, extent: int, width: int, local: LocalLayout
-) -> tuple[str, str]:
+    space: str, kind: FaultKind, size: int, extent: int, width: int, local: LocalLayout, by_offset: bool
+) -> tuple[str, dict[str, str]]:
     """``<W x i1> admit(addresses, mask, context)``: the lanes that may access ``extent`` bytes (vectors, atomics).
 
-    Their addresses have to be multiples of ``size``.
+    Its name and definitions. Addresses have to be multiples of ``size``. ``by_offset``, for W > 1: instead of the addresses it is told
+    how far into the shared window they are.
     """
     W = width
     A, M = vector_type("i64", W), vector_type("i1", W)
@@ -351,11 +409,11 @@ def admit_ir(
     if W == 1:
         window = _window(space, extent, local).replace("%lane64 = zext i32 %lane to i64", "%lane64 = add i64 0, 0")
         text = f"""
-define internal i1 {name}(i64 %a, i1 %m, {ARGUMENTS}) alwaysinline {{
+define internal i1 {name}(i64 %a, i1 %m, {_context(space)}) alwaysinline {{
 {window}
   %d = sub i64 %a, %base
   %in = icmp ult i64 %d, %limit
-  %low = and i64 %a, {size - 1}
+  %low = and i64 {_aligned_by(space)}, {size - 1}
   %al = icmp eq i64 %low, 0
   %ok = and i1 %in, %al
   %off = xor i1 %m, true
@@ -368,13 +426,14 @@ look:
   ret i1 %found
 }}
 """
-        return name, text
+        return name, {name: text}
+    quick = name + ".by_offset" if by_offset else name
     text = f"""
-define internal {M} {name}({A} %a, {M} %m, {ARGUMENTS}) alwaysinline {{
-{_lane_windows(space, extent, W, local)}
-  %d = sub {A} %a, %b2
+define internal {M} {quick}({A} {"%d" if by_offset else "%a"}, {M} %m, {_context(space)}) alwaysinline {{
+{_lane_windows(space, extent, W, local, _known(space, extent))}
+  {f"%a = add {A} %d, %b2" if by_offset else f"%d = sub {A} %a, %b2"}
   %in = icmp ult {A} %d, %l2
-  %low = and {A} %a, splat (i64 {size - 1})
+  %low = and {A} {_aligned_by(space)}, splat (i64 {size - 1})
   %al = icmp eq {A} %low, zeroinitializer
   %ok = and {M} %in, %al
   %not = xor {M} %ok, splat (i1 true)
@@ -388,6 +447,8 @@ some:
   %r = call {M} {name}.slow({A} %a, {M} %m, {_pass()})
   ret {M} %r
 }}
+"""
+    slow = f"""
 define internal {M} {name}.slow({A} %a, {M} %m, {ARGUMENTS}) noinline cold {{
   %out = alloca [{W} x i8]
   br label %loop
@@ -413,4 +474,4 @@ done:
   ret {M} %r
 }}
 """
-    return name, text
+    return quick, {quick: text, f"{name}.slow": slow}

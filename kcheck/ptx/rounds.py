@@ -24,7 +24,6 @@ def general_ir(
     bits: str,
     stops: int,
     vector_bytes: int,
-    context: str,
     narrow: str,
     posted: tuple[int, int, int],
     race: bool,
@@ -186,7 +185,7 @@ rgo:
   br i1 %xempty, label %xnext, label %xgo
 xgo:
 {narrow}  %xre = add i32 %xj, 1
-  %xr = call i32 @kcheck.warp({context.replace("%wp", "%xbase").replace("%t0", "%xt")}, {bits} %pendw, i32 %xre)
+  %xr = call i32 @kcheck.warp(ptr %launch, ptr %worker, ptr %block, ptr %xbase, i32 %xt, {bits} %pendw, i32 %xre, i32 0)
   %xab = icmp eq i32 %xr, -2
   br i1 %xab, label %stopped, label %xnext""",
         "begin0",

@@ -20,11 +20,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
+from kcheck.ptx import turn
 from kcheck.ptx.abi import FINISHED, STOPPED, Block, Launch, Worker
 from kcheck.ptx.diagnose import KINDS
 from kcheck.ptx.rounds import field, general_ir
 from kcheck.ptx.unit import align_up
-from kcheck.ptx.warp import STOP_BYTES, Stop
+from kcheck.ptx.warp import Stop
 
 HEAD_BYTES = align_up(ctypes.sizeof(Block), 64)
 """Where the vectors' states begin in a block's state."""
@@ -61,17 +62,6 @@ def schedule_ir(
     stop_flag = field("stopv", "launch", Launch.stop.offset, "i32", "stopp").replace(
         "load i32, ptr %stopp", "load atomic i32, ptr %stopp monotonic, align 4"
     )
-    full = f"""  %rem = sub i32 %n, %t0
-  %isfull = icmp uge i32 %rem, {W}
-  %shift = and i32 %rem, {W - 1 if W > 1 else 0}
-  %rem64 = zext i32 %shift to i64
-  %one = shl i64 1, %rem64
-  %pm = sub i64 %one, 1
-  %pmw = trunc i64 %pm to {bits}
-  %m = select i1 %isfull, {bits} -1, {bits} %pmw
-"""
-    context = "ptr %launch, ptr %worker, ptr %block, ptr %wp, i32 %t0"
-    m32 = f"  %m32 = zext {bits} %m to i32\n" if W < 32 else "  %m32 = add i32 %m, 0\n"
     popcount = "declare i32 @llvm.ctpop.i32(i32)\ndeclare void @llvm.memset.p0.i64(ptr, i8, i64, i1 immarg)\ndeclare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1 immarg)\n"
     cttz = "declare i32 @llvm.cttz.i32(i32, i1 immarg)\n"
     narrow = f"  %pendw = trunc i32 %pend to {bits}\n" if W < 32 else "  %pendw = add i32 %pend, 0\n"
@@ -132,6 +122,20 @@ done:
 """
     begin = "  call void @kcheck.race.block(ptr %launch, i64 %linear)\n" if race else ""
     passed = "  call void @kcheck.race.barrier(ptr %launch)\n" if race else ""
+    begun, before = "  br label %round\n", "start"
+    if fresh[1]:
+        before = "freshen"
+        begun = f"""  br label %freshen
+freshen:
+  %fv = phi i32 [0, %start], [%fv1, %freshen]
+  %fv64 = zext i32 %fv to i64
+  %fo = mul i64 %fv64, {vector_bytes}
+  %fwp = getelementptr i8, ptr %vectors, i64 %fo
+{fresh[1].replace("%wp", "%fwp")}  %fv1 = add i32 %fv, 1
+  %ft = mul i32 %fv1, {W}
+  %fmore = icmp ult i32 %ft, %n
+  br i1 %fmore, label %freshen, label %round
+"""
     block = f"""
 define internal i32 @kcheck.block(ptr %launch, ptr %worker, i64 %linear, i32 %resume) {{
 {field("block", "worker", Worker.state.offset, "ptr", "statep")}{field("n", "launch", Launch.threads.offset, "i32", "np")}  %vectors = getelementptr i8, ptr %block, i64 {HEAD_BYTES}
@@ -157,11 +161,10 @@ start:
   %counts = getelementptr i8, ptr %block, i64 {Block.true_count.offset}
   call void @llvm.memset.p0.i64(ptr %counts, i8 0, i64 {ctypes.sizeof(Block) - Block.true_count.offset}, i1 false)
 {field("order", "launch", Launch.vector_order.offset, "ptr", "orderp")}  %natural = icmp eq ptr %order, null
-{fresh[0]}  br label %round
-round:
-  %at = phi i32 [0, %start], [%first2, %alike]
+{fresh[0]}{begun}round:
+  %at = phi i32 [0, %{before}], [%code, %alike]
 {stop_flag}  %halt = icmp ne i32 %stopv, 0
-  br i1 %halt, label %caught, label %vector
+  br i1 %halt, label %caught, label %run
 caught:
   %started = icmp ne i32 %at, 0
   br i1 %started, label %between, label %stopped
@@ -171,60 +174,38 @@ between:
   %lasts = load i32, ptr %lastq
   call void @kcheck.running(ptr %launch, ptr %block, i32 0, i32 %lasts, i32 0)
   br label %stopped
+run:
+  br i1 %natural, label %all, label %vector
+all:
+{turn.mask(W, "%m0", "0", "%n", "a")}
+  %ra = call i32 @kcheck.warp(ptr %launch, ptr %worker, ptr %block, ptr %vectors, i32 0, {bits} %m0, i32 %at, i32 %n)
+  br label %end
 vector:
-  %v = phi i32 [0, %round], [%v1, %account]
-  %first = phi i32 [0, %round], [%first2, %account]
-  %same = phi i1 [true, %round], [%same2, %account]
-  br i1 %natural, label %turn, label %drawn
-drawn:
+  %v = phi i32 [0, %run], [%v1, %account]
+  %sofar = phi i32 [0, %run], [%outcome, %account]
   %vop = getelementptr i32, ptr %order, i32 %v
-  %vdrawn = load i32, ptr %vop
-  br label %turn
-turn:
-  %who = phi i32 [%v, %vector], [%vdrawn, %drawn]
+  %who = load i32, ptr %vop
   %t0 = mul i32 %who, {W}
   %v64 = zext i32 %who to i64
   %vo = mul i64 %v64, {vector_bytes}
   %wp = getelementptr i8, ptr %vectors, i64 %vo
-{full}  %isfirst = icmp eq i32 %at, 0
-  br i1 %isfirst, label %clear, label %run
-clear:
-  call void @llvm.memset.p0.i64(ptr align 64 %wp, i8 0, i64 {max(len(stops) * STOP_BYTES, 1)}, i1 false)
-{fresh[1]}  br label %run
-run:
-  %r = call i32 @kcheck.warp({context}, {bits} %m, i32 %at)
-  %aborted = icmp eq i32 %r, -2
-  br i1 %aborted, label %stopped, label %judge
-judge:
-  %v0 = icmp eq i32 %v, 0
-  %first2 = select i1 %v0, i32 %r, i32 %first
-  %eq = icmp eq i32 %r, %first2
-  %same1 = and i1 %same, %eq
-  %waits = icmp sgt i32 %r, 0
-  br i1 %waits, label %whole, label %left
-left:
-  %gone = icmp eq i32 %r, 0
-  %sameleft = and i1 %same1, %gone
-  br label %account
-whole:
-  %ri = sub i32 %r, 1
-  %ri64 = zext i32 %ri to i64
-  %so = mul i64 %ri64, {STOP_BYTES}
-  %sp = getelementptr i8, ptr %wp, i64 %so
-  %waiting = load i32, ptr %sp
-{m32}  %allhere = icmp eq i32 %waiting, %m32
-  %samewhole = and i1 %same1, %allhere
-  br label %account
+{turn.mask(W, "%m", "%t0", "%n", "v")}
+  %r = call i32 @kcheck.warp(ptr %launch, ptr %worker, ptr %block, ptr %wp, i32 %t0, {bits} %m, i32 %at, i32 0)
+  %aborted = icmp eq i32 %r, {turn.ABORTED}
+  br i1 %aborted, label %stopped, label %account
 account:
-  %same2 = phi i1 [%sameleft, %left], [%samewhole, %whole]
+  %v0 = icmp eq i32 %v, 0
+  %alike1 = icmp eq i32 %r, %sofar
+  %agree = or i1 %v0, %alike1
+  %outcome = select i1 %agree, i32 %r, i32 {turn.SEVERAL}
   %v1 = add i32 %v, 1
   %tn = mul i32 %v1, {W}
   %more = icmp ult i32 %tn, %n
   br i1 %more, label %vector, label %end
 end:
-  br i1 %same2, label %together, label %general
-together:
-  switch i32 %first2, label %general [i32 0, label %finished
+  %code = phi i32 [%ra, %all], [%outcome, %account]
+  switch i32 %code, label %general [i32 {turn.FINISHED}, label %finished
+    i32 {turn.ABORTED}, label %stopped
     {plain}]
 alike:
 {passed}  br label %round
@@ -238,10 +219,8 @@ general:
 }}
 """
     if not any(s.arrival.plain for s in stops):
-        block = block.replace("[0, %start], [%first2, %alike]", "[0, %start]").replace(
-            f"alike:\n{passed}  br label %round\n", ""
-        )
-    general = general_ir(W, bits, n if stops else 0, vector_bytes, context, narrow, posted, race)
+        block = block.replace(", [%code, %alike]", "").replace(f"alike:\n{passed}  br label %round\n", "")
+    general = general_ir(W, bits, n if stops else 0, vector_bytes, narrow, posted, race)
     run = f"""
 define i32 @kcheck_run(ptr %launch, ptr %worker, i64 %first, i64 %last) {{
   call void @kcheck.prepare(ptr %launch, ptr %worker)

@@ -28,6 +28,8 @@ class Unit:
         globals: index in ``Launch.globals``, by symbol.
         functions: numbers of the functions, by name.
         checks: what to check beyond memory and barriers.
+        dynamic_shared: whether the code names shared memory of open size.
+        in_rows: whether the threads of every vector are neighbours along x.
         outlined: whether vector accesses are calls, for code that has very many of them.
         accesses: names of the functions that do accesses, by (store, element, space, scalar, with its shadow).
         loads: sites of the loads whose values have shadows, by the instruction's id.
@@ -47,6 +49,8 @@ class Unit:
     definitions: dict[str, str] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
     prints: bool = False
+    dynamic_shared: bool = False
+    in_rows: bool = False
     outlined: bool = False
     accesses: dict[tuple[bool, str, str, bool, bool], str] = field(default_factory=dict)
     loads: dict[int, int] = field(default_factory=dict)
@@ -74,6 +78,7 @@ class Unit:
     def access(self, store: bool, element: str, space: str, scalar: bool, init: bool = False) -> str:
         """The function that does a checked access; ``init``: of the value's shadow too."""
         space = "global" if space == "const" else space
+        self.declarations["@llvm.usub.sat.i64"] = "declare i64 @llvm.usub.sat.i64(i64, i64)"
         key = (store, element, space, scalar, init)
         if key not in self.accesses:
             shadows = self.shadow_places if init else None
@@ -103,11 +108,26 @@ class Unit:
         """Where shadows lie."""
         return shadow_memory.Places(self.local, self.shared_bytes)
 
-    def admit(self, space: str, kind: FaultKind, size: int, extent: int | None = None) -> str:
-        """The function that says which lanes may access ``extent`` (or ``size``) bytes, aligned to ``size``."""
+    def line_access(self, store: bool, element: str, space: str) -> str:
+        """The function that does a checked access of elements side by side."""
         space = "global" if space == "const" else space
-        name, text = memory.admit_ir(space, kind, size, size if extent is None else extent, self.width, self.local)
+        slow = self.access(store, element, space, False)
+        name, text = memory.line_ir(store, element, space, self.width, slow, self.outlined)
         self.definitions[name] = text
+        return name
+
+    def admit(
+        self, space: str, kind: FaultKind, size: int, extent: int | None = None, by_offset: bool = False
+    ) -> str:
+        """The function that says which lanes may access ``extent`` (or ``size``) bytes, aligned to ``size``.
+
+        ``by_offset``: it is told how far into the shared window, not the addresses.
+        """
+        space = "global" if space == "const" else space
+        self.declarations["@llvm.usub.sat.i64"] = "declare i64 @llvm.usub.sat.i64(i64, i64)"
+        extent = size if extent is None else extent
+        name, texts = memory.admit_ir(space, kind, size, extent, self.width, self.local, by_offset)
+        self.definitions.update(texts)
         return name
 
 
@@ -128,17 +148,22 @@ def shared_layout(module: Module, functions: list[Function]) -> tuple[dict[str, 
     for function in functions:
         variables.extend(v for v in function.variables.values() if v.space == "shared")
     for variable in variables:
-        if variable.count is None or (variable.linkage == "extern" and variable.count == 0):
+        if open_size(variable):
             dynamic.append(variable)
             continue
         end = align_up(end, variable.align)
         offsets[variable.name] = end
-        end += variable.count * TYPES[variable.type].bytes
+        end += (variable.count or 0) * TYPES[variable.type].bytes
     if dynamic:
         end = align_up(end, max(16, *(v.align for v in dynamic)))
     for variable in dynamic:
         offsets[variable.name] = end
     return offsets, end
+
+
+def open_size(variable: Variable) -> bool:
+    """Whether an array gets its size from the launch: dynamic shared memory."""
+    return variable.count is None or (variable.linkage == "extern" and variable.count == 0)
 
 
 def module_variables(module: Module) -> tuple[GlobalVariable, ...]:

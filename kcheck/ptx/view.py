@@ -124,7 +124,7 @@ class _View(Frame):
         self.width = _WARP
         self.b = Builder(_WARP, real.unit.declarations, real.unit.definitions, prefix=real.b.fresh("w"))
         self.b.lines = real.b.lines
-        self.prologue = real.prologue
+        self.prologue, self.each = real.prologue, real.each
         self.taken = place(TAKEN, posted_bytes(real.width, real.unit.checks.init), 64)
         self.columns = {id(o): self.taken + 8 * real.width * k for k, o in enumerate(sources(instruction))}
         if real.shadows is not None and _has_source(instruction):

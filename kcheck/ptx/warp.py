@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from kcheck.ptx import saving, spin, view
+from kcheck.ptx import saving, spin, turn, view
 from kcheck.ptx.abi import FaultKind, Launch, Worker
 from kcheck.ptx.ast import Call, Instruction, Label
 from kcheck.ptx.builder import Value, vector_type
@@ -104,6 +104,7 @@ class WarpFunction:
         self.spinning = spinning
         self._loop_sites: dict[int, int] = {}
         self.stops = self._find_stops()
+        self.outcomes: list[tuple[str, str]] = []
         self.ends: dict[int, list[Loop]] = {}
         for loop in cfg.loops:
             last = max(self.position[n] for n in loop.blocks)
@@ -115,7 +116,7 @@ class WarpFunction:
         stops: list[Stop] = []
         if not self.frame.function.is_entry:
             return stops
-        remade = saving.remade(self.cfg, self.frame.uniform)
+        remade = saving.remade(self.cfg, self.frame.uniform | self.frame.strides.keys())
         names: dict[int, tuple[str, ...]] = {}
         again: dict[int, tuple[Operation, ...]] = {}
         for n in self.cfg.order:
@@ -176,30 +177,28 @@ class WarpFunction:
         self._finish()
         b.label("abort")
         b.line(f"ret {'i32 -2' if frame.function.is_entry else self.bits + ' -1'}")
-        body = b.lines
-        head = frame.prologue
-        entry: list[str] = []
-        for n in order:
-            entry += [f"  {self._mask(n)} = alloca {self.bits}", f"  store {self.bits} 0, ptr {self._mask(n)}"]
-        for stop in self.stops:
-            entry += [f"  %w{stop.number} = alloca {self.bits}", f"  store {self.bits} 0, ptr %w{stop.number}"]
-        for header in sorted(self.spinning):
-            entry += [f"  %spins{header} = alloca i32", f"  store i32 0, ptr %spins{header}"]
-        entry += [f"  %exited = alloca {self.bits}", f"  store {self.bits} 0, ptr %exited"]
-        b.lines = []
+        masks = [self._mask(n) for n in order] + [f"%w{stop.number}" for stop in self.stops] + ["%exited"]
+        counters = [f"%spins{header}" for header in sorted(self.spinning)]
+        allocas = [f"  {name} = alloca {self.bits}" for name in masks]
+        allocas += [f"  {name} = alloca i32" for name in counters]
+        zeros = [f"  store {self.bits} 0, ptr {name}" for name in masks]
+        zeros += [f"  store i32 0, ptr {name}" for name in counters]
+        body, b.lines = b.lines, []
         self._enter()
-        dispatch = b.lines
-        lines = ["entry:", *entry, *head.lines, *dispatch, *body]
-        result = "i32" if frame.function.is_entry else self.bits
-        extra = ", i32 %resume" if frame.function.is_entry else ""
-        outside = (*frame.function.params, *frame.function.returns)
-        params = ""
-        if not frame.function.is_entry:
-            params = ", i64 %frame" + "".join(f", ptr %param{i}" for i in range(len(outside)))
-            if self.frame.shadows is not None:
-                params += "".join(f", ptr %pshadow{i}" for i in range(len(outside)))
-        signature = f"define {linkage} {result} {name}({CONTEXT}, {self.bits} %mask{extra}{params})"
-        return "\n".join([f"{signature} {ATTRIBUTES} {{", *lines, "}"])
+        dispatch, b.lines = b.lines, []
+        head = ["entry:", *allocas, *frame.prologue.lines]
+        each = [*zeros, *frame.each.lines, *dispatch, *body]
+        if frame.function.is_entry:
+            parameters, result = turn.VECTORS.format(W=self.width), "i32"
+            lines = [*head, *turn.begin(self.width), *each, *turn.end(self.width, self.outcomes)]
+        else:
+            outside = len(frame.function.params) + len(frame.function.returns)
+            parameters, result = f"{CONTEXT}, {self.bits} %mask, i64 %frame", self.bits
+            parameters += "".join(f", ptr %param{i}" for i in range(outside))
+            if frame.shadows is not None:
+                parameters += "".join(f", ptr %pshadow{i}" for i in range(outside))
+            lines = [*head, *each]
+        return "\n".join([f"define {linkage} {result} {name}({parameters}) {ATTRIBUTES} {{", *lines, "}"])
 
     def _enter(self) -> None:
         b = self.b
@@ -214,6 +213,9 @@ class WarpFunction:
         cases = " ".join(f"i32 {s.number + 1}, label %resume{s.number}" for s in self.stops)
         b.line(f"switch i32 %resume, label %begin [{cases}]")
         b.label("begin")
+        for stop in self.stops:
+            pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number}", "ptr")
+            b.line(f"store [{STOP_BYTES // 4} x i32] zeroinitializer, ptr {pointer.text}")
         b.line(f"store {self.bits} %mask, ptr {self._mask(first)}")
         b.line("br label %C0")
         for stop in self.stops:
@@ -291,6 +293,7 @@ class WarpFunction:
         b.label(f"B{n}")
         self.lanes = self._read_mask(self._mask(n))
         b.line(f"store {self.bits} 0, ptr {self._mask(n)}")
+        frame.begin_block(any(n in loop.blocks for loop in self.cfg.loops))
         frame.active = b.bits_mask(self.lanes, self.width)
         frame.blend = partial(self.keeps, n)
         for operation in block.body:
@@ -444,9 +447,9 @@ class WarpFunction:
                 stop.arrival.announce(frame, stop.operation, lanes, STOP_BYTES * stop.number)
         for name in stop.live:
             kind = self.live.types[name]
-            if name in stop.kept and (name not in frame.uniform or self.width == 1):
+            if name in stop.kept and (self.width == 1 or not frame.is_scalar(name)):
                 continue
-            value = frame.load(name, kind)
+            value = frame.load_slot(name, kind)
             pointer = self._saved(stop, name, value)
             if value.lanes == 1 and self.width > 1:
                 b.line(f"store {b.typed(value)}, ptr {pointer}")
@@ -469,7 +472,7 @@ class WarpFunction:
         b.line(f"br i1 {together.text}, label %{leave}, label %{stay}")
         b.label(leave)
         self._report(stop, lanes)
-        b.line(f"ret i32 {stop.number + 1}")
+        self._outcome(b.const("i32", stop.number + 1), leave)
         b.label(stay)
         mine = f"%w{stop.number}"
         both = b.op("or", self._read_mask(mine), lanes)
@@ -503,7 +506,7 @@ class WarpFunction:
         b, frame = self.b, self.frame
         for name in stop.live:
             kind = self.live.types[name]
-            lanes = 1 if name in frame.uniform else self.width
+            lanes = 1 if frame.is_scalar(name) else self.width
             element = TYPES[kind].llvm
             shape = Value("", element, lanes)
             pointer = self._saved(stop, name, shape)
@@ -527,7 +530,7 @@ class WarpFunction:
             finish_reduction(frame, stop.operation, STOP_BYTES * stop.number)
 
     def _finish(self) -> None:
-        """Add the lanes put aside to the state; say where they are: 0 nowhere, a stop's number + 1, -1 several."""
+        """Add the lanes put aside to the state, and say where they are."""
         b = self.b
         if not self.frame.function.is_entry:
             b.line(f"ret {self.bits} {self._read_mask('%exited').text}")
@@ -539,11 +542,19 @@ class WarpFunction:
             here = b.compare("ne", lanes, 0)
             first = b.compare("eq", code, 0)
             number = b.select(first, b.const("i32", stop.number + 1), b.const("i32", -1))
+            # Lanes that are nowhere have left the kernel: the general path has to look.
+            whole = b.compare("eq", lanes, Value("%mask", self.bits))
+            number = b.select(whole, number, b.const("i32", -1))
             code = b.select(here, number, code)
-        b.line(f"ret i32 {code.text}")
+        self._outcome(code, "fin")
+
+    def _outcome(self, code: Value, block: str) -> None:
+        """The vector's turn ends in a block of the LLVM function, with what it has to say."""
+        self.outcomes.append((code.text, block))
+        self.b.line("br label %over")
 
 
-ATTRIBUTES = '"min-legal-vector-width"="512" "prefer-vector-width"="512"'
+ATTRIBUTES = 'alignstack(64) "min-legal-vector-width"="512" "prefer-vector-width"="512"'
 
 
 def frame_field(frame: Frame, name: str, offset: int) -> Value:

@@ -13,7 +13,7 @@ from kcheck.ptx.isa.effects import EFFECTS
 from kcheck.ptx.isa.integer import CARRY_READERS
 from kcheck.ptx.isa.rows import Mods, Row
 from kcheck.ptx.isa.shadow_rows import row_shadows
-from kcheck.ptx.liveness import CARRY
+from kcheck.ptx.liveness import CARRY, writes
 from kcheck.ptx.shadow import Shadows
 
 
@@ -32,6 +32,7 @@ def apply(frame: Frame, operation: Operation) -> None:
             condition = frame.b.invert(condition)
         frame.active = frame.b.land(everywhere, condition)
         frame.guard = condition if condition.lanes == 1 else None
+    frame.first_lane = any(r.name in frame.strides for r in writes(operation))
     try:
         if isinstance(operation, Call):
             call(frame, operation)
@@ -39,7 +40,9 @@ def apply(frame: Frame, operation: Operation) -> None:
             EFFECTS[operation.opcode](frame, operation)
         else:
             _apply_row(frame, operation)
+            frame.note_sum(operation)
     finally:
+        frame.first_lane = False
         frame.active = everywhere
         frame.guard = None
 

@@ -108,10 +108,14 @@ def atom(frame: Frame, i: Instruction) -> None:
     values = [frame.read(i, o, kind) for o in operands[1:]]
     site = frame.unit.site(i, space)
     race.access(frame, i, where, space, kind, site)
-    admit = frame.unit.admit(space, FaultKind.OUT_OF_BOUNDS_ATOMIC, kind.bytes)
+    offset = frame.shared_offset(operands[0]) if space == "shared" and W > 1 else None
+    checked = address if offset is None else b.spread(offset)
+    admit = frame.unit.admit(space, FaultKind.OUT_OF_BOUNDS_ATOMIC, kind.bytes, by_offset=offset is not None)
     mask = b.spread(frame.active)
     allowed = b.value(
-        f"call {b.type_of(mask)} {admit}({b.typed(address)}, {b.typed(mask)}, {frame.context(site)})", "i1", W
+        f"call {b.type_of(mask)} {admit}({b.typed(checked)}, {b.typed(mask)}, {frame.access_context(site)})",
+        "i1",
+        W,
     )
     if frame.shadows is not None:
         _shadow(frame, frame.shadows, i, operation, kind, space, address, allowed, target, operands[1:], site)
@@ -124,7 +128,12 @@ def atom(frame: Frame, i: Instruction) -> None:
         frame.unit.definitions[name] = _define(frame, name, operation, kind, space, values, wanted_back)
     given = ", ".join(b.typed(v) for v in (address, allowed, *values))
     if not wanted_back:
-        b.line(f"call void {name}({given}, ptr %launch, ptr %worker)")
+        call = f"call void {name}({given}, ptr %launch, ptr %worker)"
+        integer = kind.kind not in ("float", "packed")
+        if W >= 4 and operation in _COMMUTING and integer and not frame.unit.outlined:
+            _in_place(frame, operation, kind, space, address, checked, allowed, values[0], call)
+        else:
+            b.line(call)
         race.strong(frame, i, address)
         return
     result = vector_type(kind.llvm, W)
@@ -161,6 +170,69 @@ def _shadow(
         shadows.report(i, FaultKind.UNDEFINED_ATOMIC, found, frozenset([id(i)]))
         shadows.copied(i, target, None, ())
     shadows.store(space, address, after, allowed, site)
+
+
+_COMMUTING = frozenset({"add", "and", "or", "xor", "min", "max"})
+"""Operations of integers whose order no one can tell, where nobody reads what was there."""
+
+
+def _in_place(
+    frame: Frame,
+    operation: str,
+    kind: PtxType,
+    space: str,
+    address: Value,
+    offset: Value,
+    allowed: Value,
+    value: Value,
+    apart: str,
+) -> None:
+    """The operation lane by lane, without test, lock or call, where all lanes are on and no other thread runs.
+
+    ``offset``: how far into the shared window the addresses are, if that is known, otherwise the addresses again.
+    ``apart``: the call for other cases.
+    """
+    b = frame.b
+    quiet = b.compare("eq", b.mask_bits(allowed), -1)
+    if space != "shared":
+        at = b.value(f"getelementptr i8, ptr %launch, i64 {Launch.workers.offset}", "ptr")
+        quiet = b.land(quiet, b.compare("eq", b.value(f"load i32, ptr {at.text}", "i32"), 1))
+    alone, other, done = b.fresh("alone"), b.fresh("other"), b.fresh("done")
+    b.line(f"br i1 {quiet.text}, label %{alone}, label %{other}, !prof !0")
+    b.label(alone)
+    base, bits = Value("null", "ptr"), 64
+    if offset is not address:
+        base = frame.field("worker", Worker.shared.offset, "ptr")
+        bits = 32 if frame.unit.dynamic_shared or frame.unit.shared_bytes > 1 << 16 else 16
+    update = _update(operation)
+    for where, x in zip(_pieces(b, b.resize(offset, f"i{bits}")), _lanes(b, value), strict=True):
+        pointer = b.value(f"getelementptr i8, ptr {base.text}, i64 {where.text}", "ptr")
+        old = b.value(f"load {kind.llvm}, ptr {pointer.text}, align {kind.bytes}", kind.llvm)
+        b.line(f"store {b.typed(update(b, kind, old, (x,)))}, ptr {pointer.text}, align {kind.bytes}")
+    b.line(f"br label %{done}")
+    b.label(other)
+    b.line(apart)
+    b.line(f"br label %{done}")
+    b.label(done)
+
+
+def _lanes(b: Builder, value: Value) -> list[Value]:
+    """The value in each lane."""
+    return [value if value.lanes == 1 else b.extract(value, lane) for lane in range(b.width)]
+
+
+def _pieces(b: Builder, offsets: Value) -> list[Value]:
+    """The offset in each lane, i64: out of the vector 64 bits at a time, since to take a lane out is slow."""
+    each = 64 // offsets.bits
+    whole = vector_type("i64", b.width // each)
+    words = offsets if each == 1 else b.value(f"bitcast {b.typed(offsets)} to {whole}", "i64", b.width // each)
+    found = []
+    for n in range(b.width // each):
+        word = b.extract(words, n)
+        for k in range(each):
+            part = b.shift("lshr", word, k * offsets.bits) if k else word
+            found.append(b.land(part, (1 << offsets.bits) - 1) if each > 1 else part)
+    return found
 
 
 def _define(

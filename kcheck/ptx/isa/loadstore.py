@@ -88,8 +88,12 @@ def ld(frame: Frame, i: Instruction) -> None:
     targets = elements(frame, i, i.operands[0], f.count)
     shadows: list[Value] = []
     made: list[Value] = []
+    first = _side_by_side(frame, i, i.operands[1], f)
     if f.space == "param":
         values = _load_param(frame, i, f, shadows, made)
+    elif first is not None:
+        name = frame.unit.line_access(False, f.kind.llvm, f.space)
+        values = [_by_lanes(frame, i, f, name, first)]
     else:
         address = frame.address(i, i.operands[1], f.space)
         values = load_values(frame, i, address, f, _wanted(frame, targets), shadows)
@@ -100,6 +104,40 @@ def ld(frame: Frame, i: Instruction) -> None:
             computed = partial(made.__getitem__, k) if made else partial(frame.b.const, "i1", 0)
             shadow = shadows[k] if k < len(shadows) else None
             frame.shadows.write(i, target, shadow, computed, f.kind.kind == "signed")
+
+
+def _fetch_ahead(frame: Frame, address: Value) -> None:
+    """Ask the cache for what the first lane loads two rounds on, if it goes on as it did since the round before.
+
+    In a loop whose stride is the whole grid, each round is in another page, where no processor looks by itself.
+    """
+    b = frame.b
+    last = f"%{b.fresh('last')}"
+    frame.prologue.line(f"{last} = alloca i64")
+    frame.each.line(f"store i64 0, ptr {last}")
+    here = b.extract(address, 0)
+    step = b.sub(here, b.value(f"load i64, ptr {last}", "i64"))
+    b.line(f"store i64 {here.text}, ptr {last}")
+    ahead = b.add(here, b.shift("shl", step, 1))
+    pointer = b.value(f"inttoptr i64 {ahead.text} to ptr", "ptr")
+    frame.unit.declarations["@llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+    b.line(f"call void @llvm.prefetch.p0(ptr {pointer.text}, i32 0, i32 3, i32 1)")
+
+
+def _side_by_side(frame: Frame, i: Instruction, operand: Operand, f: Form) -> Value | None:
+    """The address of the first lane's element where the others' follow it; None where that is not known."""
+    if f.count > 1 or f.space in ("param", "local"):
+        return None
+    return frame.first_address(i, operand, f.space, f.kind.bytes)
+
+
+def _by_lanes(frame: Frame, i: Instruction, f: Form, name: str, address: Value) -> Value:
+    """A load in the active lanes by the function ``name``, of the addresses, or of the first one."""
+    b = frame.b
+    kind = vector_type(f.kind.llvm, frame.width)
+    context = frame.access_context(frame.unit.site(i, f.space))
+    text = f"call {kind} {name}({b.typed(address)}, {b.typed(b.spread(frame.active))}, {context})"
+    return b.value(text, f.kind.llvm, frame.width)
 
 
 def _wanted(frame: Frame, targets: tuple[Operand, ...]) -> int:
@@ -129,13 +167,17 @@ def load_values(
         if scalar:
             given, lanes = b.typed(frame.first_active()), 1
         else:
+            if address.lanes > 1 and frame.in_loop and f.space in ("global", "generic"):
+                _fetch_ahead(frame, address)
             address, given, lanes = b.spread(address), b.typed(b.spread(frame.active)), frame.width
         place = ""
         if asked is not None:
             place = asked.place(element, lanes)
             given = f"ptr {place}, {given}" if scalar else f"{given}, ptr {place}"
         kind = vector_type(element, lanes)
-        value = b.value(f"call {kind} {name}({b.typed(address)}, {given}, {frame.context(site)})", element, lanes)
+        value = b.value(
+            f"call {kind} {name}({b.typed(address)}, {given}, {frame.access_context(site)})", element, lanes
+        )
         if asked is not None:
             shadows.append(asked.loaded(place, element, lanes))
             asked.came(i, address, shadows[0], site)
@@ -173,7 +215,7 @@ def admitted(
     b = frame.b
     name = frame.unit.admit(space, kind, size, extent)
     address, mask = b.spread(address), b.spread(frame.active)
-    text = f"call {b.type_of(mask)} {name}({b.typed(address)}, {b.typed(mask)}, {frame.context(site)})"
+    text = f"call {b.type_of(mask)} {name}({b.typed(address)}, {b.typed(mask)}, {frame.access_context(site)})"
     return b.value(text, "i1", frame.width)
 
 
@@ -211,6 +253,14 @@ def st(frame: Frame, i: Instruction) -> None:
     if f.space == "param":
         _store_param(frame, i, f, values, sources)
         return
+    first = _side_by_side(frame, i, i.operands[0], f)
+    if first is not None:
+        b = frame.b
+        name = frame.unit.line_access(True, f.kind.llvm, f.space)
+        context = frame.access_context(frame.unit.site(i, f.space))
+        active, value = b.spread(frame.active), b.spread(values[0])
+        b.line(f"call void {name}({b.typed(first)}, {b.typed(value)}, {b.typed(active)}, {context})")
+        return
     address = frame.address(i, i.operands[0], f.space)
     shadows = [] if frame.shadows is None else [frame.shadows.stored(i, source, f.kind) for source in sources]
     store_values(frame, i, address, f, values, shadows)
@@ -233,7 +283,7 @@ def store_values(
         given = [address, value, *shadows, frame.first_active() if scalar else frame.active]
         if not scalar:
             given = [b.spread(v) for v in given]
-        b.line(f"call void {name}({', '.join(b.typed(v) for v in given)}, {frame.context(site)})")
+        b.line(f"call void {name}({', '.join(b.typed(v) for v in given)}, {frame.access_context(site)})")
         return
     size = f.kind.bytes * f.count
     mask = admitted(frame, i, address, f.space, FaultKind.OUT_OF_BOUNDS_STORE, size, site)

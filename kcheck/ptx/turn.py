@@ -1,0 +1,67 @@
+"""The turns of a block's vectors: a kernel's function runs one vector after another, from stop to stop, in a loop.
+
+To call it once for each vector and barrier was a third of the time of a block scan; values that are the same for
+all vectors are made once for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kcheck.ptx.view import VECTOR_BYTES
+
+VECTORS = "ptr %launch, ptr %worker, ptr %block, ptr %state, i32 %first, i{W} %lanes, i32 %resume, i32 %end"
+"""What a kernel's function takes: the state, first thread and lanes of one vector; the stop to go on from, plus 1,
+or 0 to begin; and where to end: vectors up to this thread take their turns too, with all of their lanes."""
+
+ABORTED, FINISHED, SEVERAL = -2, 0, -1
+"""What it returns: the launch was stopped; all lanes have left; they are not all at one stop. Otherwise all lanes
+of all these vectors are at one stop: its number plus 1."""
+
+_NONE_YET = -3
+
+
+def begin(W: int) -> list[str]:
+    """From the end of the entry block to where a vector's turn begins: %warp, %t0 and %mask are its own."""
+    return f"""  br label %turn
+turn:
+  %warp = phi ptr [%state, %entry], [%warp1, %onward]
+  %t0 = phi i32 [%first, %entry], [%t1, %onward]
+  %mask = phi i{W} [%lanes, %entry], [%mask1, %onward]
+  %sofar = phi i32 [{_NONE_YET}, %entry], [%outcome, %onward]""".split("\n")
+
+
+def end(W: int, outcomes: Sequence[tuple[str, str]]) -> list[str]:
+    """The end of a turn, block %over: on to the next vector, or back to the caller.
+
+    Args:
+        outcomes: what each block that branches here has to say of its vector, and the block.
+    """
+    codes = ", ".join(f"[{code}, %{block}]" for code, block in outcomes)
+    return f"""over:
+  %code = phi i32 {codes}
+  %alone = icmp eq i32 %sofar, {_NONE_YET}
+  %alike = icmp eq i32 %code, %sofar
+  %agree = or i1 %alone, %alike
+  %outcome = select i1 %agree, i32 %code, i32 {SEVERAL}
+  %t1 = add i32 %t0, {W}
+  %more = icmp ult i32 %t1, %end
+  br i1 %more, label %onward, label %back
+onward:
+  %warp1 = getelementptr i8, ptr %warp, i64 {VECTOR_BYTES}
+{mask(W, "%mask1", "%t1", "%end", "o")}
+  br label %turn
+back:
+  ret i32 %outcome""".split("\n")
+
+
+def mask(W: int, name: str, first: str, threads: str, tag: str) -> str:
+    """Instructions for the lanes of the vector that begins at thread ``first`` of a block of so many threads."""
+    return f"""  %{tag}left = sub i32 {threads}, {first}
+  %{tag}whole = icmp uge i32 %{tag}left, {W}
+  %{tag}count = and i32 %{tag}left, {W - 1 if W > 1 else 0}
+  %{tag}count64 = zext i32 %{tag}count to i64
+  %{tag}bit = shl i64 1, %{tag}count64
+  %{tag}below = sub i64 %{tag}bit, 1
+  %{tag}some = trunc i64 %{tag}below to i{W}
+  {name} = select i1 %{tag}whole, i{W} -1, i{W} %{tag}some"""
