@@ -117,7 +117,6 @@ class Executor:
         write: is called with what kernels print.
 
     Attributes:
-        width: lanes per vector.
         deadline: the time of the clock at which a launch is stopped; None: never. Compiling moves it on.
         limit: seconds that a launch may take; None: any.
         ending: how the last launch that ran ended.
@@ -135,7 +134,8 @@ class Executor:
         write: Callable[[bytes], None],
     ) -> None:
         self.memory = memory
-        self.width = host().width
+        self._width = host().width
+        self._widens = True
         self._checks = Checks()
         self.deadline: float | None = None
         self.limit: float | None = None
@@ -147,7 +147,9 @@ class Executor:
         self._write = write
         self._scheduler = Scheduler(processors, clock)
         self._races = Races(memory)
-        self._kernels: WeakKeyDictionary[Module, dict[tuple[str, int, Checks, int], Known]] = WeakKeyDictionary()
+        self._kernels: WeakKeyDictionary[Module, dict[tuple[str, int, Checks, int, bool], Known]] = (
+            WeakKeyDictionary()
+        )
         self._faults = (Fault * FAULT_CAPACITY)()
         self._prints = ctypes.create_string_buffer(PRINT_CAPACITY)
         self._heap = 0
@@ -168,6 +170,15 @@ class Executor:
         self._checks = checks
         if checks.init:
             self.memory.track()
+
+    @property
+    def width(self) -> int:
+        """Lanes per vector; of small kernels it may be more, unless it was set."""
+        return self._width
+
+    @width.setter
+    def width(self, lanes: int) -> None:
+        self._width, self._widens = lanes, False
 
     def load(self, text: str) -> Module:
         """A module; raises PtxError."""
@@ -243,11 +254,12 @@ class Executor:
         if kernels is None:
             kernels = self._kernels[module] = {}
         row = row_of(block)
-        key = (entry, self.width, self.checks, row)
+        key = (entry, self.width, self.checks, row, self._widens)
         known = kernels.get(key)
         if known is None:
             begun = self._clock()
-            compiled = compile_kernel(module, entry, self.width, self._cache, self.checks, row)
+            widen = self._widens and self.checks == _NO_CHECKS
+            compiled = compile_kernel(module, entry, self.width, self._cache, self.checks, row, widen)
             known = kernels[key] = Known(compiled)
             self.postpone(self._clock() - begun)
         return known

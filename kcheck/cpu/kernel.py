@@ -13,7 +13,7 @@ from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.jit import LoadedCode, compile_ir, toolchain
 from kcheck.cpu.module import Module, variables_from_json, variables_to_json, version
 from kcheck.ptx.abi import Checks, ParamSlot, Program, Site
-from kcheck.ptx.lower import lower
+from kcheck.ptx.lower import lower, suitable_width
 
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _BLOCK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32)
@@ -36,23 +36,30 @@ class Kernel:
     run_block: Callable[[int, int, int, int], int]
 
 
-def compile_kernel(module: Module, entry: str, width: int, cache: ObjectCache, checks: Checks, row: int) -> Kernel:
+def compile_kernel(
+    module: Module, entry: str, width: int, cache: ObjectCache, checks: Checks, row: int, widen: bool
+) -> Kernel:
     """The kernel, ready to run.
 
     Args:
         width: lanes per vector, a power of two, at most 32.
         row: how many lanes are neighbours along x in its blocks, as :func:`kcheck.ptx.strides.row_of` says.
+        widen: use more lanes where the kernel suits them.
 
     Raises:
         PtxError: an instruction that is not modelled, or code that breaks a rule of PTX.
         InternalError: LLVM does not accept what was lowered.
     """
-    key = "\0".join((version(), toolchain(), str(width), str(checks), str(row), entry, module.file, module.text))
+    key = "\0".join(
+        (version(), toolchain(), str(width), str(checks), str(row), str(widen), entry, module.file, module.text)
+    )
     stored = cache.get(key)
     if stored is not None:
         head, _, code = stored.partition(b"\n")
         program = _from_json(json.loads(head))
     else:
+        if widen:
+            width = suitable_width(module.tree, entry, width, row)
         program = lower(module.tree, entry, width, checks, row)
         code = compile_ir(program.ir, width)
         program = dataclasses.replace(program, ir="")

@@ -158,6 +158,23 @@ def _fresh(unit: Unit) -> tuple[str, str]:
     return "  call void @kcheck.fresh(ptr %launch, ptr %worker)\n", vector if local.stride else ""
 
 
+def suitable_width(module: Module, entry: str, width: int, row: int) -> int:
+    """The lanes per vector that suit a kernel where the processor suits ``width``.
+
+    Of a small one it is a whole warp, if that lies along x: what a vector costs besides its work, at a barrier
+    above all, is paid half as often. Large code would take too long to compile.
+    """
+    kernel = module.functions.get(entry)
+    if kernel is None or width != WIDENED or row < 32:
+        return width
+    size = sum(not isinstance(s, Label) for f in _called(module, kernel) for s in f.body or ())
+    return 32 if size <= WIDENED_SIZE else width
+
+
+WIDENED, WIDENED_SIZE = 16, 700
+"""The width from which :func:`suitable_width` goes on to a warp, and the most instructions of such code."""
+
+
 def param_slots(kernel: Function) -> tuple[tuple[ParamSlot, ...], int]:
     """Where each parameter of a kernel lies, in bytes, and how many there are: each at its own alignment."""
     slots = []

@@ -12,6 +12,7 @@ import numpy as np
 from kcheck.cpu.jit import LoadedCode, compile_ir
 from kcheck.ptx import abi, lower, parse
 from kcheck.ptx.declarations import PAGE
+from kcheck.ptx.strides import row_of
 
 RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -26,10 +27,10 @@ class Ended:
 
 
 @lru_cache(maxsize=64)
-def compiled(text: str, width: int) -> tuple[abi.Program, LoadedCode]:
-    """The first kernel of a module."""
+def compiled(text: str, width: int, row: int = 1) -> tuple[abi.Program, LoadedCode]:
+    """The first kernel of a module, for blocks in which ``row`` lanes are neighbours."""
     module = parse(text, "test.ptx")
-    program = lower(module, module.entries[0].name, width)
+    program = lower(module, module.entries[0].name, width, row=row)
     code = compile_ir(program.ir, program.width)
     return program, LoadedCode(code, ("kcheck_run", "kcheck_block"))
 
@@ -44,9 +45,9 @@ def launch(
     stop: int = 0,
 ) -> Ended:
     """Launch the first kernel of a module; arrays are passed by address and are what it may touch."""
-    program, code = compiled(text, width)
-    run = RUN(code.address("kcheck_run"))
     grid, block = (*grid, 1, 1)[:3], (*block, 1, 1)[:3]
+    program, code = compiled(text, width, row_of(block))
+    run = RUN(code.address("kcheck_run"))
     data = bytearray(max(program.param_bytes, 16))
     allocations = []
     for slot, value in zip(program.params, params, strict=True):
