@@ -185,9 +185,13 @@ class Executor:
         return Module(text, self.memory, self._cache)
 
     def compile(self, module: Module, entry: str) -> None:
-        """Compile a kernel, or take it from the cache, as a launch would; raises PtxError."""
+        """Compile a kernel, or take it from the cache, as a launch would; raises PtxError.
+
+        Code depends on the rows of the blocks it runs in: it is made for those of one dimension, or for a tile of
+        16 by 16 if the module asks for a second index.
+        """
         with self._lock:
-            self._known(module, entry)
+            self._known(module, entry, (16, 16, 1) if "%tid.y" in module.text else (32, 1, 1))
 
     def report_compile_error(self, kernel: str, fault: Exception) -> None:
         """Report code that cannot be run."""
