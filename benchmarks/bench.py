@@ -43,7 +43,16 @@ def child(mode: str, *, cores: int, folder: Path, mark: str = "") -> dict[str, A
     if mode == "simulator":
         variables["NUMBA_ENABLE_CUDASIM"] = "1"
     answer = folder / f"{mode}-{cores}.json"
-    command = [sys.executable, __file__, "--child", mode, "--cores", str(cores), "--answer", str(answer)]
+    command = [
+        sys.executable,
+        str(HERE / "bench.py"),
+        "--child",
+        mode,
+        "--cores",
+        str(cores),
+        "--answer",
+        str(answer),
+    ]
     subprocess.run(command, env=variables, check=True)
     return json.loads(answer.read_text())
 
@@ -394,11 +403,11 @@ def processor() -> str:
     return platform.machine()
 
 
-def write(text: str) -> None:
-    """Put the tables between the markers of docs/performance.md."""
+def write(text: str, mark: str) -> None:
+    """Put a text between two markers of docs/performance.md."""
     page = ROOT / "docs" / "performance.md"
-    head, begin, rest = page.read_text().partition("<!-- measured -->\n")
-    _, end, tail = rest.partition("<!-- /measured -->")
+    head, begin, rest = page.read_text().partition(f"<!-- {mark} -->\n")
+    _, end, tail = rest.partition(f"<!-- /{mark} -->")
     if not begin or not end:
         raise SystemExit(f"{page} lacks its markers")
     page.write_text(head + begin + text + end + tail)
@@ -407,13 +416,18 @@ def write(text: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write docs/performance.md")
-    parser.add_argument("--child", choices=["cpu", "empty", "simulator", "compile"], help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--child", choices=["cpu", "empty", "simulator", "compile", "sanitizers"], help=argparse.SUPPRESS
+    )
     parser.add_argument("--cores", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--answer", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])
+        import sanitizers
+
         measure = {
+            "sanitizers": sanitizers.measure,
             "cpu": measure_cpu,
             "empty": measure_empty,
             "simulator": measure_simulator,
@@ -421,10 +435,12 @@ def main() -> None:
         }[options.child]
         options.answer.write_text(json.dumps(measure()))
         return
-    text = report()
-    print(text)
-    if options.write:
-        write(text)
+    import sanitizers
+
+    for mark, text in (("measured", report()), (sanitizers.MARK, sanitizers.table())):
+        print(text)
+        if options.write:
+            write(text, mark)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,130 @@
+"""What each sanitizer costs on the cpu device: a table of docs/performance.md.
+
+python benchmarks/sanitizers.py             print it
+python benchmarks/sanitizers.py --write     and write it into docs/performance.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+
+import bench  # noqa: E402
+
+MARK = "sanitizers"
+LIMITS = {"racecheck": 8.0, "initcheck": 4.0, "synccheck": 1.1}
+"""What each may cost, as a ratio of times, in the geometric mean (DESIGN.md)."""
+
+
+def measure() -> dict[str, Any]:
+    """By workload: seconds of processor time at its largest size, plainly and with each check; one thread."""
+    executor = bench.install().machine.executor
+    import numpy as np
+    from numba import cuda
+    from workloads import WORKLOADS
+
+    import kernels
+    from kcheck.cpu.sanitizers import CHECKS, checks
+    from kcheck.ptx.abi import Checks
+
+    found: dict[str, Any] = {}
+    for workload in WORKLOADS:
+        arguments = workload.make(np.random.default_rng(0), *workload.sizes[-1])
+        jobs: dict[str, Callable[[], None]] = {}
+        copies = {workload.kernel: cuda.jit(getattr(kernels, workload.kernel).py_func)}
+        unchecked, result = bench.launcher(workload, arguments, argparse.Namespace(**copies), cuda)
+        with no_mask_checks():
+            unchecked()
+        bench.check(workload, arguments, result.copy_to_host())
+        jobs["without synccheck"] = unchecked
+        plain, result = bench.launcher(workload, arguments, kernels, cuda)
+        plain()
+        bench.check(workload, arguments, result.copy_to_host())
+        jobs["plain"] = plain
+        for name in CHECKS:
+
+            def checked(job: Callable[[], None] = plain, chosen: Checks = checks([name])) -> None:
+                executor.checks = chosen
+                try:
+                    job()
+                finally:
+                    executor.checks = Checks()
+
+            jobs[name] = checked
+        found[workload.name] = bench.interleaved(jobs)
+    return found
+
+
+@contextlib.contextmanager
+def no_mask_checks() -> Iterator[None]:
+    """What is compiled within has none of synccheck's tests of member masks, and is not kept on disk. What it does
+    at barriers is how they work."""
+    import kcheck.cpu.kernel as compiled
+    from kcheck.ptx.isa import warp
+
+    with (
+        mock.patch.object(warp, "_report"),
+        mock.patch.object(compiled.ObjectCache, "get", return_value=None),
+        mock.patch.object(compiled.ObjectCache, "put"),
+    ):
+        yield
+
+
+def table() -> str:
+    """Measure and say it as Markdown."""
+    from workloads import WORKLOADS
+
+    from kcheck.cpu.sanitizers import CHECKS
+
+    with tempfile.TemporaryDirectory(prefix="kcheck-bench-") as folder:
+        found = bench.child(MARK, cores=1, folder=Path(folder))
+    names = (*CHECKS, "synccheck")
+    lines = [
+        "Launches at the largest sizes, one thread: times the time of the same launch without the check (medians of "
+        "processor time, in turns). memcheck's cost is in the table above. synccheck is in all code; it is measured "
+        "against code without its tests of member masks.",
+        "",
+        f"| kernel | size | plain | {' | '.join(names)} |",
+        f"|---|---|---:|{'---:|' * len(names)}",
+    ]
+    ratios: dict[str, list[float]] = {name: [] for name in names}
+    for workload in WORKLOADS:
+        times = found[workload.name]
+        for name in CHECKS:
+            ratios[name].append(times[name] / times["plain"])
+        ratios["synccheck"].append(times["plain"] / times["without synccheck"])
+        cells = " | ".join(f"{ratios[name][-1]:.2f}" for name in names)
+        size = "x".join(map(str, workload.sizes[-1]))
+        lines.append(f"| {workload.name} | {size} | {bench.seconds(times['plain'])} | {cells} |")
+    means = {name: bench.geometric(ratios[name]) for name in names}
+    lines.append(f"| geometric mean | | | {' | '.join(f'**{means[name]:.2f}**' for name in names)} |")
+    allowed = ", ".join(f"{name} {LIMITS[name]:g}" for name in names if name in LIMITS)
+    over = [name for name in names if means[name] > LIMITS.get(name, float("inf"))]
+    lines += [
+        "",
+        f"Allowed in the geometric mean: {allowed}." + (f" **Over: {', '.join(over)}.**" if over else ""),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    options = parser.parse_args()
+    text = table()
+    print(text)
+    if options.write:
+        bench.write(text, MARK)
+
+
+if __name__ == "__main__":
+    main()
