@@ -51,8 +51,9 @@ def measure() -> dict[str, Any]:
         bench.check(workload, arguments, result.copy_to_host())
         jobs["plain"] = plain
         for name in CHECKS:
+            only = checks([name])
 
-            def checked(job: Callable[[], None] = plain, chosen: Checks = checks([name])) -> None:
+            def checked(job: Callable[[], None] = plain, chosen: Checks = only) -> None:
                 executor.checks = chosen
                 try:
                     job()
@@ -89,9 +90,9 @@ def table() -> str:
         found = bench.child(MARK, cores=1, folder=Path(folder))
     names = (*CHECKS, "synccheck")
     lines = [
-        "Launches at the largest sizes, one thread: times the time of the same launch without the check (medians of "
-        "processor time, in turns). memcheck's cost is in the table above. synccheck is in all code; it is measured "
-        "against code without its tests of member masks.",
+        "Launches at the largest sizes, one thread: times the time of the same launch without the check (medians "
+        "of processor time, in turns). memcheck's cost is in the table above. synccheck is in all code; it is "
+        "measured against code without its tests of member masks.",
         "",
         f"| kernel | size | plain | {' | '.join(names)} |",
         f"|---|---|---:|{'---:|' * len(names)}",
