@@ -28,6 +28,7 @@ _MENDS = {
     FaultKind.WARP_MASK: "name in the mask only lanes that execute the call",
     FaultKind.WARP_MASK_SELF: "name in the mask every lane that executes the call",
     FaultKind.STACK_OVERFLOW: "bound the recursion",
+    **dict.fromkeys(_OUT_OF_BOUNDS, "guard the access: a grid is often larger than the array"),
 }
 _UNDEFINED = {
     FaultKind.UNDEFINED_BRANCH: "decides a branch by",

@@ -174,9 +174,7 @@ class CpuBackend(CudaBackend):
         told = []
         for finding in self._found:
             rule, mend = finding.rule, finding.mend
-            if rule == "memcheck":
-                mend = mend or "guard the access: a grid is often larger than the array"
-            elif rule == "compile":  # NVVM took it: what is missing is ours
+            if rule == "compile":  # NVVM took it: what is missing is ours
                 rule, mend = "unsupported", "run this spec with --device gpu or --device simulator"
             elif rule == "timeout":
                 mend = "look for a loop that never ends; a case that only needs longer gets it by --timeout"

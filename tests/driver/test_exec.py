@@ -80,6 +80,7 @@ def test_a_finding_is_told_and_fails(folder: Path) -> None:
     assert "program.py:9:" in done.stderr
     assert "memcheck in double: reads 4 bytes 0 bytes past the end" in done.stderr
     assert "block 3, thread 4" in done.stderr
+    assert "→ guard the access" in done.stderr
     assert done.returncode == 1
 
 
