@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
-from conformance.suite import Run
+from conformance.suite import NUMBA_CUDA, Run, run_suite
 
 
 def cause_of(test: str, causes: Mapping[str, str]) -> str | None:
     """The cause whose pattern matches a test."""
     return next((cause for pattern, cause in causes.items() if fnmatch.fnmatchcase(test, pattern)), None)
+
+
+MOST_AGAIN = 10
+"""Unexplained failures that are looked at twice; more are no accident."""
+
+
+def second_try(run: Run, causes: Mapping[str, str], tests: Sequence[str] = NUMBA_CUDA) -> tuple[Run, list[str]]:
+    """Run what failed without a cause once more, alone: a busy machine may have been too slow for it.
+
+    Returns:
+        The run, with what passed then as passed, and the names of that. A crash stays one.
+    """
+    doubtful = [
+        test
+        for test, outcome in run.outcomes.items()
+        if outcome.outcome == "failed" and not cause_of(test, causes) and not outcome.is_crash
+    ]
+    if run.broken or not 0 < len(doubtful) <= MOST_AGAIN:
+        return run, []
+    again = run_suite(1, tests=tests, only=doubtful).outcomes
+    passed = {test: again[test] for test in doubtful if test in again and again[test].outcome == "passed"}
+    return Run({**run.outcomes, **passed}), sorted(passed)
 
 
 def problems(run: Run, causes: Mapping[str, str], floor: int, left_out: Collection[str] = ()) -> list[str]:

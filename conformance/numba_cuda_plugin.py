@@ -14,6 +14,7 @@ def pytest_addoption(parser):
     """What :func:`conformance.suite.run_suite` asks for."""
     parser.addoption("--record", help="file for the outcome of each test")
     parser.addoption("--without", help="file with the names of tests to leave out, one on a line")
+    parser.addoption("--only", help="file with the names of the tests to run, one on a line")
     parser.addoption("--widths", help="file for what comes of comparing each launch with one lane to a vector")
 
 
@@ -36,12 +37,14 @@ def names_in(path: Path) -> set[str]:
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out what ``--without`` names."""
-    path = config.getoption("--without")
-    if path:
-        out = names_in(Path(path))
-        config.hook.pytest_deselected(items=[item for item in items if name_of(item.nodeid) in out])
-        items[:] = [item for item in items if name_of(item.nodeid) not in out]
+    """Leave out what ``--without`` names, or what ``--only`` does not."""
+    for option, is_kept in (("--without", False), ("--only", True)):
+        path = config.getoption(option)
+        if path:
+            named = names_in(Path(path))
+            out = [item for item in items if (name_of(item.nodeid) in named) != is_kept]
+            config.hook.pytest_deselected(items=out)
+            items[:] = [item for item in items if (name_of(item.nodeid) in named) == is_kept]
 
 
 class Recorder:

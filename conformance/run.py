@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path.insert(0, str(ROOT))
 
-from conformance.judge import problems, unknown  # noqa: E402
+from conformance.judge import problems, second_try, unknown  # noqa: E402
 from conformance.numba_cuda_plugin import names_in  # noqa: E402
 from conformance.page import page, widths, widths_of  # noqa: E402
 from conformance.suite import SILENT_SECONDS, Run, read_verdicts, run_suite  # noqa: E402
@@ -47,19 +47,21 @@ def main() -> int:
     floor: dict[str, int] = yaml.safe_load((HERE / "floor.yaml").read_text())
     version = importlib.metadata.version("numba-cuda")
     slow = names_in(SLOW)
-    if arguments.quick:
-        run = run_suite(arguments.n, without=SLOW)
-        found = problems(run, causes, floor["quick"], slow)
-    elif arguments.widths:
+    section, found = widths_of(PAGE.read_text()), []
+    if arguments.widths:
         run, found, section = _compare_widths(arguments.n)
-        found += problems(run, causes, floor["everything"])
     else:
-        run = run_suite(arguments.n)
-        found = problems(run, causes, floor["everything"]) + unknown(run, slow)
-        section = widths_of(PAGE.read_text())
+        run = run_suite(arguments.n, without=SLOW if arguments.quick else None)
+    run, lucky = second_try(run, causes)
+    if arguments.quick:
+        found += problems(run, causes, floor["quick"], slow)
+    else:
+        found += problems(run, causes, floor["everything"]) + unknown(run, slow)
     if not arguments.quick and not run.broken:
         PAGE.write_text("\n".join(filter(None, (page(run, causes, version), section))))
     _tell(run, slow)
+    for test in lucky:
+        print(f"failed once, and passed alone: {test}")
     if found:
         print(
             f"conformance: with numba-cuda {version}, numba {importlib.metadata.version('numba')}", file=sys.stderr

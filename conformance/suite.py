@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +32,11 @@ class Outcome:
     outcome: str
     reason: str
     seconds: float
+
+    @property
+    def is_crash(self) -> bool:
+        """Whether the process that ran it is gone."""
+        return "crashed while running" in self.reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,7 @@ def run_suite(
     *,
     tests: Sequence[str] = NUMBA_CUDA,
     without: Path | None = None,
+    only: Collection[str] = (),
     widths: Path | None = None,
     silent: float = SILENT_SECONDS,
 ) -> Run:
@@ -85,6 +91,7 @@ def run_suite(
         workers: processes.
         tests: what pytest is given to collect.
         without: a file that names tests to leave out, one on a line.
+        only: the tests to run; none: all.
         widths: a file to which each launch's comparison of widths is written.
         silent: seconds in which some test must begin or end; otherwise the run is stopped.
     """
@@ -98,6 +105,10 @@ def run_suite(
         command += ["-n", str(workers), "--max-worker-restart", "4", "-q", "--tb=no", "--disable-warnings", *tests]
         if without is not None:
             command += ["--without", str(without)]
+        if only:
+            names = Path(folder) / "only.txt"
+            names.write_text("".join(f"{test}\n" for test in only))
+            command += ["--only", str(names)]
         if widths is not None:
             command += ["--widths", str(widths)]
         # A session of its own, so that all of its processes can be stopped at once.

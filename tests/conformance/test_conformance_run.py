@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.judge import problems, unknown
+from conformance.judge import problems, second_try, unknown
 from conformance.page import page
 from conformance.suite import Outcome, Run, run_suite
 
@@ -104,7 +104,7 @@ def test_a_crash_fails_the_test_that_crashed(suite: Path) -> None:
     """A process that is gone fails its test; the others are run all the same."""
     run = run_suite(2, tests=[str(suite.parent)])
     assert run.outcomes["test_suite.py::test_last"].outcome == "failed"
-    assert "crashed" in run.outcomes["test_suite.py::test_last"].reason
+    assert run.outcomes["test_suite.py::test_last"].is_crash
     assert run.outcomes["test_suite.py::test_passes"].outcome == "passed"
 
 
@@ -114,6 +114,27 @@ def test_a_hang_is_stopped_and_told(suite: Path) -> None:
     run = run_suite(2, tests=[str(suite.parent)], silent=8)
     assert run.broken == "nothing happened for 8 s; stopped. Tests that were running: test_suite.py::test_last"
     assert run.outcomes["test_suite.py::test_passes"].outcome == "passed"
+
+
+@pytest.mark.parametrize(
+    "suite", ["assert os.path.exists(__file__ + 'x') or os.mknod(__file__ + 'x')"], indirect=True
+)
+def test_a_failure_that_does_not_come_again_is_told_apart(suite: Path) -> None:
+    """What fails without a cause is run once more, alone; only what passes then has passed."""
+    tests = [str(suite.parent)]
+    run, lucky = second_try(run_suite(1, tests=tests), {}, tests)
+    assert lucky == ["test_suite.py::test_last"]
+    assert {test for test, outcome in run.outcomes.items() if outcome.outcome == "failed"} == {
+        "test_suite.py::test_fails",
+        "test_suite.py::TestParts::test_one_part_fails",
+        "test_suite.py::test_left_out",
+    }
+
+
+def test_a_crash_is_not_tried_again() -> None:
+    """A process that was lost once is a crash, whatever a second run says."""
+    run = Run({"a::t": Outcome("failed", "worker 'gw0' crashed while running 'a::t'", 0.1)})
+    assert second_try(run, {}) == (run, [])
 
 
 @pytest.mark.parametrize("suite", ["pass"], indirect=True)
