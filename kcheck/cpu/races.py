@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import ctypes
 import mmap
+import struct
 from dataclasses import dataclass, replace
 
 from kcheck.cpu.clocks import Clocks
@@ -156,15 +157,21 @@ class Races:
     def _finding(self, race: Race, program: Program, grid: Index3, block: Index3, shared: int) -> Finding:
         last = _Side(race.thread, race.block, race.site, program.sites)
         first = _Side(race.other_thread, self._block_at(race), race.other_site, program.sites)
-        # Who came first is chance: a writer is told before a reader, else the later instruction.
-        here, other = sorted((last, first), key=lambda side: (side.verb == "reads", -side.site))
+        # Who came first is chance: a writer is told before a reader.
+        here, other = (first, last) if last.verb == "reads" else (last, first)
         array, index, where = self._where(race, shared)
         if array is not None:
             where = array + (f"[{', '.join(map(str, index))}]" if index else "")
         who = f"thread {other.index(block)}"
         if not race.is_near:
             who += f" of block {'(unknown)' if other.block is None else unravel(other.block, grid)}"
-        message = f"{here.verb} {where}, which {who} {other.verb}"
+        what, seen = here.verb, other.verb
+        value = _value(race, last)
+        if value and last is here:
+            what += f" {value} to"
+        elif value:
+            seen += f" as {value}"
+        message = f"{what} {where}, which {who} {seen}"
         message += ": the same value" if race.benign else " with nothing between to order them"
         return Finding(
             "racecheck",
@@ -226,6 +233,28 @@ class _Side:
 
 
 _VERBS = {"ld": "reads", "ldu": "reads", "st": "writes", "atom": "updates", "red": "updates", "": "accesses"}
+
+
+def _value(race: Race, last: _Side) -> str:
+    """What the later access wrote or read, where its instruction says of what type that is; else empty."""
+    site = last.described
+    if site is None or not (race.is_write if last.verb == "writes" else last.verb == "reads"):
+        return ""
+    kind = site.text.rpartition(".")[2]
+    size = race.size
+    content = bytes(race.value)[:size]
+    if kind in _FLOATS:
+        code, digits = _FLOATS[kind]
+        number = struct.unpack(code, content)[0]
+        short, exact = (f"{number:.{d}g}" for d in digits)
+        return short if struct.pack(code, float(short)) == content else exact
+    if kind[0] in "us" or kind in ("b8", "b32", "b64"):
+        return str(int.from_bytes(content, "little", signed=True))
+    return ""
+
+
+_FLOATS = {"f16": ("<e", (4, 5)), "f32": ("<f", (6, 9)), "f64": ("<d", (15, 17))}
+"""Code of struct, and decimal digits: those that usually do, and those that always do."""
 
 
 def _mend(race: Race, here: _Side, other: _Side) -> str:

@@ -347,6 +347,8 @@ class Frame:
         target, *parts = i.operands
         for base, other in (parts, parts[::-1]):
             if isinstance(target, Register) and isinstance(base, Register) and isinstance(other, Register):
+                if other.name == target.name:  # what was added is gone
+                    continue
                 symbol = self.symbols.get(base.name)
                 if symbol is not None and symbol.name in self.unit.shared and other.type.endswith("64"):
                     self._sums[target.name] = (self.unit.shared[symbol.name] + symbol.offset, other)

@@ -60,7 +60,7 @@ def test_both_sides_are_named(child: DeviceChild) -> None:
     (told,) = child.ask({"kernel": "neighbour_without_barrier", "width": 16}, SECONDS)
     first, second = sorted(KERNELS["neighbour_without_barrier"]["race"])
     assert (told["line"], told["other_line"]) == (first, second)
-    assert told["message"].startswith("writes byte ")
+    assert told["message"].startswith("writes 0 to byte ")
     assert "reads" in told["message"]
     writer, reader = told["thread"][0], told["other"][1][0]
     assert writer == 63 - reader
