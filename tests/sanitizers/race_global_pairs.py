@@ -339,14 +339,14 @@ def last_block_adds_up(x, partial, count, total):
 
 @pair(3, 1, partial=ints(3), count=ints(1), total=ints(1))
 @cuda.jit
-def ticket_not_looked_at(partial, count, total):
-    """Tickets are drawn, and the last block by number, not by ticket, adds up."""
+def ticket_not_drawn(partial, count, total):
+    """The last block by number adds up, where only tickets tell which one comes last."""
     b = cuda.blockIdx.x
     partial[b] = b + 1  # racecheck
     cuda.threadfence()
-    ticket = cuda.atomic.add(count, 0, 1)
+    ticket = cuda.atomic.add(count, 0, 1)  # bug: ticket = b
     cuda.threadfence()
-    if ticket == 2:  # bug: if b == 2 and ticket >= 0:
+    if ticket == 2:
         for j in range(3):
             total[0] += partial[j]  # racecheck
 
@@ -403,15 +403,15 @@ def message_between_blocks(value, flag, y):
 
 @pair(2, 1, value=ints(1), flag=ints(1), y=ints(1))
 @cuda.jit
-def receiver_without_a_fence(value, flag, y):
-    """The flag was seen, but nothing holds the load of the value back until then."""
+def flag_read_plainly(value, flag, y):
+    """The flag is set by an atomic, and read by a plain load, which orders nothing."""
     if cuda.blockIdx.x == 0:
-        value[0] = 42  # racecheck
+        value[0] = 42  # racecheck?
         cuda.threadfence()
-        cuda.atomic.exch(flag, 0, 1)
-    elif cuda.atomic.add(flag, 0, 0) == 1:
-        cuda.threadfence()  # bug: pass
-        y[0] = value[0]  # racecheck
+        cuda.atomic.exch(flag, 0, 1)  # racecheck
+    elif cuda.atomic.add(flag, 0, 0) == 1:  # bug: elif flag[0] == 1:  # racecheck
+        cuda.threadfence()
+        y[0] = value[0]  # racecheck?
 
 
 @pair(2, 1, value=ints(1), flag=ints(1), y=ints(1))

@@ -379,23 +379,21 @@ def one_exchange_a_round(data):
         count[0] = 0
     cuda.syncthreads()
     done = False
-    result = int32(0)
     for _ in range(4):
         cuda.syncthreads()
         before = count[0]  # racecheck
         cuda.syncthreads()  # bug: pass
         if not done and cuda.atomic.cas(count, 0, before, before + 1) == before:  # racecheck
             done = True
-            result = count[0]  # racecheck?
+            data[t + 1] = count[0]  # racecheck?
     cuda.syncthreads()
     if t == 0:
         data[0] = count[0]
-    data[t + 1] = result
 
 
-@pair(1, 64, y=ints(1))
+@pair(1, 64, x=counted(64), y=ints(1))
 @cuda.jit
-def message_within_a_block(y):
+def message_within_a_block(x, y):
     """One warp passes a value to another by a flag, and does not fence the value off from the flag."""
     value = cuda.shared.array(1, int32)
     flag = cuda.shared.array(1, int32)
@@ -404,7 +402,7 @@ def message_within_a_block(y):
         flag[0] = 0
     cuda.syncthreads()
     if t == 0:
-        value[0] = 42  # racecheck
+        value[0] = x[42]  # racecheck
         cuda.threadfence_block()  # bug: pass
         cuda.atomic.exch(flag, 0, 1)
     elif t == 32:

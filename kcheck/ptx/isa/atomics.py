@@ -107,7 +107,9 @@ def atom(frame: Frame, i: Instruction) -> None:
     address = b.spread(where)
     values = [frame.read(i, o, kind) for o in operands[1:]]
     site = frame.unit.site(i, space)
-    race.access(frame, i, where, space, kind, site)
+    exchanges = operation == "cas" and frame.unit.race is not None
+    if not exchanges:
+        race.access(frame, i, where, space, kind, site)
     offset = frame.shared_offset(operands[0]) if space == "shared" and W > 1 else None
     checked = address if offset is None else b.spread(offset)
     admit = frame.unit.admit(space, FaultKind.OUT_OF_BOUNDS_ATOMIC, kind.bytes, by_offset=offset is not None)
@@ -121,7 +123,7 @@ def atom(frame: Frame, i: Instruction) -> None:
         _shadow(frame, frame.shadows, i, operation, kind, space, address, allowed, target, operands[1:], site)
     # No lane reads the old value of most atomics that NVVM emits as ``atom``.
     wanted_back = isinstance(target, Register) and target.name not in frame.unread
-    wanted_back |= operation == "cas" and race.has_fences(frame)
+    wanted_back |= exchanges
     shapes = "".join("u" if v.lanes < W else "v" for v in values)
     name = f"@kcheck.atom.{space}.{operation}.{kind.name}.{shapes}{'' if wanted_back else '.red'}"
     if name not in frame.unit.definitions:
@@ -138,7 +140,10 @@ def atom(frame: Frame, i: Instruction) -> None:
         return
     result = vector_type(kind.llvm, W)
     old = b.value(f"call {result} {name}({given}, ptr %launch, ptr %worker)", kind.llvm, W)
-    race.strong(frame, i, address, b.compare("eq", old, values[0]) if operation == "cas" else None)
+    done = b.compare("eq", old, values[0]) if exchanges else None
+    if done is not None:
+        race.exchange(frame, i, where, space, kind, site, done)
+    race.strong(frame, i, address, done)
     frame.write(i, target, kind, old, False)
 
 

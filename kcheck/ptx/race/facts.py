@@ -79,6 +79,8 @@ def gather(functions: Iterable[Function]) -> RaceFacts:
             for place in CHECKED if space == "generic" else (space,):
                 granule[place] = min(granule.get(place, 8), max(kind.bytes, 1))
                 kinds.setdefault(place, set()).add(kind_of(statement))
+                if "cas" in statement.modifiers:  # one that does not succeed reads
+                    kinds[place].add(STRONG_READ)
     return RaceFacts(granule, {space: frozenset(found) for space, found in kinds.items()}, warps, fences)
 
 

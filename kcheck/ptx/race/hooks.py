@@ -11,7 +11,7 @@ from kcheck.ptx.builder import Value
 from kcheck.ptx.frame import Frame
 from kcheck.ptx.race import accesses, cells
 from kcheck.ptx.race.facts import CHECKED, kind_of
-from kcheck.ptx.race.layout import READ, STRONG_READ, WRITE, Event, RaceState, Strong
+from kcheck.ptx.race.layout import ATOMIC, READ, STRONG_READ, WRITE, Event, RaceState, Strong
 from kcheck.ptx.types import PtxType
 
 
@@ -24,11 +24,13 @@ def access(
     site: int,
     count: int = 1,
     values: Sequence[Value] = (),
+    kept: tuple[int, Value] | None = None,
 ) -> None:
     """Check an access of ``count`` elements in each active lane, before it is made.
 
     Args:
         values: what a store is about to write.
+        kept: the kind of its records and the lanes that leave one, where the instruction alone does not say it.
     """
     facts = frame.unit.race
     if facts is None or space not in (*CHECKED, "generic"):
@@ -37,7 +39,7 @@ def access(
     if not any(facts.checks(place) for place in places):
         return
     unit, b, W = frame.unit, frame.b, frame.width
-    race = kind_of(i)
+    race, mask = (kind_of(i), frame.active) if kept is None else (kept[0], b.land(frame.active, kept[1]))
     if facts.fences and i.opcode in ("ld", "ldu", "st") and race not in (READ, WRITE):
         strong(frame, i, address)
     size = kind.bytes
@@ -56,7 +58,7 @@ def access(
         else:
             unit.race_checks[key], texts = accesses.vector_ir(race, space, size, W, facts, unit.declarations)
         unit.definitions[unit.race_checks[key]] = "\n".join(texts)
-    mask = b.spread(frame.active)
+    mask = b.spread(mask)
     for n in range(count):
         at = b.add(address, n * size) if n else address
         if not is_same:
@@ -66,6 +68,14 @@ def access(
             value = b.spread(b.as_integer(values[n]))
             given += f", {b.typed(value)}"
         b.line(f"call void {unit.race_checks[key]}({given}, {b.typed(mask)}, {frame.context(number)})")
+
+
+def exchange(
+    frame: Frame, i: Instruction, address: Value, space: str, kind: PtxType, site: int, done: Value
+) -> None:
+    """Check a compare-and-swap once it is made: it writes where it succeeded, and reads elsewhere."""
+    access(frame, i, address, space, kind, site, kept=(ATOMIC, done))
+    access(frame, i, address, space, kind, site, kept=(STRONG_READ, frame.b.invert(done)))
 
 
 def warp(frame: Frame, members: Value) -> None:
