@@ -59,6 +59,8 @@ def findings(
         if fault.kind == FaultKind.RUNNING:
             continue  # tells of a launch that was stopped where it was
         key = (fault.kind, fault.site)
+        if fault.kind == FaultKind.WRAPPED_ADDRESS and (arithmetic := _source(fault, program)) is not None:
+            key = (fault.kind, arithmetic.line)  # once, however many accesses there are at that address
         if key in first:
             first[key] = replace(first[key], count=first[key].count + 1)
         else:
@@ -76,11 +78,14 @@ def _finding(fault: Fault, program: Program, memory: Memory, windows: Windows, t
         array, index, message = _access(kind, fault, site, memory, windows)
     elif kind in _UNDEFINED:
         array, index, message, mend = _undefined(kind, fault, site, program, memory, windows)
-        start = start or place(_load(fault, program))
+        start = start or place(_source(fault, program))
     elif kind in MASKS:
         message = mask_text(kind, fault)
     elif row.rule == "synccheck":
         message = barrier_text(kind, fault, program.sites, threads)
+    elif kind is FaultKind.WRAPPED_ADDRESS:
+        message, mend = _wrapped(fault, site), "compute it in 64 bits: convert an operand, not the result"
+        start = place(_source(fault, program)) or start
     return Finding(
         row.rule,
         message,
@@ -175,8 +180,8 @@ def _around(
     return array, index, f"{verb} {where}"
 
 
-def _load(fault: Fault, program: Program) -> Site | None:
-    """The load that brought a value that nobody wrote."""
+def _source(fault: Fault, program: Program) -> Site | None:
+    """The load that brought a value that nobody wrote; the arithmetic that wrapped."""
     return program.sites[fault.size - 1] if 0 < fault.size <= len(program.sites) else None
 
 
@@ -184,7 +189,7 @@ def _undefined(
     kind: FaultKind, fault: Fault, site: Site | None, program: Program, memory: Memory, windows: Windows
 ) -> tuple[str | None, tuple[int, ...] | None, str, str]:
     """Array, index, message and mend of a use of what nobody wrote; the fault names the load that brought it."""
-    load = _load(fault, program)
+    load = _source(fault, program)
     array, index, what, mend = None, None, "a value", "write it before it is read"
     if load is not None:
         space = load.space
@@ -201,6 +206,14 @@ def _undefined(
     if start is not None and start != place(site):
         told += f" (read at line {start.line})"
     return array, index, told, mend
+
+
+def _wrapped(fault: Fault, access: Site | None) -> str:
+    """Told at the arithmetic; the fault's own site is the access."""
+    exact = fault.address - (1 << 64 if fault.address >> 63 else 0)
+    used = place(access)
+    where = f" at line {used.line}" if used is not None else ""
+    return f"the result, {exact}, does not fit in 32 bits, and what is left of it is used as an address{where}"
 
 
 def _named(address: int, memory: Memory) -> tuple[str | None, tuple[int, ...] | None, str]:

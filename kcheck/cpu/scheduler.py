@@ -60,8 +60,8 @@ class Job:
         """Make room for a block of this launch."""
         program = self.kernel.program
         workspace.prepare(self.shared, self.state, len(program.sites))
-        if program.checks.init:
-            workspace.prepare_init(self.shared, self.launch.threads, len(program.sites))
+        if program.checks.init or program.checks.overflow:
+            workspace.prepare_origins(self.shared, self.launch.threads, len(program.sites))
 
 
 @dataclass

@@ -60,8 +60,8 @@ class Workspace:
         self.context.sites = self._sites.reserve(size)
         ctypes.memset(self.context.sites, 0, size)
 
-    def prepare_init(self, shared: int, threads: int, sites: int) -> None:
-        """Make room for what initcheck notes: bytes of shared memory, threads of a block, a number of sites."""
+    def prepare_origins(self, shared: int, threads: int, sites: int) -> None:
+        """Make room for initcheck (bytes of shared memory) and origins: threads of a block, a number of sites."""
         self.context.shared_init = self._shared_init.reserve(shared + SHARED_INIT_SPARE)
         ctypes.memset(self.context.shared_init, 0, shared + SHARED_INIT_SPARE)
         records = sites * -(-threads // 32) * 32

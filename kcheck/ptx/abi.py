@@ -99,8 +99,9 @@ class Fault(ctypes.Structure):
         ("block", ctypes.c_uint32 * 3),
         ("thread", ctypes.c_uint32 * 3),
         # Of the access. Of a barrier: WAITING. Of a warp's mask: see FaultKind. UNDEFINED_*: loaded from.
+        # WRAPPED_*: the number that does not fit.
         ("address", ctypes.c_uint64),
-        # Bytes of the access; threads that wait; lanes of the warp. UNDEFINED_*: 1 + the site of the load, or 0.
+        # Bytes of the access; threads that wait; lanes of the warp. UNDEFINED_*, WRAPPED_*: 1 + a site, or 0.
         ("size", ctypes.c_uint32),
         ("lanes", ctypes.c_uint32),  # which lanes of the warp, as bits
     ]
@@ -199,13 +200,14 @@ class Origins(ctypes.Structure):
     """The head of the records at ``Worker.origins``: private to the code."""
 
     _fields_ = [
-        ("loads", ctypes.c_uint64),  # how many loads of undefined bytes there were, ever
+        ("events", ctypes.c_uint64),  # how many there were, ever
         ("before", ctypes.c_uint64),  # as many of them before the block that runs
     ]
 
 
 class Origin(ctypes.Structure):
-    """The last undefined bytes that a thread loaded at a site; ``number`` counts such loads, 0 for none."""
+    """What a thread did last at a site that may be told of: the address of undefined bytes that it loaded, or the
+    exact result of arithmetic that wrapped. ``number`` counts such events, 0 for none."""
 
     _fields_ = [("address", ctypes.c_uint64), ("number", ctypes.c_uint64)]
 
@@ -250,6 +252,7 @@ class FaultKind(IntEnum):
     UNDEFINED_ADDRESS = 15
     UNDEFINED_STORE = 16
     UNDEFINED_ATOMIC = 17
+    WRAPPED_ADDRESS = 18
     BARRIER_COUNT = 20
     BARRIER_SPLIT = 21
     RUNNING = 22
@@ -281,6 +284,7 @@ FAULTS: Mapping[FaultKind, FaultRow] = {
     FaultKind.UNDEFINED_ADDRESS: FaultRow("initcheck", False, "uses what nobody wrote as an address"),
     FaultKind.UNDEFINED_STORE: FaultRow("initcheck", False, "computes with what nobody wrote"),
     FaultKind.UNDEFINED_ATOMIC: FaultRow("initcheck", False, "updates what nobody wrote"),
+    FaultKind.WRAPPED_ADDRESS: FaultRow("overflow", False, "uses 32-bit arithmetic that wrapped in an address"),
     FaultKind.BARRIER_COUNT: FaultRow("synccheck", False, "another number of threads than the barrier asks for"),
     FaultKind.BARRIER_SPLIT: FaultRow("synccheck", False, "a part of a warp waits at an aligned barrier"),
     FaultKind.RUNNING: FaultRow("timeout", False, "was still running at the time limit"),

@@ -32,6 +32,7 @@ from kcheck.ptx.types import TYPES, PtxType
 from kcheck.ptx.unit import FUNCTION_IDS, Unit
 
 if TYPE_CHECKING:
+    from kcheck.ptx.exact import Exact
     from kcheck.ptx.shadow import Shadows
 
 CONTEXT = "ptr %launch, ptr %worker, ptr %block, ptr %warp, i32 %t0"
@@ -57,6 +58,7 @@ class Frame:
         constants: registers that only one instruction writes, with a literal.
         shadows: of its registers, for initcheck; None without it.
         symbols: registers that only one instruction writes, with the address of a symbol.
+        exact: numbers beside its registers, for overflow; None without it.
         param_offsets: of a kernel: where each parameter lies.
         local_offsets: where each local variable lies in the function's frame, of ``local_bytes`` bytes.
     """
@@ -84,6 +86,7 @@ class Frame:
         self.shadows: Shadows | None = None
         self.symbols: Mapping[str, Symbol] = {}
         self._sums: dict[str, tuple[int, Register]] = {}
+        self.exact: Exact | None = None
         self.local_offsets: dict[str, int] = {}
         self.local_bytes = 0
         self._arrays: dict[str, str] = {}
@@ -194,6 +197,8 @@ class Frame:
                 raise self.fail(operation, f"{target.name} is .{declared.name}, the result .{kind.name}")
         blend = operation.guard is not None or self.blend is None or self.blend(target.name)
         self.store(target.name, target.type, value, blend)
+        if self.exact is not None:
+            self.exact.written(operation, target.name, value, blend)
 
     def constant(self, source: Operand) -> int | None:
         """The value of an integer operand that is known here."""
@@ -317,6 +322,8 @@ class Frame:
             raise self.fail(operation, "an address in brackets is expected")
         if self.shadows is not None:
             self.shadows.address(operation, operand)
+        if self.exact is not None:
+            self.exact.address(operation, operand)
         b = self.b
         base = operand.base
         if isinstance(base, Symbol):

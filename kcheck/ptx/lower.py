@@ -6,18 +6,19 @@ from collections.abc import Callable
 
 from kcheck.errors import PtxError
 from kcheck.ptx import cfg as control
-from kcheck.ptx import definedness, liveness, strides, uniformity
+from kcheck.ptx import definedness, liveness, strides, uniformity, wrapping
 from kcheck.ptx.abi import Checks, ParamSlot, Program
 from kcheck.ptx.ast import Call, Function, Instruction, Label, Module, Symbol
 from kcheck.ptx.diagnose import running_ir
+from kcheck.ptx.exact import Exact
 from kcheck.ptx.frame import Frame
 from kcheck.ptx.inline import expand
 from kcheck.ptx.lookup import LocalLayout, resolve_ir
+from kcheck.ptx.origins import block_ir, sources_ir
 from kcheck.ptx.race import facts as race_facts
 from kcheck.ptx.race import sync as race_sync
 from kcheck.ptx.schedule import HEAD_BYTES, schedule_ir
 from kcheck.ptx.shadow import Shadows
-from kcheck.ptx.shadow_memory import block_ir, loads_ir
 from kcheck.ptx.spin import may_spin
 from kcheck.ptx.types import TYPES
 from kcheck.ptx.unit import Unit, align_up, module_variables, open_size, shared_layout
@@ -118,7 +119,7 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
     texts[-1] = texts[-1].replace(VECTOR_BYTES, str(vector_bytes))
     unit.definitions.update(resolve_ir(unit.local, shared_bytes))
     unit.definitions["@kcheck.running"] = running_ir()
-    fresh = _fresh(unit) if checks.init else ("", "")
+    fresh = _fresh(unit) if checks.init or checks.overflow else ("", "")
     race = unit.race is not None
     schedule = schedule_ir(width, entry_warp.stops, stop_sites, vector_bytes, posted, fresh, race)
     declared = set(schedule.splitlines())
@@ -145,17 +146,17 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
 
 
 def _fresh(unit: Unit) -> tuple[str, str]:
-    """What initcheck does at the start of a block, and of a vector: what is theirs nobody has written."""
-    unit.definitions["@kcheck.fresh"] = block_ir(unit.shared_bytes)
-    for table, found in unit.uses.items():
-        sites = unit.loads.values() if None in found else (unit.loads[k] for k in found if k in unit.loads)
-        unit.definitions[table] = loads_ir(table, sorted(set(sites)))
+    """What some checks do when a block starts, and a vector: nothing is on record, what is theirs unwritten."""
+    unit.definitions["@kcheck.fresh"] = block_ir(unit.shared_bytes, unit.checks.init)
+    for table, keys in unit.uses.items():
+        sites = unit.origins.values() if None in keys else (unit.origins[k] for k in keys if k in unit.origins)
+        unit.definitions[table] = sources_ir(table, sorted(set(sites)))
     local = unit.local
     vector = (
         f"  %fresh = getelementptr i8, ptr %wp, i64 {local.offset + local.init}\n"
         f"  call void @llvm.memset.p0.i64(ptr align 16 %fresh, i8 -1, i64 {local.stride * unit.width}, i1 false)\n"
     )
-    return "  call void @kcheck.fresh(ptr %launch, ptr %worker)\n", vector if local.stride else ""
+    return "  call void @kcheck.fresh(ptr %launch, ptr %worker)\n", vector if local.init else ""
 
 
 def suitable_width(module: Module, entry: str, width: int, row: int) -> int:
@@ -299,6 +300,9 @@ def _prepare(
     frame.symbols = liveness.symbols(graph)
     if unit.in_rows:
         frame.strides = strides.analyse(graph, live, found, frame.constants, divergent, unit.width)
+    if unit.checks.overflow:
+        watched = wrapping.analyse(graph, frame.constants)
+        frame.exact = Exact(frame, watched) if watched.wide else None
 
     def keeps(block: int, register: str) -> bool:
         return bool(found.harmful[block] >> live.number[register] & 1)

@@ -19,7 +19,7 @@ from kcheck.ptx.builder import Value, integer_of, vector_type
 from kcheck.ptx.definedness import COMPUTED, COPIED, Definedness
 from kcheck.ptx.frame import Frame
 from kcheck.ptx.liveness import registers
-from kcheck.ptx.shadow_memory import origin_ir, report_ir
+from kcheck.ptx.origins import record, tell
 from kcheck.ptx.types import LLVM_BITS, TYPES, PtxType
 
 SHADOW, MADE = "!", "?"
@@ -207,29 +207,8 @@ class Shadows:
         b.line(f"call void {name}({b.typed(address)}, {b.typed(shadow)}, {b.typed(mask)}, {frame.context(site)})")
 
     def came(self, i: Instruction, address: Value, shadow: Value, site: int) -> None:
-        """Note, where a load brought undefined bits, which one it was."""
-        frame, b = self.frame, self.frame.b
-        frame.unit.loads[id(i)] = site
-        address, active = b.spread(address), b.spread(frame.active)
-        name, text = origin_ir(frame.width)
-        frame.unit.definitions[name] = text
-
-        def note() -> None:
-            lanes = b.spread(b.land(active, b.compare("ne", shadow, 0)))
-            b.line(f"call void {name}({b.typed(address)}, {b.typed(lanes)}, {frame.context(site)})")
-
-        # One lane's shadow, where all lanes load the same: the lane is on, as the instruction is executed.
-        seen = b.compare("ne", shadow, 0)
-        self._rarely(b.any(seen if shadow.lanes == 1 else b.land(active, seen)), note)
-
-    def _rarely(self, condition: Value, body: Callable[[], None]) -> None:
-        b = self.frame.b
-        do, done = b.fresh("undefined"), b.fresh("defined")
-        b.line(f"br i1 {condition.text}, label %{do}, label %{done}, !prof !2")
-        b.label(do)
-        body()
-        b.line(f"br label %{done}")
-        b.label(done)
+        """Put on record, where a load brought undefined bits, which one it was."""
+        record(self.frame, id(i), site, address, self.frame.b.compare("ne", shadow, 0))
 
     def enter(self) -> None:
         """At the start of a function that is called nobody has written its local variables."""
@@ -256,27 +235,7 @@ class Shadows:
         for operand in operands:
             for register in registers(operand):
                 loads |= self.found.loads.get(register.name, frozenset())
-        self.report(operation, kind, lanes, frozenset(loads))
-
-    def report(
-        self, operation: Instruction | Call, kind: FaultKind, lanes: Value, loads: frozenset[int | None]
-    ) -> None:
-        """Record a use in some lanes of what these loads may have brought (None: any load)."""
-        frame, b = self.frame, self.frame.b
-        site = frame.unit.site(operation, "")
-        table = f"@kcheck.loads.{site}"
-        frame.unit.uses[table] = loads
-        frame.unit.definitions["@kcheck.undefined"] = report_ir()
-        frame.unit.declarations["@llvm.cttz.i32"] = "declare i32 @llvm.cttz.i32(i32, i1 immarg)"
-
-        def tell() -> None:
-            bits = b.resize(b.mask_bits(lanes), "i32")
-            b.line(
-                f"call void @kcheck.undefined(ptr %launch, ptr %worker, ptr %block, i32 %t0, i32 {site}, "
-                f"i32 {int(kind)}, i32 {bits.text}, ptr {table})"
-            )
-
-        self._rarely(b.any(lanes), tell)
+        tell(self.frame, operation, kind, lanes, frozenset(loads))
 
     def decides(self, operation: Instruction | Call, operand: Operand) -> None:
         """A predicate or an index decides where the active lanes go on."""

@@ -9,17 +9,14 @@ here asks for no check of its own: an address for which there are no such bytes 
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import dataclass
 
-from kcheck.ptx.abi import SHARED_INIT_SPARE, Launch, Origin, Origins, Worker
+from kcheck.ptx.abi import SHARED_INIT_SPARE, Launch, Worker
 from kcheck.ptx.builder import Builder, Value, integer_of, vector_type
 from kcheck.ptx.lookup import ARGUMENTS, LocalLayout
 from kcheck.ptx.types import LLVM_BITS
 
 _PAGE = 4096
-_REPORTS = 16
-"""Reports of one site and worker, so that a loop does not fill the buffer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,142 +161,6 @@ done:
     return name, text
 
 
-def origin_ir(width: int) -> tuple[str, str]:
-    """``void origin(addresses, lanes as bits, context)``: note which load brought undefined bits to a lane."""
-    W = width
-    A, M = vector_type("i64", W), vector_type("i1", W)
-    name = f"@kcheck.origin.v{W}"
-    take = (
-        ("  %on = or i1 %m, false", "  %la = add i64 %a, 0")
-        if W == 1
-        else (f"  %on = extractelement {M} %m, i32 %i", f"  %la = extractelement {A} %a, i32 %i")
-    )
-    return (
-        name,
-        f"""
-define internal void {name}({A} %a, {M} %m, {ARGUMENTS}) noinline cold {{
-  %op = getelementptr i8, ptr %worker, i64 {Worker.origins.offset}
-  %o = load ptr, ptr %op
-  %n0 = load i64, ptr %o
-  %n1 = add i64 %n0, 1
-  store i64 %n1, ptr %o
-  %tp = getelementptr i8, ptr %launch, i64 {Launch.threads.offset}
-  %t = load i32, ptr %tp
-  %t31 = add i32 %t, 31
-  %rounded = and i32 %t31, -32
-  %row = mul i32 %rounded, %site
-  %first = add i32 %row, %t0
-  br label %loop
-loop:
-  %i = phi i32 [0, %0], [%i1, %next]
-{take[0]}
-  br i1 %on, label %keep, label %next
-keep:
-{take[1]}
-  %k = add i32 %first, %i
-  %k64 = zext i32 %k to i64
-  %ko = mul i64 %k64, {ctypes.sizeof(Origin)}
-  %kh = add i64 %ko, {ctypes.sizeof(Origins)}
-  %r = getelementptr i8, ptr %o, i64 %kh
-  store i64 %la, ptr %r
-  %rn = getelementptr i8, ptr %r, i64 {Origin.number.offset}
-  store i64 %n1, ptr %rn
-  br label %next
-next:
-  %i1 = add i32 %i, 1
-  %c = icmp ult i32 %i1, {W}
-  br i1 %c, label %loop, label %done
-done:
-  ret void
-}}
-""",
-    )
-
-
-def report_ir() -> str:
-    """``void @kcheck.undefined(launch, worker, block, t0, site, kind, lanes, loads)``: a use of undefined bits.
-
-    ``loads`` are the sites that the value may come from, -1 behind them: the one that this thread executed last is
-    named.
-    """
-    return f"""
-define internal void @kcheck.undefined(ptr %launch, ptr %worker, ptr %block, i32 %t0, i32 %site, i32 %kind, i32 %lanes, ptr %loads) noinline cold {{
-  %sp = getelementptr i8, ptr %worker, i64 {Worker.sites.offset}
-  %s = load ptr, ptr %sp
-  %me = getelementptr {{i64, i64}}, ptr %s, i32 %site
-  %seen = load i64, ptr %me
-  %seen1 = add i64 %seen, 1
-  store i64 %seen1, ptr %me
-  %room = icmp ult i64 %seen, {_REPORTS}
-  br i1 %room, label %tell, label %done
-tell:
-  %lane = call i32 @llvm.cttz.i32(i32 %lanes, i1 false)
-  %thread = add i32 %t0, %lane
-  %op = getelementptr i8, ptr %worker, i64 {Worker.origins.offset}
-  %o = load ptr, ptr %op
-  %bp = getelementptr i8, ptr %o, i64 {Origins.before.offset}
-  %before = load i64, ptr %bp
-  %tp = getelementptr i8, ptr %launch, i64 {Launch.threads.offset}
-  %t = load i32, ptr %tp
-  %t31 = add i32 %t, 31
-  %rounded = and i32 %t31, -32
-  br label %loop
-loop:
-  %i = phi i32 [0, %tell], [%i1, %step]
-  %best = phi i64 [%before, %tell], [%best2, %step]
-  %from = phi i64 [0, %tell], [%from2, %step]
-  %which = phi i32 [0, %tell], [%which2, %step]
-  %lp = getelementptr i32, ptr %loads, i32 %i
-  %load = load i32, ptr %lp
-  %more = icmp ne i32 %load, -1
-  br i1 %more, label %step, label %say
-step:
-  %row = mul i32 %rounded, %load
-  %k = add i32 %row, %thread
-  %k64 = zext i32 %k to i64
-  %ko = mul i64 %k64, {ctypes.sizeof(Origin)}
-  %kh = add i64 %ko, {ctypes.sizeof(Origins)}
-  %r = getelementptr i8, ptr %o, i64 %kh
-  %at = load i64, ptr %r
-  %rn = getelementptr i8, ptr %r, i64 {Origin.number.offset}
-  %number = load i64, ptr %rn
-  %later = icmp ugt i64 %number, %best
-  %best2 = select i1 %later, i64 %number, i64 %best
-  %from2 = select i1 %later, i64 %at, i64 %from
-  %load1 = add i32 %load, 1
-  %which2 = select i1 %later, i32 %load1, i32 %which
-  %i1 = add i32 %i, 1
-  br label %loop
-say:
-  call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 %site, i32 %kind, i64 %from, i32 %which, i32 %lane)
-  br label %done
-done:
-  ret void
-}}
-"""
-
-
-def block_ir(static_shared: int) -> str:
-    """``void @kcheck.fresh(launch, worker)``: at the start of a block nobody has written its shared memory."""
-    return f"""
-define internal void @kcheck.fresh(ptr %launch, ptr %worker) {{
-  %sp = getelementptr i8, ptr %worker, i64 {Worker.shared_init.offset}
-  %s = load ptr, ptr %sp
-  %dp = getelementptr i8, ptr %launch, i64 {Launch.dynamic_shared.offset}
-  %d = load i32, ptr %dp
-  %d64 = zext i32 %d to i64
-  %size = add i64 %d64, {static_shared}
-  call void @llvm.memset.p0.i64(ptr %s, i8 -1, i64 %size, i1 false)
-  %op = getelementptr i8, ptr %worker, i64 {Worker.origins.offset}
-  %o = load ptr, ptr %op
-  %n = load i64, ptr %o
-  %bp = getelementptr i8, ptr %o, i64 {Origins.before.offset}
-  store i64 %n, ptr %bp
-  ret void
-}}
-"""
-
-
 def unwritten_ir() -> str:
     """``void @kcheck.unwritten(launch, address, size)``: what ``malloc`` gave (unless null) nobody has written."""
     return f"""
@@ -314,9 +175,3 @@ define internal void @kcheck.unwritten(ptr %launch, i64 %a, i64 %size) noinline 
   ret void
 }}
 """
-
-
-def loads_ir(table: str, sites: list[int]) -> str:
-    """The loads that a use may have its value from, as ``@kcheck.undefined`` reads them."""
-    entries = ", ".join(f"i32 {site}" for site in [*sites, -1])
-    return f"{table} = internal constant [{len(sites) + 1} x i32] [{entries}]"

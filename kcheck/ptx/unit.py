@@ -32,8 +32,8 @@ class Unit:
         in_rows: whether the threads of every vector are neighbours along x.
         outlined: whether vector accesses are calls, for code that has very many of them.
         accesses: names of the functions that do accesses, by (store, element, space, scalar, with its shadow).
-        loads: sites of the loads whose values have shadows, by the instruction's id.
-        uses: by table, the loads that a use of undefined bits may have them from (None: any).
+        origins: sites where a value may come from that is told of later (:mod:`kcheck.ptx.origins`), by key.
+        uses: by table, the keys of those that a use may have its value from (None: any).
         race: what racecheck has to check, None where it is off; ``race_checks``: names of the functions that do.
     """
 
@@ -53,7 +53,7 @@ class Unit:
     in_rows: bool = False
     outlined: bool = False
     accesses: dict[tuple[bool, str, str, bool, bool], str] = field(default_factory=dict)
-    loads: dict[int, int] = field(default_factory=dict)
+    origins: dict[int, int] = field(default_factory=dict)
     uses: dict[str, frozenset[int | None]] = field(default_factory=dict)
     race: RaceFacts | None = None
     race_checks: dict[tuple[int, str, int, bool], str] = field(default_factory=dict)

@@ -139,14 +139,14 @@ class WarpFunction:
         for header in sorted(self.spinning):
             stops.append(Stop(len(stops), header, None, Arrival("spin"), tuple(self.live.names(header))))
         self.state.stops = len(stops)
-        return [self._with_shadows(stop) for stop in stops]
+        return [self._with_companions(stop) for stop in stops]
 
-    def _with_shadows(self, stop: Stop) -> Stop:
-        """The stop with the shadows of what it saves: they are written wherever their registers are."""
-        shadows = self.frame.shadows
-        if shadows is None:
-            return stop
-        more = {name: companions(shadows.found, name, self.live.types[name]) for name in stop.live}
+    def _with_companions(self, stop: Stop) -> Stop:
+        """The stop with what goes with the registers that it saves: it is written wherever they are."""
+        frame, more = self.frame, dict[str, dict[str, str]]()
+        for name in stop.live:
+            found = companions(frame.shadows.found, name, self.live.types[name]) if frame.shadows else {}
+            more[name] = found | (frame.exact.companions(name) if frame.exact else {})
         types = {new: kind for found in more.values() for new, kind in found.items()}
         self.live = replace(self.live, types={**self.live.types, **types})
         kept = {new for name in stop.kept for new in more[name]}

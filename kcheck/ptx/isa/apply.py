@@ -60,6 +60,8 @@ def _apply_row(frame: Frame, i: Instruction) -> None:
         _divisor(frame, i, sources[1])
     if frame.shadows is not None:
         _shadow(frame.shadows, i, row, mods, sources, targets)
+    if frame.exact is not None:
+        frame.exact.compute(i, i.operands[1:], sources)
     results = row.emit(frame.b, mods, *sources)
     values = list(results) if isinstance(results, tuple) else [results]
     kind = row.slots[0].resolve(mods)

@@ -17,6 +17,7 @@ from kcheck.ptx.isa.effects import effect
 from kcheck.ptx.isa.floating import ROWS_ADD
 from kcheck.ptx.isa.modifiers import flush
 from kcheck.ptx.isa.rows import Mods
+from kcheck.ptx.origins import tell
 from kcheck.ptx.race import hooks as race
 from kcheck.ptx.shadow import Shadows
 from kcheck.ptx.types import TYPES, PtxType
@@ -172,7 +173,7 @@ def _shadow(
     else:
         shadows.used(i, FaultKind.UNDEFINED_ATOMIC, shadows.undefined(*operands), *operands)
         found = b.land(b.spread(allowed), b.compare("ne", before, 0))
-        shadows.report(i, FaultKind.UNDEFINED_ATOMIC, found, frozenset([id(i)]))
+        tell(frame, i, FaultKind.UNDEFINED_ATOMIC, found, frozenset([id(i)]))
         shadows.copied(i, target, None, ())
     shadows.store(space, address, after, allowed, site)
 

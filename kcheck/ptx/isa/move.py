@@ -53,7 +53,10 @@ def mov(frame: Frame, i: Instruction) -> None:
         value = frame.b.as_integer(frame.read(i, source, kind))
         _unpack(frame, i, target, value, kind)
     else:
-        frame.write(i, target, kind, frame.read(i, source, kind), False)
+        value = frame.read(i, source, kind)
+        if frame.exact is not None:
+            frame.exact.compute(i, (source,), (value,))
+        frame.write(i, target, kind, value, False)
 
 
 def _shadow(shadows: Shadows, i: Instruction, target: Operand, source: Operand, kind: PtxType) -> None:
@@ -114,7 +117,10 @@ def cvta(frame: Frame, i: Instruction) -> None:
         raise frame.fail(i, "32-bit addresses are not modelled")
     if frame.shadows is not None:
         _shadow(frame.shadows, i, i.operands[0], i.operands[1], TYPES["u64"])
-    frame.write(i, i.operands[0], TYPES["u64"], frame.read(i, i.operands[1], TYPES["u64"]), False)
+    value = frame.read(i, i.operands[1], TYPES["u64"])
+    if frame.exact is not None:
+        frame.exact.compute(i, i.operands[1:], (value,))
+    frame.write(i, i.operands[0], TYPES["u64"], value, False)
 
 
 @effect("isspacep")
