@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kcheck.ptx.abi import Checks
 
-CHECKS = {"racecheck": "race", "initcheck": "init"}
+CHECKS = {"racecheck": "race", "initcheck": "init", "overflow": "overflow"}
 """Attribute of :class:`kcheck.ptx.abi.Checks` by sanitizer."""
 
 

@@ -120,8 +120,8 @@ class Exact:
         else:
             # Below zero it may be that a part of the sum is a negative number, of which this is a piece.
             wrapped = b.compare("sgt", exact, (1 << 32) - 1)
-        sums = self.found.arithmetic[operand.name]
-        site = self.frame.unit.site(sums[0] if len(set(map(id, sums))) == 1 else i, "")
+        # Of several, as in a loop that was unrolled, the last: mostly they are of one line.
+        site = self.frame.unit.site(self.found.arithmetic[operand.name][-1], "")
         record(self.frame, id(operand), site, exact, wrapped)
         return wrapped
 
