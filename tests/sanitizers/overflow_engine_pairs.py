@@ -94,10 +94,10 @@ def half_of_a_difference(start, row, y):
 @pair(1, 32, row=only(ROW), pitch=only(ROW), y=ints(64), rounds=3)
 @cuda.jit
 def carried_through_a_loop(row, pitch, y, rounds):
-    """An offset grows by a pitch from round to round."""
+    """An offset grows by a pitch from round to round, of which the compiler makes a product at the loop's line."""
     offset = int32(0)
     step = row[0]  # bug: step = int32(row[0] << 14)
-    for _ in range(rounds + 1):
-        offset = int32(offset + step)  # overflow
+    for _ in range(rounds + 1):  # overflow
+        offset = int32(offset + step)
     if offset < 64:
         y[offset + cuda.threadIdx.x] = 1
