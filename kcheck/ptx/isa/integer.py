@@ -71,14 +71,26 @@ def _sad(b: Builder, m: Mods, x: Value, y: Value, z: Value) -> Value:
     return b.add(z, b.sub(b.intrinsic(f"{s}max", x, y), b.intrinsic(f"{s}min", x, y)))
 
 
+def _quotient(b: Builder, name: str, x: Value, y: Value) -> Value:
+    """``udiv`` or ``sdiv``, by a divisor that is not 0. Processors have neither for vectors.
+
+    In float64 it is exact for 32 bits: a quotient that is no integer is at least 1 / y from the next one, and
+    rounding moves it by less than 2^-53 x / y, which is under 2^-21 / y.
+    """
+    if max(x.lanes, y.lanes) == 1 or x.bits > 32 or not y.text.startswith("%"):
+        return b.op(name, x, y)
+    to, back = ("sitofp", "fptosi") if name == "sdiv" else ("uitofp", "fptoui")
+    return b.cast(back, b.op("fdiv", b.cast(to, x, "double"), b.cast(to, y, "double")), x.type)
+
+
 def _div(b: Builder, m: Mods, x: Value, y: Value) -> Value:
     """x / 0 is all ones, as NVIDIA's hardware gives (the ISA leaves it open); MIN / -1 is MIN. Never a SIGFPE."""
     zero = b.compare("eq", y, 0)
     if not _signed(m):
-        quotient = b.op("udiv", x, b.select(zero, b.const(y.type, 1), y))
+        quotient = _quotient(b, "udiv", x, b.select(zero, b.const(y.type, 1), y))
         return b.select(zero, b.const(x.type, -1), quotient)
     minus = b.compare("eq", y, -1)
-    quotient = b.op("sdiv", x, b.select(b.lor(zero, minus), b.const(y.type, 1), y))
+    quotient = _quotient(b, "sdiv", x, b.select(b.lor(zero, minus), b.const(y.type, 1), y))
     quotient = b.select(minus, b.sub(b.const(x.type, 0), x), quotient)
     return b.select(zero, b.const(x.type, -1), quotient)
 
@@ -87,10 +99,11 @@ def _rem(b: Builder, m: Mods, x: Value, y: Value) -> Value:
     """x % 0 is x, as NVIDIA's hardware gives (the ISA leaves it open); x % -1 is 0."""
     zero = b.compare("eq", y, 0)
     if not _signed(m):
-        rest = b.op("urem", x, b.select(zero, b.const(y.type, 1), y))
-        return b.select(zero, x, rest)
+        by = b.select(zero, b.const(y.type, 1), y)
+        return b.select(zero, x, b.sub(x, b.mul(_quotient(b, "udiv", x, by), by)))
     minus = b.compare("eq", y, -1)
-    rest = b.op("srem", x, b.select(b.lor(zero, minus), b.const(y.type, 1), y))
+    by = b.select(b.lor(zero, minus), b.const(y.type, 1), y)
+    rest = b.sub(x, b.mul(_quotient(b, "sdiv", x, by), by))
     return b.select(zero, x, b.select(minus, b.const(x.type, 0), rest))
 
 
