@@ -107,7 +107,7 @@ class Races:
             getattr(state, f"{name}_infos")[:] = shadow.infos()
         state.blocks, state.block_capacity, state.block_count = self._starts_at, _BLOCKS, 0
         state.races, state.race_capacity = ctypes.addressof(self._races), RACES
-        state.race_count = state.races_dropped = 0
+        state.race_count = state.races_dropped = state.counted = 0
         state.lanes = ctypes.addressof(self._lanes)
         self._clocks.reset()
         return ctypes.addressof(state)
@@ -148,6 +148,9 @@ class Races:
         found = list(told.values())
         if self._state.now >= LAST_STAMP:
             message = "gave up within this launch, after 4 billion synchronisations"
+            found.append(Finding("racecheck", message, "warn", kernel=kernel_name(program.entry)))
+        if self._state.counted:
+            message = "a barrier of some threads of the block is taken for one of all: a race may be missed"
             found.append(Finding("racecheck", message, "warn", kernel=kernel_name(program.entry)))
         if self._state.races_dropped:
             message = f"{self._state.races_dropped:,} races more, of further lines"

@@ -40,6 +40,9 @@ define internal i32 @kcheck.general(ptr %launch, ptr %worker, ptr %block, ptr %v
     )
 
     passed = "  call void @kcheck.race.barrier(ptr %launch)\n" if race else ""
+    counted = ""
+    if race:
+        counted = "  %jpart = icmp ult i32 %jneed, %n\n  call void @kcheck.race.counted(ptr %launch, i1 %jpart)\n"
     told = "ptr %launch, " if race else ""
 
     def each(tag: str, after: str, body: str, out: str) -> str:
@@ -210,7 +213,7 @@ xgo:
   store i32 %jz, ptr %jkp
   br i1 %jdone, label %jfinish, label %judged
 jfinish:
-{passed}  store i32 0, ptr %jcp
+{counted}  store i32 0, ptr %jcp
   store i32 1, ptr %progress
   call void @kcheck.reduce(ptr %block, i32 %i)
   %jdp = getelementptr i32, ptr %differs, i32 %i

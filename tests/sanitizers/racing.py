@@ -506,3 +506,22 @@ def a_flag_passed_on(x, out):
         while cuda.atomic.add(out, 101, 0) == 0:
             pass
         out[7] = x[0] + x[1]
+
+
+@row(grid=2)
+def blocks_with_a_grid_barrier(x, out):
+    i = cuda.grid(1)
+    out[i] = i
+    cuda.cg.this_grid().sync()
+    x[i] = out[2 * THREADS - 1 - i]
+
+
+@row(grid=2)
+def blocks_and_the_next_round_of_the_grid(x, out):
+    """What is written after the barrier races with what the others still read."""
+    i = cuda.grid(1)
+    out[i] = i
+    cuda.cg.this_grid().sync()
+    x[i] = out[2 * THREADS - 1 - i]  # race
+    cuda.syncthreads()
+    out[i] = 0  # race

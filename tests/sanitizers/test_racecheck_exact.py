@@ -31,17 +31,21 @@ class Bench:
         )
         self.executor.checks = Checks(race=True)
 
-    def races(self, steps: list[Step], width: int) -> set[tuple[int, int]]:
-        """The pairs of steps that race."""
+    def launch(self, text: str, width: int) -> None:
+        """Run the kernel ``program`` on an array of BYTES bytes."""
         self.found.clear()
         self.executor.width = width
-        module = self.executor.load(ptx(steps))
+        module = self.executor.load(text)
         address = self.memory.allocate(BYTES, Kind.DEVICE)
         launch = KernelLaunch(
             module, "program", struct.pack("<Q", address), (BLOCKS, 1, 1), (THREADS, 1, 1), 0, cooperative=False
         )
         assert self.executor.launch(launch) is Ending.FINISHED, self.found
         self.memory.free(address)
+
+    def races(self, steps: list[Step], width: int) -> set[tuple[int, int]]:
+        """The pairs of steps that race."""
+        self.launch(ptx(steps), width)
         pairs = set()
         for finding in self.found:
             assert finding.rule == "racecheck", finding
@@ -88,3 +92,31 @@ def test_parts_of_a_warp_that_synchronise_raise_no_false_alarm(bench: Bench, see
     """With masks of parts of a warp what is found races in truth."""
     steps = draw(3000 + seed, has_partial=True)
     assert bench.races(steps, width) <= _true(steps), steps
+
+
+COUNTED = """.version 8.7
+.target sm_80
+.address_size 64
+.visible .entry program(.param .u64 memory)
+{
+    .reg .pred %p; .reg .b32 %t;
+    mov.u32 %t, %tid.x;
+    setp.ge.u32 %p, %t, 32;
+    @%p bra DONE;
+    bar.sync 1, THREADS;
+DONE:
+    bar.sync 0;
+    ret;
+}
+"""
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_barrier_of_some_threads_is_said_to_be_taken_for_one_of_all(bench: Bench, width: int) -> None:
+    """Where order is assumed that a barrier does not give, a warning says so; there is none where it does."""
+    bench.launch(COUNTED.replace("THREADS", "32"), width)
+    (warning,) = bench.found
+    assert (warning.rule, warning.severity) == ("racecheck", "warn")
+    assert "a race may be missed" in warning.message
+    bench.launch(COUNTED.replace("bar.sync 1, THREADS;", ""), width)
+    assert bench.found == []

@@ -62,6 +62,7 @@ class RaceState(ctypes.Structure):
         ("races_dropped", ctypes.c_uint64),
         ("lanes", ctypes.c_uint64),  # address of uint32[32][32][32]: by warp and lane, what it knows of each lane
         ("tell", ctypes.c_uint64),  # address of int32 tell(int32 event, int64, int64, int64, int64); for fences
+        ("counted", ctypes.c_uint64),  # 1: a barrier of some threads of the block was passed
         ("published", ctypes.c_uint64),  # counts what was published: until it changes, nothing new can be observed
     ]
 
