@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import shlex
@@ -14,6 +15,7 @@ import jsonschema
 import pytest
 from small_project import Kcheck
 
+from kcheck.cli.run import _kept
 from kcheck.report.schema import schema_text
 
 RUN = ("run", "--device", "simulator")
@@ -215,3 +217,20 @@ def test_ascii_terminal_gets_the_report(kcheck: Kcheck) -> None:
     done = kcheck(*RUN, "specs/good.yaml", "--cases", "1", PYTHONIOENCODING="ascii")
     assert done.returncode == 0
     assert "1 spec passed - 1 case - simulator" in done.stdout
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_collector_is_left_as_it_was(enabled: bool) -> None:
+    """What the device is made of is left out of collections; whether there are any is as before, errors or not."""
+    before, frozen = gc.isenabled(), gc.get_freeze_count()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        with pytest.raises(KeyError), _kept():
+            made = [[] for _ in range(1000)]
+            assert not gc.isenabled()
+            raise KeyError
+        assert gc.isenabled() is enabled
+        assert gc.get_freeze_count() >= frozen + len(made)
+    finally:
+        (gc.enable if before else gc.disable)()
+        gc.unfreeze()
