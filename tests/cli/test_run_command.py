@@ -224,11 +224,17 @@ def test_the_collector_is_left_as_it_was(enabled: bool) -> None:
     """What the device is made of is left out of collections; whether there are any is as before, errors or not."""
     before, frozen = gc.isenabled(), gc.get_freeze_count()
     (gc.enable if enabled else gc.disable)()
-    try:
-        with pytest.raises(KeyError), _kept():
-            made = [[] for _ in range(1000)]
+    made: list[list[int]] = []
+
+    def fail() -> None:
+        with _kept():
+            made.extend([] for _ in range(1000))
             assert not gc.isenabled()
             raise KeyError
+
+    try:
+        with pytest.raises(KeyError):
+            fail()
         assert gc.isenabled() is enabled
         assert gc.get_freeze_count() >= frozen + len(made)
     finally:
