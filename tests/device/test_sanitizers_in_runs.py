@@ -40,8 +40,11 @@ LINES = {
     "clean": "    s[i] = i",
     "racecheck": "    s[i // 2 * 2] = i; s[i // 2 * 2 + 1] = i",
     "initcheck": "    if i > 0: s[i] = i",
+    # 96**5 wraps to -436207616
+    "overflow": "    b = int32(cuda.blockDim.x); w = int32(int32(b * b * b * b) * b); s[i + w + 436207616] = i",
 }
 RULES = [name for name in LINES if name != "clean"]
+LEVEL = {"overflow": "sanitize: {overflow: error}\n"}  # the others are errors where nobody says so
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +52,7 @@ def project(tmp_path_factory) -> CpuProject:
     """A spec for each rule."""
     made = CpuProject(tmp_path_factory.mktemp("sanitizers") / "a project")
     for name, line in LINES.items():
-        made.add(name, SPEC, BODY.replace("LINE", line), REFERENCE)
+        made.add(name, SPEC + LEVEL.get(name, ""), BODY.replace("LINE", line), REFERENCE)
     return made
 
 
