@@ -218,7 +218,7 @@ class Executor:
             except PtxError as fault:
                 self.report_compile_error(launch.entry, fault)
                 return Ending.NOT_COMPILED
-            except (OutOfMemory, OSError):
+            except OutOfMemory:
                 return Ending.OUT_OF_MEMORY
             is_short = expected <= SHORT_SECONDS and self._is_usual and not launch.cooperative
             native = self.native if is_short else None

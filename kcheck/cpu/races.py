@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from kcheck.cpu.clocks import Clocks
 from kcheck.cpu.faults import kernel_name, place
-from kcheck.cpu.memory import Memory
+from kcheck.cpu.memory import Memory, OutOfMemory
 from kcheck.model import Finding, Index3
 from kcheck.ptx.abi import Program, Site
 from kcheck.ptx.race.layout import LAST_STAMP, RECORDS, SITE_MASK, BlockStart, Race, RaceState
@@ -80,19 +80,22 @@ class Races:
         self._fault: BaseException | None = None
         self._tell = _TELL(self._told)  # alive as long as code may call it
         self._state.tell = ctypes.cast(self._tell, ctypes.c_void_p).value or 0
-        self._starts = reserve_pages(_BLOCKS * ctypes.sizeof(BlockStart))
-        self._starts_at = ctypes.addressof(ctypes.c_char.from_buffer(self._starts))
+        self._starts: mmap.mmap | None = None
 
     def prepare(self, shared: int) -> int:
         """Begin a launch with so many bytes of shared memory; the address for ``Launch.race``.
 
         Raises:
-            OSError: the address space is used up.
+            OutOfMemory: the address space is used up.
         """
         state = self._state
         base, size = self._memory.reach()
-        self._global.reserve(size)
-        self._shared.reserve(shared)
+        try:
+            self._global.reserve(size)
+            self._shared.reserve(shared)
+            self._starts = self._starts or reserve_pages(_BLOCKS * ctypes.sizeof(BlockStart))
+        except OSError as fault:
+            raise OutOfMemory(size) from fault
         if state.now >= _RENEW:
             self._global.renew()
             self._shared.renew()
@@ -105,7 +108,8 @@ class Races:
         for name, shadow in (("global", self._global), ("shared", self._shared)):
             getattr(state, f"{name}_stamps")[:] = shadow.stamps()
             getattr(state, f"{name}_infos")[:] = shadow.infos()
-        state.blocks, state.block_capacity, state.block_count = self._starts_at, _BLOCKS, 0
+        state.blocks = ctypes.addressof(ctypes.c_char.from_buffer(self._starts))
+        state.block_capacity, state.block_count = _BLOCKS, 0
         state.races, state.race_capacity = ctypes.addressof(self._races), RACES
         state.race_count = state.races_dropped = state.counted = 0
         state.lanes = ctypes.addressof(self._lanes)
@@ -197,7 +201,7 @@ class Races:
         if race.is_near:
             return int(race.block)
         count = min(self._state.block_count, _BLOCKS)
-        starts = (BlockStart * count).from_buffer(self._starts)
+        starts = (BlockStart * count).from_address(self._state.blocks)
         n = bisect.bisect_right(starts, race.other_stamp, key=lambda entry: entry.stamp) - 1
         return starts[n].block if n >= 0 and self._state.block_count <= _BLOCKS else None
 

@@ -148,7 +148,10 @@ class Launch(ctypes.Structure):
         ("heap_size", ctypes.c_uint64),  # bytes; 0: malloc returns null
         ("heap_used", ctypes.c_uint64),
         ("grid_id", ctypes.c_uint64),
-        ("race", ctypes.c_uint64),  # address of what racecheck shares; 0 where the code has no Checks.race
+        (
+            "race",
+            ctypes.c_uint64,
+        ),  # address of race.layout.RaceState; 0 where the code has no Checks.race
         ("init_delta", ctypes.c_uint64),  # added to an address: that of the byte that tells if it is initialised
         ("vector_order", ctypes.c_uint64),  # address of uint32[vectors]: the order to run them in; 0: as they lie
         ("lane_order", ctypes.c_uint32),  # lanes that act one after another: the k-th is lane k ^ lane_order
@@ -186,7 +189,6 @@ class Worker(ctypes.Structure):
         ("sites", ctypes.c_uint64),
         ("stack_bytes", ctypes.c_uint64),  # native stack that the code may use below the frame of kcheck_run
         ("stack_limit", ctypes.c_uint64),  # written by the code
-        ("race", ctypes.c_uint64),  # address of what racecheck keeps for the block that runs
         ("shared_init", ctypes.c_uint64),  # address of a byte for each byte of the shared window, for initcheck
         (
             "origins",

@@ -9,11 +9,16 @@ from pathlib import Path
 import pytest
 from happens_before import BLOCKS, BYTES, THREADS, Step, draw, ptx, racing
 
+from kcheck.cpu import races
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
-from kcheck.cpu.memory import Kind, Memory
+from kcheck.cpu.memory import Kind, Memory, OutOfMemory
+from kcheck.cpu.races import Races
 from kcheck.model import Finding
 from kcheck.ptx.abi import Checks
+from kcheck.ptx.lower import lower
+from kcheck.ptx.parser import parse
+from kcheck.ptx.race.layout import LAST_STAMP
 
 PROGRAMS = [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 40))]
 """Seeds, of each test and width: compiling a program takes a second."""
@@ -120,3 +125,44 @@ def test_a_barrier_of_some_threads_is_said_to_be_taken_for_one_of_all(bench: Ben
     assert "a race may be missed" in warning.message
     bench.launch(COUNTED.replace("bar.sync 1, THREADS;", ""), width)
     assert bench.found == []
+
+
+RACY = [Step("write", "global"), Step("barrier"), Step("write", "shared"), Step("barrier"), Step("read", "shared")]
+
+
+def test_time_begins_anew_before_it_runs_out(bench: Bench) -> None:
+    """A launch that finds the clock far on forgets all that was and finds the same."""
+    expected = bench.races(RACY, 16)
+    state = bench.executor._races._state
+    state.now = LAST_STAMP - 5
+    assert bench.races(RACY, 16) == expected == _true(RACY)
+    assert state.now < 100
+
+
+def test_a_launch_in_which_time_runs_out_says_so(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where stamps are used up within a launch nothing false is told, and that it gave up is."""
+    monkeypatch.setattr(races, "_RENEW", 1 << 32)
+    bench.executor._races._state.now = LAST_STAMP - 2
+    bench.launch(ptx(RACY), 16)
+    assert "gave up" in bench.found[-1].message
+    assert bench.found[-1].severity == "warn"
+
+
+def test_code_without_the_check_knows_nothing_of_it() -> None:
+    """Where racecheck is off it leaves no trace in the code."""
+    module = parse(ptx(RACY), "program.ptx")
+    assert "kcheck.race" in lower(module, "program", 16, Checks(race=True)).ir
+    assert "race" not in lower(module, "program", 16).ir
+    assert lower(module, "program", 16).ir == lower(module, "program", 16, Checks()).ir
+
+
+def test_no_address_space_for_the_shadow_is_no_memory(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a limit forbids the shadow the launch fails as one without memory does."""
+
+    def refuse(size: int) -> None:
+        raise OSError(12, "Cannot allocate memory")
+
+    fresh = Races(bench.memory)
+    monkeypatch.setattr(races, "reserve_pages", refuse)
+    with pytest.raises(OutOfMemory):
+        fresh.prepare(0)
