@@ -78,6 +78,18 @@ def last_writer_wins(x, y):
         cuda.atomic.exch(y, 0, int32(2 * x[i]))  # nondeterministic: y
 
 
+@cuda.jit
+def racing_stores(x, y, n):
+    """Every block stores its own result to the same place.
+
+    reference: of_the_first
+    outputs: {y: [1]}
+    """
+    i = cuda.grid(1)
+    if i == 0:  # bug: if cuda.threadIdx.x == 0:
+        y[0] = 2 * x[i]  # racecheck, nondeterministic: y
+
+
 def firsts(k, owner):
     """The first index of each value, if there is one."""
     found = owner.copy()

@@ -1,0 +1,25 @@
+"""overflow on twins: offsets that wrap in 32 bits on their way to an address."""
+
+from __future__ import annotations
+
+import pytest
+from device_child import DeviceChild
+from pairs import Pair
+from twins import SAMPLE, check_twins, pairs_of
+
+from kcheck.device.cpu import missing
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+PAIRS = pairs_of("overflow_pairs")
+
+
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+def test_the_wrap_is_found_at_its_line(child: DeviceChild, pair: Pair) -> None:
+    """The buggy twin has its overflow finding on the marked line, the clean one has none."""
+    check_twins(child, pair)
+
+
+@pytest.mark.parametrize("pair", list(PAIRS.values())[::SAMPLE], ids=list(PAIRS)[::SAMPLE])
+def test_so_it_is_at_one_lane(child: DeviceChild, pair: Pair) -> None:
+    """Code of one lane per vector, which the wide one is compared with, finds the same."""
+    check_twins(child, pair, width=1)
