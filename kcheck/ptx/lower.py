@@ -8,6 +8,7 @@ from kcheck.errors import PtxError
 from kcheck.ptx import cfg as control
 from kcheck.ptx import definedness, liveness, strides, uniformity, wrapping
 from kcheck.ptx.abi import Checks, ParamSlot, Program
+from kcheck.ptx.apart import may_come_apart, waits_for_lanes
 from kcheck.ptx.ast import Call, Function, Instruction, Label, Module, Symbol
 from kcheck.ptx.diagnose import running_ir
 from kcheck.ptx.exact import Exact
@@ -59,10 +60,7 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
     if width > 1 and _together(_called(module, kernel)):
         width = 32
 
-    def waits(operation: control.Operation) -> bool:
-        return control.is_barrier(operation) or (width < 32 and control.is_collective(operation))
-
-    kernel = expand(module, kernel, waits)
+    kernel, waits = _expanded(module, kernel, width)
     functions = _called(module, kernel)
     for function in functions:
         verify_function(module, function)
@@ -178,6 +176,29 @@ WIDENED, WIDENED_SIZE = 16, 700
 """The width from which :func:`suitable_width` goes on to a warp, and the most instructions of such code."""
 
 
+def _expanded(
+    module: Module, kernel: Function, width: int
+) -> tuple[Function, Callable[[control.Operation], bool]]:
+    """The kernel with functions in place, and at which operations a vector of lanes may have to wait."""
+
+    def of_threads(operation: control.Operation) -> bool:
+        return control.is_barrier(operation) or (width < 32 and control.is_collective(operation))
+
+    def of_lanes(operation: control.Operation) -> bool:
+        return of_threads(operation) or waits_for_lanes(operation)
+
+    if width == 32 and may_come_apart(_called(module, kernel), module.file):
+        try:
+            whole = expand(module, kernel, of_lanes)
+        except PtxError:  # recursion: its lanes go on without waiting
+            pass
+        else:
+            called = (f for f in _called(module, whole) if not f.is_entry)
+            if not any(of_lanes(s) for f in called for s in f.body or () if not isinstance(s, Label)):
+                return whole, of_lanes
+    return expand(module, kernel, of_threads), of_threads
+
+
 def param_slots(kernel: Function) -> tuple[tuple[ParamSlot, ...], int]:
     """Where each parameter of a kernel lies, in bytes, and how many there are: each at its own alignment."""
     slots = []
@@ -283,7 +304,9 @@ def _prepare(
     guarded = {
         b.successors[0]
         for b in graph.blocks
-        if b.terminator is not None and waits(b.terminator) and b.terminator.guard is not None
+        if b.terminator is not None
+        and waits(b.terminator)
+        and (b.terminator.guard is not None or control.is_collective(b.terminator))
     }
 
     def divergent(name: str) -> bool:

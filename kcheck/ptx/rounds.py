@@ -1,7 +1,8 @@
 """The general path of the block scheduler, in LLVM IR: every stop of every vector, round after round.
 
 Lanes in a loop that may spin go on whenever somebody else had a turn; a barrier is complete when as many threads
-arrived as it asks for; when nobody can go on otherwise that is a finding, and all barriers are taken to be complete.
+arrived as it asks for, and that many go on; when nobody can go on otherwise that is a finding, and all barriers are
+taken to be complete.
 """
 
 # ruff: noqa: E501 (lines of LLVM IR)
@@ -171,6 +172,9 @@ rblock:
   %rcp = getelementptr i32, ptr %complete, i32 %rid
   %rc = load i32, ptr %rcp
   %rdone = icmp ne i32 %rc, 0
+  %rpop = call i32 @llvm.ctpop.i32(i32 %rwait)
+  %rleft = call i32 @llvm.usub.sat.i32(i32 %rc, i32 %rpop)
+  store i32 %rleft, ptr %rcp
   %ry = or i1 %rforced, %rdone
   br i1 %ry, label %rgo, label %rnext
 rgo:
@@ -208,12 +212,15 @@ xgo:
   %jsome = icmp ne i32 %ja, 0
   %jenough = icmp uge i32 %jsum, %jneed
   %jdone = and i1 %jsome, %jenough
-  %jz = zext i1 %jdone to i32
-  %jkp = getelementptr i32, ptr %complete, i32 %i
-  store i32 %jz, ptr %jkp
   br i1 %jdone, label %jfinish, label %judged
 jfinish:
-{counted}  store i32 0, ptr %jcp
+{counted}  %jtimes = udiv i32 %jsum, %jneed
+  %jused = mul i32 %jtimes, %jneed
+  %jfree = call i32 @llvm.usub.sat.i32(i32 %jused, i32 %jc)
+  %jkeep = call i32 @llvm.usub.sat.i32(i32 %jc, i32 %jused)
+  %jkp = getelementptr i32, ptr %complete, i32 %i
+  store i32 %jfree, ptr %jkp
+  store i32 %jkeep, ptr %jcp
   store i32 1, ptr %progress
   call void @kcheck.reduce(ptr %block, i32 %i)
   %jdp = getelementptr i32, ptr %differs, i32 %i
@@ -227,9 +234,7 @@ jclash:
   %jlp = getelementptr i32, ptr %clashes, i32 %i
   %jl = load i32, ptr %jlp
   %jll = icmp ne i32 %jl, 0
-  %jmany = icmp ugt i32 %jsum, %jneed
-  %jwrong = or i1 %jll, %jmany
-  br i1 %jwrong, label %jcount, label %jwhole
+  br i1 %jll, label %jcount, label %jwhole
 jcount:
   call void @kcheck.diagnose(ptr %launch, ptr %block, ptr %vectors, i32 %n, i32 %i, i32 {int(FaultKind.BARRIER_COUNT)})
   br label %judged
@@ -368,8 +373,8 @@ finished:
 def gather_ir(W: int, stops: int, vector_bytes: int, posted: tuple[int, int, int], race: bool) -> str:
     """``i1 @kcheck.gather(vectors, n, force)``: which lanes go on with what they do together in a warp.
 
-    A stop of lanes is ready when all of the warp that its member mask names have come to it, or have left; with
-    ``force`` all are. The lanes at a stop that is ready are written to its record in each vector, 0 to the others,
+    A stop of lanes is ready when all of the warp that its member mask names have come to it, or to one that it may
+    meet with the same mask, or have left; with ``force`` all are. The lanes at a stop that is ready are written to its record in each vector, 0 to the others,
     and what they posted is copied from the first offset of ``posted`` to the second; the third is its bytes.
     """
     group = 32 // W
@@ -401,23 +406,62 @@ Rbody:
         told, after = "ptr %launch, ", "synced"
         room = "  %going = alloca i32\n  %masks = alloca [32 x i32], align 64\n"
         nobody = "  store i32 0, ptr %going\n"
-        named = """  %lanes = shl i32 %cwait, %cs
-  %going0 = load i32, ptr %going
-  %going1 = or i32 %going0, %lanes
+        named = """  %going0 = load i32, ptr %going
+  %going1 = or i32 %going0, %part
   store i32 %going1, ptr %going
-  %names = getelementptr i32, ptr %masks, i32 %cs
 """
-        for k in range(W):
-            named += f"  %names{k} = getelementptr i32, ptr %names, i32 {k}\n  store i32 %named, ptr %names{k}\n"
+        for k in range(32):
+            named += f"""  %names{k} = getelementptr i32, ptr %masks, i32 {k}
+  %bit{k} = and i32 %part, {1 << k}
+  %is{k} = icmp ne i32 %bit{k}, 0
+  %name{k} = load i32, ptr %names{k}
+  %mask{k} = select i1 %is{k}, i32 %named, i32 %name{k}
+  store i32 %mask{k}, ptr %names{k}
+"""
         synced = """synced:
   %together = load i32, ptr %going
   call void @kcheck.race.warp(ptr %launch, i32 %g, i32 %together, ptr %masks)
   br label %nextstop
 """
     return f"""
+define internal i32 @kcheck.met(ptr %vectors, i32 %n, i32 %g, i32 %sj, i32 %mask) noinline {{
+  %here = alloca i32
+  store i32 0, ptr %here
+  %sp = getelementptr i32, ptr @kcheck.meets, i32 %sj
+  %first = load i32, ptr %sp
+  br label %q
+q:
+  %bj = phi i32 [0, %0], [%bj1, %qnext]
+  %qp = getelementptr i32, ptr @kcheck.meets, i32 %bj
+  %other = load i32, ptr %qp
+  %alike = icmp eq i32 %first, %other
+  br i1 %alike, label %b, label %qnext
+b:
+  %bk = phi i32 [0, %q], [%bk1, %bnext]
+{at("b")}
+  %bmp = getelementptr i8, ptr %bw, i64 8
+  %bmask = load i32, ptr %bmp
+  %agree = icmp eq i32 %bmask, %mask
+  %bbits = shl i32 %bwait, %bs
+  %badd = select i1 %agree, i32 %bbits, i32 0
+  %bold = load i32, ptr %here
+  %bnew = or i32 %bold, %badd
+  store i32 %bnew, ptr %here
+  br label %bnext
+bnext:
+{step("b")}
+  br i1 %bmore, label %b, label %qnext
+qnext:
+  %bj1 = add i32 %bj, 1
+  %bjm = icmp ult i32 %bj1, {stops}
+  br i1 %bjm, label %q, label %done
+done:
+  %m = load i32, ptr %here
+  ret i32 %m
+}}
+
 define internal i1 @kcheck.gather({told}ptr %vectors, i32 %n, i1 %force) noinline {{
 {room}  %alive = alloca i32
-  %here = alloca i32
   %any = alloca i1
   store i1 false, ptr %any
   br label %warps
@@ -457,30 +501,15 @@ s:
   %mine = icmp eq i32 %kind, 3
   br i1 %mine, label %collect, label %nextstop
 collect:
-  store i32 0, ptr %here
-  %bj = add i32 %sj, 0
-  br label %b
-b:
-  %bk = phi i32 [0, %collect], [%bk1, %bnext]
-{at("b")}
-  %bbits = shl i32 %bwait, %bs
-  %bold = load i32, ptr %here
-  %bnew = or i32 %bold, %bbits
-  store i32 %bnew, ptr %here
-  br label %bnext
-bnext:
-{step("b")}
-  br i1 %bmore, label %b, label %tell
-tell:
-{nobody}  %m = load i32, ptr %here
-  %absent = xor i32 %m, -1
-  %cj = add i32 %sj, 0
+{nobody}  %cj = add i32 %sj, 0
   br label %c
 c:
-  %ck = phi i32 [0, %tell], [%ck1, %cnext]
+  %ck = phi i32 [0, %collect], [%ck1, %cnext]
 {at("c")}
   %mp = getelementptr i8, ptr %cw, i64 8
   %named = load i32, ptr %mp
+  %m = call i32 @kcheck.met(ptr %vectors, i32 %n, i32 %g, i32 %sj, i32 %named)
+  %absent = xor i32 %m, -1
   %need = and i32 %named, %who
   %lack = and i32 %need, %absent
   %whole = icmp eq i32 %lack, 0

@@ -65,13 +65,16 @@ def _fixed(operand: Operand) -> bool:
     return not isinstance(operand, Special) or operand.name.partition(".")[0].startswith(_FIXED)
 
 
-def unchanged(cfg: Cfg, live: Liveness, stops: Mapping[int, tuple[str, ...]]) -> Mapping[int, frozenset[str]]:
+def unchanged(
+    cfg: Cfg, live: Liveness, stops: Mapping[int, tuple[str, ...]], sure: frozenset[int]
+) -> Mapping[int, frozenset[str]]:
     """Registers whose place in the state holds what they hold, at the end of each block that ends in a barrier.
 
     On every path since a stop that saved or restored the register, no instruction wrote it.
 
     Args:
         stops: by block that ends in a barrier: the registers that are in the state when its lanes go on.
+        sure: those of the blocks at whose end lanes are always put aside.
     """
     everything = (1 << len(live.number)) - 1
     written: dict[int, int] = {}
@@ -84,7 +87,7 @@ def unchanged(cfg: Cfg, live: Liveness, stops: Mapping[int, tuple[str, ...]]) ->
         written[n] = bits
         barrier = cfg.blocks[n].terminator
         # Lanes for which the barrier's guard is false go on without having been saved.
-        whole = n in stops and barrier is not None and barrier.guard is None
+        whole = n in sure and barrier is not None and barrier.guard is None
         saved = sum(1 << live.number[name] for name in stops[n]) if whole else 0
         results = writes(barrier) if isinstance(barrier, Instruction) else []
         after[n] = saved & ~sum(1 << live.number[r.name] for r in results)

@@ -22,6 +22,7 @@ from collections.abc import Sequence
 
 from kcheck.ptx import turn
 from kcheck.ptx.abi import FINISHED, STOPPED, Block, Launch, Worker
+from kcheck.ptx.apart import meeting
 from kcheck.ptx.diagnose import KINDS
 from kcheck.ptx.rounds import field, general_ir
 from kcheck.ptx.unit import align_up
@@ -58,11 +59,12 @@ def schedule_ir(
     strict = ", ".join(f"i32 {int(s.arrival.aligned and s.arrival.threads is None)}" for s in stops) or "i32 0"
     aligned = ", ".join(f"i32 {int(s.arrival.aligned)}" for s in stops) or "i32 0"
     tables = f"@kcheck.strict = internal constant [{n} x i32] [{strict}]\n@kcheck.aligned = internal constant [{n} x i32] [{aligned}]\n"
-    tables += f"@kcheck.kinds = internal constant [{n} x i32] [{kinds}]\n@kcheck.places = internal constant [{n} x i32] [{places}]\n"
+    meets = ", ".join(f"i32 {k}" for k in meeting([s.operation for s in stops])) or "i32 0"
+    tables += f"@kcheck.meets = internal constant [{n} x i32] [{meets}]\n@kcheck.kinds = internal constant [{n} x i32] [{kinds}]\n@kcheck.places = internal constant [{n} x i32] [{places}]\n"
     stop_flag = field("stopv", "launch", Launch.stop.offset, "i32", "stopp").replace(
         "load i32, ptr %stopp", "load atomic i32, ptr %stopp monotonic, align 4"
     )
-    popcount = "declare i32 @llvm.ctpop.i32(i32)\ndeclare void @llvm.memset.p0.i64(ptr, i8, i64, i1 immarg)\ndeclare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1 immarg)\n"
+    popcount = "declare i32 @llvm.ctpop.i32(i32)\ndeclare i32 @llvm.usub.sat.i32(i32, i32)\ndeclare void @llvm.memset.p0.i64(ptr, i8, i64, i1 immarg)\ndeclare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1 immarg)\n"
     cttz = "declare i32 @llvm.cttz.i32(i32, i1 immarg)\n"
     narrow = f"  %pendw = trunc i32 %pend to {bits}\n" if W < 32 else "  %pendw = add i32 %pend, 0\n"
     prepare = f"""

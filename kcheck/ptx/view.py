@@ -61,13 +61,18 @@ def _kind(instruction: Instruction, operand: Operand) -> PtxType:
 
 
 def members(frame: Frame, instruction: Instruction) -> Value:
-    """The member mask of the first active lane, as i32; 0 where the instruction has none."""
+    """The member mask, as i32, of all active lanes together; 0 where the instruction has none."""
     if instruction.opcode == "activemask" or (
         "sync" not in instruction.modifiers and instruction.opcode not in ("bar", "barrier")
     ):
         return frame.b.const("i32", 0)
+    b = frame.b
     value = frame.read(instruction, instruction.operands[-1], TYPES["u32"])
-    return frame.b.extract(value, frame.first_active())
+    if value.lanes == 1:
+        return value
+    name = f"@llvm.vector.reduce.or.v{value.lanes}i32"
+    frame.unit.declarations[name] = f"declare i32 {name}(<{value.lanes} x i32>)"
+    return b.value(f"call i32 {name}({b.typed(b.select(frame.active, value, b.const('i32', 0)))})", "i32")
 
 
 def post(frame: Frame, instruction: Instruction, place: Place) -> None:

@@ -25,10 +25,13 @@ from kcheck.ptx.cfg import Cfg, Loop, Operation, is_collective
 from kcheck.ptx.frame import CONTEXT, Frame
 from kcheck.ptx.isa.apply import apply
 from kcheck.ptx.isa.barrier import Arrival, arrival, finish_reduction
+from kcheck.ptx.isa.effects import EFFECTS
 from kcheck.ptx.liveness import Liveness, writes
 from kcheck.ptx.shadow import companions
 from kcheck.ptx.types import LLVM_BITS, TYPES
 from kcheck.ptx.unit import align_up
+
+WARP = 32
 
 SPIN_LIMIT = 64
 """Rounds of a loop that may spin before its lanes are put aside."""
@@ -128,11 +131,12 @@ class WarpFunction:
                 names[n] = tuple(r for r in live if r not in remade)
                 chains = {id(o): o for r in live if r in remade for o in remade[r]}
                 again[n] = tuple(chains.values())
-        kept = saving.unchanged(self.cfg, self.live, names)
+        sure = frozenset(n for n in names if not (self.width == WARP and self._is_collective(n)))
+        kept = saving.unchanged(self.cfg, self.live, names, sure)
         for n in names:
             block = self.cfg.blocks[n]
             assert block.terminator is not None
-            together = is_collective(block.terminator)
+            together = self._is_collective(n)
             asked = Arrival("warp") if together else arrival(self.frame, block.terminator)
             after = block.successors[0]
             stops.append(Stop(len(stops), after, block.terminator, asked, names[n], kept[n], again[n]))
@@ -140,6 +144,10 @@ class WarpFunction:
             stops.append(Stop(len(stops), header, None, Arrival("spin"), tuple(self.live.names(header))))
         self.state.stops = len(stops)
         return [self._with_companions(stop) for stop in stops]
+
+    def _is_collective(self, n: int) -> bool:
+        end = self.cfg.blocks[n].terminator
+        return end is not None and is_collective(end)
 
     def _with_companions(self, stop: Stop) -> Stop:
         """The stop with what goes with the registers that it saves: it is written wherever they are."""
@@ -432,7 +440,31 @@ class WarpFunction:
             lanes, rest = self._split(end)
             self._send(stop.block, rest)
             self.lanes = lanes
+        if stop.arrival.kind == "warp" and self.width == WARP:
+            self._unless_here(stop, lanes)
+        else:
+            self._set_aside(stop, lanes)
+
+    def _unless_here(self, stop: Stop, lanes: Value) -> None:
+        """What lanes of a warp do together: at once where those that the mask names are here, else they wait."""
+        b, frame = self.b, self.frame
+        end = stop.operation
+        assert isinstance(end, Instruction)
+        before = frame.active
+        frame.active = b.bits_mask(lanes, self.width)
+        named = view.members(frame, end)
+        here, apart, on = b.fresh("here"), b.fresh("apart"), b.fresh("on")
+        absent = b.land(named, b.invert(b.resize(lanes, "i32")))
+        b.line(f"br i1 {b.compare('eq', absent, 0).text}, label %{here}, label %{apart}, !prof !0")
+        b.label(here)
+        EFFECTS[end.opcode](frame, end)
+        frame.active = before
+        self._send(stop.block, lanes)
+        b.line(f"br label %{on}")
+        b.label(apart)
         self._set_aside(stop, lanes)
+        b.line(f"br label %{on}")
+        b.label(on)
 
     # --- putting lanes aside
 

@@ -47,7 +47,7 @@ def kept(body: str) -> list[frozenset[str]]:
         for n in cfg.order
         if (end := cfg.blocks[n].terminator) is not None and control.is_barrier(end)
     }
-    found = saving.unchanged(cfg, live, names)
+    found = saving.unchanged(cfg, live, names, frozenset(names))
     return [found[n] for n in sorted(found)]
 
 

@@ -1,0 +1,67 @@
+"""Whether lanes of a warp can come one after another to what they do together: ``shfl.sync``, ``bar.warp.sync`` …
+
+A vector that holds the whole warp does such an instruction in place, with the lanes that are there. That is right
+where those that its mask names have come as well, unless they never will. Two things make some come later: a loop
+in which they wait for another thread, and a branch of two sides that each have such an instruction, which PTX lets
+meet. Only kernels with one of the two pay for the lanes' waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kcheck.ptx import cfg as control
+from kcheck.ptx.ast import Call, Function, Instruction, Integer
+from kcheck.ptx.cfg import Cfg, Operation
+from kcheck.ptx.spin import may_spin
+
+
+def waits_for_lanes(operation: Operation) -> bool:
+    """Whether it waits for the lanes that a mask names."""
+    return not isinstance(operation, Call) and control.is_collective(operation) and "sync" in operation.modifiers
+
+
+def may_come_apart(functions: Iterable[Function], file: str) -> bool:
+    """Whether the lanes that a mask names may come one after another in these functions.
+
+    Two instructions in different branches of which one is in a function that is called there are not seen.
+    """
+    graphs = [control.build(function, file) for function in functions]
+    places = [_places(graph) for graph in graphs]
+    if any(places) and any(may_spin(graph) for graph in graphs):
+        return True
+    return any(_in_branches(graph, blocks) for graph, blocks in zip(graphs, places, strict=True))
+
+
+def _places(graph: Cfg) -> list[int]:
+    return [n for n in graph.order if any(waits_for_lanes(o) for o in graph.blocks[n].operations)]
+
+
+def _in_branches(graph: Cfg, blocks: list[int]) -> bool:
+    """Whether of two blocks neither leads to the other, loops' next rounds left out."""
+    position = {n: k for k, n in enumerate(graph.order)}
+    after: dict[int, set[int]] = {}
+    for n in reversed(graph.order):
+        after[n] = {n}
+        for successor in graph.blocks[n].successors:
+            if position.get(successor, -1) > position[n]:
+                after[n] |= after[successor]
+    return any(b not in after[a] for k, a in enumerate(blocks) for b in blocks[k + 1 :])
+
+
+def meeting(operations: Iterable[Operation | None]) -> list[int]:
+    """For each stop the number of the first one that it can meet at: the same instruction but for its registers.
+
+    Args:
+        operations: of the stops; None for a loop that may spin.
+    """
+    first: dict[object, int] = {}
+    numbers = []
+    for number, operation in enumerate(operations):
+        key: object = number
+        if isinstance(operation, Instruction) and waits_for_lanes(operation):
+            value = operation.operands[1] if len(operation.operands) > 2 else None
+            literals = tuple(isinstance(o, Integer) for o in operation.operands)
+            key = (operation.opcode, operation.modifiers, literals, value if isinstance(value, Integer) else None)
+        numbers.append(first.setdefault(key, number))
+    return numbers
