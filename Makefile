@@ -9,7 +9,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check bench conformance conformance-check conformance-widths format format-check lint types layers soak wheel clean
+.PHONY: help demo test test-gpu check bench conformance conformance-check conformance-widths conformance-sanitize format format-check lint types layers soak wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -47,6 +47,9 @@ conformance: .venv/installed-dev  ## numba-cuda's own tests on the cpu device; w
 
 conformance-widths: .venv/installed-dev  ## each of their launches with one lane to a vector and with many, compared
 	@$(BIN)/python conformance/run.py --widths
+
+conformance-sanitize: .venv/installed-dev  ## the same tests under racecheck and synccheck, every finding judged
+	@$(BIN)/python conformance/run.py --sanitize
 
 conformance-check: .venv/installed-dev  ## all but the slowest of them: none crashes or hangs, and as many pass as before
 	@$(BIN)/python conformance/run.py --quick

@@ -5,7 +5,9 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Collection, Mapping, Sequence
 
+from conformance.numba_cuda_plugin import name_of
 from conformance.suite import NUMBA_CUDA, Run, run_suite
+from kcheck.model import Finding
 
 
 def cause_of(test: str, causes: Mapping[str, str]) -> str | None:
@@ -68,4 +70,20 @@ def unknown(run: Run, slow: Collection[str]) -> list[str]:
         f"the suite has no test {test}; take it out of conformance/slow.txt"
         for test in sorted(slow)
         if test not in run.outcomes
+    ]
+
+
+def site_of(finding: Finding) -> str:
+    """``racecheck cudapy/test_sm.py:91``: what is told of one line."""
+    place = finding.place
+    where = f"{name_of(place.file)}:{place.line}" if place else f"in {finding.kernel}"
+    return f"{finding.rule} {where}"
+
+
+def unjudged(findings: Sequence[Finding], judged: Mapping[str, str]) -> list[str]:
+    """A sentence for each finding that nobody has judged."""
+    return [
+        f"nobody has judged (conformance/judged.yaml): {site_of(finding)}: {finding.message}"
+        for finding in sorted(findings, key=site_of)
+        if not cause_of(site_of(finding), judged)
     ]

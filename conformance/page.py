@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from conformance.judge import cause_of
+from conformance.judge import cause_of, site_of
 from conformance.suite import CC, Run, Verdict
 from conformance.verdicts import DIFFERENT, REASONS, SAME
+from kcheck.model import Finding
 
 KINDS = ("passed", "failed", "skipped", "xfailed")
 
@@ -56,10 +57,11 @@ def page(run: Run, causes: Mapping[str, str], version: str) -> str:
 WIDTHS = "## One lane to a vector, and many"
 
 
-def widths_of(text: str) -> str:
-    """The section on widths that a page has; empty: none."""
-    _, title, rest = text.partition(WIDTHS)
-    return title + rest
+def section_of(text: str, title: str) -> str:
+    """The section of a page that begins with a title; empty: none."""
+    _, found, rest = text.partition(f"{title}\n")
+    content, _, _ = rest.partition("\n## ")
+    return f"{found}{content.rstrip()}\n" if found else ""
 
 
 def widths(verdicts: Sequence[Verdict]) -> str:
@@ -93,6 +95,31 @@ def widths(verdicts: Sequence[Verdict]) -> str:
             f"| `{test}` | `{kernel}` | {cell(told[verdict])} | {cell(detail)} |"
             for test, kernel, verdict, detail in listed
         ]
+    return "\n".join(lines) + "\n"
+
+
+SANITIZED = "## What the sanitizers find"
+
+
+def sanitized(findings: Sequence[Finding], judged: Mapping[str, str], names: Sequence[str]) -> str:
+    """The section on findings: each kernel's and line's, and what it was judged to be.
+
+    Args:
+        judged: by a pattern over what :func:`site_of` gives.
+        names: the sanitizers that ran.
+    """
+    lines = [
+        SANITIZED,
+        "",
+        f"The whole suite under {', '.join(names)}: each rule and line once, how often it was seen, and what it"
+        " is. Written by `make conformance-sanitize`.",
+        "",
+        "| finding | seen | the kernel | judged |",
+        "|---|---:|---|---|",
+    ]
+    for finding in sorted(findings, key=site_of):
+        judgement = cause_of(site_of(finding), judged) or f"not judged: {cell(finding.message)}"
+        lines.append(f"| `{site_of(finding)}` | {finding.count} | `{finding.kernel}` | {judgement} |")
     return "\n".join(lines) + "\n"
 
 

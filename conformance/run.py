@@ -4,9 +4,12 @@
     python conformance/run.py --quick    all but conformance/slow.txt, four minutes; writes nothing
     python conformance/run.py --widths   everything, each launch with one lane to a vector too, half an hour;
                                          writes docs/conformance.md with a section on that
+    python conformance/run.py --sanitize everything under the sanitizers, a quarter of an hour; writes
+                                         docs/conformance.md with a section on what they find
 
 Exits with 1 when fewer tests pass than conformance/floor.yaml says, a failure has no cause in
-conformance/causes.yaml, a cause no failure, the suite crashes or hangs, or a launch leaves other bits.
+conformance/causes.yaml, a cause no failure, the suite crashes or hangs, a launch leaves other bits, or a finding
+is not in conformance/judged.yaml.
 """
 
 from __future__ import annotations
@@ -24,14 +27,15 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path.insert(0, str(ROOT))
 
-from conformance.judge import problems, second_try, unknown  # noqa: E402
+from conformance.judge import problems, second_try, unjudged, unknown  # noqa: E402
 from conformance.numba_cuda_plugin import names_in  # noqa: E402
-from conformance.page import page, widths, widths_of  # noqa: E402
+from conformance.page import SANITIZED, WIDTHS, page, sanitized, section_of, widths  # noqa: E402
 from conformance.suite import SILENT_SECONDS, Run, read_verdicts, run_suite  # noqa: E402
 from conformance.verdicts import DIFFERENT, SAME  # noqa: E402
 
 SLOW = HERE / "slow.txt"
 SLOW_SECONDS = 5
+SANITIZERS = ("racecheck", "synccheck")
 PAGE = ROOT / "docs" / "conformance.md"
 
 
@@ -42,14 +46,19 @@ def main() -> int:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--quick", action="store_true", help="leave out the slow tests, write nothing")
     what.add_argument("--widths", action="store_true", help="compare each launch with one lane and as usual")
+    what.add_argument("--sanitize", action="store_true", help=f"under {', '.join(SANITIZERS)}")
     arguments = parser.parse_args()
     causes: dict[str, str] = yaml.safe_load((HERE / "causes.yaml").read_text()) or {}
     floor: dict[str, int] = yaml.safe_load((HERE / "floor.yaml").read_text())
     version = importlib.metadata.version("numba-cuda")
     slow = names_in(SLOW)
-    section, found = widths_of(PAGE.read_text()), []
+    before = PAGE.read_text()
+    sections = {title: section_of(before, title) for title in (WIDTHS, SANITIZED)}
+    found: list[str] = []
     if arguments.widths:
-        run, found, section = _compare_widths(arguments.n)
+        run, found, sections[WIDTHS] = _compare_widths(arguments.n)
+    elif arguments.sanitize:
+        run, found, sections[SANITIZED] = _sanitize(arguments.n)
     else:
         run = run_suite(arguments.n, without=SLOW if arguments.quick else None)
     run, lucky = second_try(run, causes)
@@ -58,7 +67,7 @@ def main() -> int:
     else:
         found += problems(run, causes, floor["everything"]) + unknown(run, slow)
     if not arguments.quick and not run.broken:
-        PAGE.write_text("\n".join(filter(None, (page(run, causes, version), section))))
+        PAGE.write_text("\n".join(filter(None, (page(run, causes, version), *sections.values()))))
     _tell(run, slow)
     for test in lucky:
         print(f"failed once, and passed alone: {test}")
@@ -83,6 +92,15 @@ def _compare_widths(workers: int) -> tuple[Run, list[str], str]:
         found.append("no launch was compared")
     print(f"{len(verdicts)} launches, {len(different)} leave other bits")
     return run, found, widths(verdicts)
+
+
+def _sanitize(workers: int) -> tuple[Run, list[str], str]:
+    """Run everything under the sanitizers: the run, what nobody has judged, the section on what they find."""
+    judged: dict[str, str] = yaml.safe_load((HERE / "judged.yaml").read_text()) or {}
+    run = run_suite(workers, sanitize=dict.fromkeys(SANITIZERS, "error"), silent=4 * SILENT_SECONDS)
+    findings = [finding for finding in run.findings if finding.rule in SANITIZERS]
+    print(f"{len(findings)} findings of {', '.join(SANITIZERS)}")
+    return run, unjudged(findings, judged), sanitized(findings, judged, SANITIZERS)
 
 
 def _tell(run: Run, slow: set[str]) -> None:

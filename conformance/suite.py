@@ -13,9 +13,12 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from conformance.numba_cuda_plugin import name_of
 from kcheck.driver.session import environment
+from kcheck.driver.telling import collected
+from kcheck.model import Finding, Level
 
 HERE = Path(__file__).resolve().parent
 NUMBA_CUDA = ("--pyargs", "numba.cuda.tests")
@@ -46,10 +49,12 @@ class Run:
     Attributes:
         outcomes: by test, ``cudapy/test_sync.py::TestCudaSync::test_syncwarp``.
         broken: why it did not come to its end; empty: it did.
+        findings: of the device, each rule and line once.
     """
 
     outcomes: Mapping[str, Outcome]
     broken: str = ""
+    findings: Sequence[Finding] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,7 @@ def run_suite(
     only: Collection[str] = (),
     widths: Path | None = None,
     silent: float = SILENT_SECONDS,
+    sanitize: Mapping[str, Level] = MappingProxyType({}),
 ) -> Run:
     """Run tests under pytest. Compiled kernels come from an empty cache, so that every run does the same.
 
@@ -94,11 +100,13 @@ def run_suite(
         only: the tests to run; none: all.
         widths: a file to which each launch's comparison of widths is written.
         silent: seconds in which some test must begin or end; otherwise the run is stopped.
+        sanitize: levels of sanitizers, as for ``kcheck exec``.
     """
     with tempfile.TemporaryDirectory(prefix="kcheck-conformance-") as folder:
         record = Path(folder) / "record.jsonl"
         record.touch()
-        variables = environment(dict(os.environ), str(Path(folder) / "findings.jsonl"), CC, LAUNCH_SECONDS)
+        told = str(Path(folder) / "findings.jsonl")
+        variables = environment(dict(os.environ), told, CC, LAUNCH_SECONDS, sanitize)
         variables["PYTHONPATH"] += os.pathsep + str(HERE)
         variables["KCHECK_CACHE_DIR"] = folder
         command = [sys.executable, "-m", "pytest", "-c", str(HERE / "pytest.ini"), "--record", str(record)]
@@ -120,12 +128,14 @@ def run_suite(
                 os.killpg(suite.pid, signal.SIGKILL)
             suite.wait()
         outcomes, running = _read(record)
+        findings = collected(told)
+    broken = ""
     if is_silent:
-        told = ", ".join(running) or "none"
-        return Run(outcomes, f"nothing happened for {silent:.0f} s; stopped. Tests that were running: {told}")
-    if suite.returncode not in (0, 1):  # pytest's "all passed" and "some failed"
-        return Run(outcomes, f"pytest ended with status {suite.returncode}; its words are above")
-    return Run(outcomes)
+        tests = ", ".join(running) or "none"
+        broken = f"nothing happened for {silent:.0f} s; stopped. Tests that were running: {tests}"
+    elif suite.returncode not in (0, 1):  # pytest's "all passed" and "some failed"
+        broken = f"pytest ended with status {suite.returncode}; its words are above"
+    return Run(outcomes, broken, findings)
 
 
 def _watch(suite: subprocess.Popen[bytes], record: Path, silent: float) -> bool:
