@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from conformance.judge import problems, second_try, unknown
-from conformance.page import page
+from conformance.judge import problems, second_try, unjudged, unknown
+from conformance.page import SANITIZED, page, sanitized, section_of
 from conformance.suite import Outcome, Run, run_suite
+from kcheck.model import Finding, Span
 
 PASSED = Outcome("passed", "", 0.1)
 FAILED = Outcome("failed", "AssertionError: 1 != 2", 0.1)
@@ -144,3 +145,25 @@ def test_a_suite_that_cannot_be_collected_is_told(suite: Path) -> None:
     run = run_suite(2, tests=[str(suite.parent)])
     assert [outcome.outcome for outcome in run.outcomes.values()] == ["failed"]
     assert run_suite(2, tests=[str(suite.parent) + ".gone"]).broken.startswith("pytest ended with status")
+
+
+RACE = Finding(
+    "racecheck", "writes a[0] | 1", kernel="gemm", place=Span("/x/numba/cuda/tests/cudapy/test_a.py", 7), count=3
+)
+
+
+def test_a_finding_that_nobody_judged_is_told() -> None:
+    """A finding is known by its rule, file and line; one that judged.yaml does not have fails the run."""
+    assert unjudged([RACE], {"racecheck cudapy/test_a.py:*": "a race of the test's"}) == []
+    assert unjudged([RACE], {"racecheck cudapy/test_b.py:7": "another"}) == [
+        "nobody has judged (conformance/judged.yaml): racecheck cudapy/test_a.py:7: writes a[0] | 1"
+    ]
+
+
+def test_the_page_keeps_the_sections_that_another_command_wrote() -> None:
+    """Each finding has a row with its judgement; a section is found again in the page that has it."""
+    text = sanitized([RACE], {"racecheck *": "a race of the test's"}, ["racecheck"])
+    assert "| `racecheck cudapy/test_a.py:7` | 3 | `gemm` | a race of the test's |" in text
+    assert "not judged: writes a[0] \\| 1" in sanitized([RACE], {}, ["racecheck"])
+    assert section_of(f"# Title\n\n{text}\n## Another\n\nmore\n", SANITIZED) == text
+    assert section_of("# Title\n", SANITIZED) == ""
