@@ -320,7 +320,7 @@ def bins_not_cleared(x, y, n):
     bins = cuda.shared.array((32, 8), int32)
     t = cuda.threadIdx.x
     for j in range(n):
-        bins[t, j] = 0  # bug: bins[j, t % 8] = 0
+        bins[t, j] = 0  # bug: bins[t, 0] = 0
     for j in range(n):
         bins[t, x[t + j]] += 1  # initcheck
     for j in range(n):
