@@ -268,6 +268,8 @@ def _mend(race: Race, here: _Side, other: _Side) -> str:
     if race.benign:
         return "let one thread write it"
     if place(here.described) == place(other.described) is not None:
+        if race.is_near and other.verb == "reads":
+            return "let cuda.syncthreads() part the rounds of the loop; to add to one element, use cuda.atomic"
         return "give each thread an element of its own, or use cuda.atomic"
     if not race.is_near:
         return "blocks run in any order: use cuda.atomic, or let a second launch do the rest"
