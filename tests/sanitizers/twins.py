@@ -21,6 +21,10 @@ def pairs_of(*modules: str) -> dict[str, Pair]:
     return named
 
 
+NOT_MODELLED = {"named_for_each_half": "a barrier of some threads of the block is taken for one of all"}
+"""By pair what its kernels have that a sanitizer does not follow, and says so: a warning on both twins."""
+
+
 def check_twins(child: DeviceChild, pair: Pair, width: int | None = None) -> None:
     """The clean twin has no finding of any rule; the buggy one has those that its lines name, and no other."""
     clean = _run(child, pair, width, is_buggy=False)
@@ -71,4 +75,10 @@ def _side(mark: Mark) -> tuple[int | str, str, str]:
 
 def _run(child: DeviceChild, pair: Pair, width: int | None, *, is_buggy: bool) -> Any:
     request = {"module": str(pair.module), "name": pair.name, "buggy": is_buggy, "width": width}
-    return child.ask(request, SECONDS)
+    result = child.ask(request, SECONDS)
+    told = NOT_MODELLED.get(pair.name)
+    if told is not None:
+        warnings = [f for f in result["findings"] if told in f["message"]]
+        assert [f["severity"] for f in warnings] == ["warn"], result["findings"]
+        result["findings"].remove(warnings[0])
+    return result
