@@ -10,7 +10,7 @@ another way than the rest of the block, and the one with the most.
 from __future__ import annotations
 
 from kcheck.ptx.abi import STOP_REQUESTED, WAITING, Block, FaultKind, Launch
-from kcheck.ptx.warp import STOP_BYTES
+from kcheck.ptx.stops import STOP_BYTES
 
 KINDS = {"block": 0, "grid": 1, "spin": 2, "warp": 3}
 """What a stop waits for, as numbers in ``@kcheck.kinds``."""

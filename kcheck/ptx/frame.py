@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from kcheck.errors import PtxError
-from kcheck.ptx.abi import Block, Launch, Worker
+from kcheck.ptx import special
+from kcheck.ptx.abi import Launch, Worker
 from kcheck.ptx.ast import (
     Address,
     Call,
@@ -228,7 +229,7 @@ class Frame:
         if isinstance(source, Float):
             return self._float(operation, source, kind)
         if isinstance(source, Special):
-            value = self.special(operation, source.name)
+            value = special.read(self, operation, source.name)
             if kind.kind in ("float", "pred", "packed"):
                 raise self.fail(operation, f"%{source.name} is an integer")
             return b.resize(value, kind.llvm)
@@ -381,79 +382,6 @@ class Frame:
         address = self.address(operation, operand, space)
         self.first_lane = False
         return address
-
-    # --- special registers
-
-    def special(self, operation: Instruction | Call, name: str) -> Value:
-        """The value of a special register, i32 or i64."""
-        head, _, axis = name.partition(".")
-        if axis and axis in "xyz":
-            i = "xyz".index(axis)
-            if head == "tid" and self.first_lane:
-                return self.cached_for_each(f"{name} first", lambda p: self._thread_index(p, axis, 1))
-            if head == "tid":
-                return self.cached_for_each(name, lambda p: self._thread_index(p, axis, self.width))
-            if head == "ntid":
-                return self.field("launch", Launch.block_dim.offset + 4 * i, "i32")
-            if head == "ctaid":
-                return self.field("block", Block.index.offset + 4 * i, "i32")
-            if head == "nctaid":
-                return self.field("launch", Launch.grid_dim.offset + 4 * i, "i32")
-        if axis == "w":
-            return self.b.const("i32", 0)
-        if head == "WARP_SZ":
-            return self.b.const("i32", 32)
-        if head in ("laneid", "lanemask_eq", "lanemask_lt", "lanemask_le", "lanemask_gt", "lanemask_ge"):
-            lanes = self.cached_for_each(head, lambda p: self._lane_value(p, head))
-            return self.b.extract(lanes, 0) if self.first_lane else lanes
-        if head in ("warpid", "nwarpid"):
-            return self.cached_for_each(head, lambda p: self._warp_value(p, head))
-        if head == "smid":
-            return self.b.const("i32", 0)
-        if head == "nsmid":
-            return self.b.const("i32", 1)
-        if head == "gridid":
-            return self.field("launch", Launch.grid_id.offset, "i64")
-        if head in ("dynamic_smem_size", "total_smem_size"):
-            dynamic = self.field("launch", Launch.dynamic_shared.offset, "i32")
-            return dynamic if head[0] == "d" else self.b.add(dynamic, self.unit.shared_bytes)
-        if head.startswith(("clock", "globaltimer")):
-            self.unit.declarations["@llvm.readcyclecounter"] = "declare i64 @llvm.readcyclecounter()"
-            now = self.b.value("call i64 @llvm.readcyclecounter()", "i64")
-            if head.endswith("_hi"):
-                return self.b.resize(self.b.shift("lshr", now, 32), "i32")
-            return self.b.resize(now, "i32") if head in ("clock", "globaltimer_lo") else now
-        raise self.fail(operation, f"special register %{name} is not modelled")
-
-    def _thread_index(self, p: Builder, axis: str, lanes: int) -> Value:
-        offset = getattr(Block, f"thread_{axis}").offset
-        pointer = p.value(f"getelementptr i8, ptr %block, i64 {offset}", "ptr")
-        table = p.value(f"load ptr, ptr {pointer.text}, !invariant.load !1", "ptr")
-        first = p.value(f"getelementptr i32, ptr {table.text}, i32 %t0", "ptr")
-        kind = vector_type("i32", lanes)
-        return p.value(f"load {kind}, ptr {first.text}, align 4, !invariant.load !1", "i32", lanes)
-
-    def _lane_value(self, p: Builder, name: str) -> Value:
-        first = p.value("and i32 %t0, 31", "i32")
-        lane = p.add(first, p.lanes_const("i32", range(self.width)))
-        if name == "laneid":
-            return lane
-        bit = p.shift("shl", p.const("i32", 1), lane)
-        below = p.sub(bit, 1)
-        if name == "lanemask_eq":
-            return bit
-        if name == "lanemask_lt":
-            return below
-        if name == "lanemask_le":
-            return p.lor(below, bit)
-        return p.invert(p.lor(below, bit)) if name == "lanemask_gt" else p.invert(below)
-
-    def _warp_value(self, p: Builder, name: str) -> Value:
-        if name == "warpid":
-            return p.value("lshr i32 %t0, 5", "i32")
-        pointer = p.value(f"getelementptr i8, ptr %launch, i64 {Launch.threads.offset}", "ptr")
-        threads = p.value(f"load i32, ptr {pointer.text}, !invariant.load !1", "i32")
-        return p.shift("lshr", p.add(threads, 31), 5)
 
     # --- arguments of calls
 

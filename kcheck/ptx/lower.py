@@ -22,11 +22,12 @@ from kcheck.ptx.race import sync as race_sync
 from kcheck.ptx.schedule import HEAD_BYTES, schedule_ir
 from kcheck.ptx.shadow import Shadows
 from kcheck.ptx.spin import may_spin
+from kcheck.ptx.stops import STOP_BYTES, StateLayout
 from kcheck.ptx.types import TYPES
 from kcheck.ptx.unit import Unit, align_up, module_variables, open_size, shared_layout
 from kcheck.ptx.verify import verify_function
 from kcheck.ptx.view import POSTED, TAKEN, VECTOR_BYTES, posted_bytes
-from kcheck.ptx.warp import STOP_BYTES, StateLayout, WarpFunction
+from kcheck.ptx.warp import WarpFunction
 
 NO_CHECKS = Checks()
 WIDTHS = (1, 2, 4, 8, 16, 32)

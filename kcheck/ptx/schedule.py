@@ -25,8 +25,8 @@ from kcheck.ptx.abi import FINISHED, STOPPED, Block, Launch, Worker
 from kcheck.ptx.apart import meeting
 from kcheck.ptx.diagnose import KINDS
 from kcheck.ptx.rounds import field, general_ir
+from kcheck.ptx.stops import Stop
 from kcheck.ptx.unit import align_up
-from kcheck.ptx.warp import Stop
 
 HEAD_BYTES = align_up(ctypes.sizeof(Block), 64)
 """Where the vectors' states begin in a block's state."""

@@ -14,71 +14,27 @@ that those who left it (and other warps) run: independent thread scheduling hold
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 
 from kcheck.ptx import saving, spin, turn, view
 from kcheck.ptx.abi import FaultKind, Launch, Worker
 from kcheck.ptx.ast import Call, Instruction, Label
-from kcheck.ptx.builder import Value, vector_type
+from kcheck.ptx.builder import Value
 from kcheck.ptx.cfg import Cfg, Loop, Operation, is_collective
 from kcheck.ptx.frame import CONTEXT, Frame
 from kcheck.ptx.isa.apply import apply
-from kcheck.ptx.isa.barrier import Arrival, arrival, finish_reduction
+from kcheck.ptx.isa.barrier import Arrival, arrival
 from kcheck.ptx.isa.effects import EFFECTS
 from kcheck.ptx.liveness import Liveness, writes
 from kcheck.ptx.shadow import companions
-from kcheck.ptx.types import LLVM_BITS, TYPES
-from kcheck.ptx.unit import align_up
+from kcheck.ptx.stops import STOP_BYTES, Aside, StateLayout, Stop, read_mask
+from kcheck.ptx.types import TYPES
 
 WARP = 32
 
 SPIN_LIMIT = 64
 """Rounds of a loop that may spin before its lanes are put aside."""
-
-STOP_BYTES = 16
-"""Of one stop in a vector's state: lanes waiting, lanes released, barrier number, threads expected; for what
-lanes of a warp do together the last two are the member mask and the lanes that take part."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """A place where lanes are put aside.
-
-    Attributes:
-        number: from 0; ``resume`` is one more.
-        block: that they continue with.
-        operation: the barrier, or None for a loop that may spin.
-        arrival: what the barrier asks for.
-        live: registers to save, by name.
-        kept: of those, the ones that the state holds already.
-        remade: instructions that make other registers again on the way back.
-    """
-
-    number: int
-    block: int
-    operation: Operation | None
-    arrival: Arrival
-    live: tuple[str, ...]
-    kept: frozenset[str] = frozenset()
-    remade: tuple[Operation, ...] = ()
-
-
-@dataclass(slots=True)
-class StateLayout:
-    """The bytes of a vector's state: stops, then saved registers, then local memory."""
-
-    stops: int
-    offsets: dict[str, int] = field(default_factory=dict)
-    size: int = 0
-
-    def place(self, key: str, size: int, align: int) -> int:
-        """The offset of a saved register, given on first use."""
-        if key not in self.offsets:
-            at = align_up(max(self.size, align_up(self.stops * STOP_BYTES, 64)), align)
-            self.offsets[key] = at
-            self.size = at + size
-        return self.offsets[key]
 
 
 class WarpFunction:
@@ -107,6 +63,7 @@ class WarpFunction:
         self.spinning = spinning
         self._loop_sites: dict[int, int] = {}
         self.stops = self._find_stops()
+        self.aside = Aside(frame, self.live.types, state)
         self.outcomes: list[tuple[str, str]] = []
         self.ends: dict[int, list[Loop]] = {}
         for loop in cfg.loops:
@@ -166,7 +123,7 @@ class WarpFunction:
         return f"%m{n}"
 
     def _read_mask(self, name: str) -> Value:
-        return self.b.value(f"load {self.bits}, ptr {name}", self.bits)
+        return read_mask(self.frame, name)
 
     def _send(self, n: int, lanes: Value) -> None:
         """Let lanes execute a block when its turn comes."""
@@ -232,7 +189,7 @@ class WarpFunction:
             waiting = b.value(f"load i32, ptr {pointer.text}", "i32")
             others = b.land(waiting, b.invert(b.resize(Value("%mask", self.bits), "i32")))
             b.line(f"store i32 {others.text}, ptr {pointer.text}")
-            self._restore(stop)
+            self.aside.restore(stop)
             b.line(f"store {self.bits} %mask, ptr {self._mask(stop.block)}")
             b.line(f"br label %B{stop.block}")
 
@@ -469,97 +426,20 @@ class WarpFunction:
     # --- putting lanes aside
 
     def _set_aside(self, stop: Stop, lanes: Value) -> None:
-        b, frame = self.b, self.frame
-        before = frame.active
-        frame.active = b.bits_mask(lanes, self.width)
-        if stop.operation is not None:
-            if stop.arrival.kind == "warp":
-                self._post(stop, stop.operation)
-            else:
-                stop.arrival.announce(frame, stop.operation, lanes, STOP_BYTES * stop.number)
-        for name in stop.live:
-            kind = self.live.types[name]
-            if name in stop.kept and (self.width == 1 or not frame.is_scalar(name)):
-                continue
-            value = frame.load_slot(name, kind)
-            pointer = self._saved(stop, name, value)
-            if value.lanes == 1 and self.width > 1:
-                b.line(f"store {b.typed(value)}, ptr {pointer}")
-            elif value.type == "i1" and self.width > 1:
-                bits = b.mask_bits(value)
-                kept = b.op("and", self._read_mask(pointer), b.invert(lanes))
-                b.line(f"store {self.bits} {b.op('or', kept, b.op('and', bits, lanes)).text}, ptr {pointer}")
-            elif self.width == 1:
-                b.line(f"store {b.typed(value)}, ptr {pointer}")
-            else:
-                kind_text = b.type_of(value)
-                stored = b.value(f"load {kind_text}, ptr {pointer}, align 64", value.type, value.lanes)
-                value = b.select(frame.active, value, stored)
-                b.line(f"store {b.typed(value)}, ptr {pointer}, align 64")
-        frame.active = before
+        b = self.b
+        self.aside.save(stop, lanes)
         # The usual case: every lane that the function was entered with is here. To look through all stops at the
         # end was three quarters of the time of a scan with 15 barriers.
         leave, stay = b.fresh("leave"), b.fresh("partly")
         together = b.compare("eq", lanes, Value("%mask", self.bits))
         b.line(f"br i1 {together.text}, label %{leave}, label %{stay}")
         b.label(leave)
-        self._report(stop, lanes)
+        self.aside.report(stop, lanes)
         self._outcome(b.const("i32", stop.number + 1), leave)
         b.label(stay)
         mine = f"%w{stop.number}"
         both = b.op("or", self._read_mask(mine), lanes)
         b.line(f"store {self.bits} {both.text}, ptr {mine}")
-
-    def _report(self, stop: Stop, lanes: Value) -> None:
-        """Add lanes to those that wait at a stop, in the vector's state."""
-        b = self.b
-        pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number}", "ptr")
-        old = b.value(f"load i32, ptr {pointer.text}", "i32")
-        b.line(f"store i32 {b.lor(old, b.resize(lanes, 'i32')).text}, ptr {pointer.text}")
-
-    def _post(self, stop: Stop, operation: Operation) -> None:
-        """What the other vectors of the warp need, and whom this waits for."""
-        b = self.b
-        assert isinstance(operation, Instruction)
-        named = view.members(self.frame, operation)
-        pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number + 8}", "ptr")
-        b.line(f"store i32 {named.text}, ptr {pointer.text}")
-        view.post(self.frame, operation, self.state.place)
-
-    def _saved(self, stop: Stop, name: str, value: Value) -> str:
-        """The place of a register in the state: one for all stops, but a scalar has one at each."""
-        scalar = value.lanes == 1 and self.width > 1
-        size = max(LLVM_BITS[value.type] // 8, 1) * (1 if scalar else self.width)
-        key = f"{name}@{stop.number}" if scalar else name
-        offset = self.state.place(key, size, 8 if scalar else 64)
-        return self.b.value(f"getelementptr i8, ptr %warp, i64 {offset}", "ptr").text
-
-    def _restore(self, stop: Stop) -> None:
-        b, frame = self.b, self.frame
-        for name in stop.live:
-            kind = self.live.types[name]
-            lanes = 1 if frame.is_scalar(name) else self.width
-            element = TYPES[kind].llvm
-            shape = Value("", element, lanes)
-            pointer = self._saved(stop, name, shape)
-            if element == "i1" and lanes > 1:
-                value = b.bits_mask(self._read_mask(pointer), self.width)
-            else:
-                align = 64 if lanes > 1 else max(LLVM_BITS[element] // 8, 1)
-                value = b.value(
-                    f"load {vector_type(element, lanes)}, ptr {pointer}, align {align}", element, lanes
-                )
-            b.line(f"store {b.typed(value)}, ptr {frame.slot(name, kind)}")
-        frame.active = b.bits_mask(Value("%mask", self.bits), self.width)
-        before, frame.blend = frame.blend, lambda name: False
-        for operation in stop.remade:
-            apply(frame, operation)
-        frame.blend = before
-        if stop.arrival.kind == "warp":
-            assert isinstance(stop.operation, Instruction)
-            view.finish(frame, stop.operation, self.state.place, STOP_BYTES * stop.number)
-        elif isinstance(stop.operation, Instruction) and "red" in stop.operation.modifiers:
-            finish_reduction(frame, stop.operation, STOP_BYTES * stop.number)
 
     def _finish(self) -> None:
         """Add the lanes put aside to the state, and say where they are."""
@@ -570,7 +450,7 @@ class WarpFunction:
         code = b.const("i32", 0)
         for stop in self.stops:
             lanes = self._read_mask(f"%w{stop.number}")
-            self._report(stop, lanes)
+            self.aside.report(stop, lanes)
             here = b.compare("ne", lanes, 0)
             first = b.compare("eq", code, 0)
             number = b.select(first, b.const("i32", stop.number + 1), b.const("i32", -1))
