@@ -76,8 +76,16 @@ def unknown(run: Run, slow: Collection[str]) -> list[str]:
 def site_of(finding: Finding) -> str:
     """``racecheck cudapy/test_sm.py:91``: what is told of one line."""
     place = finding.place
-    where = f"{name_of(place.file)}:{place.line}" if place else f"in {finding.kernel}"
+    where = f"{_file(place.file)}:{place.line}" if place else f"in {finding.kernel}"
     return f"{finding.rule} {where}"
+
+
+def _file(path: str) -> str:
+    """A test's or a package's file, wherever it is installed; of a file that a test made, its name."""
+    if "/numba/cuda/tests/" in path:
+        return name_of(path)
+    _, installed, rest = path.partition("/site-packages/")
+    return rest if installed else path.rpartition("/")[2]
 
 
 def unjudged(findings: Sequence[Finding], judged: Mapping[str, str]) -> list[str]:

@@ -117,9 +117,13 @@ def sanitized(findings: Sequence[Finding], judged: Mapping[str, str], names: Seq
         "| finding | seen | the kernel | judged |",
         "|---|---:|---|---|",
     ]
-    for finding in sorted(findings, key=site_of):
-        judgement = cause_of(site_of(finding), judged) or f"not judged: {cell(finding.message)}"
-        lines.append(f"| `{site_of(finding)}` | {finding.count} | `{finding.kernel}` | {judgement} |")
+    sites: dict[str, list[Finding]] = {}
+    for finding in findings:
+        sites.setdefault(site_of(finding), []).append(finding)
+    for site, alike in sorted(sites.items()):
+        judgement = cause_of(site, judged) or f"not judged: {cell(alike[0].message)}"
+        seen = sum(finding.count for finding in alike)
+        lines.append(f"| `{site}` | {seen} | `{alike[0].kernel}` | {judgement} |")
     return "\n".join(lines) + "\n"
 
 
