@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from conformance.page import WIDTHS, widths, widths_of
+from conformance.page import WIDTHS, section_of, widths
 from conformance.suite import Verdict, read_verdicts, run_suite
 from conformance.verdicts import DIFFERENT, SAME
 from conformance.widths import Comparison
@@ -140,4 +140,4 @@ def test_the_page_lists_what_differs() -> None:
     assert text.startswith(WIDTHS)
     assert "| 2 | 1 | **the same bits** |" in text
     assert "| `a::u` | `n` | **other bits** | byte 0 \\| of |" in text
-    assert widths_of("# Conformance\n\nrest\n\n" + text) == text
+    assert section_of("# Conformance\n\nrest\n\n" + text, WIDTHS) == text

@@ -73,6 +73,6 @@ def test_nan_payloads_are_alike_and_signed_zeros_are_not():
     one = np.array([0x7FC00000, 0x00000000], np.uint32).view(np.float32)
     two = np.array([0x7FC00001, 0x00000000], np.uint32).view(np.float32)
     three = np.array([0x7FC00000, 0x80000000], np.uint32).view(np.float32)
-    find = lambda a, b: harvest.nondeterministic_finding("y", DTYPES["float32"], a, b, None)  # noqa: E731
+    find = lambda a, b: harvest.nondeterministic_finding("y", DTYPES["float32"], a, b, None, "")  # noqa: E731
     assert find(one, two) is None
     assert find(one, three).index == (1,)

@@ -12,6 +12,7 @@ a flag that another thread sets comes to its end ("independent thread scheduling
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import threading
 import time
@@ -29,7 +30,9 @@ from kcheck.rng import pieces
 QUANTUM = 20_000
 """Array accesses that a thread makes before another one gets its turn."""
 
+_HERE = os.path.dirname(__file__)
 _JOIN_SECONDS = 10.0
+_LOOKS, _LOOK_SECONDS = 200, 0.001  # for the thread that was running when the time was over
 _MOST_WORKERS = 2048  # OS threads beyond which no further block is begun to help a spinning one
 
 
@@ -154,6 +157,16 @@ class Worker(threading.Thread):
         return int(any(self.grid.barrier(self, bool(value))))
 
 
+def _is_in_kernel(frame: FrameType) -> bool:
+    """Whether a function of the kernel's is on the stack that ends in a frame: one above what runs a fiber."""
+    above: FrameType | None = frame
+    is_users = False
+    while above is not None and above.f_code is not Grid._run_fiber.__code__:
+        is_users |= os.path.dirname(above.f_code.co_filename) != _HERE
+        above = above.f_back
+    return above is not None and is_users
+
+
 class Grid:
     """One launch.
 
@@ -221,12 +234,18 @@ class Grid:
         return True
 
     def where(self) -> tuple[Fiber, FrameType] | None:
-        """The CUDA thread that has the baton and the innermost Python frame it is in."""
-        fiber = self.running
-        if fiber is None or fiber.worker is None or fiber.worker.ident is None:
-            return None
-        frame = sys._current_frames().get(fiber.worker.ident)
-        return None if frame is None else (fiber, frame)
+        """The CUDA thread that has the baton and the innermost Python frame it is in.
+
+        While the baton changes hands no thread is in the kernel: look again a little later.
+        """
+        for _ in range(_LOOKS):
+            fiber = self.running
+            if fiber is not None and fiber.worker is not None and fiber.worker.ident is not None:
+                frame = sys._current_frames().get(fiber.worker.ident)
+                if frame is not None and _is_in_kernel(frame):
+                    return fiber, frame
+            time.sleep(_LOOK_SECONDS)
+        return None
 
     def stop(self) -> bool:
         """End every OS thread of the launch. False when one could not be ended (it is inside native code).
