@@ -70,8 +70,9 @@ types: .venv/installed-dev
 layers: .venv/installed-dev  ## imports go down the floors
 	@$(BIN)/lint-imports
 
-soak: .venv/installed-dev  ## 100,000 damaged PTX files through the reader; writes docs/soak.md
+soak: .venv/installed-dev  ## tests too long for every day; 100,000 damaged PTX files through the reader, written to docs/soak.md
 	@$(BIN)/python benchmarks/fuzz_ptx.py --write
+	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal -m soak
 
 wheel: .venv/installed-dev  ## dist/kcheck-*.whl
 	@$(BIN)/python -m build --wheel --outdir dist .

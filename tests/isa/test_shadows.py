@@ -61,7 +61,7 @@ def _stored(shadows: Shadows, operation: object, source: object, kind: object) -
 
 
 @pytest.fixture(
-    scope="module", params=[pytest.param(1, marks=pytest.mark.slow, id="1 lane"), pytest.param(8, id="8 lanes")]
+    scope="module", params=[pytest.param(1, marks=pytest.mark.soak, id="1 lane"), pytest.param(8, id="8 lanes")]
 )
 def machine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shadowing]:
     """The device at some width."""

@@ -13,7 +13,9 @@ pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 PAIRS = pairs_of("init_engine_pairs")
 
 
-@pytest.mark.parametrize("width", [1, 8, 16, 32])
+@pytest.mark.parametrize(
+    "width", [1, pytest.param(8, marks=pytest.mark.soak), 16, pytest.param(32, marks=pytest.mark.soak)]
+)
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
 def test_it_is_followed_to_its_use(child: DeviceChild, pair: Pair, width: int) -> None:
     """The buggy twin has its initcheck finding on the marked line, the clean one none, however many lanes run."""

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 PAIRS = pairs_of("overflow_engine_pairs")
 
 
-@pytest.mark.parametrize("width", [1, 8, 32])
+@pytest.mark.parametrize("width", [1, pytest.param(8, marks=pytest.mark.soak), 32])
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
 def test_only_addresses_may_not_wrap(child: DeviceChild, pair: Pair, width: int) -> None:
     """The buggy twin has its overflow finding on the marked line, the clean one none, however many lanes run."""

@@ -13,7 +13,7 @@ from device_child import DeviceChild
 
 HERE = Path(__file__).parent
 SECONDS = 60.0
-WIDTHS = (1, 8, 16, 32)
+WIDTHS = (1, pytest.param(8, marks=pytest.mark.soak), 16, pytest.param(32, marks=pytest.mark.soak))
 SOURCE = (HERE / "racing.py").read_text()
 
 

@@ -20,7 +20,7 @@ from kcheck.ptx.lower import lower
 from kcheck.ptx.parser import parse
 from kcheck.ptx.race.layout import LAST_STAMP
 
-PROGRAMS = [*range(3), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 40))]
+PROGRAMS = [*range(5), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(5, 40))]
 """Seeds, of each test and width: compiling a program takes a second."""
 WIDTHS = (1, 8, 16, 32)
 

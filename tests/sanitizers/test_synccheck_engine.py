@@ -87,7 +87,9 @@ def test_an_endless_kernel_is_told_with_the_line_of_its_loop(endless, name: str)
     (case,) = report[f"bug_{number}"]["cases"]
     (finding,) = case["findings"]
     assert finding["rule"] == "timeout"
-    assert finding["place"]["line"] == marked(project, f"bug_{number}", "# here"), finding
+    # A launch is stopped wherever it is: at the head of the loop, or at a barrier in it.
+    head = marked(project, f"bug_{number}", "# here")
+    assert finding["place"]["line"] in ((head, head + 1) if "syncthreads" in row.kernel else (head,)), finding
     assert finding["block"] == [row.block, 0, 0]
     assert finding["thread"] is not None
     (case,) = report[f"clean_{number}"]["cases"]
