@@ -22,6 +22,8 @@ _WINDOW_LEAST = 16 << 20
 _RENEW = LAST_STAMP // 2  # stamps: past these, a launch begins anew
 _PAD = 4096  # a vector that begins inside of a window may end outside
 _MAP_NORESERVE = 0x4000  # Linux: address space only, memory comes with the first touch
+SHARED = "shared"
+"""The array of a race in shared memory, as ``allow_races`` names it."""
 
 
 class _Shadow:
@@ -167,8 +169,6 @@ class Races:
         # Who came first is chance: a writer is told before a reader.
         here, other = (first, last) if last.verb == "reads" else (last, first)
         array, index, where = self._where(race, shared)
-        if array is not None:
-            where = array + (f"[{', '.join(map(str, index))}]" if index else "")
         who = f"thread {other.index(block)}"
         if not race.is_near:
             who += f" of block {'(unknown)' if other.block is None else unravel(other.block, grid)}"
@@ -206,14 +206,16 @@ class Races:
         return starts[n].block if n >= 0 and self._state.block_count <= _BLOCKS else None
 
     def _where(self, race: Race, shared: int) -> tuple[str | None, tuple[int, ...] | None, str]:
+        """The array, ``shared`` for shared memory, None where it has no name; the index; both in words."""
         if not race.base:
-            return None, None, f"byte {race.address - shared} of shared memory"
+            return SHARED, None, f"byte {race.address - shared} of shared memory"
         block = self._memory.find(race.address)
         if block is None:
             return None, None, f"address {race.address:#x}"
         label = self._memory.labelled(block, race.address)
         if label is not None and label.low <= race.address < label.high:
-            return label.name, label.index(race.address), label.name
+            index = label.index(race.address)
+            return label.name, index, label.name + (f"[{', '.join(map(str, index))}]" if index else "")
         return None, None, f"byte {race.address - block.base} of {block.told}"
 
 

@@ -101,3 +101,60 @@ def test_the_clean_twin_passes_with_everything_on(project):
     assert {name: seen["cases"] for name, seen in spec["sanitizers"].items() if name in RULES} == dict.fromkeys(
         RULES, 2
     )
+
+
+NEIGHBOUR = """
+@cuda.jit
+def op(x, y):
+    i = cuda.grid(1)
+    if i < x.size:
+        y[i] = 2 * x[i]
+        if y[(i + 1) % x.size] == 123456789:
+            y[i] = 0
+"""
+WORKSPACE = """
+@cuda.jit
+def twice(x, w, y):
+    i = cuda.grid(1)
+    if i < x.size:
+        w[i] = x[i]
+        if w[(i + 1) % x.size] != 123456789:
+            y[i] = 2 * x[i]
+
+def op(x, y):
+    twice[1, 96](x, cuda.to_device(np.zeros(70, np.float32)), y)
+"""
+BY_LAUNCHER = SPEC.replace("kernel: k.py:op\n", "launcher: k.py:op\n").replace(
+    "launch: {args: [x, y], grid: [1], block: [96]}\n", ""
+)
+SHARED = BODY.replace("LINE", LINES["racecheck"])
+
+
+@pytest.mark.parametrize(
+    ("spec", "kernel", "named", "status"),
+    [
+        (SPEC, NEIGHBOUR, "", 1),
+        (SPEC, NEIGHBOUR, "y", 0),
+        (SPEC, NEIGHBOUR, "shared", 1),
+        (SPEC, SHARED, "y", 1),
+        (SPEC, SHARED, "shared", 0),
+        (BY_LAUNCHER, WORKSPACE, "shared", 1),
+    ],
+    ids=[
+        "none is allowed",
+        "its own",
+        "shared for global",
+        "global for shared",
+        "all shared",
+        "a launcher's array",
+    ],
+)
+def test_allow_races_silences_the_arrays_it_names_and_no_other(tmp_path, spec, kernel, named, status):
+    """``shared`` stands for shared memory, and for no array in global memory that has no name in the spec."""
+    made = CpuProject(tmp_path / "a project")
+    made.add("op", f"{spec}allow_races: [{named}]\nsanitize: {{initcheck: off}}\n", kernel, REFERENCE)
+    done = made.run(".", "--format", "json")
+    assert done.returncode == status, done.stdout + done.stderr
+    (told,) = json.loads(done.stdout)["specs"]
+    rules = {finding["rule"] for case in told["cases"] for finding in case["findings"]}
+    assert rules == ({"racecheck"} if status else set())
