@@ -469,11 +469,6 @@ def _indices(size: Index3, schedule: Schedule, domain: str) -> Iterator[Index3]:
             yield n % x, n // x % y, n // (x * y)
 
 
-def _raise_in(ident: int, kind: type[BaseException]) -> None:
-    """Have a thread raise at its next bytecode (CPython API, ``PyThreadState_SetAsyncExc``)."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(kind))
-
-
 def _wake(worker: Worker) -> None:
     """Release the worker's lock; a worker that is not waiting finds it open the next time that it would."""
     if worker.wake.locked():
