@@ -61,6 +61,12 @@ SANITIZE = Sanitize()
     help=f"Level of a sanitizer in every spec, {', '.join(LEVELS)}; NAME alone is error. "
     f"What is named sees every case. {', '.join(SANITIZE.names)}, or all; repeatable.",
 )
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Fail (exit 1) specs that test nothing: those for which a kernel passes that writes zeros, a constant or "
+    "a copy of an input. Without, they warn.",
+)
 @click.option("-x", "--fail-fast", is_flag=True, help="Stop after the first failure.")
 @click.option("--max-failures", type=click.IntRange(min=1), metavar="N", help="Stop after N failures.")
 @click.option(
@@ -112,6 +118,7 @@ def command(
     keyword: str,
     tags: tuple[str, ...],
     sanitize: tuple[tuple[str, Level], ...],
+    strict: bool,
     fail_fast: bool,
     max_failures: int | None,
     timeout: float | None,
@@ -166,6 +173,7 @@ def command(
         max_failures=1 if fail_fast else max_failures,
         timeout=timeout,
         device="" if device == "auto" else device,
+        strict=strict,
         sanitize=SANITIZE.levels(sanitize),
     )
     with Reports(outputs, verbosity=verbose - quiet, color=color) as reports:

@@ -28,6 +28,7 @@ class RunStarted:
         specs: how many specs were found.
         started: with its time zone.
         sanitize: levels that the command line gives, over those of every spec.
+        strict: warnings about a spec as a whole are errors, and their findings say so.
     """
 
     version: str
@@ -37,6 +38,7 @@ class RunStarted:
     specs: int
     started: datetime
     sanitize: Mapping[str, Level] = field(default_factory=dict)
+    strict: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice, product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -21,35 +24,57 @@ Array: TypeAlias = npt.NDArray[Any]
 LEAST_CASES = 5
 """Fewer cases with elements say nothing about a spec: softmax of one column is a constant."""
 
+_MOST = 64  # kernels that are followed; more than that takes three outputs that nearly anything passes for
+_ZEROS, _CONSTANT = (
+    "",
+    "=",
+)  # what is written to an output; any other text is the input that is copied: no name is so
+_POINTWISE = frozenset({"finite", "shape_preserved", "non_negative"})
 
-def _copy(arrays: CaseArrays, name: str, dtype: DType) -> Array:
+
+def _cast(value: Any, dtype: DType) -> Array:
     with np.errstate(all="ignore"):
-        return np.array(arrays.allocation(name).view()).astype(dtype.numpy)
+        return np.asarray(value).astype(dtype.numpy)
+
+
+@dataclass(slots=True)
+class _Constant:
+    """The constant that has passed so far, and between which two numbers every constant that passes must lie."""
+
+    value: complex | None = None
+    low: float = -np.inf
+    high: float = np.inf
+
+    def candidates(self, expected: Array, movable: bool) -> list[complex]:
+        """What to try on a case: what has passed so far, then what is farthest from being refuted."""
+        found = [expected.reshape(-1)[0].item() if self.value is None else self.value]
+        if (movable or self.value is None) and expected.dtype.kind in "iuf" and self.low <= self.high:
+            middle = self.low / 2 + self.high / 2
+            found.append(middle if expected.dtype.kind == "f" else round(middle))
+        return found
 
 
 class Vacuity:
     """Follows kernels that compute nothing through the cases of a spec, until a case refutes each.
 
-    They write zeros; or one constant per output; or leave in each output a copy of an input of its shape (with
-    ``alias``: do nothing). Held against the reference by the spec's own rules, invariants included. Once all are
-    refuted, which is nearly always after the first case, observing costs nothing.
+    To each output such a kernel writes zeros, or one constant, or a copy of an input of its shape (with ``alias``:
+    does nothing). Held against the reference by the spec's own rules, invariants included. Once all are refuted,
+    which is nearly always after the first case, observing costs nothing.
     """
 
     def __init__(self) -> None:
         self._spec: OpSpec | None = None
         self._cases = 0
-        self._zeros = True
-        self._constant: dict[str, complex] | None = None
-        self._constants = True
-        self._copies: dict[str, set[str]] | None = None
+        self._constants: dict[str, _Constant] = {}
+        self._kernels: list[tuple[str, ...]] | None = None  # what each writes, by output in the order of the spec
 
     @property
     def settled(self) -> bool:
         """Whether nothing is left to refute."""
-        return not (self._zeros or self._constants or self._copies is None or all(self._copies.values()))
+        return self._kernels == []
 
     def observe(self, spec: OpSpec, arrays: CaseArrays) -> None:
-        """Try the candidates that are left on one case. A case whose reference cannot be used says nothing."""
+        """Try the kernels that are left on one case. A case whose reference cannot be used says nothing."""
         if self.settled:
             return
         try:
@@ -60,77 +85,103 @@ class Vacuity:
             return
         self._spec = spec
         self._cases += 1
-        declared = {name: truth.reference.dtypes[name].numpy for name in spec.outputs}
-        shapes = truth.reference.shapes
-        if self._zeros:
-            self._zeros = self._passes(truth, {name: np.zeros(shapes[name], declared[name]) for name in declared})
-        if self._constants:
-            self._constants = self._constant_passes(truth, declared)
-        self._copies = self._copied(truth, arrays, self._copies)
+        passing = [self._passing(truth, arrays, place, output) for place, output in enumerate(spec.outputs)]
+        if self._kernels is None:
+            self._kernels = list(islice(product(*passing), _MOST))
+        self._kernels = [
+            kernel
+            for kernel in self._kernels
+            if all(name in alone for name, alone in zip(kernel, passing, strict=True))
+            and self._holds(
+                truth, {o: alone[name] for o, name, alone in zip(spec.outputs, kernel, passing, strict=True)}
+            )
+        ]
 
-    def _constant_passes(self, truth: Truth, declared: dict[str, np.dtype[Any]]) -> bool:
-        """The constant of an output is the first value that it is expected to have."""
-        known = self._constant or {}
-        outputs = {}
-        with np.errstate(all="ignore"):
-            for name, dtype in declared.items():
-                expected = truth.expected[name]
-                if name not in known and expected.size:
-                    known[name] = expected.reshape(-1)[0].item()
-                outputs[name] = np.full(expected.shape, known.get(name, 0)).astype(dtype)
-        self._constant = known
-        return self._passes(truth, outputs)
+    def _passing(self, truth: Truth, arrays: CaseArrays, place: int, output: str) -> dict[str, Array]:
+        """What may still be written to an output and passes its comparison, zeros first."""
+        left = None if self._kernels is None else {kernel[place] for kernel in self._kernels}
+        dtype, expected = truth.reference.dtypes[output], truth.expected[output]
+        found: dict[str, Array] = {}
+        if left is None or _ZEROS in left:
+            zeros = np.zeros(expected.shape, dtype.numpy)
+            if _passes(truth, output, zeros):
+                found[_ZEROS] = zeros
+        if left is None or _CONSTANT in left:
+            constant = self._constant(truth, output)
+            if constant is not None:
+                found[_CONSTANT] = constant
+        for name in truth.spec.inputs if left is None else sorted(left - {_ZEROS, _CONSTANT}):
+            complex_to_real = truth.reference.dtypes[name].kind == "complex" != dtype.kind
+            if complex_to_real or truth.reference.shapes[name] != expected.shape:
+                continue
+            copy = _cast(arrays.allocation(name).view(), dtype)
+            if _passes(truth, output, copy):
+                found[name] = copy
+        return found
 
-    def _copied(self, truth: Truth, arrays: CaseArrays, before: dict[str, set[str]] | None) -> dict[str, set[str]]:
-        """By output, the inputs of which a copy still passes."""
-        spec, reference = truth.spec, truth.reference
-        left: dict[str, set[str]] = {}
-        for output in spec.outputs:
-            dtype, left[output] = reference.dtypes[output], set()
-            for name in spec.inputs if before is None else sorted(before[output]):
-                alike = reference.dtypes[name].kind == dtype.kind
-                if not alike or reference.shapes[name] != reference.shapes[output]:
-                    continue
-                if self._passes_alone(truth, output, _copy(arrays, name, dtype)):
-                    left[output].add(name)
-            if not left[output]:  # a kernel has to get every output right
-                return {name: set() for name in spec.outputs}
-        chosen = {output: sorted(names)[0] for output, names in left.items()}
-        copies = {output: _copy(arrays, name, reference.dtypes[output]) for output, name in chosen.items()}
-        if invariants.check(invariants.Judged(spec, reference, truth.expected, copies)):
-            return {name: set() for name in spec.outputs}
-        return left
+    def _constant(self, truth: Truth, output: str) -> Array | None:
+        dtype, expected = truth.reference.dtypes[output], truth.expected[output]
+        known = self._constants.setdefault(output, _Constant())
+        if not expected.size:
+            return np.zeros(expected.shape, dtype.numpy)
+        if expected.dtype.kind in "iuf":
+            flat = expected.reshape(-1)
+            allowed = truth.rule(output).allowance(output, flat, np.zeros(flat.shape)).allowed
+            finite = np.isfinite(flat)
+            wide, allowed = flat[finite].astype(np.float64), allowed[finite]
+            known.low = float(np.max(wide - allowed, initial=known.low))
+            known.high = float(np.min(wide + allowed, initial=known.high))
+        # A constant may be moved to suit all cases only where no invariant would have to be checked on them again.
+        movable = all(invariant.kind in _POINTWISE for invariant in truth.spec.invariants)
+        for value in known.candidates(expected, movable):
+            array = _cast(np.full(expected.shape, value), dtype)
+            if _passes(truth, output, array):
+                known.value = value
+                return array
+        return None
 
     @staticmethod
-    def _passes_alone(truth: Truth, output: str, actual: Array) -> bool:
-        dtype, expected = truth.reference.dtypes[output], truth.expected[output]
-        return compare(output, dtype, actual, expected, truth.rule(output), truth.spec.compare).passed
-
-    def _passes(self, truth: Truth, outputs: dict[str, Array]) -> bool:
-        if not all(self._passes_alone(truth, name, array) for name, array in outputs.items()):
-            return False
+    def _holds(truth: Truth, outputs: Mapping[str, Array]) -> bool:
         return not invariants.check(invariants.Judged(truth.spec, truth.reference, truth.expected, outputs))
 
     def findings(self) -> tuple[Finding, ...]:
         """A warning if, over at least LEAST_CASES cases with elements, a kernel that computes nothing passed."""
-        if self._spec is None or self._cases < LEAST_CASES:
-            return ()
-        instead = None
-        if self._zeros:
-            instead = "zeros"
-        elif self._constants and self._constant:
-            instead = ", ".join(f"{value!r} in every element of {name}" for name, value in self._constant.items())
-        elif self._copies and all(self._copies.values()):
-            pairs = [(output, sorted(names)[0]) for output, names in self._copies.items()]
-            instead = ", ".join(f"a copy of {name} in {output}" for output, name in pairs)
-        if instead is None:
+        if self._spec is None or not self._kernels or self._cases < LEAST_CASES:
             return ()
         return (
             Finding(
                 "vacuous",
-                f"a kernel that writes {instead} and computes nothing passes all {self._cases} cases",
+                f"a kernel that writes {self._written(self._kernels[0])} and computes nothing passes all"
+                f" {self._cases} cases",
                 severity="warn",
                 mend="tighten the tolerance, or draw values for which the result is not trivial",
                 place=self._spec.span,
             ),
         )
+
+    @property
+    def undecided(self) -> str:
+        """A note where too few cases were seen to say; else empty."""
+        if not self._cases or not self._kernels or self._cases >= LEAST_CASES:
+            return ""
+        return (
+            f"whether a kernel that computes nothing would pass was not checked: {self._cases} cases have"
+            f" elements, {LEAST_CASES} are wanted"
+        )
+
+    def _written(self, kernel: tuple[str, ...]) -> str:
+        assert self._spec is not None
+        if not any(kernel):
+            return "zeros"
+        parts = []
+        for output, name in zip(self._spec.outputs, kernel, strict=True):
+            if name == _CONSTANT:
+                parts.append(f"{self._constants[output].value or 0!r} in every element of {output}")
+            else:
+                parts.append(f"{f'a copy of {name}' if name else 'zeros'} in {output}")
+        return ", ".join(parts)
+
+
+def _passes(truth: Truth, output: str, actual: Array) -> bool:
+    dtype, expected = truth.reference.dtypes[output], truth.expected[output]
+    return compare(output, dtype, actual, expected, truth.rule(output), truth.spec.compare).passed

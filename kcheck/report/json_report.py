@@ -97,6 +97,7 @@ class JsonReporter:
             head["command"] = self._run.command
             head["device"] = {"kind": self._run.device, "name": self._run.device_name}
             head["sanitize"] = dict(self._run.sanitize)
+            head["strict"] = self._run.strict
         fields = ",\n".join(f"{_dump(key)}: {_dump(value)}" for key, value in head.items())
         self._stream.write(f'{{\n{fields},\n"specs": [')
 

@@ -22,6 +22,7 @@ class Options:
         max_failures: stop after this many cases that failed or could not be judged; None for no limit.
             ``--fail-fast`` is 1.
         timeout: seconds for the launch of one case; None for no limit.
+        strict: warnings about a spec as a whole (``vacuous``) are errors.
         sanitize: ``--sanitize``: levels in place of those of every spec. What is named here sees every case.
         device: ``--device`` where it was given, for the replay line; empty otherwise.
     """
@@ -34,6 +35,7 @@ class Options:
     max_failures: int | None = None
     timeout: float | None = 60.0
     device: str = ""
+    strict: bool = False
     sanitize: Mapping[str, Level] = field(default_factory=dict)
 
     @property

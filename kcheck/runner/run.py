@@ -76,6 +76,7 @@ class _Run:
                 len(specs),
                 _now(),
                 self.options.sanitize,
+                self.options.strict,
             )
             for spec in specs:
                 if self.interrupted:
@@ -128,7 +129,7 @@ class _Run:
                         self._notes.setdefault(note)
                     yield CaseFinished(spec.path, line, verdict, replay(spec, case, self.options), when)
                 if counts.total() == len(cases):
-                    findings = vacuity.findings()
+                    findings = self._vacuous(vacuity)
                     if artifact is not None and artifact.waits:
                         yield Compiling(spec.path, spec.op)
                     findings += self._artifact(spec, artifact)
@@ -201,12 +202,24 @@ class _Run:
             return possible
         return possible & self.options.sanitize.keys()
 
+    @property
+    def _whole(self) -> bool:
+        """Whether all of a spec's cases were asked for."""
+        return self.selects is None and self.options.case_seed is None
+
+    def _vacuous(self, vacuity: Vacuity) -> tuple[Finding, ...]:
+        """Whether the spec tests anything: not known from cases that were picked out, or are too few."""
+        if not self._whole:
+            return ()
+        if vacuity.undecided:
+            self._notes.setdefault(vacuity.undecided)
+        found = vacuity.findings()
+        return tuple(replace(finding, severity="error") for finding in found) if self.options.strict else found
+
     def _whole_artifact(self, spec: OpSpec) -> bool:
         """Whether the artifact is to be checked: only where all of the spec's cases were asked for."""
-        if spec.artifact is None:
-            return False
-        if self.selects is None and self.options.case_seed is None:
-            return True
+        if spec.artifact is None or self._whole:
+            return spec.artifact is not None
         self._notes.setdefault(_PART)
         return False
 

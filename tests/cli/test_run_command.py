@@ -240,3 +240,48 @@ def test_the_collector_is_left_as_it_was(enabled: bool) -> None:
     finally:
         (gc.enable if before else gc.disable)()
         gc.unfreeze()
+
+
+TRIVIAL = """\
+kcheck: 1
+op: trivial
+kernel: kernels/k.py:double
+reference: references/r.py:double
+dims: {N: [1, 2, 5]}
+inputs: {x: {shape: [N], values: zeros}}
+outputs: {y: [N]}
+launch: {args: [x, y], grid: [1], block: [8]}
+cases: {count: 6}
+"""
+
+
+def test_a_spec_that_tests_nothing_warns_and_fails_under_strict(kcheck: Kcheck, project: Path) -> None:
+    """Twice zero is zero: a warning and exit 0; with --strict a finding that fails the spec, in every report."""
+    (project / "specs/trivial.yaml").write_text(TRIVIAL)
+    reports = ("--format", "json", "-o", "r.json", "--format", "junit", "-o", "r.xml")
+    lax = kcheck(*RUN, "specs/trivial.yaml", *reports)
+    assert lax.returncode == 0, lax.stdout + lax.stderr
+    assert "6 passed, 1 warning" in lax.stdout
+    document = read((project / "r.json").read_text())
+    assert (document["strict"], document["specs"][0]["status"]) == (False, "passed")
+    assert document["specs"][0]["findings"][0]["severity"] == "warn"
+    assert not list(ET.parse(project / "r.xml").iter("failure"))
+
+    strict = kcheck(*RUN, "specs/trivial.yaml", "--strict", *reports)
+    assert strict.returncode == 1
+    assert " · strict" in strict.stdout.splitlines()[0]
+    assert re.search(r"^FAIL +specs/trivial.yaml +trivial +6 passed, 1 finding", strict.stdout, re.M)
+    assert "a kernel that writes zeros" in " ".join(strict.stdout.split())
+    document = read((project / "r.json").read_text())
+    assert (document["strict"], document["specs"][0]["status"]) == (True, "failed")
+    (failure,) = ET.parse(project / "r.xml").iter("failure")
+    assert failure.get("type") == "vacuous"
+
+
+def test_strict_leaves_specs_alone_that_test_something(kcheck: Kcheck, project: Path) -> None:
+    """What a spec tests is not asked of cases that were picked out, and a sound spec passes."""
+    (project / "specs/trivial.yaml").write_text(TRIVIAL)
+    assert kcheck(*RUN, "specs/trivial.yaml", "--strict", "-k", "iter").returncode == 0
+    done = kcheck(*RUN, "specs/good.yaml", "--strict")
+    assert done.returncode == 0
+    assert "warning" not in done.stdout

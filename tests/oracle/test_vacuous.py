@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,117 @@ def test_invariants_refute_too(bench: Bench) -> None:
         SOFTMAX, {"x": "float32"}, {"y": "float32"}, tolerance={"float32": Bounds(1.0, 0.0)}, invariants=rules
     )
     assert watched(bench, spec).findings() == ()
+
+
+@pytest.mark.parametrize(
+    ("source", "inputs", "outputs", "options", "instead"),
+    [
+        # Each output may be got right in another way: a copy in one, zeros in the other.
+        (
+            "def ref(x):\n    return {'y': x, 'flag': np.zeros(x.shape, int)}\n",
+            {"x": "float32"},
+            {"y": "float32", "flag": "int32"},
+            {},
+            "a copy of x in y, zeros in flag",
+        ),
+        # Only integers; the copy changes the type.
+        ("def ref(n):\n    return n\n", {"n": "int32"}, {"m": "int64"}, {}, "a copy of n in m"),
+        ("def ref(n):\n    return n\n", {"n": "uint8"}, {"y": "float16"}, {}, "a copy of n in y"),
+        ("def ref(n):\n    return 0 * n + 7\n", {"n": "int32"}, {"m": "int32"}, {}, "7 in every element of m"),
+        ("def ref(x):\n    return x == x\n", {"x": "float32"}, {"b": "bool"}, {}, "True in every element of b"),
+        # 0.5 is within 0.5 of every probability, and neither 0 nor any first element is.
+        (
+            "def ref(x):\n    y = 1 / (1 + np.exp(-8 * x))\n    y[:2] = 0, 1\n    return y\n",
+            {"x": "float32"},
+            {"y": "float32"},
+            {"tolerance": {"float32": Bounds(0.51, 0.0)}},
+            "0.5 in every element of y",
+        ),
+        # Each case alone suits many constants, all together one.
+        (
+            "def ref(x):\n    return 0 * x + np.sign(x[0]) * (np.arange(x.size) % 2)\n",
+            {"x": "float32"},
+            {"y": "float32"},
+            {"tolerance": {"float32": Bounds(1.0, 0.0)}},
+            "zeros",
+        ),
+        # NaN where NaN is expected.
+        (
+            "def ref(x):\n    return x * np.nan\n",
+            {"x": "float32"},
+            {"y": "float32"},
+            {},
+            "nan in every element of y",
+        ),
+    ],
+)
+def test_the_rule_has_power(
+    bench: Bench, source: str, inputs: Any, outputs: Any, options: Any, instead: str
+) -> None:
+    """Mixed outputs, integers, changes of type, and a tolerance that one constant of all cases suits."""
+    spec = bench.spec(source, inputs, outputs, **options)
+    (finding,) = watched(bench, spec, draw=lambda g: g.integers(1, 100, 64) * g.choice([-1, 1])).findings()
+    assert f"writes {instead} and" in finding.message
+
+
+def test_a_constant_is_the_one_that_suits_every_case(bench: Bench) -> None:
+    """No element of the first case is within tolerance of all later ones; what is between them is."""
+    spec = bench.spec(
+        "def ref(x):\n    return x\n", {"x": "float32"}, {"y": "float32"}, tolerance={"float32": Bounds(0.3, 0.0)}
+    )
+    levels = iter([0.0, 0.5, 0.25, 0.0, 0.5, 0.4])
+    (finding,) = watched(
+        bench, spec, draw=lambda _: np.full(9, 3.0) + next(levels) * (np.arange(9) == 4)
+    ).findings()
+    value = float(finding.message.split(" writes ")[1].split(" in every")[0])
+    assert 3.2 <= value <= 3.3
+
+
+def test_doing_nothing_in_place_is_a_copy(bench: Bench) -> None:
+    """An output that is the memory of an input is right before the kernel runs, where every value is positive."""
+    spec = bench.spec("def ref(x):\n    return np.maximum(x, 0)\n", {"x": "float32"}, {"y": "float32"})
+    output = dataclasses.replace(spec.outputs["y"], alias="x")
+    spec = dataclasses.replace(spec, outputs={"y": output})
+
+    def seen(low: float) -> Vacuity:
+        vacuity = Vacuity()
+        for seed in range(6):
+            x = np.random.default_rng(seed).uniform(low if seed == 3 else 0, 1, 64)
+            arrays = bench.arrays(dataclasses.replace(spec, outputs={}), {"x": x}, {}, seed)
+            vacuity.observe(spec, dataclasses.replace(arrays, aliases={"y": "x"}))
+        return vacuity
+
+    assert "a copy of x in y" in seen(0.0).findings()[0].message
+    assert seen(-1.0).findings() == ()
+
+
+@pytest.mark.parametrize(
+    ("source", "draw"),
+    [
+        # Most cases are trivial, one is not.
+        ("def ref(x):\n    return np.maximum(x, 0)\n", "abs"),
+        ("def ref(x):\n    return np.clip(x, 0, 6)\n", "abs"),
+        ("def ref(x):\n    return np.sort(x)\n", "sorted"),
+        ("def ref(x):\n    return np.rint(x)\n", "whole"),
+        ("def ref(x):\n    return np.where(np.isnan(x), 0, x)\n", "whole"),
+    ],
+)
+def test_a_spec_that_is_trivial_in_most_cases_is_not_warned_about(bench: Bench, source: str, draw: str) -> None:
+    """relu of positive values, sort of sorted ones, rint of integers: one case of another kind is enough."""
+    spec = bench.spec(source, {"x": "float32"}, {"y": "float32"})
+    easy = {"abs": np.abs, "sorted": np.sort, "whole": np.rint}[draw]
+    hard = np.array([2.25, -1.75, np.nan, 0.25])
+    values = iter([*(easy(np.random.default_rng(seed).normal(size=16)) for seed in range(7)), hard])
+    assert watched(bench, spec, cases=8, draw=lambda _: next(values)).findings() == ()
+
+
+def test_too_few_cases_are_told(bench: Bench) -> None:
+    """Where nothing is refuted yet, and too few cases had elements, a note says that it was not checked."""
+    spec = bench.spec("def ref(x):\n    return x\n", {"x": "float32"}, {"y": "float32"})
+    assert "4 cases have elements, 5 are wanted" in watched(bench, spec, cases=LEAST_CASES - 1).undecided
+    assert watched(bench, spec).undecided == ""
+    real = bench.spec(SOFTMAX, {"x": "float32"}, {"y": "float32"})
+    assert watched(bench, real, cases=1).undecided == ""
 
 
 def test_every_output_has_to_pass(bench: Bench) -> None:
