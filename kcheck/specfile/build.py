@@ -2,7 +2,8 @@
 
 ::
 
-    bytes -> YAML tree -> JSON Schema -> names -> declarations -> what is called -> what must hold -> OpSpec
+    bytes -> YAML tree -> with what it extends -> JSON Schema -> names -> declarations -> what is called
+    -> what must hold -> OpSpec
 
 Each step looks at what the steps before it left whole, and skips the rest in silence.
 """
@@ -27,6 +28,7 @@ from kcheck.specfile.arrays import (
 )
 from kcheck.specfile.calls import read_kernel, read_launch, read_launcher, read_reference
 from kcheck.specfile.examples import read_examples
+from kcheck.specfile.extends import extended
 from kcheck.specfile.paths import find_root, shown
 from kcheck.specfile.reader import Reader
 from kcheck.specfile.rules import (
@@ -53,11 +55,12 @@ def load_spec(path: Path) -> OpSpec:
         SpecError: with every :class:`~kcheck.model.Fault` found, in the order of the files.
     """
     file = shown(path)
-    top, faults = read(path, file)
+    own, faults = read(path, file)
     root = find_root(path)
+    top, others = extended(path, own, root)
     refused, respelled = schema_faults(top)
     reader = Reader(root, file, respelled)
-    reader.faults.extend((*faults, *refused))
+    reader.faults.extend((*faults, *others, *refused))
     spec = _Build(reader, path).spec()
     if reader.faults:
         raise SpecError(_presentable(reader.faults))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kcheck.errors import SpecError
 from kcheck.model import Fault, Span
+from kcheck.specfile.extends import extended
 from kcheck.specfile.paths import names_in, nearest_root, shown
 from kcheck.specfile.pythonfile import parse_python
 from kcheck.specfile.yamltree import YamlList, YamlMap, YamlNode, YamlScalar, read
@@ -94,7 +95,7 @@ def _that_use(file: Path) -> Iterator[Path]:
     wanted = os.path.realpath(file)
     for spec in _in_folder(root / SPECS, recursive=True):
         try:
-            tree, _ = read(spec, shown(spec))
+            tree, _ = extended(spec, read(spec, shown(spec))[0], root)
         except SpecError:
             continue  # it names nothing that can be read; kcheck says so when it is its turn
         if any(wanted in _reach(str(root), os.path.realpath(root / name)) for name in _named_files(tree)):

@@ -58,12 +58,13 @@ def find_root(path: Path) -> Path:
     return root
 
 
-def file_in_root(root: Path, path: str) -> Path:
+def file_in_root(root: Path, path: str, form: str = "write file.py:name") -> Path:
     """The file that a path in a spec means.
 
     Args:
         root: the project root, absolute.
         path: relative to it, with forward slashes.
+        form: the mend for one that names a folder.
 
     Raises:
         PathRefused: it leads outside of the root (by ``..``, from the root of the machine, or through a symbolic
@@ -85,7 +86,7 @@ def file_in_root(root: Path, path: str) -> Path:
         if real.is_file():
             return target
         if real.is_dir():
-            raise PathRefused(f"{shorten(path)!r} is a folder", "write file.py:name")
+            raise PathRefused(f"{shorten(path)!r} is a folder", form)
     except (OSError, RuntimeError):  # a name that is too long; a circle of links
         raise PathRefused(f"the path {shorten(path)!r} names no file") from None
     raise PathRefused(f"there is no file {shorten(path, 80)!r} in the project", _neighbour(root, target))

@@ -104,7 +104,9 @@ class Reader:
             self.fault(entry.span, f"{name!r} cannot be a name: Python or YAML gives it a meaning", "rename it")
             return False
         if name in self.kinds:
-            what = f"the name {name!r} is taken by the {self.kinds[name]} in line {self._places[name].line}"
+            first = self._places[name]
+            where = f"in line {first.line}" if first.file == entry.span.file else f"in {first.file}:{first.line}"
+            what = f"the name {name!r} is taken by the {self.kinds[name]} {where}"
             self.fault(entry.span, what, "dims, params and arrays share one namespace: rename one of them")
             return False
         self.kinds[name] = kind

@@ -293,7 +293,9 @@ def _const(place: _Place) -> Iterator[Fault]:
 
 def _required(place: _Place) -> Iterator[Fault]:
     # jsonschema reports each missing key by itself, and names it only in its message.
-    near = _meant(place.value, place.schema).values()
+    # What is only asked for under a condition stands in a part of the schema that does not list the keys.
+    schema = place.schema if "properties" in place.schema or place.path else _validator().schema
+    near = _meant(place.value, schema).values()
     missing = [
         key for key in place.rule if key not in place.value and repr(key) == place.error.message.split(" is a ")[0]
     ]

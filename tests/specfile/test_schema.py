@@ -88,3 +88,12 @@ def test_every_rule_of_it_has_prose() -> None:
         return found
 
     assert keywords(_SCHEMA) - silent <= prose._PROSE.keys()
+
+
+def test_a_spec_that_extends_may_leave_the_rest_to_the_other() -> None:
+    """By itself only ``kcheck`` and ``op`` are asked for; without ``extends`` an editor asks for all."""
+    validator = Draft202012Validator(_SCHEMA)
+    short: dict[str, Any] = {"kcheck": 1, "op": "twin"}
+    assert list(validator.iter_errors({**short, "extends": "specs/softmax.yaml"})) == []
+    assert {error.validator for error in validator.iter_errors(short)} == {"required"}
+    assert len(list(validator.iter_errors(short))) == 4  # outputs, reference, kernel, launch

@@ -1,0 +1,85 @@
+"""``extends``: a spec that is another one but for the keys that it gives itself.
+
+The trees are joined before anything is checked, so that what the other file has wrong and this one replaces is no
+fault, and what is left of it is checked where it stands.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from kcheck.errors import SpecError
+from kcheck.model import Fault
+from kcheck.specfile.paths import PathRefused, file_in_root, shown
+from kcheck.specfile.yamltree import YamlMap, YamlScalar, read
+
+KEY = "extends"
+MOST = 8
+"""Files that one spec may be joined from beside itself."""
+
+_OWN = (KEY, "op")
+"""Keys that are never taken from the other file: an op is unique in a project."""
+_EITHER = {"launch": "launcher", "launcher": "launch"}
+"""Two ways to say how a kernel is launched: whoever gives one replaces the other as well."""
+
+
+def extended(path: Path, top: YamlMap, root: Path) -> tuple[YamlMap, list[Fault]]:
+    """A spec joined with what it extends: a top-level key given here replaces that of the other file whole.
+
+    Args:
+        path: the spec, absolute or from the current folder; ``top`` is what it holds.
+        root: the project root, absolute, which ``extends`` is relative to.
+
+    Returns:
+        The tree, each node with the file that it stands in, without ``extends`` (which stays where it is not
+        text: the JSON Schema refuses it); and the faults of the other files that leave a tree to look at.
+
+    Raises:
+        SpecError: as ``yamltree.read``, for the other files; ``extends`` names no spec of the project, or leads
+            to too many files, or in a circle.
+    """
+    joined, faults = top, list[Fault]()
+    seen = [os.path.realpath(path)]
+    names = [shown(path)]
+    while (entry := joined.entries.get(KEY)) is not None:
+        node = entry.value
+        if not isinstance(node, YamlScalar) or not isinstance(node.value, str):
+            break
+        base = _base(root, node.value, node, faults)
+        real = os.path.realpath(base)
+        names.append(shown(base))
+        if real in seen:
+            raise _refused(faults, node, f"a spec extends itself: {' -> '.join(names)}", "break the circle")
+        if len(seen) > MOST:
+            what = f"{names[0]} extends more than {MOST} specs, one through the other"
+            raise _refused(faults, node, what, "extend one of the last")
+        seen.append(real)
+        other, more = read(base, shown(base))
+        faults.extend(more)
+        joined = _joined(joined, other)
+    return joined, faults
+
+
+def _base(root: Path, name: str, node: YamlScalar, faults: list[Fault]) -> Path:
+    try:
+        base = file_in_root(root, name, "name a .yaml file")
+    except PathRefused as refused:
+        raise _refused(faults, node, f"{KEY}: {refused.what}", refused.mend) from None
+    if base.suffix not in (".yaml", ".yml"):
+        raise _refused(faults, node, f"{KEY}: {shown(base)!r} is no spec", "name a .yaml file")
+    return base
+
+
+def _refused(faults: list[Fault], node: YamlScalar, what: str, mend: str) -> SpecError:
+    return SpecError(sorted({*faults, Fault(node.span, what, mend)}))
+
+
+def _joined(own: YamlMap, other: YamlMap) -> YamlMap:
+    """One tree of two; the order of keys is that of the other file, as in a spec that is written out."""
+    entries = {key: entry for key, entry in own.entries.items() if key != KEY}
+    replaced = {*_OWN, *entries, *(_EITHER[key] for key in entries if key in _EITHER)}
+    left = {key: entry for key, entry in other.entries.items() if key not in replaced}
+    if KEY in other.entries:
+        left[KEY] = other.entries[KEY]
+    return YamlMap(own.span, {**left, **entries})
