@@ -27,12 +27,16 @@ HARMLESS: dict[str, Callable[[Dims], bool]] = {
     "softmax": lambda dims: dims["N"] % 128 == 0,
 }
 
+NOT_SIMULATED = {"l2norm"}  # shuffles: Numba's simulator has none
+
 
 @functools.cache
 def run(spec: str) -> tuple[int, dict[str, Any]]:
-    """Exit code and the spec's part of the JSON report of ``kcheck run`` on the simulator."""
+    """Exit code and the spec's part of the JSON report of ``kcheck run``, on the simulator where that has what the
+    kernel uses."""
+    device = "cpu" if Path(spec).stem in NOT_SIMULATED else "simulator"
     child = subprocess.run(
-        [sys.executable, "-m", "kcheck", "run", spec, "--device", "simulator", "--format", "json"],
+        [sys.executable, "-m", "kcheck", "run", spec, "--device", device, "--format", "json"],
         cwd=ROOT,
         env={**os.environ, "NUMBA_ENABLE_CUDASIM": "0"},  # kcheck switches the simulator on by itself
         capture_output=True,
