@@ -16,9 +16,10 @@ import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 from kcheck.cpu.cache import ObjectCache
@@ -300,6 +301,19 @@ def _compiled(row: dict[str, Any]) -> CompiledKernel:
     )
 
 
+@contextlib.contextmanager
+def _no_device_needed(targets: Sequence[str]) -> Iterator[None]:
+    """Numba compiles a device function that a kernel calls for the current device, of which it asks the compute
+    capability; that of the first target will do."""
+    module: Any = import_module("numba.cuda.dispatcher")
+    asked = module.get_current_device
+    module.get_current_device = lambda: SimpleNamespace(compute_capability=_capability(targets[0]))
+    try:
+        yield
+    finally:
+        module.get_current_device = asked
+
+
 def _answer(request: dict[str, Any], load: Callable[..., Any] = load_function) -> dict[str, Any]:
     function = Function(**(request["kernel"] | {"span": Span(**request["kernel"]["span"])}))
     try:
@@ -309,7 +323,8 @@ def _answer(request: dict[str, Any], load: Callable[..., Any] = load_function) -
     if not hasattr(dispatcher, "py_func"):
         return {"unloadable": _no_kernel(function)}
     signatures = [tuple(from_json(part) for part in signature) for signature in request["signatures"]]
-    kernels = compile_kernel(dispatcher, signatures, request["targets"], request["lineinfo"])
+    with _no_device_needed(request["targets"]):
+        kernels = compile_kernel(dispatcher, signatures, request["targets"], request["lineinfo"])
     rows = [asdict(k) | {"signature": [to_json(part) for part in k.signature]} for k in kernels]
     return {"kernels": rows}
 

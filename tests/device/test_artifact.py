@@ -126,6 +126,22 @@ def test_what_does_not_compile_says_so(project) -> None:
 
 @pytest.mark.slow
 @needs_nvvm
+def test_a_kernel_may_call_device_functions(project) -> None:
+    """Numba asks the current device what to compile them for; here there is none."""
+    project.write(
+        "k.py",
+        "from numba import cuda\n\n@cuda.jit(device=True)\ndef twice(value):\n    return value + value\n\n"
+        "@cuda.jit\ndef k(x):\n    x[0] = twice(x[0])\n",
+    )
+    function = Function("k.py", "k", Span("op.yaml", 9, 9))
+    signature = (ArrayType("float32", 1, "C"),)
+    kernels = Compilation(str(project.root), function, [signature], ("sm_80", "sm_90")).result()
+    assert [kernel.problem for kernel in kernels] == ["", ""]
+    assert all("add.f32" in kernel.ptx.replace(".rn", "") for kernel in kernels)
+
+
+@pytest.mark.slow
+@needs_nvvm
 def test_bfloat16_compiles(project) -> None:
     """Its shims do not link with line tables; the kernel is compiled without them then."""
     project.write(
