@@ -1,0 +1,17 @@
+"""The reference of quantisation to int8."""
+
+import numpy as np
+
+
+def quantize_int8(x, clip):
+    """x over its row's scale, rounded half to even and saturated.
+
+    x: [M, N]; returns q: [M, N], int8, and scale: [M]. The scale is max(abs(row)) * clip / 127, 1 for a row of
+    zeros. In float32 whatever it is given: which integer is right hangs on how the quotient rounds, and float32 is
+    what the op promises.
+    """
+    x, clip = x.astype(np.float32), np.float32(clip)
+    largest = abs(x).max(axis=-1)
+    scale = np.where(largest > 0, largest * clip / np.float32(127), np.float32(1))
+    q = np.clip(np.rint(x / scale[:, None]), -128, 127).astype(np.int8)
+    return {"q": q, "scale": scale}
