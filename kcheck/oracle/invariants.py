@@ -1,8 +1,8 @@
 """Properties of the outputs that a spec states (SPEC, ``invariants``).
 
 An expression is evaluated on the outputs as float64, and again on the reference: where the reference itself breaks
-it because of a NaN or an infinity, the kernel is excused; where it breaks it with finite values, the invariant is
-wrong, which is a fault of the spec and not of the kernel.
+it because of a NaN or an infinity, be it that the output's dtype overflows there, the kernel is excused; where it
+breaks it with finite values, the invariant is wrong, which is a fault of the spec and not of the kernel.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kcheck.model import Finding, Invariant, OpSpec
+from kcheck.model import DType, Finding, Invariant, OpSpec
 from kcheck.oracle.reference import Reference
 from kcheck.oracle.rounding import Floats, overflow_threshold
 from kcheck.oracle.tolerance import compute_precision
@@ -213,6 +213,9 @@ def _expression(invariant: Invariant, on: Judged) -> list[Finding]:
         if all(np.isfinite(value).all() for value in values if value.dtype.kind in "fc"):
             return [_not_of_reference(invariant, None, f"at {list(_first(~ideal))}" if ideal.ndim else "")]
     wrong = np.asarray(~holds & ideal)
+    stored = {name: _stored(array, on.reference.dtypes[name]) for name, array in on.expected.items()}
+    if wrong.any() and any(stored[name] is not on.expected[name] for name in used if name in stored):
+        wrong &= np.asarray(evaluate_arrays(node, {**on.reference.values, **stored}), np.bool_)
     if not wrong.any():
         return []
     index = _first(wrong)
@@ -223,6 +226,13 @@ def _expression(invariant: Invariant, on: Judged) -> list[Finding]:
     count = int(np.count_nonzero(wrong))
     message += f" ({count} such elements)" if count > 1 else ""
     return [_finding(invariant, message, array, index if array is not None else None)]
+
+
+def _stored(expected: Array, dtype: DType) -> Array:
+    """The reference with infinities where no finite number of the output's dtype is next to it."""
+    if dtype.kind != "float" or not (np.abs(expected) >= overflow_threshold(dtype)).any():
+        return expected
+    return np.where(np.abs(expected) >= overflow_threshold(dtype), np.copysign(np.inf, expected), expected)
 
 
 def _wide(array: Array) -> Array:

@@ -120,6 +120,17 @@ def test_infinity_where_the_output_dtype_overflows_is_finite_enough(bench: Bench
     assert findings(bench, invariant("finite"), [INF], [1e3], "float16").status is Status.FAILED
 
 
+def test_infinity_where_the_output_dtype_overflows_excuses_an_expression_too(bench: Bench) -> None:
+    """It holds for a reference of 1e6, and for no float16 that is next to it; elsewhere it must hold."""
+    bounded = expression("abs(y) <= max(abs(x)) * 1e7")
+    assert findings(bench, bounded, [INF, 1.0], [1e6, 1.0], "float16").status is Status.PASSED
+    assert findings(bench, bounded, [INF, 1.0], [1e3, 1.0], "float16").status is Status.FAILED
+    found = findings(bench, expression("abs(y) <= 5 * max(abs(x)) or y > 1e5"), [INF, 9.0], [1e6, 1.0], "float16")
+    assert next(f for f in found.findings if f.rule == "invariant").index == (1,)
+    scalar = expression("sum(y) <= 1e7")
+    assert findings(bench, scalar, [INF, 1.0], [1e6, 1.0], "float16").status is Status.PASSED
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @given(seed=st.integers(0, 10**6), length=st.integers(1, 600))
 @settings(deadline=None, max_examples=25)

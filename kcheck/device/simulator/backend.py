@@ -114,7 +114,7 @@ class SimulatorBackend:
             message, array, index = str(error), error.array, error.index
             mend = "guard the access, or mend its index: grids and loops often run past an array's end"
         elif isinstance(error, NotSimulated):
-            rule, message, mend = "unsupported", str(error), "run this spec with --device gpu"
+            rule, message, mend = "unsupported", str(error), "run this spec with --device cpu or --device gpu"
         elif isinstance(error, TooMuchMemory):
             message = str(error)
         return Finding(
