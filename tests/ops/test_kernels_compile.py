@@ -42,6 +42,20 @@ SIGNATURES = {
     "rmsnorm": {"rmsnorm": "T[:, :], T[:], float32, T[:, ::1]"},
     "softmax": {"softmax": "T[:, :], T[:, :]"},
     "softmax_online": {"softmax_online": "T[:, :], T[:, ::1]"},
+    # Linear algebra and neighbourhoods.
+    "conv1d": {"conv1d": "T[:, :, :], T[:, :, ::1], int64, int64, T[:, :, ::1]"},
+    "conv2d": {"conv2d": "T[:, :, :, :], T[:, :, :, ::1], int64, int64, int64, int64, T[:, :, :, ::1]"},
+    "gemv": {"gemv": "T[:, :], T[::1], T[::1], float32, float32"},
+    "matmul_batched": {
+        "matmul_batched": "T[::1], T[::1], T[:, :, ::1], int64, int64, int64, int64, int64, int64, int64"
+    },
+    "matmul_grouped": {"matmul_grouped": "T[:, ::1], T[:, ::1], int32[::1], T[:, :, ::1]"},
+    "matmul_half": {"matmul_half": "T[:, ::1], T[:, ::1], T[:, ::1]"},
+    "matmul_naive": {"matmul_naive": "T[:, :], T[:, :], T[:, ::1]"},
+    "matmul_splitk": {"clear": "T[:, ::1],", "add_slice": "T[:, :], T[:, ::1], T[:, ::1]"},
+    "spmv_csr": {"spmv_csr": "int32[::1], int32[::1], T[::1], T[::1], T[::1]"},
+    "stencil": {"stencil": "T[:, :], float32, T[:, ::1]"},
+    "transpose": {"transpose": "T[:, :], T[:, ::1]"},
 }
 
 # A process of its own, for numba.cuda is either the simulator or the compiler, decided at its first import.
