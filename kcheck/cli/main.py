@@ -21,6 +21,7 @@ COMMANDS = {
     "run": "Run the cases of op specs and judge them.",
     "validate": "Check op specs for mistakes, running nothing.",
     "cases": "List the cases of a spec, running nothing.",
+    "calibrate": "Measure how far correct kernels are off, for `tolerance: calibrated`.",
     "exec": "Run any numba.cuda program on the cpu device.",
     "schema": "Print the JSON Schema of op specs or of reports.",
 }

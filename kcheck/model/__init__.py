@@ -5,6 +5,7 @@
     YAML -> OpSpec -> Case -> Outcome -> Verdict -> Event -> reporters
 """
 
+from kcheck.model.calibration import Calibration, Envelope
 from kcheck.model.case import Case
 from kcheck.model.dtypes import DTYPES, DType
 from kcheck.model.event import (
@@ -60,6 +61,7 @@ __all__ = [
     "SANITIZERS",
     "Artifact",
     "Bounds",
+    "Calibration",
     "Case",
     "CaseFinished",
     "Choices",
@@ -69,6 +71,7 @@ __all__ = [
     "DType",
     "Dim",
     "Distribution",
+    "Envelope",
     "Event",
     "Example",
     "Expression",

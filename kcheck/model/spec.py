@@ -196,11 +196,16 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How close is close enough: ``conditioned``, ``calibrated``, or written out per dtype (``fixed``)."""
+    """How close is close enough: ``conditioned``, ``calibrated``, or written out per dtype (``fixed``).
+
+    Attributes:
+        envelopes: of ``calibrated``, by output dtype; empty until the calibration file was read.
+    """
 
     kind: Literal["conditioned", "calibrated", "fixed"]
     by_dtype: Mapping[str, Bounds]
     span: Span
+    envelopes: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

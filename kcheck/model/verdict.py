@@ -34,6 +34,7 @@ class Comparison:
         max_abs, max_rel: over all finite judged elements. max_rel is over ``|expected|``, elements with
             expected 0 left out.
         max_ulp: the largest error in units in the last place of the output's dtype.
+        max_scaled: the largest error over ``abs(expected)`` plus the root mean square of the whole reference.
         ratio: the largest error over allowed, among finite elements: below 1 passes.
         why: for a special-value mismatch, what it is: ``NaN where the reference is finite``; else empty.
     """
@@ -55,6 +56,7 @@ class Comparison:
     max_abs: float | None = None
     max_rel: float | None = None
     max_ulp: float | None = None
+    max_scaled: float | None = None
     ratio: float | None = None
     why: str = ""
 

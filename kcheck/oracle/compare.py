@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kcheck.model import Compare, Comparison, DType
 from kcheck.oracle.rounding import overflow_threshold, round_to, ulp_distance
-from kcheck.oracle.tolerance import Allowance, Rule
+from kcheck.oracle.tolerance import Allowance, Rule, typical_magnitude
 
 Array: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -197,7 +197,8 @@ def _summary(
 ) -> Comparison:
     beyond, ratio, special = 0, -1.0, -1
     worst = -1
-    largest = {"abs": None, "rel": None, "ulp": None}  # type: dict[str, float | None]
+    largest = {"abs": None, "rel": None, "ulp": None, "scaled": None}  # type: dict[str, float | None]
+    typical = typical_magnitude(expected, dtype) if dtype.is_inexact else 0.0
     for part in chunks(actual.size):
         fine = (codes[part] == _FINE) | (codes[part] == 10)
         mismatch = codes[part] >= _MISMATCH
@@ -213,7 +214,7 @@ def _summary(
             worst = part.start + int(np.argmax(tied))
         if dtype.is_inexact:
             fine |= codes[part] == 12
-        for key, value in _extremes(actual[part], expected[part], error[part], fine, dtype).items():
+        for key, value in _extremes(actual[part], expected[part], error[part], fine, dtype, typical).items():
             seen = largest[key]
             largest[key] = value if seen is None else max(seen, value)
     at = special if special >= 0 else worst
@@ -236,13 +237,16 @@ def _summary(
         max_abs=largest["abs"],
         max_rel=largest["rel"],
         max_ulp=largest["ulp"],
+        max_scaled=largest["scaled"],
         ratio=ratio if ratio >= 0 else None,
         why=WHY[int(codes[at])] if known else "",
     )
 
 
-def _extremes(actual: Array, expected: Array, error: Floats, fine: Mask, dtype: DType) -> dict[str, float]:
-    """Largest absolute and relative error and ulp of the finite judged elements; without what has no element."""
+def _extremes(
+    actual: Array, expected: Array, error: Floats, fine: Mask, dtype: DType, typical: float
+) -> dict[str, float]:
+    """The largest errors of the finite judged elements, by each measure; without what has no element."""
     found: dict[str, float] = {}
     fine = fine & np.isfinite(error)
     if not fine.any():
@@ -252,6 +256,8 @@ def _extremes(actual: Array, expected: Array, error: Floats, fine: Mask, dtype: 
     related = fine & (magnitude > 0)
     if related.any():
         found["rel"] = float((error[related] / magnitude[related]).max())
+    if dtype.is_inexact:
+        found["scaled"] = float((error[fine] / (magnitude[fine] + typical)).max())
     if dtype.kind == "float":
         parts = [(actual[fine], expected[fine])]
     elif dtype.kind == "complex":

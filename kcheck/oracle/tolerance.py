@@ -1,7 +1,8 @@
 """How close is close enough: per element, what an error may be.
 
-Three rules (SPEC, ``tolerance``): written numbers (:class:`Fixed`), exact (:class:`Exact`), and the noise floor
-of the case (:class:`Conditioned`). docs/oracle.md explains them and gives the evidence for the constant.
+Four rules (SPEC, ``tolerance``): written numbers (:class:`Fixed`), exact (:class:`Exact`), the noise floor of the
+case (:class:`Conditioned`), and what a correct kernel was once measured to be off by (:class:`Calibrated`).
+docs/oracle.md explains them and gives the evidence for the constant.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kcheck.model import DTYPES, Bounds, DType, Finding, OpSpec
 from kcheck.oracle.arithmetic import Arithmetic
 from kcheck.oracle.reference import Reference, ReferenceFailed
 from kcheck.oracle.rounded import under
-from kcheck.oracle.rounding import half_step
+from kcheck.oracle.rounding import half_step, overflow_threshold
 from kcheck.rng import derive
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -95,6 +96,31 @@ class Fixed:
         magnitude = np.abs(expected.astype(np.float64) if expected.dtype.kind in "biu" else expected)
         relative = np.where(np.isfinite(magnitude), magnitude, 0.0)
         return Allowance(self.bounds.atol + self.bounds.rtol * relative)
+
+
+def typical_magnitude(expected: Array, dtype: DType) -> float:
+    """The root mean square of a reference's values, at least the smallest normal number of ``dtype``; what is not
+    finite, or beyond the range of ``dtype``, is left out."""
+    magnitude = np.abs(expected)
+    magnitude = magnitude[magnitude < overflow_threshold(dtype)]
+    largest = float(magnitude.max(initial=0.0))
+    if largest <= dtype.smallest_normal:
+        return dtype.smallest_normal
+    return max(largest * float(np.sqrt(np.mean((magnitude / largest) ** 2))), dtype.smallest_normal)
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """``abs(actual - expected) <= envelope * (abs(expected) + typical_magnitude(expected))``."""
+
+    dtype: DType
+    envelope: float
+    method: str = "calibrated"
+
+    def allowance(self, output: str, expected: Array, error: Floats) -> Allowance:
+        magnitude = np.abs(expected)
+        scale = np.where(np.isfinite(magnitude), magnitude, 0.0) + typical_magnitude(expected, self.dtype)
+        return Allowance(self.envelope * scale)
 
 
 def compute_precision(spec: OpSpec, dtype: DType) -> DType:
@@ -239,16 +265,18 @@ def rules(
     """The rule of each output by name, and what notes the rules have gathered once they were used.
 
     Raises:
-        ReferenceFailed: ``calibrated``, which needs a file that kcheck cannot write yet.
+        ReferenceFailed: ``calibrated``, without an envelope for the dtype of an output.
     """
     tolerance = spec.tolerance
     floors: dict[str, NoiseFloor] = {}
-    if tolerance.kind == "calibrated" and any(reference.dtypes[name].is_inexact for name in spec.outputs):
+    dtypes = [reference.dtypes[name] for name in spec.outputs]
+    missing = [dtype.name for dtype in dtypes if dtype.is_inexact and dtype.name not in tolerance.envelopes]
+    if tolerance.kind == "calibrated" and missing:
         raise ReferenceFailed(
             Finding(
                 "calibration",
-                f"`tolerance: calibrated` has no calibration for op {spec.op!r}",
-                mend="say `tolerance: conditioned`, or write the numbers out per dtype",
+                f"`tolerance: calibrated` has no envelope of {missing[0]} for op {spec.op!r}",
+                mend=f"run: kcheck calibrate {spec.path}",
                 place=tolerance.span,
             )
         )
@@ -262,6 +290,8 @@ def rules(
             return Exact()
         if tolerance.kind == "fixed":
             return Fixed(FIXED_DEFAULTS[dtype.name])
+        if tolerance.kind == "calibrated":
+            return Calibrated(dtype, tolerance.envelopes[dtype.name])
         precision = compute_precision(spec, dtype)
         if precision.name not in floors:
             floors[precision.name] = NoiseFloor(reference, expected, precision, seed)

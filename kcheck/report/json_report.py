@@ -242,6 +242,7 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "max_abs": value(comparison.max_abs),
         "max_rel": value(comparison.max_rel),
         "max_ulp": value(comparison.max_ulp),
+        "max_scaled": value(comparison.max_scaled),
         "ratio": value(comparison.ratio),
         "why": comparison.why,
     }

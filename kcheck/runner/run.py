@@ -37,6 +37,7 @@ from kcheck.runner.artifact import ArtifactCheck
 from kcheck.runner.budget import Budget
 from kcheck.runner.options import Options, replay
 from kcheck.runner.select import Matcher, parse
+from kcheck.specfile import calibrated
 from kcheck.specfile.load import load_function
 
 
@@ -93,6 +94,7 @@ class _Run:
         started, begun = _now(), time.monotonic()
         self._notes = {}
         try:
+            spec = calibrated(spec)
             cases = self._cases(spec)
             if cases:
                 _load(spec, self.device)

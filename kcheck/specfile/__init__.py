@@ -4,9 +4,19 @@
 """
 
 from kcheck.specfile.build import duplicate_ops, load_spec
+from kcheck.specfile.calibration import calibrated
 from kcheck.specfile.discover import Discovery, discover
 from kcheck.specfile.load import load_function
 from kcheck.specfile.paths import find_root
 from kcheck.specfile.schema import schema_text
 
-__all__ = ["Discovery", "discover", "duplicate_ops", "find_root", "load_function", "load_spec", "schema_text"]
+__all__ = [
+    "Discovery",
+    "calibrated",
+    "discover",
+    "duplicate_ops",
+    "find_root",
+    "load_function",
+    "load_spec",
+    "schema_text",
+]

@@ -216,10 +216,10 @@ def test_a_launch_that_did_not_end_is_not_compared(bench: Bench) -> None:
 
 
 def test_calibrated_says_what_to_do_instead(bench: Bench) -> None:
-    """There is no calibration file yet: the case is an error with the mend; integers stay exact."""
+    """Without an envelope for the output's dtype the case is an error with the mend; integers stay exact."""
     found = verdict(bench, tolerance="calibrated")
     assert found.status is Status.ERROR
-    assert "conditioned" in found.findings[0].mend
+    assert found.findings[0].mend == "run: kcheck calibrate specs/op.yaml"
     spec = bench.spec("def ref(x):\n    return x\n", {"x": "int32"}, {"y": "int32"}, tolerance="calibrated")
     arrays = bench.arrays(spec, {"x": [1]}, {"y": (1,)})
     assert judge(spec, arrays, bench.outcome(arrays, {"y": [1]})).status is Status.PASSED

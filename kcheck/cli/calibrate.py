@@ -1,0 +1,200 @@
+"""``kcheck calibrate``."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from kcheck import __version__
+from kcheck.cli.exits import Exit, worst
+from kcheck.cli.params import CASES, SECONDS, SEED
+
+if TYPE_CHECKING:
+    from kcheck.model import Calibration, OpSpec
+    from kcheck.runner import Measured
+
+_OP_CELLS = 20
+
+
+@click.command("calibrate")
+@click.argument("paths", nargs=-1, required=True, metavar="SPEC...", type=click.Path(path_type=Path))
+@click.option("-r", "--recursive", is_flag=True, help="Calibrate the specs in folders below, too.")
+@click.option(
+    "--device",
+    type=click.Choice(["auto", "gpu", "cpu", "simulator"]),
+    default="auto",
+    help="Where kernels run. auto: gpu where one answers, else cpu, else simulator.",
+)
+@click.option("--cases", type=CASES, metavar="N", default=100, show_default=True, help="How many cases to draw.")
+@click.option(
+    "--seed",
+    type=SEED,
+    metavar="S",
+    help="Master seed of the cases; left out: one made from the spec's, whose own cases are not used.",
+)
+@click.option("-t", "--tag", "tags", multiple=True, metavar="TAG", help="Only the specs with one of these tags.")
+@click.option("--timeout", type=SECONDS, metavar="SECONDS", default=60.0, show_default=True, help="For each case.")
+@click.option("--allow-failing", is_flag=True, help="Measure kernels of which cases fail, too.")
+def command(
+    paths: tuple[Path, ...],
+    *,
+    recursive: bool,
+    device: str,
+    cases: int,
+    seed: int | None,
+    tags: tuple[str, ...],
+    timeout: float | None,
+    allow_failing: bool,
+) -> int:
+    """Measure how far correct kernels are from their references, for `tolerance: calibrated`.
+
+    Runs each spec and writes, by op and output dtype, 1.5 times the 95th percentile of the errors of its cases to
+    calibration.yaml in the project root, which belongs into git. An op is replaced as a whole, other ops are
+    kept. The kernels must be right: one of which a case fails is not measured (exit 1).
+
+    \b
+      kcheck calibrate specs/softmax.yaml
+      kcheck calibrate specs --cases 200
+    """
+    from kcheck.cli.interrupt import Interrupts
+    from kcheck.cli.outputs import claimed_stdout
+    from kcheck.cli.specs import collect
+    from kcheck.model import OpSpec
+    from kcheck.report import layout, plain, progress_bar, wording
+    from kcheck.runner import Calibrator, Options, run, select
+    from kcheck.runner.calibrate import measured_spec
+
+    found = select(collect(paths, recursive=recursive), tags)
+    if not found:
+        click.echo("kcheck: nothing selected: no spec there, or none with that tag", err=True)
+        return Exit.NOTHING
+    specs = [measured_spec(spec, cases, seed) for spec in found if isinstance(spec, OpSpec)]
+    refused = [spec for spec in found if not isinstance(spec, OpSpec)]
+    for spec in refused:
+        for fault in spec.faults:
+            click.echo(plain.line(str(fault)), err=True)
+    files = _Files(specs)
+    from kcheck.device import choose
+
+    options = Options(
+        command=shlex.join(["kcheck", *sys.argv[1:]]), timeout=timeout, device="" if device == "auto" else device
+    )
+    calibrator, interrupts = Calibrator(specs, allow_failing), Interrupts()
+    done: list[Measured] = []
+    with ExitStack() as stack:
+        stack.callback(files.discard)
+        out = stack.enter_context(claimed_stdout())
+        stack.enter_context(interrupts.installed())
+        bar = progress_bar(sys.stderr) if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else None
+        if bar is not None:
+            stack.callback(bar.close)
+        chosen = choose(device, [])
+        name = chosen.name if chosen.name != "gpu" else f"gpu {chosen.description}"
+        click.echo(f"kcheck {__version__} · {plain.line(name)} · {wording.count(len(specs), 'spec')}\n", file=out)
+        width = min(_OP_CELLS, max((len(spec.op) for spec in specs), default=2))
+        click.echo(_row(width, "op", "output", "cases", "median", "95 %", "largest", "envelope"), file=out)
+        for event in run(specs, options, chosen):
+            with interrupts.held():
+                if bar is not None:
+                    bar.handle(event)
+                measured = calibrator.handle(event)
+                if measured is not None:
+                    done.append(measured)
+                    if bar is not None:
+                        bar.close()
+                    for line in _lines(measured, width):
+                        click.echo(layout.encodable(line, getattr(out, "encoding", None)), file=out)
+        versions = {"kcheck": __version__, "numba-cuda": metadata.version("numba-cuda")}
+        good = [one for one in done if not one.refusal and not one.nothing]
+        if len(done) < len(specs):  # Ctrl-C: the runner has ended in good order, and half a measurement is none
+            click.echo("\ninterrupted: nothing was written", file=out)
+            return Exit.INTERRUPTED
+        files.write({one.spec.path: one.calibration(name, versions) for one in good}, out)
+    return worst(
+        code
+        for code, happened in (
+            (Exit.USAGE, refused or any(one.refusal and not one.failed for one in done)),
+            (Exit.FAILED, any(one.refusal and one.failed for one in done)),
+        )
+        if happened
+    )
+
+
+class _Files:
+    """The calibration file of each project that the specs belong to: read, and opened for writing, before anything
+    runs, and left as it was unless all goes well."""
+
+    def __init__(self, specs: Sequence[OpSpec]) -> None:
+        from kcheck.cli.outputs import ReportFile
+        from kcheck.specfile.calibration import FILE, read_calibrations
+
+        self._specs = specs
+        self._files: dict[str, ReportFile] = {}
+        for root in dict.fromkeys(spec.root for spec in specs):
+            read_calibrations(Path(root))
+        try:
+            for root in dict.fromkeys(spec.root for spec in specs):
+                self._files[root] = ReportFile(Path(root, FILE), "the file")
+        except BaseException:
+            self.discard()
+            raise
+
+    def discard(self) -> None:
+        for file in self._files.values():
+            file.discard()
+
+    def write(self, measured: dict[str, Calibration], out: TextIO) -> None:
+        """Put what was measured in its place, beside the ops that the file has and that were not run."""
+        from kcheck.report import wording
+        from kcheck.specfile.calibration import calibration_text, read_calibrations
+        from kcheck.specfile.paths import shown
+
+        click.echo("", file=out)
+        for root, file in self._files.items():
+            new = [measured[spec.path] for spec in self._specs if spec.root == root and spec.path in measured]
+            if not new:
+                click.echo(f"nothing to write to {shown(file.path)}", file=out)
+                continue
+            known = read_calibrations(Path(root))
+            replaced = sum(one.op in known for one in new)
+            kept = len(known) - replaced
+            file.stream.write(calibration_text({**known, **{one.op: one for one in new}}))
+            file.commit()
+            told = f"{wording.count(len(new), 'op')}" + (f", {replaced} of them replaced" if replaced else "")
+            told += f"; {wording.count(kept, 'op')} kept" if kept else ""
+            click.echo(f"wrote {shown(file.path)}: {told}", file=out)
+
+
+def _row(width: int, op: str, *cells: str) -> str:
+    from kcheck.report import layout
+
+    dtype, cases, *numbers = cells
+    head = f"{layout.pad(layout.shorten(op, width), width)}  {dtype:<13}  {cases:>5}"
+    return (head + "".join(f"  {number:>8}" for number in numbers)).rstrip()
+
+
+def _lines(measured: Measured, width: int) -> Iterator[str]:
+    from kcheck.report import layout, plain
+    from kcheck.runner.calibrate import envelope
+
+    op = measured.spec.op
+    if measured.refusal or measured.nothing:
+        text = f"not calibrated: {measured.refusal}" if measured.refusal else "integers: nothing to calibrate"
+        first = layout.pad(layout.shorten(op, width), width) + "  "
+        for number, line in enumerate(layout.wrap(plain.line(text).split(), " ", 80 - len(first))):
+            yield (" " * len(first) if number else first) + line
+        if measured.see:
+            yield f"{' ' * len(first)}→ {plain.line(measured.see)}"
+        return
+    for number, (dtype, errors) in enumerate(sorted(measured.errors.items())):
+        found = envelope(errors, dtype)
+        figures = (f"{size:.1e}" for size in (found.median, found.p95, found.largest, found.envelope))
+        yield _row(width, "" if number else op, dtype, str(found.cases), *figures)

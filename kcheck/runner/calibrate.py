@@ -1,0 +1,130 @@
+"""From the events of a run to envelopes: what ``tolerance: calibrated`` is to accept."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from kcheck.model import (
+    DTYPES,
+    Calibration,
+    CaseFinished,
+    Envelope,
+    Event,
+    OpSpec,
+    SpecFinished,
+    SpecRefused,
+    Status,
+)
+from kcheck.rng import derive
+from kcheck.specfile.calibration import measurable, output_dtypes
+from kcheck.specfile.paths import shown
+
+MARGIN = 1.5
+LEAST = 20
+"""With fewer errors the 95th percentile is the largest one, and one case decides."""
+
+
+def envelope(errors: Sequence[float], dtype: str) -> Envelope:
+    """The envelope of the scaled errors of a correct kernel, of which there is at least one.
+
+    Never below the unit roundoff of the dtype: a reference that is rounded once is right.
+    """
+    ordered = sorted(errors)
+
+    def quantile(share: float) -> float:
+        return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+    p95 = quantile(0.95)
+    accepted = max(MARGIN * p95, DTYPES[dtype].unit_roundoff)
+    return Envelope(accepted, len(ordered), quantile(0.5), p95, ordered[-1])
+
+
+def measured_spec(spec: OpSpec, count: int, seed: int | None) -> OpSpec:
+    """The spec as it is run to calibrate it: judged without a calibration, on cases that ``kcheck run`` does not
+    draw (so that it is not held against what it was fitted on), its artifact left alone."""
+    master = derive(spec.seed, "calibrate") if seed is None else seed
+    return replace(measurable(spec), count=count, seed=master, artifact=None)
+
+
+@dataclass(slots=True)
+class Measured:
+    """What came of one spec.
+
+    Attributes:
+        errors: by output dtype, the largest scaled error of each output of each case that was judged.
+        refusal: why there is no envelope; empty where there is.
+        see: the command that shows why.
+        failed: whether a case failed: a verdict on the kernel.
+        nothing: whether there is nothing to calibrate: no output is floating point.
+    """
+
+    spec: OpSpec
+    errors: dict[str, list[float]] = field(default_factory=dict)
+    cases: int = 0
+    refusal: str = ""
+    see: str = ""
+    failed: bool = False
+
+    @property
+    def nothing(self) -> bool:
+        return not output_dtypes(self.spec)
+
+    def calibration(self, device: str, versions: Mapping[str, str]) -> Calibration:
+        """For the file; only where nothing was refused."""
+        envelopes = {dtype: envelope(errors, dtype) for dtype, errors in self.errors.items()}
+        return Calibration(self.spec.op, self.spec.seed, self.cases, device, versions, envelopes)
+
+
+class Calibrator:
+    """Follows the events of a run of specs made by :func:`measured_spec`.
+
+    Args:
+        specs: in the order of the run.
+        failing: measure kernels that fail, too.
+    """
+
+    def __init__(self, specs: Sequence[OpSpec], failing: bool = False) -> None:
+        self._specs = {spec.path: spec for spec in specs}
+        self._failing = failing
+        self._errors: dict[str, list[float]] = {}
+
+    def handle(self, event: Event) -> Measured | None:
+        """Takes the next event; gives what came of a spec that has ended."""
+        match event:
+            case CaseFinished(verdict=verdict) if verdict.status is not Status.ERROR:
+                for found in verdict.comparisons:
+                    if found.max_scaled is not None and DTYPES[found.dtype].is_inexact:
+                        self._errors.setdefault(found.dtype, []).append(found.max_scaled)
+            case SpecFinished():
+                measured = Measured(self._specs[event.path], self._errors, event.passed + event.failed)
+                measured.failed = event.failed > 0
+                self._errors = {}
+                measured.refusal, measured.see = self._refusal(measured, event)
+                return measured
+            case SpecRefused() if event.path in self._specs:
+                faults = "; ".join(str(fault) for fault in event.faults)
+                return Measured(self._specs[event.path], refusal=faults)
+            case _:
+                pass
+        return None
+
+    def _refusal(self, measured: Measured, event: SpecFinished) -> tuple[str, str]:
+        spec = measured.spec
+        path = shlex.quote(shown(Path(spec.root, spec.path)))
+        see = f"kcheck run {path} --cases {spec.count} --seed {spec.seed}"
+        cases = event.passed + event.failed + event.errors
+        if event.errors:
+            return f"{event.errors} of {cases} cases could not be judged", see
+        if event.failed and not self._failing:
+            return f"{event.failed} of {cases} cases failed: the kernel may be wrong", see
+        if event.skipped:
+            return f"{event.skipped} cases were not run", see
+        for dtype in output_dtypes(spec):
+            count = len(measured.errors.get(dtype, ()))
+            if count < LEAST:
+                return f"{count} cases with {dtype}, {LEAST} are wanted: raise --cases", ""
+        return "", ""
