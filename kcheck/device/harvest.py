@@ -109,8 +109,8 @@ def nondeterministic_finding(
     Args:
         order: that of the threads in the second launch; empty where it is not known.
     """
-    raw = (first.reshape(-1).view(np.uint8) != second.reshape(-1).view(np.uint8)).reshape(*first.shape, -1)
-    different = raw.any(axis=-1)
+    raw = first.reshape(-1).view(np.uint8) != second.reshape(-1).view(np.uint8)
+    different = raw.reshape(*first.shape, first.itemsize).any(axis=-1)
     if dtype.is_inexact and different.any():
         different &= ~((first != first) & (second != second))
     count = int(np.count_nonzero(different))
