@@ -56,6 +56,22 @@ SIGNATURES = {
     "spmv_csr": {"spmv_csr": "int32[::1], int32[::1], T[::1], T[::1], T[::1]"},
     "stencil": {"stencil": "T[:, :], float32, T[:, ::1]"},
     "transpose": {"transpose": "T[:, :], T[:, ::1]"},
+    # Indices, scans, sorting.
+    "argmax": {"argmax": "T[:, :], int64[::1]"},
+    "bitonic_sort": {"bitonic_sort": "T[:, ::1], T[:, ::1], int64[:, ::1]"},
+    "compact": {
+        "count_kept": "int32[:], int32, int32[::1]",
+        "scan_counts": "int32[::1], int32[::1], int32[::1]",
+        "write_kept": "int32[:], int32, int32[::1], int32[::1], int32[::1]",
+    },
+    "cumsum": {"cumsum": "T[:, :], T[:, ::1]"},
+    "embedding": {"embedding": "T[:, :], int64[::1], int64, T[:, ::1]"},
+    "gather": {"gather": "T[:, :], int32[:, :], T[:, ::1]"},
+    "histogram": {"clear": "int32[::1],", "count": "int32[:], int32, int32, int32[::1]"},
+    "reduce_max": {"reduce_max": "T[:, :], T[::1]"},
+    "scatter_add": {"scatter_add": "int32[::1], T[:, :], T[:, ::1]"},
+    "segment_sum": {"segment_sum": "T[:], int32[::1], T[::1]"},
+    "topk": {"topk": "T[:, ::1], T[:, ::1], int64[:, ::1]"},
 }
 
 # A process of its own, for numba.cuda is either the simulator or the compiler, decided at its first import.
