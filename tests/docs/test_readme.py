@@ -53,15 +53,22 @@ assert (x.copy_to_host() == 2).all()
 FAILING = {"kcheck run specs/ -r -t buggy"}
 
 
+KEPT = ("attention", "matmul", "softmax", "matmul_griddim", "softmax_pad_zero")
+"""What is left of the specs: each is a compilation, and the README's commands are the same for all."""
+
+
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The specs and what they use, with few cases and nothing compiled, so that every command is quick."""
+    """A few of the specs and what they use, with few cases and no artifact, so that every command is quick."""
     folder = tmp_path_factory.mktemp("readme")
     (folder / "kcheck.yaml").write_text("")
     (folder / "script.py").write_text(PROGRAM)
     for name in ("specs", "kernels", "references"):
         shutil.copytree(ROOT / name, folder / name)
     for spec in folder.glob("specs/**/*.yaml"):
+        if spec.stem not in KEPT:
+            spec.unlink()
+            continue
         text = re.sub(r"count: \d+", "count: 2", spec.read_text("utf-8"))
         text = re.sub(r"^artifact:\n( .*\n)+", "", text, flags=re.MULTILINE)
         spec.write_text(text, "utf-8")

@@ -1,0 +1,156 @@
+"""One case of one kernel on the cpu device, looked at through every policy at once.
+
+The kernel is launched once with kcheck's defaults; what came back is then held against its reference by each rule
+of closeness, and what the sanitizers found is kept apart, so that every table is counted from the same launches.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from kcheck.cases import materialize
+from kcheck.device import Device, choose
+from kcheck.errors import KernelError, SpecError
+from kcheck.model import DTYPES, SANITIZERS, Bounds, Case, Compare, OpSpec, Outcome, Status, Tolerance
+from kcheck.oracle import judge
+from kcheck.oracle.compare import compare
+from kcheck.oracle.judge import Truth
+from kcheck.oracle.reference import ReferenceFailed
+from kcheck.oracle.tolerance import rules
+
+Policy = Literal["benchmark", "defaults", "calibrated", "conditioned"]
+POLICIES: tuple[Policy, ...] = ("benchmark", "defaults", "calibrated", "conditioned")
+"""Rules of closeness: ``allclose`` as benchmarks of kernels call it, kcheck's written defaults per dtype, an
+envelope of what the controls were off by, and the noise floor of the case."""
+
+BENCHMARK = Bounds(atol=1e-5, rtol=1e-2)
+INSTRUMENTED_CASES = 5
+"""Cases of a run in which racecheck, initcheck and overflow look. kcheck goes on as long as time allows, and at
+least for so many; here it is exactly these, so that the evidence does not depend on the machine."""
+
+SECONDS = 60.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Seen:
+    """What one case showed.
+
+    Attributes:
+        label, dims: of the case.
+        fatal: the launch did not come to its end, or did not compile: nothing could be compared.
+        found: rules of the errors that kcheck found beside values: sanitizers, ``launch``, ``invariant``.
+        off: by policy, whether values are beyond it; a policy that cannot judge is left out.
+        problem: why the case could not be judged, which is nobody's bug but ours; empty if it could.
+    """
+
+    label: str
+    dims: Mapping[str, int]
+    fatal: bool = False
+    found: tuple[str, ...] = ()
+    off: Mapping[str, bool] = dataclasses.field(default_factory=dict)
+    problem: str = ""
+
+    def fails(self, policy: str = "conditioned", *, sanitizers: bool = True, invariants: bool = True) -> bool:
+        """Whether the case fails by a policy with the sanitizers of a spec as it says, or all off."""
+        named = {rule for rule in self.found if rule not in SANITIZERS and rule != "invariant"}
+        named |= {rule for rule in self.found if sanitizers and rule in SANITIZERS}
+        named |= {rule for rule in self.found if invariants and rule == "invariant"}
+        return self.fatal or bool(named) or self.off.get(policy, False)
+
+    def rules(self) -> frozenset[str]:
+        """What kcheck says by default: the rules of its errors, and ``tolerance`` for values that are off."""
+        return frozenset(self.found) | ({"tolerance"} if self.off.get("conditioned", False) else frozenset())
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> Seen:
+        return cls(**{**row, "found": tuple(row["found"])})
+
+
+def cpu_device(specs: Sequence[OpSpec] = ()) -> Device:
+    """The cpu device of this process, for what the specs say that they are compiled for."""
+    return choose("cpu", [spec.artifact.targets[0] for spec in specs if spec.artifact is not None] or ["sm_80"])
+
+
+def look(
+    device: Device,
+    spec: OpSpec,
+    case: Case,
+    *,
+    instrument: bool | Collection[str] = False,
+    policies: Collection[Policy] = (),
+) -> Seen:
+    """Run one case and say what it showed.
+
+    Args:
+        instrument: the sanitizers that need code of their own: True for all of those that the spec leaves on.
+        policies: what its values are held against beside the spec's own tolerance, which is always looked at and
+            goes by the name ``conditioned``: it is the default, and the specs of the corpus hardly say another.
+    """
+    wanted = device.instruments if instrument is True else instrument or ()
+    on = [name for name in wanted if spec.sanitize[name] != "off"]
+    try:
+        arrays = materialize(spec, case)
+        outcome = device.run(spec, arrays, timeout=SECONDS, instrument=on)
+        verdict = judge(spec, arrays, outcome)
+    except (SpecError, KernelError) as error:
+        return Seen(case.label, dict(case.dims), problem=str(error))
+    errors = [finding for finding in verdict.findings if finding.severity == "error"]
+    rules_found = tuple(sorted({finding.rule for finding in errors}))
+    if verdict.status is Status.ERROR:
+        return Seen(case.label, dict(case.dims), problem="; ".join(finding.message for finding in errors))
+    if not outcome.outputs:
+        return Seen(case.label, dict(case.dims), fatal=True, found=rules_found)
+    off = {"conditioned": not all(comparison.passed for comparison in verdict.comparisons)}
+    others = [policy for policy in policies if policy != "conditioned"]
+    if others:
+        truth = Truth.of(spec, arrays)
+        for policy in others:
+            judged = _is_off(spec, truth, outcome, policy)
+            if judged is not None:
+                off[policy] = judged
+    return Seen(case.label, dict(case.dims), found=rules_found, off=off)
+
+
+def tolerance(spec: OpSpec, policy: Policy) -> Tolerance:
+    """A policy as a spec would write it."""
+    if policy == "benchmark":  # numpy.allclose and torch.allclose loosen integers as well
+        return Tolerance("fixed", dict.fromkeys(DTYPES, BENCHMARK), spec.span)
+    whole = {name: bounds for name, bounds in spec.tolerance.by_dtype.items() if not DTYPES[name].is_inexact}
+    return Tolerance("fixed" if policy == "defaults" else policy, whole, spec.span)
+
+
+def _is_off(spec: OpSpec, truth: Truth, outcome: Outcome, policy: Policy) -> bool | None:
+    """Whether any output is beyond a policy; None where that cannot judge this op."""
+    try:
+        rule, _ = rules(
+            dataclasses.replace(spec, tolerance=tolerance(spec, policy)),
+            truth.reference,
+            truth.expected,
+            outcome.case.seed,
+        )
+        return any(
+            not _compared(truth, outcome, name, rule(name), zeros=policy == "benchmark").passed
+            for name in outcome.outputs
+        )
+    except ReferenceFailed:
+        return None
+
+
+def _compared(truth: Truth, outcome: Outcome, name: str, rule: Any, *, zeros: bool) -> Any:
+    """One output by one rule. ``zeros``: elements that nobody wrote are 0, as in a buffer of ``np.zeros``, and
+    are compared; kcheck leaves them out, since ``unwritten`` tells of them."""
+    actual, unwritten = outcome.outputs[name], outcome.unwritten.get(name)
+    options = truth.spec.compare
+    if zeros:
+        options = Compare("match", signed_zero=False)
+        if unwritten is not None:
+            actual, unwritten = np.where(unwritten, np.zeros((), actual.dtype), actual), None
+    dtype = truth.reference.dtypes[name]
+    return compare(name, dtype, actual, truth.expected[name], rule, options, unwritten)

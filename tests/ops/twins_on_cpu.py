@@ -1,0 +1,79 @@
+"""Runs buggy twins on the cpu device in this process, up to where each is caught; prints what came of it as JSON.
+
+usage: python -m tests.ops.twins_on_cpu NAME...
+
+What costs is to compile: sanitizers that want code of their own, or further launches, look only where one of them
+is expected to find the bug; cases at which a bug does nothing are taken from those that need no more compilation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import sys
+from typing import Any
+
+from benchmarks.evidence.corpus import Twin, twins
+from benchmarks.evidence.trial import cpu_device, look
+from kcheck.cases import plan
+from kcheck.device import Device
+from kcheck.model import INSTRUMENTED, Case, Level, OpSpec
+from kcheck.runner.artifact import ArtifactCheck
+from kcheck.specfile import load_spec
+
+CASES = 30
+HARMLESS = 3
+
+
+def outcome(device: Device, twin: Twin, spec: OpSpec) -> dict[str, Any]:
+    """What was seen: the cases up to the first that fails as expected, and some at which the twin must pass."""
+    expected = set(twin.caught_by)
+    costly = (*INSTRUMENTED, "nondeterministic")
+    levels: dict[str, Level] = {name: "error" if name in expected else "off" for name in costly}
+    spec = dataclasses.replace(spec, sanitize={**spec.sanitize, **levels})
+    instrument = [name for name in INSTRUMENTED if name in expected]
+    cases = plan(spec, count=CASES, master=spec.seed)
+    compiled = set()
+    seen = []
+    caught = False
+    for number, case in enumerate(cases):
+        compiled.add(specialisation(case))
+        seen.append(look(device, spec, case, instrument=instrument if number < 10 else ()))
+        caught = bool(seen[-1].rules() & expected)
+        if caught:
+            break
+    harmless = [
+        case for case in cases[len(seen) :] if twin.is_harmless(case.dims) and specialisation(case) in compiled
+    ]
+    seen += [look(device, spec, case, instrument=instrument) for case in harmless[:HARMLESS]]
+    if not caught and "artifact" in expected and spec.artifact is not None:
+        with ArtifactCheck(spec, device, cases) as check:
+            caught = bool(check.result()[0])
+    wrong = [
+        f"{one.label} {dict(one.dims)}: {sorted(one.rules())} {one.problem}"
+        for one in seen
+        if one.problem or (one.fails() and twin.is_harmless(one.dims))
+    ]
+    return {"caught": caught, "wrong": wrong, "rules": sorted(set().union(*(one.rules() for one in seen)))}
+
+
+def specialisation(case: Case) -> tuple[tuple[str, str], ...]:
+    """What decides which code a case runs."""
+    return (*case.dtypes.items(), *case.layouts.items())
+
+
+def main(names: list[str]) -> None:
+    """Print what came of the twins of these names."""
+    chosen = [(twin, load_spec(twin.spec)) for twin in twins() if twin.name in names]
+    with contextlib.redirect_stdout(sys.stderr):
+        device = cpu_device([spec for _, spec in chosen])
+        answer = {}
+        for twin, spec in chosen:
+            device.prepare(spec)
+            answer[twin.name] = outcome(device, twin, spec)
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
