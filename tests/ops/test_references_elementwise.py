@@ -226,15 +226,23 @@ def test_max_pool_keeps_nan_and_points_at_it() -> None:
 
 @pytest.mark.parametrize("count_include_pad", [0, 1])
 @pytest.mark.parametrize(("H", "W", "K", "S", "P"), POOLS)
+@pytest.mark.parametrize("beyond", [0, 1])
 def test_avg_pool_is_scipys_correlation_with_ones(
-    H: int, W: int, K: int, S: int, P: int, count_include_pad: int
+    beyond: int, H: int, W: int, K: int, S: int, P: int, count_include_pad: int
 ) -> None:
-    """The correlation of the padded image with ones over that of the elements that count, every S-th."""
+    """The correlation of the padded image with ones over that of the elements that count, every S-th.
+
+    Where sizes are rounded up, zeros that are never counted lie beyond the padding.
+    """
     x = np.random.default_rng(K).normal(size=(H, W, 3))
-    rim, window = ((P, P), (P, P)), np.ones((K, K))
-    counted = np.ones((H + 2 * P, W + 2 * P)) if count_include_pad else np.pad(np.ones((H, W)), rim)
-    count = scipy.signal.correlate2d(counted, window, mode="valid")[::S, ::S]
-    actual = load("avg_pool")(x=x, K=K, S=S, P=P, count_include_pad=count_include_pad)
+    further = beyond * (S - 1)
+    rim, far, window = ((P, P), (P, P)), (0, further), np.ones((K, K))
+    counted = np.pad(np.ones((H, W)), rim, constant_values=count_include_pad)
+    inside = (slice(0, H + P, S), slice(0, W + P, S))  # the windows that begin before the rim at the end does
+    count = scipy.signal.correlate2d(np.pad(counted, far), window, mode="valid")[inside]
+    OH, OW = count.shape
+    actual = load("avg_pool")(x=x, K=K, S=S, P=P, OH=OH, OW=OW, count_include_pad=count_include_pad)
     for c in range(3):
-        total = scipy.signal.correlate2d(np.pad(x[..., c], rim), window, mode="valid")[::S, ::S]
+        image = np.pad(np.pad(x[..., c], rim), far)
+        total = scipy.signal.correlate2d(image, window, mode="valid")[inside]
         np.testing.assert_allclose(actual[..., c], total / count, rtol=1e-12, atol=1e-14)
