@@ -4,6 +4,7 @@ import numpy as np
 from numba import cuda
 
 BLOCK = 64  # threads per block, a power of two; the launch must use the same
+TO_INTEGER = np.float32(1.5 * 2.0**23)  # float32 has whole numbers alone from 2**23 to 2**24
 
 
 @cuda.jit
@@ -36,7 +37,7 @@ def quantize_int8(x, clip, q, scale):
     if t == 0:
         scale[row] = step
     for column in range(t, N, BLOCK):
-        # round() is half to even, as cvt.rni is. Saturate as a float: a conversion of 128 to int8 would
-        # wrap to -128.
-        level = np.float32(round(np.float32(x[row, column]) / step))
+        # So large a number has no digit left behind the point: to add it rounds, half to even. Saturate before the
+        # conversion, which would wrap 128 to -128.
+        level = np.float32(x[row, column]) / step + TO_INTEGER - TO_INTEGER
         q[row, column] = np.int8(min(max(level, np.float32(-128.0)), np.float32(127.0)))
