@@ -8,6 +8,7 @@ from kcheck.cases.expand import expand, shape_of
 from kcheck.cases.layouts import GUARDS, POISON, Allocation, repoison
 from kcheck.cases.materialize import MEMORY_LIMIT, CaseArrays, materialize
 from kcheck.cases.plan import plan
+from kcheck.cases.snapshot import SnapshotRefused, restore, snapshot
 
 __all__ = [
     "GUARDS",
@@ -15,9 +16,12 @@ __all__ = [
     "POISON",
     "Allocation",
     "CaseArrays",
+    "SnapshotRefused",
     "expand",
     "materialize",
     "plan",
     "repoison",
+    "restore",
     "shape_of",
+    "snapshot",
 ]

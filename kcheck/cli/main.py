@@ -22,6 +22,10 @@ COMMANDS = {
     "validate": "Check op specs for mistakes, running nothing.",
     "cases": "List the cases of a spec, running nothing.",
     "calibrate": "Measure how far correct kernels are off, for `tolerance: calibrated`.",
+    "runs": "List the runs that were stored.",
+    "failures": "List the cases that failed and are not fixed.",
+    "show": "Show a stored failure: inputs, worst elements, where the error lies.",
+    "gc": "Forget old runs and snapshots, and give the space back.",
     "exec": "Run any numba.cuda program on the cpu device.",
     "schema": "Print the JSON Schema of op specs or of reports.",
 }

@@ -18,6 +18,7 @@ from kcheck.errors import UserError
 from kcheck.model import Event
 from kcheck.report import REPORTERS, Reporter, Settings, progress_bar
 from kcheck.runner import Summary
+from kcheck.store import Recorder
 
 _COLUMNS = 100  # of a text report in a file, and in a pipe where COLUMNS does not say otherwise
 
@@ -35,15 +36,19 @@ class Reports:
         outputs: what to write, and where.
         verbosity: as in :class:`kcheck.report.Settings`.
         color: ``auto``, ``always`` or ``never``.
+        recorder: stores each event before any report has it: what a report tells is stored.
 
     Raises:
         click.UsageError: a file cannot be written there; on entering, before anything runs.
     """
 
-    def __init__(self, outputs: Sequence[Output], *, verbosity: int, color: str) -> None:
+    def __init__(
+        self, outputs: Sequence[Output], *, verbosity: int, color: str, recorder: Recorder | None = None
+    ) -> None:
         self._outputs = outputs
         self._verbosity = verbosity
         self._color = color
+        self._recorder = recorder
         self._stack = ExitStack()
         self._reports: list[_Report] = []
         self._interrupts = Interrupts()
@@ -75,6 +80,8 @@ class Reports:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._recorder is not None:
+            self._recorder.close()
         self._stack.close()
 
     def consume(self, events: Iterator[Event]) -> Exit:
@@ -122,6 +129,8 @@ class Reports:
             interrupted = False
             try:
                 with self._interrupts.held():
+                    if self._recorder is not None:
+                        self._recorder.handle(event)
                     for report in list(self._reports):
                         self._handle(report, event)
             except KeyboardInterrupt:

@@ -101,6 +101,13 @@ SANITIZE = Sanitize()
     help="auto: on a terminal; see NO_COLOR.",
 )
 @click.option(
+    "--store/--no-store",
+    "stored",
+    default=True,
+    envvar="KCHECK_STORE",
+    help="Keep what was run, and the inputs of what failed, in .kcheck/ of the project; KCHECK_STORE=off.",
+)
+@click.option(
     "--touched",
     is_flag=True,
     help="PATHS are files that changed: run the specs among them and those that use them; none is no error.",
@@ -127,6 +134,7 @@ def command(
     verbose: bool,
     quiet: bool,
     color: str,
+    stored: bool,
     touched: bool,
 ) -> int:
     """Run the cases of op specs and judge them.
@@ -153,6 +161,7 @@ def command(
     from kcheck.cli.reports import Reports
     from kcheck.cli.specs import collect
     from kcheck.runner import Options, parse_keyword, select
+    from kcheck.store import Recorder
 
     if keyword:
         parse_keyword(keyword)
@@ -172,11 +181,13 @@ def command(
         keyword=keyword,
         max_failures=1 if fail_fast else max_failures,
         timeout=timeout,
+        capture=stored,
         device="" if device == "auto" else device,
         strict=strict,
         sanitize=SANITIZE.levels(sanitize),
     )
-    with Reports(outputs, verbosity=verbose - quiet, color=color) as reports:
+    recorder = Recorder(_not_stored) if stored else None
+    with Reports(outputs, verbosity=verbose - quiet, color=color, recorder=recorder) as reports:
         with _kept():
             from kcheck.device import choose
             from kcheck.runner import run
@@ -186,6 +197,10 @@ def command(
     if code is Exit.NOTHING and not touched:
         click.echo("kcheck: nothing selected: -k matches no case; `kcheck cases SPEC` lists them", err=True)
     return Exit.GOOD if touched and code is Exit.NOTHING else code
+
+
+def _not_stored(why: str) -> None:
+    click.echo(f"kcheck: warning: {why}", err=True)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from kcheck.model.calibration import Calibration, Envelope
 from kcheck.model.case import Case
 from kcheck.model.dtypes import DTYPES, DType
 from kcheck.model.event import (
+    Captured,
     CaseFinished,
     Compiling,
     Event,
@@ -21,6 +22,7 @@ from kcheck.model.event import (
 )
 from kcheck.model.outcome import Finding, Index3, Outcome
 from kcheck.model.schedule import NATURAL, Schedule
+from kcheck.model.snapshot import ArraySnapshot, Snapshot
 from kcheck.model.span import Fault, Span
 from kcheck.model.spec import (
     INSTRUMENTED,
@@ -50,7 +52,7 @@ from kcheck.model.spec import (
     Tolerance,
     TypeVariable,
 )
-from kcheck.model.verdict import Comparison, Status, Verdict
+from kcheck.model.verdict import Comparison, Element, Spread, Status, Verdict
 
 __all__ = [
     "DTYPES",
@@ -59,9 +61,11 @@ __all__ = [
     "LEVELS",
     "NATURAL",
     "SANITIZERS",
+    "ArraySnapshot",
     "Artifact",
     "Bounds",
     "Calibration",
+    "Captured",
     "Case",
     "CaseFinished",
     "Choices",
@@ -72,6 +76,7 @@ __all__ = [
     "Dim",
     "Distribution",
     "Envelope",
+    "Element",
     "Event",
     "Example",
     "Expression",
@@ -94,10 +99,12 @@ __all__ = [
     "Sanitized",
     "Scalar",
     "Schedule",
+    "Snapshot",
     "Span",
     "SpecFinished",
     "SpecRefused",
     "SpecStarted",
+    "Spread",
     "Status",
     "StrideArg",
     "Tolerance",

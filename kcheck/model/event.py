@@ -2,7 +2,7 @@
 
 ::
 
-    RunStarted ( SpecRefused | SpecStarted CaseFinished* Compiling? SpecFinished )* RunFinished
+    RunStarted ( SpecRefused | SpecStarted ( Captured? CaseFinished )* Compiling? SpecFinished )* RunFinished
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from kcheck.model.outcome import Finding
+from kcheck.model.snapshot import Snapshot
 from kcheck.model.span import Fault
 from kcheck.model.spec import Level
 from kcheck.model.verdict import Verdict
+
+if TYPE_CHECKING:
+    from kcheck.model.outcome import Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ class SpecRefused:
 
 @dataclass(frozen=True, slots=True)
 class SpecStarted:
-    """A spec's cases begin. ``line`` is that of its kernel or launcher in the spec file."""
+    """A spec's cases begin. ``line`` is that of its kernel or launcher in the spec file; ``root`` its project."""
 
     path: str
     line: int
@@ -62,6 +66,20 @@ class SpecStarted:
     cases: int
     seed: int
     started: datetime
+    root: str = ""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Captured:
+    """What a case that failed was launched with, and what came back; just before its CaseFinished, where it was
+    asked for. Whoever wants it takes it at once: it is large, and its arrays are the run's own.
+
+    Attributes:
+        outputs: by name; empty where the launch did not come to its end.
+    """
+
+    snapshot: Snapshot
+    outputs: Mapping[str, Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,4 +141,6 @@ class RunFinished:
     interrupted: bool
 
 
-Event: TypeAlias = RunStarted | SpecRefused | SpecStarted | CaseFinished | Compiling | SpecFinished | RunFinished
+Event: TypeAlias = (
+    RunStarted | SpecRefused | SpecStarted | Captured | CaseFinished | Compiling | SpecFinished | RunFinished
+)

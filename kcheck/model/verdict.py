@@ -18,6 +18,32 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Element:
+    """One refused element of an output; fields as in Comparison, whose ``worst`` is the first of these."""
+
+    index: tuple[int, ...]
+    actual: float | complex | int | bool
+    expected: float | complex | int | bool
+    error: float | None
+    allowed: float
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Where in an output the refused elements lie.
+
+    Attributes:
+        worst: a few of them, the worst first.
+        grid: the output in equal parts, as rows of digits: 0 where no element of a part is refused, 9 where all
+            are, 1 to 8 by eighths between. Columns are parts of the last axis, rows of all others, folded in C
+            order.
+    """
+
+    worst: tuple[Element, ...]
+    grid: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """One output held against its reference. Errors are absolute unless said.
 
@@ -37,6 +63,7 @@ class Comparison:
         max_scaled: the largest error over ``abs(expected)`` plus the root mean square of the whole reference.
         ratio: the largest error over allowed, among finite elements: below 1 passes.
         why: for a special-value mismatch, what it is: ``NaN where the reference is finite``; else empty.
+        spread: where the refused elements lie; None if there are none.
     """
 
     output: str
@@ -59,6 +86,7 @@ class Comparison:
     max_scaled: float | None = None
     ratio: float | None = None
     why: str = ""
+    spread: Spread | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +109,10 @@ class Verdict:
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     checked: tuple[str, ...] = ()
+
+    @property
+    def rule(self) -> str:
+        """What it failed by: the rule of its first error, else ``mismatch``; empty where it passed."""
+        if self.status is Status.PASSED:
+            return ""
+        return next((finding.rule for finding in self.findings if finding.severity == "error"), "mismatch")

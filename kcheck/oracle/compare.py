@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kcheck.model import Compare, Comparison, DType
+from kcheck.model import Compare, Comparison, DType, Element
 from kcheck.oracle.rounding import overflow_threshold, round_to, ulp_distance
+from kcheck.oracle.spread import spread
 from kcheck.oracle.tolerance import Allowance, Rule, typical_magnitude
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -219,6 +220,23 @@ def _summary(
             largest[key] = value if seen is None else max(seen, value)
     at = special if special >= 0 else worst
     known = at >= 0
+    found = None
+    if beyond:
+        fine = (codes == _FINE) | (codes == 10)
+        mismatch = codes >= _MISMATCH
+        ratios = np.where(error == 0, 0.0, error / allowance.allowed)
+        found = spread(
+            shape,
+            mismatch | (fine & (error > allowance.allowed)),
+            np.where(mismatch, np.inf, ratios),
+            lambda n: Element(
+                tuple(int(i) for i in np.unravel_index(n, shape)),
+                _scalar(actual[n], dtype),
+                _scalar(expected[n], dtype),
+                _error(codes[n], actual[n], expected[n], error[n]),
+                float(allowance.allowed[n]),
+            ),
+        )
     return Comparison(
         output=output,
         dtype=dtype.name,
@@ -240,6 +258,7 @@ def _summary(
         max_scaled=largest["scaled"],
         ratio=ratio if ratio >= 0 else None,
         why=WHY[int(codes[at])] if known else "",
+        spread=found,
     )
 
 

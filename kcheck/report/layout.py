@@ -11,7 +11,9 @@ from kcheck.report.detail import Row
 _LABEL = (
     9  # "racecheck", "unwritten", "invariant": the longest labels but "nondeterministic", which gets its own line
 )
-_ASCII = str.maketrans({"·": "-", "…": "...", "│": "|", "→": "->", "━": "-"})
+_ASCII = str.maketrans(
+    {"·": "-", "…": "...", "│": "|", "→": "->", "━": "-", "░": ".", "▒": ":", "▓": "+", "█": "#"}
+)
 
 
 def pad(text: str, width: int) -> str:
@@ -94,6 +96,21 @@ def fit_columns(rows: Sequence[Sequence[str]], width: int) -> list[int]:
             name = min(name, max(12, room - path))
         path = min(path, max(12, room - name))
     return [mark, path, name, result, time]
+
+
+def table(rows: Sequence[Sequence[str]], width: int, right: Sequence[int] = ()) -> Iterator[str]:
+    """Rows in columns, two cells between them; the last column is cut where ``width`` ends.
+
+    Args:
+        right: the columns that are aligned to the right.
+    """
+    widths = [max(cell_len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    for row in rows:
+        line = ""
+        for n, cell in enumerate(row[:-1]):
+            space = " " * (widths[n] - cell_len(cell))
+            line += (space + cell if n in right else cell + space) + "  "
+        yield (line + shorten(row[-1], max(8, width - cell_len(line)))).rstrip()
 
 
 def encodable(text: str, encoding: str | None) -> str:

@@ -24,6 +24,7 @@ class Options:
         timeout: seconds for the launch of one case; None for no limit.
         strict: warnings about a spec as a whole (``vacuous``) are errors.
         sanitize: ``--sanitize``: levels in place of those of every spec. What is named here sees every case.
+        capture: yield what failing cases were launched with and what came back, for whoever stores it.
         device: ``--device`` where it was given, for the replay line; empty otherwise.
     """
 
@@ -34,6 +35,7 @@ class Options:
     keyword: str = ""
     max_failures: int | None = None
     timeout: float | None = 60.0
+    capture: bool = False
     device: str = ""
     strict: bool = False
     sanitize: Mapping[str, Level] = field(default_factory=dict)

@@ -10,31 +10,29 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from kcheck import __version__
-from kcheck.cases import expand, materialize, plan
+from kcheck.cases import expand, plan, snapshot
 from kcheck.device import Device
-from kcheck.errors import InternalError, KcheckError, KernelError, SpecError
+from kcheck.errors import KernelError, SpecError
 from kcheck.model import (
+    Captured,
     Case,
     CaseFinished,
     Compiling,
     Event,
-    Fault,
     Finding,
-    Function,
     OpSpec,
     RunFinished,
     RunStarted,
     Sanitized,
-    Span,
     SpecFinished,
     SpecRefused,
     SpecStarted,
     Status,
-    Verdict,
 )
-from kcheck.oracle import Vacuity, judge
+from kcheck.oracle import Vacuity
 from kcheck.runner.artifact import ArtifactCheck
 from kcheck.runner.budget import Budget
+from kcheck.runner.execute import Executed, as_fault, as_finding, every_instrument, execute, kernel_fault
 from kcheck.runner.options import Options, replay
 from kcheck.runner.select import Matcher, parse
 from kcheck.specfile import calibrated
@@ -45,8 +43,8 @@ def run(specs: Sequence[OpSpec | SpecRefused], options: Options, device: Device)
     """Run every case of every spec, in order.
 
     Yields:
-        ``RunStarted (SpecRefused | SpecStarted CaseFinished* Compiling? SpecFinished)* RunFinished``. After
-        Ctrl-C the spec at hand and the run are finished, with what was not run counted as skipped.
+        ``RunStarted (SpecRefused | SpecStarted (Captured? CaseFinished)* Compiling? SpecFinished)* RunFinished``.
+        After Ctrl-C the spec at hand and the run are finished, with what was not run counted as skipped.
 
     Raises:
         UserError: ``options.keyword`` is not an expression; before the first event.
@@ -99,10 +97,10 @@ class _Run:
             if cases:
                 _load(spec, self.device)
         except SpecError as error:
-            yield SpecRefused(spec.path, tuple(_as_fault(fault, spec) for fault in error.faults), started)
+            yield SpecRefused(spec.path, tuple(as_fault(fault, spec) for fault in error.faults), started)
             return
         except KernelError as error:
-            yield SpecRefused(spec.path, (_kernel_fault(error, spec),), started)
+            yield SpecRefused(spec.path, (kernel_fault(error, spec),), started)
             return
         if self.selects is not None and not cases:
             return  # nothing of it was asked for
@@ -114,7 +112,9 @@ class _Run:
         vacuity = Vacuity()
         findings: tuple[Finding, ...] = ()
         try:
-            yield SpecStarted(spec.path, line, spec.op, spec.description, spec.tags, len(cases), seed, started)
+            yield SpecStarted(
+                spec.path, line, spec.op, spec.description, spec.tags, len(cases), seed, started, spec.root
+            )
             with ExitStack() as stack:
                 artifact = None
                 if self._whole_artifact(spec):
@@ -123,12 +123,15 @@ class _Run:
                     if self._stopped():
                         break
                     when = _now()
-                    verdict = self._case(spec, case, vacuity)
+                    done = self._case(spec, case, vacuity)
+                    verdict = done.verdict
                     counts[verdict.status] += 1
                     seen.update(verdict.checked)
                     self.failures += verdict.status is not Status.PASSED
                     for note in verdict.notes:
                         self._notes.setdefault(note)
+                    if self.options.capture and verdict.status is Status.FAILED and done.arrays is not None:
+                        yield Captured(snapshot(done.arrays), done.outcome.outputs if done.outcome else {})
                     yield CaseFinished(spec.path, line, verdict, replay(spec, case, self.options), when)
                 if counts.total() == len(cases):
                     findings = self._vacuous(vacuity)
@@ -169,37 +172,22 @@ class _Run:
         most = self.options.max_failures
         return most is not None and self.failures >= most
 
-    def _case(self, spec: OpSpec, case: Case, vacuity: Vacuity) -> Verdict:
-        begun = time.monotonic()
-        size, instrumented = 0, 0.0
-        try:
-            arrays = materialize(spec, case)
-            size = sum(allocation.buffer.nbytes for allocation in arrays.allocations.values())
-            outcome = self.device.run(
-                spec, arrays, timeout=self.options.timeout, instrument=self._instrument(spec, size)
-            )
-            instrumented = outcome.instrumented
-            verdict = judge(spec, arrays, outcome)
-            vacuity.observe(spec, arrays)
-        except SpecError as error:
-            findings = tuple(_as_finding(_as_fault(fault, spec)) for fault in error.faults)
-            verdict = Verdict(case, Status.ERROR, self.device.name, findings=findings)
-        except KernelError as error:
-            finding = _as_finding(_kernel_fault(error, spec))
-            verdict = Verdict(case, Status.ERROR, self.device.name, findings=(finding,))
-        except KcheckError:
-            raise
-        except Exception as error:
-            raise InternalError(f"{spec.path}: {case.id}: {type(error).__name__}: {error}") from error
-        if any(finding.rule == "unsupported" for finding in verdict.findings):
-            verdict = replace(verdict, status=Status.ERROR)  # the device's lack, not the kernel's fault
-        seconds = time.monotonic() - begun
-        self._budget.add(seconds - instrumented, instrumented, size)
-        return replace(verdict, seconds=seconds)
+    def _case(self, spec: OpSpec, case: Case, vacuity: Vacuity) -> Executed:
+        done = execute(
+            spec,
+            case,
+            self.device,
+            timeout=self.options.timeout,
+            instrument=lambda size: self._instrument(spec, size),
+            observe=vacuity.observe,
+        )
+        instrumented = 0.0 if done.outcome is None else done.outcome.instrumented
+        self._budget.add(done.verdict.seconds - instrumented, instrumented, done.size)
+        return done
 
     def _instrument(self, spec: OpSpec, size: int) -> frozenset[str]:
         """The sanitizers that the next case is instrumented for: those asked for by name, the others in time."""
-        possible = frozenset(name for name in self.device.instruments if spec.sanitize[name] != "off")
+        possible = every_instrument(spec, self.device)
         if self.options.is_replay or self._budget.allows(size):
             return possible
         return possible & self.options.sanitize.keys()
@@ -231,7 +219,7 @@ class _Run:
         try:
             findings, notes = artifact.result()
         except KernelError as error:
-            return (_as_finding(_kernel_fault(error, spec), "artifact"),)
+            return (as_finding(kernel_fault(error, spec), "artifact"),)
         for note in notes:
             self._notes.setdefault(note)
         return findings
@@ -245,37 +233,6 @@ def _load(spec: OpSpec, device: Device) -> None:
     device.prepare(spec)
     for function in spec.functions:
         load_function(spec.root, function)
-
-
-def _kernel_fault(error: KcheckError, spec: OpSpec) -> Fault:
-    """The fault of an error whose text is ``place: what; mend``, in whatever file that place is."""
-    fault = getattr(error, "fault", None)
-    if isinstance(fault, Fault):
-        return fault
-    place, what = _split_place(str(error))
-    if place is not None:
-        return Fault(place, what)
-    function: Function = spec.launcher or spec.kernel or spec.reference
-    return Fault(function.span, str(error))
-
-
-def _split_place(text: str) -> tuple[Span | None, str]:
-    head, separator, what = text.partition(": ")
-    parts = head.rsplit(":", 2)
-    if separator and len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit():
-        return Span(parts[0], int(parts[1]), int(parts[2])), what
-    parts = head.rsplit(":", 1)
-    if separator and len(parts) == 2 and parts[1].isdigit():
-        return Span(parts[0], int(parts[1])), what
-    return None, text
-
-
-def _as_fault(fault: object, spec: OpSpec) -> Fault:
-    return fault if isinstance(fault, Fault) else Fault(spec.span, str(fault))
-
-
-def _as_finding(fault: Fault, rule: str = "spec") -> Finding:
-    return Finding(rule, fault.what, mend=fault.mend, place=fault.span)
 
 
 def _now() -> datetime:

@@ -1,0 +1,71 @@
+"""A case's arrays as they stand, and the same arrays again, without asking any generator."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kcheck.cases.layouts import POISON, Allocation, aligned
+from kcheck.cases.materialize import MEMORY_LIMIT, CaseArrays
+from kcheck.model import DTYPES, ArraySnapshot, Snapshot
+
+
+class SnapshotRefused(ValueError):
+    """A snapshot whose arrays do not lie within their buffers: not one that :func:`snapshot` made."""
+
+
+def snapshot(arrays: CaseArrays) -> Snapshot:
+    """What the arrays hold before a launch. Values are views: nothing is copied."""
+    taken = tuple(
+        ArraySnapshot(
+            allocation.name,
+            allocation.role,
+            allocation.dtype.name,
+            tuple(allocation.shape),
+            tuple(allocation.strides),
+            allocation.offset,
+            allocation.buffer.size,
+            allocation.guard,
+            allocation.view() if allocation.role == "input" else None,
+        )
+        for allocation in arrays.allocations.values()
+    )
+    return Snapshot(arrays.case, taken, dict(arrays.params), dict(arrays.aliases))
+
+
+def restore(taken: Snapshot) -> CaseArrays:
+    """Arrays whose every byte is as it was when the snapshot was taken, guards and gaps too.
+
+    Raises:
+        SnapshotRefused: no snapshot that was taken: an array reaches out of its buffer, or takes too much memory.
+    """
+    if taken.size > MEMORY_LIMIT:
+        raise SnapshotRefused(f"its arrays take {taken.size / 2**30:.1f} GiB")
+    return CaseArrays(
+        taken.case, {array.name: _allocation(array) for array in taken.arrays}, taken.params, taken.aliases
+    )
+
+
+def _allocation(array: ArraySnapshot) -> Allocation:
+    dtype = DTYPES.get(array.dtype)
+    if dtype is None:
+        raise SnapshotRefused(f"{array.name} has the dtype {array.dtype!r}, which there is not")
+    reach = [stride * (extent - 1) for stride, extent in zip(array.strides, array.shape, strict=True)]
+    if 0 in array.shape:
+        low = high = array.offset
+    else:
+        low = array.offset + sum(step for step in reach if step < 0)
+        high = array.offset + sum(step for step in reach if step > 0) + dtype.itemsize
+    if low < 0 or high > array.size or not 0 <= array.guard <= 255:
+        raise SnapshotRefused(f"{array.name} does not lie within its {array.size} bytes")
+    buffer = aligned(array.size)
+    buffer.fill(array.guard)
+    made = Allocation(array.name, array.role, dtype, array.shape, array.strides, array.offset, buffer, array.guard)
+    if array.values is None:
+        made.bytes_view()[...] = POISON
+    elif array.values.shape != array.shape or array.values.dtype != dtype.numpy:
+        raise SnapshotRefused(f"{array.name} has values of {array.values.dtype} {array.values.shape}")
+    else:
+        # Byte by byte: assigning floats may quieten a signalling NaN.
+        values = np.ascontiguousarray(array.values).reshape(array.shape)
+        made.bytes_view()[...] = np.ndarray((*array.shape, dtype.itemsize), np.uint8, values.tobytes())
+    return made

@@ -1,0 +1,33 @@
+"""``kcheck gc``."""
+
+from __future__ import annotations
+
+import click
+
+from kcheck.cli.exits import Exit
+
+
+@click.command("gc")
+@click.option("--runs", type=click.IntRange(min=1), metavar="N", help="How many runs to keep; 200 unless said.")
+@click.option("--snapshots", type=click.IntRange(min=0), metavar="MIB", help="Room for inputs; 256 unless said.")
+def command(runs: int | None, snapshots: int | None) -> int:
+    """Forget old runs and snapshots, and give the space back.
+
+    What is open stays, as a recipe at least: its seed reproduces it. `kcheck run` keeps to the same limits by
+    itself; this command also drops the inputs of what is fixed, and makes the file smaller.
+    """
+    from kcheck.cli.stored import here, say
+    from kcheck.report import wording
+    from kcheck.store import RUNS, SNAPSHOT_BYTES, Store
+
+    with Store.open(here()) as store:
+        most = SNAPSHOT_BYTES if snapshots is None else snapshots << 20
+        gone, before, after = store.collect(RUNS if runs is None else runs, most)
+    parts = [(gone.runs, "run"), (gone.failures, "closed failure"), (gone.snapshots, "snapshot")]
+    forgotten = [wording.count(number, noun) for number, noun in parts if number]
+    say(f"forgotten: {', '.join(forgotten) or 'nothing'}; the store takes {_size(after)}, before {_size(before)}")
+    return Exit.GOOD
+
+
+def _size(size: int) -> str:
+    return f"{size / 2**20:.1f} MiB" if size >= 2**20 else f"{size / 2**10:.0f} KiB"

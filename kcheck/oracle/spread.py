@@ -1,0 +1,57 @@
+"""Where in an output the refused elements lie: the worst of them, and a small map."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kcheck.model import Element, Spread
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+WORST = 8
+"""Elements that are kept."""
+ROWS, COLUMNS = 16, 64
+"""Parts of the map, at most: it is read in a terminal of 80 columns."""
+
+
+def spread(shape: Sequence[int], refused: Mask, rank: Floats, element: Callable[[int], Element]) -> Spread:
+    """The spread of an output.
+
+    Args:
+        shape: of the output, in elements.
+        refused: by flat index in C order; at least one of them.
+        rank: how wrong an element is, infinite for special values that do not match.
+        element: what is kept of the element of a flat index.
+    """
+    where = np.flatnonzero(refused)
+    ranks = rank[where]
+    if where.size > WORST:
+        least = np.partition(ranks, -WORST)[-WORST]
+        chosen = np.concatenate([np.flatnonzero(ranks > least), np.flatnonzero(ranks == least)])[:WORST]
+        where, ranks = where[chosen], ranks[chosen]
+    order = np.argsort(-ranks, kind="stable")
+    return Spread(tuple(element(int(at)) for at in where[order]), grid(refused, shape))
+
+
+def grid(refused: Mask, shape: Sequence[int]) -> tuple[str, ...]:
+    """Rows of digits, as :class:`kcheck.model.Spread` has them."""
+    columns = shape[-1] if shape else 1
+    rows = math.prod(shape[:-1])
+    counts: npt.NDArray[Any] = refused.reshape(rows, columns)
+    row_starts, column_starts = _starts(rows, ROWS), _starts(columns, COLUMNS)
+    counts = np.add.reduceat(counts, column_starts, axis=1, dtype=np.int64)
+    counts = np.add.reduceat(counts, row_starts, axis=0)
+    sizes = np.outer(np.diff([*row_starts, rows]), np.diff([*column_starts, columns]))
+    digits = np.where(counts == sizes, 9, -(-8 * counts // sizes))
+    return tuple("".join(map(str, row)) for row in digits)
+
+
+def _starts(extent: int, most: int) -> list[int]:
+    parts = min(extent, most)
+    return [part * extent // parts for part in range(parts)]

@@ -1,0 +1,50 @@
+"""Where in an output the refused elements lie, as rows of a detail: the worst of them, and a map."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from kcheck.model import Comparison
+from kcheck.report import wording
+from kcheck.report.detail import Row, sentence
+
+_SHADES = "·░░░▒▒▓▓▓█"  # by the digit of a part: none, some eighths, all
+
+
+def spread_rows(comparison: Comparison) -> Iterator[Row]:
+    """The worst elements of an output that was refused, and its map; nothing where it was not."""
+    found = comparison.spread
+    if found is None:
+        return
+    cells = [("", "actual", "expected", "error", "allowed")]
+    cells += [
+        (
+            wording.element(comparison.output, element.index),
+            wording.value(element.actual, comparison.dtype),
+            wording.value(element.expected, comparison.dtype),
+            "-" if element.error is None else wording.measure(element.error),
+            wording.measure(element.allowed),
+        )
+        for element in found.worst
+    ]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for number, row in enumerate(cells):
+        text = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        yield Row("" if number else "worst", (text,), role="source" if number else "plain")
+    if comparison.elements > 1:
+        yield sentence("map", _legend(comparison.output, comparison.shape, found.grid))
+        for line in found.grid:
+            yield Row("", ("".join(_SHADES[int(digit)] for digit in line),), role="source")
+
+
+def _legend(output: str, shape: tuple[int, ...], grid: tuple[str, ...]) -> str:
+    rows, columns = math.prod(shape[:-1]), shape[-1]
+    size = f"{_part(rows, len(grid))} x {_part(columns, len(grid[0]))}"
+    folded = ", rows of all axes but the last" if len(shape) > 2 else ""
+    extent = " x ".join(map(str, shape))
+    return f"{output}, {extent}{folded}; one mark is {size} elements, █ all of them wrong, · none"
+
+
+def _part(extent: int, parts: int) -> str:
+    return str(extent // parts) if extent % parts == 0 else f"about {extent / parts:.1f}"

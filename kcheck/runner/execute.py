@@ -1,0 +1,116 @@
+"""One case run and judged, whoever asks: a run, a reproduction, a step of a search."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+
+from kcheck.cases import CaseArrays, materialize
+from kcheck.device import Device
+from kcheck.errors import InternalError, KcheckError, KernelError, SpecError
+from kcheck.model import Case, Fault, Finding, Function, OpSpec, Outcome, Span, Status, Verdict
+from kcheck.oracle import judge
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Executed:
+    """What came of one case.
+
+    Attributes:
+        arrays, outcome: None where it did not come to them: its arrays could not be made.
+    """
+
+    verdict: Verdict
+    arrays: CaseArrays | None
+    outcome: Outcome | None
+
+    @property
+    def size(self) -> int:
+        """Bytes of its arrays."""
+        return 0 if self.arrays is None else sum(a.buffer.nbytes for a in self.arrays.allocations.values())
+
+
+def execute(
+    spec: OpSpec,
+    case: Case,
+    device: Device,
+    *,
+    timeout: float | None,
+    instrument: Callable[[int], Collection[str]] | None = None,
+    arrays: CaseArrays | None = None,
+    observe: Callable[[OpSpec, CaseArrays], None] | None = None,
+) -> Executed:
+    """Make a case's arrays, launch, judge. What is wrong with the kernel, or its spec, is a verdict.
+
+    Args:
+        timeout: seconds for the launch; None for no limit.
+        instrument: of the bytes of the arrays, the sanitizers that instrumented code is wanted for; left out, all
+            that the device can run and the spec does not switch off.
+        arrays: of the case, where they are known: restored from a snapshot. Made from its seed otherwise.
+        observe: is shown the arrays after they were judged.
+
+    Raises:
+        InternalError: a fault of kcheck.
+    """
+    begun = time.monotonic()
+    outcome: Outcome | None = None
+    try:
+        if arrays is None:
+            arrays = materialize(spec, case)
+        size = sum(allocation.buffer.nbytes for allocation in arrays.allocations.values())
+        wanted = every_instrument(spec, device) if instrument is None else instrument(size)
+        outcome = device.run(spec, arrays, timeout=timeout, instrument=wanted)
+        verdict = judge(spec, arrays, outcome)
+        if observe is not None:
+            observe(spec, arrays)
+    except SpecError as error:
+        findings = tuple(as_finding(as_fault(fault, spec)) for fault in error.faults)
+        verdict = Verdict(case, Status.ERROR, device.name, findings=findings)
+    except KernelError as error:
+        verdict = Verdict(case, Status.ERROR, device.name, findings=(as_finding(kernel_fault(error, spec)),))
+    except KcheckError:
+        raise
+    except Exception as error:
+        raise InternalError(f"{spec.path}: {case.id}: {type(error).__name__}: {error}") from error
+    if any(finding.rule == "unsupported" for finding in verdict.findings):
+        verdict = replace(verdict, status=Status.ERROR)  # the device's lack, not the kernel's fault
+    return Executed(replace(verdict, seconds=time.monotonic() - begun), arrays, outcome)
+
+
+def every_instrument(spec: OpSpec, device: Device) -> frozenset[str]:
+    """The sanitizers that a device can run in instrumented code and that a spec does not switch off."""
+    return frozenset(name for name in device.instruments if spec.sanitize[name] != "off")
+
+
+def kernel_fault(error: KcheckError, spec: OpSpec) -> Fault:
+    """The fault of an error whose text is ``place: what; mend``, in whatever file that place is."""
+    fault = getattr(error, "fault", None)
+    if isinstance(fault, Fault):
+        return fault
+    place, what = _split_place(str(error))
+    if place is not None:
+        return Fault(place, what)
+    function: Function = spec.launcher or spec.kernel or spec.reference
+    return Fault(function.span, str(error))
+
+
+def _split_place(text: str) -> tuple[Span | None, str]:
+    head, separator, what = text.partition(": ")
+    parts = head.rsplit(":", 2)
+    if separator and len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit():
+        return Span(parts[0], int(parts[1]), int(parts[2])), what
+    parts = head.rsplit(":", 1)
+    if separator and len(parts) == 2 and parts[1].isdigit():
+        return Span(parts[0], int(parts[1])), what
+    return None, text
+
+
+def as_fault(fault: object, spec: OpSpec) -> Fault:
+    """A fault of a SpecError; what is none stands at the beginning of the spec."""
+    return fault if isinstance(fault, Fault) else Fault(spec.span, str(fault))
+
+
+def as_finding(fault: Fault, rule: str = "spec") -> Finding:
+    """A fault that keeps a case from being judged."""
+    return Finding(rule, fault.what, mend=fault.mend, place=fault.span)

@@ -1,0 +1,24 @@
+"""What was run in a project and how it ended: SQLite in ``.kcheck/`` of the project's root.
+
+:class:`Recorder` writes a run as it goes; :class:`Store` is asked afterwards, and told what is judged outside of
+runs.
+"""
+
+from kcheck.store.documents import StoreError
+from kcheck.store.recorder import Recorder
+from kcheck.store.retention import RUNS, SNAPSHOT_BYTES, Forgotten
+from kcheck.store.snapshots import bits
+from kcheck.store.store import Store, StoredFailure, StoredRun, StoredVerdict
+
+__all__ = [
+    "RUNS",
+    "SNAPSHOT_BYTES",
+    "Forgotten",
+    "Recorder",
+    "Store",
+    "StoreError",
+    "StoredFailure",
+    "StoredRun",
+    "StoredVerdict",
+    "bits",
+]

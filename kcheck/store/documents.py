@@ -1,0 +1,87 @@
+"""The model's nouns as JSON text and back, exactly: what the store and a ``.kcase`` file hold.
+
+A dataclass is an object with its class under ``"is"``; a tuple is a list; a complex number ``{"is": "complex"}``.
+NaN and the infinities stand as Python's ``json`` writes them. A field that is at its default may be missing, so
+that a store outlives a field that is added; one that is not known any more is passed over.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from kcheck.errors import UserError
+from kcheck.model import Case, Comparison, Distribution, Element, Finding, Function, Span, Spread, Status, Verdict
+
+_KINDS: dict[str, type[Any]] = {
+    kind.__name__: kind
+    for kind in (Case, Comparison, Distribution, Element, Finding, Function, Span, Spread, Verdict)
+}
+_T = TypeVar("_T")
+
+
+class StoreError(UserError):
+    """The store, or a ``.kcase`` file, cannot be used. The message says which, why, and the mend."""
+
+
+class DocumentRefused(ValueError):
+    """Text that no store wrote."""
+
+
+def dumps(value: object) -> str:
+    """A value of the model as JSON text; the same text for the same value."""
+    return json.dumps(_encode(value), separators=(",", ":"), ensure_ascii=False)
+
+
+def loads(text: str, kind: type[_T]) -> _T:
+    """The value that :func:`dumps` was given.
+
+    Raises:
+        DocumentRefused: the text is not of that kind.
+    """
+    try:
+        value = _decode(json.loads(text))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise DocumentRefused(f"{type(error).__name__}: {error}") from error
+    if not isinstance(value, kind):
+        raise DocumentRefused(f"{type(value).__name__} where {kind.__name__} is expected")
+    return value
+
+
+def _encode(value: object) -> Any:
+    if isinstance(value, Status):
+        return {"is": "Status", "name": value.value}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, complex):
+        return {"is": "complex", "real": value.real, "imag": value.imag}
+    if isinstance(value, tuple | list):
+        return [_encode(part) for part in value]
+    if isinstance(value, Mapping):
+        return {str(name): _encode(part) for name, part in value.items()}
+    if type(value).__name__ not in _KINDS or not dataclasses.is_dataclass(value):
+        raise TypeError(f"{type(value).__name__} is not stored")
+    fields = {"is": type(value).__name__}
+    for field in dataclasses.fields(value):
+        held = getattr(value, field.name)
+        if field.default is dataclasses.MISSING or held is not field.default:
+            fields[field.name] = _encode(held)
+    return fields
+
+
+def _decode(document: Any) -> Any:
+    if isinstance(document, list):
+        return tuple(_decode(part) for part in document)
+    if not isinstance(document, dict):
+        return document
+    if "is" not in document:
+        return {name: _decode(part) for name, part in document.items()}
+    if document["is"] == "complex":
+        return complex(document["real"], document["imag"])
+    if document["is"] == "Status":
+        return Status(document["name"])
+    kind = _KINDS[document["is"]]
+    known = {field.name for field in dataclasses.fields(kind)}
+    return kind(**{name: _decode(part) for name, part in document.items() if name in known})

@@ -1,0 +1,314 @@
+"""Writes a run into the store, event by event.
+
+Each verdict is a transaction of its own, committed before :meth:`Recorder.handle` returns: whoever reports it
+afterwards reports what is stored.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from kcheck.model import (
+    SANITIZERS,
+    Captured,
+    Case,
+    CaseFinished,
+    Distribution,
+    Event,
+    Finding,
+    Function,
+    RunFinished,
+    RunStarted,
+    Span,
+    SpecFinished,
+    SpecStarted,
+    Status,
+    Verdict,
+)
+from kcheck.store import retention
+from kcheck.store.database import database_file, explained, open_for_writing, transaction
+from kcheck.store.documents import StoreError, dumps
+from kcheck.store.snapshots import LARGEST, bits, compress, digest, pack
+
+NEW_SNAPSHOTS = 20
+"""Snapshots that one spec may add in one run: what fails a hundred times fails for a few reasons."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """The store of one project while its run is written."""
+
+    root: Path
+    connection: sqlite3.Connection
+    run: int
+    spec: int = 0
+    path: str = ""
+    added: int = 0  # snapshots of this spec
+
+
+class Recorder:
+    """Takes the events of a run; feed it each before anyone reports it.
+
+    Whatever goes wrong is told once, and the rest of that project's run is not stored: judging goes on.
+
+    Args:
+        warn: is told, in one sentence, why verdicts are not stored from there on.
+    """
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._warn = warn
+        self._started: RunStarted | None = None
+        self._stores: dict[str, _Open | None] = {}  # by root; None where it cannot be written
+        self._now: _Open | None = None
+        self._captured: Captured | None = None
+
+    def handle(self, event: Event) -> None:
+        """Store what the event tells; committed when this returns."""
+        try:
+            self._handle(event)
+        except (StoreError, OSError) as error:
+            self._give_up(error)
+
+    def close(self) -> None:
+        """Let go of the databases. What was not told to be finished stays so."""
+        for store in self._stores.values():
+            if store is not None:
+                store.connection.close()
+        self._stores, self._now = {}, None
+
+    def _handle(self, event: Event) -> None:
+        match event:
+            case RunStarted():
+                self._started = event
+            case SpecStarted():
+                self._now = self._store(event.root)
+                if self._now is not None:
+                    with explained(database_file(self._now.root)), transaction(self._now.connection):
+                        self._begin_spec(self._now, event)
+            case Captured():
+                self._captured = event
+            case CaseFinished():
+                captured, self._captured = self._captured, None
+                if self._now is not None:
+                    with explained(database_file(self._now.root)), transaction(self._now.connection):
+                        self._case(self._now, event, captured)
+            case SpecFinished():
+                if self._now is not None:
+                    with explained(database_file(self._now.root)), transaction(self._now.connection):
+                        self._end_spec(self._now, event)
+                self._now = None
+            case RunFinished():
+                for root in self._stores:
+                    self._now = self._stores[root]
+                    if self._now is not None:
+                        self._end_run(self._now, event)
+                self._now = None
+            case _:
+                pass  # a spec that is refused has no verdict, and a compiler at work none yet
+
+    def _store(self, root: str) -> _Open | None:
+        if root not in self._stores:
+            self._stores[root] = None
+            started = self._started
+            if not root or started is None:
+                return None
+            connection = open_for_writing(Path(root))
+            with explained(database_file(Path(root))), transaction(connection):
+                run = connection.execute(
+                    "INSERT INTO runs (version, command, device, device_name, started) VALUES (?, ?, ?, ?, ?)",
+                    (started.version, started.command, started.device, started.device_name, when(started.started)),
+                ).lastrowid
+            self._stores[root] = _Open(Path(root), connection, int(run or 0))
+        return self._stores[root]
+
+    def _give_up(self, error: Exception) -> None:
+        for root, store in self._stores.items():
+            if store is self._now and store is not None:
+                store.connection.close()
+                self._stores[root] = None
+        self._now = None
+        self._warn(f"{error}; judging goes on, and is not stored")
+
+    def _begin_spec(self, store: _Open, event: SpecStarted) -> None:
+        store.path, store.added = event.path, 0
+        store.spec = int(
+            store.connection.execute(
+                "INSERT INTO specs (run, path, op, seed, planned) VALUES (?, ?, ?, ?, ?)",
+                (store.run, event.path, event.op, str(event.seed), event.cases),
+            ).lastrowid
+            or 0
+        )
+
+    def _end_spec(self, store: _Open, event: SpecFinished) -> None:
+        store.connection.execute(
+            "UPDATE specs SET skipped = ?, seconds = ? WHERE id = ?", (event.skipped, event.seconds, store.spec)
+        )
+        _findings(store, None, event.findings)
+
+    def _end_run(self, store: _Open, event: RunFinished) -> None:
+        with explained(database_file(store.root)):
+            with transaction(store.connection):
+                store.connection.execute(
+                    "UPDATE runs SET seconds = ?, interrupted = ? WHERE id = ?",
+                    (event.seconds, event.interrupted, store.run),
+                )
+                retention.forget_old_runs(store.connection)
+            store.connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def _case(self, store: _Open, event: CaseFinished, captured: Captured | None) -> None:
+        verdict = event.verdict
+        case = case_row(store.connection, verdict.case)
+        row = store.connection.execute(
+            'INSERT INTO verdicts (spec, "case", label, status, rule, seconds) VALUES (?, ?, ?, ?, ?, ?)',
+            (store.spec, case, verdict.case.label, verdict.status.value, verdict.rule, verdict.seconds),
+        ).lastrowid
+        store.connection.executemany(
+            "INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (row, c.output, c.dtype, c.elements, c.beyond, c.max_abs, c.max_rel, c.max_ulp, c.ratio)
+                for c in verdict.comparisons
+            ],
+        )
+        _findings(store, row, verdict.findings)
+        if verdict.status is Status.FAILED:
+            self._failed(store, event, case, captured)
+        elif verdict.status is Status.PASSED:
+            _passed(store, event, case)
+
+    def _failed(self, store: _Open, event: CaseFinished, case: int, captured: Captured | None) -> None:
+        snapshot = None
+        if captured is not None:
+            snapshot, is_new = put_snapshot(
+                store.connection, captured, when(event.started), only_known=store.added >= NEW_SNAPSHOTS
+            )
+            store.added += is_new
+        put_failure(
+            store.connection,
+            case,
+            event.verdict,
+            path=store.path,
+            at=when(event.started),
+            bits=bits(captured.outputs) if captured is not None else {},
+            snapshot=snapshot,
+        )
+
+
+def when(moment: datetime) -> str:
+    """A time as the store holds it; text that sorts by time."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds")
+
+
+def recipe(case: Case) -> str:
+    """What makes a case this one and no other: all but its label, and where its spec and the parts of that
+    stand."""
+    values = {name: _unplaced(distribution) for name, distribution in case.values.items()}
+    return dumps(replace(case, spec="", label="", values=values))
+
+
+def _unplaced(distribution: Distribution) -> Distribution:
+    argument = distribution.argument
+    if isinstance(argument, Distribution):
+        argument = _unplaced(argument)
+    elif isinstance(argument, Function):
+        argument = replace(argument, span=Span(argument.path))
+    return Distribution(distribution.name, argument)
+
+
+def case_row(connection: sqlite3.Connection, case: Case) -> int:
+    """The row of a case, made where it is new."""
+    document = recipe(case)
+    name = digest(document.encode())
+    found = connection.execute("SELECT id FROM cases WHERE digest = ?", (name,)).fetchone()
+    if found is None:
+        made = connection.execute(
+            "INSERT INTO cases (digest, op, seed, document) VALUES (?, ?, ?, ?)",
+            (name, case.op, str(case.seed), document),
+        )
+        return int(made.lastrowid or 0)
+    return int(found[0])
+
+
+def put_failure(
+    connection: sqlite3.Connection,
+    case: int,
+    verdict: Verdict,
+    *,
+    path: str,
+    at: str,
+    bits: dict[str, str],
+    snapshot: int | None,
+) -> None:
+    """A case has failed: it is open from now on, with what was seen last."""
+    connection.execute(
+        """INSERT INTO failures
+               ("case", path, device, rule, state, first_seen, last_seen, times, verdict, bits, snapshot)
+           VALUES (?, ?, ?, ?, 'open', ?, ?, 1, ?, ?, ?)
+           ON CONFLICT ("case") DO UPDATE SET
+               path = excluded.path, device = excluded.device, rule = excluded.rule, state = 'open', closed = NULL,
+               last_seen = excluded.last_seen, times = times + 1, verdict = excluded.verdict, bits = excluded.bits,
+               snapshot = coalesce(excluded.snapshot, snapshot)""",
+        (case, path, verdict.device, verdict.rule, at, at, dumps(verdict), json.dumps(bits), snapshot),
+    )
+
+
+def put_snapshot(
+    connection: sqlite3.Connection, captured: Captured, at: str, *, only_known: bool = False
+) -> tuple[int | None, bool]:
+    """The row of a snapshot, and whether it was made now. None where it is too large, or new and not wanted."""
+    taken = captured.snapshot
+    if sum(array.values.nbytes for array in taken.arrays if array.values is not None) > LARGEST:
+        return None, False
+    document, blobs = pack(replace(taken, case=replace(taken.case, label="")))
+    name = digest(document.encode())
+    find = "SELECT id FROM snapshots WHERE digest = ?"
+    found = connection.execute(find, (name,)).fetchone()
+    if found is not None or only_known:
+        return found and int(found[0]), False
+    row = connection.execute(
+        "INSERT INTO snapshots (digest, document, stored) VALUES (?, ?, ?)", (name, document, at)
+    ).lastrowid
+    for blob, content in blobs.items():
+        if connection.execute("SELECT 1 FROM blobs WHERE digest = ?", (blob,)).fetchone() is None:
+            connection.execute("INSERT INTO blobs VALUES (?, ?, ?)", (blob, len(content), compress(content)))
+        connection.execute("INSERT INTO snapshot_blobs VALUES (?, ?)", (row, blob))
+    retention.make_room(connection)
+    found = connection.execute(find, (name,)).fetchone()
+    return found and int(found[0]), True
+
+
+def _passed(store: _Open, event: CaseFinished, case: int) -> None:
+    """A case that failed before is fixed, if what failed was looked at again: on that device, by that
+    sanitizer."""
+    verdict = event.verdict
+    found = store.connection.execute(
+        """SELECT rule FROM failures WHERE "case" = ? AND state != 'fixed' AND device = ?""",
+        (case, verdict.device),
+    ).fetchone()
+    if found is None or (found[0] in SANITIZERS and found[0] not in verdict.checked):
+        return
+    store.connection.execute(
+        """UPDATE failures SET state = 'fixed', closed = ? WHERE "case" = ?""", (when(event.started), case)
+    )
+
+
+def _findings(store: _Open, verdict: int | None, findings: tuple[Finding, ...]) -> None:
+    store.connection.executemany(
+        "INSERT INTO findings (spec, verdict, rule, severity, message, file, line) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                store.spec,
+                verdict,
+                finding.rule,
+                finding.severity,
+                finding.message,
+                None if finding.place is None else finding.place.file,
+                None if finding.place is None else finding.place.line,
+            )
+            for finding in findings
+        ],
+    )

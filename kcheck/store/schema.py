@@ -1,0 +1,107 @@
+"""The tables of the store, version by version. What was released is never edited: a change is a row more.
+
+``PRAGMA user_version`` is how many rows a database has been through; ``PRAGMA application_id`` says that it is
+ours. Seeds are decimal text, since SQLite's integers end at 2**63. Times are ISO 8601 in UTC.
+"""
+
+from __future__ import annotations
+
+APPLICATION_ID = 0x6B636831  # "kch1"
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        # seconds stays empty until the run has come to its end: what was killed has none.
+        """CREATE TABLE runs (
+            id INTEGER PRIMARY KEY,
+            version TEXT NOT NULL,
+            command TEXT NOT NULL,
+            device TEXT NOT NULL,
+            device_name TEXT NOT NULL,
+            started TEXT NOT NULL,
+            seconds REAL,
+            interrupted INTEGER NOT NULL DEFAULT 0)""",
+        """CREATE TABLE specs (
+            id INTEGER PRIMARY KEY,
+            run INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
+            path TEXT NOT NULL,
+            op TEXT NOT NULL,
+            seed TEXT NOT NULL,
+            planned INTEGER NOT NULL,
+            skipped INTEGER,
+            seconds REAL)""",
+        "CREATE INDEX specs_by_run ON specs (run)",
+        # One row however often a case is run: its recipe without its label, by content.
+        """CREATE TABLE cases (
+            id INTEGER PRIMARY KEY,
+            digest BLOB NOT NULL UNIQUE,
+            op TEXT NOT NULL,
+            seed TEXT NOT NULL,
+            document TEXT NOT NULL)""",
+        "CREATE INDEX cases_by_seed ON cases (seed)",
+        """CREATE TABLE verdicts (
+            id INTEGER PRIMARY KEY,
+            spec INTEGER NOT NULL REFERENCES specs ON DELETE CASCADE,
+            "case" INTEGER NOT NULL REFERENCES cases,
+            label TEXT NOT NULL,
+            status TEXT NOT NULL,
+            rule TEXT NOT NULL,
+            seconds REAL NOT NULL)""",
+        "CREATE INDEX verdicts_by_spec ON verdicts (spec)",
+        'CREATE INDEX verdicts_by_case ON verdicts ("case")',
+        # verdict is empty for a finding about a spec as a whole.
+        """CREATE TABLE findings (
+            id INTEGER PRIMARY KEY,
+            spec INTEGER NOT NULL REFERENCES specs ON DELETE CASCADE,
+            verdict INTEGER REFERENCES verdicts ON DELETE CASCADE,
+            rule TEXT NOT NULL,
+            severity TEXT NOT NULL,
+            message TEXT NOT NULL,
+            file TEXT,
+            line INTEGER)""",
+        "CREATE INDEX findings_by_spec ON findings (spec)",
+        "CREATE INDEX findings_by_verdict ON findings (verdict)",
+        """CREATE TABLE metrics (
+            verdict INTEGER NOT NULL REFERENCES verdicts ON DELETE CASCADE,
+            output TEXT NOT NULL,
+            dtype TEXT NOT NULL,
+            elements INTEGER NOT NULL,
+            beyond INTEGER NOT NULL,
+            max_abs REAL,
+            max_rel REAL,
+            max_ulp REAL,
+            ratio REAL,
+            PRIMARY KEY (verdict, output)) WITHOUT ROWID""",
+        """CREATE TABLE snapshots (
+            id INTEGER PRIMARY KEY,
+            digest BLOB NOT NULL UNIQUE,
+            document TEXT NOT NULL,
+            stored TEXT NOT NULL)""",
+        # Each array once, however many snapshots hold it. size: bytes before compression.
+        """CREATE TABLE blobs (
+            digest BLOB PRIMARY KEY,
+            size INTEGER NOT NULL,
+            content BLOB NOT NULL)""",
+        """CREATE TABLE snapshot_blobs (
+            snapshot INTEGER NOT NULL REFERENCES snapshots ON DELETE CASCADE,
+            blob BLOB NOT NULL REFERENCES blobs,
+            PRIMARY KEY (snapshot, blob)) WITHOUT ROWID""",
+        "CREATE INDEX snapshot_blobs_by_blob ON snapshot_blobs (blob)",
+        # The life of each case that ever failed; state is open, fixed or gone. bits: a digest by output.
+        """CREATE TABLE failures (
+            id INTEGER PRIMARY KEY,
+            "case" INTEGER NOT NULL UNIQUE REFERENCES cases,
+            path TEXT NOT NULL,
+            device TEXT NOT NULL,
+            rule TEXT NOT NULL,
+            state TEXT NOT NULL,
+            first_seen TEXT NOT NULL,
+            last_seen TEXT NOT NULL,
+            closed TEXT,
+            times INTEGER NOT NULL,
+            verdict TEXT NOT NULL,
+            bits TEXT NOT NULL,
+            snapshot INTEGER REFERENCES snapshots ON DELETE SET NULL)""",
+        "CREATE INDEX failures_by_path ON failures (path, state)",
+        "CREATE INDEX failures_by_snapshot ON failures (snapshot)",
+    ),
+)

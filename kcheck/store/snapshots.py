@@ -1,0 +1,177 @@
+"""Snapshots as a document and blobs: one blob per array, named by what it holds.
+
+A blob is the elements in C order, little-endian as NumPy has them here, an axis of stride 0 once. Its name is
+their BLAKE2b digest, which is checked whenever it is read.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from kcheck.model import DTYPES, ArraySnapshot, Case, Snapshot
+from kcheck.store.documents import DocumentRefused, dumps, loads
+
+DIGEST_BYTES = 16
+LARGEST = 64 << 20
+"""Bytes of one snapshot's elements; a case with more is kept as its recipe alone."""
+
+
+def digest(content: bytes) -> bytes:
+    """The name of a content."""
+    return blake2b(content, digest_size=DIGEST_BYTES).digest()
+
+
+def bits(outputs: Mapping[str, Any]) -> dict[str, str]:
+    """A digest of the bits of each output, in hexadecimal; NaNs with another payload are other bits."""
+    return {name: digest(np.ascontiguousarray(array).tobytes()).hex() for name, array in outputs.items()}
+
+
+def pack(snapshot: Snapshot) -> tuple[str, dict[bytes, bytes]]:
+    """The document of a snapshot, and its blobs by digest. The same for the same snapshot."""
+    blobs: dict[bytes, bytes] = {}
+    arrays = []
+    for array in snapshot.arrays:
+        name = None
+        if array.values is not None:
+            content = array.values[_once(array.strides)].tobytes()
+            name = digest(content)
+            blobs[name] = content
+        arrays.append(
+            {
+                "name": array.name,
+                "role": array.role,
+                "dtype": array.dtype,
+                "shape": list(array.shape),
+                "strides": list(array.strides),
+                "offset": array.offset,
+                "size": array.size,
+                "guard": array.guard,
+                "values": None if name is None else name.hex(),
+            }
+        )
+    document = {
+        "case": json.loads(dumps(snapshot.case)),
+        "arrays": arrays,
+        "params": {name: [value.dtype.name, value.tobytes().hex()] for name, value in snapshot.params.items()},
+        "aliases": dict(snapshot.aliases),
+    }
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False), blobs
+
+
+def unpack(document: str, blob: Callable[[bytes], bytes]) -> Snapshot:
+    """The snapshot of a document.
+
+    Args:
+        blob: the content of a digest.
+
+    Raises:
+        DocumentRefused: it is none that :func:`pack` made, or a blob does not hold what its name says.
+    """
+    try:
+        found = json.loads(document)
+        arrays = tuple(_array(each, blob) for each in found["arrays"])
+        params = {
+            str(name): np.frombuffer(bytes.fromhex(held), DTYPES[dtype].numpy)[0]
+            for name, (dtype, held) in found["params"].items()
+        }
+        aliases = {str(output): str(name) for output, name in found["aliases"].items()}
+        if any(name not in {array.name for array in arrays} for name in aliases.values()):
+            raise DocumentRefused("an alias of no array")
+        return Snapshot(checked(loads(json.dumps(found["case"]), Case)), arrays, params, aliases)
+    except DocumentRefused:
+        raise
+    except (ValueError, TypeError, KeyError, IndexError, RecursionError, OverflowError) as error:
+        raise DocumentRefused(f"{type(error).__name__}: {error}") from error
+
+
+def checked(case: Case) -> Case:
+    """A case as it was read from a file, its parts of the types that they claim to have.
+
+    Raises:
+        DocumentRefused: they are not.
+    """
+    rows: list[tuple[str, object, type]] = [("spec", case.spec, str), ("op", case.op, str)]
+    rows += [("label", case.label, str), ("seed", case.seed, int)]
+    rows += [(f"dim {name}", size, int) for name, size in case.dims.items()]
+    rows += [(f"dtype {name}", dtype, str) for name, dtype in case.dtypes.items()]
+    rows += [(f"layout {name}", layout, str) for name, layout in case.layouts.items()]
+    for what, value, kind in rows:
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise DocumentRefused(f"{what} is {value!r}")
+    if not 0 <= case.seed < 2**64:
+        raise DocumentRefused(f"seed is {case.seed}")
+    return case
+
+
+def compress(content: bytes) -> bytes:
+    """As small as is quick: most of what fails is noise, which no effort makes smaller."""
+    return zlib.compress(content, 1)
+
+
+def decompress(content: bytes, size: int) -> bytes:
+    """What was compressed, if it is ``size`` bytes.
+
+    Raises:
+        DocumentRefused: it is not; no more than ``size`` bytes are made to find out.
+    """
+    try:
+        made = zlib.decompressobj()
+        whole = made.decompress(content, size + 1)
+    except zlib.error as error:
+        raise DocumentRefused(str(error)) from error
+    if len(whole) != size:
+        raise DocumentRefused(f"{len(whole)} bytes where {size} are expected")
+    return whole
+
+
+def _once(strides: tuple[int, ...]) -> tuple[slice, ...]:
+    """Everything of an array but what repeats along a stride of 0."""
+    return tuple(slice(0, 1) if stride == 0 else slice(None) for stride in strides)
+
+
+def _array(document: Mapping[str, Any], blob: Callable[[bytes], bytes]) -> ArraySnapshot:
+    shape, strides = (tuple(_whole(part) for part in document[key]) for key in ("shape", "strides"))
+    dtype = DTYPES[document["dtype"]]
+    if len(shape) != len(strides) or any(extent < 0 for extent in shape) or document["role"] not in _ROLES:
+        raise DocumentRefused(f"shape {shape} with strides {strides}")
+    values = None
+    if document["values"] is not None:
+        name = bytes.fromhex(document["values"])
+        content = blob(name)
+        if digest(content) != name:
+            raise DocumentRefused(f"the elements of {document['name']} are not those that were stored")
+        held = tuple(
+            min(extent, 1) if stride == 0 else extent for extent, stride in zip(shape, strides, strict=True)
+        )
+        if math.prod(held) * dtype.itemsize != len(content):
+            raise DocumentRefused(f"{len(content)} bytes for {document['name']} of shape {held}")
+        values = np.broadcast_to(np.frombuffer(content, dtype.numpy).reshape(held), shape)
+    elif document["role"] == "input":
+        raise DocumentRefused(f"no values for {document['name']}")
+    return ArraySnapshot(
+        str(document["name"]),
+        document["role"],
+        dtype.name,
+        shape,
+        strides,
+        _whole(document["offset"]),
+        _whole(document["size"]),
+        _whole(document["guard"]),
+        values,
+    )
+
+
+_ROLES = ("input", "output")
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise DocumentRefused(f"{value!r} where a whole number is expected")
+    return value

@@ -1,0 +1,320 @@
+"""What the store knows, asked and told outside of a run.
+
+::
+
+    with Store.open(root) as store:
+        for failure in store.failures(op="softmax"):
+            arrays = store.snapshot(failure)
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from kcheck.model import Captured, Case, Snapshot, Status, Verdict
+from kcheck.store import retention
+from kcheck.store.database import database_file, explained, open_for_reading, open_for_writing, transaction
+from kcheck.store.documents import DocumentRefused, StoreError, loads
+from kcheck.store.recorder import case_row, put_failure, put_snapshot, when
+from kcheck.store.retention import Forgotten
+from kcheck.store.snapshots import bits, checked, decompress, unpack
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run as it went.
+
+    Attributes:
+        seconds: None where it did not come to its end: it is running still, or was killed.
+        planned: cases; what is neither passed, failed nor an error was not run.
+    """
+
+    id: int
+    started: datetime
+    command: str
+    device: str
+    seconds: float | None
+    interrupted: bool
+    specs: int
+    planned: int
+    passed: int
+    failed: int
+    errors: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFailure:
+    """A case that failed at least once.
+
+    Attributes:
+        case: its label and spec are those of its last failing run.
+        state: ``open``, ``fixed``, or ``gone`` where its spec has no such case any more.
+        closed: when it was fixed, or gone.
+        times: how often it failed.
+        verdict: the last one that failed.
+        bits: by output, a digest of the bits that it gave then; empty where it gave none.
+        snapshot: the row of its snapshot; None where there is none.
+    """
+
+    id: int
+    case: Case
+    path: str
+    device: str
+    rule: str
+    state: str
+    first_seen: datetime
+    last_seen: datetime
+    closed: datetime | None
+    times: int
+    verdict: Verdict
+    bits: Mapping[str, str]
+    snapshot: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVerdict:
+    """How a case ended in one run."""
+
+    case: Case
+    path: str
+    device: str
+    at: datetime
+    run: int
+    status: Status
+    rule: str
+
+
+class Store:
+    """One project's store, open. An empty one where nothing has been stored yet."""
+
+    def __init__(self, file: Path, connection: sqlite3.Connection | None) -> None:
+        self._file = file
+        self._connection = connection
+
+    @classmethod
+    def open(cls, root: Path, *, writing: bool = False) -> Store:
+        """The store of the project of this root.
+
+        Args:
+            writing: make it if it is not there.
+
+        Raises:
+            StoreError: it cannot be used.
+        """
+        return cls(database_file(root), open_for_writing(root) if writing else open_for_reading(root))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the database."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def runs(self, most: int = 20) -> list[StoredRun]:
+        """The newest runs, the newest first."""
+        return [
+            StoredRun(
+                run,
+                datetime.fromisoformat(started),
+                command,
+                device,
+                seconds,
+                bool(interrupted),
+                *map(int, counts),
+            )
+            for run, started, command, device, seconds, interrupted, *counts in self._rows(
+                """SELECT runs.id, runs.started, runs.command, runs.device, runs.seconds, runs.interrupted,
+                       (SELECT count(*) FROM specs WHERE run = runs.id),
+                       (SELECT coalesce(sum(planned), 0) FROM specs WHERE run = runs.id),
+                       coalesce(sum(verdicts.status = 'passed'), 0), coalesce(sum(verdicts.status = 'failed'), 0),
+                       coalesce(sum(verdicts.status = 'error'), 0)
+                   FROM runs LEFT JOIN specs ON specs.run = runs.id LEFT JOIN verdicts ON verdicts.spec = specs.id
+                   GROUP BY runs.id ORDER BY runs.id DESC LIMIT ?""",
+                most,
+            )
+        ]
+
+    def failures(
+        self,
+        *,
+        op: str = "",
+        rule: str = "",
+        since: datetime | None = None,
+        seed: int | None = None,
+        states: tuple[str, ...] = ("open",),
+    ) -> list[StoredFailure]:
+        """The cases that failed, what was seen last first.
+
+        Args:
+            since: seen failing then or later.
+            states: of ``open``, ``fixed``, ``gone``.
+        """
+        conditions, values = [f"state IN ({', '.join('?' * len(states))})"], list[Any](states)
+        for condition, value in (
+            ("cases.op = ?", op),
+            ("failures.rule = ?", rule),
+            ("last_seen >= ?", "" if since is None else when(since)),
+            ("cases.seed = ?", "" if seed is None else str(seed)),
+        ):
+            if value:
+                conditions.append(condition)
+                values.append(value)
+        found = self._rows(
+            f"""SELECT failures.id, path, device, rule, state, first_seen, last_seen, closed, times, verdict, bits,
+                    snapshot
+                FROM failures JOIN cases ON cases.id = failures."case" WHERE {" AND ".join(conditions)}
+                ORDER BY last_seen DESC, failures.id DESC""",
+            *values,
+        )
+        return [self._failure(row) for row in found]
+
+    def history(self, seed: int, op: str = "", most: int = 10) -> list[StoredVerdict]:
+        """How cases of a seed ended, the newest first."""
+        found = self._rows(
+            """SELECT cases.document, verdicts.label, specs.path, runs.device, runs.started, runs.id,
+            verdicts.status,
+                   verdicts.rule
+               FROM verdicts JOIN cases ON cases.id = verdicts."case" JOIN specs ON specs.id = verdicts.spec
+               JOIN runs ON runs.id = specs.run
+               WHERE cases.seed = ? AND (? = '' OR cases.op = ?) ORDER BY verdicts.id DESC LIMIT ?""",
+            str(seed),
+            op,
+            op,
+            most,
+        )
+        verdicts = []
+        for document, label, path, device, started, run, status, rule in found:
+            case = replace(self._loaded(document, Case), spec=path, label=label)
+            at = datetime.fromisoformat(started)
+            verdicts.append(StoredVerdict(checked(case), path, device, at, run, Status(status), rule))
+        return verdicts
+
+    def snapshot(self, failure: StoredFailure) -> Snapshot | None:
+        """The exact inputs of a failure; None where they were too large, or had to make room for newer ones.
+
+        Raises:
+            StoreError: what is stored is not what was stored.
+        """
+        rows = self._rows("SELECT document FROM snapshots WHERE id = ?", failure.snapshot)
+        if not rows:
+            return None
+        try:
+            return replace(unpack(rows[0][0], self._blob), case=failure.case)
+        except DocumentRefused as error:
+            raise StoreError(
+                f"{self._file}: the snapshot of {failure.case.id} is damaged ({error}); {_SEED}"
+            ) from None
+
+    def keep(self, captured: Captured, verdict: Verdict, at: datetime) -> None:
+        """Store a case that failed outside of a run, with its inputs: it is open from now on.
+
+        Raises:
+            StoreError: it cannot be written.
+            ValueError: the verdict is not that of a failure.
+        """
+        if verdict.status is not Status.FAILED or self._connection is None:
+            raise ValueError(
+                f"{verdict.case.id} {verdict.status}; only failures are kept, in a store that is open"
+            )
+        with explained(self._file), transaction(self._connection):
+            put_failure(
+                self._connection,
+                case_row(self._connection, verdict.case),
+                verdict,
+                path=verdict.case.spec,
+                at=when(at),
+                bits=bits(captured.outputs),
+                snapshot=put_snapshot(self._connection, captured, when(at))[0],
+            )
+
+    def settle(self, failure: StoredFailure, state: str, at: datetime) -> None:
+        """A failure is ``fixed``, or ``gone``.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        if self._connection is not None:
+            with explained(self._file), transaction(self._connection):
+                self._connection.execute(
+                    "UPDATE failures SET state = ?, closed = ? WHERE id = ?", (state, when(at), failure.id)
+                )
+
+    def collect(self, runs: int, snapshot_bytes: int) -> tuple[Forgotten, int, int]:
+        """Forget what is old, and give the space back.
+
+        Returns:
+            What was forgotten; bytes of the file before and after.
+
+        Raises:
+            StoreError: the store is damaged, or cannot be written.
+        """
+        if self._connection is None:
+            return Forgotten(0, 0, 0, 0), 0, 0
+        with explained(self._file):
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            before = self._file.stat().st_size
+            (sound,) = self._connection.execute("PRAGMA quick_check(1)").fetchone()
+            if sound != "ok":
+                raise sqlite3.DatabaseError(sound)
+            with transaction(self._connection):
+                forgotten = retention.collect(self._connection, runs, snapshot_bytes)
+            self._connection.execute("VACUUM")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return forgotten, before, self._file.stat().st_size
+
+    def _rows(self, statement: str, *values: object) -> list[Any]:
+        if self._connection is None:
+            return []
+        with explained(self._file):
+            return self._connection.execute(statement, values).fetchall()
+
+    def _blob(self, name: bytes) -> bytes:
+        rows = self._rows("SELECT size, content FROM blobs WHERE digest = ?", name)
+        if not rows:
+            raise DocumentRefused("a part of it is not there")
+        size, content = rows[0]
+        return decompress(content, size)
+
+    def _failure(self, row: tuple[Any, ...]) -> StoredFailure:
+        failure, path, device, rule, state, first, last, closed, times, verdict, held, snapshot = row
+        judged = self._loaded(verdict, Verdict)
+        return StoredFailure(
+            failure,
+            checked(judged.case),
+            path,
+            device,
+            rule,
+            state,
+            datetime.fromisoformat(first),
+            datetime.fromisoformat(last),
+            None if closed is None else datetime.fromisoformat(closed),
+            times,
+            judged,
+            json.loads(held),
+            snapshot,
+        )
+
+    def _loaded(self, text: str, kind: type[Any]) -> Any:
+        try:
+            return loads(text, kind)
+        except DocumentRefused as error:
+            raise StoreError(
+                f"{self._file}: a row cannot be read ({error}); upgrade kcheck if a newer one wrote it"
+            ) from None
+
+
+_SEED = "its seed reproduces it without"
