@@ -14,6 +14,10 @@ import pytest
 
 from kcheck.device.cuda import driver_answers
 
+# Whatever a test runs in this checkout must not depend on what failed before, nor be remembered; tests of the store
+# take this out of the environment of what they start.
+os.environ.setdefault("KCHECK_STORE", "off")
+
 if not driver_answers():
     os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")
 

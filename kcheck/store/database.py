@@ -141,9 +141,11 @@ def _use_log(connection: sqlite3.Connection) -> None:
 
 def _version(connection: sqlite3.Connection, file: Path) -> int:
     """Migrations that the database has been through; 0 if it is new."""
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    application: int = connection.execute("PRAGMA application_id").fetchone()[0]
-    tables: int = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    # One look at all three: another process may be making the tables just now.
+    version, application, tables = connection.execute(
+        """SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FROM pragma_application_id),
+               (SELECT count(*) FROM sqlite_master)"""
+    ).fetchone()
     where = _shown(file)
     if application != APPLICATION_ID and (version or tables):
         raise StoreError(f"{where}: this is another program's database; move it away")
@@ -152,7 +154,7 @@ def _version(connection: sqlite3.Connection, file: Path) -> int:
             f"{where}: written by a newer kcheck (store {version}, this one knows {len(MIGRATIONS)}); "
             "upgrade kcheck, or run with --no-store"
         )
-    return version
+    return int(version)
 
 
 def _shown(path: Path) -> str:

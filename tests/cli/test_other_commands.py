@@ -63,7 +63,10 @@ def test_schema_is_printed(kcheck: Kcheck, which: tuple[str, ...]) -> None:
         (("rum",), "no command 'rum'; did you mean 'run'?"),
         (("valdate", "x"), "no command 'valdate'; did you mean 'validate'?"),
         (("specs/good.yaml",), "no command 'specs/good.yaml'; to run it: kcheck run specs/good.yaml"),
-        (("zzzzzz",), "no command 'zzzzzz'; the commands are run, validate, cases, calibrate, exec, schema"),
+        (
+            ("zzzzzz",),
+            "no command 'zzzzzz'; the commands are run, validate, cases, calibrate, runs, failures, show, gc, exec, schema",
+        ),
         (("run", "--fail-fats"), "--fail-fast"),
         (
             ("validate", "specs/god.yaml"),
