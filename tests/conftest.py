@@ -14,7 +14,8 @@ import pytest
 
 from kcheck.device.cuda import driver_answers
 
-# Whatever a test runs in this checkout must not depend on what failed before, nor be remembered; tests of the store
+# Whatever a test runs in this checkout must not depend on what failed before, nor be remembered; tests of the
+# store
 # take this out of the environment of what they start.
 os.environ.setdefault("KCHECK_STORE", "off")
 

@@ -143,7 +143,8 @@ def _version(connection: sqlite3.Connection, file: Path) -> int:
     """Migrations that the database has been through; 0 if it is new."""
     # One look at all three: another process may be making the tables just now.
     version, application, tables = connection.execute(
-        """SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FROM pragma_application_id),
+        """SELECT (SELECT user_version FROM pragma_user_version),
+               (SELECT application_id FROM pragma_application_id),
                (SELECT count(*) FROM sqlite_master)"""
     ).fetchone()
     where = _shown(file)
