@@ -59,7 +59,7 @@ def attention_gqa(q, k, v, scale, out):
             total += weights[j]
             if t < D:
                 acc += weights[j] * np.float32(v[batch, start + j, group, t])
-        cuda.syncthreads()  # the weights are read before the next ones are written
+        # No barrier: the next weights are written after those of the next maximum, when these have been read.
 
     if t < D:
         out[batch, head, t] = acc / total

@@ -9,14 +9,6 @@ BLOCK = 64  # threads per block, a power of two; the launch must use the same
 NOTHING = np.float32(-np.inf)  # the maximum of no element
 
 
-@cuda.jit(device=True)
-def larger(a, b):
-    """The larger of two float32; NaN where either is (the built-in max drops it)."""
-    if a != a or a > b:
-        return a
-    return b
-
-
 @cuda.jit
 def logsumexp(x, y):
     """y[i] = log(sum(exp(x[i, :]))); launch with grid [M] and block [BLOCK].
@@ -30,15 +22,15 @@ def logsumexp(x, y):
     t = cuda.threadIdx.x
     N = x.shape[1]
 
-    highest = NOTHING
+    highest = NOTHING  # max drops a NaN; the sum will have it
     for column in range(t, N, BLOCK):
-        highest = larger(highest, np.float32(x[row, column]))
+        highest = max(highest, np.float32(x[row, column]))
     scratch[t] = highest
     cuda.syncthreads()
     width = BLOCK // 2
     while width > 0:
         if t < width:
-            scratch[t] = larger(scratch[t], scratch[t + width])
+            scratch[t] = max(scratch[t], scratch[t + width])
         cuda.syncthreads()
         width //= 2
     highest = scratch[0]

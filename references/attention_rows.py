@@ -13,4 +13,12 @@ def attention_rows(q, k, v, lengths, scale):
     highest = scores.max(axis=-1, keepdims=True)
     weights = np.exp(scores - np.where(np.isinf(highest), 0.0, highest))
     total = weights.sum(axis=-1, keepdims=True)
-    return weights @ v / np.where(total == 0, 1.0, total)
+    values = np.where(valid.swapaxes(-1, -2), v, 0.0)
+    return weights @ values / np.where(total == 0, 1.0, total)
+
+
+def stale(rng, shape, dtype, lengths):
+    """Values [B, N, E] as a cache has them: normal up to lengths[b], and from there on what was never cleared, NaN."""
+    values = rng.normal(int(np.prod(shape))).reshape(shape)
+    values[np.arange(shape[1]) >= lengths[:, None]] = np.nan
+    return values.astype(dtype)

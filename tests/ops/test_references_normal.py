@@ -138,11 +138,12 @@ def one_query(query: Array, keys: Array, values: Array, scale: float) -> Array:
 
 @pytest.mark.parametrize(("B", "M", "N", "D", "E"), [(1, 1, 1, 1, 1), (3, 2, 7, 4, 5), (2, 3, 9, 6, 2)])
 def test_attention_rows_is_the_definition(B: int, M: int, N: int, D: int, E: int) -> None:
-    """One query at a time over the keys that count; no key gives zeros."""
+    """One query at a time over the keys that count; no key gives zeros, and NaN in the padding is not seen."""
     draw = np.random.default_rng(N)
     q, k, v = draw.normal(size=(B, M, D)), draw.normal(size=(B, N, D)), draw.normal(size=(B, N, E))
     lengths = draw.integers(0, N + 1, B)
     lengths[0] = 0
+    v[np.arange(N) >= lengths[:, None]] = np.nan
     actual = attention_rows(q=q, k=k, v=v, lengths=lengths, scale=0.4)
     assert actual.shape == (B, M, E)
     for b, n in enumerate(lengths):
