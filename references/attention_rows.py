@@ -18,7 +18,7 @@ def attention_rows(q, k, v, lengths, scale):
 
 
 def stale(rng, shape, dtype, lengths):
-    """Values [B, N, E] as a cache has them: normal up to lengths[b], and from there on what was never cleared, NaN."""
+    """Values [B, N, E] as a cache has them: normal up to lengths[b], then what was never cleared, NaN."""
     values = rng.normal(int(np.prod(shape))).reshape(shape)
     values[np.arange(shape[1]) >= lengths[:, None]] = np.nan
     return values.astype(dtype)

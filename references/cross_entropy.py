@@ -10,3 +10,10 @@ def cross_entropy(logits, labels, ignore):
     shifted = logits - logits.max(axis=-1, keepdims=True)
     picked = np.take_along_axis(shifted, index, axis=-1)[:, 0]
     return np.where(kept, np.log(np.exp(shifted).sum(axis=-1)) - picked, 0.0)
+
+
+def padded(rng, shape, dtype, V):
+    """Labels of a batch of sentences [M]: any of the V classes, and about every other one 0, the padding."""
+    labels = np.array(rng.integers(0, V - 1, shape[0]))
+    labels[rng.signs(shape[0]) < 0] = 0
+    return labels.astype(dtype)
