@@ -8,6 +8,7 @@ from kcheck.cases.expand import expand, shape_of
 from kcheck.cases.layouts import GUARDS, POISON, Allocation, repoison
 from kcheck.cases.materialize import MEMORY_LIMIT, CaseArrays, materialize
 from kcheck.cases.plan import plan
+from kcheck.cases.recall import Gone, check_fits, differences, recall
 from kcheck.cases.snapshot import SnapshotRefused, restore, snapshot
 
 __all__ = [
@@ -16,10 +17,14 @@ __all__ = [
     "POISON",
     "Allocation",
     "CaseArrays",
+    "Gone",
     "SnapshotRefused",
+    "check_fits",
+    "differences",
     "expand",
     "materialize",
     "plan",
+    "recall",
     "repoison",
     "restore",
     "shape_of",

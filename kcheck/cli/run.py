@@ -158,6 +158,7 @@ def command(
         return Exit.GOOD
     outputs = pair(ctx.meta["kcheck.order"], formats, files)
 
+    from kcheck.cli.recall import recalled
     from kcheck.cli.reports import Reports
     from kcheck.cli.specs import collect
     from kcheck.runner import Options, parse_keyword, select
@@ -182,6 +183,7 @@ def command(
         max_failures=1 if fail_fast else max_failures,
         timeout=timeout,
         capture=stored,
+        recalled=recalled(specs, _not_stored) if stored and case_seed is None and not keyword else {},
         device="" if device == "auto" else device,
         strict=strict,
         sanitize=SANITIZE.levels(sanitize),

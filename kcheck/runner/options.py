@@ -4,10 +4,26 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kcheck.model import Case, Level, OpSpec
+from kcheck.model import Case, Level, OpSpec, Snapshot
+
+STORED = "stored_"
+"""What the label of a case begins with that is run because it failed before, and not because it was planned."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Recalled:
+    """A case that failed in an earlier run and is not known to be fixed; it is possible in its spec as that is
+    now.
+
+    Attributes:
+        snapshot: its exact inputs, where they were kept.
+    """
+
+    case: Case
+    snapshot: Snapshot | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +41,7 @@ class Options:
         strict: warnings about a spec as a whole (``vacuous``) are errors.
         sanitize: ``--sanitize``: levels in place of those of every spec. What is named here sees every case.
         capture: yield what failing cases were launched with and what came back, for whoever stores it.
+        recalled: by root and path of a spec, what is run before its other cases.
         device: ``--device`` where it was given, for the replay line; empty otherwise.
     """
 
@@ -36,6 +53,7 @@ class Options:
     max_failures: int | None = None
     timeout: float | None = 60.0
     capture: bool = False
+    recalled: Mapping[tuple[str, str], Sequence[Recalled]] = field(default_factory=dict)
     device: str = ""
     strict: bool = False
     sanitize: Mapping[str, Level] = field(default_factory=dict)
@@ -53,7 +71,9 @@ def replay(spec: OpSpec, case: Case, options: Options) -> str:
     what it leaves open is drawn from.
     """
     words = ["kcheck", "run", _as_typed(spec)]
-    if case.label.startswith("example_"):
+    if case.label.startswith(STORED):
+        words = ["kcheck", "reproduce", str(case.seed), "--op", spec.op]
+    elif case.label.startswith("example_"):
         words += ["--cases", "0", "-k", case.label]
         if options.seed is not None:
             words += ["--seed", str(options.seed)]
@@ -61,7 +81,7 @@ def replay(spec: OpSpec, case: Case, options: Options) -> str:
         words += ["--case-seed", str(case.seed)]
     if options.device:
         words += ["--device", options.device]
-    for name, level in options.sanitize.items():
+    for name, level in options.sanitize.items() if words[1] == "run" else ():
         words += ["--sanitize", f"{name}={level}"]
     return shlex.join(words)
 

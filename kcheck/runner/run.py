@@ -34,6 +34,7 @@ from kcheck.runner.artifact import ArtifactCheck
 from kcheck.runner.budget import Budget
 from kcheck.runner.execute import Executed, as_fault, as_finding, every_instrument, execute, kernel_fault
 from kcheck.runner.options import Options, replay
+from kcheck.runner.queue import Queued, queue
 from kcheck.runner.select import Matcher, parse
 from kcheck.specfile import calibrated
 from kcheck.specfile.load import load_function
@@ -93,7 +94,8 @@ class _Run:
         self._notes = {}
         try:
             spec = calibrated(spec)
-            cases = self._cases(spec)
+            queued = self._queue(spec)
+            cases = tuple(one.case for one in queued)
             if cases:
                 _load(spec, self.device)
         except SpecError as error:
@@ -119,11 +121,11 @@ class _Run:
                 artifact = None
                 if self._whole_artifact(spec):
                     artifact = stack.enter_context(ArtifactCheck(spec, self.device, cases))
-                for case in cases:
+                for one in queued:
                     if self._stopped():
                         break
-                    when = _now()
-                    done = self._case(spec, case, vacuity)
+                    case, when = one.case, _now()
+                    done = self._case(spec, one, vacuity)
                     verdict = done.verdict
                     counts[verdict.status] += 1
                     seen.update(verdict.checked)
@@ -155,14 +157,19 @@ class _Run:
             tuple(Sanitized(name, level, seen[name]) for name, level in spec.sanitize.items() if level != "off"),
         )
 
-    def _cases(self, spec: OpSpec) -> tuple[Case, ...]:
+    def _queue(self, spec: OpSpec) -> list[Queued]:
         if self.options.case_seed is not None:
             cases: tuple[Case, ...] = (expand(spec, self.options.case_seed),)
         else:
             count = spec.count if self.options.count is None else self.options.count
             master = spec.seed if self.options.seed is None else self.options.seed
             cases = plan(spec, count=count, master=master)
-        return tuple(c for c in cases if self.selects is None or self.selects(c.id, spec.tags))
+        cases = tuple(c for c in cases if self.selects is None or self.selects(c.id, spec.tags))
+        recalled = () if self.options.is_replay else self.options.recalled.get((spec.root, spec.path), ())
+        queued = queue(spec, cases, recalled)
+        if len(queued) > len(cases):
+            self._notes.setdefault("cases that failed before were run as well, beyond those that were planned")
+        return queued
 
     def _stopped(self) -> bool:
         """Whether no further case is run, with a note that says why where the run's options do not."""
@@ -172,13 +179,14 @@ class _Run:
         most = self.options.max_failures
         return most is not None and self.failures >= most
 
-    def _case(self, spec: OpSpec, case: Case, vacuity: Vacuity) -> Executed:
+    def _case(self, spec: OpSpec, queued: Queued, vacuity: Vacuity) -> Executed:
         done = execute(
             spec,
-            case,
+            queued.case,
             self.device,
             timeout=self.options.timeout,
             instrument=lambda size: self._instrument(spec, size),
+            arrays=queued.arrays(),
             observe=vacuity.observe,
         )
         instrumented = 0.0 if done.outcome is None else done.outcome.instrumented

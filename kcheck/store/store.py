@@ -156,12 +156,14 @@ class Store:
         since: datetime | None = None,
         seed: int | None = None,
         states: tuple[str, ...] = ("open",),
+        most: int = -1,
     ) -> list[StoredFailure]:
         """The cases that failed, what was seen last first.
 
         Args:
             since: seen failing then or later.
             states: of ``open``, ``fixed``, ``gone``.
+            most: how many, the newest; all of them if negative.
         """
         conditions, values = [f"state IN ({', '.join('?' * len(states))})"], list[Any](states)
         for condition, value in (
@@ -177,8 +179,9 @@ class Store:
             f"""SELECT failures.id, path, device, rule, state, first_seen, last_seen, closed, times, verdict, bits,
                     snapshot
                 FROM failures JOIN cases ON cases.id = failures."case" WHERE {" AND ".join(conditions)}
-                ORDER BY last_seen DESC, failures.id DESC""",
+                ORDER BY last_seen DESC, failures.id DESC LIMIT ?""",
             *values,
+            most,
         )
         return [self._failure(row) for row in found]
 

@@ -1,0 +1,187 @@
+"""A case of an earlier day under the spec of today: the same recipe, or what stands against it.
+
+Its seed alone would draw another case as soon as a dim, a dtype or a layout is added. So everything that was
+drawn is stated again, as an example states it, and only the data is made from the seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from kcheck.cases.distributions import ADVERSARIAL, FLOAT_DEFAULT
+from kcheck.cases.expand import Expander, element_type, shape_of
+from kcheck.cases.values import resolve
+from kcheck.errors import SpecError
+from kcheck.model import (
+    DTYPES,
+    Case,
+    Choices,
+    Distribution,
+    DType,
+    Example,
+    Expression,
+    Input,
+    OpSpec,
+    Output,
+    Range,
+    Snapshot,
+)
+from kcheck.rng import Xorshift128Plus
+
+
+class Gone(Exception):
+    """The spec has no such case any more.
+
+    Attributes:
+        changed: what stands against it, a sentence each.
+    """
+
+    def __init__(self, changed: tuple[str, ...]) -> None:
+        super().__init__("; ".join(changed))
+        self.changed = changed
+
+
+def recall(spec: OpSpec, case: Case) -> Case:
+    """The case as the spec has it now; its label is kept.
+
+    Raises:
+        Gone: the spec does not allow it any more, or it would be another one.
+    """
+    changed = [*_dims(spec, case), *_dtypes(spec, case), *_arrays(spec, case), *_params(spec, case)]
+    if changed:
+        raise Gone(tuple(changed))
+    drawn = {name: value for name, value in case.params.items() if spec.params[name].expr is None}
+    sizes = {name: n for name, n in case.dims.items() if not isinstance(spec.dims[name].domain, Expression)}
+    stated = Example(spec.span, sizes, case.dtypes, case.values, case.layouts, drawn)
+    try:
+        again = replace(Expander(spec).case(case.seed, case.label, stated), spec=spec.path)
+    except SpecError as error:
+        raise Gone(tuple(str(fault) for fault in error.faults)) from error
+    changed = list(differences(case, again))
+    if changed:
+        raise Gone(tuple(changed))
+    return again
+
+
+def differences(before: Case, now: Case) -> Iterator[str]:
+    """What two cases of a seed differ in, one sentence each."""
+    rows: list[tuple[str, Mapping[str, object], Mapping[str, object]]] = [
+        ("dim", before.dims, now.dims),
+        ("dtype", before.dtypes, now.dtypes),
+        ("layout of", before.layouts, now.layouts),
+        ("values of", _texts(before.values), _texts(now.values)),
+        ("param", before.params, now.params),
+    ]
+    for what, one, other in rows:
+        for name in {**one, **other}:
+            if name not in one:
+                yield f"{what} {name} is new: {other[name]}"
+            elif name not in other:
+                yield f"{what} {name} is no more; it was {one[name]}"
+            elif one[name] != other[name]:
+                yield f"{what} {name}: {one[name]} before, {other[name]} now"
+
+
+def check_fits(spec: OpSpec, taken: Snapshot) -> None:
+    """Hold a snapshot's arrays against what the spec says of them now.
+
+    Raises:
+        Gone: an array has another shape, dtype or role, or is of another case.
+    """
+    changed = []
+    held = {array.name: array for array in taken.arrays}
+    owned: dict[str, Input | Output] = dict(spec.inputs)
+    owned |= {name: output for name, output in spec.outputs.items() if output.alias is None}
+    for name, array in owned.items():
+        shape, dtype = shape_of(array, taken.case.dims), element_type(array, taken.case.dtypes).name
+        role = "output" if isinstance(array, Output) else "input"
+        if name not in held:
+            changed.append(f"{role} {name} is new")
+        elif (held[name].shape, held[name].dtype, held[name].role) != (shape, dtype, role):
+            before = f"{held[name].role} of {held[name].dtype} {list(held[name].shape)}"
+            changed.append(f"{name} was an {before}, and is an {role} of {dtype} {list(shape)} now")
+    changed += [f"array {name} is no more" for name in held if name not in owned]
+    aliases = {name: output.alias for name, output in spec.outputs.items() if output.alias is not None}
+    if dict(taken.aliases) != aliases:
+        changed.append("which output is computed in place of which input")
+    changed += [f"param {name} has changed" for name in set(taken.params) ^ set(spec.params)]
+    if changed:
+        raise Gone(tuple(changed))
+
+
+def _dims(spec: OpSpec, case: Case) -> Iterator[str]:
+    yield from _names("dim", case.dims, spec.dims)
+    for name, size in case.dims.items():
+        domain = spec.dims[name].domain if name in spec.dims else None
+        if isinstance(domain, Range) and not domain.low <= size <= domain.high:
+            yield f"dim {name} = {size} is not within {domain.low}..{domain.high} any more"
+        elif isinstance(domain, Choices) and size not in domain.values:
+            yield f"dim {name} = {size} is none of {list(domain.values)} any more"
+
+
+def _dtypes(spec: OpSpec, case: Case) -> Iterator[str]:
+    yield from _names("type variable", case.dtypes, spec.dtypes)
+    for name, dtype in case.dtypes.items():
+        if name in spec.dtypes and dtype not in spec.dtypes[name].choices:
+            yield f"{name} = {dtype} is none of {', '.join(spec.dtypes[name].choices)} any more"
+
+
+def _arrays(spec: OpSpec, case: Case) -> Iterator[str]:
+    yield from _names("input", case.values, spec.inputs)
+    yield from _names("array", case.layouts, {**spec.inputs, **spec.outputs})
+    examples = spec.examples
+    arrays: dict[str, Input | Output] = {**spec.inputs, **spec.outputs}
+    for name, array in arrays.items():
+        layout = case.layouts.get(name)
+        stated = {example.layouts.get(name) for example in examples}
+        if layout and layout not in array.layouts and layout not in stated and not _alias(array):
+            yield f"{name} is not laid out {layout} any more, but {', '.join(array.layouts)}"
+    for name, given in spec.inputs.items():
+        drawn = case.values.get(name)
+        shown = {str(example.values[name]) for example in examples if name in example.values}
+        if drawn is None or case.dtypes.keys() != spec.dtypes.keys() or str(drawn) in shown:
+            continue
+        dtype = DTYPES.get(case.dtypes.get(given.dtype, given.dtype))
+        if dtype is not None and not any(_may_draw(one, drawn) for one in _declared(given.values, dtype)):
+            yield f"{name} is not drawn from {drawn} any more"
+
+
+def _declared(values: tuple[Distribution, ...], dtype: DType) -> tuple[Distribution, ...]:
+    """The distributions that an input is drawn from; those of its dtype where the spec says none."""
+    if values:
+        return values
+    if dtype.is_inexact:
+        return tuple(Distribution(name) for name in FLOAT_DEFAULT)
+    return (resolve((), dtype, Xorshift128Plus(0)),)
+
+
+def _may_draw(declared: Distribution, drawn: Distribution) -> bool:
+    if declared.name == "adversarial":
+        return drawn.name in ADVERSARIAL and drawn.argument is None
+    inside, within = declared.argument, drawn.argument
+    if isinstance(inside, Distribution) and isinstance(within, Distribution):
+        return declared.name == drawn.name and _may_draw(inside, within)
+    return str(declared) == str(drawn)
+
+
+def _params(spec: OpSpec, case: Case) -> Iterator[str]:
+    yield from _names("param", case.params, spec.params)
+    for name, value in case.params.items():
+        param = spec.params.get(name)
+        stated = {example.params.get(name) for example in spec.examples}
+        if param is not None and param.expr is None and value not in param.values and value not in stated:
+            yield f"param {name} = {value} is none of {list(param.values)} any more"
+
+
+def _names(what: str, before: Mapping[str, object], now: Mapping[str, object]) -> Iterator[str]:
+    yield from (f"{what} {name} is no more" for name in before if name not in now)
+    yield from (f"{what} {name} is new" for name in now if name not in before)
+
+
+def _alias(array: object) -> bool:
+    return isinstance(array, Output) and array.alias is not None
+
+
+def _texts(values: Mapping[str, Distribution]) -> dict[str, object]:
+    return {name: str(drawn) for name, drawn in values.items()}

@@ -1,0 +1,131 @@
+"""What a run leaves in the project's store, and the commands that show it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from small_project import Kcheck
+
+RUN = ("run", "--device", "simulator")
+BAD = (*RUN, "specs/buggy/bad.yaml")
+
+
+@pytest.fixture
+def stored(kcheck: Kcheck) -> Kcheck:
+    """``kcheck`` as users have it: with a store."""
+    kcheck.environment = {name: value for name, value in kcheck.environment.items() if name != "KCHECK_STORE"}
+    kcheck.environment["COLUMNS"] = "80"
+    return kcheck
+
+
+def seeds(output: str) -> list[str]:
+    return re.findall(r"^ +(\d+)  mismatch", output, re.MULTILINE)
+
+
+def test_a_failure_from_run_to_fixed(stored: Kcheck, project: Path) -> None:
+    """It is listed, shown, run first by the next run, and closed by the run in which it passes."""
+    assert stored(*BAD).returncode == 1
+    listed = stored("failures")
+    assert listed.returncode == 0
+    assert listed.stdout.startswith("bad · specs/buggy/bad.yaml · 2 failures\n")
+    (one, two) = seeds(listed.stdout)
+    assert f"kcheck reproduce {one} --op bad" in listed.stdout
+    shown = stored("show", two)  # of five elements; the other has one, and no map
+    assert shown.returncode == 0
+    for part in (
+        "state      open, failed 1 time on the simulator",
+        "inputs     x  float32[",
+        "worst  ",
+        "map  ",
+        "█",
+    ):
+        assert part in shown.stdout, shown.stdout
+    assert all(len(line) <= 80 for line in (listed.stdout + shown.stdout).splitlines())
+    report = json.loads(stored(*BAD, "--cases", "1", "--seed", "77", "--format", "json").stdout)
+    cases = [(case["label"], case["seed"]) for case in report["specs"][0]["cases"]]
+    assert [label.partition("_")[0] for label, _ in cases] == ["stored", "stored", "iter"]
+    assert {seed for _, seed in cases[:2]} == {one, two}
+    kernels = project / "kernels/k.py"
+    kernels.write_text(kernels.read_text().replace("x[i] * 3", "x[i] * 2"))
+    assert stored(*BAD).returncode == 0
+    assert stored("failures").stdout == "no failure is open\n"
+    assert stored("failures", "-a").stdout.count(" fixed ") == 3
+
+
+def test_runs_are_listed_and_collected(stored: Kcheck) -> None:
+    """Newest first, with their counts; gc keeps as many as it is told."""
+    stored(*RUN)
+    stored(*RUN, "specs", "-r")
+    head, *rows = stored("runs").stdout.splitlines()
+    assert head.split() == ["run", "started", "device", "took", "cases", "command"]
+    assert [row.split()[0] for row in rows] == ["2", "1"]
+    assert "8: 2 failed, 2 errors" in rows[0]
+    assert "4 passed" in rows[1]
+    assert stored("gc", "--runs", "1").stdout.startswith("forgotten: 1 run; the store takes ")
+    assert [row.split()[0] for row in stored("runs").stdout.splitlines()[1:]] == ["2"]
+
+
+@pytest.mark.parametrize("how", [("--no-store",), ()])
+def test_a_run_without_the_store_leaves_nothing(stored: Kcheck, project: Path, how: tuple[str, ...]) -> None:
+    """--no-store, or KCHECK_STORE=off."""
+    environment = {} if how else {"KCHECK_STORE": "off"}
+    assert stored(*BAD, *how, **environment).returncode == 1
+    assert not (project / ".kcheck").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(b"not a database, whatever its name says" * 100, "the store is damaged"), (None, "unable to open")],
+)
+def test_a_store_that_cannot_be_used_does_not_stop_a_run(
+    stored: Kcheck, project: Path, content: bytes | None, says: str
+) -> None:
+    """The verdict is given, with a warning that names the file and the mend; other commands exit with 2."""
+    file = project / ".kcheck/store.db"
+    file.parent.mkdir()
+    if content is None:
+        file.mkdir()
+    else:
+        file.write_bytes(content)
+    done = stored(*BAD)
+    assert done.returncode == 1
+    assert "2 of 2 failed" in done.stdout
+    assert f"kcheck: warning: .kcheck/store.db: {says}" in done.stderr
+    assert "judging goes on, and is not stored" in done.stderr
+    listed = stored("failures")
+    assert (listed.returncode, listed.stdout) == (2, "")
+    assert ".kcheck/store.db: " in listed.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("show", "12"), "no case with seed 12 is stored; `kcheck failures` lists what failed"),
+        (("show", "bad"), "'bad' is no seed"),
+        (("failures", "--since", "monday"), "'monday' is no moment; write 2026-11-20,"),
+    ],
+)
+def test_what_is_not_there_is_said(stored: Kcheck, arguments: tuple[str, ...], message: str) -> None:
+    """A seed or a time that means nothing is a mistake on the command line."""
+    done = stored(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_outside_of_a_project(stored: Kcheck, tmp_path: Path) -> None:
+    """There is no store to ask, and it is said what makes a project."""
+    stored.folder = tmp_path
+    done = stored("runs")
+    assert done.returncode == 2
+    assert "this folder is in no project: none above it holds kcheck.yaml, pyproject.toml, .git" in done.stderr
+
+
+def test_since_selects(stored: Kcheck) -> None:
+    """--since takes days and moments; --rule and --op narrow further."""
+    stored(*BAD)
+    assert len(seeds(stored("failures", "--since", "1d", "--rule", "mismatch", "--op", "bad").stdout)) == 2
+    assert stored("failures", "--since", "2999-01-01").stdout == "no such failure is stored\n"
+    assert stored("failures", "--op", "good").stdout == "no such failure is stored\n"
