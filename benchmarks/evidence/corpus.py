@@ -47,6 +47,11 @@ CLASSES = (
     "unwritten output",
     "input mutated",
     "in-place aliasing",
+    "dropped last tile",
+    "halo not loaded",
+    "output not zeroed",
+    "non-atomic update",
+    "16-bit accumulation",
 )
 """What people and language models get wrong in kernels; each twin is of one of these."""
 

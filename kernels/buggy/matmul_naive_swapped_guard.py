@@ -1,0 +1,18 @@
+"""Matrix product with a planted bug: the guard takes rows for columns."""
+
+import numpy as np
+from numba import cuda
+
+
+@cuda.jit
+def matmul_naive(a, b, c):
+    """c = a @ b; launch with at least M threads along y and N along x.
+
+    a: [M, K], b: [K, N], c: [M, N], all of float32 with any strides. K may be 0: an empty sum is 0.
+    """
+    column, row = cuda.grid(2)  # x runs along a row, so that neighbouring threads read neighbouring elements of b
+    if row < c.shape[1] and column < c.shape[0]:
+        acc = np.float32(0.0)
+        for k in range(a.shape[1]):
+            acc += a[row, k] * b[k, column]
+        c[row, column] = acc
