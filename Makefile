@@ -9,7 +9,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check bench conformance conformance-check conformance-widths conformance-sanitize format format-check lint types layers soak wheel clean
+.PHONY: help demo test test-gpu check bench conformance conformance-check conformance-widths conformance-sanitize evidence evidence-soak format format-check lint types layers soak wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -53,6 +53,12 @@ conformance-sanitize: .venv/installed-dev  ## the same tests under racecheck and
 
 conformance-check: .venv/installed-dev  ## all but the slowest of them: none crashes or hangs, and as many pass as before
 	@$(BIN)/python conformance/run.py --quick
+
+evidence: .venv/installed-dev  ## recall and false alarms on the corpus, against other ways of testing; writes docs/evidence.md
+	@$(BIN)/python -m benchmarks.evidence --write
+
+evidence-soak: .venv/installed-dev  ## 2,000 cases of every correct kernel: no false alarm; writes docs/evidence.md
+	@$(BIN)/python -m benchmarks.evidence --soak --write
 
 format: .venv/installed-dev  ## rewrite the code in the house's format
 	@$(BIN)/ruff format .

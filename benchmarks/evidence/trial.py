@@ -20,7 +20,7 @@ from kcheck.oracle import judge
 from kcheck.oracle.compare import compare
 from kcheck.oracle.judge import Truth
 from kcheck.oracle.reference import ReferenceFailed
-from kcheck.oracle.tolerance import rules
+from kcheck.oracle.tolerance import Rule, rules
 
 Policy = Literal["benchmark", "defaults", "calibrated", "conditioned"]
 POLICIES: tuple[Policy, ...] = ("benchmark", "defaults", "calibrated", "conditioned")
@@ -85,6 +85,7 @@ def look(
     *,
     instrument: bool | Collection[str] = False,
     policies: Collection[Policy] = (),
+    envelopes: Mapping[str, float] | None = None,
 ) -> Seen:
     """Run one case and say what it showed.
 
@@ -92,6 +93,7 @@ def look(
         instrument: the sanitizers that need code of their own: True for all of those that the spec leaves on.
         policies: what its values are held against beside the spec's own tolerance, which is always looked at and
             goes by the name ``conditioned``: it is the default, and the specs of the corpus hardly say another.
+        envelopes: by output dtype, what ``calibrated`` accepts; without, it cannot judge.
     """
     wanted = device.instruments if instrument is True else instrument or ()
     on = [name for name in wanted if spec.sanitize[name] != "off"]
@@ -112,38 +114,32 @@ def look(
     if others:
         truth = Truth.of(spec, arrays)
         for policy in others:
-            judged = _is_off(spec, truth, outcome, policy)
+            judged = _is_off(truth, outcome, tolerance(spec, policy, envelopes or {}))
             if judged is not None:
                 off[policy] = judged
     return Seen(case.label, dict(case.dims), found=rules_found, off=off)
 
 
-def tolerance(spec: OpSpec, policy: Policy) -> Tolerance:
+def tolerance(spec: OpSpec, policy: Policy, envelopes: Mapping[str, float]) -> Tolerance:
     """A policy as a spec would write it."""
     if policy == "benchmark":  # numpy.allclose and torch.allclose loosen integers as well
         return Tolerance("fixed", dict.fromkeys(DTYPES, BENCHMARK), spec.span)
     whole = {name: bounds for name, bounds in spec.tolerance.by_dtype.items() if not DTYPES[name].is_inexact}
-    return Tolerance("fixed" if policy == "defaults" else policy, whole, spec.span)
+    return Tolerance("fixed" if policy == "defaults" else policy, whole, spec.span, envelopes)
 
 
-def _is_off(spec: OpSpec, truth: Truth, outcome: Outcome, policy: Policy) -> bool | None:
+def _is_off(truth: Truth, outcome: Outcome, rule_of_closeness: Tolerance) -> bool | None:
     """Whether any output is beyond a policy; None where that cannot judge this op."""
+    spec = dataclasses.replace(truth.spec, tolerance=rule_of_closeness)
+    zeros = rule_of_closeness.by_dtype.get("float32") == BENCHMARK
     try:
-        rule, _ = rules(
-            dataclasses.replace(spec, tolerance=tolerance(spec, policy)),
-            truth.reference,
-            truth.expected,
-            outcome.case.seed,
-        )
-        return any(
-            not _compared(truth, outcome, name, rule(name), zeros=policy == "benchmark").passed
-            for name in outcome.outputs
-        )
-    except ReferenceFailed:
+        rule, _ = rules(spec, truth.reference, truth.expected, outcome.case.seed)
+    except ReferenceFailed:  # no envelope
         return None
+    return any(not _passes(truth, outcome, name, rule(name), zeros=zeros) for name in outcome.outputs)
 
 
-def _compared(truth: Truth, outcome: Outcome, name: str, rule: Any, *, zeros: bool) -> Any:
+def _passes(truth: Truth, outcome: Outcome, name: str, rule: Rule, *, zeros: bool) -> bool:
     """One output by one rule. ``zeros``: elements that nobody wrote are 0, as in a buffer of ``np.zeros``, and
     are compared; kcheck leaves them out, since ``unwritten`` tells of them."""
     actual, unwritten = outcome.outputs[name], outcome.unwritten.get(name)
@@ -153,4 +149,4 @@ def _compared(truth: Truth, outcome: Outcome, name: str, rule: Any, *, zeros: bo
         if unwritten is not None:
             actual, unwritten = np.where(unwritten, np.zeros((), actual.dtype), actual), None
     dtype = truth.reference.dtypes[name]
-    return compare(name, dtype, actual, truth.expected[name], rule, options, unwritten)
+    return compare(name, dtype, actual, truth.expected[name], rule, options, unwritten).passed

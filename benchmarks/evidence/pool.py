@@ -1,0 +1,110 @@
+"""Processes that measure, a few at a time, and their answers on disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from benchmarks.evidence.corpus import ROOT, twins
+from benchmarks.evidence.measure import Request, as_json
+
+SECONDS = 1800
+"""For one kernel: it takes half a minute on two free cores."""
+_TAIL = 2000
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Measures kernels.
+
+    Attributes:
+        store: the folder of the answers.
+        jobs: processes at a time.
+        fresh: whether what is in the store is measured again.
+        report: told a line for each kernel that is done.
+    """
+
+    store: Path
+    jobs: int
+    fresh: bool
+    report: Callable[[str], None]
+
+    def run(self, requests: Sequence[Request]) -> dict[str, dict[str, Any]]:
+        """The answers by name, in the order of the requests. One of a process that died holds ``died``."""
+        self.store.mkdir(parents=True, exist_ok=True)
+        with ThreadPoolExecutor(self.jobs) as threads:
+            answers = threads.map(self._one, requests)
+            return {request.name: answer for request, answer in zip(requests, answers, strict=True)}
+
+    def _one(self, request: Request) -> dict[str, Any]:
+        path = self.store / f"{request.name}{'-soak' if request.soak else ''}-{key(request)}.json"
+        if path.is_file() and not self.fresh:
+            kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            return kept
+        begun = time.monotonic()
+        answer = measured(request)
+        seconds = time.monotonic() - begun
+        self.report(f"{request.name}: {answer.get('died') or f'{seconds:.0f} s'}")
+        if "died" not in answer:
+            path.write_text(json.dumps(answer), encoding="utf-8")
+        return answer
+
+
+def measured(request: Request) -> dict[str, Any]:
+    """The answer of a process of its own."""
+    variables = {name: value for name, value in os.environ.items() if name != "NUMBA_ENABLE_CUDASIM"}
+    try:
+        child = subprocess.run(
+            [sys.executable, "-W", "ignore", "-m", "benchmarks.evidence.measure"],
+            input=as_json(request),
+            cwd=ROOT,
+            env=variables | {"OPENBLAS_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return {"name": request.name, "died": f"not done after {SECONDS} s"}
+    if child.returncode != 0:
+        return {"name": request.name, "died": f"ended with {child.returncode}: {child.stderr[-_TAIL:]}"}
+    answer: dict[str, Any] = json.loads(child.stdout)
+    return answer
+
+
+def key(request: Request) -> str:
+    """What an answer depends on: kcheck, this package, the kernel, its reference and its spec."""
+    found = {twin.name: twin for twin in twins()}.get(request.name) if request.twin else None
+    op = request.name if found is None else found.of
+    files = [ROOT / folder / f"{op}.{suffix}" for folder, suffix in _OF_OP]
+    if found is not None:
+        files += [found.kernel, found.spec]
+    digest = blake2b(_code().encode() + as_json(request).encode(), digest_size=8)
+    for file in files:
+        digest.update(file.read_bytes() if file.is_file() else b"")
+    return digest.hexdigest()
+
+
+_OF_OP = (("kernels", "py"), ("references", "py"), ("specs", "yaml"))
+
+
+@cache
+def _code() -> str:
+    """A digest of all code that measures."""
+    digest = blake2b(digest_size=8)
+    for folder in (ROOT / "kcheck", Path(__file__).parent):
+        for file in sorted(folder.rglob("*.py")):
+            if file.name not in ("page.py", "__main__.py", "tables.py"):  # they only tell
+                digest.update(file.read_bytes())
+    return digest.hexdigest()

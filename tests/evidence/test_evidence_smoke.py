@@ -1,0 +1,61 @@
+"""docs/evidence.md can be made again: the whole way, on few kernels and few cases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.evidence.__main__ import PAGE, write
+from benchmarks.evidence.corpus import twins
+from benchmarks.evidence.measure import Request
+from benchmarks.evidence.page import acceptance, evidence_text, soak_faults, soak_text
+from benchmarks.evidence.pool import Pool
+from benchmarks.evidence.tables import Evidence, by_allclose, by_default
+
+PLANTED = ("gelu_no_half", "matmul_griddim")
+
+
+@pytest.mark.slow
+def test_two_twins_are_caught_and_their_controls_are_not(tmp_path: Path) -> None:
+    """Measured in processes of their own, kept on disk and not measured twice; every table has its row."""
+    planted = [twin for twin in twins() if twin.name in PLANTED]
+    told: list[str] = []
+    pool = Pool(tmp_path, jobs=2, fresh=False, report=told.append)
+    clean = pool.run([Request(twin.of, twin=False, seeds=(0,), cases=4, more=6) for twin in planted])
+    requests = [
+        Request(twin.name, True, (0,), cases=4, more=6, envelopes=clean[twin.of]["envelopes"]) for twin in planted
+    ]
+    buggy = pool.run(requests)
+    assert len(told) == 4
+    assert pool.run(requests) == buggy
+    assert len(told) == 4
+    evidence = Evidence(clean, buggy, planted, (0,), 4, 1.0)
+    assert acceptance(evidence) == []
+    assert evidence.recall("mix", by_default).by_seed == (1.0,)
+    assert evidence.recall("friendly", by_allclose).by_seed == (0.5,)  # of a square product the bug does no harm
+    assert evidence.alarms("mix", by_default)[0] == 0
+    text = evidence_text(evidence)
+    for row in ("| **kcheck, 4 cases** | 100 % |", "| loop bound from gridDim | 1 | 0 % |", "| nan-injected |"):
+        assert row in text
+
+
+@pytest.mark.slow
+def test_a_soak_counts_its_cases(tmp_path: Path) -> None:
+    """A correct kernel is run as often as asked for, and has no false alarm."""
+    soaked = Pool(tmp_path, jobs=1, fresh=False, report=lambda line: None).run([Request("gelu", False, soak=40)])
+    assert soak_faults(soaked) == []
+    assert "40 cases, 40 of each of 1 correct kernels" in soak_text(soaked)
+
+
+def test_text_goes_between_its_marks(tmp_path: Path) -> None:
+    """The page keeps what is written by hand, and the other command's part."""
+    page = tmp_path / "evidence.md"
+    page.write_text(PAGE.read_text("utf-8"), "utf-8")
+    write(page, "evidence", "one")
+    write(page, "soak", "two")
+    write(page, "evidence", "three")
+    text = page.read_text("utf-8")
+    assert "<!-- evidence -->\nthree\n<!-- end of evidence -->" in text
+    assert "<!-- soak -->\ntwo\n<!-- end of soak -->" in text
+    assert text.startswith(PAGE.read_text("utf-8").split("<!-- evidence -->")[0])
