@@ -11,6 +11,7 @@ REASONS = {
     "ticket": "uses what an atomic operation returns, which is a thread's turn",
     "nan": "leaves NaNs in the same places, but others: which NaN arithmetic on NaNs gives is open",
     "address": "stores addresses of local or shared memory, which lies elsewhere",
+    "threads": "not compared: launched beside other threads of the program, which use the device meanwhile",
     "fault": "ends with the same fault at both",
     "large": f"not compared: more than {MOST_BYTES >> 20} MiB are allocated",
     "slow": f"not compared: takes more than {MOST_SECONDS:.0f} s with one lane",

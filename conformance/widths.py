@@ -2,7 +2,8 @@
 
 Loaded by the plugin in the processes that run tests. What a kernel leaves is every byte of every live allocation,
 the part of the device heap that is used, the lines that it prints, and how it ends. A launch that differs is run
-again in other orders of its threads: only one whose result hangs on that, which CUDA leaves open, is set aside.
+again in other orders of its threads: only one whose result hangs on that, which CUDA leaves open, is set aside. So
+is one that a thread of the program makes, whose siblings may copy to the device or allocate there between the two.
 """
 
 from __future__ import annotations
@@ -137,6 +138,8 @@ class Comparison:
         found = difference(narrow, wide)
         if not found:
             return self._tell(asked, SAME)
+        if threading.current_thread() is not threading.main_thread():
+            return self._tell(asked, "threads", found)
         is_memory = narrow.ending is wide.ending and narrow.printed == wide.printed
         is_memory = is_memory and narrow.heap_used == wide.heap_used
         if is_memory and _are_addresses(executor, narrow, wide):

@@ -26,6 +26,7 @@ COMMANDS = {
     "failures": "List the cases that failed and are not fixed.",
     "show": "Show a stored failure: inputs, worst elements, where the error lies.",
     "gc": "Forget old runs and snapshots, and give the space back.",
+    "lint": "Measure compiled kernels: registers, spills, occupancy, what is slow.",
     "exec": "Run any numba.cuda program on the cpu device.",
     "schema": "Print the JSON Schema of op specs or of reports.",
 }

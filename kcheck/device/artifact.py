@@ -215,14 +215,14 @@ def _ptx(dispatcher: Any, kernel: CompiledKernel, lineinfo: bool) -> tuple[str, 
     nvvm.set_launch_bounds(function, options.get("launch_bounds"))
     for path in options.get("link") or ():
         library.add_linking_file(path)
-    return function.name, library.get_lto_ptx(cc=cc)
+    return function.name, str(library.get_lto_ptx(cc=cc)).rstrip("\0")
 
 
 def _resources(dispatcher: Any, ptx: str, target: str) -> Resources:
     """What ptxas makes of PTX; kept on disk, since it takes 0.1 s."""
     max_registers = dispatcher.targetoptions.get("max_registers") or None
     store = ObjectCache(settings(os.environ).cache / "ptxas")
-    key = "\0".join(("ptxas", assembler_version(), target, str(max_registers), ptx))
+    key = "\0".join(("ptxas 2", assembler_version(), target, str(max_registers), ptx))
     stored = store.get(key)
     if stored is not None:
         return Resources(**json.loads(stored))
@@ -232,36 +232,64 @@ def _resources(dispatcher: Any, ptx: str, target: str) -> Resources:
 
 
 def _assemble(ptx: str, target: str, max_registers: int | None) -> Resources:
-    """Assemble PTX with ptxas inside nvJitLink and read what it reports of itself (``-v``)."""
+    """What ptxas, which is inside nvJitLink, reports of the only kernel of a module (``-v``)."""
+    found = assemble(ptx, target, max_registers)
+    if len(found) != 1:
+        raise InternalError(f"ptxas reported on {len(found)} kernels: {', '.join(found)}")
+    return next(iter(found.values()))
+
+
+def assemble(ptx: str, target: str, max_registers: int | None = None) -> dict[str, Resources]:
+    """What ptxas, which is inside nvJitLink, reports of each kernel of a module, by the kernel's mangled name.
+
+    Raises:
+        KernelError: the assembler refuses the module, in its own words.
+    """
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
     options = LinkerOptions(arch=target, ptxas_options=["-v"], max_register_count=max_registers)
-    linker = Linker(ObjectCode.from_ptx(ptx.encode()), options=options)
-    linker.link("cubin")
-    log = linker.get_info_log()
-    linker.close()
+    try:
+        linker = Linker(ObjectCode.from_ptx(ptx.encode()), options=options)
+        try:
+            linker.link("cubin")
+            log = linker.get_info_log()
+        finally:
+            linker.close()
+    except Exception as fault:  # nvJitLink's own errors have no class in common with anything
+        raise KernelError(f"the assembler refuses it for {target}: {compiler_message(fault)}") from fault
     return read_ptxas_log(log)
 
 
-def read_ptxas_log(log: str) -> Resources:
-    """The resources of the only entry in ``ptxas -v``'s log.
+_COMPILING = re.compile(r"Compiling entry function '([^']+)'")
+
+
+def read_ptxas_log(log: str) -> dict[str, Resources]:
+    """The resources of each entry in ``ptxas -v``'s log.
 
     Raises:
-        InternalError: the log does not say how many registers are used.
+        InternalError: the log names no entry, or does not say how many registers one uses.
     """
-    used = re.search(r"Used (\d+) registers", log)
-    if used is None:
+    parts = _COMPILING.split(log)[1:]
+    found = {}
+    for entry, text in zip(parts[::2], parts[1::2], strict=True):
+        used = re.search(r"Used (\d+) registers", text)
+        if used is None:
+            raise InternalError(f"ptxas reported no registers of {entry}:\n{log}")
+
+        def size(pattern: str, text: str = text) -> int:
+            return max((int(bytes_) for bytes_ in re.findall(pattern, text)), default=0)
+
+        found[entry] = Resources(
+            registers=int(used[1]),
+            spill_stores=size(r"(\d+) bytes spill stores"),
+            spill_loads=size(r"(\d+) bytes spill loads"),
+            stack=size(r"(\d+) bytes stack frame"),
+            shared=size(r"(\d+) bytes smem"),
+            constant=sum(int(bytes_) for bytes_ in re.findall(r"(\d+) bytes cmem\[\d+\]", text)),
+        )
+    if not found:
         raise InternalError(f"ptxas reported no registers:\n{log}")
-
-    def total(pattern: str) -> int:
-        return max((int(size) for size in re.findall(pattern, log)), default=0)
-
-    return Resources(
-        registers=int(used[1]),
-        spills=total(r"(\d+) bytes spill stores") + total(r"(\d+) bytes spill loads"),
-        local=total(r"(\d+) bytes stack frame"),
-        shared=total(r"(\d+) bytes smem"),
-    )
+    return found
 
 
 def _capability(target: str) -> tuple[int, int]:

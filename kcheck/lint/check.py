@@ -75,7 +75,7 @@ def _measures(
     if (resources := kernel.resources) is not None:
         yield "max_registers", "registers per thread", resources.registers, artifact.max_registers
         yield "max_spills", "bytes of spill stores and loads", resources.spills, artifact.max_spills
-        yield "max_local_bytes", "bytes of local memory per thread", resources.local, artifact.max_local_bytes
+        yield "max_local_bytes", "bytes of local memory per thread", resources.stack, artifact.max_local_bytes
         yield "max_shared_bytes", "bytes of static shared memory", resources.shared, artifact.max_shared_bytes
 
 

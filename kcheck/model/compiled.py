@@ -49,15 +49,29 @@ class Launched:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one thread (registers, spills, local) and one block (static shared) need, as ptxas allocates it.
+    """What one thread (registers, spills, stack) and one block (static shared) need, as ptxas allocates it.
 
-    Sizes in bytes. ``spills`` counts the bytes of spill stores and of spill loads.
+    All but ``registers`` in bytes.
+
+    Attributes:
+        registers: per thread, 32-bit ones.
+        spill_stores, spill_loads: written to and read back from local memory for want of registers, per thread.
+        stack: local memory of a thread: arrays that are indexed by a variable, spills, frames of calls.
+        shared: declared in the kernel, per block; what a launch adds is not in it.
+        constant: of the kernel's parameters and tables; ptxas tells of none for sm_90 and later.
     """
 
     registers: int
-    spills: int
-    local: int
+    spill_stores: int
+    spill_loads: int
+    stack: int
     shared: int
+    constant: int
+
+    @property
+    def spills(self) -> int:
+        """Bytes of spill stores and of spill loads."""
+        return self.spill_stores + self.spill_loads
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ class ArtifactCheck:
         elif spec.kernel is not None and spec.launch is not None:
             known = [(spec.kernel, signatures(spec))]
         else:
-            known = list(_launched(spec, self._device.launched(spec), notes))
+            known = list(kernels_launched(spec, self._device.launched(spec), notes))
         for function, types in known:
             if self._device.name == "cpu":
                 kernels += compile_here(spec.root, function, types, self._artifact.targets)
@@ -90,7 +90,7 @@ class ArtifactCheck:
         self._begun.append(Compilation(self._spec.root, kernel, known, self._artifact.targets))
 
 
-def _launched(
+def kernels_launched(
     spec: OpSpec, launched: Iterable[Launched], notes: list[str]
 ) -> Iterable[tuple[Function, tuple[Signature, ...]]]:
     """The kernels that a launcher launched, with their signatures."""

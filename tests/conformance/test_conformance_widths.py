@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import struct
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -100,7 +101,8 @@ def test_each_launch_gets_its_verdict(tmp_path: Path) -> None:
     ids=["same", "by width", "by width and order", "which NaN", "integers like NaNs"],
 )
 def test_what_hangs_on_the_width_alone_is_told(tmp_path: Path, leaves, verdict: str) -> None:
-    """Each launch begins with the same memory, and the usual one is what is left, whatever else was tried."""
+    """Each launch begins with the same memory, and the usual one is what is left, whatever else was tried.
+    What a thread of the program launches beside others is not held to it."""
     buffer = ctypes.create_string_buffer(b"....", 4)
     begun = []
 
@@ -122,11 +124,17 @@ def test_what_hangs_on_the_width_alone_is_told(tmp_path: Path, leaves, verdict: 
     )
     asked = SimpleNamespace(module=SimpleNamespace(variables=dict, text=""), entry="k")
     path = tmp_path / "verdicts.jsonl"
-    Comparison(path, launch).compare(executor, asked)  # type: ignore[arg-type]
+    comparison = Comparison(path, launch)
+    comparison.compare(executor, asked)  # type: ignore[arg-type]
     assert json.loads(path.read_text())[3] == verdict
     assert set(begun) == {b"...."}
     assert buffer.raw == leaves(executor)
     assert (executor.width, executor.schedule) == (16, NATURAL)
+    buffer.raw = b"...."
+    beside = threading.Thread(target=comparison.compare, args=(executor, asked))
+    beside.start()
+    beside.join()
+    assert json.loads(path.read_text().splitlines()[1])[3] == (SAME if verdict == SAME else "threads")
 
 
 def test_the_page_lists_what_differs() -> None:

@@ -1,5 +1,6 @@
 """Kernels are compiled and assembled as a GPU would get them, with no GPU."""
 
+import dataclasses
 import importlib.util
 from itertools import product
 
@@ -51,14 +52,19 @@ reference: r.py:r
 
 
 def test_ptxas_log_is_read() -> None:
-    """Registers, spill stores plus loads, stack frame and static shared memory, in ptxas's own words."""
-    assert read_ptxas_log(LOG) == Resources(registers=25, spills=32, local=400, shared=256)
+    """Of each entry: registers, spills, stack frame, static shared and constant memory, as ptxas says them."""
+    other = LOG.replace("'k'", "'other'").replace("25 registers", "31 registers")
+    mine = Resources(registers=25, spill_stores=12, spill_loads=20, stack=400, shared=256, constant=464)
+    assert read_ptxas_log(LOG + other) == {"k": mine, "other": dataclasses.replace(mine, registers=31)}
+    assert mine.spills == 32
 
 
 def test_a_log_without_registers_is_our_fault() -> None:
     """What ptxas does not report is not taken for zero."""
     with pytest.raises(InternalError, match="no registers"):
         read_ptxas_log("ptxas info : 0 bytes gmem")
+    with pytest.raises(InternalError, match="no registers of k"):
+        read_ptxas_log(LOG.replace("Used", "Spent"))
 
 
 def test_signatures_are_those_of_the_dtypes_and_layouts(project) -> None:

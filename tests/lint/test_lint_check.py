@@ -26,7 +26,7 @@ KERNEL = CompiledKernel(
     target="sm_80",
     entry="k",
     ptx=PTX,
-    resources=Resources(registers=40, spills=16, local=400, shared=1024),
+    resources=Resources(registers=40, spill_stores=4, spill_loads=12, stack=400, shared=1024, constant=0),
 )
 SPEC_PLACE = Span("specs/k.yaml", 30, 1)
 
@@ -68,7 +68,9 @@ def test_a_required_pattern_must_match_in_the_entry() -> None:
 def test_one_offence_in_many_specialisations_is_one_finding_of_the_worst() -> None:
     """The finding counts the specialisations and names the one that is worst."""
     worse = dataclasses.replace(
-        KERNEL, target="sm_90", resources=Resources(registers=90, spills=0, local=0, shared=0)
+        KERNEL,
+        target="sm_90",
+        resources=Resources(registers=90, spill_stores=0, spill_loads=0, stack=0, shared=0, constant=0),
     )
     (finding,) = check(Artifact(SPEC_PLACE, max_registers=32), [KERNEL, worse, KERNEL])
     assert finding.count == 3

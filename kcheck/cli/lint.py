@@ -1,0 +1,199 @@
+"""``kcheck lint``."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kcheck.cli.exits import Exit
+
+if TYPE_CHECKING:
+    from kcheck.model import OpSpec, SpecRefused
+    from kcheck.report.detail import Role
+    from kcheck.runner.linting import Linted
+
+_COLUMNS = 100  # in a pipe where COLUMNS does not say otherwise
+_COLORS = {"wrong": "red", "warn": "yellow", "place": "cyan"}
+
+
+class _Target(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
+    """``sm_80``, or ``8.0`` and ``80`` for short."""
+
+    name = "target"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        found = re.fullmatch(r"(?:sm_)?(\d{1,2})\.?(\d)([af]?)", str(value))
+        if found is None:
+            self.fail(f"{value!r} is no target; write sm_80, sm_90, sm_100 ...", param, ctx)
+        return f"sm_{found[1]}{found[2]}{found[3]}"
+
+
+class _Block(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
+    """``256`` or ``16,16``."""
+
+    name = "block"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int, int]:
+        found = re.fullmatch(r"(\d+)(?:,(\d+))?(?:,(\d+))?", str(value))
+        sizes = [int(size or 1) for size in found.groups()] if found else [0]
+        threads = sizes[0] * sizes[-1] * sizes[len(sizes) // 2] if found else 0
+        if not 1 <= threads <= 1024:
+            self.fail(f"{value!r} is no block; write 256 or 16,16 (at most 1024 threads)", param, ctx)
+        return sizes[0], sizes[1], sizes[2]
+
+
+@click.command("lint")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[SPEC|KERNEL]...")
+@click.option("-r", "--recursive", is_flag=True, help="Lint the specs in folders below, too.")
+@click.option(
+    "--ptx",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="A PTX file in place of specs; repeatable.",
+)
+@click.option(
+    "--entry", default="", metavar="NAME", help="With --ptx: this kernel only; a part of its name will do."
+)
+@click.option(
+    "--block", type=_Block(), metavar="X[,Y[,Z]]", help="With --ptx: threads per block, for the occupancy."
+)
+@click.option(
+    "--target",
+    "targets",
+    type=_Target(),
+    multiple=True,
+    metavar="SM",
+    help="What to compile for, in place of the spec's `artifact: targets`; repeatable.",
+)
+@click.option("--strict", is_flag=True, help="Fail (exit 1) on warnings, too.")
+@click.option(
+    "--format", "format_", type=click.Choice(["text", "json"]), default="text", help="text, or json for machines."
+)
+@click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    help="auto: on a terminal; see NO_COLOR.",
+)
+def command(
+    *,
+    paths: tuple[Path, ...],
+    recursive: bool,
+    files: tuple[Path, ...],
+    entry: str,
+    block: tuple[int, int, int] | None,
+    targets: tuple[str, ...],
+    strict: bool,
+    format_: str,
+    color: str,
+) -> int:
+    """Measure compiled kernels, and hold them against `artifact:`.
+
+    For each target and each specialisation that a spec's dtypes and layouts ask for: registers, spills, stack,
+    shared and constant bytes as the assembler allocates them; instructions of the PTX by kind; theoretical
+    occupancy. Warns of what is likely to be slow. No GPU is needed. Without paths: specs/.
+
+    \b
+      kcheck lint                              every spec in specs/
+      kcheck lint kernels/softmax.py           the specs that use this file
+      kcheck lint specs/matmul.yaml --target sm_90
+      kcheck lint --ptx kernel.ptx --block 256
+    """
+    if files and paths:
+        raise click.UsageError("--ptx takes the place of specs: name one or the other")
+    if not files and (entry or block):
+        raise click.UsageError("--entry and --block go with --ptx")
+    if not paths and not files and not Path("specs").is_dir():
+        raise click.UsageError("there is no folder 'specs' here; name the specs to lint: kcheck lint PATH")
+    found = list(_of_ptx(files, entry, targets, block)) if files else list(_of_specs(paths, recursive, targets))
+    if not found:
+        click.echo("kcheck: nothing selected: there is no spec there", err=True)
+        return Exit.NOTHING
+    if format_ == "json":
+        click.echo(json.dumps({"lint": [_as_json(linted) for linted in found]}, indent=1))
+    else:
+        _tell(found, color)
+    warnings = sum(len(metric.advice) for linted in found for metric in linted.metrics)
+    broken = any(linted.findings or any(m.problem for m in linted.metrics) for linted in found)
+    return Exit.FAILED if broken or (strict and warnings) else Exit.GOOD
+
+
+def _of_ptx(
+    files: Sequence[Path], entry: str, targets: Sequence[str], block: tuple[int, int, int] | None
+) -> Iterator[Linted]:
+    from kcheck.errors import KernelError, PtxError, UserError
+    from kcheck.runner.linting import lint_ptx
+
+    for path in files:
+        try:
+            text = path.read_bytes().rstrip(b"\0").decode()
+            yield lint_ptx(text, str(path), entry, targets, block)
+        except UnicodeDecodeError as error:
+            raise UserError(f"{path}: no PTX: it is not text (byte {error.start})") from error
+        except (PtxError, KernelError) as error:
+            raise UserError(str(error)) from error
+
+
+def _of_specs(paths: Sequence[Path], recursive: bool, targets: Sequence[str]) -> Iterator[Linted]:
+    from kcheck.cli.specs import collect
+    from kcheck.device import choose
+    from kcheck.errors import SpecError
+    from kcheck.model import SpecRefused
+    from kcheck.runner.linting import lint_spec
+
+    specs: tuple[OpSpec | SpecRefused, ...] = collect(paths or (Path("specs"),), recursive=recursive)
+    faults = [fault for spec in specs if isinstance(spec, SpecRefused) for fault in spec.faults]
+    if faults:
+        raise SpecError(faults)
+    whole = [spec for spec in specs if not isinstance(spec, SpecRefused)]
+    # A launcher is followed where kernels run, with no GPU: its kernels are compiled for one afterwards.
+    device = choose("cpu", targets) if any(spec.launch is None for spec in whole) else None
+    for spec in whole:
+        yield lint_spec(spec, device, targets)
+
+
+def _tell(found: Sequence[Linted], color: str) -> None:
+    from kcheck.cli.outputs import wants_color
+    from kcheck.report import layout, wording
+    from kcheck.report.lint_text import lint_lines
+
+    colored = wants_color(color, sys.stdout, os.environ)
+
+    def paint(text: str, role: Role) -> str:
+        return click.style(text, fg=_COLORS[role]) if colored and role in _COLORS else text
+
+    width = shutil.get_terminal_size((_COLUMNS, 24)).columns
+    for linted in found:
+        for line in lint_lines(
+            linted.op, linted.path, linted.metrics, linted.findings, linted.notes, width=width, paint=paint
+        ):
+            click.echo(layout.encodable(line, sys.stdout.encoding), color=colored)
+    metrics = [metric for linted in found for metric in linted.metrics]
+    broken = sum(len(linted.findings) for linted in found)
+    advice = {(f.rule, f.kernel, f.place) for metric in metrics for f in metric.advice}
+    click.echo(
+        f"{wording.count(len(metrics), 'specialisation')} of "
+        f"{wording.count(len({(m.kernel, m.place) for m in metrics}), 'kernel')}: "
+        f"{wording.count(broken, 'violation')}, {wording.count(len(advice), 'warning')}"
+    )
+
+
+def _as_json(linted: Linted) -> dict[str, Any]:
+    made = asdict(linted)
+    for row, metric in zip(made["metrics"], linted.metrics, strict=True):
+        if metric.resources is not None:
+            row["resources"]["spills"] = metric.resources.spills
+    return made

@@ -1,0 +1,68 @@
+"""What kind of work an instruction of PTX is. Source: PTX ISA, "Instruction Set", whose chapters these follow."""
+
+from __future__ import annotations
+
+from kcheck.ptx.ast import Call, Instruction, Symbol
+
+_MEMORY = frozenset({"ld", "ldu", "st", "ldmatrix", "stmatrix", "prefetch", "prefetchu", "cp"})
+_SPACES = {
+    "global": "global memory",
+    "shared": "shared memory",
+    "local": "local memory",
+    "param": "parameter",
+    "const": "constant memory",
+}
+_BY_OPCODE = {
+    **dict.fromkeys(("atom", "red"), "atomic"),
+    **dict.fromkeys(("shfl", "vote", "match", "activemask", "redux", "elect"), "warp"),
+    **dict.fromkeys(("membar", "fence"), "barrier"),
+    **dict.fromkeys(("bra", "brx", "ret", "exit", "trap", "brkpt"), "branch"),
+    **dict.fromkeys(("setp", "set", "selp", "slct", "testp"), "compare"),
+    **dict.fromkeys(("cvt", "cvta", "cvt.pack"), "convert"),
+    **dict.fromkeys(("mov", "prmt", "isspacep", "mapa", "getctarank"), "move"),
+    **dict.fromkeys(("rcp", "rsqrt", "sin", "cos", "lg2", "ex2", "tanh"), "special function"),
+    **dict.fromkeys(("mma", "wmma", "wgmma", "tcgen05"), "tensor"),
+}
+_FLOATS = {"f16": "float16", "f16x2": "float16", "bf16": "float16", "bf16x2": "float16", "f32": "float32"}
+_FLOATS |= {"f32x2": "float32", "tf32": "float32", "f64": "float64"}
+_INTEGERS = frozenset(f"{kind}{bits}" for kind in "usb" for bits in (8, 16, 32, 64, 128)) | {"u16x2", "s16x2"}
+_DIVIDING = frozenset({"div", "rem", "sqrt", "rcp"})
+
+
+def family(operation: Instruction | Call) -> str:
+    """The name of FAMILIES that an operation is counted as. What computes in float64 counts as that first."""
+    if isinstance(operation, Call):
+        return "call"
+    opcode, modifiers = operation.opcode, operation.modifiers
+    if opcode in _MEMORY:
+        return next((_SPACES[part] for m in modifiers if (part := m.split("::")[0]) in _SPACES), "global memory")
+    if opcode in ("bar", "barrier"):
+        return "warp" if "warp" in modifiers else "barrier"
+    if opcode in _BY_OPCODE and not (opcode in ("rcp", "rsqrt") and "f64" in modifiers):
+        return _BY_OPCODE[opcode]
+    kind = modifiers[-1] if modifiers else ""
+    if kind == "pred":
+        return "compare"
+    return _FLOATS.get(kind) or ("integer" if kind in _INTEGERS else "other")
+
+
+def computes_in_float64(operation: Instruction | Call) -> bool:
+    """Whether it is arithmetic, a comparison or a conversion that involves float64."""
+    return isinstance(operation, Instruction) and "f64" in operation.modifiers and operation.opcode not in _MEMORY
+
+
+def divides(operation: Instruction | Call) -> bool:
+    """Whether it becomes a sequence of instructions on the machine: a division, remainder or square root that is
+    rounded correctly. What divides by a literal is not among them: the compiler has multiplied instead."""
+    return (
+        isinstance(operation, Instruction)
+        and operation.opcode in _DIVIDING
+        and not {"approx", "full"} & set(operation.modifiers)
+    )
+
+
+def prints(operation: Instruction | Call) -> bool:
+    """Whether it calls ``vprintf``."""
+    return (
+        isinstance(operation, Call) and isinstance(operation.target, Symbol) and operation.target.name == "vprintf"
+    )

@@ -1,0 +1,226 @@
+"""How far apart the lanes of a warp are in memory, as far as the PTX shows it.
+
+Each register is a value of lane 0 and a *stride*: how much more it is in each next lane, 0 where all lanes hold
+one value. Sums of strides are strides; so are products with a number that is known. What depends on data, or on a
+size that only the launch knows, has none, and is not spoken of. Unlike the analysis by which code is made
+(:mod:`kcheck.ptx.strides`) this takes sums not to wrap around, which correct indices do not: it advises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kcheck.ptx import cfg as control
+from kcheck.ptx import liveness, uniformity
+from kcheck.ptx.ast import (
+    Address,
+    Call,
+    Function,
+    Instruction,
+    Integer,
+    Module,
+    Operand,
+    Register,
+    Special,
+    Symbol,
+)
+from kcheck.ptx.inline import expand
+from kcheck.ptx.liveness import reads, writes
+from kcheck.ptx.types import TYPES
+
+_WARP = 32
+_SAME_FOR_ALL = ("tid.y", "tid.z", "ntid", "ctaid", "nctaid", "warpid", "nwarpid", "WARP_SZ")
+_VECTORS = {"v2": 2, "v4": 4, "v8": 8}
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A load, store or atomic of which the lanes' addresses are known relative to each other.
+
+    Attributes:
+        space: ``global`` or ``shared``.
+        size: bytes that a lane reads or writes.
+        stride: bytes from a lane's to the next one's.
+    """
+
+    instruction: Instruction
+    space: str
+    size: int
+    stride: int
+
+
+def accesses(module: Module, kernel: Function) -> list[Access]:
+    """The accesses of a kernel whose stride the PTX shows, in its order, where the lanes of a warp are neighbours
+    along x.
+
+    Raises:
+        PtxError: control flow that cannot be followed.
+    """
+    whole = expand(module, kernel, control.is_barrier)
+    graph = control.build(whole, module.file)
+    live = liveness.analyse(graph)
+
+    def divergent(name: str) -> bool:
+        variable = whole.variables.get(name)
+        return variable is not None and variable.space in ("local", "param")
+
+    found = uniformity.analyse(graph, live, divergent, frozenset(), _WARP)
+    strides = _Strides(graph, found.uniform, liveness.constants(graph), divergent).run()
+    seen = []
+    for block in graph.order:
+        for operation in graph.blocks[block].operations:
+            if isinstance(operation, Instruction) and (access := _access(operation, strides)) is not None:
+                seen.append(access)
+    return sorted(seen, key=lambda access: access.instruction.line)
+
+
+def _access(i: Instruction, strides: Callable[[Operand], int | None]) -> Access | None:
+    space = next((m.split("::")[0] for m in i.modifiers if m.split("::")[0] in ("global", "shared")), None)
+    if i.opcode not in ("ld", "ldu", "st", "atom", "red") or space is None:
+        return None
+    address = next((operand for operand in i.operands if isinstance(operand, Address)), None)
+    kind = TYPES.get(i.modifiers[-1])
+    if address is None or kind is None:
+        return None
+    stride = strides(address.base)
+    many = next((_VECTORS[m] for m in i.modifiers if m in _VECTORS), 1)
+    return None if stride is None else Access(i, space, kind.bytes * many, stride)
+
+
+class _Strides:
+    def __init__(
+        self,
+        graph: control.Cfg,
+        uniform: frozenset[str],
+        constants: Mapping[str, int],
+        divergent: Callable[[str], bool],
+    ) -> None:
+        self.uniform = uniform
+        self.constants = constants
+        self.divergent = divergent
+        self.known: dict[str, int] = {}
+        self.unknown: set[str] = set()
+        self.written: dict[str, int] = {}
+        self.definitions: list[tuple[str, Instruction | Call]] = []
+        for block in graph.order:
+            for operation in graph.blocks[block].operations:
+                for register in writes(operation):
+                    if register.name not in uniform:
+                        self.definitions.append((register.name, operation))
+                        self.written[register.name] = self.written.get(register.name, 0) + 1
+
+    def run(self) -> Callable[[Operand], int | None]:
+        """To a fixed point: a stride holds until a definition says otherwise."""
+        changed = True
+        while changed:
+            changed = False
+            for name, operation in self.definitions:
+                if name in self.unknown or not all(self._visited(r) for r in reads(operation)):
+                    continue
+                stride = self._stride(operation)
+                # Two values that are each the same in all lanes, chosen by branches, may differ between lanes.
+                is_mixed = stride == 0 and self.written[name] > 1
+                if stride is None or is_mixed or self.known.get(name, stride) != stride:
+                    self.unknown.add(name)
+                    self.known.pop(name, None)
+                    changed = True
+                elif name not in self.known:
+                    self.known[name] = stride
+                    changed = True
+        return self.of
+
+    def _visited(self, register: Register) -> bool:
+        name = register.name
+        return name in self.known or name in self.unknown or name in self.uniform or name not in self.written
+
+    def of(self, operand: Operand) -> int | None:
+        """The stride of an operand; None where there is none."""
+        if isinstance(operand, Register):
+            return 0 if operand.name in self.uniform else self.known.get(operand.name)
+        if isinstance(operand, Special):
+            if operand.name in ("tid.x", "laneid"):
+                return 1
+            return 0 if operand.name.startswith(_SAME_FOR_ALL) else None
+        if isinstance(operand, Symbol):
+            return None if self.divergent(operand.name) else 0
+        return 0 if isinstance(operand, Integer) else None
+
+    def _number(self, operand: Operand) -> int | None:
+        if isinstance(operand, Integer):
+            return operand.value
+        return self.constants.get(operand.name) if isinstance(operand, Register) else None
+
+    def _stride(self, operation: Instruction | Call) -> int | None:
+        if isinstance(operation, Call) or operation.guard is not None or len(writes(operation)) != 1:
+            return None
+        opcode, sources = operation.opcode, operation.operands[1:]
+        if opcode == "selp":  # an index below zero counts from the end: both choices are as far apart
+            first, second = self.of(sources[0]), self.of(sources[1])
+            return first if first == second else None
+        strides = [self.of(source) for source in sources if not isinstance(source, Address)]
+        if any(stride is None for stride in strides) or opcode in ("ld", "ldu", "atom", "shfl"):
+            return None
+        known = [stride for stride in strides if stride is not None]
+        if not any(known):
+            return 0
+        if opcode in ("mov", "cvta", "cvt"):
+            return known[0]
+        if opcode in ("add", "sub") and len(known) == 2:
+            return known[0] + (known[1] if opcode == "add" else -known[1])
+        if opcode in ("mul", "mad"):
+            return self._product(operation, known)
+        if opcode == "shl" and not known[1] and (by := self._number(sources[1])) is not None:
+            return known[0] << by if 0 <= by < 64 else None
+        return self._of_bits(operation, known)
+
+    def _product(self, i: Instruction, strides: list[int]) -> int | None:
+        if "hi" in i.modifiers or (strides[0] and strides[1]):
+            return None
+        stride = 0
+        for this, other in ((0, 1), (1, 0)):
+            if strides[this]:
+                by = self._number(i.operands[1 + other])
+                if by is None:
+                    return None
+                stride = strides[this] * by
+        return stride + (strides[2] if i.opcode == "mad" else 0)
+
+    def _of_bits(self, i: Instruction, strides: list[int]) -> int | None:
+        """``tid & 31`` and ``tid >> 5``: a warp begins at a multiple of its size."""
+        by = self._number(i.operands[2]) if len(i.operands) == 3 else None
+        if by is None or strides != [1, 0]:
+            return None
+        if i.opcode == "and":
+            lanes = by & (_WARP - 1)
+            return {_WARP - 1: 1, 0: 0}.get(lanes)
+        return 0 if i.opcode == "shr" and by >= 5 else None
+
+
+def sectors(access: Access, lanes: int = _WARP) -> tuple[int, int]:
+    """(sectors of 32 bytes that the lanes' access touches, as many as their bytes would fill).
+
+    Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory". Lane 0 is taken to be aligned.
+    """
+    touched = {
+        byte // 32
+        for lane in range(lanes)
+        for byte in (lane * access.stride, lane * access.stride + access.size - 1)
+    }
+    wanted = {lane * access.stride for lane in range(lanes)}
+    return len(touched), -(-len(wanted) * access.size // 32)
+
+
+def conflicts(access: Access, lanes: int = _WARP) -> int:
+    """How many times over a bank of shared memory is asked for different words: 1 means no conflict.
+
+    Source: CUDA C++ Programming Guide, "Shared Memory": 32 banks of 4 bytes; lanes that ask for one word share it;
+    accesses of 8 and 16 bytes are served to a half and a quarter of a warp at a time.
+    """
+    group = max(1, min(lanes, _WARP * 4 // max(access.size, 4)))
+    banks: dict[int, set[int]] = {}
+    for lane in range(group):
+        first = lane * access.stride // 4
+        for word in range(first, first + max(1, access.size // 4)):
+            banks.setdefault(word % 32, set()).add(word)
+    return max(len(words) for words in banks.values())
