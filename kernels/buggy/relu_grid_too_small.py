@@ -1,0 +1,17 @@
+"""ReLU with a planted bug: a thread for every element, in a grid that is not made for it."""
+
+import numpy as np
+from numba import cuda
+
+
+@cuda.jit
+def relu(x):
+    """x = max(x, 0), elementwise and in place; NaN stays NaN. Launch with any grid and block of one axis.
+
+    x: [N] of T, with T float32, float16 or bfloat16 and any stride. Nothing is rounded.
+    """
+    i = cuda.grid(1)
+    if i < x.shape[0]:
+        # Compared, not max(): that would return 0 for a NaN and hide where a model went wrong.
+        if np.float32(x[i]) < np.float32(0.0):
+            x[i] = np.float32(0.0)

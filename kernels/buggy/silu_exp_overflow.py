@@ -1,0 +1,18 @@
+"""SiLU with a planted bug: exp(x) / (1 + exp(x)), which is infinity over infinity where exp(x) overflows."""
+
+import math
+
+import numpy as np
+from numba import cuda
+
+
+@cuda.jit
+def silu(x, y):
+    """y = x / (1 + exp(-x)), elementwise; launch with any grid and block of one axis.
+
+    x, y: [N] of T, with T float32 or float16 and any stride. Computes in float32.
+    """
+    for i in range(cuda.grid(1), x.shape[0], cuda.gridsize(1)):
+        value = np.float32(x[i])
+        growth = math.exp(value)
+        y[i] = value * (growth / (np.float32(1.0) + growth))
