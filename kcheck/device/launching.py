@@ -2,7 +2,7 @@
 
 ::
 
-    prepare ─> attempt (0xA5) ─> guards, mutated ─> still poisoned? ─> attempt (0x5A) ─> unwritten
+    prepare ─> attempt (0x5A) ─> guards, mutated ─> still poisoned? ─> attempt (0xA5) ─> unwritten
                                                  └> deterministic?  ─> attempts (other orders) ─> nondeterministic
 """
 
@@ -37,7 +37,7 @@ from kcheck.rng import derive
 if TYPE_CHECKING:
     from kcheck.model.outcome import Array, Mask
 
-_OTHER_POISON = 0x5A
+_OTHER_POISON = 0xA5
 _LONGER = 2  # times its limit, for a repeat of a launch that kept it: another order may be a little slower
 _OF_LAUNCHES = ("memcheck", "synccheck")  # which every launch shows, however it ends
 

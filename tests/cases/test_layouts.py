@@ -112,14 +112,14 @@ def test_reversed_negates_some_strides() -> None:
 
 
 def test_outputs_are_poisoned_and_repoisoned() -> None:
-    """Without values every element byte is 0xA5; repoison changes these alone, in a buffer of its own."""
+    """Without values every element byte is 0x5A; repoison changes these alone, in a buffer of its own."""
     where = geometry((4, 3), 2, "strided", Xorshift128Plus(1))
     a = allocate("y", "output", DTYPES["float16"], (4, 3), where, GUARDS[1], None)
     mask = a.element_mask()
     assert (a.buffer[mask] == POISON).all()
     assert (a.buffer[~mask] == 0x7B).all()
-    b = repoison(a, 0x5A)
-    assert (b.buffer[mask] == 0x5A).all()
+    b = repoison(a, 0xA5)
+    assert (b.buffer[mask] == 0xA5).all()
     assert (b.buffer[~mask] == 0x7B).all()
     assert (a.buffer[mask] == POISON).all()
     assert b.buffer.ctypes.data % ALIGNMENT == 0

@@ -162,18 +162,31 @@ def test_one_element_is_counted_as_one(project):
 
 
 def test_unwritten_is_exact_even_for_a_kernel_that_writes_the_poison(project):
-    """Bytes 0xA5 that a kernel wrote are written; only what it left out is unwritten."""
+    """Bytes 0x5A that a kernel wrote are written; only what it left out is unwritten."""
     spec = head(
         "kernel: k.py:op\ndims: {N: [9]}\noutputs: {y: {shape: [N], dtype: uint8, layouts: [strided]}}\n"
         "launch: {args: [y], grid: [1], block: [9]}\n"
     )
-    kernel = "@cuda.jit\ndef op(y):\n    i = cuda.grid(1)\n    if i != 4: y[i] = 0xA5\n"
+    kernel = "@cuda.jit\ndef op(y):\n    i = cuda.grid(1)\n    if i != 4: y[i] = 0x5A\n"
     outcome, _ = run(project, spec, kernel)
     assert np.flatnonzero(outcome.unwritten["y"]).tolist() == [4]
     assert [(f.rule, f.index) for f in outcome.findings] == [("unwritten", (4,))]
     outcome, _ = run(project, spec, kernel.replace("if i != 4: ", ""))
     assert outcome.findings == ()
-    assert (outcome.outputs["y"] == 0xA5).all()
+    assert (outcome.outputs["y"] == 0x5A).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_what_is_added_to_a_fresh_output_is_far_off(project, dtype):
+    """A kernel that adds to an output which nobody cleared must not be right by luck: a poison next to 0 would be
+    rounded away. It tells where no initcheck looks."""
+    spec = head(
+        f"kernel: k.py:op\ndims: {{N: [9]}}\noutputs: {{y: {{shape: [N], dtype: {dtype}}}}}\n"
+        "launch: {args: [y], grid: [1], block: [9]}\n"
+    )
+    outcome, _ = run(project, spec, "@cuda.jit\ndef op(y):\n    y[cuda.grid(1)] += 1\n")
+    assert outcome.findings == ()
+    assert (np.abs(outcome.outputs["y"]) > 100).all()
 
 
 SCALE = "@cuda.jit\ndef op(x, y):\n    i = cuda.grid(1)\n    x[i] = 3\n"
