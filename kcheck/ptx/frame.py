@@ -34,6 +34,8 @@ from kcheck.ptx.unit import FUNCTION_IDS, Unit
 
 if TYPE_CHECKING:
     from kcheck.ptx.exact import Exact
+    from kcheck.ptx.isa.linear import Line
+    from kcheck.ptx.lines import LineLoop
     from kcheck.ptx.shadow import Shadows
 
 CONTEXT = "ptr %launch, ptr %worker, ptr %block, ptr %warp, i32 %t0"
@@ -49,6 +51,8 @@ class Frame:
         each: what follows it for each vector that a kernel runs in turn, for values that depend on the vector.
         uniform: registers that are one scalar.
         strides: registers that are one scalar as well, the first lane's, and so much more in each lane after it.
+        lines: registers that are two scalars for now, in a round of a loop (:mod:`kcheck.ptx.march`).
+        line_loops: loops that get a version for lanes in a line, by header.
         first_lane: whether what is read is the value of the first lane: the result has a stride.
         active: the lanes that execute the instruction at hand, an i1 value.
         blend: says of a register whether a result has to keep its old value in other lanes; None: it has to.
@@ -76,6 +80,8 @@ class Frame:
         self.uniform = uniform
         self.param_offsets = param_offsets
         self.strides: Mapping[str, int] = {}
+        self.lines: dict[str, Line] = {}
+        self.line_loops: Mapping[int, LineLoop] = {}
         self.first_lane = False
         self.in_loop = False
         self.active = Value("true", "i1")
@@ -144,11 +150,21 @@ class Frame:
 
     def load(self, register: str, kind: str) -> Value:
         """The value of a register, of its declared type."""
+        line = self.lines.get(register)
+        if line is not None:
+            return line.first if self.first_lane or line.level else self.lanes_of(line)
         value = self.load_slot(register, kind)
         stride = self.strides.get(register, 0)
         if stride == 0 or self.first_lane:
             return value
         return self.b.add(value, self.b.lanes_const(value.type, [n * stride for n in range(self.width)]))
+
+    def lanes_of(self, line: Line) -> Value:
+        """The value of a line in each lane."""
+        b = self.b
+        if line.level:
+            return b.spread(line.first)
+        return b.add(line.first, b.mul(line.step, b.lanes_const(line.step.type, range(self.width))))
 
     def load_slot(self, register: str, kind: str) -> Value:
         """What holds a register: itself, or its first lane where it has a stride."""
@@ -376,7 +392,12 @@ class Frame:
     def first_address(self, operation: Instruction, operand: Operand, space: str, size: int) -> Value | None:
         """The first lane's address, where that of each lane is ``size`` bytes on: elements side by side."""
         base = operand.base if isinstance(operand, Address) else None
-        if not isinstance(base, Register) or self.strides.get(base.name) != size:
+        if not isinstance(base, Register):
+            return None
+        if base.name in self.lines:  # that is looked at when the round begins
+            if self.lines[base.name].level:
+                return None
+        elif self.strides.get(base.name) != size:
             return None
         self.first_lane = True
         address = self.address(operation, operand, space)

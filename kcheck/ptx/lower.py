@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kcheck.errors import PtxError
 from kcheck.ptx import cfg as control
-from kcheck.ptx import definedness, liveness, strides, uniformity, wrapping
+from kcheck.ptx import definedness, lines, liveness, strides, uniformity, wrapping
 from kcheck.ptx.abi import Checks, ParamSlot, Program
 from kcheck.ptx.apart import may_come_apart, waits_for_lanes
 from kcheck.ptx.ast import Call, Function, Instruction, Label, Module, Symbol
@@ -326,6 +326,8 @@ def _prepare(
     frame.symbols = liveness.symbols(graph)
     if unit.in_rows:
         frame.strides = strides.analyse(graph, live, found, frame.constants, divergent, unit.width)
+    if unit.width > 1 and unit.checks == NO_CHECKS and not unit.outlined:
+        frame.line_loops = lines.find(graph, live, frame, divergent, waits, spinning)
     if unit.checks.overflow:
         watched = wrapping.analyse(graph, frame.constants)
         frame.exact = Exact(frame, watched) if watched.wide else None

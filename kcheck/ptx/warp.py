@@ -26,7 +26,9 @@ from kcheck.ptx.frame import CONTEXT, Frame
 from kcheck.ptx.isa.apply import apply
 from kcheck.ptx.isa.barrier import Arrival, arrival
 from kcheck.ptx.isa.effects import EFFECTS
+from kcheck.ptx.lines import LineLoop
 from kcheck.ptx.liveness import Liveness, writes
+from kcheck.ptx.march import March
 from kcheck.ptx.shadow import companions
 from kcheck.ptx.stops import STOP_BYTES, Aside, StateLayout, Stop, read_mask
 from kcheck.ptx.types import TYPES
@@ -254,7 +256,10 @@ class WarpFunction:
         b.label(f"C{k}")
         waiting = self._read_mask(self._mask(n))
         empty = b.compare("eq", waiting, 0)
-        b.line(f"br i1 {empty.text}, label %K{k}, label %B{n}")
+        marches = self.frame.line_loops.get(n)
+        b.line(f"br i1 {empty.text}, label %K{k}, label %{'B' if marches is None else 'T'}{n}")
+        if marches is not None:
+            self._march(k, n, marches, waiting)
         b.label(f"B{n}")
         self.lanes = self._read_mask(self._mask(n))
         b.line(f"store {self.bits} 0, ptr {self._mask(n)}")
@@ -272,6 +277,16 @@ class WarpFunction:
         for loop in self.ends.get(k, ()):
             self._latch(loop)
         b.line(f"br label %C{k + 1}" if k + 1 < len(self.cfg.order) else "br label %fin")
+
+    def _march(self, k: int, n: int, loop: LineLoop, waiting: Value) -> None:
+        """The version of a loop for lanes in a line, before the one for any."""
+        self.b.label(f"T{n}")
+        block = self.cfg.blocks[n]
+        leave = partial(self._abort, self.loop_site(n))
+        March(self.frame, self.live, loop, n, block).write(waiting, self._stop_flag, leave)
+        self.b.line(f"store {self.bits} 0, ptr {self._mask(n)}")
+        self._send(next(s for s in block.successors if s != n), waiting)
+        self.b.line(f"br label %K{k}")
 
     def _drop(self, exited: Value, k: int) -> None:
         """Lanes that left the kernel inside a call; the block is left when none remains."""

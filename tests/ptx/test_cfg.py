@@ -170,3 +170,25 @@ def test_loops_that_may_wait_for_another_thread(row: str) -> None:
     body = "cvt.u64.u32 %a, %n; L: {} setp.ne.u32 %p, %x, 0; @%p bra L; ret;"
     assert may_spin(graph(body.format(row)))
     assert not may_spin(graph(body.format("ld.global.u32 %x, [%a];")))
+
+
+@pytest.mark.parametrize(
+    ("body", "spins"),
+    [
+        ("atom.global.add.u32 %x, [%a], 1; add.u32 %i, %i, 1; setp.lt.u32 %p, %i, 9;", False),
+        ("atom.global.add.u32 %x, [%a], 1; setp.lt.u32 %p, %x, 9;", True),
+        ("atom.global.add.u32 %x, [%a], 1; add.u32 %y, %x, %y; add.u32 %i, %i, %y; setp.lt.u32 %p, %i, 9;", True),
+        ("atom.global.add.u32 %x, [%a], 1; ld.global.u32 %y, [%a]; setp.ne.u32 %p, %y, 0;", True),
+        ("atom.global.add.u32 %x, [%a], 1; ld.global.nc.u32 %y, [%a]; setp.ne.u32 %p, %y, 0;", False),
+        (
+            "atom.global.cas.b32 %x, [%a], 0, 1; setp.eq.u32 %q, %x, 0; @%q bra E;"
+            " add.u32 %i, %i, 1; setp.lt.u32 %p, %i, 9;",
+            True,
+        ),
+        ("atom.global.add.u32 %x, [%a], 1; nanosleep.u32 20; add.u32 %i, %i, 1; setp.lt.u32 %p, %i, 9;", True),
+    ],
+)
+def test_loops_with_atomics_that_only_count(body: str, spins: bool) -> None:
+    """A loop waits for nobody if what ends it does not come from memory that others write."""
+    text = f"cvt.u64.u32 %a, %n; mov.u32 %i, 0; mov.u32 %y, 0; L: {body} @%p bra L; E: ret;"
+    assert bool(may_spin(graph(text))) is spins

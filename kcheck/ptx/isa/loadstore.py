@@ -92,6 +92,8 @@ def ld(frame: Frame, i: Instruction) -> None:
     if f.space == "param":
         values = _load_param(frame, i, f, shadows, made)
     elif first is not None:
+        if frame.lines and f.space in ("global", "generic"):
+            _fetch_ahead(frame, first)
         name = frame.unit.line_access(False, f.kind.llvm, f.space)
         values = [_by_lanes(frame, i, f, name, first)]
     else:
@@ -126,9 +128,14 @@ def _fetch_ahead(frame: Frame, address: Value) -> None:
 
 def _side_by_side(frame: Frame, i: Instruction, operand: Operand, f: Form) -> Value | None:
     """The address of the first lane's element where the others' follow it; None where that is not known."""
-    if f.count > 1 or f.space in ("param", "local"):
+    if not is_of_elements(f):
         return None
     return frame.first_address(i, operand, f.space, f.kind.bytes)
+
+
+def is_of_elements(f: Form) -> bool:
+    """Whether lanes that access memory next to each other may do it as one."""
+    return f.count == 1 and f.space not in ("param", "local")
 
 
 def _by_lanes(frame: Frame, i: Instruction, f: Form, name: str, address: Value) -> Value:
