@@ -192,6 +192,8 @@ class Function:
         variables: those declared in the body, by (resolved) name; ``param`` ones carry call arguments.
         branch_targets: labels, by the name of their ``.branchtargets``.
         performance: ``.maxntid`` and its like, by name without the dot.
+        rests: lines of instructions that begin a loop which is not to be unrolled (``.pragma "nounroll"``): what
+            NVVM leaves of one that it has unrolled, at most a few rounds.
     """
 
     line: int
@@ -206,6 +208,7 @@ class Function:
     branch_targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     prototypes: Mapping[str, Prototype] = field(default_factory=dict)
     performance: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    rests: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,8 @@ class Body:
         self.taken: set[str] = set()
         self.loc: Loc | None = None
         self.serial = 0
+        self.rests: set[int] = set()
+        self.rest_begins = False
 
     # body ::= "{" (directive | label | instruction | body)* "}"
     def read(self, head: Function) -> Function:
@@ -84,6 +86,7 @@ class Body:
             variables=self.variables,
             branch_targets=self.branch_targets,
             prototypes=self.prototypes,
+            rests=frozenset(self.rests),
         )
 
     def _open(self) -> None:
@@ -150,6 +153,8 @@ class Body:
         elif token.text == ".loc":
             self.loc = read_loc(cursor)
         elif token.text in _SKIPPED:
+            if token.text == ".pragma":
+                self.rest_begins = cursor.tokens[cursor.index + 1].text.strip('"') == "nounroll"
             skip_line(cursor)
         else:
             cursor.fail(f"directive {token.text} is not modelled inside a function")
@@ -206,6 +211,9 @@ class Body:
                 cursor.fail("'@' stands before a predicate register only", token.line)
             guard = found
         line = cursor.line
+        if self.rest_begins:
+            self.rests.add(line)
+            self.rest_begins = False
         opcode = cursor.name("an instruction")
         modifiers = []
         while cursor.token.kind == "dotted":

@@ -53,6 +53,7 @@ class Frame:
         strides: registers that are one scalar as well, the first lane's, and so much more in each lane after it.
         lines: registers that are two scalars for now, in a round of a loop (:mod:`kcheck.ptx.march`).
         line_loops: loops that get a version for lanes in a line, by header.
+        inlining: what calls of vector accesses end with: `` noinline`` where a loop has a quicker version.
         first_lane: whether what is read is the value of the first lane: the result has a stride.
         active: the lanes that execute the instruction at hand, an i1 value.
         blend: says of a register whether a result has to keep its old value in other lanes; None: it has to.
@@ -82,6 +83,7 @@ class Frame:
         self.strides: Mapping[str, int] = {}
         self.lines: dict[str, Line] = {}
         self.line_loops: Mapping[int, LineLoop] = {}
+        self.inlining = ""
         self.first_lane = False
         self.in_loop = False
         self.active = Value("true", "i1")

@@ -53,7 +53,7 @@ def find(
     waits: Callable[[Operation], bool],
     spinning: Set[int],
 ) -> Mapping[int, LineLoop]:
-    """The loops that are worth a second version, by header.
+    """The loops that are worth a second version, by header: not what is left of those that were unrolled.
 
     Args:
         divergent: whether the address of a symbol differs between lanes.
@@ -62,9 +62,9 @@ def find(
     """
     found = {}
     for loop in cfg.loops:
-        if loop.header in spinning:
-            continue
         block = cfg.blocks[loop.header]
+        if loop.header in spinning or any(o.line in frame.function.rests for o in block.body[:1]):
+            continue
         if loop.single_entry and loop.blocks == {loop.header} and _is_plain(block, loop.header, waits):
             rounds = _Round(block, frame, divergent).judge(live, loop.header)
             if rounds is not None:

@@ -266,6 +266,7 @@ class WarpFunction:
         frame.begin_block(any(n in loop.blocks for loop in self.cfg.loops))
         frame.active = b.bits_mask(self.lanes, self.width)
         frame.blend = partial(self.keeps, n)
+        frame.inlining = " noinline" if marches is not None else ""
         for operation in block.body:
             apply(frame, operation)
             if isinstance(operation, Call) and frame.exits is not None:
@@ -281,6 +282,7 @@ class WarpFunction:
     def _march(self, k: int, n: int, loop: LineLoop, waiting: Value) -> None:
         """The version of a loop for lanes in a line, before the one for any."""
         self.b.label(f"T{n}")
+        self.frame.inlining = ""
         block = self.cfg.blocks[n]
         leave = partial(self._abort, self.loop_site(n))
         March(self.frame, self.live, loop, n, block).write(waiting, self._stop_flag, leave)

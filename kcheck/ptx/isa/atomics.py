@@ -133,7 +133,7 @@ def atom(frame: Frame, i: Instruction) -> None:
     if not wanted_back:
         call = f"call void {name}({given}, ptr %launch, ptr %worker)"
         integer = kind.kind not in ("float", "packed")
-        if W >= 4 and operation in _COMMUTING and integer and not frame.unit.outlined:
+        if W >= 4 and operation in _COMMUTING and integer and not (frame.unit.outlined or frame.inlining):
             _in_place(frame, operation, kind, space, address, checked, allowed, values[0], call)
         else:
             b.line(call)

@@ -182,9 +182,8 @@ def load_values(
             place = asked.place(element, lanes)
             given = f"ptr {place}, {given}" if scalar else f"{given}, ptr {place}"
         kind = vector_type(element, lanes)
-        value = b.value(
-            f"call {kind} {name}({b.typed(address)}, {given}, {frame.access_context(site)})", element, lanes
-        )
+        text = f"call {kind} {name}({b.typed(address)}, {given}, {frame.access_context(site)})"
+        value = b.value(text if scalar else text + frame.inlining, element, lanes)
         if asked is not None:
             shadows.append(asked.loaded(place, element, lanes))
             asked.came(i, address, shadows[0], site)
@@ -290,7 +289,8 @@ def store_values(
         given = [address, value, *shadows, frame.first_active() if scalar else frame.active]
         if not scalar:
             given = [b.spread(v) for v in given]
-        b.line(f"call void {name}({', '.join(b.typed(v) for v in given)}, {frame.access_context(site)})")
+        text = f"call void {name}({', '.join(b.typed(v) for v in given)}, {frame.access_context(site)})"
+        b.line(text if scalar else text + frame.inlining)
         return
     size = f.kind.bytes * f.count
     mask = admitted(frame, i, address, f.space, FaultKind.OUT_OF_BOUNDS_STORE, size, site)
