@@ -9,7 +9,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check bench conformance conformance-check conformance-widths conformance-sanitize evidence evidence-soak format format-check lint types layers soak wheel clean
+.PHONY: help demo test test-gpu check bench calibrate conformance conformance-check conformance-widths conformance-sanitize evidence evidence-soak format format-check lint types layers soak wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -41,6 +41,9 @@ check: format-check lint types layers test conformance-check  ## everything that
 
 bench: .venv/installed-dev  ## the cpu device against plain @njit and the simulator; writes docs/performance.md
 	@$(BIN)/python benchmarks/bench.py --write
+
+calibrate: .venv/installed-dev  ## the constant of the noise floor, held against every correct kernel; writes docs/oracle.md
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/corpus.py --write
 
 conformance: .venv/installed-dev  ## numba-cuda's own tests on the cpu device; writes docs/conformance.md
 	@$(BIN)/python conformance/run.py

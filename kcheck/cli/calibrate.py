@@ -67,7 +67,7 @@ def command(
     from kcheck.cli.interrupt import Interrupts
     from kcheck.cli.outputs import claimed_stdout
     from kcheck.cli.specs import collect
-    from kcheck.model import OpSpec
+    from kcheck.model import OpSpec, RunFinished
     from kcheck.report import layout, plain, progress_bar, wording
     from kcheck.runner import Calibrator, Options, run, select
     from kcheck.runner.calibrate import measured_spec
@@ -101,20 +101,25 @@ def command(
         click.echo(f"kcheck {__version__} · {plain.line(name)} · {wording.count(len(specs), 'spec')}\n", file=out)
         width = min(_OP_CELLS, max((len(spec.op) for spec in specs), default=2))
         click.echo(_row(width, "op", "output", "cases", "median", "95 %", "largest", "envelope"), file=out)
-        for event in run(specs, options, chosen):
-            with interrupts.held():
-                if bar is not None:
-                    bar.handle(event)
-                measured = calibrator.handle(event)
-                if measured is not None:
-                    done.append(measured)
+        interrupted = False
+        try:
+            for event in run(specs, options, chosen):
+                with interrupts.held():
+                    interrupted = isinstance(event, RunFinished) and event.interrupted
                     if bar is not None:
-                        bar.close()
-                    for line in _lines(measured, width):
-                        click.echo(layout.encodable(line, getattr(out, "encoding", None)), file=out)
+                        bar.handle(event)
+                    measured = calibrator.handle(event)
+                    if measured is not None:
+                        done.append(measured)
+                        if bar is not None:
+                            bar.close()
+                        for line in _lines(measured, width):
+                            click.echo(layout.encodable(line, getattr(out, "encoding", None)), file=out)
+        except KeyboardInterrupt:
+            interrupted = True
         versions = {"kcheck": __version__, "numba-cuda": metadata.version("numba-cuda")}
         good = [one for one in done if not one.refusal and not one.nothing]
-        if len(done) < len(specs):  # Ctrl-C: the runner has ended in good order, and half a measurement is none
+        if interrupted:  # half a measurement is none
             click.echo("\ninterrupted: nothing was written", file=out)
             return Exit.INTERRUPTED
         files.write({one.spec.path: one.calibration(name, versions) for one in good}, out)

@@ -107,10 +107,11 @@ def test_a_folder_that_cannot_be_written(kcheck: Kcheck, calibrated: Path) -> No
     assert "op " not in done.stdout
 
 
-def test_interrupted_nothing_is_written(kcheck: Kcheck, calibrated: Path) -> None:
-    """Ctrl-C leaves 130, the file as it was, and nothing beside it."""
+@pytest.mark.parametrize("cases", ["2000", "100000"])
+def test_interrupted_nothing_is_written(kcheck: Kcheck, calibrated: Path, cases: str) -> None:
+    """Ctrl-C while cases run, or while they are drawn, leaves 130, the file as it was, and nothing beside it."""
     process = subprocess.Popen(
-        kcheck.command("calibrate", *DEVICE, "specs/good.yaml", "--cases", "100000"),
+        kcheck.command("calibrate", *DEVICE, "specs/good.yaml", "--cases", cases),
         cwd=calibrated,
         env=kcheck.environment,
         stdout=subprocess.PIPE,

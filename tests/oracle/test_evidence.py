@@ -32,6 +32,24 @@ def test_the_benchmark_raises_no_false_alarm_and_catches_the_classics() -> None:
     assert uniform.count("100 % of") == 2
 
 
+@pytest.mark.slow
+def test_the_corpus_is_within_the_constant() -> None:
+    """On a few cases of three specs, of which two are kin: a table of ops, one of halvings, no alarm."""
+    specs = [f"specs/{name}.yaml" for name in ("gelu", "matmul", "matmul_naive")]
+    command = [sys.executable, "benchmarks/corpus.py", *specs, "--seeds", "1", "--cases", "4", "--jobs", "1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines() if "|" in line
+    ]
+    ops = {row[0]: row for row in rows if row[0] in ("gelu", "matmul", "matmul_naive", "all")}
+    assert len(ops) == 4
+    assert all(0 <= float(row[5]) < CONSTANT and row[7] == "0" for row in ops.values())
+    halvings = [row for row in rows if row[0].isdigit()]
+    assert {row[1] for row in halvings} == {"1", "2"}  # matmul's two kernels are never apart
+    assert all(float(row[2]) <= 1.5 * float(row[4]) + 0.01 for row in halvings)
+
+
 def test_the_published_constant_is_the_one_in_use() -> None:
     """docs/oracle.md shows the evidence for the constant that judges."""
     page = (ROOT / "docs" / "oracle.md").read_text(encoding="utf-8")
