@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kcheck.errors import SpecError
 from kcheck.model import Fault, Span
+from kcheck.specfile import calibration
 from kcheck.specfile.extends import extended
 from kcheck.specfile.paths import names_in, nearest_root, shown
 from kcheck.specfile.pythonfile import parse_python
@@ -20,6 +21,7 @@ SPECS = "specs"
 """The folder of a project, below its root, in which specs are looked for."""
 
 _SUFFIXES = (".yaml", ".yml")
+_NO_SPECS = ("kcheck.yaml", "kcheck.yml", calibration.FILE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,8 @@ def discover(arguments: Sequence[Path], recursive: bool) -> Discovery:
     A ``.yaml`` or ``.yml`` file is a spec. A folder stands for the specs in it, and with ``recursive`` for
     those below too. A ``.py`` file stands for the specs anywhere below its project's ``specs/`` that name it as
     kernel, launcher, reference or generator, or whose files import it, directly or through other files of the
-    project. Specs are read as YAML only: an invalid one is found too. ``kcheck.yaml`` marks a root and is no spec.
+    project. Specs are read as YAML only: an invalid one is found too. ``kcheck.yaml``
+    and ``calibration.yaml`` are no specs.
 
     Args:
         recursive: whether a folder stands for what is below it too.
@@ -84,7 +87,7 @@ def _in_folder(folder: Path, recursive: bool) -> Iterator[Path]:
     for here, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith(".")) if recursive else []
         for name in sorted(files):
-            if name.endswith(_SUFFIXES) and not name.startswith(".") and name not in ("kcheck.yaml", "kcheck.yml"):
+            if name.endswith(_SUFFIXES) and not name.startswith(".") and name not in _NO_SPECS:
                 yield Path(here) / name
 
 

@@ -24,6 +24,7 @@ def tree(project: Path, softmax: str) -> Path:
         path.parent.mkdir(exist_ok=True)
         path.write_text(softmax.replace(old, new, 1))
     (project / "specs/kcheck.yaml").touch()
+    (project / "specs/calibration.yaml").touch()
     (project / "specs/.hidden.yaml").touch()
     (project / "specs/notes.txt").touch()
     (project / "references/pkg").mkdir()
