@@ -30,12 +30,13 @@ from kcheck.model import SANITIZERS, Tolerance  # noqa: E402
 from kcheck.oracle.compare import compare  # noqa: E402
 from kcheck.oracle.judge import Truth  # noqa: E402
 from kcheck.oracle.rounding import half_step  # noqa: E402
-from kcheck.oracle.tolerance import CONSTANT, DRAWS, Allowance, Conditioned  # noqa: E402
+from kcheck.oracle.tolerance import CONSTANT, Allowance, Conditioned  # noqa: E402
 from kcheck.report import wording  # noqa: E402
 from kcheck.rng import Xorshift128Plus, derive  # noqa: E402
 from kcheck.specfile import discover, load_spec  # noqa: E402
 
 HALVINGS = 8
+LOOKED = 8  # draws, as in tolerance.py
 NOTABLE = 2.0
 
 
@@ -53,8 +54,8 @@ class Ratio:
 
 @dataclass(frozen=True)
 class WholeFloor:
-    """As `Conditioned` with a constant of 1, on the first few draws alone: the floor is always evaluated, not only
-    where it decides, and never grows by looking again, as it does before a verdict."""
+    """As `Conditioned` with a constant of 1, on LOOKED draws: the floor is always evaluated, not only where it
+    decides, and never grows by looking again, as it does before a verdict."""
 
     rule: Conditioned
     method: str = "conditioned"
@@ -62,6 +63,8 @@ class WholeFloor:
     def allowance(self, output, expected, error):
         floor = self.rule.floor
         magnitude = np.where(np.isfinite(expected), np.abs(expected), 0.0)
+        floor.spread(output)
+        floor.draw(LOOKED)
         allowed = half_step(magnitude, self.rule.dtype) + floor.spread(output)
         return Allowance(allowed, allowed, floor.unjudged(output))
 
@@ -163,7 +166,7 @@ def report(ratios: list[Ratio], seeds: int) -> str:
     fit = 1.5 * np.percentile(everything, 95, method="higher")
     said = (
         f"{len(by_op)} ops, {len(ratios)} outputs of cases, {wording.count(seeds, 'master seed')}, on the cpu"
-        f" device: the largest error over the noise floor of {DRAWS} draws. The largest is {everything.max():.2f},"
+        f" device: the largest error over the noise floor of {LOOKED} draws. The largest is {everything.max():.2f},"
         f" 1.5 times the 95th percentile {fit:.2f}; kcheck accepts {CONSTANT:g} floors."
     )
     return "\n\n".join(

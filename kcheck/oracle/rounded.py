@@ -136,13 +136,23 @@ def _evaluate(
         return arithmetic.contraction(
             lambda *parts: function(*parts, *rest, **options), *(np.asarray(value) for value in linear)
         )
-    result = getattr(ufunc, method)(*inputs, **options)
+    result = _numbers(getattr(ufunc, method)(*inputs, **options))
     if ufunc in _EXACT:
         return result
     roundings = 1.0 if ufunc in _BASIC else _FUNCTION_ROUNDINGS
     if method in ("reduce", "accumulate", "reduceat"):
         roundings *= float(np.sqrt(max(1.0, np.size(inputs[0]) / max(1, np.size(result)))))
     return _rounded(arithmetic, result, roundings, normwise=ufunc.signature is not None)
+
+
+def _numbers(result: Any) -> Any:
+    """What ``np.vectorize`` and ``np.frompyfunc`` give, an array of Python's objects, as an array of floats where
+    each is one: a Python function of an element is a library function like any other."""
+    if isinstance(result, tuple):
+        return tuple(_numbers(part) for part in result)
+    if not isinstance(result, np.ndarray) or result.dtype.kind != "O" or not result.size:
+        return result
+    return result.astype(np.float64) if all(isinstance(value, float) for value in result.flat) else result
 
 
 def _rounded(arithmetic: Arithmetic, result: Any, roundings: float, normwise: bool) -> Any:

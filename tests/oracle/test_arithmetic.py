@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -57,6 +58,9 @@ def add_at(x: Any) -> Any:
 
 
 EXPRESSIONS["add.at"] = add_at
+EXPRESSIONS["vectorize"] = lambda x: np.vectorize(math.erfc, otypes=[x.dtype])(x)
+EXPRESSIONS["vectorize, no otypes"] = np.vectorize(math.erfc)
+EXPRESSIONS["frompyfunc"] = lambda x: np.frompyfunc(math.erfc, 1, 1)(x).astype(float)
 
 
 def in_place(x: Any) -> Any:
@@ -126,6 +130,25 @@ def test_what_is_exact_does_not_move() -> None:
         np.asarray(np.where(whole > 3, whole, -whole)), np.where(np.arange(12) > 3, 1, -1) * np.arange(12)
     )
     assert not isinstance(whole > 3, Rounded)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "random"])
+def test_a_python_function_of_each_element_is_rounded_where_it_returns(mode: Any) -> None:
+    """erfc(9.8) is subnormal in float32: seven times it may be off by seven half steps, and not by one."""
+    x = np.linspace(9.8, 9.82, 100)
+    for function in (np.vectorize(math.erfc, otypes=[float]), special.erfc):
+        found = np.asarray(7.0 * function(under(Arithmetic(FLOAT32, mode, 3), x)))
+        assert np.abs(found - 7.0 * function(x)).max() > 2.0 * 2.0**-149
+
+
+def test_a_python_function_may_return_what_it_likes() -> None:
+    """Integers, flags and pairs of an element are left as they are."""
+    x = under(Arithmetic(FLOAT32, "random", 1), X[0, :4])
+    assert np.vectorize(lambda v: v > 0)(x).dtype == bool
+    assert np.vectorize(lambda v: int(v * 10))(x).dtype.kind == "i"
+    whole, part = np.frompyfunc(lambda v: (int(v), "text"), 1, 2)(x)
+    assert isinstance(whole[0], int)
+    assert part[0] == "text"
 
 
 def test_zero_stays_zero() -> None:
