@@ -33,7 +33,7 @@ def load(name: str) -> Callable[..., Array]:
 
 
 gemv, transpose, spmv_csr, stencil = load("gemv"), load("transpose"), load("spmv_csr"), load("stencil")
-conv1d, conv2d = load("conv1d"), load("conv2d")
+conv1d, conv2d, resample = load("conv1d"), load("conv2d"), load("resample")
 matmul_batched, matmul_grouped = load("matmul_batched"), load("matmul_grouped")
 
 finite = st.floats(-1e3, 1e3, allow_subnormal=False)
@@ -179,6 +179,21 @@ def test_stencil_is_scipys_laplacian(u: Array, rate: float) -> None:
     np.testing.assert_allclose(stencil(u=u, rate=rate), expected, rtol=1e-11, atol=1e-10)
 
 
+@settings(deadline=None)
+@given(x=hnp.arrays(np.float64, st.integers(1, 30), elements=finite), M=st.integers(1, 40))
+def test_resample_is_numpys_interpolation(x: Array, M: int) -> None:
+    """np.interp at M places that are evenly spread from the first element to the last."""
+    places = np.linspace(0, len(x) - 1, M) if M > 1 else np.zeros(1)
+    expected = np.interp(places, np.arange(len(x)), x)
+    np.testing.assert_allclose(resample(x=x, M=M), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_resample_is_exact_where_32_bits_are_not_enough() -> None:
+    """A ramp stays a ramp from one rate of sound to another, though index times length passes 2**31."""
+    ramp = resample(x=np.arange(96_000.0), M=44_100)
+    np.testing.assert_allclose(ramp, np.arange(44_100) * (95_999 / 44_099), rtol=1e-14)
+
+
 ONE = np.ones((2, 3))
 OFFSETS = np.array([0, 2], np.int32)
 CALLS: list[tuple[str, dict[str, Array], dict[str, Any]]] = [
@@ -201,6 +216,7 @@ CALLS: list[tuple[str, dict[str, Array], dict[str, Any]]] = [
         {"stride": 1, "dilation": 1, "pad_y": 1, "pad_x": 0},
     ),
     ("stencil", {"u": ONE}, {"rate": 0.25}),
+    ("resample", {"x": ONE[0]}, {"M": 5}),
 ]
 
 
