@@ -40,7 +40,7 @@ def philox(counter, seed, words):
 def dropout(x, p, seed, y, mask):
     """y = x / (1 - p) where mask, 0 elsewhere; launch with LANES elements per thread or fewer, one axis.
 
-    x, y: [N] of T, with T float32 or bfloat16 and any stride; mask: [N] of uint8, 1 where an element is kept; p:
+    x, y: [N] of T, C-contiguous, with T float32 or bfloat16; mask: [N] of uint8, 1 where an element is kept; p:
     float32 in [0, 1), the probability of a 0; seed: uint64. Element i is kept where word i % 4 of Philox(i // 4),
     as a number in [0, 1), is at least p. Computes in float32.
     """
