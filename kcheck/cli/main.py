@@ -25,6 +25,8 @@ COMMANDS = {
     "runs": "List the runs that were stored.",
     "failures": "List the cases that failed and are not fixed.",
     "show": "Show a stored failure: inputs, worst elements, where the error lies.",
+    "reproduce": "Run a case that failed once more: fixed, still failing, or gone.",
+    "export": "Write a case into a file that `kcheck reproduce` runs anywhere.",
     "gc": "Forget old runs and snapshots, and give the space back.",
     "lint": "Measure compiled kernels: registers, spills, occupancy, what is slow.",
     "exec": "Run any numba.cuda program on the cpu device.",

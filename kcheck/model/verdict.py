@@ -112,7 +112,14 @@ class Verdict:
 
     @property
     def rule(self) -> str:
-        """What it failed by: the rule of its first error, else ``mismatch``; empty where it passed."""
+        """What it failed by, in a word; empty where it passed.
+
+        The rule of its first error, but an output beyond its tolerance (``mismatch``) comes before an invariant,
+        which breaks where values are wrong.
+        """
         if self.status is Status.PASSED:
             return ""
-        return next((finding.rule for finding in self.findings if finding.severity == "error"), "mismatch")
+        errors = [finding.rule for finding in self.findings if finding.severity == "error"]
+        if any(not comparison.passed for comparison in self.comparisons):
+            errors = [rule for rule in errors if rule != "invariant"] + ["mismatch"]
+        return errors[0] if errors else "mismatch"

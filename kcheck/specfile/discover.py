@@ -101,7 +101,7 @@ def _that_use(file: Path) -> Iterator[Path]:
             tree, _ = extended(spec, read(spec, shown(spec))[0], root)
         except SpecError:
             continue  # it names nothing that can be read; kcheck says so when it is its turn
-        if any(wanted in _reach(str(root), os.path.realpath(root / name)) for name in _named_files(tree)):
+        if any(wanted in reach(str(root), os.path.realpath(root / name)) for name in _named_files(tree)):
             yield spec
 
 
@@ -126,7 +126,7 @@ def _named_files(tree: YamlMap) -> set[str]:
 
 
 @lru_cache(maxsize=1024)
-def _reach(root: str, file: str) -> frozenset[str]:
+def reach(root: str, file: str) -> frozenset[str]:
     """The file and every file of the project that it imports, directly or not, by real path."""
     top = os.path.realpath(root)
     reached: set[str] = set()

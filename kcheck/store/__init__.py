@@ -5,6 +5,7 @@ runs.
 """
 
 from kcheck.store.documents import StoreError
+from kcheck.store.kcase import Kcase, read_kcase, write_kcase
 from kcheck.store.recorder import Recorder
 from kcheck.store.retention import RUNS, SNAPSHOT_BYTES, Forgotten
 from kcheck.store.snapshots import bits
@@ -14,6 +15,7 @@ __all__ = [
     "RUNS",
     "SNAPSHOT_BYTES",
     "Forgotten",
+    "Kcase",
     "Recorder",
     "Store",
     "StoreError",
@@ -21,4 +23,6 @@ __all__ = [
     "StoredRun",
     "StoredVerdict",
     "bits",
+    "read_kcase",
+    "write_kcase",
 ]

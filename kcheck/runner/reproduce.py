@@ -1,0 +1,125 @@
+"""A case that failed, run again: as it was, under the spec, kernel and reference of today."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from kcheck.cases import Gone, SnapshotRefused, check_fits, differences, expand, recall, restore, snapshot
+from kcheck.device import Device
+from kcheck.errors import SpecError
+from kcheck.model import SANITIZERS, Captured, Case, OpSpec, Snapshot, Status
+from kcheck.runner.execute import Executed, execute
+from kcheck.runner.queue import makes
+from kcheck.store import bits
+
+
+class Result(StrEnum):
+    """How it ended. UNSEEN: it passed, and what it failed by could not be looked for here."""
+
+    PASSES = "passes"
+    FAILS = "fails"
+    ERROR = "error"
+    GONE = "gone"
+    UNSEEN = "unseen"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Known:
+    """What is known of a case that is to be run again.
+
+    Attributes:
+        rule: what it failed by; empty where it is not known to have failed.
+        bits: by output, a digest of the bits that it gave then.
+        snapshot: its exact inputs, where they were kept.
+    """
+
+    case: Case
+    rule: str = ""
+    bits: Mapping[str, str] | None = None
+    snapshot: Snapshot | None = None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Reproduced:
+    """What came of it.
+
+    Attributes:
+        changed: why the case is GONE.
+        notes: what else is not as it was.
+        other_bits: the outputs whose bits are others than before; None where that is not known.
+        executed: None if it is GONE.
+    """
+
+    result: Result
+    spec: OpSpec
+    case: Case
+    changed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    other_bits: tuple[str, ...] | None = None
+    executed: Executed | None = None
+
+    @property
+    def captured(self) -> Captured | None:
+        """What it was launched with and what came back, for the store; None where it did not come to that."""
+        done = self.executed
+        if done is None or done.arrays is None:
+            return None
+        return Captured(snapshot(done.arrays), done.outcome.outputs if done.outcome is not None else {})
+
+
+def reproduce(spec: OpSpec, known: Known, device: Device, *, timeout: float | None) -> Reproduced:
+    """Run a case again; every sanitizer that is not off looks at it, and the one that it failed by in any case.
+
+    Raises:
+        InternalError: a fault of kcheck.
+    """
+    if known.rule in SANITIZERS:
+        spec = replace(spec, sanitize={**spec.sanitize, known.rule: "error"})
+    try:
+        case = recall(spec, known.case)
+        if known.snapshot is not None:
+            check_fits(spec, replace(known.snapshot, case=case))
+    except Gone as gone:
+        return Reproduced(Result.GONE, spec, known.case, gone.changed)
+    except SpecError as error:
+        return Reproduced(Result.GONE, spec, known.case, tuple(str(fault) for fault in error.faults))
+    notes = _notes(spec, case, known)
+    arrays = None
+    if known.snapshot is not None:
+        try:
+            arrays = restore(replace(known.snapshot, case=case))
+        except SnapshotRefused as refused:
+            return Reproduced(Result.GONE, spec, case, (f"its snapshot cannot be used: {refused}",))
+    done = execute(spec, case, device, timeout=timeout, arrays=arrays)
+    result = {Status.PASSED: Result.PASSES, Status.FAILED: Result.FAILS, Status.ERROR: Result.ERROR}[
+        done.verdict.status
+    ]
+    if result is Result.PASSES and known.rule in SANITIZERS and known.rule not in done.verdict.checked:
+        result = Result.UNSEEN
+    if result is Result.FAILS and known.rule not in ("", done.verdict.rule):
+        notes += (f"it fails by another rule: {done.verdict.rule} now, {known.rule} before",)
+    return Reproduced(result, spec, case, (), notes, _other_bits(known, done), done)
+
+
+def _notes(spec: OpSpec, case: Case, known: Known) -> tuple[str, ...]:
+    if known.snapshot is not None and not makes(spec, case, known.snapshot):
+        return ("its seed makes other inputs now, since a generator has changed; the stored ones were run",)
+    if case.label.startswith("example_"):
+        return ()
+    try:
+        drawn = expand(spec, case.seed)
+    except SpecError:
+        return ("its seed draws no case any more, since the spec has changed; the stored one was run",)
+    changed = list(differences(case, drawn))
+    if not changed:
+        return ()
+    return (f"its seed draws another case now ({'; '.join(changed)}); the stored one was run",)
+
+
+def _other_bits(known: Known, done: Executed) -> tuple[str, ...] | None:
+    if not known.bits or done.outcome is None or not done.outcome.outputs:
+        return None
+    now = bits(done.outcome.outputs)
+    return tuple(name for name in {**known.bits, **now} if known.bits.get(name) != now.get(name))

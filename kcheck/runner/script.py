@@ -1,0 +1,318 @@
+"""A failing case as one Python file that needs numba-cuda and NumPy only: for a bug report, or a debugger."""
+
+from __future__ import annotations
+
+import base64
+import os
+import textwrap
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kcheck import __version__
+from kcheck.cases import CaseArrays
+from kcheck.device.call import keywords, load_launcher
+from kcheck.device.plan import geometry, scalar_argument, scalars
+from kcheck.errors import UserError
+from kcheck.model import ArraySnapshot, NameArg, OpSpec, Verdict
+from kcheck.runner.reproduce import Reproduced
+from kcheck.specfile.discover import reach
+
+_FEW = 64  # elements that are written out as numbers
+_MOST = 8 << 20  # bytes of elements, compressed: an editor still opens the file
+_SEEN = ("memcheck", "racecheck", "initcheck", "synccheck", "overflow")  # what `kcheck exec` looks for
+
+_TEMPLATE = '''\
+"""{title}
+
+Written by kcheck {version} from {spec}, seed {seed}.
+
+  python {name}                  where there is a CUDA GPU
+  kcheck exec{flags} -- python {name}    where there is none
+
+Exits with 1 while the bug is there.
+"""
+
+import base64
+import importlib.util
+import os
+import sys
+import tempfile
+import zlib
+
+import numpy as np
+{imports}from numba import cuda
+from numba.cuda.cudadrv.devicearray import DeviceNDArray
+
+# The code under test, file by file as it stood in the project.
+FILES = {{
+{files}
+}}
+
+
+def packed(dtype, shape, text):
+    """Elements that are too many to be read."""
+    return np.frombuffer(zlib.decompress(base64.b85decode(text)), dtype).reshape(shape)
+
+
+# name: (dtype, shape, strides in bytes, offset and size in bytes, byte around the elements, elements)
+ARRAYS = {{
+{arrays}
+}}
+OUTPUTS = {outputs}  # by output, the array whose memory it is; outputs are handed over filled with 0xA5
+MUTABLE = {mutable}
+MUST_WRITE = {must_write}
+# (output, index, expected, allowed): the elements that are furthest off
+EXPECTED = [
+{expected}
+]
+FOUND = {found}
+
+
+def load(folder, path, name):
+    """A function of one of the files."""
+    for part in (os.path.dirname(os.path.join(folder, path)), folder):
+        sys.path.insert(0, part)
+    spec = importlib.util.spec_from_file_location("under_test", os.path.join(folder, path))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["under_test"] = module
+    spec.loader.exec_module(module)
+    return getattr(module, name)
+
+
+def view(name, buffer):
+    """The elements of an array in its memory."""
+    dtype, shape, strides, offset, _, _, _ = ARRAYS[name]
+    return np.ndarray(shape, dtype, buffer, offset, strides)
+
+
+def made(name):
+    """The memory of an array: its elements, and other bytes before, behind and between them."""
+    dtype, shape, strides, offset, size, around, elements = ARRAYS[name]
+    buffer = np.full(size, around, np.uint8)
+    raw = np.ndarray((*shape, np.dtype(dtype).itemsize), np.uint8, buffer, offset, (*strides, 1))
+    if elements is None:
+        raw[...] = 0xA5
+    else:
+        elements = np.ascontiguousarray(np.broadcast_to(elements, shape), dtype)
+        raw[...] = np.frombuffer(elements.tobytes(), np.uint8).reshape(raw.shape)
+    return buffer
+
+
+def differs(actual, expected, allowed):
+    """Whether an element is beyond what is allowed; NaN and infinities must match."""
+    if expected != expected or abs(expected) == float("inf"):
+        return not (actual == expected or (actual != actual and expected != expected))
+    return not abs(actual - expected) <= allowed
+
+
+def main():
+    before = {{name: made(name) for name in ARRAYS}}
+    memory = {{name: cuda.to_device(buffer) for name, buffer in before.items()}}
+    array = {{
+        name: DeviceNDArray(shape, strides, np.dtype(dtype), gpu_data=memory[name].gpu_data.view(offset))
+        for name, (dtype, shape, strides, offset, _, _, _) in ARRAYS.items()
+    }}
+    with tempfile.TemporaryDirectory() as folder:
+        for path, text in FILES.items():
+            os.makedirs(os.path.dirname(os.path.join(folder, path)), exist_ok=True)
+            with open(os.path.join(folder, path), "w", encoding="utf-8") as file:
+                file.write(text)
+        function = load(folder, {path!r}, {function!r})
+        {launch}
+        cuda.synchronize()
+    after = {{name: held.copy_to_host() for name, held in memory.items()}}
+
+    wrong = 0
+    for output, index, expected, allowed in EXPECTED:
+        actual = view(OUTPUTS[output], after[OUTPUTS[output]])[index].item()
+        bad = differs(actual, expected, allowed)
+        wrong += bad
+        text = f"{{output}}{{list(index)}} = {{actual!r}}, expected {{expected!r}} within {{allowed:.3g}}"
+        print(text, "<- wrong" if bad else "")
+    for name in ARRAYS:
+        mask = np.zeros(after[name].size, np.uint8)
+        dtype, shape, strides, offset, _, _, elements = ARRAYS[name]
+        np.ndarray((*shape, np.dtype(dtype).itemsize), np.uint8, mask, offset, (*strides, 1))[...] = 1
+        outside = int(np.count_nonzero((before[name] != after[name]) & (mask == 0)))
+        if outside:
+            wrong += 1
+            print(f"{{outside}} bytes around {{name}} were written")
+        same = before[name][mask == 1] == after[name][mask == 1]
+        if elements is not None and name not in MUTABLE and not same.all():
+            wrong += 1
+            print(f"{{name}} is an input and was written")
+        if elements is None and MUST_WRITE:
+            poison = np.frombuffer(b"\\xa5" * np.dtype(dtype).itemsize, np.uint8)
+            held = np.ascontiguousarray(view(name, after[name])).view(np.uint8).reshape(-1, poison.size)
+            left = int((held == poison).all(axis=1).sum())
+            if left:
+                wrong += 1
+                print(f"{{left}} elements of {{name}} were not written")
+    for line in FOUND:
+        print("kcheck found", line)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+'''
+
+
+def script(done: Reproduced, name: str) -> str:
+    """The text of the file.
+
+    Args:
+        done: a case that was run, and failed or not.
+        name: of the file that it is written to.
+
+    Raises:
+        UserError: its inputs are too large for a file that anybody would read.
+        LaunchFault: it has no launch; its grid, block or arguments cannot be made.
+    """
+    executed, spec = done.executed, done.spec
+    captured = done.captured
+    if executed is None or executed.arrays is None or captured is None:
+        raise UserError(f"--script: {done.case.id} has no inputs that could be written down")
+    function = spec.kernel or spec.launcher
+    if spec.launch is None:
+        function = spec.launcher
+    assert function is not None
+    arrays = list(captured.snapshot.arrays)
+    seen = sorted({finding.rule for finding in executed.verdict.findings} & set(_SEEN))
+    owners = {output: executed.arrays.aliases.get(output, output) for output in spec.outputs}
+    body = _TEMPLATE.format(
+        title=_title(executed.verdict),
+        version=__version__,
+        spec=spec.path,
+        seed=done.case.seed,
+        name=name,
+        flags="".join(f" --sanitize {rule}" for rule in seen if rule not in ("memcheck", "synccheck")),
+        imports="import ml_dtypes\n" if _extended(spec, executed.arrays) else "",
+        files="\n".join(f"    {path!r}: {_literal(text)}," for path, text in _files(spec, function.path)),
+        arrays="\n".join(_array_row(array) for array in arrays),
+        outputs=repr(owners),
+        mutable=repr(sorted({*spec.mutates, *executed.arrays.aliases.values()})),
+        must_write=spec.sanitize["unwritten"] == "error",
+        expected="\n".join(_expected(executed.verdict)),
+        found=_listed([f"{finding.rule}: {finding.message}" for finding in executed.verdict.findings]),
+        path=function.path,
+        function=function.name,
+        launch=_launch(spec, executed.arrays),
+    )
+    if len(body) > 2 * _MOST:
+        raise UserError("--script: its inputs are too large to be written down; export it: kcheck export")
+    return body
+
+
+def _title(verdict: Verdict) -> str:
+    what = "fails" if verdict.rule else "passes"
+    text = f"{verdict.case.id} {what}" + (f" by {verdict.rule}" if verdict.rule else "")
+    return text.replace("\\", "/").replace('"""', "'")
+
+
+def _files(spec: OpSpec, path: str) -> Iterator[tuple[str, str]]:
+    """The file of the code under test, and those of the project that it imports."""
+    root = os.path.realpath(spec.root)
+    for file in sorted(reach(spec.root, os.path.realpath(Path(spec.root) / path))):
+        yield os.path.relpath(file, root).replace(os.sep, "/"), Path(file).read_text("utf-8")
+
+
+def _literal(text: str) -> str:
+    """Python source as a string that can still be read."""
+    if "'''" not in text and "\\" not in text and "\r" not in text and not text.endswith("'"):
+        return f"'''\\\n{text}'''"
+    return "(\n" + "".join(f"        {line!r}\n" for line in text.splitlines(keepends=True)) + "    )"
+
+
+def _array_row(array: ArraySnapshot) -> str:
+    dtype = _dtype(array.dtype)
+    head = f"{dtype}, {array.shape}, {array.strides}, {array.offset}, {array.size}, {array.guard}"
+    return f"    {array.name!r}: (\n        {head},\n        {_elements(array, dtype)},\n    ),"
+
+
+def _elements(array: ArraySnapshot, dtype: str) -> str:
+    if array.values is None:
+        return "None"
+    values: Any = array.values
+    held = values[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in array.strides)]
+    plain = held.dtype.kind in "biu" or (held.dtype.kind in "fc" and bool(np.isfinite(held).all()))
+    if held.size <= _FEW and plain and held.size:
+        return f"np.array({held.tolist()!r}, {dtype})"
+    packed = zlib.compress(held.tobytes(), 9)
+    if len(packed) > _MOST:
+        raise UserError(f"--script: {array.name} is too large to be written down; export the case: kcheck export")
+    lines = textwrap.wrap(base64.b85encode(packed).decode(), 100)
+    text = "\n".join(f"            {line!r}" for line in lines) or "            ''"
+    return f"packed(\n            {dtype},\n            {held.shape},\n{text},\n        )"
+
+
+def _dtype(name: str) -> str:
+    return f"ml_dtypes.{name}" if name.startswith(("bfloat", "float8")) else f"'{name}'"
+
+
+def _extended(spec: OpSpec, arrays: CaseArrays) -> bool:
+    names = [allocation.dtype.name for allocation in arrays.allocations.values()]
+    names += [value.dtype.name for value in arrays.params.values()]
+    return any(name.startswith(("bfloat", "float8")) for name in names)
+
+
+def _expected(verdict: Verdict) -> Iterator[str]:
+    for comparison in verdict.comparisons:
+        for element in comparison.spread.worst if comparison.spread is not None else ():
+            values = f"{_number(element.expected)}, {_number(element.allowed)}"
+            yield f"    ({comparison.output!r}, {element.index}, {values}),"
+
+
+def _listed(lines: list[str]) -> str:
+    return "[" + "".join(f"\n    {line!r}," for line in lines) + ("\n]" if lines else "]")
+
+
+def _number(value: Any) -> str:
+    """A Python number as source."""
+    if isinstance(value, complex):
+        return f"complex({_number(value.real)}, {_number(value.imag)})"
+    text = repr(value)
+    return f'float("{text}")' if text in ("nan", "inf", "-inf") else text
+
+
+def _scalar(value: np.generic) -> str:
+    name = value.dtype.name
+    kind = (
+        f"ml_dtypes.{name}"
+        if name.startswith(("bfloat", "float8"))
+        else f"np.{'bool_' if name == 'bool' else name}"
+    )
+    return f"{kind}({_number(value.item())})"
+
+
+def _launch(spec: OpSpec, arrays: CaseArrays) -> str:
+    """The statement that launches."""
+    owned = {name: f"array[{arrays.allocation(name).name!r}]" for name in (*spec.inputs, *spec.outputs)}
+    if spec.launch is None:
+        values: Mapping[str, str] = {
+            **{name: str(size) for name, size in arrays.case.dims.items()},
+            **{name: _scalar(value) for name, value in arrays.params.items()},
+            **owned,
+        }
+        given = keywords(load_launcher(spec), values)
+        return f"function({', '.join(f'{name}={text}' for name, text in given.items())})"
+    shape = geometry(spec.launch, scalars(arrays.case, arrays.params))
+    if shape.empty:
+        return "pass  # a grid or block with a 0 in it is not launched"
+    strides = {
+        name: tuple(stride // arrays.allocation(name).dtype.itemsize for stride in arrays.allocation(name).strides)
+        for name in owned
+    }
+    arguments = [
+        owned[arg.name]
+        if isinstance(arg, NameArg) and arg.name in owned
+        else _scalar(scalar_argument(arrays.case, arrays.params, strides, arg))
+        for arg in spec.launch.args
+    ]
+    return (
+        f"function[{shape.grid}, {shape.block}, 0, {shape.shared}](\n            {', '.join(arguments)}\n        )"
+    )

@@ -1,0 +1,129 @@
+"""``kcheck reproduce --script``: the file that it writes shows the bug with numba and NumPy alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kcheck.device.cpu import missing
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing())]
+
+CHECKOUT = Path(__file__).parents[2]
+SPEC = """\
+kcheck: 1
+op: op
+{target}
+reference: r.py:op
+dims: {{N: [40], M: [3]}}
+{rest}
+cases: {{count: 1}}
+"""
+LAUNCH = "inputs: {x: [N]}\noutputs: {y: [N]}\nlaunch: {args: [x, y], grid: [2], block: [32]}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A kernel with a bug, its clean twin by one replacement, and what the script prints of it."""
+
+    name: str
+    kernel: str
+    bug: tuple[str, str]
+    says: str
+    rest: str = LAUNCH
+    reference: str = "def op(x):\n    return 2 * x\n"
+    target: str = "kernel: kernels/k.py:op"
+    other: str = ""
+
+
+DOUBLE = "from numba import cuda\n\n\n@cuda.jit\ndef op(x, y):\n    i = cuda.grid(1)\n    if i < x.size:\n"
+DOUBLE += "        y[i] = x[i] * 2\n"
+ROWS = [
+    Row("mismatch", DOUBLE, ("x[i] * 2", "x[i] * 3"), "<- wrong"),
+    Row("unwritten", DOUBLE, ("i < x.size", "i < x.size - 1"), "1 elements of y were not written"),
+    Row(
+        "mutated",
+        DOUBLE,
+        ("y[i] = x[i] * 2", "y[i] = x[i] * 2\n        x[i] = 0"),
+        "x is an input and was written",
+    ),
+    Row(
+        "memcheck",
+        DOUBLE,
+        ("i < x.size", "i < x.size + 1"),
+        "kcheck found memcheck: ",
+    ),
+    Row(
+        "layouts, scalars, strides",
+        "from numba import cuda\n\n\n@cuda.jit\ndef op(x, w, y, a, n, s):\n    j, i = cuda.grid(2)\n"
+        "    if i < n and j < y.shape[1]:\n        y[i, j] = x[i, j] * a + w[j] + s\n",
+        ("* a", "+ a"),
+        "<- wrong",
+        rest=(
+            "dtypes: [float16]\n"
+            "inputs:\n  x: {shape: [M, N], layouts: [transposed]}\n  w: {shape: [N], layouts: [reversed]}\n"
+            "params: {a: {dtype: float64, values: [2.5]}}\n"
+            "outputs: {y: {shape: [M, N], layouts: [strided]}}\n"
+            "launch: {args: [x, w, y, a, {M: int32}, {stride: [w, 0]}], grid: [2, 1], block: [32, 4]}"
+        ),
+        reference="def op(x, w, a):\n    return x * a + w - 1\n",
+    ),
+    Row(
+        "two files and a launcher",
+        DOUBLE.replace("x[i] * 2", "twice(x[i])").replace("\n\n\n", "\nfrom lib.twice import twice\n\n\n", 1)
+        + "\n\ndef launch(x, y, N):\n    op[2, 32](x, y)\n",
+        ("op[2, 32](x, y)", "op[1, 32](x, y)"),
+        "8 elements of y were not written",
+        target="launcher: kernels/k.py:launch",
+        rest="inputs: {x: [N]}\noutputs: {y: [N]}",
+        other="from numba import cuda\n\n\n@cuda.jit(device=True)\ndef twice(value):\n    return value + value\n",
+    ),
+]
+
+
+def kcheck(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """``kcheck`` as users have it, with a cache of its own."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "KCHECK_"))}
+    variables = {**kept, "PYTHONPATH": str(CHECKOUT), "KCHECK_CACHE_DIR": str(folder / "cache")}
+    command = [sys.executable, "-m", "kcheck", *words]
+    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_the_file_shows_the_bug_until_it_is_mended(tmp_path: Path, row: Row) -> None:
+    """Moved away from its project it fails as the case did; with the bug mended in it, it ends with 0."""
+    assert row.bug[0] in row.kernel
+    root = tmp_path / "project"
+    for path, text in (
+        ("kcheck.yaml", ""),
+        ("specs/op.yaml", SPEC.format(target=row.target, rest=row.rest)),
+        ("kernels/k.py", row.kernel.replace(*row.bug)),
+        ("lib/__init__.py", ""),
+        ("lib/twice.py", row.other),
+        ("r.py", row.reference),
+    ):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    ran = kcheck(root, "run", "--device", "cpu")
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    (seed,) = {line.split()[1] for line in ran.stdout.splitlines() if line.startswith("    seed ")}
+    done = kcheck(root, "reproduce", seed, "--script", str(tmp_path / "bug.py"))
+    assert done.returncode == 1, done.stdout + done.stderr
+    away = tmp_path / "away"
+    away.mkdir()
+    text = (tmp_path / "bug.py").read_text()
+    (away / "bug.py").write_text(text)
+    shown = kcheck(away, "exec", "--", sys.executable, "-W", "ignore", "bug.py")
+    assert row.says in shown.stdout or row.says in text, shown.stdout + shown.stderr
+    assert shown.returncode == 1, shown.stdout + shown.stderr
+    assert row.bug[1] in text
+    if row.name == "layouts, scalars, strides":
+        return  # whose reference is not what its clean twin computes: the difference is what is looked at
+    (away / "bug.py").write_text(text.replace(row.bug[1], row.bug[0]))
+    mended = kcheck(away, "exec", "--", sys.executable, "-W", "ignore", "bug.py")
+    assert mended.returncode == 0, mended.stdout + mended.stderr
