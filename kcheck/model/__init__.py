@@ -2,7 +2,7 @@
 
 ::
 
-    YAML -> OpSpec -> Case -> Outcome -> Verdict -> Event -> reporters
+    YAML -> OpSpec -> Case -> Outcome -> Verdict -> Event -> store, reporters
 """
 
 from kcheck.model.calibration import Calibration, Envelope

@@ -13,7 +13,9 @@ anything is unpacked, every blob is held against its digest, and nothing in it i
 from __future__ import annotations
 
 import json
+import struct
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +28,17 @@ from kcheck.store.snapshots import checked, pack, unpack
 
 VERSION = 1
 _MOST_DOCUMENT = 16 << 20  # bytes: a verdict is some kilobytes
+_BROKEN = (
+    *(
+        zipfile.BadZipFile,
+        zlib.error,
+        struct.error,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+    ),  # no such archive
+    *(ValueError, TypeError, KeyError, AttributeError, OverflowError),  # no such document
+)
 _THEN = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip archive can tell
 
 
@@ -98,9 +111,9 @@ def read_kcase(path: Path) -> Kcase:
         return Kcase(snapshot, verdict, bits)
     except OSError as error:
         raise StoreError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (DocumentRefused, SnapshotRefused, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+    except (DocumentRefused, SnapshotRefused) as error:
         raise StoreError(f"{path}: this is no case that kcheck exported ({error}); export it again") from None
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except _BROKEN as error:
         what = f"{type(error).__name__}: {error}"
         raise StoreError(f"{path}: this is no case that kcheck exported ({what}); export it again") from None
 

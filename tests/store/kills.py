@@ -1,22 +1,24 @@
 """``kcheck run`` killed at drawn moments: is every verdict that it had reported in the store?
 
-The report is JSON on a pipe, which the run writes line by line after it has stored each verdict. What was read
-from the pipe by the time that the process is dead was reported.
+The report is JSON, which the run writes line by line, each after it has stored the verdict: what stands in the
+file when the process is dead was reported. Run as a program, in the project's folder: ``kills.py FIRST LAST``; it
+prints the tally as JSON.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import sqlite3
-import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from kcheck.__main__ import main
 
 SPEC = """\
 kcheck: 1
@@ -27,7 +29,7 @@ dims: {N: 1..70}
 inputs: {x: [N]}
 outputs: {y: [N]}
 launch: {args: [x, y], grid: ["ceildiv(N, 64)"], block: [64]}
-cases: {count: 60}
+cases: {count: 20}
 """
 # Wrong wherever N is beyond 32, so that about half of the cases fail and are stored with their inputs.
 KERNEL = """\
@@ -62,39 +64,73 @@ class Tally:
 
     Attributes:
         kills: runs that the signal ended; the others were over before it came.
-        reported: verdicts that were read from the pipes.
+        reported, stored: verdicts that stood in the reports, and in the store.
+        lost: reported and not stored.
+        refused: times that the store was not sound.
     """
 
     kills: int = 0
     ended: int = 0
     reported: int = 0
+    stored: int = 0
     lost: int = 0
     refused: int = 0
 
 
-def kill_one(root: Path, environment: Mapping[str, str], seed: int, tally: Tally, *, longest: float) -> None:
-    """Start a run, kill it at a drawn moment after its start, hold the store against what it reported."""
+def kill_one(root: Path, seed: int, tally: Tally, *, whole: int) -> None:
+    """Start a run, kill it at a drawn moment, hold the store against what it reported.
+
+    The moment is told by how far the report has come, and a few milliseconds more: on a machine that is busy,
+    too, all parts of a run are met.
+
+    Args:
+        whole: bytes of the report of a whole run.
+    """
     drawn = random.Random(seed)
-    command = [sys.executable, "-m", "kcheck", *RUN, "--seed", str(seed), "--format", "json"]
     before = _newest_run(root)
-    child = subprocess.Popen(
-        command, cwd=root, env=dict(environment), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    time.sleep(drawn.uniform(0, longest))
-    child.send_signal(signal.SIGKILL)
-    output, _ = child.communicate()
-    if child.returncode == -signal.SIGKILL:
+    report = root / f"report-{seed}.json"
+    report.touch()
+    child = _start(report, seed)
+    wanted, status = drawn.uniform(-0.1, 1.05) * whole, 0
+    while report.stat().st_size < wanted:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            break
+        time.sleep(0.0005)
+    else:
+        time.sleep(drawn.uniform(0, 0.2 if wanted < 0 else 0.01))
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
         tally.kills += 1
     else:
         tally.ended += 1
-    reported = Counter(_reported(output.decode()))
+    reported = Counter(_reported(report.read_text()))
+    report.unlink()
     tally.reported += reported.total()
     try:
         stored = Counter(_stored(root, before))
     except sqlite3.DatabaseError:
         tally.refused += 1
         return
+    tally.stored += stored.total()
     tally.lost += (reported - stored).total()
+
+
+def _start(report: Path, seed: int) -> int:
+    """``kcheck run`` in a process of its own, forked off this one, which has imported what it needs."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child:
+        return child
+    try:
+        os.dup2(os.open(report, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), 1)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        arguments = [*RUN, "--seed", str(seed), "--format", "json"]
+        sys.argv = ["kcheck", *arguments]
+        main(arguments)
+    finally:
+        os._exit(0)
 
 
 def _reported(output: str) -> list[tuple[str, str]]:
@@ -141,3 +177,21 @@ def _stored(root: Path, after: int) -> list[tuple[str, str]]:
         ).fetchall()
     finally:
         connection.close()
+
+
+def kill_many(root: Path, first: int, last: int) -> Tally:
+    """Kill one run for each seed."""
+    real, quiet = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    main([*RUN, "--no-store"])  # imports and compiles once what is forked
+    os.dup2(real, 1)
+    report = root / "whole.json"
+    os.waitpid(_start(report, 0), 0)
+    tally = Tally()
+    for seed in range(first, last + 1):
+        kill_one(root, seed, tally, whole=report.stat().st_size)
+    return tally
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(kill_many(Path.cwd(), int(sys.argv[1]), int(sys.argv[2])))))
