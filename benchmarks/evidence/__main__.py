@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from benchmarks.evidence.corpus import ROOT, controls, twins
 from benchmarks.evidence.measure import Request
 from benchmarks.evidence.page import acceptance, evidence_text, soak_faults, soak_text
-from benchmarks.evidence.pool import Pool
+from benchmarks.evidence.pool import Answer, Measure, Pool
 from benchmarks.evidence.tables import Evidence
 
 PAGE = ROOT / "docs" / "evidence.md"
@@ -37,34 +38,44 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=5, metavar="N", help="master seeds 0 to N - 1; 5 unless said")
     parser.add_argument("--cases", type=int, metavar="N", help="cases of a run (30), or of a soak")
     chosen = parser.parse_args()
-    begun = time.monotonic()
     pool = Pool(ROOT / "build" / "evidence", jobs=chosen.jobs, fresh=chosen.fresh, report=_say)
     names = [name for name in controls() if not chosen.only or name in chosen.only]
     if chosen.soak:
         count = chosen.cases or SOAK_CASES
-        soaked = pool.run([Request(name, twin=False, soak=count) for name in names])
-        text, faults = soak_text(soaked), soak_faults(soaked)
-        mark = "soak"
+        soaked = pool.run([partial(alone, Request(name, twin=False, soak=count)) for name in names])
+        text, faults, mark = soak_text(soaked), soak_faults(soaked), "soak"
     else:
-        seeds = tuple(range(chosen.seeds))
-        cases = chosen.cases or 30
-        clean = pool.run([Request(name, twin=False, seeds=seeds, cases=cases) for name in names])
+        seeds, cases = tuple(range(chosen.seeds)), chosen.cases or 30
         planted = [twin for twin in twins() if twin.of in names]
-        buggy = pool.run(
-            [
-                Request(t.name, twin=True, seeds=seeds, cases=cases, envelopes=clean[t.of].get("envelopes", {}))
-                for t in planted
-            ]
-        )
-        evidence = Evidence(clean, buggy, planted, seeds, cases, time.monotonic() - begun)
-        text, faults = evidence_text(evidence), acceptance(evidence)
-        mark = "evidence"
+        families = [[twin.name for twin in planted if twin.of == name] for name in names]
+        jobs = [
+            partial(family, Request(name, twin=False, seeds=seeds, cases=cases), twins_of_it)
+            for name, twins_of_it in sorted(zip(names, families, strict=True), key=lambda pair: -len(pair[1]))
+        ]
+        found = pool.run(jobs)
+        clean, buggy = ({name: found[name] for name in of} for of in (names, [twin.name for twin in planted]))
+        evidence = Evidence(clean, buggy, planted, seeds, cases)
+        text, faults, mark = evidence_text(evidence), acceptance(evidence), "evidence"
     print(text)
     if chosen.write:
         write(PAGE, mark, text)
     for fault in faults:
         print(f"evidence: {fault}", file=sys.stderr)
     return 1 if faults else 0
+
+
+def alone(request: Request, measure: Measure) -> dict[str, Answer]:
+    """One kernel."""
+    return {request.name: measure(request)}
+
+
+def family(control: Request, names: list[str], measure: Measure) -> dict[str, Answer]:
+    """A control, and then its twins, by the envelopes that were measured on it."""
+    found = {control.name: measure(control)}
+    envelopes = found[control.name].get("envelopes") or {}
+    for name in names:
+        found[name] = measure(replace(control, name=name, twin=True, envelopes=envelopes))
+    return found
 
 
 def write(page: Path, mark: str, text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from kcheck.specfile import load_spec
 from kcheck.symbolic import evaluate, parse
 
 ROOT = Path(__file__).resolve().parents[2]
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MANIFEST = ROOT / "kernels" / "buggy" / "manifest.yaml"
 
 CLASSES = (
@@ -93,12 +95,14 @@ class Twin:
         return bool(self.harmless) and bool(evaluate(parse(self.harmless), dims))
 
 
+@cache
 def entries() -> dict[str, dict[str, Any]]:
     """The manifest as it is written."""
-    written: dict[str, dict[str, Any]] = yaml.safe_load(MANIFEST.read_text(encoding="utf-8"))
+    written: dict[str, dict[str, Any]] = yaml.load(MANIFEST.read_text(encoding="utf-8"), _LOADER)
     return written
 
 
+@cache
 def twins() -> tuple[Twin, ...]:
     """Every buggy twin, in the order of the manifest."""
     return tuple(

@@ -13,10 +13,13 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from benchmarks.evidence.corpus import ROOT, twins
 from benchmarks.evidence.measure import Request, as_json
+
+Answer: TypeAlias = dict[str, Any]
+Measure: TypeAlias = Callable[[Request], Answer]
 
 SECONDS = 1800
 """For one kernel: it takes half a minute on two free cores."""
@@ -39,17 +42,20 @@ class Pool:
     fresh: bool
     report: Callable[[str], None]
 
-    def run(self, requests: Sequence[Request]) -> dict[str, dict[str, Any]]:
-        """The answers by name, in the order of the requests. One of a process that died holds ``died``."""
+    def run(self, jobs: Sequence[Callable[[Measure], dict[str, Answer]]]) -> dict[str, Answer]:
+        """Do jobs side by side; each measures kernels, one after the other, and gives the answers by name."""
         self.store.mkdir(parents=True, exist_ok=True)
         with ThreadPoolExecutor(self.jobs) as threads:
-            answers = threads.map(self._one, requests)
-            return {request.name: answer for request, answer in zip(requests, answers, strict=True)}
+            answers: dict[str, Answer] = {}
+            for found in threads.map(lambda job: job(self.measure), jobs):
+                answers |= found
+            return answers
 
-    def _one(self, request: Request) -> dict[str, Any]:
+    def measure(self, request: Request) -> Answer:
+        """The answer to a request, kept or new. That of a process that died holds ``died``."""
         path = self.store / f"{request.name}{'-soak' if request.soak else ''}-{key(request)}.json"
         if path.is_file() and not self.fresh:
-            kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            kept: Answer = json.loads(path.read_text(encoding="utf-8"))
             return kept
         begun = time.monotonic()
         answer = measured(request)
@@ -60,7 +66,7 @@ class Pool:
         return answer
 
 
-def measured(request: Request) -> dict[str, Any]:
+def measured(request: Request) -> Answer:
     """The answer of a process of its own."""
     variables = {name: value for name, value in os.environ.items() if name != "NUMBA_ENABLE_CUDASIM"}
     try:
@@ -79,7 +85,7 @@ def measured(request: Request) -> dict[str, Any]:
         return {"name": request.name, "died": f"not done after {SECONDS} s"}
     if child.returncode != 0:
         return {"name": request.name, "died": f"ended with {child.returncode}: {child.stderr[-_TAIL:]}"}
-    answer: dict[str, Any] = json.loads(child.stdout)
+    answer: Answer = json.loads(child.stdout)
     return answer
 
 

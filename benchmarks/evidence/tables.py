@@ -74,7 +74,6 @@ class Evidence:
         clean, buggy: answers of ``measure`` by name; of a process that died they hold ``died``.
         planted: the twins, in the order of the manifest.
         seeds: the master seeds; ``cases`` how many cases were drawn in a run.
-        seconds: wall time.
     """
 
     clean: Answers
@@ -82,7 +81,6 @@ class Evidence:
     planted: Sequence[Twin]
     seeds: tuple[int, ...]
     cases: int
-    seconds: float
 
     @cached_property
     def classes(self) -> dict[str, list[Twin]]:

@@ -29,7 +29,7 @@ def answer(**runs: list[list[Seen]]) -> dict[str, Any]:
 def evidence(
     clean: dict[str, Any], buggy: dict[str, Any], planted: list[Twin], seeds: tuple[int, ...] = (0, 1)
 ) -> Evidence:
-    return Evidence({"sum": clean}, buggy, planted, seeds, 30, 1.0)
+    return Evidence({"sum": clean}, buggy, planted, seeds, 30)
 
 
 def test_who_sees_what() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from benchmarks.evidence.__main__ import PAGE, write
+from benchmarks.evidence.__main__ import PAGE, alone, family, write
 from benchmarks.evidence.corpus import twins
 from benchmarks.evidence.measure import Request
 from benchmarks.evidence.page import acceptance, evidence_text, soak_faults, soak_text
@@ -22,15 +23,15 @@ def test_two_twins_are_caught_and_their_controls_are_not(tmp_path: Path) -> None
     planted = [twin for twin in twins() if twin.name in PLANTED]
     told: list[str] = []
     pool = Pool(tmp_path, jobs=2, fresh=False, report=told.append)
-    clean = pool.run([Request(twin.of, twin=False, seeds=(0,), cases=4, more=6) for twin in planted])
-    requests = [
-        Request(twin.name, True, (0,), cases=4, more=6, envelopes=clean[twin.of]["envelopes"]) for twin in planted
+    jobs = [
+        partial(family, Request(twin.of, twin=False, seeds=(0,), cases=4, more=6), [twin.name]) for twin in planted
     ]
-    buggy = pool.run(requests)
+    found = pool.run(jobs)
     assert len(told) == 4
-    assert pool.run(requests) == buggy
+    assert pool.run(jobs) == found
     assert len(told) == 4
-    evidence = Evidence(clean, buggy, planted, (0,), 4, 1.0)
+    clean, buggy = ({name: found[name] for name in names} for names in ([t.of for t in planted], PLANTED))
+    evidence = Evidence(clean, buggy, planted, (0,), 4)
     assert acceptance(evidence) == []
     assert evidence.recall("mix", by_default).by_seed == (1.0,)
     assert evidence.recall("friendly", by_allclose).by_seed == (0.5,)  # of a square product the bug does no harm
@@ -43,7 +44,9 @@ def test_two_twins_are_caught_and_their_controls_are_not(tmp_path: Path) -> None
 @pytest.mark.slow
 def test_a_soak_counts_its_cases(tmp_path: Path) -> None:
     """A correct kernel is run as often as asked for, and has no false alarm."""
-    soaked = Pool(tmp_path, jobs=1, fresh=False, report=lambda line: None).run([Request("gelu", False, soak=40)])
+    soaked = Pool(tmp_path, jobs=1, fresh=False, report=lambda line: None).run(
+        [partial(alone, Request("gelu", False, soak=40))]
+    )
     assert soak_faults(soaked) == []
     assert "40 cases, 40 of each of 1 correct kernels" in soak_text(soaked)
 
