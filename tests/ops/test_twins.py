@@ -18,7 +18,7 @@ from kcheck.specfile import discover, load_spec
 from kcheck.symbolic import names, parse
 
 TWINS = twins()
-GROUP = 8
+GROUP = 14
 """Twins that share a process: to start one costs as much as two of them."""
 MOST_STATEMENTS = 6
 KEYS = {"of", "class", "bug", "trigger", "harmless", "caught_by", "source", "public"}
