@@ -81,6 +81,7 @@ layers: .venv/installed-dev  ## imports go down the floors
 
 soak: .venv/installed-dev  ## tests too long for every day; 100,000 damaged PTX files through the reader, written to docs/soak.md
 	@$(BIN)/python benchmarks/fuzz_ptx.py --write
+	@$(BIN)/python tests/store/kills.py 1 500 --write
 	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal -m soak
 
 wheel: .venv/installed-dev  ## dist/kcheck-*.whl

@@ -8,11 +8,12 @@ from kcheck.cases.expand import expand, shape_of
 from kcheck.cases.layouts import GUARDS, POISON, Allocation, repoison
 from kcheck.cases.materialize import MEMORY_LIMIT, CaseArrays, materialize
 from kcheck.cases.plan import plan
-from kcheck.cases.recall import Gone, check_fits, differences, recall
+from kcheck.cases.recall import HELD, Gone, check_fits, differences, is_held, recall
 from kcheck.cases.snapshot import SnapshotRefused, restore, snapshot
 
 __all__ = [
     "GUARDS",
+    "HELD",
     "MEMORY_LIMIT",
     "POISON",
     "Allocation",
@@ -22,6 +23,7 @@ __all__ = [
     "check_fits",
     "differences",
     "expand",
+    "is_held",
     "materialize",
     "plan",
     "recall",

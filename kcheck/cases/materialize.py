@@ -45,10 +45,15 @@ class CaseArrays:
         return self.allocations[self.aliases.get(name, name)]
 
 
-def materialize(spec: OpSpec, case: Case) -> CaseArrays:
+def materialize(spec: OpSpec, case: Case, given: Mapping[str, Array] | None = None) -> CaseArrays:
     """Make the arrays and params of a case: the same bytes every time.
 
+    Args:
+        given: the elements of inputs that are not to be drawn, by name, of the shape and dtype that the case gives
+            them; along an axis that is broadcast, one element or as many equal ones.
+
     Raises:
+        ValueError: what is given has another shape or dtype.
         SpecError: values that its shape or dtype cannot have; more memory than MEMORY_LIMIT.
         KernelError: a generator (``from``) that cannot be loaded, raises, or returns another shape or dtype.
     """
@@ -67,6 +72,14 @@ def materialize(spec: OpSpec, case: Case) -> CaseArrays:
         dtype, where = element_type(array, case.dtypes), places[name]
         if isinstance(array, Output):
             allocations[name] = allocate(name, "output", dtype, shapes[name], where, guard, None)
+        elif given is not None and name in given:
+            values = given[name]
+            if values.dtype != dtype.numpy or values.shape not in (
+                shapes[name],
+                _drawn_shape(shapes[name], where),
+            ):
+                raise ValueError(f"{name} is {dtype} {shapes[name]}, not {values.dtype} {values.shape}")
+            allocations[name] = allocate(name, "input", dtype, shapes[name], where, guard, values)
         else:
             values = _values(spec, case, array, _drawn_shape(shapes[name], where), allocations)
             allocations[name] = allocate(name, "input", dtype, shapes[name], where, guard, values)

@@ -29,6 +29,9 @@ from kcheck.model import (
 )
 from kcheck.rng import Xorshift128Plus
 
+HELD = "held"
+"""The distribution of an input whose values are no distribution's, but those of a snapshot: found by a search."""
+
 
 class Gone(Exception):
     """The spec has no such case any more.
@@ -53,15 +56,23 @@ def recall(spec: OpSpec, case: Case) -> Case:
         raise Gone(tuple(changed))
     drawn = {name: value for name, value in case.params.items() if spec.params[name].expr is None}
     sizes = {name: n for name, n in case.dims.items() if not isinstance(spec.dims[name].domain, Expression)}
-    stated = Example(spec.span, sizes, case.dtypes, case.values, case.layouts, drawn)
+    held = {name: drawn for name, drawn in case.values.items() if drawn.name == HELD}
+    values = {name: drawn for name, drawn in case.values.items() if name not in held}
+    stated = Example(spec.span, sizes, case.dtypes, values, case.layouts, drawn)
     try:
         again = replace(Expander(spec).case(case.seed, case.label, stated), spec=spec.path)
     except SpecError as error:
         raise Gone(tuple(str(fault) for fault in error.faults)) from error
+    again = replace(again, values={**again.values, **held})
     changed = list(differences(case, again))
     if changed:
         raise Gone(tuple(changed))
     return again
+
+
+def is_held(case: Case) -> bool:
+    """Whether a case is nothing without its snapshot: a part of its values is no distribution's."""
+    return any(drawn.name == HELD for drawn in case.values.values())
 
 
 def differences(before: Case, now: Case) -> Iterator[str]:
@@ -140,7 +151,7 @@ def _arrays(spec: OpSpec, case: Case) -> Iterator[str]:
     for name, given in spec.inputs.items():
         drawn = case.values.get(name)
         shown = {str(example.values[name]) for example in examples if name in example.values}
-        if drawn is None or case.dtypes.keys() != spec.dtypes.keys() or str(drawn) in shown:
+        if drawn is None or drawn.name == HELD or case.dtypes.keys() != spec.dtypes.keys() or str(drawn) in shown:
             continue
         dtype = DTYPES.get(case.dtypes.get(given.dtype, given.dtype))
         if dtype is not None and not any(_may_draw(one, drawn) for one in _declared(given.values, dtype)):

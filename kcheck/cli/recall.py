@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kcheck.cases import Gone, check_fits, recall
+from kcheck.cases import Gone, check_fits, is_held, recall
 from kcheck.errors import SpecError
 from kcheck.model import OpSpec, SpecRefused
 from kcheck.runner import Recalled
@@ -53,6 +53,8 @@ def _one(store: Store, spec: OpSpec, failure: StoredFailure) -> Recalled | None:
         snapshot = store.snapshot(failure)
         if snapshot is not None:
             check_fits(spec, snapshot)
+        elif is_held(case):
+            raise Gone(("its inputs had to make room for newer ones",))
         return Recalled(case, snapshot)
     except (Gone, SpecError):
         if failure.state == "open":

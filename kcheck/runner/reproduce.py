@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from kcheck.cases import Gone, SnapshotRefused, check_fits, differences, expand, recall, restore, snapshot
+from kcheck.cases import Gone, SnapshotRefused, check_fits, differences, expand, is_held, recall, restore, snapshot
 from kcheck.device import Device
 from kcheck.errors import SpecError
 from kcheck.model import SANITIZERS, Captured, Case, OpSpec, Snapshot, Status
@@ -81,6 +81,8 @@ def reproduce(spec: OpSpec, known: Known, device: Device, *, timeout: float | No
         case = recall(spec, known.case)
         if known.snapshot is not None:
             check_fits(spec, replace(known.snapshot, case=case))
+        elif is_held(case):
+            raise Gone(("its inputs were held by a snapshot, which had to make room for newer ones",))
     except Gone as gone:
         return Reproduced(Result.GONE, spec, known.case, gone.changed)
     except SpecError as error:
@@ -104,6 +106,8 @@ def reproduce(spec: OpSpec, known: Known, device: Device, *, timeout: float | No
 
 
 def _notes(spec: OpSpec, case: Case, known: Known) -> tuple[str, ...]:
+    if is_held(case):
+        return ()
     if known.snapshot is not None and not makes(spec, case, known.snapshot):
         return ("its seed makes other inputs now, since a generator has changed; the stored ones were run",)
     if case.label.startswith("example_"):

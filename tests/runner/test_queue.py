@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kcheck.cases import expand, materialize, plan, snapshot
+import numpy as np
+import pytest
+
+from kcheck.cases import HELD, expand, materialize, plan, recall, restore, snapshot
 from kcheck.device import choose
-from kcheck.model import CaseFinished, SpecFinished, SpecStarted, Status
-from kcheck.runner import Options, Recalled, run
+from kcheck.model import CaseFinished, Distribution, SpecFinished, SpecStarted, Status
+from kcheck.runner import Known, Options, Recalled, Result, reproduce, run
+from kcheck.runner.execute import execute
 from kcheck.runner.queue import makes, queue
+from kcheck.store import bits
 
 SPEC = """
 kcheck: 1
@@ -89,3 +94,27 @@ def test_a_replay_runs_what_was_asked_for_alone(project):
     for options in (Options(recalled=recalled, case_seed=5), Options(recalled=recalled, keyword="example_0")):
         events = list(run([spec], options, choose("simulator")))
         assert sum(isinstance(event, CaseFinished) for event in events) == 1
+
+
+def test_a_case_of_given_values_is_judged_recalled_and_run_again(project):
+    """What a search builds out of explicit values fails alike from its snapshot, and is nothing without it."""
+    spec = project.spec(SPEC, KERNEL.replace("2 *", "3 *"), REFERENCE)
+    drawn = expand(spec, 99)
+    case = replace(drawn, label="minimized", values={"x": Distribution(HELD)})
+    given = np.zeros(case.dims["N"], np.float32)
+    given[0] = 1
+    device = choose("simulator")
+    done = execute(spec, case, device, timeout=20.0, arrays=materialize(spec, case, {"x": given}))
+    assert done.verdict.rule == "mismatch"
+    assert done.outcome.outputs["y"][0] == 3
+    held = snapshot(done.arrays)
+    assert (restore(held).allocations["x"].view() == given).all()
+    assert recall(spec, case) == case
+    (first, *_) = queue(spec, plan(spec, count=5, master=3), [Recalled(case, held)])
+    assert (first.arrays().allocations["x"].view() == given).all()
+    known = Known(case, "mismatch", bits(done.outcome.outputs), held)
+    again = reproduce(spec, known, device, timeout=20.0)
+    assert (again.result, again.other_bits, again.notes) == (Result.FAILS, (), ())
+    assert reproduce(spec, replace(known, snapshot=None), device, timeout=20.0).result is Result.GONE
+    with pytest.raises(ValueError, match=r"x is float32 \(\d+,\), not float64"):
+        materialize(spec, case, {"x": given.astype(np.float64)})

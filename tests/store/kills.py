@@ -1,8 +1,8 @@
 """``kcheck run`` killed at drawn moments: is every verdict that it had reported in the store?
 
 The report is JSON, which the run writes line by line, each after it has stored the verdict: what stands in the
-file when the process is dead was reported. Run as a program, in the project's folder: ``kills.py FIRST LAST``; it
-prints the tally as JSON.
+file when the process is dead was reported. As a program: ``kills.py FIRST LAST`` kills a run for each seed, in a
+project of its own, and prints the tally as JSON; ``--write`` writes it to docs/soak_store.md, too.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import random
 import signal
 import sqlite3
 import sys
+import tempfile
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass
@@ -193,5 +194,38 @@ def kill_many(root: Path, first: int, last: int) -> Tally:
     return tally
 
 
+PAGE = """\
+# Soak of the store
+
+Written by `python tests/store/kills.py {first} {last} --write`. `kcheck run` is killed (SIGKILL) at a moment
+that is drawn from a seed, anywhere between its start and its end, {runs} times in one project; the next run opens
+the same store. After each kill the database is opened, `PRAGMA integrity_check` and `PRAGMA foreign_key_check` are
+asked, and every verdict in the report that the run left behind is looked up.
+
+| | |
+|---|---|
+| runs that the signal ended | {kills} |
+| runs that had ended before it came | {ended} |
+| verdicts that had been reported | {reported:,} |
+| verdicts in the store | {stored:,} |
+| reported and lost | {lost} |
+| times that the store was not sound | {refused} |
+"""
+
+
+def program(first: int, last: int, *, write: bool) -> None:
+    """Kill, tell, and write the page."""
+    with tempfile.TemporaryDirectory(prefix="kcheck-kills-") as folder:
+        write_project(Path(folder))
+        os.chdir(folder)
+        os.environ.pop("KCHECK_STORE", None)
+        tally = kill_many(Path(folder), first, last)
+        os.chdir("/")
+    print(json.dumps(asdict(tally)))
+    if write:
+        page = Path(__file__).parents[2] / "docs/soak_store.md"
+        page.write_text(PAGE.format(first=first, last=last, runs=last - first + 1, **asdict(tally)), "utf-8")
+
+
 if __name__ == "__main__":
-    print(json.dumps(asdict(kill_many(Path.cwd(), int(sys.argv[1]), int(sys.argv[2])))))
+    program(int(sys.argv[1]), int(sys.argv[2]), write="--write" in sys.argv)
