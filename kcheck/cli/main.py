@@ -29,6 +29,8 @@ COMMANDS = {
     "export": "Write a case into a file that `kcheck reproduce` runs anywhere.",
     "gc": "Forget old runs and snapshots, and give the space back.",
     "lint": "Measure compiled kernels: registers, spills, occupancy, what is slow.",
+    "baseline": "Keep what kernels are like now, to hold later ones against it.",
+    "diff": "Say what has become worse since a baseline.",
     "exec": "Run any numba.cuda program on the cpu device.",
     "schema": "Print the JSON Schema of op specs or of reports.",
 }

@@ -51,6 +51,20 @@ def computes_in_float64(operation: Instruction | Call) -> bool:
     return isinstance(operation, Instruction) and "f64" in operation.modifiers and operation.opcode not in _MEMORY
 
 
+def is_fused(operation: Instruction | Call) -> bool:
+    """Whether it multiplies and adds floats with one rounding."""
+    return isinstance(operation, Instruction) and operation.opcode == "fma"
+
+
+def is_unfused(operation: Instruction | Call) -> bool:
+    """Whether it is a product or a sum of floats alone."""
+    return (
+        isinstance(operation, Instruction)
+        and operation.opcode in ("mul", "add", "sub")
+        and operation.modifiers[-1] in _FLOATS
+    )
+
+
 def divides(operation: Instruction | Call) -> bool:
     """Whether it becomes a sequence of instructions on the machine: a division, remainder or square root that is
     rounded correctly. What divides by a literal is not among them: the compiler has multiplied instead."""

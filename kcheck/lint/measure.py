@@ -6,7 +6,7 @@ from collections import Counter
 
 from kcheck.errors import PtxError
 from kcheck.lint.advice import advice, local_bytes
-from kcheck.lint.families import divides, family, prints
+from kcheck.lint.families import computes_in_float64, divides, family, is_fused, is_unfused, prints
 from kcheck.lint.occupancy import occupancy
 from kcheck.lint.ptx_text import find_entry
 from kcheck.model import Index3
@@ -53,6 +53,9 @@ def measure(kernel: CompiledKernel, block: Index3 | None = None, shared: int = 0
         instructions=text.instructions if text is not None else len(operations),
         families={name: counts[name] for name in FAMILIES if counts[name]},
         local=local_bytes(entry),
+        float64=sum(computes_in_float64(operation) for operation in operations),
+        fused=sum(is_fused(operation) for operation in operations),
+        unfused=sum(is_unfused(operation) for operation in operations),
         divisions=sum(divides(operation) for operation in operations),
         prints=sum(prints(operation) for operation in operations),
         occupancy=held,

@@ -67,6 +67,8 @@ class Metrics:
         instructions: of PTX, in the entry.
         families: how many of them there are by name of FAMILIES; those that are not there are left out.
         local: bytes of local memory that the PTX declares, per thread.
+        float64: instructions that compute in float64.
+        fused, unfused: multiply-adds in one instruction, and floating-point products and sums that stand alone.
         divisions: floating-point and integer divisions, remainders and square roots that are rounded correctly.
         prints: calls of ``vprintf``.
         occupancy: None where no block is known, or the target's multiprocessor.
@@ -82,6 +84,9 @@ class Metrics:
     instructions: int = 0
     families: Mapping[str, int] = field(default_factory=dict)
     local: int = 0
+    float64: int = 0
+    fused: int = 0
+    unfused: int = 0
     divisions: int = 0
     prints: int = 0
     occupancy: Occupancy | None = None

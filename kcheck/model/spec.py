@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from kcheck.model.baseline import Limit
 from kcheck.model.span import Span
 
 Scalar: TypeAlias = int | float | bool
@@ -273,6 +274,7 @@ class OpSpec:
         deterministic: None when left out.
         count, seed: of ``cases``.
         sanitize: level by sanitizer, every one of SANITIZERS present.
+        regression: how much worse a number may become, by name of MEASURES; those that are not said are left out.
     """
 
     path: str
@@ -303,6 +305,7 @@ class OpSpec:
     count: int
     seed: int
     examples: tuple[Example, ...]
+    regression: Mapping[str, Limit] = field(default_factory=dict)
 
     @property
     def functions(self) -> tuple[Function, ...]:

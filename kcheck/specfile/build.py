@@ -31,6 +31,7 @@ from kcheck.specfile.examples import read_examples
 from kcheck.specfile.extends import extended
 from kcheck.specfile.paths import find_root, shown
 from kcheck.specfile.reader import Reader
+from kcheck.specfile.regression import read_regression
 from kcheck.specfile.rules import (
     condition_list,
     read_artifact,
@@ -176,6 +177,7 @@ class _Build:
             count=100 if count is None else count,
             seed=0 if seed is None else seed,
             examples=examples,
+            regression=read_regression(reader, get(top, "regression")),
         )
 
     def _texts(self, section: str) -> tuple[str, ...]:

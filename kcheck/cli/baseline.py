@@ -1,0 +1,156 @@
+"""``kcheck baseline``: save, list, show, rm."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from kcheck.cli.exits import Exit
+from kcheck.cli.measured import DEVICE, project, specs_of, take, versions
+from kcheck.cli.params import CASES, SEED
+
+
+@click.group("baseline")
+def command() -> None:
+    """Keep what kernels are like now, to hold later ones against it: errors, cases that pass, registers, spills,
+    instructions, occupancy. One file each in baselines/ of the project, meant for git; `kcheck diff NAME`
+    compares.
+    """
+
+
+@command.command("save")
+@click.argument("name")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[SPEC]...")
+@DEVICE
+@click.option(
+    "--cases", type=CASES, metavar="N", help="How many cases to draw per spec, in place of the spec's own."
+)
+@click.option("--seed", type=SEED, metavar="S", help="Master seed of the cases, in place of the spec's.")
+def save(name: str, paths: tuple[Path, ...], *, device: str, cases: int | None, seed: int | None) -> int:
+    """Run specs, lint their kernels, and keep the numbers as NAME. Without paths: specs/.
+
+    A baseline of that name is replaced as a whole.
+    """
+    from kcheck.cli.outputs import claimed_stdout
+    from kcheck.model.baseline import Baseline
+    from kcheck.report import plain, wording
+    from kcheck.specfile.paths import shown
+    from kcheck.store import baselines
+
+    if not paths and not Path("specs").is_dir():
+        raise click.UsageError("there is no folder 'specs' here; name the specs: kcheck baseline save NAME PATH")
+    paths = paths or (Path("specs"),)
+    root = project(paths)
+    baselines.path_of(root, name)
+    specs = [
+        replace(
+            spec,
+            count=spec.count if cases is None else cases,
+            seed=spec.seed if seed is None else seed,
+        )
+        for spec in specs_of(paths)
+    ]
+    if not specs:
+        click.echo("kcheck: nothing selected: there is no spec there", err=True)
+        return Exit.NOTHING
+    with claimed_stdout() as out:
+        taken = take(specs, device)
+        for note in taken.notes:
+            click.echo(f"note: {plain.line(note)}", file=out)
+        if taken.interrupted:
+            click.echo("interrupted: nothing was written", file=out)
+            return Exit.INTERRUPTED
+        if not taken.ops:
+            click.echo("kcheck: nothing could be measured; nothing was written", err=True)
+            return Exit.USAGE
+        asked = tuple(Path(os.path.relpath(path.resolve(), root.resolve())).as_posix() for path in paths)
+        path = baselines.save(root, Baseline(name, versions(), asked, taken.ops))
+        failed = {op: found.failed for op, found in taken.ops.items() if found.failed}
+        for op, count in failed.items():
+            click.echo(
+                f"note: {wording.count(count, 'case')} of {plain.line(op)} failed, and are kept as failed",
+                file=out,
+            )
+        kernels = sum(len(found.kernels) for found in taken.ops.values())
+        click.echo(
+            f"{wording.count(len(taken.ops), 'op')}, {wording.count(kernels, 'specialisation')}, "
+            f"{wording.count(sum(f.passed + f.failed for f in taken.ops.values()), 'case')}: {shown(path)}",
+            file=out,
+        )
+    return Exit.GOOD
+
+
+@command.command("list")
+def list_() -> int:
+    """The baselines of this project."""
+    from kcheck.report import wording
+    from kcheck.store import baselines
+
+    root = project(())
+    for name in baselines.names(root):
+        found = baselines.load(root, name)
+        kernels = sum(len(op.kernels) for op in found.ops.values())
+        made = "  ".join(
+            f"{key} {value}" for key, value in found.versions.items() if key in ("kcheck", "numba-cuda")
+        )
+        click.echo(f"{name:<16}  {wording.count(len(found.ops), 'op'):>8}  {kernels:>5} specialisations  {made}")
+    return Exit.GOOD
+
+
+@command.command("show")
+@click.argument("name")
+@click.argument("ops", nargs=-1, metavar="[OP]...")
+def show(name: str, ops: tuple[str, ...]) -> int:
+    """What a baseline holds, of every op or of some."""
+    from kcheck.errors import UserError
+    from kcheck.report import plain, wording
+    from kcheck.report.lint_text import short_types
+    from kcheck.store import baselines
+    from kcheck.symbolic import did_you_mean
+
+    found = baselines.load(project(()), name)
+    for op in ops:
+        if op not in found.ops:
+            raise UserError(
+                f"baseline {name!r} has no op {op!r}; {did_you_mean(op, found.ops) or 'see kcheck baseline show'}"
+            )
+    click.echo("  ".join(f"{key} {value}" for key, value in found.versions.items()))
+    for op in ops or tuple(found.ops):
+        held = found.ops[op]
+        cases = f"{held.passed} of {wording.count(held.passed + held.failed, 'case')} passed on {held.device}"
+        click.echo(f"\n{plain.line(op)}  {plain.line(held.spec)}  {cases}")
+        for dtype, errors in held.errors.items():
+            unit = "noise floors" if errors.unit == "floor" else "allowed errors"
+            numbers = f"median {errors.median:.2g}  95 % {errors.p95:.2g}  largest {errors.largest:.2g}"
+            click.echo(f"  {dtype:<9} {numbers} {unit}  ulp {wording.ulps(errors.ulp)}")
+        for (kernel, target, types), numbers_of in held.kernels.items():
+            click.echo(f"  {plain.line(kernel)}  {target}  {short_types(types)}")
+            shown = [
+                f"{key} {value:g}" for key, value in numbers_of.items() if value or key in ("registers", "spills")
+            ]
+            for line in _wrapped(shown):
+                click.echo(f"    {line}")
+    return Exit.GOOD
+
+
+def _wrapped(words: list[str]) -> list[str]:
+    from kcheck.report import layout
+
+    return list(layout.wrap(words, "  ", 76))
+
+
+@command.command("rm")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+def remove(names: tuple[str, ...]) -> int:
+    """Delete baselines."""
+    from kcheck.store import baselines
+
+    root = project(())
+    for name in names:
+        baselines.remove(root, name)
+        click.echo(f"removed {name}", file=sys.stdout)
+    return Exit.GOOD

@@ -1,0 +1,149 @@
+"""What ``kcheck baseline save`` and ``kcheck diff`` share: run specs, lint their kernels, keep the numbers."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from kcheck import __version__
+from kcheck.errors import SpecError, UserError
+
+if TYPE_CHECKING:
+    from kcheck.model import OpSpec
+    from kcheck.model.baseline import OpBaseline
+
+DEVICE = click.option(
+    "--device",
+    type=click.Choice(["auto", "gpu", "cpu", "simulator"]),
+    default="auto",
+    help="Where kernels run. auto: gpu where one answers, else cpu, else simulator.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What was measured: by op; notes say what was not. ``interrupted``: by Ctrl-C, so not all is there."""
+
+    ops: dict[str, OpBaseline]
+    notes: tuple[str, ...]
+    interrupted: bool
+
+
+def project(paths: Sequence[Path]) -> Path:
+    """The project root of the paths, or of the folder that one stands in.
+
+    Raises:
+        UserError: they lie in several projects, or in none.
+    """
+    from kcheck.specfile.paths import nearest_root
+
+    roots = {nearest_root(path) for path in paths or (Path("."),)}
+    if None in roots:
+        raise UserError(
+            "no folder above is a project root; put an empty kcheck.yaml into the one that paths start from"
+        )
+    if len(roots) > 1:
+        raise UserError(f"a baseline is of one project, and these are in {len(roots)}")
+    root = roots.pop()
+    assert root is not None
+    return root
+
+
+def specs_of(paths: Sequence[Path]) -> list[OpSpec]:
+    """The specs that paths stand for.
+
+    Raises:
+        SpecError: one of them is wrong, or a path names nothing.
+    """
+    from kcheck.cli.specs import collect
+    from kcheck.model import OpSpec
+
+    found = collect(paths, recursive=False)
+    faults = [fault for spec in found if not isinstance(spec, OpSpec) for fault in spec.faults]
+    if faults:
+        raise SpecError(faults)
+    return [spec for spec in found if isinstance(spec, OpSpec)]
+
+
+def versions() -> dict[str, str]:
+    """Of what kernels are compiled and measured with."""
+    from kcheck.device.artifact import no_compiler
+
+    found = {
+        "kcheck": __version__,
+        "numba": metadata.version("numba"),
+        "numba-cuda": metadata.version("numba-cuda"),
+    }
+    if not no_compiler():
+        from kcheck.driver.cubin import assembler_version
+
+        found["assembler"] = assembler_version()
+    return found
+
+
+def take(specs: Sequence[OpSpec], device: str) -> Taken:
+    """Run the cases of specs and lint their kernels."""
+    from kcheck.cli.interrupt import Interrupts
+    from kcheck.device import choose
+    from kcheck.errors import KernelError
+    from kcheck.report import progress_bar
+    from kcheck.runner import Options, run
+    from kcheck.runner.linting import lint_spec
+    from kcheck.runner.regression import Collector
+
+    command = shlex.join(["kcheck", *sys.argv[1:]])
+    interrupts, chosen = Interrupts(), choose(device, [])
+    bar = progress_bar(sys.stderr) if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else None
+    collectors = {spec.path: Collector(spec, chosen.name) for spec in specs}
+    notes: list[str] = []
+    interrupted = False
+    with interrupts.installed():
+        # What `artifact` says is the linter's to see, below.
+        bare = [replace(spec, artifact=None) for spec in specs]
+        for event in run(bare, Options(command=command, device="" if device == "auto" else device), chosen):
+            with interrupts.held():
+                if bar is not None:
+                    bar.handle(event)
+                path = getattr(event, "path", "")
+                if path in collectors:
+                    collectors[path].handle(event)
+                notes += [str(fault) for fault in getattr(event, "faults", ())]
+                interrupted |= getattr(event, "interrupted", False)
+        if bar is not None:
+            bar.close()
+    ops: dict[str, OpBaseline] = {}
+    if interrupted:  # half a measurement is none
+        return Taken(ops, tuple(notes), True)
+    for spec in specs:
+        collector = collectors[spec.path]
+        if not collector.passed + collector.failed:
+            continue
+        try:
+            linted = lint_spec(spec, chosen, ())
+        except KernelError as error:
+            notes.append(str(error))
+            continue
+        notes += [f"{spec.op}: {note}" for note in linted.notes if "occupancy" not in note]
+        ops[spec.op] = collector.result(linted.metrics)
+    return Taken(ops, tuple(dict.fromkeys(notes)), False)
+
+
+def painter(color: str, stream: TextIO) -> tuple[Callable[[str, str], str], bool]:
+    """(gives text the colour of a role, whether it does)."""
+    from kcheck.cli.outputs import wants_color
+
+    colored = wants_color(color, stream, os.environ)
+    colors = {"wrong": "red", "warn": "yellow", "right": "green", "place": "cyan"}
+
+    def paint(text: str, role: str) -> str:
+        return click.style(text, fg=colors[role]) if colored and role in colors else text
+
+    return paint, colored

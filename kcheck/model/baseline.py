@@ -1,0 +1,130 @@
+"""What a project's kernels were like at one time, and how that has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How much worse a number may become: by ``more`` at most, or to ``times`` as much. Neither: by anything."""
+
+    more: float | None = None
+    times: float | None = None
+
+    def __str__(self) -> str:
+        if self.more is not None:
+            return f"+{self.more:g}"
+        return f"{self.times:g}x" if self.times is not None else "off"
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One of the numbers that are held against a baseline.
+
+    Attributes:
+        better: which way is better.
+        limit: how much worse it may become unless a spec, or the project, says otherwise.
+        about: what it is, in words.
+    """
+
+    better: Literal["less", "more"]
+    limit: Limit
+    about: str
+
+
+MEASURES: Mapping[str, Measure] = {
+    "passed": Measure("more", Limit(more=0), "cases that pass"),
+    "error": Measure("less", Limit(times=1.5), "largest and 95th percentile of the errors, by output dtype"),
+    "ulp": Measure("less", Limit(), "largest error in units in the last place"),
+    "registers": Measure("less", Limit(more=4), "registers per thread"),
+    "spills": Measure("less", Limit(more=0), "bytes of spill stores and loads per thread"),
+    "stack": Measure("less", Limit(more=0), "bytes of local memory per thread"),
+    "shared": Measure("less", Limit(more=0), "bytes of static shared memory per block"),
+    "instructions": Measure("less", Limit(times=1.25), "instructions of PTX in the entry"),
+    "float64": Measure("less", Limit(more=0), "instructions that compute in float64"),
+    "fma": Measure("more", Limit(more=0), "fused multiply-adds, where more products and sums stand apart instead"),
+    "divisions": Measure("less", Limit(more=0), "divisions and square roots that are rounded correctly"),
+    "occupancy": Measure("more", Limit(more=0), "theoretical occupancy, percent"),
+}
+"""Every number by the name that ``regression:`` gives it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Errors of one output dtype over the cases of a run, the largest of each output of each case.
+
+    Attributes:
+        unit: ``floor`` (noise floors of the element) or ``allowed`` (what a written tolerance accepts there).
+        cases: how many there are.
+        median, p95, largest: of them.
+        ulp: the largest error in units in the last place.
+    """
+
+    unit: str
+    cases: int
+    median: float
+    p95: float
+    largest: float
+    ulp: float
+
+
+@dataclass(frozen=True, slots=True)
+class OpBaseline:
+    """One op.
+
+    Attributes:
+        spec: its path, from the project root.
+        device: what ran its cases.
+        count, seed: of the cases that were drawn.
+        passed, failed: cases, an error counted as failed.
+        errors: by output dtype.
+        kernels: numbers of MEASURES by kernel, target and argument types.
+    """
+
+    spec: str
+    device: str
+    count: int
+    seed: int
+    passed: int
+    failed: int
+    errors: Mapping[str, Errors] = field(default_factory=dict)
+    kernels: Mapping[tuple[str, str, str], Mapping[str, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """A project's kernels at one time.
+
+    Attributes:
+        versions: of what they were compiled and measured with.
+        paths: of specs and folders of specs, from the project root, that were asked for.
+    """
+
+    name: str
+    versions: Mapping[str, str]
+    paths: tuple[str, ...]
+    ops: Mapping[str, OpBaseline]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A number that is not what it was.
+
+    Attributes:
+        measure: of MEASURES; ``detail``: which one, such as ``largest``.
+        where: kernel, target and argument types, or the output's dtype.
+        limit: how much worse it might have become.
+        kind: ``worse`` (beyond its limit), ``within`` (worse, and allowed), ``better``.
+    """
+
+    op: str
+    measure: str
+    detail: str
+    where: tuple[str, ...]
+    before: float
+    after: float
+    limit: Limit
+    kind: Literal["worse", "within", "better"]
