@@ -201,12 +201,14 @@ class Tolerance:
 
     Attributes:
         envelopes: of ``calibrated``, by output dtype; empty until the calibration file was read.
+        whole: of ``conditioned``: evaluate the floor of every case, to tell errors in floors; no verdict changes.
     """
 
     kind: Literal["conditioned", "calibrated", "fixed"]
     by_dtype: Mapping[str, Bounds]
     span: Span
     envelopes: Mapping[str, float] = field(default_factory=dict)
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,19 +235,24 @@ class NoiseFloor:
 
 @dataclass(frozen=True, eq=False)
 class Conditioned:
-    """Accepts ``CONSTANT`` times the noise floor ``u_out * max(abs(ref), smallest normal) + spread``."""
+    """Accepts ``CONSTANT`` times the noise floor ``u_out * max(abs(ref), smallest normal) + spread``.
+
+    Attributes:
+        whole: evaluate the floor also where the verdict does not hang on it, so that errors can be told in floors.
+    """
 
     dtype: DType
     floor: NoiseFloor
     constant: float = CONSTANT
     method: str = "conditioned"
+    whole: bool = False
 
     def allowance(self, output: str, expected: Array, error: Floats) -> Allowance:
         with np.errstate(all="ignore"):
             magnitude = np.where(np.isfinite(expected), np.abs(expected), 0.0)
             least = half_step(magnitude, self.dtype)
             # The spread only widens what is accepted, so an element within this much needs no more looking.
-            if bool(np.all(error <= self.constant * least)):
+            if not self.whole and bool(np.all(error <= self.constant * least)):
                 return Allowance(self.constant * least, least)
             unjudged = self.floor.unjudged(output)
             while True:
@@ -295,6 +300,6 @@ def rules(
         precision = compute_precision(spec, dtype)
         if precision.name not in floors:
             floors[precision.name] = NoiseFloor(reference, expected, precision, seed)
-        return Conditioned(dtype, floors[precision.name])
+        return Conditioned(dtype, floors[precision.name], whole=tolerance.whole)
 
     return rule, lambda: tuple(note for floor in floors.values() for note in floor.notes)
