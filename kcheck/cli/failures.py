@@ -23,8 +23,8 @@ def command(op: str, rule: str, since: datetime | None, everything: bool) -> int
 
     A failure is open until its very case passes; the next `kcheck run` begins with it.
     """
-    from kcheck.cli.stored import here, moment, reproduce_line, say, say_table
-    from kcheck.report import plain, wording
+    from kcheck.cli.stored import here, moment, reproduce_line, say, say_table, say_title
+    from kcheck.report import wording
     from kcheck.store import Store
 
     states = ("open", "fixed", "gone") if everything else ("open",)
@@ -37,7 +37,7 @@ def command(op: str, rule: str, since: datetime | None, everything: bool) -> int
     for number, failure in enumerate(found):
         by_op.setdefault((failure.case.op, failure.path), []).append(number)
     for (name, path), numbers in by_op.items():
-        say(plain.line(f"{name} · {path} · {wording.count(len(numbers), 'failure')}"), bold=True)
+        say_title(name, path, wording.count(len(numbers), "failure"))
         shown = numbers if everything else numbers[:_SHOWN]
         rows = [("seed", "rule", "times", "last seen", "state" if everything else "case")]
         for failure in (found[number] for number in shown):
@@ -55,7 +55,8 @@ def command(op: str, rule: str, since: datetime | None, everything: bool) -> int
         if len(numbers) > len(shown):
             say(f"  and {len(numbers) - len(shown):,} more (-a shows all)")
         say()
-    say(f"{reproduce_line(found[0].case.seed, found[0].case.op)} runs the first of them again")
+    say("The first of them again:")
+    say(f"  {reproduce_line(found[0].case.seed, found[0].case.op)}")
     return Exit.GOOD
 
 

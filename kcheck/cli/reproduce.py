@@ -68,13 +68,13 @@ def command(
     """
     from kcheck.cli.outputs import claimed_stdout
     from kcheck.cli.resolve import one_of, resolve
-    from kcheck.cli.stored import here, say, say_rows
+    from kcheck.cli.stored import here, say, say_rows, say_title
     from kcheck.report import plain
     from kcheck.runner import reproduce
 
     meant = resolve(one_of(what, seed), op, here(), stored=stored)
     case = meant.known.case
-    say(plain.line(f"{case.spec} · {case.id}"), bold=True)
+    say_title(case.spec, case.id)
     if meant.spec is None:
         say("GONE")
         say(plain.line(f"  no spec in specs/ has the op {meant.op!r} any more"))

@@ -24,8 +24,7 @@ def command(seed: int, op: str) -> int:
 
     Its inputs, the worst elements, a small map of where in the output the error lies, and how it went before.
     """
-    from kcheck.cli.stored import here, say, say_rows
-    from kcheck.report import plain
+    from kcheck.cli.stored import here, say, say_rows, say_title
     from kcheck.store import Store
 
     with Store.open(here()) as store:
@@ -39,10 +38,10 @@ def command(seed: int, op: str) -> int:
         for number, failure in enumerate(failures):
             if number:
                 say()
-            say(plain.line(f"{failure.path} · {failure.case.id}"), bold=True)
+            say_title(failure.path, failure.case.id)
             say_rows(_failure(store, failure, history))
         if not failures:
-            say(plain.line(f"{history[0].path} · {history[0].case.id}"), bold=True)
+            say_title(history[0].path, history[0].case.id)
             say_rows(_history(history))
     return Exit.GOOD
 

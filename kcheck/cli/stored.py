@@ -78,6 +78,12 @@ def say(text: str = "", *, bold: bool = False) -> None:
     click.echo(click.style(text, bold=True) if bold else text)
 
 
+def say_title(*parts: str) -> None:
+    """What the lines below are about; broken between its parts where it is too long."""
+    for number, line in enumerate(layout.wrap(map(plain.line, parts), " · ", width())):
+        say(("  " if number else "") + line, bold=True)
+
+
 def say_rows(rows: Iterable[Row], indent: int = 2) -> None:
     """Labelled rows, as in the report of a run."""
     for row in rows:

@@ -40,10 +40,12 @@ def spread_rows(comparison: Comparison) -> Iterator[Row]:
 
 def _legend(output: str, shape: tuple[int, ...], grid: tuple[str, ...]) -> str:
     rows, columns = math.prod(shape[:-1]), shape[-1]
-    size = f"{_part(rows, len(grid))} x {_part(columns, len(grid[0]))}"
+    size = f"{_part(rows, len(grid))} x {_part(columns, len(grid[0]))} elements"
+    if len(grid) == rows and len(grid[0]) == columns:
+        return f"{output}, {' x '.join(map(str, shape))}; one mark is one element, █ wrong, · right"
     folded = ", rows of all axes but the last" if len(shape) > 2 else ""
     extent = " x ".join(map(str, shape))
-    return f"{output}, {extent}{folded}; one mark is {size} elements, █ all of them wrong, · none"
+    return f"{output}, {extent}{folded}; one mark is {size}, █ all of them wrong, · none"
 
 
 def _part(extent: int, parts: int) -> str:
