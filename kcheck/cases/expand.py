@@ -21,6 +21,10 @@ WORKING_BYTES = 16
 """Bytes of working memory per element while its value is drawn."""
 
 
+MOST_CHOICES = 8
+"""Values of a param that are covered one by one; more are a sample of a range."""
+
+
 class Expander:
     """One spec, ready to be expanded many times.
 
@@ -70,7 +74,12 @@ class Expander:
             *((f"dtype {name}", drawn) for name, drawn in case.dtypes.items()),
             *((f"layout {name}", drawn) for name, drawn in case.layouts.items()),
             *((f"values {name}", drawn.name) for name, drawn in case.values.items()),
+            *((f"param {name}", repr(drawn)) for name, drawn in case.params.items() if self._is_choice(name)),
         )
+
+    def _is_choice(self, name: str) -> bool:
+        """Whether a param is drawn from a few values, each worth trying with everything else: a flag."""
+        return 1 < len(self._spec.params[name].values) <= MOST_CHOICES
 
     def _distribution(self, seed: int, array: Input, stated: Example, dtype: DType) -> Distribution:
         stream = _stream(seed, "values", array.name)

@@ -1,8 +1,8 @@
 """Which seeds a run tries: the examples, then the seeds that together cover the most pairs.
 
 Most faults need one or two conditions at once, so what is covered are pairs of (dim class, dtype, layout,
-distribution), each with its array or dim. Many more seeds are expanded than are run; the greedy choice takes, time
-after time, the seed that adds the most untried pairs, the earliest of equals.
+distribution, listed value of a param), each with its array, dim or param. Many more seeds are expanded than run;
+the greedy choice takes, time after time, the seed that adds the most untried pairs, the earliest of equals.
 """
 
 from __future__ import annotations
