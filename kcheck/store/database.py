@@ -85,10 +85,7 @@ def explained(file: Path) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         where = _shown(file)
         if code in _DAMAGED:
-            aside = shlex.quote(f"{where}.damaged")
-            raise StoreError(
-                f"{where}: the store is damaged ({error}); move it aside: mv {shlex.quote(where)} {aside}"
-            ) from error
+            raise damaged(file, str(error)) from error
         mends = {
             sqlite3.SQLITE_FULL: "free some space, or: kcheck gc",
             sqlite3.SQLITE_BUSY: f"another process has held it for {BUSY_SECONDS:.0f} s; end it, or try again",
@@ -96,6 +93,13 @@ def explained(file: Path) -> Iterator[None]:
             sqlite3.SQLITE_CANTOPEN: "make its folder writable, or run with --no-store",
         }
         raise StoreError(f"{where}: {error}; {mends.get(code, 'run with --no-store')}") from error
+
+
+def damaged(file: Path, why: str) -> StoreError:
+    """The error of a database that SQLite cannot make sense of."""
+    where = _shown(file)
+    aside = shlex.quote(f"{where}.damaged")
+    return StoreError(f"{where}: the store is damaged ({why}); move it aside: mv {shlex.quote(where)} {aside}")
 
 
 @contextmanager

@@ -178,7 +178,26 @@ class Recorder:
         if verdict.status is Status.FAILED:
             self._failed(store, event, case, captured)
         elif verdict.status is Status.PASSED:
-            _passed(store, event, case)
+            self._passed(store, event, case)
+
+    def _passed(self, store: _Open, event: CaseFinished, case: int) -> None:
+        """A case that failed before is fixed, if what failed was looked at again: on that device, by that
+        sanitizer.
+
+        Not if it has failed in this very run: then its seed makes other inputs by now than those that were kept,
+        and it is those that fail.
+        """
+        verdict, started = event.verdict, self._started
+        found = store.connection.execute(
+            """SELECT rule FROM failures
+               WHERE "case" = ? AND state != 'fixed' AND device = ? AND (state = 'gone' OR last_seen < ?)""",
+            (case, verdict.device, "" if started is None else when(started.started)),
+        ).fetchone()
+        if found is None or (found[0] in SANITIZERS and found[0] not in verdict.checked):
+            return
+        store.connection.execute(
+            """UPDATE failures SET state = 'fixed', closed = ? WHERE "case" = ?""", (when(event.started), case)
+        )
 
     def _failed(self, store: _Open, event: CaseFinished, case: int, captured: Captured | None) -> None:
         snapshot = None
@@ -279,21 +298,6 @@ def put_snapshot(
     retention.make_room(connection)
     found = connection.execute(find, (name,)).fetchone()
     return found and int(found[0]), True
-
-
-def _passed(store: _Open, event: CaseFinished, case: int) -> None:
-    """A case that failed before is fixed, if what failed was looked at again: on that device, by that
-    sanitizer."""
-    verdict = event.verdict
-    found = store.connection.execute(
-        """SELECT rule FROM failures WHERE "case" = ? AND state != 'fixed' AND device = ?""",
-        (case, verdict.device),
-    ).fetchone()
-    if found is None or (found[0] in SANITIZERS and found[0] not in verdict.checked):
-        return
-    store.connection.execute(
-        """UPDATE failures SET state = 'fixed', closed = ? WHERE "case" = ?""", (when(event.started), case)
-    )
 
 
 def _findings(store: _Open, verdict: int | None, findings: tuple[Finding, ...]) -> None:

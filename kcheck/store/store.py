@@ -20,7 +20,14 @@ from typing import Any, Self
 
 from kcheck.model import Captured, Case, Snapshot, Status, Verdict
 from kcheck.store import retention
-from kcheck.store.database import database_file, explained, open_for_reading, open_for_writing, transaction
+from kcheck.store.database import (
+    damaged,
+    database_file,
+    explained,
+    open_for_reading,
+    open_for_writing,
+    transaction,
+)
 from kcheck.store.documents import DocumentRefused, StoreError, loads
 from kcheck.store.recorder import case_row, put_failure, put_snapshot, when
 from kcheck.store.retention import Forgotten
@@ -272,7 +279,7 @@ class Store:
             before = self._file.stat().st_size
             (sound,) = self._connection.execute("PRAGMA quick_check(1)").fetchone()
             if sound != "ok":
-                raise sqlite3.DatabaseError(sound)
+                raise damaged(self._file, sound)
             with transaction(self._connection):
                 forgotten = retention.collect(self._connection, runs, snapshot_bytes)
             self._connection.execute("VACUUM")

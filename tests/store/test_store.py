@@ -83,6 +83,15 @@ def test_another_device_fixes_nothing(runs: Runs, tmp_path: Path) -> None:
     assert len(Store.open(tmp_path).failures()) == 1
 
 
+def test_inputs_that_fail_keep_a_case_open_though_its_seed_makes_others(runs: Runs, tmp_path: Path) -> None:
+    """After a generator has changed the stored inputs and the new ones are run as one case: failing wins."""
+    runs(verdict())
+    runs(verdict(label="stored_7"), verdict(Status.PASSED))
+    assert len(Store.open(tmp_path).failures()) == 1
+    runs(verdict(Status.PASSED, label="stored_7"), verdict(Status.PASSED))
+    assert Store.open(tmp_path).failures() == []
+
+
 def test_failures_are_selected(runs: Runs, tmp_path: Path) -> None:
     """By op, rule, time and seed; what failed last comes first."""
     runs(verdict(seed=1), verdict(seed=2, rule="memcheck"))
