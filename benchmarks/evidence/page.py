@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from benchmarks.evidence import corpus
 from benchmarks.evidence.strategies import STRATEGIES
 from benchmarks.evidence.tables import (
     Answers,
@@ -86,14 +87,16 @@ def _prose(*sentences: str) -> str:
 def _head(evidence: Evidence) -> str:
     public = sum(bool(twin.source) for twin in evidence.planted)
     seeds = ", ".join(map(str, evidence.seeds))
+    there = (len(corpus.controls()), len(corpus.twins()))
+    is_part = (len(evidence.clean), len(evidence.planted)) != there
+    broken = acceptance(evidence)
     return _prose(
         f"Written by `make evidence`: {len(evidence.clean)} correct kernels,",
         f"{len(evidence.planted)} buggy twins in {len(evidence.classes)} classes,",
         f"{public} of them re-creations of bugs reported publicly; master seeds {seeds},",
         f"{evidence.cases} drawn cases a run beside the examples of a spec.",
-        "**Not all that is promised above holds.**"
-        if acceptance(evidence)
-        else "All that is promised above holds.",
+        f"**This is a part of the corpus,** which has {there[0]} kernels and {there[1]} twins." if is_part else "",
+        "**Not all that is promised above holds.**" if broken else "All that is promised above holds.",
     )
 
 
@@ -133,13 +136,7 @@ def _against(evidence: Evidence) -> str:
 def _by_class(evidence: Evidence) -> str:
     rows = []
     for kind, twins in evidence.classes.items():
-        firsts = sorted(
-            next(
-                (n for n, one in enumerate(evidence.run(evidence.buggy, t.name, "mix", s), 1) if one.fails()), 999
-            )
-            for t in twins
-            for s in evidence.seeds
-        )
+        firsts = evidence.firsts(by_default, planted=twins)
         rows.append(
             (
                 kind,
@@ -147,7 +144,7 @@ def _by_class(evidence: Evidence) -> str:
                 evidence.recall("friendly", by_allclose, twins),
                 evidence.recall("mix", without_sanitizers, twins),
                 evidence.recall("mix", by_default, twins),
-                f"{middle(firsts):g}",
+                _count(middle(firsts)),
             )
         )
     head = ("class", "twins", "one friendly shape", "sanitizers off", "kcheck", "median case")

@@ -118,12 +118,12 @@ class Evidence:
             kernels, wrong, cases = kernels + (failing > 0), wrong + failing, cases + len(seen)
         return kernels, len(self.clean), wrong, cases
 
-    def firsts(self, decide: Decide, strategy: str = "mix") -> list[float]:
-        """The number of the case that first catches, from 1, of every twin at every seed; infinite where none."""
+    def firsts(self, decide: Decide, planted: Sequence[Twin] | None = None) -> list[float]:
+        """The number of the case that first catches, from 1, of twins at every seed; infinite where none does."""
         found = []
-        for twin in self.planted:
+        for twin in self.planted if planted is None else planted:
             for seed in self.seeds:
-                run = self.run(self.buggy, twin.name, strategy, seed)
+                run = self.run(self.buggy, twin.name, "mix", seed)
                 found.append(next((float(n) for n, one in enumerate(run, 1) if decide(one)), math.inf))
         return sorted(found)
 
