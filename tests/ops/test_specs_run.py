@@ -53,7 +53,15 @@ def run(spec: str, *options: str) -> tuple[int, dict[str, Any]]:
     return child.returncode, specs[0]
 
 
-@pytest.mark.parametrize("name", sorted({twin.of for twin in TWINS.values()}))
+DAILY = ("gelu", "reduce_sum", "softmax", "gelu_no_half", "matmul_griddim", "softmax_pad_zero")
+
+
+def _rows(names: set[str]) -> list[object]:
+    """Those of every day, and the others under ``make soak``: each takes ten seconds."""
+    return [name if name in DAILY else pytest.param(name, marks=pytest.mark.soak) for name in sorted(names)]
+
+
+@pytest.mark.parametrize("name", _rows({twin.of for twin in TWINS.values()}))
 def test_a_correct_kernel_passes(name: str) -> None:
     """Every example and every generated case passes, with no finding about the whole spec; the exit is 0."""
     code, spec = run(f"specs/{name}.yaml")
@@ -63,7 +71,7 @@ def test_a_correct_kernel_passes(name: str) -> None:
     assert code == 0
 
 
-@pytest.mark.parametrize("name", sorted(TWINS))
+@pytest.mark.parametrize("name", _rows(set(TWINS)))
 def test_a_planted_bug_is_found_where_it_is(name: str) -> None:
     """Cases fail, by wrong values alone; none fails at a size where the bug does no harm; the exit is 1."""
     code, spec = run(f"specs/buggy/{name}.yaml", "--cases", "12")
