@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.evidence.corpus import ROOT, controls, twins
-from benchmarks.evidence.measure import Request
+from benchmarks.evidence.measure import Request, excuses
 from benchmarks.evidence.page import acceptance, evidence_text, soak_faults, soak_text
 from benchmarks.evidence.pool import Answer, Measure, Pool
 from benchmarks.evidence.tables import Evidence
@@ -73,8 +73,9 @@ def family(control: Request, names: list[str], measure: Measure) -> dict[str, An
     """A control, and then its twins, by the envelopes that were measured on it."""
     found = {control.name: measure(control)}
     envelopes = found[control.name].get("envelopes") or {}
+    excused = excuses(found[control.name].get("runs", {}))
     for name in names:
-        found[name] = measure(replace(control, name=name, twin=True, envelopes=envelopes))
+        found[name] = measure(replace(control, name=name, twin=True, envelopes=envelopes, excused=excused))
     return found
 
 

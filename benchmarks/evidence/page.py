@@ -216,10 +216,12 @@ def _strategies(evidence: Evidence) -> str:
         share = evidence.recall(name, by_default)
         said, claim = _STRATEGY[name]
         low, high = (f"{100 * bound:.1f} %" for bound in (min(share.by_seed), max(share.by_seed)))
+        kernels, of, _, _ = evidence.alarms(name, by_default)
+        alarms = f"{kernels} of {of}"
         rows.append(
-            (name, said, f"{100 * share.mean:.1f} %", f"{share.deviation:.1f}", low, high, share.of, claim)
+            (name, said, f"{100 * share.mean:.1f} %", f"{share.deviation:.1f}", low, high, share.of, alarms, claim)
         )
-    head = ("strategy", "what is drawn", "mean", "sd", "least", "most", "twins", "gpuemu's study")
+    head = ("strategy", "what is drawn", "mean", "sd", "least", "most", "twins", "false alarms", "gpuemu's study")
     best = max((evidence.recall(name, by_default).mean, name) for name in STRATEGIES if name != "mix")
     return "\n\n".join(
         [
@@ -227,6 +229,8 @@ def _strategies(evidence: Evidence) -> str:
             _table(head, rows),
             _prose(
                 f"{evidence.cases} cases a run, judged by kcheck's defaults, sanitizers on. {_order(evidence)}",
+                "False alarms are correct kernels that fail: values that a spec does not draw may be more than",
+                "its kernel promises. A case that the control fails as well counts as no catch.",
                 f"The best single strategy here is {best[1]}, with {100 * best[0]:.1f} %.",
                 "gpuemu's adversarial strategy is named with 99 % in one place and 93 % in another.",
             ),

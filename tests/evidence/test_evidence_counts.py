@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from benchmarks.evidence.corpus import Twin
+from benchmarks.evidence.measure import excuses
 from benchmarks.evidence.page import acceptance
 from benchmarks.evidence.tables import Evidence, Share, by_default, by_values, without_sanitizers
 from benchmarks.evidence.trial import Seen
@@ -60,6 +61,12 @@ def test_recall_is_counted_by_seed() -> None:
     assert found.firsts(by_default) == [1.0, 1.0, 2.0, math.inf]
     assert [(t.name, seeds) for t, seeds in found.misses()] == [("a", [1])]
     assert found.expected().by_seed == (1.0, 1.0)
+
+
+def test_what_a_control_fails_excuses_its_twins() -> None:
+    """By strategy and seed, the cases that catch nothing; of kcheck's own mix none: those are false alarms."""
+    runs = answer(mix=[[OFF], [OFF]], default=[[PASSES], [OFF, PASSES]])["runs"]
+    assert excuses(runs) == {"default": {"0": [], "1": ["iter_1"]}}
 
 
 def test_promises_that_do_not_hold_are_told() -> None:
