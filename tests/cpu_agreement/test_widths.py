@@ -25,7 +25,7 @@ def _rows() -> list[str]:
     return [*found, *both, "cos_float32", "log1p_float32", "lgamma_float32", "atan_float32", "fastmath"]
 
 
-DAILY = ("attention", "gelu", "matmul", "reduce_sum", "rmsnorm", "softmax")
+DAILY = ("gelu", "matmul", "reduce_sum", "rmsnorm", "softmax")
 
 
 def _specs() -> list[object]:

@@ -94,7 +94,18 @@ def kcheck(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=300)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+DAILY = ("mismatch", "layouts, scalars, strides", "two files and a launcher")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(
+            row, id=row.name, marks=() if row.name in DAILY else (pytest.mark.soak,)
+        )  # five processes each
+        for row in ROWS
+    ],
+)
 def test_the_file_shows_the_bug_until_it_is_mended(tmp_path: Path, row: Row) -> None:
     """Moved away from its project it fails as the case did; with the bug mended in it, it ends with 0."""
     assert row.bug[0] in row.kernel
