@@ -15,6 +15,7 @@ from kcheck.specfile import load_spec
 
 _MUTANTS = 10_000
 _SHARDS = 20
+_DAILY = 8  # shards in CI; make soak has them all
 
 _WHOLE = """\
 kcheck: 1
@@ -180,7 +181,9 @@ def _change_bytes(rng: random.Random, text: str) -> bytes:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shard", range(_SHARDS))
+@pytest.mark.parametrize(
+    "shard", [n if n < _DAILY else pytest.param(n, marks=pytest.mark.soak) for n in range(_SHARDS)]
+)
 def test_damaged_specs_are_valid_or_refused_with_a_place(shard: int, project: Path) -> None:
     """No damage raises anything but SpecError, and every fault of it has a file, a line and a column."""
     (project / "kernels/attention.py").write_text("def attention(*args): pass\ndef launch(x, y): pass\n")
