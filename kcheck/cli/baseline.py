@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from kcheck.cli.exits import Exit
-from kcheck.cli.measured import DEVICE, project, specs_of, take, versions
-from kcheck.cli.params import CASES, SEED
+from kcheck.cli.measured import project, specs_of, take, versions
+from kcheck.cli.params import CASES, DEVICE, SEED
 
 
 @click.group("baseline")

@@ -15,7 +15,7 @@ import click
 
 from kcheck import __version__
 from kcheck.cli.exits import Exit, worst
-from kcheck.cli.params import CASES, SECONDS, SEED
+from kcheck.cli.params import CASES, DEVICE, SECONDS, SEED
 
 if TYPE_CHECKING:
     from kcheck.model import Calibration, OpSpec
@@ -27,12 +27,7 @@ _OP_CELLS = 20
 @click.command("calibrate")
 @click.argument("paths", nargs=-1, required=True, metavar="SPEC...", type=click.Path(path_type=Path))
 @click.option("-r", "--recursive", is_flag=True, help="Calibrate the specs in folders below, too.")
-@click.option(
-    "--device",
-    type=click.Choice(["auto", "gpu", "cpu", "simulator"]),
-    default="auto",
-    help="Where kernels run. auto: gpu where one answers, else cpu, else simulator.",
-)
+@DEVICE
 @click.option("--cases", type=CASES, metavar="N", default=100, show_default=True, help="How many cases to draw.")
 @click.option(
     "--seed",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -11,13 +10,12 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from kcheck.cli.exits import Exit
-from kcheck.cli.measured import DEVICE, painter, project, specs_of, take, versions
+from kcheck.cli.measured import project, specs_of, take, versions
+from kcheck.cli.params import COLOR, DEVICE
 
 if TYPE_CHECKING:
     from kcheck.model.baseline import Baseline
     from kcheck.runner.regression import Difference
-
-_COLUMNS = 100  # in a pipe where COLUMNS does not say otherwise
 
 
 @click.command("diff")
@@ -28,12 +26,7 @@ _COLUMNS = 100  # in a pipe where COLUMNS does not say otherwise
 @click.option(
     "--format", "format_", type=click.Choice(["text", "json"]), default="text", help="text, or json for machines."
 )
-@click.option(
-    "--color",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    help="auto: on a terminal; see NO_COLOR.",
-)
+@COLOR
 def command(
     name: str, paths: tuple[Path, ...], *, device: str, fail_on_regression: bool, format_: str, color: str
 ) -> int:
@@ -78,12 +71,13 @@ def command(
 
 
 def _tell(before: Baseline, found: Difference, color: str, out: TextIO) -> None:
+    from kcheck.cli.outputs import columns, painter
     from kcheck.report import layout, plain, wording
     from kcheck.report.diff_text import change_lines
     from kcheck.report.lint_text import short_types
 
     paint, colored = painter(color, out)
-    width = shutil.get_terminal_size((_COLUMNS, 24)).columns
+    width = columns()
     lines = list(change_lines(found.changes, width, paint))
     for mark, kernels in (("new", found.new), ("gone", found.gone)):
         for op, kernel, target, types in kernels:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -15,14 +13,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kcheck.cli.exits import Exit
+from kcheck.cli.params import COLOR
 
 if TYPE_CHECKING:
     from kcheck.model import OpSpec, SpecRefused
-    from kcheck.report.detail import Role
     from kcheck.runner.linting import Linted
-
-_COLUMNS = 100  # in a pipe where COLUMNS does not say otherwise
-_COLORS = {"wrong": "red", "warn": "yellow", "place": "cyan"}
 
 
 class _Target(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
@@ -82,12 +77,7 @@ class _Block(click.ParamType):  # type: ignore[type-arg]  # generic since click 
 @click.option(
     "--format", "format_", type=click.Choice(["text", "json"]), default="text", help="text, or json for machines."
 )
-@click.option(
-    "--color",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    help="auto: on a terminal; see NO_COLOR.",
-)
+@COLOR
 def command(
     *,
     paths: tuple[Path, ...],
@@ -166,16 +156,12 @@ def _of_specs(paths: Sequence[Path], recursive: bool, targets: Sequence[str]) ->
 
 
 def _tell(found: Sequence[Linted], color: str) -> None:
-    from kcheck.cli.outputs import wants_color
+    from kcheck.cli.outputs import columns, painter
     from kcheck.report import layout, wording
     from kcheck.report.lint_text import lint_lines
 
-    colored = wants_color(color, sys.stdout, os.environ)
-
-    def paint(text: str, role: Role) -> str:
-        return click.style(text, fg=_COLORS[role]) if colored and role in _COLORS else text
-
-    width = shutil.get_terminal_size((_COLUMNS, 24)).columns
+    paint, colored = painter(color, sys.stdout)
+    width = columns()
     for linted in found:
         for line in lint_lines(
             linted.op, linted.path, linted.metrics, linted.findings, linted.notes, width=width, paint=paint

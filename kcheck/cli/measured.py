@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
-
-import click
+from typing import TYPE_CHECKING
 
 from kcheck import __version__
 from kcheck.errors import SpecError, UserError
@@ -19,13 +17,6 @@ from kcheck.errors import SpecError, UserError
 if TYPE_CHECKING:
     from kcheck.model import OpSpec
     from kcheck.model.baseline import OpBaseline
-
-DEVICE = click.option(
-    "--device",
-    type=click.Choice(["auto", "gpu", "cpu", "simulator"]),
-    default="auto",
-    help="Where kernels run. auto: gpu where one answers, else cpu, else simulator.",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,16 +125,3 @@ def take(specs: Sequence[OpSpec], device: str) -> Taken:
         notes += [f"{spec.op}: {note}" for note in linted.notes if "occupancy" not in note]
         ops[spec.op] = collector.result(linted.metrics)
     return Taken(ops, tuple(dict.fromkeys(notes)), False)
-
-
-def painter(color: str, stream: TextIO) -> tuple[Callable[[str, str], str], bool]:
-    """(gives text the colour of a role, whether it does)."""
-    from kcheck.cli.outputs import wants_color
-
-    colored = wants_color(color, stream, os.environ)
-    colors = {"wrong": "red", "warn": "yellow", "right": "green", "place": "cyan"}
-
-    def paint(text: str, role: str) -> str:
-        return click.style(text, fg=colors[role]) if colored and role in colors else text
-
-    return paint, colored

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,6 +159,32 @@ def claimed_stdout() -> Iterator[TextIO]:
         os.dup2(report.fileno(), number)
         with suppress(BrokenPipeError):
             report.close()
+
+
+COLUMNS = 100
+"""Of a text report in a file, and in a pipe where the variable COLUMNS does not say otherwise."""
+
+
+def columns() -> int:
+    """Those of the terminal that stdout is; elsewhere COLUMNS."""
+    return shutil.get_terminal_size((COLUMNS, 24)).columns
+
+
+_COLORS = {"wrong": "red", "warn": "yellow", "right": "green", "place": "cyan"}
+
+
+def painter(when: str, stream: TextIO) -> tuple[Callable[[str, str], str], bool]:
+    """(gives text the colour of what it is, as :data:`kcheck.report.detail.Role` names it; whether it does).
+
+    Args:
+        when: as ``--color`` says it.
+    """
+    colored = wants_color(when, stream, os.environ)
+
+    def paint(text: str, role: str) -> str:
+        return click.style(text, fg=_COLORS[role]) if colored and role in _COLORS else text
+
+    return paint, colored
 
 
 def wants_color(when: str, stream: TextIO, environ: Mapping[str, str]) -> bool:

@@ -50,3 +50,16 @@ class Seconds(click.ParamType):  # type: ignore[type-arg]  # generic since click
 SEED = Seed()
 SECONDS = Seconds()
 CASES = click.IntRange(min=0, max=1_000_000)
+
+DEVICE = click.option(
+    "--device",
+    type=click.Choice(["auto", "gpu", "cpu", "simulator"]),
+    default="auto",
+    help="Where kernels run. auto: gpu where one answers, else cpu, else simulator.",
+)
+COLOR = click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    help="auto: on a terminal; see NO_COLOR.",
+)

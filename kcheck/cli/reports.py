@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
@@ -13,14 +12,12 @@ from typing import Self
 
 from kcheck.cli.exits import Exit, worst
 from kcheck.cli.interrupt import Interrupts
-from kcheck.cli.outputs import Output, ReportFile, claimed_stdout, wants_color
+from kcheck.cli.outputs import COLUMNS, Output, ReportFile, claimed_stdout, columns, wants_color
 from kcheck.errors import UserError
 from kcheck.model import Event
 from kcheck.report import REPORTERS, Reporter, Settings, progress_bar
 from kcheck.runner import Summary
 from kcheck.store import Recorder
-
-_COLUMNS = 100  # of a text report in a file, and in a pipe where COLUMNS does not say otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,7 @@ class Reports:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:  # undone here if a later step fails
-            columns = shutil.get_terminal_size((_COLUMNS, 24)).columns  # asks stdout, so before it is claimed
+            width = columns()  # asks stdout, so before it is claimed
             files = [None if output.path is None else ReportFile(output.path) for output in self._outputs]
             for file in files:
                 if file is not None:
@@ -66,11 +63,11 @@ class Reports:
             bar = sys.stderr if self._verbosity >= 0 and _can_draw(sys.stderr.isatty()) else None
             for output, file in zip(self._outputs, files, strict=True):
                 if file is not None:
-                    settings = Settings(self._verbosity, wants_color(self._color, file.stream, {}), _COLUMNS)
+                    settings = Settings(self._verbosity, wants_color(self._color, file.stream, {}), COLUMNS)
                     reporter = REPORTERS[output.format](file.stream, settings)
                 else:
                     colored = wants_color(self._color, stdout, os.environ)
-                    reporter = REPORTERS[output.format](stdout, Settings(self._verbosity, colored, columns, bar))
+                    reporter = REPORTERS[output.format](stdout, Settings(self._verbosity, colored, width, bar))
                     if bar is not None and output.format != "text" and not stdout.isatty():
                         self._reports.append(_Report(progress_bar(bar), None))
                 self._reports.append(_Report(reporter, file))

@@ -13,7 +13,7 @@ import click
 
 from kcheck.cli.exits import Exit
 from kcheck.cli.outputs import PairedCommand, pair
-from kcheck.cli.params import CASES, SECONDS, SEED
+from kcheck.cli.params import CASES, COLOR, DEVICE, SECONDS, SEED
 from kcheck.cli.sanitize import Sanitize
 from kcheck.model import LEVELS, Level, OpSpec, SpecRefused
 from kcheck.report import REPORTERS
@@ -24,12 +24,7 @@ SANITIZE = Sanitize()
 @click.command("run", cls=PairedCommand)
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @click.option("-r", "--recursive", is_flag=True, help="Run the specs in folders below, too.")
-@click.option(
-    "--device",
-    type=click.Choice(["auto", "gpu", "cpu", "simulator"]),
-    default="auto",
-    help="Where kernels run. auto: gpu where one answers, else cpu, else simulator.",
-)
+@DEVICE
 @click.option(
     "--cases", type=CASES, metavar="N", help="How many cases to draw per spec, in place of the spec's own."
 )
@@ -94,12 +89,7 @@ SANITIZE = Sanitize()
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show every failing case in full.")
 @click.option("-q", "--quiet", is_flag=True, help="Show only what is wrong.")
-@click.option(
-    "--color",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    help="auto: on a terminal; see NO_COLOR.",
-)
+@COLOR
 @click.option(
     "--store/--no-store",
     "stored",

@@ -12,6 +12,8 @@ from kcheck.report import plain, wording
 
 Role = Literal["plain", "wrong", "right", "warn", "place", "source", "mend", "paste"]
 ReadLine = Callable[[Span], str]
+Paint = Callable[[str, Role], str]
+"""Gives text the colour of a role, or leaves it."""
 
 
 @dataclass(frozen=True, slots=True)

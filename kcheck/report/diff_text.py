@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from kcheck.model.baseline import Change
 from kcheck.report import layout, plain, wording
-from kcheck.report.detail import Role
+from kcheck.report.detail import Paint, Role
 from kcheck.report.lint_text import short_types
 
-Paint = Callable[[str, Role], str]
 _KINDS: dict[str, tuple[str, Role]] = {
     "worse": ("WORSE", "wrong"),
     "within": ("within", "warn"),

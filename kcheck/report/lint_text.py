@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from rich.cells import cell_len
@@ -10,9 +10,7 @@ from rich.cells import cell_len
 from kcheck.model import Finding
 from kcheck.model.metrics import Metrics
 from kcheck.report import layout, plain, wording
-from kcheck.report.detail import ReadLine, Role, finding_rows, read_line
-
-Paint = Callable[[str, Role], str]
+from kcheck.report.detail import Paint, ReadLine, finding_rows, read_line
 
 _HEAD = ("target", "regs", "spills", "stack", "shared", "const", "instr", "occupancy", "types")
 _FAMILIES_SHOWN = 6
