@@ -12,35 +12,22 @@ import functools
 from kcheck.driver.call import Call, Table, put_text, put_u32, put_u64
 from kcheck.driver.machine import Machine
 from kcheck.driver.result import DriverFault, Result
+from kcheck.model.multiprocessor import BY_CAPABILITY, REGISTERS, RESERVED_SHARED, WARP
 
 MULTIPROCESSORS = 108
-WARP = 32
 MAX_THREADS_PER_BLOCK = 1024
 MAX_THREADS_PER_MULTIPROCESSOR = 2048
 MAX_BLOCKS_PER_MULTIPROCESSOR = 32
-REGISTERS = 65536  # per block and per multiprocessor
 MAX_BLOCK = (1024, 1024, 64)
 MAX_GRID = (2147483647, 65535, 65535)
 SHARED_PER_BLOCK = 48 << 10  # without opting in
-RESERVED_SHARED = 1 << 10  # per block, by the system, from 8.0 on
-# KiB of shared memory per multiprocessor by compute capability (same table); what is not named has the most.
-_SHARED_PER_MULTIPROCESSOR = {
-    (7, 0): 96,
-    (7, 2): 96,
-    (7, 5): 64,
-    (8, 0): 164,
-    (8, 6): 100,
-    (8, 7): 164,
-    (8, 9): 100,
-    (12, 0): 100,
-    (12, 1): 100,
-}
 _UUID = b"kcheck-cpu-00001"
 
 
 def shared_per_multiprocessor(cc: tuple[int, int]) -> int:
-    """Bytes of shared memory of one multiprocessor."""
-    return _SHARED_PER_MULTIPROCESSOR.get(cc, 228) << 10
+    """Bytes of shared memory of one multiprocessor; of one that is not known, the most that there is."""
+    known = BY_CAPABILITY.get(cc)
+    return (known.shared if known is not None else max(m.shared for m in BY_CAPABILITY.values())) << 10
 
 
 def attributes(cc: tuple[int, int]) -> dict[int, int]:

@@ -14,10 +14,11 @@ from ctypes import string_at
 from kcheck.cpu.executor import Ending, KernelLaunch
 from kcheck.cpu.native import Native
 from kcheck.driver.call import Call, Table, get_struct, get_u32, get_u64, interrupt_again
-from kcheck.driver.device import MAX_BLOCK, MAX_GRID, MAX_THREADS_PER_BLOCK, MULTIPROCESSORS, REGISTERS
+from kcheck.driver.device import MAX_BLOCK, MAX_GRID, MAX_THREADS_PER_BLOCK, MULTIPROCESSORS
 from kcheck.driver.library import Code, Kernel
 from kcheck.driver.result import DriverFault, Result
 from kcheck.model import Index3
+from kcheck.model.multiprocessor import REGISTERS
 
 # CUlaunchAttributeID; an attribute is 8 bytes of id and 64 of value. Those that only steer scheduling or memory
 # (priority, access and synchronisation policy, memory domains, programmatic launch, carveout) change no result.

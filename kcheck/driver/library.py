@@ -21,16 +21,14 @@ from kcheck.driver.device import (
     MAX_THREADS_PER_BLOCK,
     MAX_THREADS_PER_MULTIPROCESSOR,
     MULTIPROCESSORS,
-    REGISTERS,
-    RESERVED_SHARED,
     SHARED_PER_BLOCK,
-    WARP,
     shared_per_multiprocessor,
 )
 from kcheck.driver.machine import Handles, Machine
 from kcheck.driver.result import DriverFault, Result
 from kcheck.errors import PtxError
 from kcheck.model import Index3
+from kcheck.model.multiprocessor import REGISTERS, RESERVED_SHARED, WARP
 
 # CUfunction_attribute
 _MAX_THREADS, _SHARED, _CONST, _LOCAL, _REGISTERS, _PTX_VERSION, _BINARY_VERSION = 0, 1, 2, 3, 4, 5, 6

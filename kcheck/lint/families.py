@@ -18,7 +18,7 @@ _BY_OPCODE = {
     **dict.fromkeys(("membar", "fence"), "barrier"),
     **dict.fromkeys(("bra", "brx", "ret", "exit", "trap", "brkpt"), "branch"),
     **dict.fromkeys(("setp", "set", "selp", "slct", "testp"), "compare"),
-    **dict.fromkeys(("cvt", "cvta", "cvt.pack"), "convert"),
+    **dict.fromkeys(("cvt", "cvta"), "convert"),
     **dict.fromkeys(("mov", "prmt", "isspacep", "mapa", "getctarank"), "move"),
     **dict.fromkeys(("rcp", "rsqrt", "sin", "cos", "lg2", "ex2", "tanh"), "special function"),
     **dict.fromkeys(("mma", "wmma", "wgmma", "tcgen05"), "tensor"),

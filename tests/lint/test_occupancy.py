@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcheck.lint.occupancy import MULTIPROCESSORS, multiprocessor, occupancy
+from kcheck.lint.occupancy import multiprocessor, occupancy
+from kcheck.model.multiprocessor import BY_CAPABILITY
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_a_target_of_which_nothing_is_known_has_none() -> None:
     """No guess; an architecture-specific target is that of its number."""
     assert occupancy("sm_61", 128, 32, 0) is None
     assert occupancy("compute_80", 128, 32, 0) is None
-    assert multiprocessor("sm_90a") is MULTIPROCESSORS["9.0"]
+    assert multiprocessor("sm_90a") is BY_CAPABILITY[9, 0]
 
 
 @given(
