@@ -59,7 +59,6 @@ SIZES = {
     "K": (1, 7, 33),
     "D": (1, 8, 40),
 }
-SPECIAL = ("nan_injected", "inf_injected", "extreme", "subnormal")
 
 
 def spec_of(op: str) -> OpSpec:

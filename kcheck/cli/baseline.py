@@ -91,7 +91,10 @@ def list_() -> int:
     from kcheck.store import baselines
 
     root = project(())
-    for name in baselines.names(root):
+    names = baselines.names(root)
+    if not names:
+        click.echo("no baseline is saved; make one: kcheck baseline save NAME")
+    for name in names:
         found = baselines.load(root, name)
         kernels = sum(len(op.kernels) for op in found.ops.values())
         made = "  ".join(

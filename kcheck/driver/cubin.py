@@ -20,7 +20,6 @@ from typing import Any
 from kcheck.cpu.cache import ObjectCache
 from kcheck.errors import PtxError
 
-_SYMTAB = 2
 _REGCOUNT, _MIN_STACK_SIZE = 0x2F, 0x12  # EIATTR_*
 _FORMAT_SIZED = 4  # a record whose 16-bit field is the size of what follows
 _SYSTEM_SHARED = 1 << 10  # counted into a kernel's shared memory from compute capability 9.0 on, not its own

@@ -148,6 +148,10 @@ def test_list_show_and_rm(saved: Kcheck) -> None:
     assert "dot  specs/dot.yaml  6 of 6 cases passed on cpu" in shown
     assert "registers" in shown
     assert saved("baseline", "rm", "v2").stdout == "removed v2\n"
+    (saved.folder / "empty").mkdir(exist_ok=True)
+    (saved.folder / "empty/kcheck.yaml").write_text("")
+    none = Kcheck(saved.folder / "empty")("baseline", "list")
+    assert (none.returncode, none.stdout) == (0, "no baseline is saved; make one: kcheck baseline save NAME\n")
     done = saved("diff", "v2")
     assert done.returncode == 2
     assert "there are v1" in done.stderr
