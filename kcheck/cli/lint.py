@@ -73,7 +73,11 @@ class _Block(click.ParamType):  # type: ignore[type-arg]  # generic since click 
     metavar="SM",
     help="What to compile for, in place of the spec's `artifact: targets`; repeatable.",
 )
-@click.option("--strict", is_flag=True, help="Fail (exit 1) on warnings, too.")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Fail (exit 1) on warnings, and on what `artifact:` asks for and could not be checked.",
+)
 @click.option(
     "--format", "format_", type=click.Choice(["text", "json"]), default="text", help="text, or json for machines."
 )
@@ -93,8 +97,9 @@ def command(
     """Measure compiled kernels, and hold them against `artifact:`.
 
     For each target and each specialisation that a spec's dtypes and layouts ask for: registers, spills, stack,
-    shared and constant bytes as the assembler allocates them; instructions of the PTX by kind; theoretical
-    occupancy. Warns of what is likely to be slow. No GPU is needed. Without paths: specs/.
+    shared and constant bytes as the assembler allocates them; instructions of the PTX by kind, and of the machine
+    code where nvdisasm is installed; theoretical occupancy. Warns of what is likely to be slow. No GPU is needed.
+    Without paths: specs/.
 
     \b
       kcheck lint                              every spec in specs/
@@ -113,12 +118,15 @@ def command(
         click.echo("kcheck: nothing selected: there is no spec there", err=True)
         return Exit.NOTHING
     if format_ == "json":
-        click.echo(json.dumps({"lint": [_as_json(linted) for linted in found]}, indent=1))
+        from kcheck.device.disassembler import find_disassembler
+
+        program = find_disassembler() or None
+        click.echo(json.dumps({"disassembler": program, "lint": [_as_json(one) for one in found]}, indent=1))
     else:
         _tell(found, color)
-    warnings = sum(len(metric.advice) for linted in found for metric in linted.metrics)
+    short = any(linted.unchecked or any(metric.advice for metric in linted.metrics) for linted in found)
     broken = any(linted.findings or any(m.problem for m in linted.metrics) for linted in found)
-    return Exit.FAILED if broken or (strict and warnings) else Exit.GOOD
+    return Exit.FAILED if broken or (strict and short) else Exit.GOOD
 
 
 def _of_ptx(
@@ -152,12 +160,12 @@ def _of_specs(paths: Sequence[Path], recursive: bool, targets: Sequence[str]) ->
     # A launcher is followed where kernels run, with no GPU: its kernels are compiled for one afterwards.
     device = choose("cpu", targets) if any(spec.launch is None for spec in whole) else None
     for spec in whole:
-        yield lint_spec(spec, device, targets)
+        yield lint_spec(spec, device, targets, sass=True)
 
 
 def _tell(found: Sequence[Linted], color: str) -> None:
     from kcheck.cli.outputs import columns, painter
-    from kcheck.report import layout, wording
+    from kcheck.report import layout, plain, wording
     from kcheck.report.lint_text import lint_lines
 
     paint, colored = painter(color, sys.stdout)
@@ -167,14 +175,30 @@ def _tell(found: Sequence[Linted], color: str) -> None:
             linted.op, linted.path, linted.metrics, linted.findings, linted.notes, width=width, paint=paint
         ):
             click.echo(layout.encodable(line, sys.stdout.encoding), color=colored)
+    for note in _without_sass(found):
+        for line in layout.wrap(plain.line(f"note: {note}").split(" "), " ", width):
+            click.echo(layout.encodable(line, sys.stdout.encoding))
     metrics = [metric for linted in found for metric in linted.metrics]
     broken = sum(len(linted.findings) for linted in found)
+    missed = sum(bool(linted.unchecked) for linted in found)
     advice = {(f.rule, f.kernel, f.place) for metric in metrics for f in metric.advice}
     click.echo(
         f"{wording.count(len(metrics), 'specialisation')} of "
         f"{wording.count(len({(m.kernel, m.place) for m in metrics}), 'kernel')}: "
         f"{wording.count(broken, 'violation')}, {wording.count(len(advice), 'warning')}"
+        + (f", {wording.count(missed, 'spec')} not checked in full" if missed else "")
     )
+
+
+def _without_sass(found: Sequence[Linted]) -> Iterator[str]:
+    """For each reason why there is no machine code, once, what was not done for it."""
+    reasons = dict.fromkeys(reason for linted in found for reason in linted.no_sass)
+    for reason in reasons:
+        missed = [one.op for one in found if one.unchecked and reason in one.no_sass]
+        if missed:
+            yield f"SASS patterns of {', '.join(missed)} were not checked: {reason}"
+        else:
+            yield f"SASS was not looked at: {reason}"
 
 
 def _as_json(linted: Linted) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""Compile kernels as a GPU would get them, with no GPU: LTO PTX of NVVM and nvJitLink, resources of ptxas.
+"""Compile kernels as a GPU would get them, with no GPU: LTO PTX of NVVM and nvJitLink, resources of ptxas, machine
+code by nvdisasm where that is installed.
 
 On the cpu device the PTX that ran is what is looked at. Numba's simulator replaces ``numba.cuda`` for the whole
 process, so a run on it compiles in a child process, once per spec, beside the cases: ``python -m
@@ -16,8 +17,9 @@ import re
 import subprocess
 import sys
 import warnings
+import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +27,7 @@ from typing import Any
 from kcheck.cpu.cache import ObjectCache
 from kcheck.device.child import Child
 from kcheck.device.cuda import compiler_message
+from kcheck.device.disassembler import disassemble, find_disassembler, identity, no_disassembler
 from kcheck.device.places import as_typed
 from kcheck.driver.cubin import assembler_version
 from kcheck.driver.install import settings
@@ -51,7 +54,7 @@ def no_compiler() -> str:
 
 
 def compile_here(
-    root: str, kernel: Function, signatures: Sequence[Signature], targets: Sequence[str]
+    root: str, kernel: Function, signatures: Sequence[Signature], targets: Sequence[str], *, sass: bool = False
 ) -> tuple[CompiledKernel, ...]:
     """As :func:`compile_kernel`, in this process, in which the cpu device runs: what it has compiled is taken.
 
@@ -61,7 +64,7 @@ def compile_here(
     dispatcher = load_function(root, kernel)
     if not hasattr(dispatcher, "py_func"):
         raise KernelError(_no_kernel(kernel))
-    return compile_kernel(dispatcher, signatures, targets, is_linked_as_ptx=True)
+    return compile_kernel(dispatcher, signatures, targets, is_linked_as_ptx=True, sass=sass)
 
 
 def _no_kernel(function: Function) -> str:
@@ -81,10 +84,17 @@ class Compilation:
         root: of the project.
         signatures: what to compile the kernel for.
         targets: such as ``sm_80``.
+        sass: the machine code is wanted, too.
     """
 
     def __init__(
-        self, root: str, kernel: Function, signatures: Sequence[Signature], targets: Sequence[str]
+        self,
+        root: str,
+        kernel: Function,
+        signatures: Sequence[Signature],
+        targets: Sequence[str],
+        *,
+        sass: bool = False,
     ) -> None:
         self._kernel = kernel
         self._request = {
@@ -92,6 +102,7 @@ class Compilation:
             "kernel": asdict(kernel),
             "signatures": [[to_json(part) for part in signature] for signature in signatures],
             "targets": list(targets),
+            "sass": sass,
         }
         self._child = Child(__name__, self._request | {"lineinfo": True})
 
@@ -141,6 +152,7 @@ def compile_kernel(
     targets: Sequence[str],
     lineinfo: bool = True,
     is_linked_as_ptx: bool = False,
+    sass: bool = False,
 ) -> tuple[CompiledKernel, ...]:
     """Compile a ``@cuda.jit`` kernel for each signature and target. What does not compile says so in ``problem``.
 
@@ -149,6 +161,7 @@ def compile_kernel(
         targets: such as ``sm_80``.
         is_linked_as_ptx: kernels in this process are linked to PTX: those for the device's own target need no
             second compilation.
+        sass: the machine code is wanted, too.
     """
     code = dispatcher.py_func.__code__
     place = Span(as_typed(os.path.realpath(code.co_filename)), code.co_firstlineno)
@@ -156,7 +169,8 @@ def compile_kernel(
     for target in targets:
         for signature in signatures:
             kernel = CompiledKernel(dispatcher.py_func.__name__, place, signature, target)
-            made.append(_compile(dispatcher, kernel, lineinfo, is_linked_as_ptx))
+            compiled = _compile(dispatcher, kernel, lineinfo, is_linked_as_ptx)
+            made.append(_disassembled(dispatcher, compiled) if sass and not compiled.problem else compiled)
     return tuple(made)
 
 
@@ -231,16 +245,37 @@ def _resources(dispatcher: Any, ptx: str, target: str) -> Resources:
     return made
 
 
+def _disassembled(dispatcher: Any, kernel: CompiledKernel) -> CompiledKernel:
+    """With its machine code, or why there is none; kept on disk, since it takes 0.3 s."""
+    program = find_disassembler()
+    if not program:
+        return replace(kernel, no_sass=no_disassembler())
+    max_registers = dispatcher.targetoptions.get("max_registers") or None
+    store = ObjectCache(settings(os.environ).cache / "sass")
+    versions = ("sass 1", assembler_version(), identity(program))
+    key = "\0".join((*versions, kernel.target, str(max_registers), kernel.ptx))
+    stored = store.get(key)
+    if stored is not None:
+        return replace(kernel, sass=zlib.decompress(stored).decode())
+    try:
+        text = disassemble(link(kernel.ptx, kernel.target, max_registers)[0], program)
+    except KernelError as error:
+        return replace(kernel, no_sass=str(error))
+    store.put(key, zlib.compress(text.encode()))
+    return replace(kernel, sass=text)
+
+
 def _assemble(ptx: str, target: str, max_registers: int | None) -> Resources:
     """What ptxas, which is inside nvJitLink, reports of the only kernel of a module (``-v``)."""
-    found = assemble(ptx, target, max_registers)
+    found = read_ptxas_log(link(ptx, target, max_registers)[1])
     if len(found) != 1:
         raise InternalError(f"ptxas reported on {len(found)} kernels: {', '.join(found)}")
     return next(iter(found.values()))
 
 
-def assemble(ptx: str, target: str, max_registers: int | None = None) -> dict[str, Resources]:
-    """What ptxas, which is inside nvJitLink, reports of each kernel of a module, by the kernel's mangled name.
+@functools.lru_cache(maxsize=1)  # who asks what it takes may next ask for the code
+def link(ptx: str, target: str, max_registers: int | None = None) -> tuple[bytes, str]:
+    """A module's cubin, and what ptxas, which is inside nvJitLink, reports of each of its kernels (``-v``).
 
     Raises:
         KernelError: the assembler refuses the module, in its own words.
@@ -251,13 +286,12 @@ def assemble(ptx: str, target: str, max_registers: int | None = None) -> dict[st
     try:
         linker = Linker(ObjectCode.from_ptx(ptx.encode()), options=options)
         try:
-            linker.link("cubin")
-            log = linker.get_info_log()
+            code = bytes(linker.link("cubin").code)
+            return code, linker.get_info_log()
         finally:
             linker.close()
     except Exception as fault:  # nvJitLink's own errors have no class in common with anything
         raise KernelError(f"the assembler refuses it for {target}: {compiler_message(fault)}") from fault
-    return read_ptxas_log(log)
 
 
 _COMPILING = re.compile(r"Compiling entry function '([^']+)'")
@@ -352,7 +386,9 @@ def _answer(request: dict[str, Any], load: Callable[..., Any] = load_function) -
         return {"unloadable": _no_kernel(function)}
     signatures = [tuple(from_json(part) for part in signature) for signature in request["signatures"]]
     with _no_device_needed(request["targets"]):
-        kernels = compile_kernel(dispatcher, signatures, request["targets"], request["lineinfo"])
+        kernels = compile_kernel(
+            dispatcher, signatures, request["targets"], request["lineinfo"], sass=request["sass"]
+        )
     rows = [asdict(k) | {"signature": [to_json(part) for part in k.signature]} for k in kernels]
     return {"kernels": rows}
 

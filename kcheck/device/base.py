@@ -35,7 +35,7 @@ class Device(Protocol):
         """
 
     def launched(self, spec: OpSpec) -> tuple[Launched, ...]:
-        """The kernels that the spec's cases have come to so far, each signature once, in order."""
+        """The kernels that the spec's cases have come to so far, each signature with each block once, in order."""
 
     @property
     def instruments(self) -> tuple[str, ...]:
@@ -103,7 +103,7 @@ class Backend(Protocol):
         """
 
     def launched(self) -> tuple[Launched, ...]:
-        """The kernels that the last call of :meth:`launch` came to, each signature once."""
+        """The kernels that the last call of :meth:`launch` came to, each signature with each block once."""
 
     def float_atomics(self) -> bool | None:
         """Whether the kernels of the last :meth:`launch` add floats atomically, in an order that is left open.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -62,7 +63,8 @@ class Child:
         return code, texts[0], texts[1]
 
     def kill(self) -> None:
-        self._process.kill()
+        if self._process.poll() is None:  # with what it has started in its turn
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._out.close()
         self._log.close()

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Collection
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
 from kcheck.cases import Allocation
 from kcheck.device.base import Staged
@@ -20,7 +20,7 @@ from kcheck.device.launched import launched, signature_of_types
 from kcheck.device.places import as_typed, error_place, one_line
 from kcheck.device.plan import LaunchFault
 from kcheck.errors import DeviceUnavailable
-from kcheck.model import Finding, OpSpec, Schedule, Span
+from kcheck.model import Finding, Index3, OpSpec, Schedule, Span
 from kcheck.model.compiled import Launched
 
 _LIBRARIES = {"win32": ("nvcuda.dll",), "darwin": ()}
@@ -68,7 +68,7 @@ class CudaBackend:
                     f"--device {name}: Numba cannot use the driver: {one_line(error)}"
                 ) from error
         self._cuda = cuda
-        self._called: dict[Any, None] = {}
+        self._called: _Called = {}
         _watch_calls(import_module("numba.cuda.dispatcher").CUDADispatcher, self._called)
         self._array: Callable[..., Any] = devicearray.DeviceNDArray
         label = device.name.decode() if isinstance(device.name, bytes) else str(device.name)
@@ -89,11 +89,13 @@ class CudaBackend:
         return 0.0
 
     def launched(self) -> tuple[Launched, ...]:
-        """As :meth:`kcheck.device.base.Backend.launched`: every specialisation that Numba has of those kernels."""
+        """As :meth:`kcheck.device.base.Backend.launched`: every specialisation that Numba has of those kernels,
+        with every block that the kernel was launched with."""
         return tuple(
-            launched(dispatcher.py_func, signature_of_types(types))
-            for dispatcher in self._called
+            launched(dispatcher.py_func, signature_of_types(types), block, shared)
+            for dispatcher, sizes in self._called.items()
             for types in dispatcher.overloads
+            for block, shared in sizes
         )
 
     def float_atomics(self) -> bool | None:
@@ -211,14 +213,19 @@ def result_name(code: int) -> str:
     return f"{names.get(code, 'an error')} ({code})"
 
 
-def _watch_calls(kind: Any, called: dict[Any, None]) -> None:
+_Called: TypeAlias = dict[Any, dict[tuple[Index3, int], None]]
+"""By dispatcher, its blocks and their bytes of dynamic shared memory, in order."""
+
+
+def _watch_calls(kind: Any, called: _Called) -> None:
     """Note every dispatcher that is called; numba-cuda offers no hook for all kernels of a process."""
     call = kind.call
 
     @functools.wraps(call)
-    def watched(dispatcher: Any, *args: Any, **keywords: Any) -> Any:
-        called.setdefault(dispatcher)
-        return call(dispatcher, *args, **keywords)
+    def watched(dispatcher: Any, args: Any, launch_config: Any) -> Any:
+        x, y, z = launch_config.blockdim
+        called.setdefault(dispatcher, {})[(int(x), int(y), int(z)), int(launch_config.sharedmem)] = None
+        return call(dispatcher, args, launch_config)
 
     kind.call = watched
 

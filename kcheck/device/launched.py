@@ -1,4 +1,5 @@
-"""Which kernels a launch came to, with the types of their arguments: what `artifact:` of a launcher looks at."""
+"""Which kernels a launch came to, with the types of their arguments and their blocks: what `artifact:` and
+`kcheck lint` of a launcher look at."""
 
 from __future__ import annotations
 
@@ -7,20 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from kcheck.model import DTYPES, Span
+from kcheck.model import DTYPES, Index3, Span
 from kcheck.model.compiled import ArrayType, Launched, ScalarType, Signature
 
 _SCALARS = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 
 
-def launched(function: Callable[..., Any], signature: Signature | None) -> Launched:
+def launched(function: Callable[..., Any], signature: Signature | None, block: Index3, shared: int) -> Launched:
     """A record of one launch.
 
     Args:
         function: the kernel's Python function.
     """
     code = function.__code__
-    return Launched(function.__name__, Span(code.co_filename, code.co_firstlineno), signature)
+    place = Span(code.co_filename, code.co_firstlineno)
+    return Launched(function.__name__, place, signature, block, shared)
 
 
 def signature_of_values(arguments: Iterable[Any]) -> Signature | None:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from kcheck.lint.ptx_text import Entry, find_entry
+from kcheck.lint.sass_text import Sass, find_function
 from kcheck.model import Artifact, Finding, Span
 from kcheck.model.compiled import CompiledKernel
+
+UNCHECKED_SASS = "SASS patterns were not checked"
+
+_Found: TypeAlias = Callable[[Sequence[re.Match[str]]], tuple[str, Span | None]]
+"""From the matches of a forbidden pattern to what one of them is, and its line of the source if that is known."""
 
 
 def check(artifact: Artifact, kernels: Iterable[CompiledKernel]) -> tuple[Finding, ...]:
@@ -50,21 +58,36 @@ def _offences(artifact: Artifact, kernel: CompiledKernel) -> Iterator[tuple[str,
     for name, unit, value, limit in _measures(artifact, kernel, entry):
         if limit is not None and value > limit:
             yield name, float(value), finding(f"{value:,} {unit}, allowed are {limit:,} ({name})")
-    for pattern in artifact.required_patterns:
-        if not re.search(pattern, entry.text):
-            yield (
-                f"required {pattern}",
-                0.0,
-                finding(f"nothing in its PTX matches the required pattern {pattern!r}"),
-            )
-    for pattern in artifact.forbidden_patterns:
-        matches = list(re.finditer(pattern, entry.text))
-        if matches:
-            yield (
-                f"forbidden {pattern}",
-                float(len(matches)),
-                finding(*_forbidden(entry, kernel, pattern, matches)),
-            )
+    codes: list[tuple[str, str, tuple[str, ...], tuple[str, ...], _Found]] = [
+        ("PTX", entry.text, artifact.required_patterns, artifact.forbidden_patterns, _in_ptx(entry, kernel))
+    ]
+    if artifact.wants_sass and (sass := find_function(kernel.sass, kernel.entry)) is not None:
+        wanted, unwanted = artifact.required_sass_patterns, artifact.forbidden_sass_patterns
+        codes.append(("SASS", sass.text, wanted, unwanted, _in_sass(sass, kernel)))
+    for code, text, required, forbidden, found in codes:
+        for pattern in required:
+            if not re.search(pattern, text):
+                message = f"nothing in its {code} matches the required pattern {pattern!r}"
+                yield f"required {code} {pattern}", 0.0, finding(message)
+        for pattern in forbidden:
+            if matches := list(re.finditer(pattern, text)):
+                where, place = found(matches)
+                times = "" if len(matches) == 1 else f", {len(matches)} times"
+                message = f"forbidden pattern {pattern!r} in its {code}{times}: {where}"
+                yield f"forbidden {code} {pattern}", float(len(matches)), finding(message, place=place)
+
+
+def unchecked(artifact: Artifact, kernels: Iterable[CompiledKernel]) -> tuple[str, ...]:
+    """Notes of what ``artifact`` asks for and :func:`check` could not look at, and why."""
+    if not artifact.wants_sass:
+        return ()
+    reasons = dict[str, None]()
+    for kernel in kernels:
+        if kernel.no_sass:
+            reasons.setdefault(kernel.no_sass)
+        elif not kernel.problem and find_function(kernel.sass, kernel.entry) is None:
+            reasons.setdefault(f"nvdisasm lists no code of {kernel.entry}")
+    return tuple(f"{UNCHECKED_SASS}: {reason}" for reason in reasons)
 
 
 def _measures(
@@ -79,21 +102,29 @@ def _measures(
         yield "max_shared_bytes", "bytes of static shared memory", resources.shared, artifact.max_shared_bytes
 
 
-def _forbidden(
-    entry: Entry, kernel: CompiledKernel, pattern: str, matches: list[re.Match[str]]
-) -> tuple[str, str, Span | None]:
-    """Message, mend and place of the first match of a forbidden pattern, in an instruction if there is one."""
-    lines = {match.start(): _line(entry.text, match.start()) for match in matches}
-    position = next((start for start, line in lines.items() if not line.startswith(".")), matches[0].start())
-    line = lines[position]
-    source = entry.source_line(position)
-    times = "" if len(matches) == 1 else f", {len(matches)} times"
-    place = Span(kernel.place.file, source, 1) if source is not None else None
-    return (
-        f"forbidden pattern {pattern!r} in its PTX{times}: `{line}`, PTX line {entry.line_of(position)}",
-        "",
-        place,
-    )
+def _in_ptx(entry: Entry, kernel: CompiledKernel) -> _Found:
+    """Of matches in PTX the first, in an instruction if there is one."""
+
+    def found(matches: Sequence[re.Match[str]]) -> tuple[str, Span | None]:
+        lines = {match.start(): _line(entry.text, match.start()) for match in matches}
+        position = next((start for start, line in lines.items() if not line.startswith(".")), matches[0].start())
+        source = entry.source_line(position)
+        place = Span(kernel.place.file, source, 1) if source is not None else None
+        return f"`{lines[position]}`, PTX line {entry.line_of(position)}", place
+
+    return found
+
+
+def _in_sass(sass: Sass, kernel: CompiledKernel) -> _Found:
+    """Of matches in machine code the first."""
+
+    def found(matches: Sequence[re.Match[str]]) -> tuple[str, Span | None]:
+        first = sass.at(matches[0].start())
+        is_own = first.line and os.path.realpath(first.file) == os.path.realpath(kernel.place.file)
+        place = Span(kernel.place.file, first.line, 1) if is_own else None
+        return f"`{first.text}`, at {first.address:#06x}", place
+
+    return found
 
 
 def _line(text: str, position: int) -> str:

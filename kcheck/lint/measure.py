@@ -9,6 +9,8 @@ from kcheck.lint.advice import advice, local_bytes
 from kcheck.lint.families import computes_in_float64, divides, family, is_fused, is_unfused, prints
 from kcheck.lint.occupancy import occupancy
 from kcheck.lint.ptx_text import find_entry
+from kcheck.lint.sass_families import count_sass
+from kcheck.lint.sass_text import find_function
 from kcheck.model import Index3
 from kcheck.model.compiled import CompiledKernel
 from kcheck.model.metrics import FAMILIES, Metrics
@@ -36,6 +38,7 @@ def measure(kernel: CompiledKernel, block: Index3 | None = None, shared: int = 0
         found = advice(kernel, module, entry, 32 if block is None else row_of(block))
     except PtxError as fault:
         return Metrics(kernel.kernel, kernel.place, kernel.target, types, problem=str(fault))
+    sass = find_function(kernel.sass, kernel.entry)
     operations = [s for s in entry.body if not isinstance(s, Label)]
     counts = Counter(family(operation) for operation in operations)
     text = find_entry(kernel.ptx, kernel.entry)
@@ -59,5 +62,6 @@ def measure(kernel: CompiledKernel, block: Index3 | None = None, shared: int = 0
         divisions=sum(divides(operation) for operation in operations),
         prints=sum(prints(operation) for operation in operations),
         occupancy=held,
+        sass=count_sass(sass) if sass is not None else None,
         advice=found,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from kcheck.model.outcome import Index3
 from kcheck.model.span import Span
 
 
@@ -40,11 +41,14 @@ class Launched:
     Attributes:
         kernel: the function's name; ``place`` its file, absolute, and line.
         signature: None where an argument is neither an array nor a scalar of a known dtype.
+        block: threads per block; ``shared``: bytes of dynamic shared memory.
     """
 
     kernel: str
     place: Span
     signature: Signature | None
+    block: Index3
+    shared: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,8 @@ class CompiledKernel:
         kernel: the Python function's name; ``place`` its line.
         target: ``sm_80``.
         ptx: the whole module; ``entry`` is the name of this kernel in it.
+        sass: the machine code of the module as nvdisasm lists it; empty where nobody asked.
+        no_sass: why there is none although it was asked for, in one clause; empty otherwise.
         problem: why there is no code, in one sentence; empty when it compiled.
     """
 
@@ -92,4 +98,6 @@ class CompiledKernel:
     entry: str = ""
     ptx: str = ""
     resources: Resources | None = None
+    sass: str = ""
+    no_sass: str = ""
     problem: str = ""

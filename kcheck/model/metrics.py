@@ -57,6 +57,15 @@ class Occupancy:
 
 
 @dataclass(frozen=True, slots=True)
+class SassCounts:
+    """The machine code of a kernel, padding aside: how many instructions, and how many by name of FAMILIES. What
+    it calls, such as the slow path of a division, is not in it."""
+
+    instructions: int
+    families: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Metrics:
     """One kernel for one target and one choice of argument types.
 
@@ -72,6 +81,7 @@ class Metrics:
         divisions: floating-point and integer divisions, remainders and square roots that are rounded correctly.
         prints: calls of ``vprintf``.
         occupancy: None where no block is known, or the target's multiprocessor.
+        sass: None where no disassembler was asked, or it gave none.
         advice: what is likely to be slow or unintended, as warnings.
         problem: why there is nothing to measure; empty when it compiled.
     """
@@ -90,5 +100,6 @@ class Metrics:
     divisions: int = 0
     prints: int = 0
     occupancy: Occupancy | None = None
+    sass: SassCounts | None = None
     advice: tuple[Finding, ...] = ()
     problem: str = ""

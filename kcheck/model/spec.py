@@ -252,6 +252,13 @@ class Artifact:
     max_instructions: int | None = None
     required_patterns: tuple[str, ...] = ()
     forbidden_patterns: tuple[str, ...] = ()
+    required_sass_patterns: tuple[str, ...] = ()
+    forbidden_sass_patterns: tuple[str, ...] = ()
+
+    @property
+    def wants_sass(self) -> bool:
+        """Whether there are patterns over machine code, for which the kernel must be disassembled."""
+        return bool(self.required_sass_patterns or self.forbidden_sass_patterns)
 
 
 @dataclass(frozen=True, slots=True)

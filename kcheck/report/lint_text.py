@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from rich.cells import cell_len
@@ -12,7 +12,8 @@ from kcheck.model.metrics import Metrics
 from kcheck.report import layout, plain, wording
 from kcheck.report.detail import Paint, ReadLine, finding_rows, read_line
 
-_HEAD = ("target", "regs", "spills", "stack", "shared", "const", "instr", "occupancy", "types")
+_HEAD = ("target", "regs", "spills", "stack", "shared", "const", "instr", "sass", "occupancy", "types")
+_SASS = _HEAD.index("sass")
 _FAMILIES_SHOWN = 6
 
 
@@ -86,7 +87,13 @@ def _finding(finding: Finding, width: int, paint: Paint, source: ReadLine) -> It
 
 def _table(metrics: Sequence[Metrics], width: int) -> Iterator[str]:
     rows = [_HEAD, *(_row(metric) for metric in metrics)]
-    sizes = [max(cell_len(row[n]) for row in rows) for n in range(len(_HEAD) - 1)]
+    sass = [row[_SASS] for row in rows]
+    rows = [(*row[:_SASS], *row[_SASS + 1 :]) for row in rows]
+    whole = 4 + sum(2 + max(cell_len(row[n]) for row in rows) for n in range(len(rows[0])))
+    # What it counts stands below the table, too: it must not push out what tells the rows apart.
+    if any(metric.sass is not None for metric in metrics) and whole + max(map(len, sass)) <= width:
+        rows = [(*row[:_SASS], cell, *row[_SASS:]) for row, cell in zip(rows, sass, strict=True)]
+    sizes = [max(cell_len(row[n]) for row in rows) for n in range(len(rows[0]) - 1)]
     room = width - 4 - sum(sizes) - 2 * len(sizes)
     for row in rows:
         cells = [row[0].ljust(sizes[0])]
@@ -104,7 +111,8 @@ def _row(metric: Metrics) -> tuple[str, ...]:
         sizes = [f"{size:,}" for size in bytes_]
     held = metric.occupancy
     share = "-" if held is None else f"{100 * held.share:.0f}%{' ' + _SHORT[held.limit] if held.limit else ''}"
-    return (metric.target, *sizes, f"{metric.instructions:,}", share, short_types(metric.types))
+    sass = "-" if metric.sass is None else f"{metric.sass.instructions:,}"
+    return (metric.target, *sizes, f"{metric.instructions:,}", sass, share, short_types(metric.types))
 
 
 _SHORT = {"registers": "regs", "shared memory": "smem", "threads": "threads", "blocks": "blocks"}
@@ -126,19 +134,22 @@ def short_types(types: str) -> str:
 
 
 def _mix(metric: Metrics, width: int) -> Iterator[str]:
-    """What the instructions of one specialisation are, the most frequent first."""
-    total = sum(metric.families.values())
-    common = sorted(metric.families.items(), key=lambda row: -row[1])[:_FAMILIES_SHOWN]
-    parts = [f"{name} {100 * count / total:.0f}%" for name, count in common if total]
-    counted = [
-        wording.count(number, noun)
-        for number, noun in (
-            (metric.families.get("branch", 0), "branch"),
-            (metric.families.get("barrier", 0), "barrier"),
-            (metric.divisions, "division"),
-            (metric.prints, "print"),
-        )
-        if number
-    ]
-    for line in layout.wrap([*parts, *(text.replace("branchs", "branches") for text in counted)], "  ", width - 4):
-        yield f"    {line}"
+    """What the instructions of one specialisation are, of PTX and of the machine: the most frequent first."""
+    others = {"division": metric.divisions, "print": metric.prints}
+    rows = [("PTX ", metric.instructions, metric.families, others)]
+    if (sass := metric.sass) is not None:
+        rows.append(("SASS", sass.instructions, sass.families, {"call": sass.families.get("call", 0)}))
+    size = max(len(f"{total:,}") for _, total, _, _ in rows)
+    for label, total, families, others in rows:
+        left = f"    {label} {total:>{size},}  "
+        counts = {noun: families.get(noun, 0) for noun in ("branch", "barrier")} | others
+        counted = [wording.count(number, noun) for noun, number in counts.items() if number]
+        parts = [*_shares(families), *(text.replace("branchs", "branches") for text in counted)]
+        for number, line in enumerate(layout.wrap(parts, "  ", width - len(left))):
+            yield f"{left if number == 0 else ' ' * len(left)}{line}".rstrip()
+
+
+def _shares(families: Mapping[str, int]) -> list[str]:
+    total = sum(families.values())
+    common = sorted(families.items(), key=lambda row: -row[1])[:_FAMILIES_SHOWN]
+    return [f"{name} {100 * count / total:.0f}%" for name, count in common]

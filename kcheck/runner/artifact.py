@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Self
 
 from kcheck.device import Device
 from kcheck.device.ahead import Ahead, begin
 from kcheck.device.artifact import Compilation, compile_here, no_compiler
 from kcheck.device.specialise import signatures
-from kcheck.lint import check
-from kcheck.model import Case, Finding, Function, OpSpec
+from kcheck.lint import check, unchecked
+from kcheck.model import Case, Finding, Function, Index3, OpSpec
 from kcheck.model.compiled import CompiledKernel, Launched, Signature
 
 
@@ -77,24 +79,48 @@ class ArtifactCheck:
         elif spec.kernel is not None and spec.launch is not None:
             known = [(spec.kernel, signatures(spec))]
         else:
-            known = list(kernels_launched(spec, self._device.launched(spec), notes))
+            seen = kernels_launched(spec, self._device.launched(spec), notes)
+            known = [(kernel.function, kernel.signatures) for kernel in seen]
         for function, types in known:
             if self._device.name == "cpu":
-                kernels += compile_here(spec.root, function, types, self._artifact.targets)
+                kernels += compile_here(spec.root, function, types, self._artifact.targets, sass=self._wants_sass)
             else:
                 self._begin(function, types)
         kernels += [kernel for compilation in self._begun for kernel in compilation.result()]
-        return check(self._artifact, kernels), tuple(notes)
+        notes += unchecked(self._artifact, kernels)
+        return check(self._artifact, kernels), tuple(dict.fromkeys(notes))
 
     def _begin(self, kernel: Function, known: Sequence[Signature]) -> None:
-        self._begun.append(Compilation(self._spec.root, kernel, known, self._artifact.targets))
+        targets = self._artifact.targets
+        self._begun.append(Compilation(self._spec.root, kernel, known, targets, sass=self._wants_sass))
+
+    @property
+    def _wants_sass(self) -> bool:
+        return self._artifact.wants_sass
 
 
-def kernels_launched(
-    spec: OpSpec, launched: Iterable[Launched], notes: list[str]
-) -> Iterable[tuple[Function, tuple[Signature, ...]]]:
-    """The kernels that a launcher launched, with their signatures."""
-    found: dict[Function, list[Signature]] = {}
+@dataclass(frozen=True, slots=True)
+class LaunchedKernel:
+    """A kernel that a launcher launched.
+
+    Attributes:
+        signatures: that it was launched with, each once, in order.
+        blocks: its threads per block and the bytes of dynamic shared memory, each pair once, in order.
+    """
+
+    function: Function
+    signatures: tuple[Signature, ...]
+    blocks: tuple[tuple[Index3, int], ...]
+
+    @property
+    def largest(self) -> tuple[Index3, int]:
+        """Of its blocks the one with the most threads, then with the most shared memory."""
+        return max(self.blocks, key=lambda one: (math.prod(one[0]), one[1]))
+
+
+def kernels_launched(spec: OpSpec, launched: Iterable[Launched], notes: list[str]) -> tuple[LaunchedKernel, ...]:
+    """The kernels that a launcher launched; notes are added about those that cannot be compiled again."""
+    found: dict[Function, tuple[dict[Signature, None], dict[tuple[Index3, int], None]]] = {}
     for one in launched:
         path = os.path.relpath(os.path.realpath(one.place.file), os.path.realpath(spec.root))
         if one.signature is None:
@@ -103,5 +129,9 @@ def kernels_launched(
             notes.append(f"artifact of {one.kernel} was not checked: its file is not in the project")
         else:
             function = Function(path.replace(os.sep, "/"), one.kernel, one.place)
-            found.setdefault(function, []).append(one.signature)
-    yield from ((function, tuple(known)) for function, known in found.items())
+            signatures, blocks = found.setdefault(function, ({}, {}))
+            signatures[one.signature] = None
+            blocks[one.block, one.shared] = None
+    return tuple(
+        LaunchedKernel(function, tuple(types), tuple(blocks)) for function, (types, blocks) in found.items()
+    )

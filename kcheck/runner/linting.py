@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from kcheck.cases import materialize, plan
 from kcheck.device import Device
-from kcheck.device.artifact import Compilation, assemble, no_compiler
+from kcheck.device.artifact import Compilation, link, no_compiler, read_ptxas_log
+from kcheck.device.disassembler import disassemble, find_disassembler, no_disassembler
 from kcheck.device.plan import Geometry, LaunchFault, geometry
 from kcheck.device.specialise import signatures
 from kcheck.errors import KernelError, SpecError
-from kcheck.lint import check, measure
-from kcheck.model import Artifact, Case, Finding, Function, OpSpec, Span
-from kcheck.model.compiled import CompiledKernel, Signature
+from kcheck.lint import check, measure, unchecked
+from kcheck.model import Artifact, Case, Finding, Function, Index3, OpSpec, Span
+from kcheck.model.compiled import CompiledKernel, Resources, Signature
 from kcheck.model.metrics import Metrics
 from kcheck.ptx.parser import parse
-from kcheck.runner.artifact import kernels_launched
+from kcheck.runner.artifact import LaunchedKernel, kernels_launched
 
 _CASES_OF_A_LAUNCHER = 4
 """How many cases tell which kernels a launcher launches, for each choice of dtypes."""
@@ -32,6 +35,8 @@ class Linted:
         metrics: one for each kernel, target and choice of argument types.
         findings: offences against ``artifact:``.
         notes: what was not looked at.
+        unchecked: what ``artifact:`` asks for and could not be checked, with the reason.
+        no_sass: why there is no machine code, where it was asked for.
     """
 
     op: str
@@ -39,14 +44,17 @@ class Linted:
     metrics: tuple[Metrics, ...]
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
+    unchecked: tuple[str, ...] = ()
+    no_sass: tuple[str, ...] = ()
 
 
-def lint_spec(spec: OpSpec, device: Device | None, targets: Sequence[str]) -> Linted:
+def lint_spec(spec: OpSpec, device: Device | None, targets: Sequence[str], *, sass: bool = False) -> Linted:
     """Compile every specialisation of a spec's kernels and measure it.
 
     Args:
         device: on which a launcher's kernels are seen; only asked of specs with ``launcher:``.
         targets: in place of those of the spec's ``artifact:``; none: those, or sm_80.
+        sass: look at the machine code, too.
 
     Raises:
         KernelError: a kernel's file cannot be loaded.
@@ -54,23 +62,38 @@ def lint_spec(spec: OpSpec, device: Device | None, targets: Sequence[str]) -> Li
     artifact = spec.artifact or Artifact(spec.span)
     chosen = tuple(targets) or artifact.targets
     if why := no_compiler():
-        return Linted(spec.op, spec.path, (), (), (why,))
+        missed = (f"artifact was not checked: {why}",) if spec.artifact else ()
+        return Linted(spec.op, spec.path, (), (), (why,), missed)
     notes: list[str] = []
-    made: list[tuple[CompiledKernel, Geometry | None]] = []
+    wanted: list[tuple[Function, Sequence[Signature], _Block | None]] = []
     if spec.kernel is not None and spec.launch is not None:
-        at = _usual_geometry(spec, notes)
-        made = [(kernel, at) for kernel in Compilation(spec.root, spec.kernel, signatures(spec), chosen).result()]
+        wanted.append((spec.kernel, signatures(spec), _usual_block(spec, notes)))
     else:
         assert device is not None
-        for function, types in _launched(spec, device, notes):
-            made += [(kernel, None) for kernel in Compilation(spec.root, function, types, chosen).result()]
-    metrics = tuple(measure(kernel, at.block, at.shared) if at else measure(kernel) for kernel, at in made)
+        for seen in _launched(spec, device, notes):
+            wanted.append((seen.function, seen.signatures, seen.largest))
+    kernels: list[CompiledKernel] = []
+    metrics: list[Metrics] = []
+    for function, types, at in wanted:
+        made = Compilation(spec.root, function, types, chosen, sass=sass).result()
+        kernels += made
+        metrics += [measure(kernel, *at) if at else measure(kernel) for kernel in made]
     return Linted(
-        spec.op, spec.path, metrics, check(artifact, [kernel for kernel, _ in made]), tuple(dict.fromkeys(notes))
+        spec.op,
+        spec.path,
+        tuple(metrics),
+        check(artifact, kernels),
+        tuple(dict.fromkeys(notes)),
+        unchecked(artifact, kernels) if sass else (),
+        tuple(dict.fromkeys(kernel.no_sass for kernel in kernels if kernel.no_sass)),
     )
 
 
-def _usual_geometry(spec: OpSpec, notes: list[str]) -> Geometry | None:
+_Block: TypeAlias = tuple[Index3, int]
+"""Threads per block, and bytes of dynamic shared memory."""
+
+
+def _usual_block(spec: OpSpec, notes: list[str]) -> _Block | None:
     """The block, with its dynamic shared memory, that most of a spec's cases are launched with."""
     assert spec.launch is not None
     counted: Counter[Geometry] = Counter()
@@ -86,10 +109,11 @@ def _usual_geometry(spec: OpSpec, notes: list[str]) -> Geometry | None:
         return None
     if len(counted) > 1:
         notes.append(f"occupancy is that of the block of most cases; there are {len(counted)} kinds of block")
-    return counted.most_common(1)[0][0]
+    usual = counted.most_common(1)[0][0]
+    return usual.block, usual.shared
 
 
-def _launched(spec: OpSpec, device: Device, notes: list[str]) -> Iterator[tuple[Function, tuple[Signature, ...]]]:
+def _launched(spec: OpSpec, device: Device, notes: list[str]) -> tuple[LaunchedKernel, ...]:
     """What a launcher launches, seen by running a few cases of each choice of dtypes."""
     device.prepare(spec)
     seen: Counter[tuple[str, ...]] = Counter()
@@ -102,8 +126,14 @@ def _launched(spec: OpSpec, device: Device, notes: list[str]) -> Iterator[tuple[
             device.run(spec, materialize(spec, case), timeout=60.0)
         except SpecError:
             continue
-    yield from kernels_launched(spec, device.launched(spec), notes)
-    notes.append("no occupancy: only the launcher knows its blocks")
+    found = kernels_launched(spec, device.launched(spec), notes)
+    for kernel in found:
+        block, shared = kernel.largest
+        size = f"{math.prod(block):,} threads"
+        size += f" and {shared:,} bytes of dynamic shared memory" if shared else ""
+        kinds = f", of {len(kernel.blocks)} kinds" if len(kernel.blocks) > 1 else ""
+        notes.append(f"occupancy of {kernel.function.name} is that of the largest block seen{kinds}: {size}")
+    return found
 
 
 def _largest_first(cases: Sequence[Case]) -> list[Case]:
@@ -133,12 +163,24 @@ def lint_ptx(
         known = ", ".join(function.name for function in module.entries) or "none"
         what = f"{len(names)} entries match {entry!r}" if names else f"there is no entry {entry!r}"
         raise KernelError(f"{file}: {what}; its entries: {known}" if entry else f"{file}: it has no .entry")
-    made = []
+    made, missed = [], list[str]()
     why = no_compiler()
     for target in targets or tuple(part for part in module.target if part.startswith("sm_"))[:1]:
-        resources = {} if why else assemble(text, target)
+        resources, sass, no_sass = ({}, "", "") if why else _assembled(text, target)
+        missed += [no_sass] * bool(no_sass)
         for name in names:
             place = Span(file, module.functions[name].line, 1)
-            kernel = CompiledKernel(name, place, (), target, name, text, resources.get(name))
+            kernel = CompiledKernel(name, place, (), target, name, text, resources.get(name), sass)
             made.append(measure(kernel, block))
-    return Linted("", file, tuple(made), (), (f"no registers and spills: {why}",) if why else ())
+    notes = (f"no registers and spills: {why}",) if why else ()
+    return Linted("", file, tuple(made), (), notes, no_sass=tuple(dict.fromkeys(missed)))
+
+
+def _assembled(ptx: str, target: str) -> tuple[dict[str, Resources], str, str]:
+    """(resources by entry, machine code, why there is none) of a module."""
+    code, log = link(ptx, target)
+    program = find_disassembler()
+    try:
+        return read_ptxas_log(log), disassemble(code, program) if program else "", no_disassembler()
+    except KernelError as error:
+        return read_ptxas_log(log), "", str(error)

@@ -170,6 +170,7 @@ def read_names(
     return None if None in found else tuple(name for name in found if name is not None)
 
 
+_PATTERNS = ("required_patterns", "forbidden_patterns", "required_sass_patterns", "forbidden_sass_patterns")
 _LIMITS = ("max_registers", "max_spills", "max_local_bytes", "max_shared_bytes", "max_instructions")
 
 
@@ -181,7 +182,7 @@ def read_artifact(reader: Reader) -> Artifact | None:
     targets_node = reader.get(node, "targets")
     targets = tuple(name for item in reader.items(targets_node) if (name := reader.text(item)) is not None)
     limits = {name: reader.integer(reader.get(node, name)) for name in _LIMITS}
-    required, forbidden = (_patterns(reader, node, key) for key in ("required_patterns", "forbidden_patterns"))
+    patterns = (_patterns(reader, node, key) for key in _PATTERNS)
     return Artifact(
         node.span,
         targets or ("sm_80",),
@@ -190,8 +191,7 @@ def read_artifact(reader: Reader) -> Artifact | None:
         limits["max_local_bytes"],
         limits["max_shared_bytes"],
         limits["max_instructions"],
-        required,
-        forbidden,
+        *patterns,
     )
 
 

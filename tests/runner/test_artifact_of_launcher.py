@@ -71,6 +71,7 @@ def test_launched_kernels_are_seen_with_their_types(finished) -> None:
     _, launched = finished
     y = ArrayType("float32", 1, "C")
     seen = {(one.kernel, one.signature) for one in launched}
+    assert {(one.block, one.shared) for one in launched} == {((32, 1, 1), 0)}
     assert seen == {
         ("scale", (ArrayType("float32", 1, "C"), ScalarType("float32"), y)),
         ("scale", (ArrayType("float32", 1, "A"), ScalarType("float32"), y)),

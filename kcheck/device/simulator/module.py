@@ -77,7 +77,8 @@ class Session:
         deadline: on the clock of ``time.monotonic``; None for no limit.
         schedule: the order in which blocks and threads are started.
         divergences: barriers that threads met differently, with the kernel's name.
-        launched: the kernels that were launched, in order, each with the types of its arguments, each once.
+        launched: the kernels that were launched, in order, each with the types of its arguments and its
+            block, each once.
         float_atomics: whether a thread added to a float atomically, which rounds in the order of the threads.
     """
 
@@ -188,7 +189,8 @@ class Simulation:
         arguments += [
             self._argument(arg, kernel, names[i : i + 1], write_back, grid.tick) for i, arg in enumerate(args)
         ]
-        session.launched.setdefault(launched(kernel.fn, signature_of_values(map(raw, arguments))))
+        signature = signature_of_values(map(raw, arguments))
+        session.launched.setdefault(launched(kernel.fn, signature, grid.block_dim, shared))
         self._fake.gridDim = self._dim3(*grid.grid_dim)
         self._fake.blockDim = self._dim3(*grid.block_dim)
         self._globals = Globals(self.cuda, self._fake)

@@ -1,0 +1,104 @@
+"""Machine code as text: nvdisasm, a program of the CUDA toolkit, where one is installed.
+
+numba-cuda's extras do not bring it. cuobjdump would be no second way: it runs nvdisasm itself, and fails without.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from kcheck.errors import KernelError
+
+SECONDS = 60.0
+"""For one cubin, of which nvdisasm takes a third of a second."""
+
+_SYSTEM = "/usr/local/cuda/bin"
+_VARIABLE = "NVDISASM_PATH"
+_IN_PACKAGES = ("nvidia/cu13/bin", "nvidia/cu12/bin", "nvidia/cuda_nvcc/bin", "triton/backends/nvidia/bin")
+
+
+def find_disassembler() -> str:
+    """The path of this machine's nvdisasm; empty where there is none."""
+    return _found(tuple(_folders(os.environ, sys.path)))
+
+
+def no_disassembler() -> str:
+    """Why there is no machine code to look at, in one clause; empty where nvdisasm is installed."""
+    if find_disassembler():
+        return ""
+    named = os.environ.get(_VARIABLE)
+    if named:
+        return f"there is no nvdisasm in {named}, the folder that {_VARIABLE} names"
+    return "nvdisasm is not installed; pip install nvidia-cuda-nvdisasm"
+
+
+def _folders(environment: Mapping[str, str], packages: Iterable[str]) -> Iterator[str]:
+    """Where nvdisasm may be, the first choice first: wheels, which fit the assembler's own, then toolkits. Where
+    the user names a folder, there and nowhere else; cuobjdump reads the same variable."""
+    if named := environment.get(_VARIABLE):
+        yield os.path.abspath(named)
+        return
+    for folder in packages:
+        yield from (os.path.join(folder, below) for below in _IN_PACKAGES)
+    yield from environment.get("PATH", "").split(os.pathsep)
+    for variable in ("CUDA_PATH", "CUDA_HOME", "CONDA_PREFIX"):
+        if environment.get(variable):
+            yield os.path.join(environment[variable], "bin")
+    yield _SYSTEM
+
+
+@functools.cache
+def _found(folders: tuple[str, ...]) -> str:
+    for folder in folders:
+        path = os.path.join(folder, "nvdisasm")
+        # A relative folder would name another program wherever one stands.
+        if os.path.isabs(folder) and os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return ""
+
+
+def disassemble(cubin: bytes, program: str, seconds: float = SECONDS) -> str:
+    """The functions of a cubin as nvdisasm prints them, with the lines of the source.
+
+    Args:
+        program: nvdisasm's path.
+        seconds: that it may take.
+
+    Raises:
+        KernelError: it cannot be run, fails, or takes longer.
+    """
+    with tempfile.TemporaryDirectory(prefix="kcheck-") as folder:
+        file = Path(folder, "kernel.cubin")
+        file.write_bytes(cubin)
+        try:
+            done = subprocess.run(
+                [program, "--print-code", "--print-line-info", str(file)],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise KernelError(f"{program} took more than {seconds:g} s") from error
+        except OSError as error:
+            raise KernelError(f"{program} cannot be run: {error.strerror or error}") from error
+    if done.returncode != 0:
+        said = " ".join(done.stderr.decode("utf-8", "backslashreplace").split())[:300]
+        said = said.replace(str(file), "the kernel")
+        raise KernelError(f"{program} ended with {done.returncode}{': ' if said else ''}{said}")
+    return done.stdout.decode("utf-8", "backslashreplace")
+
+
+def identity(program: str) -> str:
+    """What tells one nvdisasm from another that takes its place, without running it."""
+    try:
+        status = os.stat(program)
+    except OSError:
+        return program
+    return f"{os.path.realpath(program)} {status.st_size} {status.st_mtime_ns}"

@@ -1,0 +1,88 @@
+"""Just enough of nvdisasm's listing to look for patterns in a kernel's machine code and to count it.
+
+A listing has one section for each function: ``.text.NAME:``, then lines such as ::
+
+    .L_x_3:
+            /*0150*/              @!P0 FFMA R4, R4, R5, RZ ;
+
+and, where the source is known, ``//## File "/a/k.py", line 12`` before what was compiled from that line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+_FUNCTION = re.compile(r'\.text\.("?)(?P<name>.+)\1:\s*$')
+_INSTRUCTION = re.compile(r"\s*/\*(?P<at>[0-9a-f]{4,})\*/\s*\{?\s*(?P<text>[^;]*;)")
+_PLACE = re.compile(r'\s*//## File "(?P<file>[^"]*)", line (?P<line>\d+)')
+_OPCODE = re.compile(r"(?:@!?U?P\w+\s+)?(?P<opcode>[A-Z][\w.]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class SassInstruction:
+    """One instruction.
+
+    Attributes:
+        address: from the function's beginning, bytes.
+        text: as nvdisasm prints it, predicate and closing semicolon included, each run of blanks made one.
+        file, line: of the source that it was compiled from; empty and 0 where that is not known.
+    """
+
+    address: int
+    text: str
+    file: str
+    line: int
+
+    @property
+    def opcode(self) -> str:
+        """With its modifiers: ``IMAD.MOV.U32``; empty where there is none."""
+        found = _OPCODE.match(self.text)
+        return found["opcode"] if found else ""
+
+
+@dataclass(frozen=True)
+class Sass:
+    """The machine code of one function. NOPs, with which code is padded, are left out."""
+
+    name: str
+    instructions: tuple[SassInstruction, ...]
+
+    @cached_property
+    def text(self) -> str:
+        """One instruction a line: what patterns look at."""
+        return "\n".join(instruction.text for instruction in self.instructions)
+
+    def at(self, position: int) -> SassInstruction:
+        """The instruction at a position of ``text``."""
+        return self.instructions[self.text.count("\n", 0, position)]
+
+
+def find_function(listing: str, name: str) -> Sass | None:
+    """The machine code of a function, or None where the listing has none of it.
+
+    Args:
+        listing: of nvdisasm.
+        name: mangled.
+    """
+    found = tuple(_instructions(listing, name))
+    return Sass(name, found) if found else None
+
+
+def _instructions(listing: str, name: str) -> Iterator[SassInstruction]:
+    is_inside = False
+    file, line = "", 0
+    for row in listing.splitlines():
+        if header := _FUNCTION.match(row):
+            is_inside = header["name"] == name
+            file, line = "", 0
+        elif not is_inside:
+            continue
+        elif row.lstrip().startswith(".section"):
+            is_inside = False
+        elif place := _PLACE.match(row):
+            file, line = place["file"], int(place["line"])
+        elif (found := _INSTRUCTION.match(row)) and found["text"].rstrip("; ") != "NOP":
+            yield SassInstruction(int(found["at"], 16), " ".join(found["text"].split()), file, line)
