@@ -36,6 +36,7 @@ def save(name: str, paths: tuple[Path, ...], *, device: str, cases: int | None, 
     A baseline of that name is replaced as a whole.
     """
     from kcheck.cli.outputs import claimed_stdout
+    from kcheck.cli.specs import none_found
     from kcheck.model.baseline import Baseline
     from kcheck.report import plain, wording
     from kcheck.specfile.paths import shown
@@ -55,7 +56,7 @@ def save(name: str, paths: tuple[Path, ...], *, device: str, cases: int | None, 
         for spec in specs_of(paths)
     ]
     if not specs:
-        click.echo("kcheck: nothing selected: there is no spec there", err=True)
+        click.echo(f"kcheck: {none_found(paths, may_recurse=False)}", err=True)
         return Exit.NOTHING
     with claimed_stdout() as out:
         taken = take(specs, device)
@@ -100,7 +101,8 @@ def list_() -> int:
         made = "  ".join(
             f"{key} {value}" for key, value in found.versions.items() if key in ("kcheck", "numba-cuda")
         )
-        click.echo(f"{name:<16}  {wording.count(len(found.ops), 'op'):>8}  {kernels:>5} specialisations  {made}")
+        ops, compiled = wording.count(len(found.ops), "op"), wording.count(kernels, "specialisation")
+        click.echo(f"{name:<16}  {ops:>7}  {compiled:>19}  {made}")
     return Exit.GOOD
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import tempfile
@@ -90,14 +91,18 @@ def command(
     ctx.exit(code or int(any(finding.severity == "error" for finding in found)))
 
 
+def _why_not(words: Sequence[str], fault: OSError) -> str:
+    if words[0].endswith(".py") and os.path.isfile(words[0]):
+        return f"this is a Python file; run it by kcheck exec -- python {shlex.join(words)}"
+    return f"{fault.strerror}; give a command that runs, such as python"
+
+
 def _run(words: Sequence[str], environment: dict[str, str]) -> int:
     """The exit code of a command, 128 and the signal's number where one ended it, as a shell says it."""
     try:
         child = subprocess.Popen(words, env=environment)
     except OSError as fault:
-        raise click.UsageError(
-            f"{words[0]}: {fault.strerror}; give a command that runs, such as python"
-        ) from fault
+        raise click.UsageError(f"{words[0]}: {_why_not(words, fault)}") from fault
     # Ctrl-C reaches the child itself: what becomes of it is for the child to say. Others are passed on.
     before = {
         signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 from pathlib import Path
 
 import click
@@ -55,7 +56,7 @@ def command(what: int | None, *, seed: int | None, op: str, output: Path | None)
     content = io.BytesIO()
     write_kcase(content, Kcase(taken, meant.verdict, known.bits or {}), __version__)
     _write(target, content.getvalue())
-    say(f"wrote {target}, {len(content.getvalue()):,} bytes: kcheck reproduce {target}")
+    say(f"wrote {target}, {len(content.getvalue()):,} bytes: kcheck reproduce {shlex.quote(str(target))}")
     return Exit.GOOD
 
 

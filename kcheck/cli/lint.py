@@ -113,9 +113,11 @@ def command(
         raise click.UsageError("--entry and --block go with --ptx")
     if not paths and not files and not Path("specs").is_dir():
         raise click.UsageError("there is no folder 'specs' here; name the specs to lint: kcheck lint PATH")
+    from kcheck.cli.specs import none_found
+
     found = list(_of_ptx(files, entry, targets, block)) if files else list(_of_specs(paths, recursive, targets))
     if not found:
-        click.echo("kcheck: nothing selected: there is no spec there", err=True)
+        click.echo(f"kcheck: {none_found(paths, may_recurse=not recursive)}", err=True)
         return Exit.NOTHING
     if format_ == "json":
         from kcheck.device.disassembler import find_disassembler

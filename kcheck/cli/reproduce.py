@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -202,4 +203,5 @@ def _write_script(path: Path, done: Reproduced) -> None:
         file.commit()
     finally:
         file.discard()
-    say(f"wrote {path}: python {path}, or without a GPU: kcheck exec -- python {path}")
+    typed = shlex.quote(str(path))
+    say(f"wrote {path}: python {typed}, or without a GPU: kcheck exec -- python {typed}")

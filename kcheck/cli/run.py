@@ -150,7 +150,7 @@ def command(
 
     from kcheck.cli.recall import recalled
     from kcheck.cli.reports import Reports
-    from kcheck.cli.specs import collect
+    from kcheck.cli.specs import collect, none_found
     from kcheck.runner import Options, parse_keyword, select
     from kcheck.store import Recorder
 
@@ -162,7 +162,8 @@ def command(
     specs = select(found, tags)
     if not specs:
         if not touched:
-            click.echo(f"kcheck: nothing selected: {_why_nothing(found, tags)}", err=True)
+            why = _no_tag(found, tags) if found else none_found(paths, may_recurse=not recursive)
+            click.echo(f"kcheck: {why}", err=True)
         return Exit.GOOD if touched else Exit.NOTHING
     options = Options(
         command=shlex.join(["kcheck", *sys.argv[1:]]),
@@ -215,9 +216,8 @@ def _targets(specs: Sequence[OpSpec | SpecRefused]) -> list[str]:
     return [artifact.targets[0] for artifact in artifacts if artifact is not None and artifact.targets]
 
 
-def _why_nothing(found: Sequence[OpSpec | SpecRefused], tags: Sequence[str]) -> str:
-    if not found:
-        return "there is no spec there; a folder stands for the specs directly in it, with -r for those below too"
+def _no_tag(found: Sequence[OpSpec | SpecRefused], tags: Sequence[str]) -> str:
     known = sorted({tag for spec in found if isinstance(spec, OpSpec) for tag in spec.tags})
     has = f"their tags are {', '.join(known)}" if known else "they have no tags"
-    return f"none of {len(found)} specs has the tag {' or '.join(repr(tag) for tag in tags)}; {has}"
+    asked = " or ".join(repr(tag) for tag in tags)
+    return f"nothing selected: no spec, of {len(found)}, has the tag {asked}; {has}"

@@ -53,6 +53,7 @@ def _failure(store: Store, failure: StoredFailure, history: list[StoredVerdict])
     from kcheck.report.detail import Row, rows, sentence
     from kcheck.report.inputs import input_rows
     from kcheck.report.spread import spread_rows
+    from kcheck.store.recorder import NEW_SNAPSHOTS
 
     state = f"{failure.state}, failed {wording.count(failure.times, 'time')} on the {failure.device}, first"
     state += f" {moment(failure.first_seen)}, last {moment(failure.last_seen)}"
@@ -66,7 +67,8 @@ def _failure(store: Store, failure: StoredFailure, history: list[StoredVerdict])
     if snapshot is not None:
         yield from input_rows(snapshot)
     else:
-        yield sentence("inputs", "not kept: there was no room for them; the seed makes them again")
+        kept = f"a run keeps those of {NEW_SNAPSHOTS} new failures of a spec, while there is room"
+        yield sentence("inputs", f"not kept: {kept}; the seed makes them again")
     for comparison in failure.verdict.comparisons:
         yield from spread_rows(comparison)
     yield from _history([each for each in history if _same(each.case, failure.case)])

@@ -9,6 +9,7 @@ from pathlib import Path
 from kcheck.errors import SpecError
 from kcheck.model import Fault, OpSpec, SpecRefused
 from kcheck.specfile import discover, duplicate_ops, find_root, load_spec
+from kcheck.specfile.paths import shown
 
 
 def collect(paths: Sequence[Path], *, recursive: bool, touched: bool = False) -> tuple[OpSpec | SpecRefused, ...]:
@@ -49,6 +50,25 @@ def _refused(path: str, faults: Iterable[object]) -> SpecRefused:
     # Every SpecError of the floor below carries Fault objects; its type is wider for the floor's sake.
     known = tuple(fault for fault in faults if isinstance(fault, Fault))
     return SpecRefused(path, known, datetime.now(UTC))
+
+
+def none_found(paths: Sequence[Path], *, may_recurse: bool) -> str:
+    """Why the paths stand for no spec: Python files that none uses, folders with none in them.
+
+    Args:
+        paths: none stands for specs/.
+        may_recurse: whether the command has a -r that was not given.
+    """
+    files = [shown(path) for path in paths if path.suffix == ".py"]
+    folders = [shown(path) for path in paths or (Path("specs"),) if path.suffix != ".py"]
+    why = []
+    if files:
+        why.append(f"no spec uses {', '.join(files)}")
+    if folders:
+        why.append(f"no spec lies directly in {', '.join(folders)}")
+        if may_recurse:
+            why.append("-r takes the folders below, too")
+    return f"nothing selected: {'; '.join(why)}"
 
 
 def _is_spec(path: Path) -> bool:

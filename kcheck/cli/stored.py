@@ -52,7 +52,8 @@ def here() -> Path:
     root = nearest_root(Path())
     if root is None:
         raise click.UsageError(
-            f"this folder is in no project: none above it holds {', '.join(ROOT_MARKERS)}; go to one that is"
+            f"this folder is in no project: none above it holds {', '.join(ROOT_MARKERS)}; go to yours, or put an "
+            f"empty {ROOT_MARKERS[0]} into its root"
         )
     return root
 

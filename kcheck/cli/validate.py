@@ -17,14 +17,14 @@ def command(paths: tuple[Path, ...], recursive: bool) -> int:
 
     Imports none of your code. A folder stands for the specs in it, a Python file for the specs that use it.
     """
-    from kcheck.cli.specs import collect
+    from kcheck.cli.specs import collect, none_found
     from kcheck.model import SpecRefused
     from kcheck.report import plain, wording
 
     specs = collect(paths, recursive=recursive)
     refused = [spec for spec in specs if isinstance(spec, SpecRefused)]
     if not specs:
-        click.echo("kcheck: nothing selected: there is no spec there", err=True)
+        click.echo(f"kcheck: {none_found(paths, may_recurse=not recursive)}", err=True)
         return Exit.NOTHING
     for spec in refused:
         for fault in spec.faults:

@@ -172,9 +172,9 @@ def _around(
     if kind is FaultKind.MISALIGNED:
         return array, index, f"{verb}, in {name}"
     if fault.address >= high:
-        where = f"{fault.address - high} bytes past the end of {name}"
+        where = f"{_far(fault.address - high)} past the end of {name}"
     elif fault.address < low:
-        where = f"{low - fault.address} bytes before the start of {name}"
+        where = f"{_far(low - fault.address)} before the start of {name}"
     else:
         where = f"across the end of {name}"
     return array, index, f"{verb} {where}"
@@ -237,10 +237,15 @@ def _offset(windows: Sequence[tuple[int, int]], address: int) -> str:
     """Where in the nearest window an address lies."""
     base, size = min(windows, key=lambda window: abs(address - window[0]))
     if address < base:
-        return f"{base - address} bytes before the block's shared memory"
+        return f"{_far(base - address)} before the block's shared memory"
     if address >= base + size:
-        return f"{address - base - size} bytes past the end of the block's {size} bytes of shared memory"
+        return f"{_far(address - base - size)} past the end of the block's {size} bytes of shared memory"
     return f"at byte {address - base} of the block's {size} bytes of shared memory"
+
+
+def _far(distance: int) -> str:
+    """Of the first byte outside: that the 4 bytes right past an end are 0 bytes past it says little."""
+    return "right" if distance == 0 else "1 byte" if distance == 1 else f"{distance:,} bytes"
 
 
 _PART = re.compile(r"(\d+)")

@@ -115,7 +115,7 @@ def _value(value: Any) -> Any:
 def told(finding: Finding) -> list[str]:
     """A finding in lines::
 
-    kcheck: script.py:12: memcheck in gemm: reads 4 bytes 0 bytes past the end of ...
+    kcheck: script.py:12: memcheck in gemm: reads 4 bytes right past the end of ...
             c[i] += a[i, k] * b[k, j]
             block 3, thread 4
             → guard the access

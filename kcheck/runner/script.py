@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import os
+import shlex
 import textwrap
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,7 @@ _TEMPLATE = '''\
 
 Written by kcheck {version} from {spec}, seed {seed}.
 
-  python {name}                  where there is a CUDA GPU
-  kcheck exec{flags} -- python {name}    where there is none
+{lines}
 
 Exits with 1 while the bug is there.
 """
@@ -189,8 +189,7 @@ def script(done: Reproduced, name: str) -> str:
         version=__version__,
         spec=spec.path,
         seed=done.case.seed,
-        name=name,
-        flags="".join(f" --sanitize {rule}" for rule in seen if rule not in ("memcheck", "synccheck")),
+        lines=_lines(name, [rule for rule in seen if rule not in ("memcheck", "synccheck")]),
         imports="import ml_dtypes\n" if _extended(spec, executed.arrays) else "",
         files="\n".join(f"    {path!r}: {_literal(text)}," for path, text in _files(spec, function.path)),
         arrays="\n".join(_array_row(array) for array in arrays),
@@ -206,6 +205,14 @@ def script(done: Reproduced, name: str) -> str:
     if len(body) > 2 * _MOST:
         raise UserError("--script: its inputs are too large to be written down; export it: kcheck export")
     return body
+
+
+def _lines(name: str, switched_on: Sequence[str]) -> str:
+    """How to run a file of that name, as a docstring has it."""
+    plain = f"python {shlex.quote(name)}"
+    cpu = f"kcheck exec{''.join(f' --sanitize {rule}' for rule in switched_on)} -- {plain}"
+    lines = f"  {plain:<{len(cpu)}}    where there is a CUDA GPU\n  {cpu}    where there is none"
+    return lines.replace("\\", "/").replace('"""', "'")
 
 
 def _title(verdict: Verdict) -> str:

@@ -165,8 +165,7 @@ def shape_text(node: YamlNode | None) -> str:
 def _shape(reader: Reader, node: YamlNode | None) -> tuple[Expression, ...] | None:
     if not isinstance(node, YamlList) or len(node.items) > 8:
         return None
-    where = f"shape {shape_text(node)}"
-    sizes = [reader.expression(item, _SIZES, where) for item in node.items]
+    sizes = reader.sizes(node.items, _SIZES, f"shape {shape_text(node)}")
     return tuple(size for size in sizes if size is not None) if None not in sizes else None
 
 

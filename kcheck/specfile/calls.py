@@ -114,8 +114,7 @@ def _constant(extent: tuple[Expression, ...]) -> int | None:
 
 
 def _extent(reader: Reader, node: YamlNode | None, where: str) -> tuple[Expression, ...] | None:
-    items = reader.items(node)
-    sizes = [reader.expression(item, _SIZES, where) for item in items]
+    sizes = reader.sizes(reader.items(node), _SIZES, where)
     if not 1 <= len(sizes) <= 3 or None in sizes:
         return None
     return tuple(size for size in sizes if size is not None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import keyword
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -197,6 +197,16 @@ class Reader:
             self.fault(_column(node, error.column), f"in {where}: {error.what}", error.mend)
         return Expression(text, node.span) if len(self.faults) == before else None
 
+    def sizes(self, items: Sequence[YamlNode], kinds: tuple[Kind, ...], where: str) -> list[Expression | None]:
+        """The expressions of a list, one each; ``[ceildiv(N, 2)]`` is two items to YAML, and one fault."""
+        torn = _torn(items)
+        if torn is not None:
+            first, text = torn
+            what = f"in {where}: a comma inside a list ends the item, also inside a call"
+            self.fault(first.span, what, f'put it in quotes: "{shorten(text)}"')
+            return [None]
+        return [self.expression(item, kinds, where) for item in items]
+
     def _check_names(self, node: YamlScalar, tree: Node, kinds: tuple[Kind, ...], where: str) -> None:
         seen: set[str] = set()
         noun = "name" if len(kinds) > 1 else kinds[0]
@@ -251,6 +261,23 @@ class Reader:
         root = self.root.resolve()
         path = relative.relative_to(root).as_posix() if relative.is_relative_to(root) else path
         return Function(path, name, node.span), definition
+
+
+def _torn(items: Sequence[YamlNode]) -> tuple[YamlScalar, str] | None:
+    """The first item of those that were one call, and the call, where its commas stand without quotes."""
+    for start, first in enumerate(items):
+        whole = ""
+        for item in items[start:]:
+            if not isinstance(item, YamlScalar):
+                break
+            whole += f", {item.text}" if whole else item.text
+            if whole.count("(") <= whole.count(")"):
+                break
+        else:
+            continue
+        if isinstance(first, YamlScalar) and whole != first.text and whole.count("(") == whole.count(")"):
+            return first, whole
+    return None
 
 
 def _column(node: YamlScalar, column: int) -> Span:

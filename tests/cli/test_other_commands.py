@@ -86,3 +86,22 @@ def test_no_arguments_show_help(kcheck: Kcheck) -> None:
     done = kcheck()
     assert done.stdout == ""
     assert "Commands:" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("run", "kernels/unused.py"), "no spec uses kernels/unused.py"),
+        (("run", "kernels"), "no spec lies directly in kernels; -r takes the folders below, too"),
+        (("run", "-r", "kernels"), "no spec lies directly in kernels"),
+        (("validate", "kernels", "kernels/unused.py"), "no spec uses kernels/unused.py; no spec lies directly in"),
+        (("lint", "kernels"), "no spec lies directly in kernels; -r takes"),
+        (("baseline", "save", "v1", "kernels"), "no spec lies directly in kernels"),
+        (("run", "-t", "absent"), "no spec, of 2, has the tag 'absent'; their tags are clean"),
+    ],
+)
+def test_nothing_selected_says_where_nothing_is(kcheck: Kcheck, arguments: tuple[str, ...], why: str) -> None:
+    """The paths that hold no spec are named, and -r only where it is an option that was not given."""
+    done = kcheck(*arguments)
+    assert (done.returncode, done.stderr.partition(why)[0]) == (5, "kcheck: nothing selected: ")
+    assert ("-r takes" in done.stderr) == ("-r takes" in why or arguments[0] == "validate")

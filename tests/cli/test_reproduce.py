@@ -220,5 +220,17 @@ def test_script_needs_the_file_of_the_kernel_alone(stored: Kcheck, project: Path
     assert done.returncode == 1
     text = (project / "bug.py").read_text()
     compile(text, "bug.py", "exec")
+    ways = f"  {'python bug.py':<28}    where there is a CUDA GPU\n  kcheck exec -- python bug.py    where there"
+    assert ways in text
     imports = set(re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE))
     assert imports - set(sys.stdlib_module_names) == {"numpy", "numba"}
+
+
+def test_what_is_to_be_typed_next_can_be_pasted(stored: Kcheck, project: Path) -> None:
+    """A name with a space stands in quotes wherever a command line is shown."""
+    seed = failing_seed(stored)
+    assert stored("export", seed, "-o", "a case.kcase").stdout.endswith("kcheck reproduce 'a case.kcase'\n")
+    done = stored("reproduce", seed, "--script", "a bug.py")
+    told = "wrote a bug.py: python 'a bug.py', or without a GPU: kcheck exec -- python 'a bug.py'\n"
+    assert done.stdout.endswith(told)
+    assert "  kcheck exec -- python 'a bug.py'    where there is none\n" in (project / "a bug.py").read_text()

@@ -121,6 +121,7 @@ def test_outside_of_a_project(stored: Kcheck, tmp_path: Path) -> None:
     done = stored("runs")
     assert done.returncode == 2
     assert "this folder is in no project: none above it holds kcheck.yaml, pyproject.toml, .git" in done.stderr
+    assert "put an empty kcheck.yaml into its root" in done.stderr
 
 
 def test_since_selects(stored: Kcheck) -> None:
@@ -129,3 +130,14 @@ def test_since_selects(stored: Kcheck) -> None:
     assert len(seeds(stored("failures", "--since", "1d", "--rule", "mismatch", "--op", "bad").stdout)) == 2
     assert stored("failures", "--since", "2999-01-01").stdout == "no such failure is stored\n"
     assert stored("failures", "--op", "good").stdout == "no such failure is stored\n"
+
+
+def test_inputs_that_were_not_kept_say_why(stored: Kcheck, project: Path) -> None:
+    """A run keeps those of twenty failures of a spec; of the others it is said, and what makes them again."""
+    spec = project / "specs/buggy/bad.yaml"
+    spec.write_text(spec.read_text().replace("N: [1, 2, 5]", "N: 1..8").replace("count: 2", "count: 22"))
+    stored(*BAD)
+    told = [" ".join(stored("show", seed).stdout.split()) for seed in seeds(stored("failures", "-a").stdout)[:2]]
+    why = "a run keeps those of 20 new failures of a spec, while there is room; the seed makes them again"
+    assert len(told) == 2
+    assert all(f"inputs not kept: {why}" in each for each in told)

@@ -78,7 +78,7 @@ def test_a_finding_is_told_and_fails(folder: Path) -> None:
     done = run(folder, program)
     assert "CUDA_ERROR_ILLEGAL_ADDRESS" in done.stdout
     assert "program.py:9:" in done.stderr
-    assert "memcheck in double: reads 4 bytes 0 bytes past the end" in done.stderr
+    assert "memcheck in double: reads 4 bytes right past the end" in done.stderr
     assert "block 3, thread 4" in done.stderr
     assert "→ guard the access" in done.stderr
     assert done.returncode == 1
@@ -272,6 +272,7 @@ def test_the_exit_code_is_the_program_s(folder: Path, code: int) -> None:
     ("options", "words", "message"),
     [
         ((), ("no-such-command",), "no-such-command: No such file or directory"),
+        ((), ("a program.py",), "this is a Python file; run it by kcheck exec -- python 'a program.py'"),
         (("--cc", "eight"), (), "'eight' is no compute capability"),
         (("--timeout", "0"), (), "0"),
         (
@@ -287,6 +288,7 @@ def test_the_exit_code_is_the_program_s(folder: Path, code: int) -> None:
 )
 def test_what_cannot_run_says_so(folder: Path, options, words, message: str) -> None:
     """A command that is not there, or a device that cannot be, is an error with its mend, not a traceback."""
+    (folder / "a program.py").write_text("")
     done = run(folder, "", *options, words=words)
     assert message in done.stderr
     assert done.returncode != 0
