@@ -20,31 +20,42 @@ TARGETS = ["sm_80", "sm_90", "sm_100"]
 
 # A process of its own: the device below numba.cuda is chosen once.
 CHILD = """
-import json, sys
+import json, re, sys
 from pathlib import Path
 from cuda.core import Linker, LinkerOptions, ObjectCode
+from kcheck.device import choose
 from kcheck.device.artifact import Compilation
 from kcheck.device.specialise import signatures
 from kcheck.driver.cubin import read_resources
+from kcheck.runner.linting import _launched
 from kcheck.specfile import load_spec
 spec, rows = load_spec(Path(sys.argv[1])), []
-for kernel in Compilation(spec.root, spec.kernel, signatures(spec), sys.argv[2:]).result() if spec.launch else ():
-    assert not kernel.problem, kernel.problem
-    linker = Linker(ObjectCode.from_ptx(kernel.ptx.encode()), options=LinkerOptions(arch=kernel.target))
-    code = bytes(linker.link("cubin").code)
-    cc = int(kernel.target[3:])
-    read = read_resources(code, kernel.entry, has_system_shared=cc >= 90)
-    told = kernel.resources
-    both = [[r.registers, size, r.shared] for r, size in ((told, told.stack), (read, read.local))]
-    rows.append([kernel.target, *both])
+if spec.launch is not None:
+    wanted = [(spec.kernel, signatures(spec))]
+else:
+    wanted = [(seen.function, seen.signatures) for seen in _launched(spec, choose("cpu", []), [])]
+for function, types in wanted:
+    for kernel in Compilation(spec.root, function, types, sys.argv[2:]).result():
+        assert not kernel.problem, kernel.problem
+        options = LinkerOptions(arch=kernel.target, verbose=True)
+        linker = Linker(ObjectCode.from_ptx(kernel.ptx.encode()), options=options)
+        code = bytes(linker.link("cubin").code)
+        cc = int(kernel.target[3:])
+        read = read_resources(code, kernel.entry, has_system_shared=cc >= 90)
+        told = kernel.resources
+        both = [[r.registers, size, r.shared] for r, size in ((told, told.stack), (read, read.local))]
+        log = linker.get_info_log().partition("Compiling entry function '" + kernel.entry)[2]
+        said = [int(re.search(pattern, log)[1]) for pattern in (
+            r"Used (\\d+) registers", r"(\\d+) bytes spill stores", r"(\\d+) bytes spill loads")]
+        rows.append([kernel.target, *both, [told.registers, told.spill_stores, told.spill_loads], said])
 print(json.dumps(rows))
 """
 
 
 @pytest.mark.parametrize("name", SPECS)
 def test_the_log_agrees_with_the_code(name: str) -> None:
-    """Registers, stack and shared memory of every specialisation for three targets: the same in ptxas's log and in
-    the cubin's own sections."""
+    """Of every specialisation for three targets, a launcher's kernels too: registers, stack and shared memory are
+    those of the cubin's own sections; registers and spills those of a log that was asked for anew."""
     child = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", CHILD, f"specs/{name}.yaml", *TARGETS],
         cwd=ROOT,
@@ -54,5 +65,8 @@ def test_the_log_agrees_with_the_code(name: str) -> None:
         check=False,
     )
     assert child.returncode == 0, child.stderr[-2000:]
-    for target, told, read in json.loads(child.stdout):
+    rows = json.loads(child.stdout)
+    assert {row[0] for row in rows} == set(TARGETS)
+    for target, told, read, lint, said in rows:
         assert told == read, target
+        assert lint == said, target
