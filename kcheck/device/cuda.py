@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import re
 import sys
 import threading
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Collection
 from importlib import import_module
@@ -248,13 +250,29 @@ def is_compiler_error(error: BaseException) -> bool:
 
 
 def compiler_message(error: BaseException) -> str:
-    """The telling lines of a compiler's message, on one line."""
-    lines = [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", str(error)).splitlines()]
+    """The telling lines of a compiler's message, on one line; no overloads that Numba tried, no addresses."""
+    text = re.sub(r"\x1b\[[0-9;]*m| at 0x[0-9a-f]+", "", str(error))
+    text = re.split(r"^\s*There (?:are|is) \d+ candidate", text, maxsplit=1, flags=re.MULTILINE)[0]
+    lines = [line.strip() for line in text.splitlines()]
     telling = [line for line in lines if line and not line.startswith(("During:", "Failed in", "File "))]
     return f"does not compile: {type(error).__name__}: {' '.join(telling[:4])[:400]}"
 
 
 def compiler_place(error: BaseException) -> Span | None:
-    """The last place that Numba's message names."""
+    """The last place that the message names; where there is none, the last that Numba looked at in a user's file.
+
+    Type inference often drops the place from the message (numba-cuda 0.30); its frames still hold it, as ``loc``
+    of the statement or constraint.
+    """
     places = re.findall(r'File "([^"]+)", line (\d+)', str(error))
-    return Span(as_typed(places[-1][0]), int(places[-1][1])) if places else None
+    if places:
+        return Span(as_typed(places[-1][0]), int(places[-1][1]))
+    own = [os.path.dirname(str(import_module(name).__file__)) for name in ("numba", "numba.cuda")]
+    found = None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        for name in ("inst", "constraint"):
+            loc = getattr(frame.f_locals.get(name), "loc", None)
+            file, line = getattr(loc, "filename", None), getattr(loc, "line", None)
+            if isinstance(file, str) and isinstance(line, int) and not file.startswith(tuple(own)):
+                found = Span(as_typed(file), line)
+    return found
