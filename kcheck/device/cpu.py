@@ -27,6 +27,7 @@ from kcheck.device.frozen import keep_compiled, kept_kernels
 from kcheck.device.harvest import Bytes, extent
 from kcheck.device.places import as_typed
 from kcheck.device.plan import LaunchFault
+from kcheck.driver.call import interrupt_no_more
 from kcheck.driver.install import DEFAULT_CC, Installed, install, read_cc, settings
 from kcheck.errors import DeviceUnavailable
 from kcheck.model import INSTRUMENTED, NATURAL, SANITIZERS, Finding, OpSpec, Schedule, Span
@@ -146,6 +147,7 @@ class CpuBackend(CudaBackend):
                 job()
         except Exception as error:
             if self._executor.ending is Ending.INTERRUPTED:  # which no exception can tell through the driver's C
+                interrupt_no_more()
                 raise KeyboardInterrupt from None
             told = self._told(spec)
             if not (told and driver_code(error) is not None):  # else the driver's answer to what is told

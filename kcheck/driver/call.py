@@ -20,6 +20,7 @@ Function: TypeAlias = Callable[..., Result | None]
 Table: TypeAlias = dict[str, "Call"]
 
 _INTERRUPT_AGAIN_SECONDS = 0.02
+_again: list[threading.Timer] = []  # the last Ctrl-C that is to be raised again, if any
 _KINDS = {
     "p": ctypes.c_uint64,  # an address, host or device
     "z": ctypes.c_uint64,  # size_t, and handles, which are opaque addresses
@@ -65,13 +66,25 @@ class Call:
 
 
 def interrupt_again() -> None:
-    """Have Ctrl-C, which cannot pass through the C caller, raised again in Python once the call has returned."""
+    """Have Ctrl-C, which cannot pass through the C caller, raised again in Python once the call has returned.
+
+    Whoever learns of it in another way, and raises it, calls :func:`interrupt_no_more`.
+    """
 
     def interrupt() -> None:
         if callable(signal.getsignal(signal.SIGINT)):
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # ends a sleep, too
 
-    threading.Timer(_INTERRUPT_AGAIN_SECONDS, interrupt).start()
+    interrupt_no_more()
+    timer = threading.Timer(_INTERRUPT_AGAIN_SECONDS, interrupt)
+    _again.append(timer)
+    timer.start()
+
+
+def interrupt_no_more() -> None:
+    """Take back what :func:`interrupt_again` has arranged, unless it has happened."""
+    while _again:
+        _again.pop().cancel()
 
 
 def put_u32(address: int, value: int) -> None:
