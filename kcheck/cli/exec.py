@@ -72,7 +72,7 @@ def command(
     from kcheck.driver.telling import collected, summary
     from kcheck.report.json_report import finding_document
 
-    read_cc(cc or "")
+    read_cc(cc or "", "--cc ")
     with tempfile.TemporaryDirectory(prefix="kcheck-exec-") as folder:
         findings = os.path.join(folder, "findings.jsonl")
         levels = SANITIZE.levels(sanitize)

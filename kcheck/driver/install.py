@@ -61,8 +61,11 @@ def settings(environment: Mapping[str, str], cc: tuple[int, int] | None = None) 
     return Settings(chosen, Path(folder), min(_MEMORY_LIMIT, physical // 2), len(os.sched_getaffinity(0)))
 
 
-def read_cc(text: str) -> tuple[int, int]:
+def read_cc(text: str, asked: str = "KCHECK_CC=") -> tuple[int, int]:
     """``8.0``, ``80`` or ``sm_80`` as (8, 0); the default for an empty text.
+
+    Args:
+        asked: what stands before it where it was written, for the message.
 
     Raises:
         DeviceUnavailable: anything else.
@@ -71,7 +74,7 @@ def read_cc(text: str) -> tuple[int, int]:
         return DEFAULT_CC
     digits = text.removeprefix("sm_").rstrip("af").replace(".", "")
     if not digits.isascii() or not digits.isdigit() or not 50 <= int(digits) <= 129:
-        raise DeviceUnavailable(f"KCHECK_CC={text!r} is no compute capability; write it as 8.0, 9.0 or 12.0")
+        raise DeviceUnavailable(f"{asked}{text!r} is no compute capability; write it as 8.0, 9.0 or 12.0")
     return int(digits[:-1]), int(digits[-1])
 
 
