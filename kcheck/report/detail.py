@@ -141,18 +141,21 @@ def finding_rows(finding: Finding, source: ReadLine = read_line) -> Iterator[Row
     if who:
         yield Row("", tuple(plain.line(part) for part in who))
     if finding.place is not None:
-        yield from _line(finding.place, source)
+        yield from _line(finding.place, source, is_access=finding.thread is not None)
     if apart and against:
         yield Row("", tuple(against))
     if apart and finding.other_place is not None:
-        yield from _line(finding.other_place, source)
+        yield from _line(finding.other_place, source, is_access=True)
     if finding.mend:
         yield sentence("", f"→ {finding.mend}", "mend")
 
 
-def _line(place: Span, source: ReadLine) -> Iterator[Row]:
-    """A place and what stands there."""
+def _line(place: Span, source: ReadLine, *, is_access: bool) -> Iterator[Row]:
+    """A place and what stands there. An instruction that LLVM moves out of a loop keeps the line of the function
+    alone, where no thread reads or writes anything."""
     yield Row("", (plain.line(f"{place.file}:{place.line}"),), role="place")
     text = source(place)
     if text:
         yield Row("", (f"{place.line} │ {text}",), role="source")
+    if is_access and text.startswith("def "):
+        yield sentence("", "(somewhere in it: the compiler moved the instruction and kept no line of its own)")

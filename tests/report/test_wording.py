@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from kcheck.model import Finding, Span
 from kcheck.report import layout, plain, wording
+from kcheck.report.detail import finding_rows
 
 
 @pytest.mark.parametrize(
@@ -119,3 +121,14 @@ def test_shortened_text_fits(text: str, width: int) -> None:
 def test_paths_lose_folders_first(path: str, width: int, short: str) -> None:
     """The file's name says which spec it is, so it is the last to be cut."""
     assert layout.shorten_path(path, width) == short
+
+
+@pytest.mark.parametrize(
+    ("line", "thread", "moved"),
+    [("def k(x):", 0, True), ("x[0] = 1", 0, False), ("def k(x):", None, False)],
+)
+def test_a_moved_instruction_says_that_its_line_is_not_known(line: str, thread: int | None, moved: bool) -> None:
+    """No thread reads or writes in the line of the def; a finding about the whole function may well be there."""
+    by = None if thread is None else (thread, 0, 0)
+    rows = finding_rows(Finding("memcheck", "reads", place=Span("k.py", 3), thread=by), lambda place: line)
+    assert any("the compiler moved the instruction" in row.text for row in rows) == moved
