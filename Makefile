@@ -9,7 +9,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check bench calibrate conformance conformance-check conformance-widths conformance-sanitize evidence evidence-soak format format-check lint types layers soak wheel clean
+.PHONY: help demo test test-gpu check bench calibrate conformance conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus format format-check lint types layers soak wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -62,6 +62,9 @@ evidence: .venv/installed-dev  ## recall and false alarms on the corpus, against
 
 evidence-soak: .venv/installed-dev  ## 2,000 cases of every correct kernel: no false alarm; writes docs/evidence.md
 	@$(BIN)/python -m benchmarks.evidence --soak --write
+
+minimize-corpus: .venv/installed-dev  ## every buggy kernel's smallest failing case, held against the true one; writes docs/minimize.md
+	@$(BIN)/python -W ignore -m benchmarks.minimize --write
 
 format: .venv/installed-dev  ## rewrite the code in the house's format
 	@$(BIN)/ruff format .

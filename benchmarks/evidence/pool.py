@@ -105,7 +105,7 @@ def key(request: Request) -> str:
 _OF_OP = (("kernels", "py"), ("references", "py"), ("specs", "yaml"))
 
 
-_TELLING = ("cli", "report", "store", "page.py", "tables.py", "pool.py", "__main__.py")
+_TELLING = ("cli", "report", "store", "minimize", "page.py", "tables.py", "pool.py", "__main__.py")
 """What has no part in measuring."""
 
 

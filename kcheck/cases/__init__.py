@@ -4,31 +4,41 @@
 Everything is a pure function of the spec and a 64-bit seed.
 """
 
-from kcheck.cases.expand import expand, shape_of
+from kcheck.cases.distributions import HELD
+from kcheck.cases.expand import Expander, element_type, expand, shape_of
 from kcheck.cases.layouts import GUARDS, POISON, Allocation, repoison
 from kcheck.cases.materialize import MEMORY_LIMIT, CaseArrays, materialize
 from kcheck.cases.plan import plan
-from kcheck.cases.recall import HELD, Gone, check_fits, differences, is_held, recall
+from kcheck.cases.recall import MINIMIZED, Gone, check_fits, differences, is_held, recall, restated
+from kcheck.cases.shapes import block_tiles
 from kcheck.cases.snapshot import SnapshotRefused, restore, snapshot
+from kcheck.cases.support import Support, support
 
 __all__ = [
     "GUARDS",
     "HELD",
     "MEMORY_LIMIT",
+    "MINIMIZED",
     "POISON",
     "Allocation",
     "CaseArrays",
+    "Expander",
     "Gone",
     "SnapshotRefused",
+    "Support",
+    "block_tiles",
     "check_fits",
     "differences",
+    "element_type",
     "expand",
     "is_held",
     "materialize",
     "plan",
     "recall",
     "repoison",
+    "restated",
     "restore",
     "shape_of",
     "snapshot",
+    "support",
 ]

@@ -27,6 +27,9 @@ ADVERSARIAL = ("all_negative", "large", "tiny", "offset", "cancelling", "spikes"
 FLOAT_DEFAULT = ("normal", "uniform", "adversarial")
 """What a float array without ``values`` is one of."""
 
+HELD = "held"
+"""The distribution of an input whose values are no distribution's, but those of a snapshot: found by a search."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from kcheck.cases.distributions import ADVERSARIAL, FLOAT_DEFAULT
+from kcheck.cases.distributions import ADVERSARIAL, FLOAT_DEFAULT, HELD
 from kcheck.cases.expand import Expander, element_type, shape_of
 from kcheck.cases.values import resolve
 from kcheck.errors import SpecError
@@ -29,8 +29,8 @@ from kcheck.model import (
 )
 from kcheck.rng import Xorshift128Plus
 
-HELD = "held"
-"""The distribution of an input whose values are no distribution's, but those of a snapshot: found by a search."""
+MINIMIZED = "minimized"
+"""The label of a case that a search made from a failing one of the same seed: the seed does not draw it."""
 
 
 class Gone(Exception):
@@ -54,20 +54,32 @@ def recall(spec: OpSpec, case: Case) -> Case:
     changed = [*_dims(spec, case), *_dtypes(spec, case), *_arrays(spec, case), *_params(spec, case)]
     if changed:
         raise Gone(tuple(changed))
+    try:
+        again = restated(Expander(spec), spec, case)
+    except SpecError as error:
+        raise Gone(tuple(str(fault) for fault in error.faults)) from error
+    changed = list(differences(case, again))
+    if changed:
+        raise Gone(tuple(changed))
+    return again
+
+
+def restated(expander: Expander, spec: OpSpec, case: Case) -> Case:
+    """The case that has all that was drawn for this one; what follows from it (derived dims, params) is made anew.
+
+    Args:
+        expander: of the spec.
+
+    Raises:
+        SpecError: a constraint does not hold, or an array cannot be what the case says of it.
+    """
     drawn = {name: value for name, value in case.params.items() if spec.params[name].expr is None}
     sizes = {name: n for name, n in case.dims.items() if not isinstance(spec.dims[name].domain, Expression)}
     held = {name: drawn for name, drawn in case.values.items() if drawn.name == HELD}
     values = {name: drawn for name, drawn in case.values.items() if name not in held}
     stated = Example(spec.span, sizes, case.dtypes, values, case.layouts, drawn)
-    try:
-        again = replace(Expander(spec).case(case.seed, case.label, stated), spec=spec.path)
-    except SpecError as error:
-        raise Gone(tuple(str(fault) for fault in error.faults)) from error
-    again = replace(again, values={**again.values, **held})
-    changed = list(differences(case, again))
-    if changed:
-        raise Gone(tuple(changed))
-    return again
+    again = expander.case(case.seed, case.label, stated)
+    return replace(again, spec=spec.path, values={**again.values, **held})
 
 
 def is_held(case: Case) -> bool:

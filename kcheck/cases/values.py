@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kcheck.cases.distributions import ADVERSARIAL, DISTRIBUTIONS, FLOAT_DEFAULT, Drawn, Request
+from kcheck.cases.distributions import ADVERSARIAL, DISTRIBUTIONS, FLOAT_DEFAULT, HELD, Drawn, Request
 from kcheck.cases.rounding import Array, DrawError, component, round_to
 from kcheck.model import Distribution, DType
 from kcheck.rng import Xorshift128Plus
@@ -65,6 +65,8 @@ def free_axes(distribution: Distribution, rank: int) -> tuple[int, ...]:
     """The axes along which all values may be one without breaking what the distribution promises."""
     if distribution.name == "from":
         return ()
+    if distribution.name == HELD:  # elements that may be changed one by one do not belong together
+        return tuple(range(rank))
     if isinstance(distribution.argument, Distribution):
         return free_axes(distribution.argument, rank)
     structure = DISTRIBUTIONS[distribution.name].structure
@@ -132,14 +134,14 @@ def _unrounded(
         nested = argument
         request = Request(stream, shape, dtype, None, lambda: _unrounded(nested, shape, dtype, stream, env))
     else:
-        request = Request(stream, shape, dtype, _evaluated(argument, env))
+        request = Request(stream, shape, dtype, evaluated(argument, env))
     return DISTRIBUTIONS[distribution.name].draw(request)
 
 
-def _evaluated(argument: object, env: Mapping[str, int | float | bool]) -> Any:
+def evaluated(argument: object, env: Mapping[str, int | float | bool]) -> Any:
     """The argument with its expressions replaced by their values."""
     if isinstance(argument, tuple):
-        return tuple(_evaluated(part, env) for part in argument)
+        return tuple(evaluated(part, env) for part in argument)
     if not isinstance(argument, str):
         return argument
     try:

@@ -26,6 +26,7 @@ COMMANDS = {
     "failures": "List the cases that failed and are not fixed.",
     "show": "Show a stored failure: inputs, worst elements, where the error lies.",
     "reproduce": "Run a case that failed once more: fixed, still failing, or gone.",
+    "minimize": "Find the smallest case that fails as a stored one does, and what matters.",
     "export": "Write a case into a file that `kcheck reproduce` runs anywhere.",
     "gc": "Forget old runs and snapshots, and give the space back.",
     "lint": "Measure compiled kernels: registers, spills, occupancy, what is slow.",

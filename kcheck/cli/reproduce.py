@@ -68,7 +68,7 @@ def command(
       kcheck reproduce --seed 98765 --op softmax --script bug.py
     """
     from kcheck.cli.outputs import claimed_stdout
-    from kcheck.cli.resolve import one_of, resolve
+    from kcheck.cli.resolve import device_of, one_of, resolve
     from kcheck.cli.stored import here, say, say_rows, say_title
     from kcheck.report import plain
     from kcheck.runner import reproduce
@@ -80,7 +80,7 @@ def command(
         say("GONE")
         say(plain.line(f"  no spec in specs/ has the op {meant.op!r} any more"))
         return Exit.NOTHING
-    chosen = _device(device, meant)
+    chosen = device_of(device, meant)
     with claimed_stdout():
         done = reproduce(meant.spec, meant.known, chosen, timeout=timeout)
     exit_code = _tell(meant, done)
@@ -94,23 +94,6 @@ def command(
 
         prompt(done)
     return exit_code
-
-
-def _device(name: str | None, meant: Meant) -> Device:
-    from kcheck.device import choose
-    from kcheck.errors import DeviceUnavailable
-
-    artifact = meant.spec.artifact if meant.spec is not None else None
-    targets = artifact.targets[:1] if artifact is not None else ()
-    if name is not None:
-        return choose(name, targets)
-    try:
-        return choose(meant.device or "auto", targets)
-    except DeviceUnavailable as error:
-        if not meant.device:
-            raise
-        click.echo(f"kcheck: warning: it failed on the {meant.device}, which is not here: {error}", err=True)
-        return choose("auto", targets)
 
 
 def _tell(meant: Meant, done: Reproduced) -> Exit:

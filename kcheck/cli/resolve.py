@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +19,9 @@ from kcheck.runner import Known
 from kcheck.specfile import discover, load_spec
 from kcheck.specfile.paths import shown
 from kcheck.store import Store, StoreError, read_kcase
+
+if TYPE_CHECKING:
+    from kcheck.device import Device
 
 
 class SeedOrFile(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
@@ -128,6 +131,24 @@ def _case_of(spec: OpSpec, seed: int) -> Case:
         if derive(spec.seed, f"example_{number}") == seed:
             return plan(spec, count=0, master=spec.seed)[number]
     return replace(expand(spec, seed), label="seed")
+
+
+def device_of(name: str | None, meant: Meant) -> Device:
+    """The device of this name; where none is said, that on which the case failed, if it is here."""
+    from kcheck.device import choose
+    from kcheck.errors import DeviceUnavailable
+
+    artifact = meant.spec.artifact if meant.spec is not None else None
+    targets = artifact.targets[:1] if artifact is not None else ()
+    if name is not None:
+        return choose(name, targets)
+    try:
+        return choose(meant.device or "auto", targets)
+    except DeviceUnavailable as error:
+        if not meant.device:
+            raise
+        click.echo(f"kcheck: warning: it failed on the {meant.device}, which is not here: {error}", err=True)
+        return choose("auto", targets)
 
 
 def find_spec(root: Path, op: str, path: str = "") -> OpSpec | None:

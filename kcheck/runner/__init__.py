@@ -1,8 +1,10 @@
 """Runs specs: from a list of them to a stream of events."""
 
 from kcheck.runner.calibrate import Calibrator, Measured
+from kcheck.runner.execute import Executed, execute
 from kcheck.runner.options import Options, Recalled
-from kcheck.runner.reproduce import Known, Reproduced, Result, reproduce
+from kcheck.runner.queue import makes
+from kcheck.runner.reproduce import Known, Reproduced, Result, current, reproduce
 from kcheck.runner.run import run
 from kcheck.runner.select import parse as parse_keyword
 from kcheck.runner.select import select
@@ -10,6 +12,7 @@ from kcheck.runner.summary import Summary
 
 __all__ = [
     "Calibrator",
+    "Executed",
     "Known",
     "Measured",
     "Options",
@@ -17,6 +20,9 @@ __all__ = [
     "Reproduced",
     "Result",
     "Summary",
+    "current",
+    "execute",
+    "makes",
     "parse_keyword",
     "reproduce",
     "run",

@@ -6,7 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from kcheck.cases import Gone, SnapshotRefused, check_fits, differences, expand, is_held, recall, restore, snapshot
+from kcheck.cases import (
+    MINIMIZED,
+    Gone,
+    SnapshotRefused,
+    check_fits,
+    differences,
+    expand,
+    is_held,
+    recall,
+    restore,
+    snapshot,
+)
 from kcheck.device import Device
 from kcheck.errors import SpecError
 from kcheck.model import SANITIZERS, Captured, Case, OpSpec, Snapshot, Status
@@ -78,15 +89,9 @@ def reproduce(spec: OpSpec, known: Known, device: Device, *, timeout: float | No
     if known.rule in SANITIZERS:
         spec = replace(spec, sanitize={**spec.sanitize, known.rule: "error"})
     try:
-        case = recall(spec, known.case)
-        if known.snapshot is not None:
-            check_fits(spec, replace(known.snapshot, case=case))
-        elif is_held(case):
-            raise Gone(("its inputs were held by a snapshot, which had to make room for newer ones",))
+        case = current(spec, known)
     except Gone as gone:
         return Reproduced(Result.GONE, spec, known.case, gone.changed)
-    except SpecError as error:
-        return Reproduced(Result.GONE, spec, known.case, tuple(str(fault) for fault in error.faults))
     notes = _notes(spec, case, known)
     arrays = None
     if known.snapshot is not None:
@@ -105,12 +110,29 @@ def reproduce(spec: OpSpec, known: Known, device: Device, *, timeout: float | No
     return Reproduced(result, spec, case, (), notes, _other_bits(known, done), done)
 
 
+def current(spec: OpSpec, known: Known) -> Case:
+    """A known case under the spec of today; what is known of its inputs fits it.
+
+    Raises:
+        Gone: the spec has no such case any more, or its inputs are not there any more.
+    """
+    try:
+        case = recall(spec, known.case)
+        if known.snapshot is not None:
+            check_fits(spec, replace(known.snapshot, case=case))
+    except SpecError as error:
+        raise Gone(tuple(str(fault) for fault in error.faults)) from error
+    if known.snapshot is None and is_held(case):
+        raise Gone(("its inputs were held by a snapshot, which had to make room for newer ones",))
+    return case
+
+
 def _notes(spec: OpSpec, case: Case, known: Known) -> tuple[str, ...]:
     if is_held(case):
         return ()
     if known.snapshot is not None and not makes(spec, case, known.snapshot):
         return ("its seed makes other inputs now, since a generator has changed; the stored ones were run",)
-    if case.label.startswith("example_"):
+    if case.label.startswith("example_") or case.label == MINIMIZED:
         return ()
     try:
         drawn = expand(spec, case.seed)

@@ -1,0 +1,123 @@
+"""One buggy twin, minimized and checked from all sides: a process of its own, for ``benchmarks.minimize``."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from benchmarks.evidence.corpus import Twin, control_spec, twins
+from benchmarks.minimize.smallest import smallest
+from kcheck import __version__
+from kcheck.cases import plan, restore
+from kcheck.device import Device, choose
+from kcheck.minimize import Minimizer
+from kcheck.minimize.order import free_dims
+from kcheck.minimize.trials import Failure
+from kcheck.model import Case, OpSpec, Status
+from kcheck.runner import execute
+from kcheck.specfile import load_spec
+from kcheck.store import Kcase, bits, write_kcase
+
+CASES = 30
+"""Cases that are drawn; of those that fail the largest is minimized, which is the hardest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What became of one twin.
+
+    Attributes:
+        rule: what it fails by.
+        before, dims: drawn sizes of the failing case, and of the smallest one.
+        true: the true smallest ones; None where there are too many to try.
+        tried: assignments of sizes that were tried to know that.
+        runs, seconds: of the minimizer.
+        control_passes: whether the correct kernel passes the smallest case.
+        matters: the first sentence.
+    """
+
+    name: str
+    rule: str
+    before: dict[str, int]
+    dims: dict[str, int]
+    true: dict[str, int] | None
+    tried: int
+    runs: int
+    seconds: float
+    whole: bool
+    control_passes: bool
+    matters: str
+
+    @property
+    def off(self) -> int | None:
+        """How far the worst size is from the true smallest one; None where that is not known."""
+        return None if self.true is None else max((abs(self.dims[d] - self.true[d]) for d in self.dims), default=0)
+
+
+def measure(twin: Twin, folder: Path) -> Measured:
+    """Minimize a failing case of a twin.
+
+    Args:
+        folder: where the exported case goes.
+
+    Raises:
+        LookupError: none of its cases failed.
+    """
+    device = choose("cpu", [])
+    spec = load_spec(twin.spec)
+    case, rule = _failing(spec, device)
+    minimizer = Minimizer(spec, case, None, device, rule, timeout=20, tell=lambda *told: None)
+    minimizer.search()
+    found = minimizer.end()
+    names = free_dims(spec)
+    dims = {name: found.case.dims[name] for name in names}
+    file = folder / f"{twin.name}.kcase"
+    captured = found.captured
+    content = io.BytesIO()
+    write_kcase(content, Kcase(captured.snapshot, found.executed.verdict, bits(captured.outputs)), __version__)
+    file.write_bytes(content.getvalue())
+    control = control_spec(twin.of)
+    same = replace(found.case, spec=control.path, op=control.op)
+    arrays = restore(replace(captured.snapshot, case=same))
+    clean = execute(control, same, device, timeout=20, arrays=arrays)
+    true = smallest(spec, dims, Failure.of(minimizer.first.verdict), device, case.seed)
+    return Measured(
+        name=twin.name,
+        rule=rule,
+        before={name: case.dims[name] for name in names},
+        dims=dims,
+        true=None if true is None else true.dims,
+        tried=0 if true is None else true.assignments,
+        runs=found.runs,
+        seconds=found.seconds,
+        whole=found.whole,
+        control_passes=clean.verdict.status is Status.PASSED,
+        matters=found.matters[0] if found.matters else "",
+    )
+
+
+def _failing(spec: OpSpec, device: Device) -> tuple[Case, str]:
+    failing = []
+    for case in plan(spec, count=CASES, master=0):
+        verdict = execute(spec, case, device, timeout=20).verdict
+        if verdict.status is Status.FAILED:
+            failing.append((sum(case.dims.values()), case, verdict.rule))
+    if not failing:
+        raise LookupError(f"{spec.op}: none of {CASES} cases failed")
+    _, case, rule = max(failing, key=lambda each: each[0])
+    return case, rule
+
+
+def main() -> None:
+    """Measure one twin; its answer as JSON on stdout, and nothing else there."""
+    name, folder = sys.argv[1:]
+    (twin,) = (twin for twin in twins() if twin.name == name)
+    out, sys.stdout = sys.stdout, sys.stderr  # kernels may print
+    print(json.dumps(asdict(measure(twin, Path(folder)))), file=out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,11 @@
+"""From a failing case to the smallest one that fails alike.
+
+The kernel is run at every step; nothing is assumed of how failing depends on a size. ``order`` says which of two
+cases is the simpler one, ``trials`` runs and remembers, ``sizes``, ``kinds`` and ``values`` propose, ``condition``
+finds out when the kernel fails.
+"""
+
+from kcheck.minimize.condition import Found
+from kcheck.minimize.minimize import MOST_RUNS, STRATEGIES, Minimized, Minimizer
+
+__all__ = ["MOST_RUNS", "STRATEGIES", "Found", "Minimized", "Minimizer"]

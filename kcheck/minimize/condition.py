@@ -1,0 +1,195 @@
+"""When a kernel fails: a condition on each size, found by trying sizes around the smallest failing case.
+
+For each dim there is a list of conditions, the simplest first. The next size to be tried is the one about which
+those that agree with all that is known disagree most. The other sizes stay as they are in the smallest case, so a
+condition holds with them. A size that the spec does not allow is not tried; one that passes is tried with other
+values, too, since it may pass by luck.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from kcheck.minimize.search import Search
+from kcheck.minimize.sizes import landmarks
+from kcheck.minimize.trials import Candidate, Spent
+
+_PROBES = 8
+"""Sizes that are tried for one dim, at most."""
+
+_DOUBTFUL = 2.0  # the cost from which a condition is odd enough to ask whether what passes passes by luck
+_FARTHEST = 4  # how many times the larger of size and landmark: a probe has to run, too
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Condition:
+    """A condition on one size.
+
+    Attributes:
+        text: ``N % 64 != 0``; empty where every size will do.
+        cost: what it takes to say it; of two that agree with all that is known the cheaper one is told.
+    """
+
+    text: str
+    cost: float
+    holds: Callable[[int], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found out about one dim.
+
+    Attributes:
+        text: the condition; empty: whatever its size.
+        tried: the sizes that were run, and whether the kernel failed at each.
+    """
+
+    dim: str
+    text: str
+    tried: Mapping[int, bool]
+
+
+def conditions(search: Search, base: Candidate) -> tuple[Found, ...]:
+    """The condition of each drawn dim; fewer where no runs are left.
+
+    Args:
+        base: the smallest case, its inputs made from the seed, which fails.
+    """
+    found: list[Found] = []
+    with contextlib.suppress(Spent):
+        found.extend(_condition(search, base, name) for name in search.free)
+    return tuple(found)
+
+
+def _condition(search: Search, base: Candidate, name: str) -> Found:
+    least = base.case.dims[name]
+    moduli = _moduli(search, name)
+    candidates = {
+        size: made for size in _offered(search, name, least) if (made := _at(search, base, name, size)) is not None
+    }
+    tried = {least: True}
+    for size, made in candidates.items():
+        known = search.trials.known(made)
+        if known is not None:
+            tried[size] = known
+    left = [one for one in _every(name, least, moduli) if _agrees(one, tried)]
+    if not left or left[0].cost >= _DOUBTFUL:
+        for size in [size for size, fails in tried.items() if not fails][:_PROBES]:
+            tried[size] = _fails(search, candidates[size])
+        left = [one for one in _every(name, least, moduli) if _agrees(one, tried)]
+    for _ in range(_PROBES):
+        telling = _most_telling(left, [size for size in candidates if size not in tried])
+        if telling is None:
+            break
+        tried[telling] = _fails(search, candidates[telling])
+        left = [one for one in left if _agrees(one, tried)]
+    tried = dict(sorted(tried.items()))
+    return Found(name, left[0].text if left else _enumerated(name, tried), tried)
+
+
+def _offered(search: Search, name: str, least: int) -> list[int]:
+    """The sizes that may be tried, ascending: near the smallest, landmarks, multiples that tell moduli apart."""
+    domain, moduli = search.sizes(name), _moduli(search, name)
+    largest = max(search.start.case.dims[name], _FARTHEST * max(least, *moduli))
+    found = {least + step for step in (-2, -1, 1, 2, 3)} | {2 * least, 2 * least + 1, 3 * least, 4 * least}
+    found |= {*landmarks(search.spec, name), search.start.case.dims[name]}
+    for modulus in moduli:
+        odd = 2 * (least // (2 * modulus)) + 1  # an odd multiple is none of the double
+        found |= {odd * modulus, (odd + 2) * modulus}
+    return sorted(size for size in found if size in domain and size <= largest)
+
+
+def _fails(search: Search, candidate: Candidate) -> bool:
+    """Whether it fails, with the values of its seed or of another one."""
+    return search.trials.fails(candidate) or search.trials.fails(search.reseeded(candidate))
+
+
+def _enumerated(name: str, tried: Mapping[int, bool]) -> str:
+    failing = [str(size) for size, fails in tried.items() if fails]
+    return f"{name} is {', '.join(failing[:4])}{', ...' if len(failing) > 4 else ''}"
+
+
+def _at(search: Search, base: Candidate, name: str, size: int) -> Candidate | None:
+    """The smallest case with another size of one dim; None where the spec has none."""
+    best = search.best
+    try:
+        search.best = base
+        return search.with_recipe(dims={name: size})
+    finally:
+        search.best = best
+
+
+def _agrees(condition: Condition, tried: Mapping[int, bool]) -> bool:
+    return all(condition.holds(size) == fails for size, fails in tried.items())
+
+
+def _most_telling(left: list[Condition], sizes: list[int]) -> int | None:
+    """The size about which conditions differ most, the simple ones counting most; None if all agree everywhere."""
+    best, telling = 0.0, None
+    for size in sizes:
+        yes = sum(2.0**-one.cost for one in left if one.holds(size))
+        no = sum(2.0**-one.cost for one in left if not one.holds(size))
+        if min(yes, no) > best * 1.0001:
+            best, telling = min(yes, no), size
+    return telling
+
+
+def _moduli(search: Search, name: str) -> tuple[int, ...]:
+    """What a size may be counted in: powers of two, and the tiles and blocks of the spec."""
+    marks = [size for size in landmarks(search.spec, name) if size in search.sizes(name) or size <= 256]
+    return tuple(sorted({2, 3, 4, 8, 16, 32, 64, 128, 256} | {size for size in marks if 1 < size <= 1024}))
+
+
+def _every(name: str, least: int, moduli: tuple[int, ...]) -> list[Condition]:
+    """Every condition that is thought of and that the smallest failing size meets, the simplest first."""
+    return sorted(_made(name, least, moduli), key=lambda one: one.cost)
+
+
+def _made(name: str, least: int, moduli: tuple[int, ...]) -> Iterator[Condition]:
+    yield Condition("", 0.0, lambda n: True)
+    if least == 0:
+        yield Condition(f"{name} == 0", 0.5, lambda n: n == 0)
+    else:
+        yield Condition(f"{name} > {least - 1}", 1.0, lambda n: n >= least)
+        yield Condition(f"{name} == {least}", 2.5, lambda n: n == least)
+    yield Condition(f"{name} <= {least}", 2.7, lambda n: n <= least)
+    yield (
+        Condition(f"{name} is no power of two", 2.6, lambda n: n > 0 and n & (n - 1) != 0)
+        if least & (least - 1)
+        else Condition(f"{name} is a power of two", 2.6, lambda n: n > 0 and n & (n - 1) == 0)
+    )
+    for modulus in moduli:
+        # Powers of two first: kernels are cut by them.
+        odd = 0.3 if modulus & (modulus - 1) else 0.0
+        more = odd + modulus / 5000
+        rest = least % modulus
+        if rest:
+            yield Condition(f"{name} % {modulus} != 0", 1.2 + more, lambda n, m=modulus: n % m != 0)  # type: ignore[misc]
+            yield Condition(
+                f"{name} % {modulus} == {rest}",
+                2.8 + more,
+                lambda n, m=modulus, r=rest: n % m == r,  # type: ignore[misc]
+            )
+        elif least:
+            yield Condition(
+                f"{name} % {modulus} == 0",
+                1.4 + more,
+                lambda n, m=modulus: n > 0 and n % m == 0,  # type: ignore[misc]
+            )
+        if least != modulus:
+            yield Condition(f"{name} != {modulus}", 2.0 + more, lambda n, m=modulus: n != m and n >= least)  # type: ignore[misc]
+        if rest and least > modulus:
+            yield Condition(
+                f"{name} > {least - 1} and {name} % {modulus} != 0",
+                2.2 + more,
+                lambda n, m=modulus: n >= least and n % m != 0,  # type: ignore[misc]
+            )
+        for most in (modulus, modulus - 1, modulus + 1):
+            if least <= most:
+                yield Condition(
+                    f"{least} <= {name} <= {most}",
+                    2.9 + more,
+                    lambda n, m=most: least <= n <= m,  # type: ignore[misc]
+                )

@@ -1,0 +1,217 @@
+"""From a failing case to the smallest one that fails alike, and a sentence on what matters."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from kcheck.cases import HELD, MINIMIZED, is_held, restore, snapshot
+from kcheck.device import Device
+from kcheck.minimize.condition import Found, conditions
+from kcheck.minimize.kinds import shrink_dtypes, shrink_layouts, shrink_params
+from kcheck.minimize.matters import matters
+from kcheck.minimize.search import Search
+from kcheck.minimize.sizes import Sizes
+from kcheck.minimize.trials import Candidate, Failure, Spent, Trials
+from kcheck.minimize.values import shrink_values
+from kcheck.model import (
+    INSTRUMENTED,
+    SANITIZERS,
+    Captured,
+    Case,
+    Distribution,
+    OpSpec,
+    Snapshot,
+    Status,
+)
+from kcheck.runner import Executed, execute, makes
+
+STRATEGIES = ("dims", "values", "all")
+MOST_RUNS = 300
+"""Kernel runs that a search takes at most, unless said."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Minimized:
+    """The end of a search.
+
+    Attributes:
+        executed: the smallest case, run under every sanitizer of the spec.
+        matters: sentences on what matters, the sizes first.
+        conditions: what was found out about each size.
+        runs: kernel runs, all of them.
+        whole: whether it came to its end; False where the runs were used up, or somebody interrupted it.
+        steady: False where the smallest case did not fail when it was run once more: it fails now and then.
+    """
+
+    spec: OpSpec
+    start: Case
+    case: Case
+    executed: Executed
+    matters: tuple[str, ...]
+    conditions: tuple[Found, ...]
+    runs: int
+    seconds: float
+    whole: bool
+    steady: bool
+
+    @property
+    def captured(self) -> Captured:
+        """What the smallest case is launched with, and what came back: for the store."""
+        assert self.executed.arrays is not None
+        outcome = self.executed.outcome
+        return Captured(snapshot(self.executed.arrays), outcome.outputs if outcome is not None else {})
+
+
+class Minimizer:
+    """Shrinks one failing case.
+
+    ::
+
+        minimizer = Minimizer(spec, case, snapshot, device, rule, timeout=60, most=300, tell=print)
+        if minimizer.fails:
+            minimizer.search("all")            # may be interrupted
+            found = minimizer.end()
+
+    Args:
+        case: as the spec has it today (``kcheck.cases.recall``).
+        held: its exact inputs; None where its seed makes them.
+        rule: what it is known to fail by; empty where that is not known.
+        most: kernel runs that the search may take.
+        timeout: seconds for one run; None for no limit.
+        tell: is told of each run: its number, its case, whether that fails alike.
+
+    Raises:
+        SnapshotRefused: the snapshot cannot be used.
+        InternalError: a fault of kcheck.
+    """
+
+    def __init__(
+        self,
+        spec: OpSpec,
+        case: Case,
+        held: Snapshot | None,
+        device: Device,
+        rule: str,
+        *,
+        most: int = MOST_RUNS,
+        timeout: float | None,
+        tell: Callable[[int, Case, bool], None],
+    ) -> None:
+        if rule in SANITIZERS:
+            spec = replace(spec, sanitize={**spec.sanitize, rule: "error"})
+        self.spec, self._case, self._device = spec, case, device
+        self._begun = time.monotonic()
+        arrays = None if held is None else restore(replace(held, case=case))
+        seen = None if rule in ("", *INSTRUMENTED) else (lambda size: frozenset[str]())
+        self.first = execute(spec, case, device, timeout=timeout, arrays=arrays, instrument=seen)
+        self._whole = False
+        self._conditions: tuple[Found, ...] = ()
+        self._search: Search | None = None
+        if self.fails:
+            failure = Failure.of(self.first.verdict)
+            # Two runs are kept for the end; the first was taken above.
+            trials = Trials(
+                spec, device, failure, most=most - 3, timeout=timeout, tell=lambda n, *rest: tell(n + 1, *rest)
+            )
+            self._search = Search(spec, _beginning(spec, case, held), trials)
+
+    @property
+    def fails(self) -> bool:
+        """Whether there is anything to shrink: it fails here and now."""
+        return self.first.verdict.status is Status.FAILED
+
+    def search(self, strategy: str = "all") -> None:
+        """Look for a smaller case until there is none, or the runs are used up. May be interrupted at any time.
+
+        Args:
+            strategy: ``dims``, ``values`` or ``all``.
+
+        Raises:
+            InternalError: a fault of kcheck.
+        """
+        search = self._state
+        try:
+            self._look(strategy)
+            if not search.trials.watches_all and self._slips():
+                search.trials.watch_all()
+                search.best = search.start
+                self._look(strategy)
+            self._whole = True
+        except Spent:
+            self._whole = False
+
+    def end(self) -> Minimized:
+        """The smallest case, run once more under every sanitizer, and what matters.
+
+        Raises:
+            InternalError: a fault of kcheck.
+        """
+        search = self._state
+        case = replace(search.best.case, label=MINIMIZED)
+        done = search.trials.run(Candidate(case, search.best.held), watched=None)
+        return Minimized(
+            spec=self.spec,
+            start=self._case,
+            case=case,
+            executed=done,
+            matters=matters(search, self._conditions),
+            conditions=self._conditions,
+            runs=search.trials.runs + 1,
+            seconds=time.monotonic() - self._begun,
+            whole=self._whole,
+            steady=done.verdict.status is Status.FAILED,
+        )
+
+    @property
+    def _state(self) -> Search:
+        if self._search is None:
+            raise ValueError(f"{self._case.id} does not fail: there is nothing to look for")
+        return self._search
+
+    def _look(self, strategy: str) -> None:
+        search, sizes = self._state, Sizes(self._state)
+        if strategy != "values":
+            sizes.shrink()
+        if strategy == "all":
+            before = search.best
+            for step in (shrink_dtypes, shrink_layouts, shrink_params):
+                step(search)
+            if search.best is not before:
+                sizes.shrink(again=True)
+        shapes = search.best
+        if strategy != "dims":
+            shrink_values(search)
+        if strategy == "all" and search.best is not shapes:
+            sizes.shrink(again=True)
+        if strategy != "values":
+            self._conditions = conditions(search, self._drawn(shapes))
+
+    def _drawn(self, shapes: Candidate) -> Candidate:
+        """A case of the smallest sizes with values of the seed: other sizes need values as well."""
+        search = self._state
+        drawn = search.with_recipe(redraw=True)
+        if drawn is not None and search.trials.fails(drawn):
+            return drawn
+        return shapes if shapes.case.dims == search.best.case.dims else search.best
+
+    def _slips(self) -> bool:
+        """Whether the smallest case breaks another rule where all sanitizers look, and the first one does not."""
+        search = self._state
+        if search.trials.alike(search.trials.run(search.best, watched=None).verdict):
+            return False
+        return search.trials.alike(search.trials.run(search.start, watched=None).verdict)
+
+
+def _beginning(spec: OpSpec, case: Case, held: Snapshot | None) -> Candidate:
+    """The case as its seed makes it, or with the elements of its snapshot where those are others."""
+    if held is None or (not is_held(case) and makes(spec, case, replace(held, case=case))):
+        return Candidate(case)
+    inputs = {array.name: np.array(array.values) for array in held.arrays if array.values is not None}
+    if is_held(case):
+        inputs = {name: array for name, array in inputs.items() if case.values[name].name == HELD}
+    values = {name: Distribution(HELD) if name in inputs else drawn for name, drawn in case.values.items()}
+    return Candidate(replace(case, values=values), inputs)

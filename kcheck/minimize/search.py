@@ -1,0 +1,222 @@
+"""The state of a search: the simplest case so far that fails alike, and how another one is made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from kcheck.cases import HELD, MINIMIZED, Expander, Support, element_type, materialize, restated, shape_of, support
+from kcheck.errors import KernelError, SpecError
+from kcheck.minimize.order import free_dims, recipe_key, values_key, weights
+from kcheck.minimize.trials import Candidate, Trials, Values
+from kcheck.model import Case, Choices, Distribution, OpSpec, Range, Scalar
+from kcheck.rng import derive as derive_seed
+from kcheck.symbolic import ExpressionError, Solver, derive
+
+_KEPT = 1000  # more than an element can weigh
+
+
+class Search:
+    """What the steps of a search share.
+
+    Attributes:
+        start: the case that the search began with.
+        best: the simplest case known to fail alike.
+        passing: by kind (``dtypes``, ``layouts``, ``params``) and name, simpler values with which it passes.
+    """
+
+    def __init__(self, spec: OpSpec, start: Candidate, trials: Trials) -> None:
+        self.spec, self.trials = spec, trials
+        self.start = self.best = start
+        self.free = free_dims(spec)
+        self.passing: dict[tuple[str, str], list[str]] = {}
+        self._expander = Expander(spec)
+        self._solver = Solver(spec.dims, spec.constraints)
+        self._inputs: tuple[Candidate, dict[str, Values]] | None = None
+
+    @property
+    def dims(self) -> dict[str, int]:
+        """The drawn sizes of the best case."""
+        return {name: self.best.case.dims[name] for name in self.free}
+
+    def sizes(self, name: str) -> range | tuple[int, ...]:
+        """The sizes that a dim may have, ascending."""
+        domain = self.spec.dims[name].domain
+        if isinstance(domain, Choices):
+            return tuple(sorted(set(domain.values)))
+        assert isinstance(domain, Range)
+        return range(domain.low, domain.high + 1)
+
+    def legal(self, dims: Mapping[str, int]) -> bool:
+        """Whether sizes of all drawn dims meet the constraints."""
+        try:
+            return self._solver.satisfied(derive(self.spec.dims, dims))
+        except ExpressionError:
+            return False
+
+    def with_recipe(
+        self,
+        *,
+        dims: Mapping[str, int] | None = None,
+        dtypes: Mapping[str, str] | None = None,
+        layouts: Mapping[str, str] | None = None,
+        params: Mapping[str, Scalar] | None = None,
+        values: Mapping[str, Distribution] | None = None,
+        redraw: bool = False,
+    ) -> Candidate | None:
+        """The best case with a part of its recipe replaced; None where the spec does not allow it.
+
+        Elements that the search has set are kept, cut to the new shape.
+
+        Args:
+            redraw: make all inputs from the seed again, as the case drew them that the search began with.
+        """
+        case = self.best.case
+        if dims is not None and not self.legal({**self.dims, **dims}):
+            return None
+        drawn = {**case.values, **(values or {})}
+        if redraw:
+            drawn = {name: self.start.case.values[name] for name in case.values}
+        # A distribution that is not declared for a dtype (integers for a float) is the spec's to refuse.
+        case = replace(
+            case,
+            label=MINIMIZED,
+            dims={**case.dims, **(dims or {})},
+            dtypes={**case.dtypes, **(dtypes or {})},
+            layouts={**case.layouts, **(layouts or {})},
+            params={**case.params, **(params or {})},
+            values=drawn,
+        )
+        try:
+            case = restated(self._expander, self.spec, case)
+            held = {
+                name: self._fitted(case, name, array)
+                for name, array in self.best.held.items()
+                if case.values[name].name == HELD
+            }
+        except SpecError:
+            return None
+        return Candidate(case, held)
+
+    def reseeded(self, candidate: Candidate, number: int = 0) -> Candidate:
+        """The same recipe with values of another seed; there is a number of those."""
+        seed = derive_seed(candidate.case.seed, f"values_{number}")
+        return replace(candidate, case=replace(candidate.case, seed=seed))
+
+    def with_values(self, held: Mapping[str, Values], base: Candidate | None = None) -> Candidate:
+        """A case (the best one unless said) with elements of inputs set, each to an array of the input's shape."""
+        case = (base or self.best).case
+        values = {name: Distribution(HELD) if name in held else drawn for name, drawn in case.values.items()}
+        return Candidate(replace(case, label=MINIMIZED, values=values), {**(base or self.best).held, **held})
+
+    def support(self, name: str, case: Case) -> Support | None:
+        """What the elements of an input may be: None where they are not to be changed one by one.
+
+        Of the distributions that the spec declares, the one that the failing case drew; where that one ties
+        elements together, the first one that does not.
+        """
+        array = self.spec.inputs[name]
+        dtype = element_type(array, case.dtypes)
+        env = {**case.dims, **case.params}
+        declared = [self.start.case.values[name], *array.values]
+        if declared[0].name == HELD:
+            declared = declared[1:] or [Distribution("integers" if not dtype.is_inexact else "normal")]
+        return next((found for each in declared if (found := support(each, dtype, env)) is not None), None)
+
+    def inputs(self, candidate: Candidate | None = None) -> dict[str, Values]:
+        """The elements of every input of a case, the best one unless said; not to be written to."""
+        candidate = candidate or self.best
+        if self._inputs is None or self._inputs[0] is not candidate:
+            arrays = materialize(self.spec, candidate.case, candidate.held)
+            self._inputs = candidate, {name: arrays.allocation(name).view() for name in self.spec.inputs}
+        return self._inputs[1]
+
+    def attempt(self, candidate: Candidate | None) -> bool:
+        """Try a candidate; the best case is that one from now on, if it fails alike and is simpler.
+
+        Raises:
+            Spent: no more runs.
+        """
+        if candidate is None or not self.simpler(candidate) or not self.trials.fails(candidate):
+            return False
+        self.best = candidate
+        return True
+
+    def simpler(self, candidate: Candidate) -> bool:
+        """Whether a candidate comes before the best case in the order."""
+        one, other = recipe_key(self.spec, candidate.case), recipe_key(self.spec, self.best.case)
+        if one != other:
+            return one < other
+        try:
+            mine = values_key(candidate.case, dict(self._values_of(candidate)))
+        except (SpecError, KernelError):
+            return False  # it has no values
+        return mine < values_key(self.best.case, self.inputs())
+
+    def _values_of(self, candidate: Candidate) -> dict[str, Values]:
+        arrays = materialize(self.spec, candidate.case, candidate.held)
+        return {name: arrays.allocation(name).view() for name in self.spec.inputs}
+
+    def cropped(self, candidate: Candidate, *, heaviest: bool) -> Candidate | None:
+        """A candidate of smaller shapes whose inputs are a part of the best case's; None where no input can be.
+
+        Args:
+            heaviest: keep what is least simple, as a NaN is; not what comes first.
+        """
+        inputs = self.inputs()
+        kept = self._heaviest(inputs, candidate.case.dims) if heaviest else {}
+        held: dict[str, Values] = {}
+        for name, values in inputs.items():
+            array = self.spec.inputs[name]
+            shape = shape_of(array, candidate.case.dims)
+            if self.support(name, candidate.case) is None or any(
+                new > old for new, old in zip(shape, values.shape, strict=True)
+            ):
+                continue
+            part = values
+            for axis, extent in enumerate(shape):
+                places = kept.get(array.shape[axis].text, np.arange(extent))
+                part = np.take(part, places, axis=axis)
+            held[name] = self._fitted(candidate.case, name, part)
+        return self.with_values(held, candidate) if held else None
+
+    def _heaviest(self, inputs: Mapping[str, Values], dims: Mapping[str, int]) -> dict[str, Values]:
+        """By dim that shrinks, the places along it, ascending, whose elements weigh most, over all inputs."""
+        total: dict[str, Values] = {}
+        for name, values in inputs.items():
+            allowed = self.support(name, self.best.case)
+            heavy = weights(values)
+            if allowed is not None:  # what a search has cleared weighs least
+                heavy = heavy + _KEPT * (values != np.array(allowed.plain()[0]).astype(values.dtype))
+            for axis, extent in enumerate(self.spec.inputs[name].shape):
+                if extent.text in dims:
+                    along = heavy.sum(axis=tuple(other for other in range(heavy.ndim) if other != axis))
+                    total[extent.text] = total.get(extent.text, 0) + along
+        return {name: np.sort(np.argsort(-along, kind="stable")[: dims[name]]) for name, along in total.items()}
+
+    def _fitted(self, case: Case, name: str, array: Values) -> Values:
+        """Elements cut to an input's shape in a case, of its dtype, and such as it may hold there.
+
+        Raises:
+            SpecError: the shape has no extents.
+        """
+        allowed, shape = self.support(name, case), shape_of(self.spec.inputs[name], case.dims)
+        dtype = element_type(self.spec.inputs[name], case.dtypes)
+        kept: tuple[Any, ...] = tuple(slice(0, extent) for extent in shape)
+        array = array[(*kept, ...)]
+        for axis, extent in enumerate(shape):
+            if array.shape[axis] < extent:  # a dim grew while another one shrank
+                more = [(0, extent - have if at == axis else 0) for at, have in enumerate(array.shape)]
+                array = np.pad(array, more, mode="wrap" if array.size else "constant")
+        with np.errstate(over="ignore", invalid="ignore"):
+            array = array.astype(dtype.numpy)
+        if allowed is not None and array.dtype.kind != "c":
+            wide: Any = array.astype(np.float64).reshape(-1)
+            out = [at for at, number in enumerate(wide) if np.isfinite(number) and float(number) not in allowed]
+            if out:
+                array = array.copy()
+                array.reshape(-1)[out] = allowed.plain()[0]
+        return array

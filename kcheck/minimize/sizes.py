@@ -1,0 +1,170 @@
+"""Smaller sizes. Nothing is taken for monotone: a kernel may fail at 65 and 1, and pass at 64.
+
+Sizes are tried from below, those first at which kernels break; between the last that passes and the first that
+fails the gap is halved. Where the same seed draws values that pass, a part of the failing values is tried as well.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+
+from kcheck.cases import block_tiles
+from kcheck.minimize.search import Search
+from kcheck.model import OpSpec, Range
+
+_FIRST = (0, 1, 2, 3, 4, 5)
+_WALK = 16  # sizes to either side of a middle that are tried for the constraints
+_CHECKS = 2_000  # assignments that are held against the constraints to mend one
+
+
+def landmarks(spec: OpSpec, name: str) -> tuple[int, ...]:
+    """Sizes at which kernels break, ascending: small ones, powers of two, tiles, blocks, and their successors."""
+    domain = spec.dims[name].domain
+    tiles = (*(domain.tiles if isinstance(domain, Range) else ()), *block_tiles(spec))
+    powers = [1 << power for power in range(3, 41)]
+    found = {*_FIRST, *powers, *(size + 1 for size in (*powers, *tiles)), *tiles}
+    return tuple(sorted(found))
+
+
+class Sizes:
+    """Shrinks the sizes of a search's best case."""
+
+    def __init__(self, search: Search) -> None:
+        self._search = search
+        self._by_values: bool | None = None
+
+    def shrink(self, *, again: bool = False) -> None:
+        """Make every size as small as can be.
+
+        Args:
+            again: sizes were shrunk before, and the rest has become simpler since: look near the ends alone.
+
+        Raises:
+            Spent: no more runs.
+        """
+        search = self._search
+        if not again:
+            for size in (1, 2):
+                if self._try({name: max(size, search.sizes(name)[0]) for name in search.free}):
+                    break
+            for name in self._largest_first():
+                self._try_first(name, (1, 0))
+        self._descend(near=again)
+        # Where there was plenty, any values failed; of the few that are left, others may not.
+        if not search.best.held and not self._values_decide():
+            self._by_values = None
+            if self._values_decide():
+                self._descend(near=True)
+
+    def _descend(self, *, near: bool) -> None:
+        """Shrink one size after another until none gives way."""
+        search, before = self._search, None
+        while before != search.dims:
+            before = search.dims
+            for name in self._largest_first():
+                self._shrink_one(name, near=near)
+            self._trade()
+
+    def _largest_first(self) -> list[str]:
+        return sorted(self._search.free, key=lambda name: -self._search.dims[name])
+
+    def _try_first(self, name: str, sizes: Iterable[int]) -> None:
+        for size in sizes:
+            if size < self._search.dims[name] and size in self._search.sizes(name):
+                self._try({name: size})
+
+    def _shrink_one(self, name: str, *, near: bool) -> None:
+        search = self._search
+        domain, now = search.sizes(name), search.dims[name]
+        below = [size for size in domain if size < now] if len(domain) <= 12 else None
+        if below is None:
+            marks = landmarks(search.spec, name)
+            below = [size for size in marks if domain[0] <= size < now and size in domain]
+            if not below or below[0] != domain[0]:
+                below = [domain[0], *below] if domain[0] < now else []
+        if near:
+            below = [*below[:2], *(size for size in below[-1:] if size not in below[:2])]
+        passing = -1
+        for size in below:
+            if self._try({name: size}):
+                break
+            passing = size
+        while search.dims[name] - passing > 1:
+            middle = self._middle(name, passing, search.dims[name])
+            if middle is None:
+                return
+            if not self._try({name: middle}):
+                passing = middle
+
+    def _middle(self, name: str, low: int, high: int) -> int | None:
+        """A size between two others at which the constraints hold, near their middle."""
+        search, domain = self._search, self._search.sizes(name)
+        middle = (low + high) // 2
+        for distance in range(_WALK):
+            for size in (middle - distance, middle + distance):
+                if low < size < high and size in domain and search.legal({**search.dims, name: size}):
+                    return size
+        return None
+
+    def _trade(self) -> None:
+        """Where two sizes may stand in for each other (rows times columns), the smaller sum is the simpler."""
+        search = self._search
+        for large, small in itertools.permutations(search.free, 2):
+            while search.dims[large] > 4 * max(1, search.dims[small]):
+                changed = {large: -(-search.dims[large] // 2), small: 2 * max(1, search.dims[small])}
+                if any(size not in search.sizes(name) for name, size in changed.items()) or not self._try(changed):
+                    break
+
+    def _try(self, changed: Mapping[str, int]) -> bool:
+        """Try sizes, others mended to meet the constraints: with values of the seed, then with those that fail."""
+        search = self._search
+        dims = self._mended({**search.dims, **changed}, changed)
+        if dims is None:
+            return False
+        candidate = search.with_recipe(dims=dims)
+        if candidate is None or not search.simpler(candidate):
+            return False
+        if search.attempt(candidate):
+            return True
+        if search.best.held:  # the first elements were tried just now
+            return search.attempt(search.cropped(candidate, heaviest=True))
+        if not self._values_decide():
+            return False
+        return any(search.attempt(search.cropped(candidate, heaviest=heaviest)) for heaviest in (True, False))
+
+    def _values_decide(self) -> bool:
+        """Whether the case may pass with other values of the same distributions: found by two other seeds."""
+        if self._by_values is None:
+            search = self._search
+            others = [search.reseeded(search.best, number) for number in (0, 1)]
+            self._by_values = not all(search.trials.fails(other) for other in others)
+        return self._by_values
+
+    def _mended(self, dims: dict[str, int], changed: Mapping[str, int]) -> dict[str, int] | None:
+        """Sizes that meet the constraints, the simplest with one or two of the other dims changed; None: none."""
+        search = self._search
+        if search.legal(dims):
+            return dims
+        others = [name for name in search.free if name not in changed]
+        for count in (1, 2):
+            found = []
+            for names in itertools.combinations(others, count):
+                ways = itertools.product(*(list(self._offers(name)) for name in names))
+                for sizes in itertools.islice(ways, _CHECKS):
+                    mended = {**dims, **dict(zip(names, sizes, strict=True))}
+                    if search.legal(mended):
+                        found.append(mended)
+            if found:
+                return min(found, key=lambda sizes: (sum(sizes.values()), tuple(sizes.values())))
+        return None
+
+    def _offers(self, name: str) -> Iterator[int]:
+        """Sizes to mend with: all small ones, and landmarks up to the size that the search began with."""
+        search, most = self._search, self._search.start.case.dims[name]
+        domain = search.sizes(name)
+        small = [size for size in domain[:65] if size <= most]
+        yield from small
+        yield from (
+            size for size in landmarks(search.spec, name) if size in domain and small[-1:] < [size] <= [most]
+        )

@@ -1,0 +1,132 @@
+"""Simpler values: of inputs as wholes, then of single elements, until none can be made simpler.
+
+What an element may become is what its distribution could have drawn (``kcheck.cases.support``): an index stays
+within its table, and a positive number positive. Inputs whose elements belong together (offsets, a permutation,
+what a function made) are left as they were drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from kcheck.cases import Support
+from kcheck.minimize.search import Search
+from kcheck.minimize.trials import Candidate, Values
+
+_ONE_BY_ONE = 12  # elements that are still not plain by then are looked at alone
+
+
+def shrink_values(search: Search) -> None:
+    """Make the inputs of the best case as simple as can be.
+
+    Raises:
+        Spent: no more runs.
+    """
+    names = [name for name in search.spec.inputs if search.support(name, search.best.case) is not None]
+    if not names or search.attempt(search.with_values({name: _plain(search, name, 0) for name in names})):
+        return
+    search.attempt(search.with_values({name: _plain(search, name, 1) for name in names}))
+    names.sort(key=lambda name: -search.inputs()[name].size)
+    for name in names:
+        if any(search.attempt(_with(search, name, _plain(search, name, place))) for place in (0, 1)):
+            continue
+        _simpler_distribution(search, name)
+    for name in names:
+        _clear_elements(search, name)
+    for name in names:
+        _plain_elements(search, name)
+
+
+def _simpler_distribution(search: Search, name: str) -> None:
+    """Of those that the spec declares, one that is drawn from a simpler set; the values are drawn anew."""
+    for declared in search.spec.inputs[name].values:
+        if declared.name != "adversarial" and search.attempt(search.with_recipe(values={name: declared})):
+            return
+
+
+def _clear_elements(search: Search, name: str) -> None:
+    """Set what does not matter to the plainest number: halves, then quarters, then elements (Zeller's ddmin)."""
+    allowed = _allowed(search, name)
+    base = allowed.plain()[0]
+    left = _others(search, name, base)
+    size = len(left)
+    while left and size >= 1:
+        chunks = [left[at : at + size] for at in range(0, len(left), size)]
+        for chunk in chunks:
+            if search.attempt(_with(search, name, _set(search, name, chunk, base))):
+                left = [place for place in left if place not in set(chunk)]
+        if size == 1:
+            return
+        size = min(size // 2, max(1, len(left)))
+
+
+def _plain_elements(search: Search, name: str) -> None:
+    """Of what is left, ones and small whole numbers in place of anything else."""
+    allowed = _allowed(search, name)
+    base, *others = allowed.plain()
+    left = _others(search, name, base)
+    if not left:
+        return
+    for number in others[:1]:
+        if search.attempt(_with(search, name, _set(search, name, left, number))):
+            return
+    if search.attempt(_with(search, name, _whole(search, name, left, allowed))):
+        left = _others(search, name, base)
+    if len(left) > _ONE_BY_ONE:
+        return
+    for place in left:
+        for number in others[:3]:
+            if search.attempt(_with(search, name, _set(search, name, [place], number))):
+                break
+        else:
+            search.attempt(_with(search, name, _whole(search, name, [place], allowed)))
+
+
+def _allowed(search: Search, name: str) -> Support:
+    allowed = search.support(name, search.best.case)
+    assert allowed is not None  # only such inputs come here
+    return allowed
+
+
+def _with(search: Search, name: str, values: Values) -> Candidate:
+    return search.with_values({name: values})
+
+
+def _plain(search: Search, name: str, place: int) -> Values:
+    """An input of one plain number: the simplest that it may hold, or the next one."""
+    now, plain = search.inputs()[name], _allowed(search, name).plain()
+    return np.full(now.shape, plain[min(place, len(plain) - 1)]).astype(now.dtype)
+
+
+def _others(search: Search, name: str, base: float) -> list[int]:
+    """The places, in C order, of elements that are not ``base``."""
+    flat = np.ascontiguousarray(search.inputs()[name]).reshape(-1)
+    return [int(place) for place in np.flatnonzero(flat != np.array(base).astype(flat.dtype))]
+
+
+def _set(search: Search, name: str, places: list[int], number: float) -> Values:
+    values = search.inputs()[name].copy(order="C")
+    values.reshape(-1)[places] = np.array(number).astype(values.dtype)
+    return values
+
+
+def _whole(search: Search, name: str, places: list[int], allowed: Support) -> Values:
+    """The elements at some places as the nearest small whole numbers that they may be, away from 0."""
+    values = search.inputs()[name].copy(order="C")
+    flat = values.reshape(-1)
+    for place in places:
+        if flat.dtype.kind == "c" or not np.isfinite(flat[place]):
+            continue
+        found = next((number for number in _near(float(flat[place])) if number in allowed), None)
+        if found is not None:
+            flat[place] = np.array(found).astype(flat.dtype)
+    return values
+
+
+def _near(number: float) -> Iterator[float]:
+    """Whole numbers that may stand for one: rounded, and small."""
+    sign = -1.0 if number < 0 else 1.0
+    yield sign * float(min(max(1, round(abs(number))), 64))
+    yield sign * float(max(1, round(abs(number))))
