@@ -101,14 +101,15 @@ def command(
         minimizer = Minimizer(
             *(meant.spec, case, known.snapshot, chosen, known.rule), most=max_iters, timeout=timeout, tell=tell
         )
-        if not minimizer.fails:
-            return _nothing(minimizer.first.verdict, chosen.name)
         try:
-            minimizer.search(strategy)
+            if minimizer.fails:
+                minimizer.search(strategy)
         except KeyboardInterrupt:
             interrupted = True
         live("")
-        found = minimizer.end()
+        found = minimizer.end() if minimizer.fails else None
+    if found is None:
+        return _nothing(minimizer.first.verdict, chosen.name)
     say(_headline(found, interrupted, max_iters), bold=True)
     say_rows(_rows(found))
     if found.steady and stored:
@@ -164,7 +165,7 @@ def _headline(found: Minimized, interrupted: bool, most: int) -> str:
     if interrupted:
         return f"INTERRUPTED  the smallest case until then, after {cost}"
     if not found.whole:
-        return f"SMALLER  after {cost}; --max-iters {most} ended the search, more may find a smaller one"
+        return f"SMALLER  after {cost}, all that --max-iters {most} allows"
     return f"SMALLEST  after {cost}"
 
 
