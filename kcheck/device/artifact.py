@@ -29,7 +29,7 @@ from kcheck.device.child import Child
 from kcheck.device.cuda import compiler_message
 from kcheck.device.disassembler import disassemble, find_disassembler, identity, no_disassembler
 from kcheck.device.places import as_typed
-from kcheck.driver.cubin import assembler_version
+from kcheck.driver.cubin import assembler_version, read_resources
 from kcheck.driver.install import settings
 from kcheck.errors import InternalError, KernelError
 from kcheck.model import Function, Span
@@ -236,7 +236,7 @@ def _resources(dispatcher: Any, ptx: str, target: str) -> Resources:
     """What ptxas makes of PTX; kept on disk, since it takes 0.1 s."""
     max_registers = dispatcher.targetoptions.get("max_registers") or None
     store = ObjectCache(settings(os.environ).cache / "ptxas")
-    key = "\0".join(("ptxas 2", assembler_version(), target, str(max_registers), ptx))
+    key = "\0".join(("ptxas 3", assembler_version(), target, str(max_registers), ptx))
     stored = store.get(key)
     if stored is not None:
         return Resources(**json.loads(stored))
@@ -267,10 +267,27 @@ def _disassembled(dispatcher: Any, kernel: CompiledKernel) -> CompiledKernel:
 
 def _assemble(ptx: str, target: str, max_registers: int | None) -> Resources:
     """What ptxas, which is inside nvJitLink, reports of the only kernel of a module (``-v``)."""
-    found = read_ptxas_log(link(ptx, target, max_registers)[1])
+    found = assemble(ptx, target, max_registers)
     if len(found) != 1:
         raise InternalError(f"ptxas reported on {len(found)} kernels: {', '.join(found)}")
     return next(iter(found.values()))
+
+
+def assemble(ptx: str, target: str, max_registers: int | None = None) -> dict[str, Resources]:
+    """What each kernel of a module takes, by the kernel's mangled name.
+
+    All is from ptxas's log, but that the log tells the registers of the kernel's own code: where a subroutine that
+    is linked in takes more (a division of 64-bit integers), a launch allocates those, which the cubin says.
+
+    Raises:
+        KernelError: the assembler refuses the module, in its own words.
+    """
+    code, log = link(ptx, target, max_registers)
+    found = {}
+    for entry, told in read_ptxas_log(log).items():
+        linked = read_resources(code, entry, has_system_shared=_capability(target) >= (9, 0))
+        found[entry] = replace(told, registers=max(told.registers, linked.registers))
+    return found
 
 
 @functools.lru_cache(maxsize=1)  # who asks what it takes may next ask for the code

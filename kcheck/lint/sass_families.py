@@ -39,6 +39,8 @@ _NAMES = {
 _FAMILY = {name: family for family, names in _NAMES.items() for name in names.split()}
 _MOVE = re.compile(r"HFMA2\S* \w+, -RZ, RZ, ")
 """Zero plus a constant: by which the compiler loads one, in another unit than the integers'."""
+_WIDEN = re.compile(r"HADD2\.F32 \w+, -RZ, ")
+"""Zero plus half a register, as a float32."""
 
 
 def sass_family(instruction: SassInstruction) -> str:
@@ -46,6 +48,8 @@ def sass_family(instruction: SassInstruction) -> str:
     name, _, modifiers = instruction.opcode.partition(".")
     if modifiers.startswith("MOV") or _MOVE.search(instruction.text):
         return "move"
+    if _WIDEN.search(instruction.text):
+        return "convert"
     return _FAMILY.get(name) or (_FAMILY.get(name[1:]) if name.startswith("U") else None) or "other"
 
 

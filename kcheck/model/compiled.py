@@ -58,7 +58,7 @@ class Resources:
     All but ``registers`` in bytes.
 
     Attributes:
-        registers: per thread, 32-bit ones.
+        registers: per thread, 32-bit ones; of the subroutines that are linked in, too.
         spill_stores, spill_loads: written to and read back from local memory for want of registers, per thread.
         stack: local memory of a thread: arrays that are indexed by a variable, spills, frames of calls.
         shared: declared in the kernel, per block; what a launch adds is not in it.

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from kcheck.cases import materialize, plan
 from kcheck.device import Device
-from kcheck.device.artifact import Compilation, link, no_compiler, read_ptxas_log
+from kcheck.device.artifact import Compilation, assemble, link, no_compiler
 from kcheck.device.disassembler import disassemble, find_disassembler, no_disassembler
 from kcheck.device.plan import Geometry, LaunchFault, geometry
 from kcheck.device.specialise import signatures
@@ -178,9 +178,9 @@ def lint_ptx(
 
 def _assembled(ptx: str, target: str) -> tuple[dict[str, Resources], str, str]:
     """(resources by entry, machine code, why there is none) of a module."""
-    code, log = link(ptx, target)
+    resources = assemble(ptx, target)
     program = find_disassembler()
     try:
-        return read_ptxas_log(log), disassemble(code, program) if program else "", no_disassembler()
+        return resources, disassemble(link(ptx, target)[0], program) if program else "", no_disassembler()
     except KernelError as error:
-        return read_ptxas_log(log), "", str(error)
+        return resources, "", str(error)

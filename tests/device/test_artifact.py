@@ -7,9 +7,10 @@ from itertools import product
 import pytest
 
 from kcheck.cases.layouts import GUARDS, allocate, geometry
-from kcheck.device.artifact import Compilation, read_ptxas_log
+from kcheck.device.artifact import Compilation, assemble, link, read_ptxas_log
 from kcheck.device.launched import signature_of_values
 from kcheck.device.specialise import signatures
+from kcheck.driver.cubin import read_resources
 from kcheck.errors import InternalError
 from kcheck.lint import find_entry
 from kcheck.model import DTYPES, Function, Span
@@ -65,6 +66,45 @@ def test_a_log_without_registers_is_our_fault() -> None:
         read_ptxas_log("ptxas info : 0 bytes gmem")
     with pytest.raises(InternalError, match="no registers of k"):
         read_ptxas_log(LOG.replace("Used", "Spent"))
+
+
+DIVIDES = """\
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry plain(.param .u64 p)
+{
+	.reg .b64 %rd<3>;
+	ld.param.u64 %rd1, [p];
+	st.global.u64 [%rd1], %rd1;
+	ret;
+}
+.visible .entry divides(.param .u64 p)
+{
+	.reg .b64 %rd<5>;
+	ld.param.u64 %rd1, [p];
+	ld.global.u64 %rd2, [%rd1];
+	ld.global.u64 %rd3, [%rd1+8];
+	div.s64 %rd4, %rd2, %rd3;
+	st.global.u64 [%rd1], %rd4;
+	ret;
+}
+"""
+
+
+@pytest.mark.slow
+@needs_nvvm
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100"])
+def test_registers_are_those_of_a_launch(target: str) -> None:
+    """A division of 64-bit integers is a subroutine that takes more than the kernel's own code, of which the log
+    tells; the cubin has what a launch allocates. Nothing else changes."""
+    code, log = link(DIVIDES, target)
+    told, found = read_ptxas_log(log), assemble(DIVIDES, target)
+    for entry in ("plain", "divides"):
+        assert found[entry].registers == read_resources(code, entry, has_system_shared=False).registers
+        assert dataclasses.replace(found[entry], registers=told[entry].registers) == told[entry]
+    assert found["plain"] == told["plain"]
+    assert found["divides"].registers > told["divides"].registers
 
 
 def test_signatures_are_those_of_the_dtypes_and_layouts(project) -> None:

@@ -47,7 +47,8 @@ for function, types in wanted:
         log = linker.get_info_log().partition("Compiling entry function '" + kernel.entry)[2]
         said = [int(re.search(pattern, log)[1]) for pattern in (
             r"Used (\\d+) registers", r"(\\d+) bytes spill stores", r"(\\d+) bytes spill loads")]
-        rows.append([kernel.target, *both, [told.registers, told.spill_stores, told.spill_loads], said])
+        is_alone = len(set(re.findall(rb"[.]text[.][\\w$]+", code))) == 1
+        rows.append([kernel.target, *both, [told.registers, told.spill_stores, told.spill_loads], said, is_alone])
 print(json.dumps(rows))
 """
 
@@ -55,7 +56,8 @@ print(json.dumps(rows))
 @pytest.mark.parametrize("name", SPECS)
 def test_the_log_agrees_with_the_code(name: str) -> None:
     """Of every specialisation for three targets, a launcher's kernels too: registers, stack and shared memory are
-    those of the cubin's own sections; registers and spills those of a log that was asked for anew."""
+    those of the cubin's own sections; spills those of a log that was asked for anew, and so registers, but where a
+    subroutine that is linked in takes more."""
     child = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", CHILD, f"specs/{name}.yaml", *TARGETS],
         cwd=ROOT,
@@ -67,6 +69,7 @@ def test_the_log_agrees_with_the_code(name: str) -> None:
     assert child.returncode == 0, child.stderr[-2000:]
     rows = json.loads(child.stdout)
     assert {row[0] for row in rows} == set(TARGETS)
-    for target, told, read, lint, said in rows:
+    for target, told, read, lint, said, is_alone in rows:
         assert told == read, target
-        assert lint == said, target
+        assert lint[1:] == said[1:], target
+        assert lint[0] == said[0] or (lint[0] > said[0] and not is_alone), target

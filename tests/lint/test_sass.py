@@ -100,6 +100,8 @@ def test_a_function_that_is_not_there_is_none(name: str) -> None:
         ("@P1 HFMA2.MMA R4, R4, R5, R6 ;", "float16"),
         ("HFMA2.MMA R4, -RZ, RZ, 0, 0 ;", "move"),
         ("HFMA2 R9, -RZ, RZ, 1.875, 0 ;", "move"),
+        ("HADD2.F32 R4, -RZ, R4.H0_H0 ;", "convert"),
+        ("HADD2.F32 R4, R5.H0_H0, R4.H0_H0 ;", "float16"),
         ("@!UP0 DFMA R4, R4, R5, R6 ;", "float64"),
         ("DSETP.GEU.AND P0, PT, R2, R4, PT ;", "compare"),
         ("HMMA.16816.F32 R4, R8, R12, R4 ;", "tensor"),
