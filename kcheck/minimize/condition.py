@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kcheck.minimize.search import Search
-from kcheck.minimize.sizes import landmarks
+from kcheck.minimize.sizes import landmarks, tiles_of
 from kcheck.minimize.trials import Candidate, Spent
 
 _PROBES = 8
@@ -74,11 +74,12 @@ def _condition(search: Search, base: Candidate, name: str) -> Found:
         known = search.trials.known(made)
         if known is not None:
             tried[size] = known
-    left = [one for one in _every(name, least, moduli) if _agrees(one, tried)]
+    every = _every(name, least, moduli)
+    left = [one for one in every if _agrees(one, tried)]
     if not left or left[0].cost >= _DOUBTFUL:
         for size in [size for size, fails in tried.items() if not fails][:_PROBES]:
             tried[size] = _fails(search, candidates[size])
-        left = [one for one in _every(name, least, moduli) if _agrees(one, tried)]
+        left = [one for one in every if _agrees(one, tried)]
     for _ in range(_PROBES):
         telling = _most_telling(left, [size for size in candidates if size not in tried])
         if telling is None:
@@ -86,7 +87,7 @@ def _condition(search: Search, base: Candidate, name: str) -> Found:
         tried[telling] = _fails(search, candidates[telling])
         left = [one for one in left if _agrees(one, tried)]
     tried = dict(sorted(tried.items()))
-    return Found(name, left[0].text if left else _enumerated(name, tried), tried)
+    return Found(name, left[0].text if left else _nearly(every, tried), tried)
 
 
 def _offered(search: Search, name: str, least: int) -> list[int]:
@@ -106,9 +107,15 @@ def _fails(search: Search, candidate: Candidate) -> bool:
     return search.trials.fails(candidate) or search.trials.fails(search.reseeded(candidate))
 
 
-def _enumerated(name: str, tried: Mapping[int, bool]) -> str:
-    failing = [str(size) for size, fails in tried.items() if fails]
-    return f"{name} is {', '.join(failing[:4])}{', ...' if len(failing) > 4 else ''}"
+def _nearly(every: list[Condition], tried: Mapping[int, bool]) -> str:
+    """Where no condition agrees with all that was tried: the one that disagrees least, and with what."""
+
+    def wrong(one: Condition) -> list[int]:
+        return [size for size, fails in tried.items() if one.holds(size) != fails]
+
+    best = min(every, key=lambda one: len(wrong(one)) + one.cost)
+    sizes = ", ".join(f"{size} {'fails' if tried[size] else 'passes'}" for size in wrong(best)[:3])
+    return f"{best.text or 'at any size'} (but {sizes})"
 
 
 def _at(search: Search, base: Candidate, name: str, size: int) -> Candidate | None:
@@ -137,9 +144,8 @@ def _most_telling(left: list[Condition], sizes: list[int]) -> int | None:
 
 
 def _moduli(search: Search, name: str) -> tuple[int, ...]:
-    """What a size may be counted in: powers of two, and the tiles and blocks of the spec."""
-    marks = [size for size in landmarks(search.spec, name) if size in search.sizes(name) or size <= 256]
-    return tuple(sorted({2, 3, 4, 8, 16, 32, 64, 128, 256} | {size for size in marks if 1 < size <= 1024}))
+    """What a size may be counted in: small numbers, powers of two, and the tiles and blocks of the spec."""
+    return tuple(sorted({2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256, *tiles_of(search.spec, name)}))
 
 
 def _every(name: str, least: int, moduli: tuple[int, ...]) -> list[Condition]:

@@ -20,11 +20,16 @@ _CHECKS = 2_000  # assignments that are held against the constraints to mend one
 
 def landmarks(spec: OpSpec, name: str) -> tuple[int, ...]:
     """Sizes at which kernels break, ascending: small ones, powers of two, tiles, blocks, and their successors."""
-    domain = spec.dims[name].domain
-    tiles = (*(domain.tiles if isinstance(domain, Range) else ()), *block_tiles(spec))
+    tiles = tiles_of(spec, name)
     powers = [1 << power for power in range(3, 41)]
     found = {*_FIRST, *powers, *(size + 1 for size in (*powers, *tiles)), *tiles}
     return tuple(sorted(found))
+
+
+def tiles_of(spec: OpSpec, name: str) -> tuple[int, ...]:
+    """What cuts a dim: the tiles that the spec names, and the sizes of the block."""
+    domain = spec.dims[name].domain
+    return (*(domain.tiles if isinstance(domain, Range) else ()), *block_tiles(spec))
 
 
 class Sizes:
@@ -108,13 +113,23 @@ class Sizes:
         return None
 
     def _trade(self) -> None:
-        """Where two sizes may stand in for each other (rows times columns), the smaller sum is the simpler."""
+        """Two sizes at once: exchanged, where that is the simpler; or one halved at the cost of the other.
+
+        What fails may depend on both, as rows times columns: a smaller sum is then not reached one by one.
+        """
         search = self._search
+        for first, second in itertools.combinations(search.free, 2):
+            exchanged = {first: search.dims[second], second: search.dims[first]}
+            if exchanged[first] < exchanged[second] and self._possible(exchanged):
+                self._try(exchanged)
         for large, small in itertools.permutations(search.free, 2):
             while search.dims[large] > 4 * max(1, search.dims[small]):
                 changed = {large: -(-search.dims[large] // 2), small: 2 * max(1, search.dims[small])}
-                if any(size not in search.sizes(name) for name, size in changed.items()) or not self._try(changed):
+                if not self._possible(changed) or not self._try(changed):
                     break
+
+    def _possible(self, dims: Mapping[str, int]) -> bool:
+        return all(size in self._search.sizes(name) for name, size in dims.items())
 
     def _try(self, changed: Mapping[str, int]) -> bool:
         """Try sizes, others mended to meet the constraints: with values of the seed, then with those that fail."""
