@@ -2,8 +2,10 @@
 
 import dataclasses
 import importlib.util
+import time
 from itertools import product
 
+import psutil
 import pytest
 
 from kcheck.cases.layouts import GUARDS, allocate, geometry
@@ -198,3 +200,29 @@ def test_bfloat16_compiles(project) -> None:
     function = Function("k.py", "k", Span("op.yaml", 9, 9))
     (kernel,) = Compilation(str(project.root), function, [signature], ("sm_80",)).result()
     assert not kernel.problem
+
+
+@pytest.mark.slow
+@needs_nvvm
+def test_a_disassembler_that_hangs_ends_with_the_compilation(project, monkeypatch, tmp_path) -> None:
+    """Whoever cancels leaves no process behind."""
+    begun = tmp_path / "begun"
+    program = project.write(
+        "nvdisasm", f'#!/bin/sh\necho $$ >"{begun}.new"\nmv "{begun}.new" "{begun}"\nexec sleep 300\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("NVDISASM_PATH", str(program.parent))
+    project.write("k.py", "from numba import cuda\n\n@cuda.jit\ndef k(x):\n    x[0] = 1\n")
+    function = Function("k.py", "k", Span("op.yaml", 9, 9))
+    compilation = Compilation(
+        str(project.root), function, [(ArrayType("float32", 1, "C"),)], ("sm_80",), sass=True
+    )
+    try:
+        limit = time.monotonic() + 120
+        while not begun.exists() and time.monotonic() < limit:
+            time.sleep(0.05)
+        hanging = psutil.Process(int(begun.read_text()))
+        assert compilation.running
+    finally:
+        compilation.cancel()
+    assert psutil.wait_procs([hanging], timeout=10)[1] == []
