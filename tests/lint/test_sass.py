@@ -156,7 +156,7 @@ def test_a_forbidden_sass_pattern_names_the_instruction_and_the_line_of_python()
         "`@!P0 FFMA R4, |R4|.reuse, 1.5, RZ ;`, at 0x0020 (sm_80)"
     )
     assert finding.place == Span("/project/kernels/k.py", 11, 1)
-    (finding,) = check(Artifact(ANYWHERE, forbidden_sass_patterns=("^LDL|CALL",)), [KERNEL])
+    (finding,) = check(Artifact(ANYWHERE, forbidden_sass_patterns=("(?m)^LDL|^CALL",)), [KERNEL])
     assert "`CALL.ABS.NOINC `(slow_path) ;`, at 0x0040" in finding.message
     assert finding.place == KERNEL.place
 
