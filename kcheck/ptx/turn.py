@@ -1,18 +1,21 @@
 """The turns of a block's vectors: a kernel's function runs one vector after another, from stop to stop, in a loop.
 
 To call it once for each vector and barrier was a third of the time of a block scan; values that are the same for
-all vectors are made once for all of them.
+all vectors are made once for all of them. Where all of a block are at one plain barrier, they go on from there in
+another round, without leaving the function.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kcheck.ptx.abi import Launch
 from kcheck.ptx.view import VECTOR_BYTES
 
-VECTORS = "ptr %launch, ptr %worker, ptr %block, ptr %state, i32 %first, i{W} %lanes, i32 %resume, i32 %end"
+VECTORS = "ptr %launch, ptr %worker, ptr %block, ptr %state, i32 %first, i{W} %lanes, i32 %stop, i32 %end"
 """What a kernel's function takes: the state, first thread and lanes of one vector; the stop to go on from, plus 1,
-or 0 to begin; and where to end: vectors up to this thread take their turns too, with all of their lanes."""
+or 0 to begin; and where to end: vectors up to this thread take their turns too, with all of their lanes; 0 for
+the one vector alone."""
 
 ABORTED, FINISHED, SEVERAL = -2, 0, -1
 """What it returns: the launch was stopped; all lanes have left; they are not all at one stop. Otherwise all lanes
@@ -23,19 +26,23 @@ _NONE_YET = -3
 
 def begin(W: int) -> list[str]:
     """From the end of the entry block to where a vector's turn begins: %warp, %t0 and %mask are its own."""
-    return f"""  br label %turn
+    return f"""  br label %round
+round:
+  %resume = phi i32 [%stop, %entry], [%outcome, %again]
+  br label %turn
 turn:
-  %warp = phi ptr [%state, %entry], [%warp1, %onward]
-  %t0 = phi i32 [%first, %entry], [%t1, %onward]
-  %mask = phi i{W} [%lanes, %entry], [%mask1, %onward]
-  %sofar = phi i32 [{_NONE_YET}, %entry], [%outcome, %onward]""".split("\n")
+  %warp = phi ptr [%state, %round], [%warp1, %onward]
+  %t0 = phi i32 [%first, %round], [%t1, %onward]
+  %mask = phi i{W} [%lanes, %round], [%mask1, %onward]
+  %sofar = phi i32 [{_NONE_YET}, %round], [%outcome, %onward]""".split("\n")
 
 
-def end(W: int, outcomes: Sequence[tuple[str, str]]) -> list[str]:
-    """The end of a turn, block %over: on to the next vector, or back to the caller.
+def end(W: int, outcomes: Sequence[tuple[str, str]], plain: Sequence[int]) -> list[str]:
+    """The end of a turn, block %over: on to the next vector, to the next round, or back to the caller.
 
     Args:
         outcomes: what each block that branches here has to say of its vector, and the block.
+        plain: numbers of the barriers that complete when all have come, with nothing else to be done there.
     """
     codes = ", ".join(f"[{code}, %{block}]" for code, block in outcomes)
     return f"""over:
@@ -46,11 +53,23 @@ def end(W: int, outcomes: Sequence[tuple[str, str]]) -> list[str]:
   %outcome = select i1 %agree, i32 %code, i32 {SEVERAL}
   %t1 = add i32 %t0, {W}
   %more = icmp ult i32 %t1, %end
-  br i1 %more, label %onward, label %back
+  br i1 %more, label %onward, label %last
 onward:
   %warp1 = getelementptr i8, ptr %warp, i64 {VECTOR_BYTES}
 {mask(W, "%mask1", "%t1", "%end", "o")}
   br label %turn
+last:
+  %several = icmp ne i32 %end, 0
+  br i1 %several, label %met, label %back
+met:
+  switch i32 %outcome, label %back [{" ".join(f"i32 {number + 1}, label %passed" for number in plain)}]
+passed:
+  %stopp = getelementptr i8, ptr %launch, i64 {Launch.stop.offset}
+  %stopv = load atomic i32, ptr %stopp monotonic, align 4
+  %halt = icmp ne i32 %stopv, 0
+  br i1 %halt, label %back, label %again
+again:
+  br label %round
 back:
   ret i32 %outcome""".split("\n")
 

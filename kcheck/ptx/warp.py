@@ -157,7 +157,9 @@ class WarpFunction:
         each = [*zeros, *frame.each.lines, *dispatch, *body]
         if frame.function.is_entry:
             parameters, result = turn.VECTORS.format(W=self.width), "i32"
-            lines = [*head, *turn.begin(self.width), *each, *turn.end(self.width, self.outcomes)]
+            # racecheck is told of every barrier, by the scheduler.
+            plain = [s.number for s in self.stops if s.arrival.plain and frame.unit.race is None]
+            lines = [*head, *turn.begin(self.width), *each, *turn.end(self.width, self.outcomes, plain)]
         else:
             outside = len(frame.function.params) + len(frame.function.returns)
             parameters, result = f"{CONTEXT}, {self.bits} %mask, i64 %frame", self.bits
