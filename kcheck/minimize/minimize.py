@@ -33,6 +33,9 @@ STRATEGIES = ("dims", "values", "all")
 MOST_RUNS = 300
 """Kernel runs that a search takes at most, unless said."""
 
+ENDLESS = 2.0
+"""Seconds after which a smaller case of a kernel that does not end is taken not to end, either."""
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Minimized:
@@ -81,7 +84,7 @@ class Minimizer:
         held: its exact inputs; None where its seed makes them.
         rule: what it is known to fail by; empty where that is not known.
         most: kernel runs that the search may take.
-        timeout: seconds for one run; None for no limit.
+        timeout: seconds for one run; None for no limit; no more than ENDLESS where it fails by not ending.
         tell: is told of each run: its number, its case, whether that fails alike.
 
     Raises:
@@ -113,6 +116,8 @@ class Minimizer:
         self._search: Search | None = None
         if self.fails:
             failure = Failure.of(self.first.verdict)
+            if failure.rule == "timeout":
+                timeout = ENDLESS if timeout is None else min(timeout, ENDLESS)
             # Two runs are kept for the end; the first was taken above.
             trials = Trials(
                 spec, device, failure, most=most - 3, timeout=timeout, tell=lambda n, *rest: tell(n + 1, *rest)

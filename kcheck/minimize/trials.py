@@ -11,7 +11,7 @@ import numpy as np
 
 from kcheck.cases import materialize
 from kcheck.device import Device
-from kcheck.errors import KernelError, SpecError
+from kcheck.errors import KernelError, SpecError, UserError
 from kcheck.model import INSTRUMENTED, Case, OpSpec, Status, Verdict
 from kcheck.runner import Executed, execute
 
@@ -116,7 +116,7 @@ class Trials:
 
         Raises:
             Spent: it would have to be run, and may not be.
-            InternalError: a fault of kcheck.
+            UserError, InternalError: as :meth:`run`.
         """
         name = candidate.name
         if name not in self._ended:
@@ -140,7 +140,13 @@ class Trials:
 
         Args:
             watched: the sanitizers that instrumented code is wanted for; None for all.
+
+        Raises:
+            UserError: the device can run nothing more in this process.
+            InternalError: a fault of kcheck.
         """
+        if self._device.lost:
+            raise UserError(f"{self._device.lost}; shrink it where a fault does not end the process: --device cpu")
         self.runs += 1
         try:
             arrays = materialize(self._spec, candidate.case, candidate.held)

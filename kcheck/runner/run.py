@@ -39,6 +39,9 @@ from kcheck.runner.select import Matcher, parse
 from kcheck.specfile import calibrated
 from kcheck.specfile.load import load_function
 
+MOST_ENDLESS = 3
+"""Cases of a spec that may end by the time limit before the rest of them is left out."""
+
 
 def run(specs: Sequence[OpSpec | SpecRefused], options: Options, device: Device) -> Iterator[Event]:
     """Run every case of every spec, in order.
@@ -121,8 +124,9 @@ class _Run:
                 artifact = None
                 if self._whole_artifact(spec):
                     artifact = stack.enter_context(ArtifactCheck(spec, self.device, cases))
+                endless = 0
                 for one in queued:
-                    if self._stopped():
+                    if self._stopped() or self._endless(endless, len(cases)):
                         break
                     case, when = one.case, _now()
                     done = self._case(spec, one, vacuity)
@@ -130,6 +134,7 @@ class _Run:
                     counts[verdict.status] += 1
                     seen.update(verdict.checked)
                     self.failures += verdict.status is not Status.PASSED
+                    endless += verdict.rule == "timeout"
                     for note in verdict.notes:
                         self._notes.setdefault(note)
                     if self.options.capture and verdict.status is Status.FAILED and done.arrays is not None:
@@ -178,6 +183,15 @@ class _Run:
             return True
         most = self.options.max_failures
         return most is not None and self.failures >= most
+
+    def _endless(self, count: int, planned: int) -> bool:
+        """Whether so many cases of a spec did not end that the rest would only take time: a minute each."""
+        if count < MOST_ENDLESS or count == planned:
+            return False
+        self._notes.setdefault(
+            f"{count} cases did not end within --timeout {self.options.timeout:g}, and no more of this spec were run"
+        )
+        return True
 
     def _case(self, spec: OpSpec, queued: Queued, vacuity: Vacuity) -> Executed:
         done = execute(

@@ -13,6 +13,7 @@ from kcheck.errors import UserError
 from kcheck.model import (
     CaseFinished,
     Fault,
+    Finding,
     Outcome,
     RunFinished,
     RunStarted,
@@ -228,6 +229,24 @@ def test_a_lost_device_runs_nothing_more_and_says_why(project):
     ends = [event for event in found if isinstance(event, SpecFinished)]
     assert [end.skipped for end in ends] == [5, 7]
     assert all("it fell off the bus" in end.notes[0] for end in ends)
+
+
+@dataclass
+class Endless(Scripted):
+    """A device on which no launch ends."""
+
+    def run(self, spec, arrays, *, timeout, instrument=()):
+        """Always the time limit."""
+        self.runs += 1
+        return Outcome(arrays.case, self.name, {}, {}, (Finding("timeout", "it was still running"),))
+
+
+def test_a_kernel_that_never_ends_is_not_waited_for_a_hundred_times(project):
+    """After three cases that did not end, the rest of the spec is left out, and a note says so."""
+    found = events([project.spec(SPEC, KERNEL, REFERENCE)] * 2, Endless(""))
+    ends = [event for event in found if isinstance(event, SpecFinished)]
+    assert [(end.failed, end.skipped) for end in ends] == [(3, 4)] * 2
+    assert ends[0].notes == ("3 cases did not end within --timeout 20, and no more of this spec were run",)
 
 
 def test_two_runs_give_the_same_verdicts(project):
