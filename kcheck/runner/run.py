@@ -189,7 +189,7 @@ class _Run:
         if count < MOST_ENDLESS or count == planned:
             return False
         self._notes.setdefault(
-            f"{count} cases did not end within --timeout {self.options.timeout:g}, and no more of this spec were run"
+            f"{count} cases did not end within --timeout {self.options.timeout:g}; no more of this spec were run"
         )
         return True
 

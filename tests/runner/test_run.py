@@ -246,7 +246,7 @@ def test_a_kernel_that_never_ends_is_not_waited_for_a_hundred_times(project):
     found = events([project.spec(SPEC, KERNEL, REFERENCE)] * 2, Endless(""))
     ends = [event for event in found if isinstance(event, SpecFinished)]
     assert [(end.failed, end.skipped) for end in ends] == [(3, 4)] * 2
-    assert ends[0].notes == ("3 cases did not end within --timeout 20, and no more of this spec were run",)
+    assert ends[0].notes == ("3 cases did not end within --timeout 20; no more of this spec were run",)
 
 
 def test_two_runs_give_the_same_verdicts(project):
