@@ -75,6 +75,7 @@ def test_it_is_that_of_the_largest_block(launching: Kcheck) -> None:
     ]
 
 
+@pytest.mark.soak
 def test_a_baseline_holds_it(launching: Kcheck, project: Path) -> None:
     """As for a spec's own kernel: what the launcher takes from it is a regression."""
     assert launching("baseline", "save", "v1", "specs/turned.yaml").returncode == 0

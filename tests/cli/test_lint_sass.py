@@ -75,7 +75,7 @@ def test_counts_are_shown(kcheck: Kcheck, fake: str) -> None:
     assert metric["sass"] == {"instructions": 3, "families": {"float32": 1, "move": 1, "branch": 1}}
 
 
-@pytest.mark.parametrize("command", ["lint", "run"])
+@pytest.mark.parametrize("command", ["lint", pytest.param("run", marks=pytest.mark.soak)])
 def test_patterns_are_checked(kcheck: Kcheck, project: Path, fake: str, command: str) -> None:
     """Forbidden and required ones, with the instruction and the line of Python: exit 1; what is fine is exit 0."""
     asks(project, "good", required_sass_patterns=["FADD R2"], forbidden_sass_patterns=["DADD", "NOP"])
@@ -93,7 +93,7 @@ ABSENT = "there is no nvdisasm in {folder}, the folder that NVDISASM_PATH names"
 BROKEN = "{folder}/nvdisasm ended with 1: nvdisasm fatal : Unsupported SM"
 
 
-@pytest.mark.parametrize("why", [ABSENT, BROKEN], ids=["absent", "broken"])
+@pytest.mark.parametrize("why", [ABSENT, pytest.param(BROKEN, marks=pytest.mark.soak)], ids=["absent", "broken"])
 def test_patterns_that_cannot_be_checked_are_a_note(
     kcheck: Kcheck, project: Path, tmp_path: Path, why: str
 ) -> None:

@@ -57,12 +57,12 @@ def test_a_correct_kernel_is_clean_under_every_sanitizer(name: str) -> None:
     "names", [OTHERS[at : at + GROUP] for at in range(0, len(OTHERS), GROUP)], ids=lambda names: f"{names[0]}.."
 )
 def test_the_other_correct_kernels_pass(names: list[str]) -> None:
-    """Two examples of each, under every sanitizer: no finding; exit 0. Picked out: so `artifact` need not compile
-    every specialisation."""
-    code, specs = run(names, "--cases", "0", "-k", "example_0 or example_1", "--sanitize", "all")
+    """The first example of each, under every sanitizer: no finding; exit 0. Picked out: so `artifact` need not
+    compile every specialisation."""
+    code, specs = run(names, "--cases", "0", "-k", "example_0", "--sanitize", "all")
     assert [spec["op"] for spec in specs] == names
     for spec in specs:
         assert [case["id"] for case in spec["cases"] if case["status"] != "passed" or case["findings"]] == []
         assert spec["findings"] == []
-        assert spec["passed"] == spec["planned"] >= 1
+        assert spec["passed"] == spec["planned"] == 1
     assert code == 0
