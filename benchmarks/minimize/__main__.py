@@ -88,7 +88,7 @@ def _alone(twin: Twin, folder: Path) -> Measured | None:
 def reproduced(files: Path, names: Sequence[str]) -> set[str]:
     """The twins whose exported case fails alike in a project that has only the file.
 
-    By the same rule, and with the same bits where the launch came to its end.
+    By the same rule, and with the same bits where the launch came to its end and read nothing that nobody wrote.
     """
     good = set()
     with tempfile.TemporaryDirectory() as clone:
@@ -110,7 +110,9 @@ def reproduced(files: Path, names: Sequence[str]) -> set[str]:
         )
     for told in child.stdout.split("\n# "):
         file, _, said = told.removeprefix("# ").partition("\n")
-        if "\nSTILL FAILS" in said and "other bits" not in said and "another rule" not in said:
+        # What a kernel computes from memory that nobody wrote has other bits in another process.
+        bits = "other bits" not in said or "\n  initcheck" in said
+        if "\nSTILL FAILS" in said and bits and "another rule" not in said:
             good.add(file.removesuffix(".kcase"))
     return good
 
@@ -163,7 +165,8 @@ def _page(found: Sequence[Measured], elsewhere: set[str]) -> str:
         f"For {len(known)} kernels all smaller sizes were tried, {tried:,} assignments with {DRAWS} cases drawn",
         f"for each: the smallest case has the true smallest sizes for {exact}, and sizes within one of them for",
         f"{within}. Exported and run in a copy of the project, {len(elsewhere)} of {len(found)} fail alike,",
-        f"with the same bits. The correct kernel passes the smallest cases of {clean}.",
+        "with the same bits but where initcheck finds that they come from memory that nobody wrote.",
+        f"The correct kernel passes the smallest cases of {clean}.",
         "",
         "<details><summary>Every twin</summary>",
         "",

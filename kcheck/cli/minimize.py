@@ -18,7 +18,7 @@ from kcheck.cli.resolve import SeedOrFile
 
 if TYPE_CHECKING:
     from kcheck.cli.resolve import Meant
-    from kcheck.minimize import Minimized
+    from kcheck.minimize import Minimized, Strategy
     from kcheck.model import Case, Verdict
     from kcheck.report.detail import Row
 
@@ -54,7 +54,7 @@ def command(
     *,
     seed: int | None,
     op: str,
-    strategy: str,
+    strategy: Strategy,
     max_iters: int,
     device: str | None,
     timeout: float | None,

@@ -6,6 +6,6 @@ finds out when the kernel fails.
 """
 
 from kcheck.minimize.condition import Found
-from kcheck.minimize.minimize import MOST_RUNS, STRATEGIES, Minimized, Minimizer
+from kcheck.minimize.minimize import MOST_RUNS, Minimized, Minimizer, Strategy
 
-__all__ = ["MOST_RUNS", "STRATEGIES", "Found", "Minimized", "Minimizer"]
+__all__ = ["MOST_RUNS", "Found", "Minimized", "Minimizer", "Strategy"]

@@ -19,7 +19,10 @@ from kcheck.minimize.trials import Candidate, Spent
 _PROBES = 8
 """Sizes that are tried for one dim, at most."""
 
+_SEEDS = 4  # other values that are tried where those of the smallest case decide
 _DOUBTFUL = 2.0  # the cost from which a condition is odd enough to ask whether what passes passes by luck
+_ODD = 2.5  # the cost from which a condition is told only where several sizes speak for it on either side
+_WITNESSES = 3
 _FARTHEST = 4  # how many times the larger of size and landmark: a probe has to run, too
 
 
@@ -51,19 +54,21 @@ class Found:
     tried: Mapping[int, bool]
 
 
-def conditions(search: Search, base: Candidate) -> tuple[Found, ...]:
+def conditions(search: Search, base: Candidate, *, by_values: bool) -> tuple[Found, ...]:
     """The condition of each drawn dim; fewer where no runs are left.
 
     Args:
         base: the smallest case, its inputs made from the seed, which fails.
+        by_values: whether it may pass with other values: then a size passes only if it does so with several.
     """
     found: list[Found] = []
+    seeds = _SEEDS if by_values else 1
     with contextlib.suppress(Spent):
-        found.extend(_condition(search, base, name) for name in search.free)
+        found.extend(_condition(search, base, name, seeds) for name in search.free)
     return tuple(found)
 
 
-def _condition(search: Search, base: Candidate, name: str) -> Found:
+def _condition(search: Search, base: Candidate, name: str, seeds: int) -> Found:
     least = base.case.dims[name]
     moduli = _moduli(search, name)
     candidates = {
@@ -76,18 +81,20 @@ def _condition(search: Search, base: Candidate, name: str) -> Found:
             tried[size] = known
     every = _every(name, least, moduli)
     left = [one for one in every if _agrees(one, tried)]
-    if not left or left[0].cost >= _DOUBTFUL:
+    if not left or left[0].cost >= _DOUBTFUL or seeds > 1:
         for size in [size for size, fails in tried.items() if not fails][:_PROBES]:
-            tried[size] = _fails(search, candidates[size])
+            tried[size] = _fails(search, candidates[size], seeds)
         left = [one for one in every if _agrees(one, tried)]
     for _ in range(_PROBES):
         telling = _most_telling(left, [size for size in candidates if size not in tried])
         if telling is None:
             break
-        tried[telling] = _fails(search, candidates[telling])
+        tried[telling] = _fails(search, candidates[telling], seeds)
         left = [one for one in left if _agrees(one, tried)]
     tried = dict(sorted(tried.items()))
-    return Found(name, left[0].text if left else _nearly(every, tried), tried)
+    fails = sum(tried.values())
+    believed = left and (left[0].cost < _ODD or min(fails, len(tried) - fails) >= _WITNESSES)
+    return Found(name, left[0].text if believed else _nearly(name, every, tried), tried)
 
 
 def _offered(search: Search, name: str, least: int) -> list[int]:
@@ -102,20 +109,21 @@ def _offered(search: Search, name: str, least: int) -> list[int]:
     return sorted(size for size in found if size in domain and size <= largest)
 
 
-def _fails(search: Search, candidate: Candidate) -> bool:
-    """Whether it fails, with the values of its seed or of another one."""
-    return search.trials.fails(candidate) or search.trials.fails(search.reseeded(candidate))
+def _fails(search: Search, candidate: Candidate, seeds: int) -> bool:
+    """Whether it fails, with the values of its seed or of one of so many others."""
+    others = (search.reseeded(candidate, number) for number in range(seeds))
+    return search.trials.fails(candidate) or any(search.trials.fails(other) for other in others)
 
 
-def _nearly(every: list[Condition], tried: Mapping[int, bool]) -> str:
+def _nearly(name: str, every: list[Condition], tried: Mapping[int, bool]) -> str:
     """Where no condition agrees with all that was tried: the one that disagrees least, and with what."""
 
     def wrong(one: Condition) -> list[int]:
         return [size for size, fails in tried.items() if one.holds(size) != fails]
 
-    best = min(every, key=lambda one: len(wrong(one)) + one.cost)
+    best = min((one for one in every if one.cost < _ODD), key=lambda one: len(wrong(one)) + one.cost)
     sizes = ", ".join(f"{size} {'fails' if tried[size] else 'passes'}" for size in wrong(best)[:3])
-    return f"{best.text or 'at any size'} (but {sizes})"
+    return f"{best.text or f'{name} is any size'} (but {sizes})"
 
 
 def _at(search: Search, base: Candidate, name: str, size: int) -> Candidate | None:
@@ -168,16 +176,17 @@ def _made(name: str, least: int, moduli: tuple[int, ...]) -> Iterator[Condition]
     )
     for modulus in moduli:
         # Powers of two first: kernels are cut by them.
-        odd = 0.3 if modulus & (modulus - 1) else 0.0
+        odd = 1.4 if modulus & (modulus - 1) else 0.0
         more = odd + modulus / 5000
         rest = least % modulus
         if rest:
             yield Condition(f"{name} % {modulus} != 0", 1.2 + more, lambda n, m=modulus: n % m != 0)  # type: ignore[misc]
-            yield Condition(
-                f"{name} % {modulus} == {rest}",
-                2.8 + more,
-                lambda n, m=modulus, r=rest: n % m == r,  # type: ignore[misc]
-            )
+            if not odd:
+                yield Condition(
+                    f"{name} % {modulus} == {rest}",
+                    2.8 + more,
+                    lambda n, m=modulus, r=rest: n % m == r,  # type: ignore[misc]
+                )
         elif least:
             yield Condition(
                 f"{name} % {modulus} == 0",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from kcheck.model import (
 )
 from kcheck.runner import Executed, execute, makes
 
-STRATEGIES = ("dims", "values", "all")
+Strategy: TypeAlias = Literal["dims", "values", "all"]
 MOST_RUNS = 300
 """Kernel runs that a search takes at most, unless said."""
 
@@ -129,7 +130,7 @@ class Minimizer:
         """Whether there is anything to shrink: it fails here and now."""
         return self.first.verdict.status is Status.FAILED
 
-    def search(self, strategy: str = "all") -> None:
+    def search(self, strategy: Strategy = "all") -> None:
         """Look for a smaller case until there is none, or the runs are used up. May be interrupted at any time.
 
         Args:
@@ -177,7 +178,7 @@ class Minimizer:
             raise ValueError(f"{self._case.id} does not fail: there is nothing to look for")
         return self._search
 
-    def _look(self, strategy: str) -> None:
+    def _look(self, strategy: Strategy) -> None:
         search, sizes = self._state, Sizes(self._state)
         if strategy != "values":
             sizes.shrink()
@@ -193,7 +194,7 @@ class Minimizer:
         if strategy == "all" and search.best is not shapes:
             sizes.shrink(again=True)
         if strategy != "values":
-            self._conditions = conditions(search, self._drawn(shapes))
+            self._conditions = conditions(search, self._drawn(shapes), by_values=sizes.by_values)
 
     def _drawn(self, shapes: Candidate) -> Candidate:
         """A case of the smallest sizes with values of the seed: other sizes need values as well."""

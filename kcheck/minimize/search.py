@@ -51,7 +51,9 @@ class Search:
         return range(domain.low, domain.high + 1)
 
     def legal(self, dims: Mapping[str, int]) -> bool:
-        """Whether sizes of all drawn dims meet the constraints."""
+        """Whether sizes of all drawn dims are such as the spec has, and meet the constraints."""
+        if any(size not in self.sizes(name) for name, size in dims.items()):
+            return False
         try:
             return self._solver.satisfied(derive(self.spec.dims, dims))
         except ExpressionError:
@@ -105,6 +107,15 @@ class Search:
         """The same recipe with values of another seed; there is a number of those."""
         seed = derive_seed(candidate.case.seed, f"values_{number}")
         return replace(candidate, case=replace(candidate.case, seed=seed))
+
+    def redrawn(self, candidate: Candidate, number: int) -> Candidate | None:
+        """A candidate with the values that another seed draws; None where no input may hold them."""
+        try:
+            drawn = self._values_of(self.reseeded(candidate, number))
+        except (SpecError, KernelError):
+            return None
+        held = {name: values for name, values in drawn.items() if self.support(name, candidate.case) is not None}
+        return self.with_values(held, candidate) if held else None
 
     def with_values(self, held: Mapping[str, Values], base: Candidate | None = None) -> Candidate:
         """A case (the best one unless said) with elements of inputs set, each to an array of the input's shape."""

@@ -15,6 +15,7 @@ from kcheck.model import OpSpec, Range
 
 _FIRST = (0, 1, 2, 3, 4, 5)
 _WALK = 16  # sizes to either side of a middle that are tried for the constraints
+_SEEDS = 3  # other values that are tried at smaller sizes, where values decide
 _CHECKS = 2_000  # assignments that are held against the constraints to mend one
 
 
@@ -38,6 +39,12 @@ class Sizes:
     def __init__(self, search: Search) -> None:
         self._search = search
         self._by_values: bool | None = None
+        self._parts = False
+
+    @property
+    def by_values(self) -> bool:
+        """Whether the values were found to matter: other ones of the same distributions may pass."""
+        return bool(self._by_values)
 
     def shrink(self, *, again: bool = False) -> None:
         """Make every size as small as can be.
@@ -51,15 +58,17 @@ class Sizes:
         search = self._search
         if not again:
             for size in (1, 2):
-                if self._try({name: max(size, search.sizes(name)[0]) for name in search.free}):
+                if self._try({name: self._at_least(name, size) for name in search.free}):
                     break
             for name in self._largest_first():
                 self._try_first(name, (1, 0))
         self._descend(near=again)
-        # Where there was plenty, any values failed; of the few that are left, others may not.
-        if not search.best.held and not self._values_decide():
+        if not search.best.held:
+            # Where there was plenty, any values failed; of the few that are left, others may not.
             self._by_values = None
-            if self._values_decide():
+            self._parts = True
+            self._descend(near=True)
+            if self._values_decide() and self._trade_units():
                 self._descend(near=True)
 
     def _descend(self, *, near: bool) -> None:
@@ -120,20 +129,40 @@ class Sizes:
         search = self._search
         for first, second in itertools.combinations(search.free, 2):
             exchanged = {first: search.dims[second], second: search.dims[first]}
-            if exchanged[first] < exchanged[second] and self._possible(exchanged):
+            if exchanged[first] < exchanged[second]:
                 self._try(exchanged)
         for large, small in itertools.permutations(search.free, 2):
             while search.dims[large] > 4 * max(1, search.dims[small]):
                 changed = {large: -(-search.dims[large] // 2), small: 2 * max(1, search.dims[small])}
-                if not self._possible(changed) or not self._try(changed):
+                if not self._try(changed):
                     break
 
-    def _possible(self, dims: Mapping[str, int]) -> bool:
-        return all(size in self._search.sizes(name) for name, size in dims.items())
+    def _trade_units(self) -> bool:
+        """One size less by two or three, another one more by one less than that: a sum that is less by one.
+
+        Where values decide, a case that passes with one size smaller may fail with another one larger.
+        """
+        search = self._search
+        for less, more in itertools.permutations(search.free, 2):
+            for step in (2, 3):
+                changed = {less: search.dims[less] - step, more: search.dims[more] + step - 1}
+                if changed[less] > 0 and self._try(changed):
+                    return True
+        return False
+
+    def _at_least(self, name: str, size: int) -> int:
+        """The first size of a dim from ``size`` on, no more than it has now."""
+        now = self._search.dims[name]
+        domain = self._search.sizes(name)
+        if isinstance(domain, range):
+            return min(max(size, domain[0]), now)
+        return next((one for one in domain if size <= one <= now), now)
 
     def _try(self, changed: Mapping[str, int]) -> bool:
         """Try sizes, others mended to meet the constraints: with values of the seed, then with those that fail."""
         search = self._search
+        if any(size not in search.sizes(name) for name, size in changed.items()):
+            return False
         dims = self._mended({**search.dims, **changed}, changed)
         if dims is None:
             return False
@@ -144,9 +173,13 @@ class Sizes:
             return True
         if search.best.held:  # the first elements were tried just now
             return search.attempt(search.cropped(candidate, heaviest=True))
-        if not self._values_decide():
+        if not (self._parts or self._values_decide()):
             return False
-        return any(search.attempt(search.cropped(candidate, heaviest=heaviest)) for heaviest in (True, False))
+        if any(search.attempt(search.cropped(candidate, heaviest=heaviest)) for heaviest in (True, False)):
+            return True
+        return self.by_values and any(
+            search.attempt(search.redrawn(candidate, number)) for number in range(_SEEDS)
+        )
 
     def _values_decide(self) -> bool:
         """Whether the case may pass with other values of the same distributions: found by two other seeds."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kcheck.cases import CaseArrays, plan
-from kcheck.minimize import Minimized, Minimizer
+from kcheck.minimize import Minimized, Minimizer, Strategy
 from kcheck.model import Case, Finding, OpSpec, Outcome
 from kcheck.specfile import load_spec
 
@@ -90,7 +90,7 @@ def failing(spec: OpSpec, device: Planted, count: int = 200) -> Case:
     return max(found, key=lambda case: sum(case.dims.values()))
 
 
-def minimized(spec: OpSpec, fails: Fails, *, strategy: str = "all", most: int = 400) -> Minimized:
+def minimized(spec: OpSpec, fails: Fails, *, strategy: Strategy = "all", most: int = 400) -> Minimized:
     """The smallest case of those that fail so."""
     device = Planted(fails)
     minimizer = Minimizer(

@@ -87,6 +87,14 @@ def test_a_list_of_sizes(tmp_path: Path) -> None:
     spec = planted_spec(tmp_path, "N: [3, 17, 64, 100, 128]", shape="N")
     assert minimized(spec, on_dims(lambda N: N % 64)).case.dims == {"N": 3}
     assert minimized(spec, on_dims(lambda N: N > 20)).case.dims == {"N": 64}
+    two = planted_spec(tmp_path, "N: [3, 17, 64], gap: [0, 4]", shape="N")
+
+    def fails(N: int, gap: int) -> bool:
+        assert N in (3, 17, 64)
+        assert gap in (0, 4)
+        return gap > 0
+
+    assert minimized(two, on_dims(fails)).case.dims == {"N": 3, "gap": 4}
 
 
 def test_no_more_runs_than_said(tmp_path: Path) -> None:
