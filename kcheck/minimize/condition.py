@@ -167,8 +167,8 @@ def _made(name: str, least: int, moduli: tuple[int, ...]) -> Iterator[Condition]
         yield Condition(f"{name} == 0", 0.5, lambda n: n == 0)
     else:
         yield Condition(f"{name} > {least - 1}", 1.0, lambda n: n >= least)
-        yield Condition(f"{name} == {least}", 2.5, lambda n: n == least)
-    yield Condition(f"{name} <= {least}", 2.7, lambda n: n <= least)
+        yield Condition(f"{name} == {least}", 2.3, lambda n: n == least)
+    yield Condition(f"{name} <= {least}", 2.45, lambda n: n <= least)
     yield (
         Condition(f"{name} is no power of two", 2.6, lambda n: n > 0 and n & (n - 1) != 0)
         if least & (least - 1)

@@ -15,6 +15,7 @@ from kcheck.model import OpSpec, Range
 
 _FIRST = (0, 1, 2, 3, 4, 5)
 _WALK = 16  # sizes to either side of a middle that are tried for the constraints
+_FEW, _CORNERS = 3, 8
 _SEEDS = 3  # other values that are tried at smaller sizes, where values decide
 _CHECKS = 2_000  # assignments that are held against the constraints to mend one
 
@@ -57,9 +58,7 @@ class Sizes:
         """
         search = self._search
         if not again:
-            for size in (1, 2):
-                if self._try({name: self._at_least(name, size) for name in search.free}):
-                    break
+            any(self._try(dims) for dims in self._corners())
             for name in self._largest_first():
                 self._try_first(name, (1, 0))
         self._descend(near=again)
@@ -68,7 +67,8 @@ class Sizes:
             self._by_values = None
             self._parts = True
             self._descend(near=True)
-            if self._values_decide() and self._trade_units():
+            self._values_decide()
+            if self._trade_units():
                 self._descend(near=True)
 
     def _descend(self, *, near: bool) -> None:
@@ -140,7 +140,7 @@ class Sizes:
     def _trade_units(self) -> bool:
         """One size less by two or three, another one more by one less than that: a sum that is less by one.
 
-        Where values decide, a case that passes with one size smaller may fail with another one larger.
+        A case that passes with one size smaller may fail with that and another one larger.
         """
         search = self._search
         for less, more in itertools.permutations(search.free, 2):
@@ -149,6 +149,17 @@ class Sizes:
                 if changed[less] > 0 and self._try(changed):
                     return True
         return False
+
+    def _corners(self) -> Iterator[dict[str, int]]:
+        """All sizes 1, all 2; and where some have few values, as flags do, these with all others 1."""
+        search = self._search
+        least = {name: self._at_least(name, 1) for name in search.free}
+        yield least
+        yield {name: self._at_least(name, 2) for name in search.free}
+        flags = [name for name in search.free if len(search.sizes(name)) <= _FEW]
+        ways = itertools.islice(itertools.product(*(search.sizes(name) for name in flags)), _CHECKS)
+        for sizes in sorted(ways, key=sum)[:_CORNERS]:
+            yield {**least, **dict(zip(flags, sizes, strict=True))}
 
     def _at_least(self, name: str, size: int) -> int:
         """The first size of a dim from ``size`` on, no more than it has now."""
