@@ -78,7 +78,9 @@ def test_a_finding_is_a_failure_in_every_report(project, rule):
     assert properties[rule] == "error, 2 of 2 cases"
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(
+    "rule", [rule if rule == "racecheck" else pytest.param(rule, marks=pytest.mark.soak) for rule in RULES]
+)
 def test_levels(project, rule):
     """Off: exit code 0 and not a word. Warn: exit code 0 and a warning. By the spec or by the command line."""
     off = project.run(f"{rule}.yaml", "--sanitize", f"{rule}=off")

@@ -18,7 +18,6 @@ WHOLE = (
     "cumsum",
     "histogram",
     "matmul",
-    "softmax",
 )
 """Every sanitizer on every case costs ten seconds of a core for each op, most of it to compile: these daily, the
 others under ``make soak``."""
