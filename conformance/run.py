@@ -1,7 +1,7 @@
 """Run numba-cuda's own installed test-suite on the cpu device.
 
     python conformance/run.py            everything, eight minutes on two cores; writes docs/conformance.md
-    python conformance/run.py --quick    all but conformance/slow.txt, four minutes; writes nothing
+    python conformance/run.py --quick    all but conformance/slow.txt, under four minutes; writes nothing
     python conformance/run.py --widths   everything, each launch with one lane to a vector too, half an hour;
                                          writes docs/conformance.md with a section on that
     python conformance/run.py --sanitize everything under the sanitizers, a quarter of an hour; writes

@@ -45,6 +45,7 @@ def test_division_by_zero_is_told(cpu: Callable[[int], Cpu]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("batch", FURTHER, ids=str)
 def test_further_combinations(batch: Batch, cpu: Callable[[int], Cpu]) -> None:
     """So do the combinations of modifiers that cover no new pair, at sixteen lanes."""
