@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+
+import pytest
 
 from kcheck.ptx.isa import ROWS
 from kcheck.ptx.isa.rows import Row
@@ -113,3 +115,8 @@ def memory_batches() -> list[Batch]:
             for start in range(0, len(group), BATCH)
         ]
     return found
+
+
+def every_other(found: Sequence[Batch]) -> list[object]:
+    """Every other batch is for every day, the rest for ``make soak``."""
+    return [pytest.param(batch, marks=(pytest.mark.soak,) if n % 2 else ()) for n, batch in enumerate(found)]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kcheck.ptx.isa.rows import Row
-from tests.isa.catalogue import Batch, batches, legal, rows
+from tests.isa.catalogue import Batch, batches, every_other, legal, rows
 from tests.isa.judging import complaints, run
 from tests.isa.machines import Cpu, Gpu
 from tests.isa.program import build
@@ -29,7 +29,7 @@ def test_bits(batch: Batch, cpu: Callable[[int], Cpu]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", QUICK, ids=str)
+@pytest.mark.parametrize("batch", every_other(QUICK), ids=str)
 def test_sources_that_a_warp_shares(batch: Batch, cpu: Callable[[int], Cpu]) -> None:
     """Sixteen lanes give the same bits where a warp holds the only, the first or the last source once for all."""
     for place in dict.fromkeys([0, len(batch.cases[0].form.sources) - 1]):

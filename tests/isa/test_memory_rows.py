@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.isa.catalogue import Batch, memory_batches
+from tests.isa.catalogue import Batch, every_other, memory_batches
 from tests.isa.judging import complaints
 from tests.isa.machines import Cpu, Gpu
 from tests.isa.program import build
@@ -22,7 +22,7 @@ def test_memory_bits(batch: Batch, cpu: Callable[[int], Cpu]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", BATCHES, ids=str)
+@pytest.mark.parametrize("batch", every_other(BATCHES), ids=str)
 def test_memory_bits_of_wide_vectors(batch: Batch, cpu: Callable[[int], Cpu]) -> None:
     """So it has with sixteen lanes."""
     found = complaints(build(batch.cases), [cpu(16)])

@@ -101,11 +101,10 @@ def test_a_twin_differs_in_few_statements(twin: Twin) -> None:
 
 
 def _daily() -> set[str]:
-    """The twins of every day: the first of each control, and the first of each class."""
-    chosen: dict[tuple[str, str], str] = {}
+    """The twins of every day: the first of each class."""
+    chosen: dict[str, str] = {}
     for twin in TWINS:
-        chosen.setdefault(("of", twin.of), twin.name)
-        chosen.setdefault(("class", twin.kind), twin.name)
+        chosen.setdefault(twin.kind, twin.name)
     return set(chosen.values())
 
 
