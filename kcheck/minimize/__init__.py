@@ -5,7 +5,6 @@ cases is the simpler one, ``trials`` runs and remembers, ``sizes``, ``kinds`` an
 finds out when the kernel fails.
 """
 
-from kcheck.minimize.condition import Found
 from kcheck.minimize.minimize import MOST_RUNS, Minimized, Minimizer, Strategy
 
-__all__ = ["MOST_RUNS", "Found", "Minimized", "Minimizer", "Strategy"]
+__all__ = ["MOST_RUNS", "Minimized", "Minimizer", "Strategy"]

@@ -46,12 +46,10 @@ class Found:
 
     Attributes:
         text: the condition; empty: whatever its size.
-        tried: the sizes that were run, and whether the kernel failed at each.
     """
 
     dim: str
     text: str
-    tried: Mapping[int, bool]
 
 
 def conditions(search: Search, base: Candidate, *, by_values: bool) -> tuple[Found, ...]:
@@ -94,7 +92,7 @@ def _condition(search: Search, base: Candidate, name: str, seeds: int) -> Found:
     tried = dict(sorted(tried.items()))
     fails = sum(tried.values())
     believed = left and (left[0].cost < _ODD or min(fails, len(tried) - fails) >= _WITNESSES)
-    return Found(name, left[0].text if believed else _nearly(name, every, tried), tried)
+    return Found(name, left[0].text if believed else _nearly(name, every, tried))
 
 
 def _offered(search: Search, name: str, least: int) -> list[int]:

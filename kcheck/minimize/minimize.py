@@ -45,7 +45,6 @@ class Minimized:
     Attributes:
         executed: the smallest case, run under every sanitizer of the spec.
         matters: sentences on what matters, the sizes first.
-        conditions: what was found out about each size.
         runs: kernel runs, all of them.
         whole: whether it came to its end; False where the runs were used up, or somebody interrupted it.
         steady: False where the smallest case did not fail when it was run once more: it fails now and then.
@@ -56,7 +55,6 @@ class Minimized:
     case: Case
     executed: Executed
     matters: tuple[str, ...]
-    conditions: tuple[Found, ...]
     runs: int
     seconds: float
     whole: bool
@@ -165,7 +163,6 @@ class Minimizer:
             case=case,
             executed=done,
             matters=matters(search, self._conditions),
-            conditions=self._conditions,
             runs=search.trials.runs + 1,
             seconds=time.monotonic() - self._begun,
             whole=self._whole,
