@@ -9,23 +9,22 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from weakref import WeakKeyDictionary
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.faults import Windows, findings, grid_finding, kernel_name, still_running
 from kcheck.cpu.jit import host
-from kcheck.cpu.kernel import Kernel, compile_kernel
+from kcheck.cpu.kernel import Kernel
 from kcheck.cpu.memory import Kind, Memory, OutOfMemory
 from kcheck.cpu.module import Module
 from kcheck.cpu.native import Native
 from kcheck.cpu.printf import printed
 from kcheck.cpu.races import Races
-from kcheck.cpu.scheduler import Completion, Job, Scheduler
+from kcheck.cpu.scheduler import Better, Completion, Job, Scheduler
+from kcheck.cpu.tiers import Kernels, Known
 from kcheck.errors import PtxError
 from kcheck.model import NATURAL, Finding, Index3
 from kcheck.ptx.abi import FAULTS, Checks, Fault, FaultKind
 from kcheck.ptx.abi import Launch as LaunchContext
-from kcheck.ptx.strides import row_of
 from kcheck.rng import Xorshift128Plus, arranged
 
 FAULT_CAPACITY = 1024
@@ -79,32 +78,6 @@ class KernelLaunch:
     cooperative: bool
 
 
-@dataclass(slots=True)
-class Known:
-    """A kernel, and what its last launch was.
-
-    Attributes:
-        job: None: it was never launched as usual.
-        shape: grid, block and dynamic shared memory of the job.
-        variables: where the module's variables lay, as :meth:`Module.variables` told it.
-        seconds: that a thread of the last launch took; infinite before.
-    """
-
-    kernel: Kernel
-    job: Job | None = None
-    shape: tuple[Index3, Index3, int] = ((0, 0, 0), (0, 0, 0), 0)
-    variables: object = None
-    seconds: float = math.inf
-
-    def expected(self, launch: KernelLaunch) -> float:
-        """Seconds that a launch will take, by the last one and its number of threads; infinite if unknown."""
-        if self.shape == (launch.grid, launch.block, launch.shared):
-            return self.seconds
-        before = math.prod(self.shape[0]) * math.prod(self.shape[1])
-        threads = math.prod(launch.grid) * math.prod(launch.block)
-        return self.seconds * max(threads / before, 1) if before else math.inf
-
-
 class Executor:
     """The memory and the processors of one device. Launches run one after another.
 
@@ -122,6 +95,7 @@ class Executor:
         ending: how the last launch that ran ended.
         report: as given; may be changed between launches.
         schedule: the order of blocks, warps and lanes; may be changed between launches.
+        kernels: what was compiled.
     """
 
     def __init__(
@@ -147,9 +121,7 @@ class Executor:
         self._write = write
         self._scheduler = Scheduler(processors, clock)
         self._races = Races(memory)
-        self._kernels: WeakKeyDictionary[Module, dict[tuple[str, int, Checks, int, bool], Known]] = (
-            WeakKeyDictionary()
-        )
+        self.kernels = Kernels(cache, clock, self.postpone)
         self._faults = (Fault * FAULT_CAPACITY)()
         self._prints = ctypes.create_string_buffer(PRINT_CAPACITY)
         self._heap = 0
@@ -213,7 +185,7 @@ class Executor:
         with self._lock:
             try:
                 known = self._known(launch.module, launch.entry, launch.block)
-                expected = known.expected(launch)
+                expected = known.expected((launch.grid, launch.block, launch.shared))
                 job = self._renewed(known, launch) or self._prepare(known.kernel, launch)
             except PtxError as fault:
                 self.report_compile_error(launch.entry, fault)
@@ -223,24 +195,32 @@ class Executor:
             is_short = expected <= SHORT_SECONDS and self._is_usual and not launch.cooperative
             native = self.native if is_short else None
             begun = self._clock()
-            completion = self._run(job, launch, native, LONG_SECONDS < expected < math.inf)
+            completion = self._run(job, known, launch, native, LONG_SECONDS < expected < math.inf)
+            took = self._clock() - begun
+            known.spent += took
             self._heap_used = job.launch.heap_used
             if job.kernel.program.prints:
                 self._write(printed(self._prints, job.launch.print_used, self._string))
             self.ending = self._judge(job, completion)
             if self.ending is Ending.FINISHED and self._is_usual:
-                known.seconds = (self._clock() - begun) * len(completion.workspaces)
+                known.seconds = took * len(completion.workspaces)
                 known.job, known.shape = job, (launch.grid, launch.block, launch.shared)
                 known.variables = launch.module.variables()
             return self.ending
 
-    def _run(self, job: Job, launch: KernelLaunch, native: Native | None, is_long: bool) -> Completion:
-        """Run a job; on this thread where it is short, with ``native``."""
+    def _run(
+        self, job: Job, known: Known, launch: KernelLaunch, native: Native | None, is_long: bool
+    ) -> Completion:
+        """Run a job; on this thread where it is short, with ``native``. One that takes long goes over to better
+        code on its way."""
         deadline = self._stop_at()
         if launch.cooperative:
             return self._scheduler.run_cooperative(job, deadline, self.schedule)
         here = None if native is None else self._scheduler.run_here(job, deadline, native)
-        return here or self._scheduler.run(job, deadline, self.schedule, is_long=is_long)
+        if here is not None:
+            return here
+        better = Better(known.left, lambda: self.kernels.improve(known, launch.module))
+        return self._scheduler.run(job, deadline, self.schedule, better, is_long=is_long)
 
     @property
     def _is_usual(self) -> bool:
@@ -254,19 +234,8 @@ class Executor:
         return end if self.deadline is None else min(self.deadline, end)
 
     def _known(self, module: Module, entry: str, block: Index3) -> Known:
-        kernels = self._kernels.get(module)
-        if kernels is None:
-            kernels = self._kernels[module] = {}
-        row = row_of(block)
-        key = (entry, self.width, self.checks, row, self._widens)
-        known = kernels.get(key)
-        if known is None:
-            begun = self._clock()
-            widen = self._widens and self.checks == _NO_CHECKS
-            compiled = compile_kernel(module, entry, self.width, self._cache, self.checks, row, widen)
-            known = kernels[key] = Known(compiled)
-            self.postpone(self._clock() - begun)
-        return known
+        widens = self._widens and self.checks == _NO_CHECKS
+        return self.kernels.find(module, entry, block, self.width, self.checks, widens)
 
     def postpone(self, seconds: float) -> None:
         """Move the deadline on, for what is no work of a kernel's."""

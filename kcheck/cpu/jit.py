@@ -40,7 +40,8 @@ def host() -> Processor:
     return Processor(name, features.flatten(), 16 if features.get("avx512f") else 8)
 
 
-def _new_machine() -> Any:
+def _new_machine(level: int) -> Any:
+    """What makes code of this processor, as hard as LLVM's -O0 to -O3 would try."""
     from llvmlite import binding as llvm
 
     llvm.initialize_native_target()
@@ -49,7 +50,7 @@ def _new_machine() -> Any:
     processor = host()
     # Small and position independent: constants are memory operands.
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=processor.name, features=processor.features, opt=2, reloc="pic", codemodel="small"
+        cpu=processor.name, features=processor.features, opt=level, reloc="pic", codemodel="small"
     )
 
 
@@ -67,13 +68,15 @@ def toolchain() -> str:
     return "|".join((llvmlite.__version__, version, platform.machine(), processor.name, processor.features))
 
 
-def compile_ir(ir: str, width: int) -> bytes:
+def compile_ir(ir: str, width: int, *, quick: bool = False) -> bytes:
     """An object file from IR text.
 
     Args:
         ir: a module; what it defines ``alwaysinline`` is gone from the result.
         width: lanes per vector of its code: 1 gets LLVM's own -O2, which finds vectors; more gets a short list
             of passes, since -O2 takes 4 to 8 times longer there and gains nothing.
+        quick: make it in a third of the time, from the short list of passes and without looking for good
+            instructions and registers. Such code takes two to three times as long, and leaves the same bits.
 
     Raises:
         InternalError: LLVM does not accept the module: a fault of the lowering.
@@ -81,14 +84,14 @@ def compile_ir(ir: str, width: int) -> bytes:
     from llvmlite import binding as llvm
 
     with _LOCK:
-        machine = _machine()
+        machine = _machine(0 if quick else 2)
         try:
             module = llvm.parse_assembly(ir)
             module.verify()
         except RuntimeError as fault:
             raise InternalError(f"LLVM does not accept the lowered code: {fault}") from fault
         builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
-        if width == 1:
+        if width == 1 and not quick:
             passes = builder.getModulePassManager()
         else:
             passes = llvm.create_new_module_pass_manager()
@@ -112,7 +115,7 @@ def _linker() -> Any:
     reaches its constants. (RuntimeDyld may put them gigabytes apart.)"""
     from llvmlite import binding as llvm
 
-    return llvm.create_lljit_compiler(_new_machine(), use_jit_link=True)
+    return llvm.create_lljit_compiler(_new_machine(2), use_jit_link=True)
 
 
 class LoadedCode:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,9 @@ from kcheck.cpu.module import Module, variables_from_json, variables_to_json, ve
 from kcheck.ptx.abi import Checks, ParamSlot, Program, Site
 from kcheck.ptx.lower import lower, suitable_width
 
+_SECONDS_PER_BYTE = 5e-6
+"""Of quick code: what it takes to make better code of the same kernel."""
+
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _BLOCK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32)
 
@@ -24,49 +28,69 @@ class Kernel:
     """Machine code and its description.
 
     Attributes:
-        program: without its IR text.
+        program: without its IR text; ``head``: the same as it is kept on disk.
+        worth: seconds that quick code may take before better code is worth its making; infinite for the better.
         run: ``kcheck_run(launch, worker, first, last)``; releases the GIL. ``entry``: its address.
         run_block: ``kcheck_block(launch, worker, block, resume)``; releases the GIL.
     """
 
     program: Program
+    head: bytes
+    worth: float
     code: LoadedCode
     run: Callable[[int, int, int, int], int]
     entry: int
     run_block: Callable[[int, int, int, int], int]
 
 
-def compile_kernel(
-    module: Module, entry: str, width: int, cache: ObjectCache, checks: Checks, row: int, widen: bool
-) -> Kernel:
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """Which code of a module.
+
+    Attributes:
+        width: lanes per vector; ``widens``: more where the kernel suits them.
+        row: how many lanes are neighbours along x in its blocks, as :func:`kcheck.ptx.strides.row_of` says.
+    """
+
+    entry: str
+    width: int
+    checks: Checks
+    row: int
+    widens: bool
+
+
+def compile_kernel(module: Module, variant: Variant, cache: ObjectCache, *, quick: bool) -> Kernel:
     """The kernel, ready to run.
 
     Args:
-        width: lanes per vector, a power of two, at most 32.
-        row: how many lanes are neighbours along x in its blocks, as :func:`kcheck.ptx.strides.row_of` says.
-        widen: use more lanes where the kernel suits them.
+        quick: what is in no cache is made in a third of the time, and takes two to three times as long.
 
     Raises:
         PtxError: an instruction that is not modelled, or code that breaks a rule of PTX.
         InternalError: LLVM does not accept what was lowered.
     """
-    key = "\0".join(
-        (version(), toolchain(), str(width), str(checks), str(row), str(widen), entry, module.file, module.text)
-    )
+    key = "\0".join((version(), toolchain(), str(variant), module.file, module.text))
     stored = cache.get(key)
+    is_quick = stored is None and quick
+    if is_quick:
+        key += "\0quick"
+        stored = cache.get(key)
     if stored is not None:
         head, _, code = stored.partition(b"\n")
         program = _from_json(json.loads(head))
     else:
-        if widen:
+        entry, width, row = variant.entry, variant.width, variant.row
+        if variant.widens:
             width = suitable_width(module.tree, entry, width, row)
-        program = lower(module.tree, entry, width, checks, row)
-        code = compile_ir(program.ir, width)
+        program = lower(module.tree, entry, width, variant.checks, row)
+        code = compile_ir(program.ir, width, quick=is_quick)
         program = dataclasses.replace(program, ir="")
-        cache.put(key, json.dumps(_to_json(program)).encode() + b"\n" + code)
+        head = json.dumps(_to_json(program)).encode()
+        cache.put(key, head + b"\n" + code)
+    worth = len(code) * _SECONDS_PER_BYTE if is_quick else math.inf
     loaded = LoadedCode(code, ("kcheck_run", "kcheck_block"))
     run, block = loaded.address("kcheck_run"), loaded.address("kcheck_block")
-    return Kernel(program, loaded, _RUN(run), run, _BLOCK(block))
+    return Kernel(program, head, worth, loaded, _RUN(run), run, _BLOCK(block))
 
 
 def _to_json(program: Program) -> dict[str, Any]:

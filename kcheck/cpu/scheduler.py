@@ -12,6 +12,7 @@ on the thread that launches.
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -31,11 +32,12 @@ _RANGES_PER_WORKER = 8  # of what is left, so that an uneven load evens out
 _POLL_SECONDS = 0.05
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Job:
     """A launch, ready to run.
 
     Attributes:
+        kernel: may become better code of the same program while blocks run: whoever runs one holds on to its own.
         launch: filled in.
         blocks: how many.
         shared, state: bytes that each block needs.
@@ -62,6 +64,19 @@ class Job:
         workspace.prepare(self.shared, self.state, len(program.sites))
         if program.checks.init or program.checks.overflow:
             workspace.prepare_origins(self.shared, self.launch.threads, len(program.sites))
+
+
+@dataclass(frozen=True, slots=True)
+class Better:
+    """Better code for a launch that takes long.
+
+    Attributes:
+        after: seconds from its beginning on; infinite: there is none.
+        make: makes the code.
+    """
+
+    after: float
+    make: Callable[[], Kernel]
 
 
 @dataclass
@@ -109,10 +124,13 @@ class Scheduler:
         self._watch = Watch(clock)
         self._stack: Stack | None = None
 
-    def run(self, job: Job, deadline: float | None, schedule: Schedule, *, is_long: bool = False) -> Completion:
+    def run(
+        self, job: Job, deadline: float | None, schedule: Schedule, better: Better, *, is_long: bool = False
+    ) -> Completion:
         """Run every block. Returns when none runs any more; stops them when a time of the clock passes.
 
         Args:
+            better: what blocks go over to.
             is_long: it is known to be worth the other threads, who take part from the beginning.
         """
         workers = self._workers if job.races is None else self._workers[:1]
@@ -121,7 +139,7 @@ class Scheduler:
         else:
             run = _Ordered(job, workers, self._clock, pieces(schedule, job.blocks, "blocks"))
         run.start(is_long)
-        self._wait(run.finished, job, deadline, run.completion)
+        self._wait(run.finished, job, deadline, run.completion, better)
         return run.completion
 
     def run_here(self, job: Job, deadline: float | None, native: Native) -> Completion | None:
@@ -169,12 +187,21 @@ class Scheduler:
         return completion
 
     def _wait(
-        self, finished: threading.Semaphore, job: Job, deadline: float | None, completion: Completion
+        self,
+        finished: threading.Semaphore,
+        job: Job,
+        deadline: float | None,
+        completion: Completion,
+        better: Better | None = None,
     ) -> None:
         """Wait for the end; stop the launch at the deadline or when the waiting thread is interrupted."""
         launch = job.launch
+        improve_at = math.inf if better is None else self._clock() + better.after
         while True:
             try:
+                if better is not None and self._clock() >= improve_at:
+                    improve_at = math.inf
+                    job.kernel = better.make()
                 left = _POLL_SECONDS if deadline is None else min(_POLL_SECONDS, deadline - self._clock())
                 if finished.acquire(timeout=max(left, 0.001)):
                     return
@@ -184,6 +211,10 @@ class Scheduler:
             except KeyboardInterrupt:
                 completion.interrupted = True
                 launch.stop = STOP_REQUESTED
+            except BaseException:  # nothing may run in memory that is no longer kept
+                launch.stop = STOP_REQUESTED
+                finished.acquire()
+                raise
 
 
 def _turns(job: Job, completion: Completion, schedule: Schedule) -> None:
@@ -254,7 +285,8 @@ class _Run:
                     first, last = self._take()
                 if first == last:
                     return
-                status = job.kernel.run(job.address, workspace.address, first, last)
+                kernel = job.kernel
+                status = kernel.run(job.address, workspace.address, first, last)
                 if status != FINISHED:
                     self.completion.reach(status, workspace)
                     with self._lock:

@@ -454,7 +454,7 @@ some:
 """
     slow = f"""
 define internal {M} {name}.slow({A} %a, {M} %m, {ARGUMENTS}) noinline cold {{
-  %out = alloca [{W} x i8]
+  %out = alloca [{W} x i8], align 64
   br label %loop
 loop:
   %i = phi i32 [0, %0], [%i1, %next]
