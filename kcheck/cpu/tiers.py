@@ -72,13 +72,14 @@ class Kernels:
 
     Attributes:
         quick: whether to begin with quick code; else with the better one.
+        known: what was found.
     """
 
     cache: ObjectCache
     clock: Callable[[], float]
     took: Callable[[float], None]
     quick: bool = True
-    _known: WeakKeyDictionary[Module, dict[Variant, Known]] = field(default_factory=WeakKeyDictionary)
+    known: WeakKeyDictionary[Module, dict[Variant, Known]] = field(default_factory=WeakKeyDictionary)
 
     def find(self, module: Module, entry: str, block: Index3, width: int, checks: Checks, widens: bool) -> Known:
         """The kernel, compiled; for blocks as long as this one along x.
@@ -86,9 +87,9 @@ class Kernels:
         Raises:
             PtxError: an instruction that is not modelled, or code that breaks a rule of PTX.
         """
-        variants = self._known.get(module)
+        variants = self.known.get(module)
         if variants is None:
-            variants = self._known[module] = {}
+            variants = self.known[module] = {}
         variant = Variant(entry, width, checks, row_of(block), widens)
         known = variants.get(variant)
         if known is None or known.left < 0:

@@ -58,7 +58,7 @@ class Machine(Protocol):
 
 
 class Cpu:
-    """kcheck's cpu with vectors of ``width`` lanes.
+    """kcheck's cpu with vectors of ``width`` lanes: quick code for eight, the better one otherwise.
 
     Args:
         folder: where machine code is kept while the tests run.
@@ -72,6 +72,7 @@ class Cpu:
             self._memory, 1, ObjectCache(folder), time.monotonic, self._findings.append, lambda _: None
         )
         self._executor.width = width
+        self._executor.kernels.quick = width == 8
 
     def run(self, launch: Launch) -> Ran:
         self._findings.clear()
