@@ -219,7 +219,7 @@ class Executor:
         here = None if native is None else self._scheduler.run_here(job, deadline, native)
         if here is not None:
             return here
-        better = Better(known.left, lambda: self.kernels.improve(known, launch.module))
+        better = Better(known.left, known.kernel.worth, lambda: self.kernels.improve(known, launch.module))
         return self._scheduler.run(job, deadline, self.schedule, better, is_long=is_long)
 
     @property

@@ -72,10 +72,12 @@ class Better:
 
     Attributes:
         after: seconds from its beginning on; infinite: there is none.
+        takes: seconds that making it is expected to take.
         make: makes the code.
     """
 
     after: float
+    takes: float
     make: Callable[[], Kernel]
 
 
@@ -201,7 +203,8 @@ class Scheduler:
             try:
                 if better is not None and self._clock() >= improve_at:
                     improve_at = math.inf
-                    job.kernel = better.make()
+                    if deadline is None or self._clock() + better.takes < deadline:
+                        job.kernel = better.make()
                 left = _POLL_SECONDS if deadline is None else min(_POLL_SECONDS, deadline - self._clock())
                 if finished.acquire(timeout=max(left, 0.001)):
                     return

@@ -1,6 +1,6 @@
 """Compile a kernel's specialisations in a second process, beside the cases, into the caches on disk.
 
-On the cpu device a case waits for its specialisation to be compiled, half a second to two, in Python for the most
+On the cpu device a case waits for its specialisation to be compiled, up to a second or two, in Python for the most
 part: another thread would not help, another process does. It begins with what is wanted last, and leaves what it
 makes where this process looks before it compiles; where they meet both compile the same one, to the same end.
 Nothing waits for it, nothing depends on it.

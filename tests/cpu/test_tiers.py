@@ -141,6 +141,17 @@ def test_a_long_launch_goes_over_to_better_code(device: Device, launched: Counte
     pytest.fail("no launch ran code of both tiers")
 
 
+def test_no_better_code_is_made_near_a_time_limit(device: Device) -> None:
+    """Whoever waits for a launch to be stopped does not wait for a compiler first."""
+    device.launch(BLOCK)
+    known = device.known
+    known.kernel = replace(known.kernel, worth=1e9)
+    known.spent = 1e9
+    device.executor.limit = 1e6
+    device.launch(COUNT)
+    assert known.kernel.worth == 1e9
+
+
 def test_better_code_may_be_asked_for_at_once(device: Device) -> None:
     """Whoever measures how fast kernels are wants no quick code; it leaves the same bits."""
     quick = device.launch(100 * BLOCK)
