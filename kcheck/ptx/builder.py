@@ -16,6 +16,8 @@ from kcheck.ptx.types import LLVM_BITS
 _SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 _INTEGER_OF = {"half": "i16", "bfloat": "i16", "float": "i32", "double": "i64"}
 _FLOATS = frozenset(_INTEGER_OF)
+_NAN = {"half": 0x7FFF, "float": 0x7FFFFFFF, "double": 0xFFF8000000000000}
+"""What a device makes of an invalid operation; CUDA's math_constants.h has the one of f64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +209,13 @@ class Builder:
     def fneg(self, x: Value) -> Value:
         """The sign flipped, NaN or not."""
         return self.value(f"fneg {self.typed(x)}", x.type, x.lanes)
+
+    def canonical(self, x: Value) -> Value:
+        """The value, or the NaN of its type if it is one; an integer holds the bits of an f32 or f64."""
+        kind = {"i32": "float", "i64": "double"}.get(x.type, x.type)
+        number = self.bitcast(x, kind)
+        chosen = self.select(self.compare("uno", number, number), self.float_bits(kind, _NAN[kind]), number)
+        return self.bitcast(chosen, x.type)
 
     def compare(self, condition: str, x: Value, y: Value | int | float) -> Value:
         """``icmp`` or ``fcmp`` by the element type."""

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kcheck.ptx.exact import Exact
     from kcheck.ptx.isa.linear import Line
     from kcheck.ptx.lines import LineLoop
+    from kcheck.ptx.nans import Nans
     from kcheck.ptx.shadow import Shadows
 
 CONTEXT = "ptr %launch, ptr %worker, ptr %block, ptr %warp, i32 %t0"
@@ -65,6 +66,7 @@ class Frame:
         shadows: of its registers, for initcheck; None without it.
         symbols: registers that only one instruction writes, with the address of a symbol.
         exact: numbers beside its registers, for overflow; None without it.
+        nans: where it shows which NaN a register holds; None: nowhere.
         param_offsets: of a kernel: where each parameter lies.
         local_offsets: where each local variable lies in the function's frame, of ``local_bytes`` bytes.
     """
@@ -96,6 +98,7 @@ class Frame:
         self.symbols: Mapping[str, Symbol] = {}
         self._sums: dict[str, tuple[int, Register]] = {}
         self.exact: Exact | None = None
+        self.nans: Nans | None = None
         self.local_offsets: dict[str, int] = {}
         self.local_bytes = 0
         self._arrays: dict[str, str] = {}
@@ -233,7 +236,7 @@ class Frame:
         """
         b = self.b
         if isinstance(source, Register):
-            return self._convert(operation, source, self.load(source.name, source.type), kind, relaxed)
+            return self._convert(operation, source, self._seen(operation, source), kind, relaxed)
         if isinstance(source, Not):
             if kind.kind != "pred":
                 raise self.fail(operation, "'!' stands before a predicate only")
@@ -257,6 +260,11 @@ class Frame:
                 raise self.fail(operation, f"the address of {source.name} does not fit .{kind.name}")
             return b.resize(value, kind.llvm)
         raise self.fail(operation, "an operand of another kind is expected")
+
+    def _seen(self, operation: Instruction | Call, source: Register) -> Value:
+        """The value of a register, in which the operation may show what NaN it is."""
+        value = self.load(source.name, source.type)
+        return self.b.canonical(value) if self.nans and self.nans.shows(operation, source.name) else value
 
     def _convert(
         self, operation: Instruction | Call, source: Register, value: Value, kind: PtxType, relaxed: bool
@@ -350,7 +358,7 @@ class Frame:
         elif isinstance(base, Integer):
             value = b.const("i64", base.value)
         else:
-            value = self.load(base.name, base.type)
+            value = self._seen(operation, base)
             if value.is_float or value.type == "i1" or value.bits < 32:
                 raise self.fail(operation, f"{base.name} is no address")
             if value.type == "i32" and space == "shared":

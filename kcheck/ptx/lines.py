@@ -88,7 +88,7 @@ class _Round:
         self.frame = frame
         self.divergent = divergent
         self.settled: Set[int] = frozenset()
-        self.bad: set[str] = set()
+        self.bad: set[str] = set() if frame.nans is None else set(frame.nans.made)
         self.accesses: dict[int, tuple[Register, int]] = {}
 
     def judge(self, live: Liveness, header: int) -> LineLoop | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kcheck.errors import PtxError
 from kcheck.ptx import cfg as control
-from kcheck.ptx import definedness, lines, liveness, strides, uniformity, wrapping
+from kcheck.ptx import definedness, lines, liveness, nans, strides, uniformity, wrapping
 from kcheck.ptx.abi import Checks, ParamSlot, Program
 from kcheck.ptx.apart import may_come_apart, waits_for_lanes
 from kcheck.ptx.ast import Call, Function, Instruction, Label, Module, Symbol
@@ -324,6 +324,7 @@ def _prepare(
     if unit.checks.init:
         frame.shadows = Shadows(frame, definedness.analyse(graph, lambda name: name in params, frame.constants))
     frame.symbols = liveness.symbols(graph)
+    frame.nans = nans.analyse(graph)
     if unit.in_rows:
         frame.strides = strides.analyse(graph, live, found, frame.constants, divergent, unit.width)
     if unit.width > 1 and unit.checks == NO_CHECKS and not unit.outlined:

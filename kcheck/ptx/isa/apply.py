@@ -64,6 +64,8 @@ def _apply_row(frame: Frame, i: Instruction) -> None:
         frame.exact.compute(i, i.operands[1:], sources)
     results = row.emit(frame.b, mods, *sources)
     values = list(results) if isinstance(results, tuple) else [results]
+    if frame.nans is not None and id(i) in frame.nans.written:
+        values = [frame.b.canonical(value) for value in values]
     kind = row.slots[0].resolve(mods)
     if i.opcode in CARRY_READERS or "cc" in mods:
         if "cc" in mods:

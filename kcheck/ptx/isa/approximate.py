@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from kcheck.ptx.builder import Builder, Value
 from kcheck.ptx.isa.modifiers import Compute, float_row, flush, packed, through_float
+from kcheck.ptx.isa.rounding import rounded
 from kcheck.ptx.isa.rows import Emit, Mods, row
 
 _EX2 = (
@@ -138,7 +139,7 @@ def _reciprocal(b: Builder, m: Mods, x: Value) -> Value:
 
 
 def _root(b: Builder, m: Mods, x: Value) -> Value:
-    return b.intrinsic("sqrt", x)
+    return rounded(b, "sqrt", "rn", x)
 
 
 def _inverse_root(b: Builder, m: Mods, x: Value) -> Value:

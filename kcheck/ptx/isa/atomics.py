@@ -63,7 +63,7 @@ def _update(operation: str) -> Update:
         if kind.kind in ("float", "packed"):
             result = ROWS_ADD[kind.name](b, Mods({"T": kind.name}), old, x)
             assert isinstance(result, Value)
-            return result
+            return b.canonical(result) if kind.name in ("f32", "f64") else result
         return b.add(old, x)
 
     return new

@@ -92,7 +92,7 @@ def _float_to_float(b: Builder, m: Mods, x: Value, to: PtxType, source: PtxType)
         x = b.intrinsic(_TO_INTEGRAL[mode], x)
         mode = ""
     if to.name == source.name and to.name != "bf16":
-        result = x
+        result = b.canonical(x) if to.name == "f16" else x
     elif to.name == "f64":
         result = b.cast("fpext", x, "double")
     elif to.name == "f32" and source.name != "f64":
@@ -138,7 +138,7 @@ def _narrow(b: Builder, m: Mods, x: Value, to: PtxType) -> Value:
         result = directed(b, "fptrunc", mode, x, result="half")
     else:
         result = b.cast("fptrunc", x, "half")
-    return b.select(b.compare("uno", result, result), b.float_bits("half", 0x7FFF), result)
+    return b.canonical(result)
 
 
 def _finite(b: Builder, x: Value, largest: int) -> Value:

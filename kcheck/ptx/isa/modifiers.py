@@ -74,8 +74,8 @@ def widen(b: Builder, x: Value, ptx_type: str) -> Value:
 
 
 def narrow(b: Builder, x: Value, ptx_type: str) -> Value:
-    """f32 rounded to a narrow float type, to nearest even."""
-    return b.cast("fptrunc", x, "half") if ptx_type == "f16" else float_to_bfloat(b, x)
+    """f32 rounded to a narrow float type, to nearest even; a NaN becomes the canonical 0x7FFF."""
+    return b.canonical(b.cast("fptrunc", x, "half")) if ptx_type == "f16" else float_to_bfloat(b, x)
 
 
 def through_float(compute: Compute) -> Emit:

@@ -108,8 +108,11 @@ def _zero(b: Builder, product: Value, addend: Value, mode: str) -> Value:
 def rounded(b: Builder, operation: str, mode: str, *arguments: Value) -> Value:
     """``fadd``, ``fsub``, ``fmul``, ``fdiv``, ``sqrt`` or ``fma`` under any mode; ``""`` is to nearest."""
     if mode in ("", "rn"):
-        if operation in ("sqrt", "fma"):
-            return b.intrinsic(operation, *arguments)
+        if operation == "sqrt":
+            # Where a NaN is chosen for a negative source, LLVM takes it for the root's own: it is not to see that.
+            return b.intrinsic("arithmetic.fence", b.intrinsic("sqrt", *arguments))
+        if operation == "fma":
+            return b.intrinsic("fma", *arguments)
         return b.op(operation, *arguments)
     if arguments[0].type == "float":
         if operation == "fma":

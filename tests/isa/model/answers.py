@@ -10,6 +10,11 @@ class Answer:
 
     __slots__ = ()
 
+    @property
+    def settled(self) -> int | Answer:
+        """What kcheck's cpu gives of them, at every width, where it promises one."""
+        return self
+
     def admits(self, bits: int) -> bool:
         """Whether the ISA allows these bits."""
         raise NotImplementedError
@@ -48,6 +53,10 @@ class Fields(Answer):
     width: int
     parts: tuple[int | Answer, ...]
 
+    @property
+    def settled(self) -> int | Answer:
+        return pack(self.width, tuple(map(settled, self.parts)))
+
     def admits(self, bits: int) -> bool:
         mask = (1 << self.width) - 1
         return bits >> (self.width * len(self.parts)) == 0 and all(
@@ -56,6 +65,11 @@ class Fields(Answer):
 
     def __str__(self) -> str:
         return "{" + ", ".join(show(p) for p in self.parts) + "}"
+
+
+def settled(answer: int | Answer) -> int | Answer:
+    """What kcheck's cpu gives."""
+    return answer if isinstance(answer, int) else answer.settled
 
 
 def admits(answer: int | Answer, bits: int) -> bool:

@@ -131,7 +131,7 @@ def _gross(inverse_root: bool, a: int) -> Reply:
     if f.is_zero(top):
         return f.infinity | top
     if inverse_root and top & f.sign:
-        return f.nan()
+        return f.nan(_GROSS_NAN)
     if f.is_infinite(top):
         return top & f.sign
     true = 1 / (_root(f, top) if inverse_root else value(f, top))

@@ -2,7 +2,7 @@
 
 Source: PTX ISA, "Floating Point", "Half Precision Floating Point". What a NaN result looks like: f64 keeps the
 payload of an operand; f32, f16 and bf16 give an unspecified NaN; ``min.NaN``, ``max.NaN`` and ``.relu`` the
-canonical one.
+canonical one. kcheck's cpu gives one NaN for each type, whatever the operands.
 """
 
 from __future__ import annotations
@@ -14,6 +14,24 @@ from tests.isa.model import formats
 from tests.isa.model.answers import Answer, OneOf, pack
 from tests.isa.model.form import Form, Reply, need
 from tests.isa.model.formats import BF16, F16, F32, F64, FORMATS, Format, decode
+
+
+@dataclass(frozen=True, slots=True)
+class _Payload(Answer):
+    """The payload of an f64 operand, of either sign."""
+
+    quieted: frozenset[int]
+
+    @property
+    def settled(self) -> int:
+        return F64.arithmetic_nan
+
+    def admits(self, bits: int) -> bool:
+        return bits in self.quieted or bits ^ F64.sign in self.quieted
+
+    def __str__(self) -> str:
+        return "the payload of " + " or ".join(hex(b) for b in sorted(self.quieted))
+
 
 ROUNDINGS = ("rn", "rz", "rm", "rp")
 
@@ -33,10 +51,8 @@ def _nan_of(f: Format, *bits: int) -> int | Answer:
     """The NaN of operands that hold one."""
     if f is not F64:
         return f.nan()
-    quieted = [b | f.quiet for b in bits if f.is_nan(b)]
-    if not quieted:
-        return f.nan()
-    return OneOf(*quieted, *(b ^ f.sign for b in quieted))
+    quieted = frozenset(b | f.quiet for b in bits if f.is_nan(b))
+    return _Payload(quieted) if quieted else f.nan()
 
 
 def _special(f: Format, operation: str, a: int, b: int) -> int | Answer | None:
@@ -144,7 +160,7 @@ def extreme(f: Format, smaller: bool, ftz: bool, nan: bool, xorsign: bool, absol
         bits = tuple(b & ~f.sign for b in bits)
     numbers = [b for b in bits if not f.is_nan(b)]
     if not numbers or (nan and len(numbers) < len(bits)):
-        return f.canonical_nan if nan else f.nan()
+        return f.canonical_nan if nan else f.nan(f.canonical_nan)
 
     def order(b: int) -> int:
         return -(b & (f.sign - 1)) - 1 if b & f.sign else b
@@ -192,17 +208,20 @@ def _arithmetic(opcode: str, mods: list[str], kind: str, arity: int) -> Form:
 
 
 def _sign_change(opcode: str, mods: list[str], kind: str) -> Form:
-    """``neg``, ``abs``: a NaN becomes an unspecified one, for f64 as well as far as the ISA says."""
+    """``neg``, ``abs``: a NaN becomes an unspecified one, for f64 as well as far as the ISA says.
+
+    To kcheck's cpu that is arithmetic on f32 and f64, and a bit of f16 and bf16.
+    """
     half = kind.removesuffix("x2")
     f = FORMATS[half]
     ftz = "ftz" in mods
     need(not ftz or f in (F16, F32), "ftz is for f16 and f32")
 
     def compute(a: int) -> int | Answer:
+        changed = a ^ f.sign if opcode == "neg" else a & ~f.sign
         if f.is_nan(a):
-            return f.nan()
-        a = f.flush(a) if ftz else a
-        return a ^ f.sign if opcode == "neg" else a & ~f.sign
+            return f.nan(None if f in (F32, F64) else changed)
+        return f.flush(changed) if ftz else changed
 
     return Form(
         (2 * f.bits if kind != half else f.bits,), (kind,), compute if kind == half else _packed(half, compute)

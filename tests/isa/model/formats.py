@@ -92,9 +92,15 @@ class Format:
         """A subnormal as the zero of its sign."""
         return bits & self.sign if self.is_subnormal(bits) else bits
 
-    def nan(self) -> Answer:
-        """Any NaN."""
-        return AnyNaN(self)
+    @property
+    def arithmetic_nan(self) -> int:
+        """What kcheck's cpu makes of a NaN that comes out of arithmetic: what NVIDIA's devices give where nothing
+        was a NaN before (CUDA's math_constants.h has the one of f64)."""
+        return 0xFFF8000000000000 if self.name == "f64" else self.canonical_nan
+
+    def nan(self, settled: int | None = None) -> Answer:
+        """Any NaN; ``settled``: the one that kcheck's cpu gives, if it is not that of arithmetic."""
+        return AnyNaN(self, self.arithmetic_nan if settled is None else settled)
 
 
 F16 = Format("f16", 5, 10)
@@ -107,9 +113,14 @@ FORMATS = {f.name: f for f in (F16, BF16, F32, F64)}
 
 @dataclass(frozen=True, slots=True)
 class AnyNaN(Answer):
-    """Any NaN: "an unspecified NaN"."""
+    """Any NaN: "an unspecified NaN". ``given``: by kcheck's cpu."""
 
     format: Format
+    given: int
+
+    @property
+    def settled(self) -> int:
+        return self.given
 
     def admits(self, bits: int) -> bool:
         return self.format.is_nan(bits)

@@ -1,0 +1,187 @@
+"""Where it shows which NaN a register holds, found before a function is lowered.
+
+Which NaN comes out of LLVM's arithmetic hangs on the order of operands and on what is folded when: on the number
+of lanes, then, and on how far code is optimised. Here it is *the* NaN of its type
+(:meth:`kcheck.ptx.builder.Builder.canonical`) wherever its bits can be seen. Most arithmetic goes on into
+arithmetic, where they cannot: it is made so where a value is stored, once, and not in the loop before.
+
+What only moves bits keeps them. A register that may also hold what was loaded is stored as it is: arithmetic that
+ends there is made canonical where it is written. ``neg`` and ``abs`` count as arithmetic, since the ISA leaves
+their NaN open too: which sign a NaN has never hangs on what came first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kcheck.ptx.ast import Call, Float, Instruction, Integer, Operand, Pair, Register, Vector
+from kcheck.ptx.cfg import Cfg, Operation
+from kcheck.ptx.isa import rows
+from kcheck.ptx.isa.rows import Mods, Row
+from kcheck.ptx.liveness import has_result, registers, writes
+from kcheck.ptx.types import TYPES, PtxType
+
+_ARITHMETIC = frozenset(
+    ["add", "sub", "mul", "fma", "mad", "div", "sqrt", "rcp", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh"]
+)
+_ARITHMETIC |= {"neg", "abs", "cvt"}
+_TYPES = frozenset({"f32", "f64"})
+_BLIND = _ARITHMETIC | {"min", "max", "set", "setp", "testp"}
+"""Opcodes whose results are the same whichever NaN a source of f32 or f64 is."""
+
+_MOVED = {"mov": slice(1, 2), "selp": slice(1, 3), "shfl": slice(1, 2)}
+"""Opcodes that copy one of these operands to the first, bit for bit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nans:
+    """What to make canonical.
+
+    Attributes:
+        made: registers in which any NaN comes from arithmetic.
+        shown: operations (by ``id``) that show the bits of what they read: there, ``made`` has to be canonical.
+        written: instructions (by ``id``) whose own result is made canonical.
+    """
+
+    made: frozenset[str]
+    shown: frozenset[int]
+    written: frozenset[int]
+
+    def shows(self, operation: Operation, register: str) -> bool:
+        """Whether an operation that reads a register has to find the canonical NaN in it."""
+        return id(operation) in self.shown and register in self.made
+
+
+def analyse(cfg: Cfg) -> Nans | None:
+    """Over the reachable blocks, whatever the order of execution; None where nothing is to be done."""
+    return _Analysis(cfg).run()
+
+
+class _Analysis:
+    def __init__(self, cfg: Cfg) -> None:
+        self.arithmetic: dict[str, list[Instruction]] = {}
+        self.bits: set[str] = set()
+        self.moves: list[tuple[Instruction, str, list[str]]] = []
+        self.showing: list[tuple[Operation, list[str]]] = []
+        self.always: list[Instruction] = []
+        for n in cfg.order:
+            for operation in cfg.blocks[n].operations:
+                self._take(operation)
+
+    def run(self) -> Nans | None:
+        if not self.arithmetic and not self.always:
+            return None
+        opened = set(self.arithmetic)
+        self._forward(opened)
+        self._forward(self.bits)
+        made = opened - self.bits
+        seen = {name for _, names in self.showing for name in names}
+        again = True
+        while again:
+            before = len(seen)
+            for _, target, sources in self.moves:
+                if target in seen:
+                    seen.update(sources)
+            again = len(seen) > before
+        shown = {id(o) for o, names in self.showing if not made.isdisjoint(names)}
+        shown |= {id(i) for i, target, names in self.moves if target in seen - made and not made.isdisjoint(names)}
+        written = {id(i) for i in self.always}
+        for name in opened & self.bits & seen:
+            written |= {id(i) for i in self.arithmetic.get(name, ())}
+        return Nans(frozenset(made), frozenset(shown), frozenset(written))
+
+    def _forward(self, names: set[str]) -> None:
+        """Add the registers that those are copied to."""
+        again = True
+        while again:
+            before = len(names)
+            for _, target, sources in self.moves:
+                if target not in names and not names.isdisjoint(sources):
+                    names.add(target)
+            again = len(names) > before
+
+    def _take(self, operation: Operation) -> None:
+        """Sort an operation in by what it makes of NaNs, and what it shows of them."""
+        results = [r.name for r in writes(operation)]
+        if isinstance(operation, Call):
+            self.bits.update(results)
+            return
+        if self._move(operation):
+            return
+        found = rows.of(operation)
+        if found is not None:
+            found = rows.by_operands(operation, *found)
+        shown = list(_shown(operation, found))
+        if shown:
+            self.showing.append((operation, shown))
+        if found is None or (kind := found[0].slots[0].resolve(found[1])).name not in _TYPES:
+            self.bits.update(results)
+        elif _is_open(operation, found[1], kind):
+            for target in writes(operation):
+                if TYPES[target.type].bits == kind.bits:
+                    self.arithmetic.setdefault(target.name, []).append(operation)
+                else:  # wider, so of another type, whose NaNs are others
+                    self.always.append(operation)
+                    self.bits.add(target.name)
+        elif not _is_settled(operation, kind):
+            self.bits.update(results)
+
+    def _move(self, i: Instruction) -> bool:
+        """Take an instruction that copies; false: it is none."""
+        part = _MOVED.get(i.opcode)
+        if part is None or len(i.operands) < part.stop:
+            return False
+        target = i.operands[0].first if isinstance(i.operands[0], Pair) else i.operands[0]
+        copied = i.operands[part]
+        if not isinstance(target, Register) or any(isinstance(o, Vector) for o in copied):
+            return False
+        names = [o.name for o in copied if isinstance(o, Register)]
+        self.moves.append((i, target.name, names))
+        if not all(isinstance(o, Register) or _is_number(o, TYPES[target.type].bits) for o in copied):
+            self.bits.add(target.name)
+        shown = [r.name for o in i.operands[part.stop :] for r in registers(o)]
+        if shown:
+            self.showing.append((i, shown))
+        return True
+
+
+def _is_open(i: Instruction, mods: Mods, kind: PtxType) -> bool:
+    """Whether the result may be a NaN, and LLVM says which."""
+    if i.opcode not in _ARITHMETIC or "sat" in mods:
+        return False
+    if i.opcode == "cvt":
+        return mods.type("A").kind == "float"
+    return not ("ftz" in mods and kind.name == "f64")  # rcp and rsqrt by the upper words, with a NaN of their own
+
+
+def _is_settled(i: Instruction, kind: PtxType) -> bool:
+    """Whether the result is never a NaN other than the canonical one."""
+    if i.opcode in ("min", "max"):
+        return kind.name == "f32"
+    return i.opcode in ("set", "cvt") or "sat" in i.modifiers
+
+
+def _is_number(operand: Operand, bits: int) -> bool:
+    """Whether a literal in a register of so many bits is no NaN as an f32 or f64."""
+    if isinstance(operand, Integer):
+        value = operand.value & ((1 << bits) - 1)
+    elif isinstance(operand, Float):
+        value, bits = operand.bits, operand.width
+    else:
+        return False
+    infinity = {32: 0x7F800000, 64: 0x7FF0000000000000}.get(bits)
+    return infinity is not None and value & ((1 << (bits - 1)) - 1) <= infinity
+
+
+def _shown(i: Instruction, found: tuple[Row, Mods] | None) -> Iterator[str]:
+    """The registers of which an instruction shows the bits: all that it reads, unless it is known to be blind."""
+    updates = i.opcode in ("atom", "red") and "add" in i.modifiers and i.modifiers[-1] in ("f32", "f64")
+    for number in range(has_result(i), len(i.operands)):
+        operand = i.operands[number]
+        blind = updates and number == len(i.operands) - 1
+        if found is not None and i.opcode in _BLIND and "xorsign" not in found[1] and number < len(found[0].slots):
+            kind = found[0].slots[number].resolve(found[1])
+            blind = kind.name in _TYPES and isinstance(operand, Register) and TYPES[operand.type].bits == kind.bits
+        if not blind:
+            yield from (r.name for r in registers(operand))
