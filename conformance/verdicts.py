@@ -9,7 +9,6 @@ SAME, DIFFERENT = "same", "different"
 REASONS = {
     "order": "gives other bits at one and the same width when blocks, warps and lanes run in another order",
     "ticket": "uses what an atomic operation returns, which is a thread's turn",
-    "nan": "leaves NaNs in the same places, but others: which NaN arithmetic on NaNs gives is open",
     "address": "stores addresses of local or shared memory, which lies elsewhere",
     "threads": "not compared: launched beside other threads of the program, which use the device meanwhile",
     "fault": "ends with the same fault at both",

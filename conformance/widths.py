@@ -19,8 +19,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from conformance.verdicts import DIFFERENT, MOST_BYTES, MOST_SECONDS, SAME
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
 from kcheck.cpu.faults import kernel_name
@@ -144,8 +142,6 @@ class Comparison:
         is_memory = is_memory and narrow.heap_used == wide.heap_used
         if is_memory and _are_addresses(executor, narrow, wide):
             return self._tell(asked, "address", found)
-        if is_memory and _are_nans(narrow, wide):
-            return self._tell(asked, "nan", found)
         after = (executor._heap_used, executor._launches)
         others = []
         for order in ORDERS:
@@ -203,25 +199,6 @@ def _apart(first: Left, second: Left) -> list[tuple[bytes, bytes]]:
     """The allocations that differ."""
     both = zip(first.memory.parts, second.memory.parts, strict=True)
     return [(one, other) for (_, one), (_, other) in both if one != other]
-
-
-# NumPy's, x86's for an invalid operation, NVIDIA's. Not every NaN: a small negative integer has the bits of one.
-_FLOAT_NANS = np.array([0x7FC00000, 0xFFC00000, 0x7FFFFFFF], np.uint32)
-_DOUBLE_NANS = np.array([0x7FF8 << 48, 0xFFF8 << 48, 0x7FFFFFFFFFFFFFFF], np.uint64)
-
-
-def _are_nans(first: Left, second: Left) -> bool:
-    """Whether every element that differs is in both a double or a float that is one of the usual NaNs."""
-    for one, other in _apart(first, second):
-        padding = bytes(-len(one) % 8)
-        a, b = (np.frombuffer(content + padding, np.uint64) for content in (one, other))
-        words = [x[a != b] for x in (a, b)]
-        doubles = np.isin(words[0], _DOUBLE_NANS) & np.isin(words[1], _DOUBLE_NANS)
-        x, y = (w.view(np.uint32).reshape(-1, 2) for w in words)
-        floats = (x == y) | (np.isin(x, _FLOAT_NANS) & np.isin(y, _FLOAT_NANS))
-        if not np.all(doubles | floats.all(axis=1)):
-            return False
-    return True
 
 
 def _are_addresses(executor: Executor, first: Left, second: Left) -> bool:

@@ -12,7 +12,7 @@ their NaN open too: which sign a NaN has never hangs on what came first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 from kcheck.ptx.ast import Call, Float, Instruction, Integer, Operand, Pair, Register, Vector
@@ -29,6 +29,9 @@ _ARITHMETIC |= {"neg", "abs", "cvt"}
 _TYPES = frozenset({"f32", "f64"})
 _BLIND = _ARITHMETIC | {"min", "max", "set", "setp", "testp"}
 """Opcodes whose results are the same whichever NaN a source of f32 or f64 is."""
+
+_DEFINED = frozenset({"add", "sub", "mul", "fma", "mad"})
+"""Opcodes that make no NaN of finite numbers: what overflows in them is infinite."""
 
 _MOVED = {"mov": slice(1, 2), "selp": slice(1, 3), "shfl": slice(1, 2)}
 """Opcodes that copy one of these operands to the first, bit for bit."""
@@ -62,6 +65,8 @@ class _Analysis:
     def __init__(self, cfg: Cfg) -> None:
         self.arithmetic: dict[str, list[Instruction]] = {}
         self.bits: set[str] = set()
+        self.finite: set[str] = set()
+        self.others: set[str] = set()
         self.moves: list[tuple[Instruction, str, list[str]]] = []
         self.showing: list[tuple[Operation, list[str]]] = []
         self.always: list[Instruction] = []
@@ -72,7 +77,11 @@ class _Analysis:
     def run(self) -> Nans | None:
         if not self.arithmetic and not self.always:
             return None
-        opened = set(self.arithmetic)
+        finite = self.finite - self.others
+        arithmetic = {
+            name: [i for i in found if not _is_of_finite(i, finite)] for name, found in self.arithmetic.items()
+        }
+        opened = {name for name, found in arithmetic.items() if found}
         self._forward(opened)
         self._forward(self.bits)
         made = opened - self.bits
@@ -88,7 +97,7 @@ class _Analysis:
         shown |= {id(i) for i, target, names in self.moves if target in seen - made and not made.isdisjoint(names)}
         written = {id(i) for i in self.always}
         for name in opened & self.bits & seen:
-            written |= {id(i) for i in self.arithmetic.get(name, ())}
+            written |= {id(i) for i in arithmetic.get(name, ())}
         return Nans(frozenset(made), frozenset(shown), frozenset(written))
 
     def _forward(self, names: set[str]) -> None:
@@ -106,6 +115,7 @@ class _Analysis:
         results = [r.name for r in writes(operation)]
         if isinstance(operation, Call):
             self.bits.update(results)
+            self.others.update(results)
             return
         if self._move(operation):
             return
@@ -115,6 +125,7 @@ class _Analysis:
         shown = list(_shown(operation, found))
         if shown:
             self.showing.append((operation, shown))
+        (self.finite if _is_finite(operation, found) else self.others).update(results)
         if found is None or (kind := found[0].slots[0].resolve(found[1])).name not in _TYPES:
             self.bits.update(results)
         elif _is_open(operation, found[1], kind):
@@ -138,8 +149,10 @@ class _Analysis:
             return False
         names = [o.name for o in copied if isinstance(o, Register)]
         self.moves.append((i, target.name, names))
-        if not all(isinstance(o, Register) or _is_number(o, TYPES[target.type].bits) for o in copied):
+        sizes = [_magnitude(o, TYPES[target.type].bits) for o in copied if not isinstance(o, Register)]
+        if not all(size <= 0 for size in sizes):
             self.bits.add(target.name)
+        (self.others if names or not all(size < 0 for size in sizes) else self.finite).add(target.name)
         shown = [r.name for o in i.operands[part.stop :] for r in registers(o)]
         if shown:
             self.showing.append((i, shown))
@@ -162,16 +175,30 @@ def _is_settled(i: Instruction, kind: PtxType) -> bool:
     return i.opcode in ("set", "cvt") or "sat" in i.modifiers
 
 
-def _is_number(operand: Operand, bits: int) -> bool:
-    """Whether a literal in a register of so many bits is no NaN as an f32 or f64."""
+def _is_finite(i: Instruction, found: tuple[Row, Mods] | None) -> bool:
+    """Whether the result is a finite f32 or f64 whatever the sources: of ``.sat``, and of an integer."""
+    if found is None or found[0].slots[0].resolve(found[1]).name not in _TYPES:
+        return False
+    return "sat" in found[1] or (i.opcode == "cvt" and found[1].type("A").kind in ("signed", "unsigned"))
+
+
+def _is_of_finite(i: Instruction, finite: Set[str]) -> bool:
+    """Whether arithmetic on finite numbers alone gives no NaN; ``finite``: registers that hold nothing else."""
+    return i.opcode in _DEFINED and all(
+        o.name in finite if isinstance(o, Register) else _magnitude(o, 0) < 0 for o in i.operands[1:]
+    )
+
+
+def _magnitude(operand: Operand, bits: int) -> int:
+    """How a literal in a register of so many bits compares, as f32 or f64, to infinity: above 0 it is a NaN."""
     if isinstance(operand, Integer):
         value = operand.value & ((1 << bits) - 1)
     elif isinstance(operand, Float):
         value, bits = operand.bits, operand.width
     else:
-        return False
+        return 1
     infinity = {32: 0x7F800000, 64: 0x7FF0000000000000}.get(bits)
-    return infinity is not None and value & ((1 << (bits - 1)) - 1) <= infinity
+    return 1 if infinity is None else (value & ((1 << (bits - 1)) - 1)) - infinity
 
 
 def _shown(i: Instruction, found: tuple[Row, Mods] | None) -> Iterator[str]:

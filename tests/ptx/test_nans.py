@@ -221,6 +221,27 @@ sub.u32 %n, %n, 1; setp.ne.u32 %q, %n, 0; @%q bra AGAIN; st.global.f32 [%out], %
     assert len(result.shown) == 1
 
 
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        ("fma.rn.sat.f32 %f2, %f1, %f1, 0f3F000000; fma.rm.f32 %f3, %f2, 0f437C0000, 0f4B400001", False),
+        ("mov.f32 %f4, 0f437C0000; add.sat.f32 %f2, %f1, %f1; mul.f32 %f3, %f2, %f4", False),
+        ("cvt.rn.f32.s32 %f2, %t; sub.f32 %f3, %f2, 0f3F800000", False),
+        ("mov.f32 %f2, 0f7F800000; mul.f32 %f3, %f2, 0f00000000", True),
+        ("mul.f32 %f3, 0f7F800000, 0f00000000", True),
+        ("cvt.rn.f32.s32 %f2, %t; div.rn.f32 %f3, %f2, %f2", True),
+        ("cvt.rn.f32.s32 %f2, %t; mul.f32 %f2, %f2, %f2; sub.f32 %f3, %f2, %f2", True),
+        ("cvt.rn.f32.s32 %f2, %t; @%p mov.f32 %f2, %f1; sub.f32 %f3, %f2, 0f3F800000", True),
+    ],
+)
+def test_what_cannot_be_a_nan(body: str, shown: bool) -> None:
+    """Sums and products of finite numbers are no NaN, as inside of every exp; of what may be infinite they are."""
+    result = found(
+        f"ld.global.f32 %f1, [%in]; {body}; mov.b32 %r1, %f3; shl.b32 %r2, %r1, 23; st.u32 [%out], %r2;"
+    )
+    assert (result is not None and bool(result.shown)) == shown
+
+
 def test_integers_are_no_concern() -> None:
     """Code without arithmetic on f32 and f64 is left as it is."""
     assert found("ld.global.u32 %r1, [%in]; add.u32 %r1, %r1, 1; st.global.u32 [%out], %r1;") is None
