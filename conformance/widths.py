@@ -1,4 +1,5 @@
-"""Launches each kernel twice from the same memory, one lane to a vector and as usual, and compares what is left.
+"""Launches each kernel twice from the same memory, one lane to a vector and as usual, and compares what is left. The
+code of one lane is optimised in LLVM's own way, the usual code is the quick one that a kernel begins with.
 
 Loaded by the plugin in the processes that run tests. What a kernel leaves is every byte of every live allocation,
 the part of the device heap that is used, the lines that it prints, and how it ends. A launch that differs is run
@@ -111,11 +112,13 @@ class Comparison:
         written: list[bytes] = []
         kept = (executor.width, executor.schedule, executor.limit, executor.report, executor._write)
         executor.width, executor.schedule, executor.limit = width, order, MOST_SECONDS
+        quick, executor.kernels.quick = executor.kernels.quick, width > 1
         executor.report, executor._write = (lambda finding: None), written.append
         try:
             ending = self._launch(executor, asked)
         finally:
             executor.width, executor.schedule, executor.limit, executor.report, executor._write = kept
+            executor.kernels.quick = quick
         return Left(ending, Memory.read(executor), _lines(written), executor._heap_used)
 
     def _judge(

@@ -113,6 +113,7 @@ def test_what_hangs_on_the_width_alone_is_told(tmp_path: Path, leaves, verdict: 
     executor = SimpleNamespace(
         memory=[Block(ctypes.addressof(buffer), 4, Kind.DEVICE, 1)],
         width=16,
+        kernels=SimpleNamespace(quick=True),
         schedule=NATURAL,
         limit=None,
         report=None,
@@ -128,7 +129,7 @@ def test_what_hangs_on_the_width_alone_is_told(tmp_path: Path, leaves, verdict: 
     assert json.loads(path.read_text())[3] == verdict
     assert set(begun) == {b"...."}
     assert buffer.raw == leaves(executor)
-    assert (executor.width, executor.schedule) == (16, NATURAL)
+    assert (executor.width, executor.kernels.quick, executor.schedule) == (16, True, NATURAL)
     buffer.raw = b"...."
     beside = threading.Thread(target=comparison.compare, args=(executor, asked))
     beside.start()
