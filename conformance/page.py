@@ -73,7 +73,8 @@ def widths(verdicts: Sequence[Verdict]) -> str:
         WIDTHS,
         "",
         "Every launch that the suite makes in pytest's processes, made from the same memory with one lane to a"
-        " vector (in code that LLVM optimises its own way) and as usual (in quick code), and everything compared that it leaves: all allocations, the heap in use, the lines"
+        " vector (in code that LLVM optimises its own way) and as usual (in quick code), and everything compared"
+        " that it leaves: all allocations, the heap in use, the lines"
         " printed, and how it ended. A launch that differs is made again at the usual width in three other orders"
         " of blocks, warps and lanes: where that gives other bits too, the kernel is not deterministic. Written by"
         " `make conformance-widths`.",
