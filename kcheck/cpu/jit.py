@@ -40,6 +40,15 @@ def host() -> Processor:
     return Processor(name, features.flatten(), 16 if features.get("avx512f") else 8)
 
 
+@functools.cache
+def _select_carefully() -> None:
+    """Without LLVM's fast way to select instructions at level 0: masks of AVX-512 beside calls end the process
+    there (LLVM 22: "Cannot emit physreg copy instruction"). The usual way takes a tenth longer to quick code."""
+    from llvmlite import binding as llvm
+
+    llvm.set_option("kcheck", "-fast-isel=0")
+
+
 def _new_machine(level: int) -> Any:
     """What makes code of this processor, as hard as LLVM's -O0 to -O3 would try."""
     from llvmlite import binding as llvm
@@ -47,6 +56,7 @@ def _new_machine(level: int) -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmparser()  # of inline assembly, in kcheck.cpu.native
     llvm.initialize_native_asmprinter()
+    _select_carefully()
     processor = host()
     # Small and position independent: constants are memory operands.
     return llvm.Target.from_default_triple().create_target_machine(

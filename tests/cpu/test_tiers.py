@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import subprocess
+import sys
 import time
 from collections import Counter
 from dataclasses import replace
@@ -22,6 +24,25 @@ from kcheck.cpu.tiers import Known
 from kcheck.errors import InternalError
 from kcheck.model import Finding
 from kcheck.ptx.abi import Checks
+
+# On AVX-512, LLVM's fast way to select instructions copies the call's mask from a register that it cannot copy.
+MASKED = """declare <8 x i1> @admit(<8 x i64>, <8 x i1>)
+declare void @llvm.masked.scatter.v8f32.v8p0(<8 x float>, <8 x ptr>, i32 immarg, <8 x i1>)
+define void @store(i8 %mask, ptr %from, ptr %to) {
+  %lanes = bitcast i8 %mask to <8 x i1>
+  %x = load <8 x float>, ptr %from
+  %open = fcmp uno <8 x float> %x, %x
+  %bits = bitcast i32 2147483647 to float
+  %one = insertelement <8 x float> poison, float %bits, i32 0
+  %all = shufflevector <8 x float> %one, <8 x float> poison, <8 x i32> zeroinitializer
+  %y = select <8 x i1> %open, <8 x float> %all, <8 x float> %x
+  %where = load <8 x i64>, ptr %to
+  %may = call <8 x i1> @admit(<8 x i64> %where, <8 x i1> %lanes)
+  %places = inttoptr <8 x i64> %where to <8 x ptr>
+  call void @llvm.masked.scatter.v8f32.v8p0(<8 x float> %y, <8 x ptr> %places, i32 4, <8 x i1> %may)
+  ret void
+}
+"""
 
 COUNT = 1 << 22
 BLOCK = 64
@@ -185,3 +206,13 @@ def test_a_fault_while_better_code_is_made_ends_the_launch(
         with pytest.raises(InternalError, match="no better code"):
             device.launch(COUNT)
     assert device.launch(COUNT) == expected
+
+
+def test_masks_beside_calls_are_no_end_of_the_process() -> None:
+    """LLVM makes quick code of what its fast way to select instructions fails at; it would end the process."""
+    program = (
+        "from llvmlite import binding; from kcheck.cpu import jit; machine = jit._machine(0);"
+        f"machine.emit_object(binding.parse_assembly({MASKED!r}))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
