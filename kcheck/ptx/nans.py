@@ -1,18 +1,22 @@
 """Where it shows which NaN a register holds, found before a function is lowered.
 
 Which NaN comes out of LLVM's arithmetic hangs on the order of operands and on what is folded when: on the number
-of lanes, then, and on how far code is optimised. Here it is *the* NaN of its type
-(:meth:`kcheck.ptx.builder.Builder.canonical`) wherever its bits can be seen. Most arithmetic goes on into
-arithmetic, where they cannot: it is made so where a value is stored, once, and not in the loop before.
+of lanes, then, and on how far code is optimised. Source of what it has to be: PTX ISA, "Floating Point
+Instructions".
 
-What only moves bits keeps them. A register that may also hold what was loaded is stored as it is: arithmetic that
-ends there is made canonical where it is written. ``neg`` and ``abs`` count as arithmetic, since the ISA leaves
-their NaN open too: which sign a NaN has never hangs on what came first.
+An f32 is "an unspecified NaN": here *the* NaN of the type (:meth:`kcheck.ptx.builder.Builder.canonical`) wherever
+its bits can be seen. Most arithmetic goes on into arithmetic, where they cannot: it is made so where a value is
+stored, once, and not in the loop before. What only moves bits keeps them. A register that may also hold what was
+loaded is stored as it is: arithmetic that ends there is made canonical where it is written. ``neg`` and ``abs``
+count as arithmetic, since their NaN is open too: which sign a NaN has never hangs on what came first.
+
+An f64 keeps payloads: the result is the first operand that is a NaN, made quiet. So whatever operand may be one is
+looked at by the instruction itself. ``neg`` and ``abs`` change its sign bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from kcheck.ptx.ast import Call, Float, Instruction, Integer, Operand, Pair, Register, Vector
@@ -25,7 +29,8 @@ from kcheck.ptx.types import TYPES, PtxType
 _ARITHMETIC = frozenset(
     ["add", "sub", "mul", "fma", "mad", "div", "sqrt", "rcp", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh"]
 )
-_ARITHMETIC |= {"neg", "abs", "cvt"}
+_SIGNS = frozenset({"neg", "abs"})
+_ARITHMETIC |= _SIGNS | {"cvt"}
 _TYPES = frozenset({"f32", "f64"})
 _BLIND = _ARITHMETIC | {"min", "max", "set", "setp", "testp"}
 """Opcodes whose results are the same whichever NaN a source of f32 or f64 is."""
@@ -45,11 +50,13 @@ class Nans:
         made: registers in which any NaN comes from arithmetic.
         shown: operations (by ``id``) that show the bits of what they read: there, ``made`` has to be canonical.
         written: instructions (by ``id``) whose own result is made canonical.
+        kept: instructions (by ``id``) whose result is the first NaN of these operands, as numbers of sources.
     """
 
     made: frozenset[str]
     shown: frozenset[int]
     written: frozenset[int]
+    kept: Mapping[int, tuple[int, ...]]
 
     def shows(self, operation: Operation, register: str) -> bool:
         """Whether an operation that reads a register has to find the canonical NaN in it."""
@@ -70,12 +77,13 @@ class _Analysis:
         self.moves: list[tuple[Instruction, str, list[str]]] = []
         self.showing: list[tuple[Operation, list[str]]] = []
         self.always: list[Instruction] = []
+        self.doubles: list[Instruction] = []
         for n in cfg.order:
             for operation in cfg.blocks[n].operations:
                 self._take(operation)
 
     def run(self) -> Nans | None:
-        if not self.arithmetic and not self.always:
+        if not self.arithmetic and not self.always and not self.doubles:
             return None
         finite = self.finite - self.others
         arithmetic = {
@@ -98,7 +106,8 @@ class _Analysis:
         written = {id(i) for i in self.always}
         for name in opened & self.bits & seen:
             written |= {id(i) for i in arithmetic.get(name, ())}
-        return Nans(frozenset(made), frozenset(shown), frozenset(written))
+        kept = {id(i): _open_sources(i, finite) for i in self.doubles}
+        return Nans(frozenset(made), frozenset(shown), frozenset(written), kept)
 
     def _forward(self, names: set[str]) -> None:
         """Add the registers that those are copied to."""
@@ -127,6 +136,9 @@ class _Analysis:
             self.showing.append((operation, shown))
         (self.finite if _is_finite(operation, found) else self.others).update(results)
         if found is None or (kind := found[0].slots[0].resolve(found[1])).name not in _TYPES:
+            self.bits.update(results)
+        elif kind.name == "f64" and _keeps(operation, found[1]):
+            self.doubles.append(operation)
             self.bits.update(results)
         elif _is_open(operation, found[1], kind):
             for target in writes(operation):
@@ -159,13 +171,31 @@ class _Analysis:
         return True
 
 
+def _keeps(i: Instruction, mods: Mods) -> bool:
+    """Whether an instruction with a result of f64 gives the payload of an operand."""
+    if i.opcode == "cvt":
+        return mods.type("A").name == "f64" and "sat" not in mods
+    return i.opcode in _ARITHMETIC and i.opcode not in _SIGNS and "ftz" not in mods
+
+
+def _open_sources(i: Instruction, finite: Set[str]) -> tuple[int, ...]:
+    """The sources of an instruction that may be NaNs, each register once."""
+    sources = i.operands[1:]
+    found = {
+        o.name if isinstance(o, Register) else str(n): n
+        for n, o in reversed(tuple(enumerate(sources)))
+        if (o.name not in finite if isinstance(o, Register) else _magnitude(o, 0) > 0)
+    }
+    return tuple(sorted(found.values()))
+
+
 def _is_open(i: Instruction, mods: Mods, kind: PtxType) -> bool:
     """Whether the result may be a NaN, and LLVM says which."""
     if i.opcode not in _ARITHMETIC or "sat" in mods:
         return False
     if i.opcode == "cvt":
         return mods.type("A").kind == "float"
-    return not ("ftz" in mods and kind.name == "f64")  # rcp and rsqrt by the upper words, with a NaN of their own
+    return kind.name != "f64"  # rcp and rsqrt by the upper words have a NaN of their own; a sign is a bit
 
 
 def _is_settled(i: Instruction, kind: PtxType) -> bool:

@@ -125,30 +125,73 @@ def test_the_nan_of_f32(use: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "instruction",
+    ("instruction", "sources"),
     [
-        "add.f64 %g3, %g1, %g2",
-        "sub.f64 %g3, %g1, %g2",
-        "mul.f64 %g3, %g2, %g1",
-        "fma.rn.f64 %g3, %g1, %g2, %g1",
-        "fma.rn.f64 %g3, %g1, %g1, %g2",
-        "div.rn.f64 %g3, %g1, %g2",
-        "sqrt.rn.f64 %g3, %g1",
-        "rcp.rn.f64 %g3, %g2",
-        "cvt.rn.f32.f64 %f1, %g1; cvt.f64.f32 %g3, %f1",
-        "mul.f64 %g3, %g1, %g2; neg.f64 %g3, %g3; mov.b64 {%r1, %r2}, %g3; mov.b64 %g3, {%r1, %r2}",
+        ("add.f64 %g3, %g1, %g2", (0, 1)),
+        ("sub.f64 %g3, %g2, %g1", (1, 0)),
+        ("mul.f64 %g3, %g2, %g1", (1, 0)),
+        ("fma.rn.f64 %g3, %g1, %g2, %g1", (0, 1)),
+        ("fma.rn.f64 %g3, 0d3FF0000000000000, %g2, %g1", (1, 0)),
+        ("add.rz.f64 %g3, %g1, %g2", (0, 1)),
+        ("fma.rp.f64 %g3, %g2, %g1, %g1", (1, 0)),
+        ("div.rn.f64 %g3, %g1, %g2", (0, 1)),
+        ("sqrt.rn.f64 %g3, %g1", (0,)),
+        ("rcp.rn.f64 %g3, %g2", (1,)),
+        ("cvt.rni.f64.f64 %g3, %g1; mov.b64 {%r1, %r2}, %g3; mov.b64 %g3, {%r1, %r2}", (0,)),
+        ("st.global.f64 [%out], %g1; atom.global.add.f64 %g4, [%out], %g2; ld.global.f64 %g3, [%out]", (0, 1)),
+        ("setp.ne.u32 %q, %t, -1; mov.f64 %g3, %g2; @%q add.f64 %g3, %g1, %g2", (0, 1)),
     ],
 )
-def test_the_nan_of_f64(instruction: str) -> None:
-    """That of f64 is 0xFFF8000000000000, and what was loaded is stored as it was."""
+def test_the_nan_of_f64(instruction: str, sources: tuple[int, ...]) -> None:
+    """Arithmetic on f64 gives the first operand that is a NaN, made quiet, and the default one if none was."""
+    text, words = kernel(f"{DOUBLES} {instruction}; st.global.v2.f64 [%out], {{%g3, %g1}};"), doubles()
+    ran = [run(text, words, width) for width in WIDTHS]
+    expected = np.full(len(words), DOUBLE, np.uint64)
+    for source in reversed(sources):
+        expected = np.where(is_nan(words[:, source]), words[:, source] | np.uint64(1 << 51), expected)
+    for one in ran:
+        assert np.array_equal(one, ran[0])
+    nans = is_nan(ran[0][:, 0])
+    assert np.array_equal(ran[0][nans, 0], expected[nans])
+    assert (nans | (expected == DOUBLE)).all()
+    assert nans.any()
+    assert np.array_equal(ran[0][:, 1], words[:, 0])
+
+
+def is_nan(doubles: np.ndarray) -> np.ndarray:
+    """Which bits are those of an f64 that is a NaN."""
+    return (doubles & ~np.uint64(1 << 63)) > 2047 << 52
+
+
+@pytest.mark.parametrize(
+    ("instruction", "flips"),
+    [
+        ("neg.f64 %g3, %g1", lambda x: x ^ np.uint64(1 << 63)),
+        ("neg.f64 %g4, %g1; add.f64 %g3, %g2, %g4; sub.f64 %g3, %g3, %g2", None),
+        ("abs.f64 %g3, %g1", lambda x: x & ~np.uint64(1 << 63)),
+    ],
+)
+def test_the_sign_of_a_nan_of_f64(instruction: str, flips) -> None:
+    """A sign is a bit, also where an optimiser would take it into a sum."""
     text, words = kernel(f"{DOUBLES} {instruction}; st.global.v2.f64 [%out], {{%g3, %g1}};"), doubles()
     ran = [run(text, words, width) for width in WIDTHS]
     for one in ran:
         assert np.array_equal(one, ran[0])
-    is_nan = (ran[0][:, 0] & ~np.uint64(1 << 63)) > 2047 << 52
-    assert is_nan.any()
-    assert set(ran[0][is_nan, 0].tolist()) == {DOUBLE}
-    assert np.array_equal(ran[0][:, 1], words[:, 0])
+    if flips is None:
+        only = is_nan(words[:, 0]) & ~is_nan(words[:, 1])
+        expected = (words[:, 0] ^ np.uint64(1 << 63)) | np.uint64(1 << 51)
+        assert np.array_equal(ran[0][only, 0], expected[only])
+    else:
+        assert np.array_equal(ran[0][:, 0], flips(words[:, 0]))
+
+
+def test_a_single_becomes_the_nan_of_f64() -> None:
+    """Which NaN an f32 is, is open: none of its bits are in the f64 that is made of it."""
+    text, words = kernel(f"{SINGLES} cvt.f64.f32 %g3, %f1; st.global.v2.f64 [%out], {{%g3, %g3}};"), singles()
+    ran = [run(text, words, width).view(np.uint64)[:, 0] for width in WIDTHS]
+    for one in ran:
+        assert np.array_equal(one, ran[0])
+    assert set(ran[0][is_nan(ran[0])].tolist()) == {DOUBLE}
 
 
 @pytest.mark.parametrize("width", WIDTHS)

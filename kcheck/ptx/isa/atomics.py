@@ -63,7 +63,9 @@ def _update(operation: str) -> Update:
         if kind.kind in ("float", "packed"):
             result = ROWS_ADD[kind.name](b, Mods({"T": kind.name}), old, x)
             assert isinstance(result, Value)
-            return b.canonical(result) if kind.name in ("f32", "f64") else result
+            if kind.name == "f64":
+                return b.payload((old, x), result)
+            return b.canonical(result) if kind.name == "f32" else result
         return b.add(old, x)
 
     return new

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tests.isa.model.answers import Answer, Anything, OneOf, pack
-from tests.isa.model.floating import Context, binary
+from tests.isa.model.floating import Context, binary, nan_of
 from tests.isa.model.form import Form, Reply, need
 from tests.isa.model.formats import BF16, F16, F32, F64, FORMATS, Format, Within, decode, root, value
 
@@ -107,7 +107,7 @@ def _root(f: Format, a: int) -> Fraction:
 def _inverse_root(f: Format, ftz: bool, a: int) -> Reply:
     a = f.flush(a) if ftz else a
     if f.is_nan(a):
-        return f.nan()
+        return nan_of(f, a)
     if f.is_zero(a):
         return f.infinity | a
     if a & f.sign:

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from tests.isa.model import formats
 from tests.isa.model.answers import Answer, OneOf, pack
-from tests.isa.model.floating import ROUNDINGS, Context, finish
+from tests.isa.model.floating import ROUNDINGS, Context, finish, nan_of
 from tests.isa.model.form import Form, Reply, need
 from tests.isa.model.formats import F16, F32, F64, FORMATS, TF32, Exact, Format, decode, signed, value
 
@@ -77,7 +77,7 @@ def _float_to_float(c: Context, f: Format, integral: bool, satfinite: bool, a: i
     if to is not F32:
         c = Context(to, c.mode, False, c.sat, c.relu)
     if f.is_nan(a):
-        return finish(c, to.nan())
+        return finish(c, nan_of(to, a) if f is F64 else to.nan())
     negative = a & f.sign != 0
     if f.is_infinite(a):
         magnitude = to.largest if satfinite else to.infinity
