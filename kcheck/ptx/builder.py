@@ -218,16 +218,12 @@ class Builder:
         return self.bitcast(chosen, x.type)
 
     def payload(self, sources: Sequence[Value], result: Value) -> Value:
-        """The first of some f64 that is a NaN, made quiet; the result if none is."""
-        if not sources:
-            return result
-        *before, chosen = sources
-        found = self.compare("uno", chosen, chosen)
-        for source in reversed(before):
-            is_nan = self.compare("uno", source, source)
-            chosen, found = self.select(is_nan, source, chosen), self.lor(is_nan, found)
-        quiet = self.bitcast(self.lor(self.as_integer(chosen), 1 << 51), chosen.type)
-        return self.select(found, quiet, result)
+        """A result of f64; if it is a NaN, the first source that is one, made quiet, or the one of its type."""
+        chosen = self.float_bits("double", _NAN["double"])
+        for source in reversed(sources):
+            chosen = self.select(self.compare("uno", source, source), source, chosen)
+        quiet = self.bitcast(self.lor(self.as_integer(chosen), 1 << 51), "double")
+        return self.select(self.compare("uno", result, result), quiet, result)
 
     def compare(self, condition: str, x: Value, y: Value | int | float) -> Value:
         """``icmp`` or ``fcmp`` by the element type."""

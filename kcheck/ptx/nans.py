@@ -10,8 +10,8 @@ stored, once, and not in the loop before. What only moves bits keeps them. A reg
 loaded is stored as it is: arithmetic that ends there is made canonical where it is written. ``neg`` and ``abs``
 count as arithmetic, since their NaN is open too: which sign a NaN has never hangs on what came first.
 
-An f64 keeps payloads: the result is the first operand that is a NaN, made quiet. So whatever operand may be one is
-looked at by the instruction itself. ``neg`` and ``abs`` change its sign bit.
+An f64 keeps payloads: the result is the first operand that is a NaN, made quiet, or *the* NaN of the type where none
+is. So whatever operand may be one is looked at by the instruction itself. ``neg`` and ``abs`` change its sign bit.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Nans:
         made: registers in which any NaN comes from arithmetic.
         shown: operations (by ``id``) that show the bits of what they read: there, ``made`` has to be canonical.
         written: instructions (by ``id``) whose own result is made canonical.
-        kept: instructions (by ``id``) whose result is the first NaN of these operands, as numbers of sources.
+        kept: instructions (by ``id``) whose NaN is the first of these operands that is one, as numbers of sources.
     """
 
     made: frozenset[str]
@@ -106,7 +106,7 @@ class _Analysis:
         written = {id(i) for i in self.always}
         for name in opened & self.bits & seen:
             written |= {id(i) for i in arithmetic.get(name, ())}
-        kept = {id(i): _open_sources(i, finite) for i in self.doubles}
+        kept = {id(i): _open_sources(i, finite) for i in self.doubles if not _is_of_finite(i, finite)}
         return Nans(frozenset(made), frozenset(shown), frozenset(written), kept)
 
     def _forward(self, names: set[str]) -> None:

@@ -139,6 +139,9 @@ def test_the_nan_of_f32(use: str) -> None:
         ("rcp.rn.f64 %g3, %g2", (1,)),
         ("cvt.rni.f64.f64 %g3, %g1; mov.b64 {%r1, %r2}, %g3; mov.b64 %g3, {%r1, %r2}", (0,)),
         ("st.global.f64 [%out], %g1; atom.global.add.f64 %g4, [%out], %g2; ld.global.f64 %g3, [%out]", (0, 1)),
+        ("mov.f64 %g4, 0d7FF0000000000000; sub.f64 %g3, %g4, %g4", ()),
+        ("mov.f64 %g4, 0dFFF0000000000000; sqrt.rn.f64 %g3, %g4", ()),
+        ("mul.f64 %g4, %g1, 0d0000000000000000; mov.f64 %g5, %g4; mul.f64 %g3, %g5, 0d4000000000000000", (0,)),
         ("setp.ne.u32 %q, %t, -1; mov.f64 %g3, %g2; @%q add.f64 %g3, %g1, %g2", (0, 1)),
     ],
 )

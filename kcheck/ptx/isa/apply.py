@@ -66,7 +66,7 @@ def _apply_row(frame: Frame, i: Instruction) -> None:
     values = list(results) if isinstance(results, tuple) else [results]
     if frame.nans is not None and id(i) in frame.nans.written:
         values = [frame.b.canonical(value) for value in values]
-    if frame.nans is not None and (kept := frame.nans.kept.get(id(i))):
+    if frame.nans is not None and (kept := frame.nans.kept.get(id(i))) is not None:
         values = [frame.b.payload([sources[n] for n in kept], value) for value in values]
     kind = row.slots[0].resolve(mods)
     if i.opcode in CARRY_READERS or "cc" in mods:
