@@ -10,8 +10,9 @@ stored, once, and not in the loop before. What only moves bits keeps them. A reg
 loaded is stored as it is: arithmetic that ends there is made canonical where it is written. ``neg`` and ``abs``
 count as arithmetic, since their NaN is open too: which sign a NaN has never hangs on what came first.
 
-An f64 keeps payloads: the result is the first operand that is a NaN, made quiet, or *the* NaN of the type where none
-is. So whatever operand may be one is looked at by the instruction itself. ``neg`` and ``abs`` change its sign bit.
+An f64 keeps payloads: the result is the first operand that is a NaN, made quiet, or *the* NaN of the type where
+none is. So whatever operand may be one is looked at by the instruction itself. ``neg`` and ``abs`` change its sign
+bit.
 """
 
 from __future__ import annotations
