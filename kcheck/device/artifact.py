@@ -26,7 +26,7 @@ from typing import Any
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.device.child import Child
-from kcheck.device.cuda import compiler_message
+from kcheck.device.cuda import compiler_message, compiler_place
 from kcheck.device.disassembler import disassemble, find_disassembler, identity, no_disassembler
 from kcheck.device.places import as_typed
 from kcheck.driver.cubin import assembler_version, read_resources
@@ -185,7 +185,8 @@ def _compile(dispatcher: Any, kernel: CompiledKernel, lineinfo: bool, is_linked_
                 entry, ptx = _ptx(dispatcher, kernel, lineinfo)
             resources = _resources(dispatcher, ptx, kernel.target)
     except Exception as error:  # Numba, NVVM and nvJitLink raise a hundred kinds; each is the kernel's problem
-        return CompiledKernel(**(made | {"problem": compiler_message(error)}))
+        where = compiler_place(error) or kernel.place
+        return CompiledKernel(**(made | {"problem": compiler_message(error), "place": where}))
     return CompiledKernel(**(made | {"entry": entry, "ptx": ptx, "resources": resources}))
 
 

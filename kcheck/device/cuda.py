@@ -250,11 +250,13 @@ def is_compiler_error(error: BaseException) -> bool:
 
 
 def compiler_message(error: BaseException) -> str:
-    """The telling lines of a compiler's message, on one line; no overloads that Numba tried, no addresses."""
+    """The telling lines of a compiler's message, on one line; no overloads that Numba tried, no addresses, no
+    excerpts of the source, of which the place is told anyway."""
     text = re.sub(r"\x1b\[[0-9;]*m| at 0x[0-9a-f]+", "", str(error))
     text = re.split(r"^\s*There (?:are|is) \d+ candidate", text, maxsplit=1, flags=re.MULTILINE)[0]
+    text = re.sub(r"^\s*File \".*(?:\n.*\S.*)*", "", text, flags=re.MULTILINE)  # with the lines that follow it
     lines = [line.strip() for line in text.splitlines()]
-    telling = [line for line in lines if line and not line.startswith(("During:", "Failed in", "File "))]
+    telling = [line for line in lines if line and not line.startswith(("During:", "Failed in"))]
     return f"does not compile: {type(error).__name__}: {' '.join(telling[:4])[:400]}"
 
 

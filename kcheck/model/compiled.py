@@ -83,7 +83,7 @@ class CompiledKernel:
     """One specialisation of a kernel for one target.
 
     Attributes:
-        kernel: the Python function's name; ``place`` its line.
+        kernel: the Python function's name; ``place`` its line, or where a compiler stopped in it.
         target: ``sm_80``.
         ptx: the whole module; ``entry`` is the name of this kernel in it.
         sass: the machine code of the module as nvdisasm lists it; empty where nobody asked.

@@ -46,7 +46,7 @@ def lint_lines(
             yield from _table(whole, width)
             yield from _mix(whole[0], width)
         for metric in mine:
-            if metric.problem:
+            if metric.problem and not any(finding.message.startswith(metric.problem) for finding in findings):
                 told = Finding("compile", metric.problem, kernel=metric.kernel, place=metric.place)
                 yield from _finding(told, width, paint, source)
     for finding in findings:

@@ -65,6 +65,18 @@ def test_a_violated_threshold_is_exit_1_and_named(kcheck: Kcheck, project: Path)
 
 
 @needs_nvvm
+def test_what_does_not_compile_is_told_once_at_its_line(kcheck: Kcheck, project: Path) -> None:
+    """One finding, with the line that the compiler stopped at, and nothing of the source around it."""
+    kernels = project / "kernels/k.py"
+    kernels.write_text(kernels.read_text().replace("x[i] + x[i]", "x[i].nothing"))
+    done = kcheck("lint", "specs/good.yaml", COLUMNS="80")
+    assert done.returncode == 1
+    assert done.stdout.count("does not compile: TypingError: Unknown attribute 'nothing'") == 1
+    assert "8 │ y[i] = x[i].nothing" in done.stdout
+    assert "elided" not in done.stdout
+
+
+@needs_nvvm
 def test_json_holds_what_the_table_shows(kcheck: Kcheck) -> None:
     """Registers, spills, occupancy and families by name, for each specialisation."""
     (linted,) = json.loads(kcheck("lint", "specs/good.yaml", "--format", "json").stdout)["lint"]

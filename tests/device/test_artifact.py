@@ -168,7 +168,7 @@ def test_what_does_not_compile_says_so(project) -> None:
     function = Function("k.py", "k", Span("op.yaml", 9, 9))
     (kernel,) = Compilation(str(project.root), function, [(ArrayType("float32", 1, "C"),)], ("sm_80",)).result()
     assert kernel.problem.startswith("does not compile: TypingError: ")
-    assert kernel.place.line == 3
+    assert kernel.place.line == 5
     assert kernel.resources is None
 
 

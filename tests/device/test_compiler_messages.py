@@ -103,4 +103,6 @@ def test_it_names_the_line_and_says_it_shortly(told, kernel: str, line: int, say
     assert (Path(place[0]).name, place[1]) == ("kernels.py", line), (message, place)
     assert message.startswith(says)
     assert "candidate" not in message
+    assert "source elided" not in message
+    assert "cuda.grid" not in message
     assert " at 0x" not in message
