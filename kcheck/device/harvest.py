@@ -45,19 +45,19 @@ def guard_finding(memory: Allocation, after: Bytes, kernel: str | None) -> Findi
     low, high = extent(memory)
     itemsize = memory.dtype.itemsize
     if low <= place < high:
-        where = f"in a gap between its elements, {place - low} bytes after the first one's address"
+        where = f"in a gap between its elements, {_bytes(place - low)} after the first one's address"
     elif place < low:
         last = int(changed[changed < low][-1])
-        where = f"{low - last} bytes before its first byte"
+        where = f"{_bytes(low - last)} before its first byte"
     else:
-        where = f"{place - high + 1} bytes past its end"
+        where = f"{_bytes(place - high + 1)} past its end"
     start = place - (place - low) % itemsize
     written = after[start : start + itemsize]
     text = written.tobytes().hex(" ")
     value = _scalar_text(memory.dtype, written)
     return Finding(
         "guard",
-        f"memory outside {memory.name} was written: {where} ({len(changed)} bytes changed; the first element"
+        f"memory outside {memory.name} was written: {where} ({_bytes(len(changed))} changed; the first element"
         f" there is now {value}, bytes {text})",
         mend="look for an index that is not masked, or a stride taken for granted",
         array=memory.name,
@@ -170,6 +170,10 @@ def _scalar_text(dtype: DType, written: Bytes) -> str:
     if len(written) < dtype.itemsize:
         return "cut off"
     return str(np.frombuffer(np.ascontiguousarray(written).tobytes(), dtype.numpy)[0])
+
+
+def _bytes(count: int) -> str:
+    return "1 byte" if count == 1 else f"{count} bytes"
 
 
 def _elements(count: int) -> str:

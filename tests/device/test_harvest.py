@@ -50,7 +50,7 @@ def test_a_guard_finding_says_how_far_outside(project):
     elements = np.flatnonzero(memory.element_mask())
     first, last = int(elements[0]), int(elements[-1])
     gap = next(i for i in range(first, last) if not memory.element_mask()[i])
-    for place, says in ((first - 1, "1 bytes before"), (last + 1, "1 bytes past"), (gap, "in a gap")):
+    for place, says in ((first - 1, "1 byte before"), (last + 1, "1 byte past"), (gap, "in a gap")):
         after = memory.buffer.copy()
         after[place] ^= 0xFF
         assert says in harvest.guard_finding(memory, after, None).message
