@@ -12,19 +12,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.kernel import Kernel, Variant, compile_kernel
 from kcheck.cpu.module import Module
+from kcheck.cpu.scheduler import Job
 from kcheck.errors import InternalError
 from kcheck.model import Index3
 from kcheck.ptx.abi import Checks
 from kcheck.ptx.strides import row_of
-
-if TYPE_CHECKING:
-    from kcheck.cpu.scheduler import Job
 
 
 @dataclass(slots=True)
