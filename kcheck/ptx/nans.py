@@ -143,9 +143,9 @@ class _Analysis:
             self.bits.update(results)
         elif _is_open(operation, found[1], kind):
             for target in writes(operation):
-                if TYPES[target.type].bits == kind.bits:
+                if kind.name == "f32" and TYPES[target.type].bits == kind.bits:
                     self.arithmetic.setdefault(target.name, []).append(operation)
-                else:  # wider, so of another type, whose NaNs are others
+                else:  # an f64 made of an f32, whose payload is passed on, or a register of another type
                     self.always.append(operation)
                     self.bits.add(target.name)
         elif not _is_settled(operation, kind):

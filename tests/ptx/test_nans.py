@@ -189,8 +189,10 @@ def test_the_sign_of_a_nan_of_f64(instruction: str, flips) -> None:
 
 
 def test_a_single_becomes_the_nan_of_f64() -> None:
-    """Which NaN an f32 is, is open: none of its bits are in the f64 that is made of it."""
-    text, words = kernel(f"{SINGLES} cvt.f64.f32 %g3, %f1; st.global.v2.f64 [%out], {{%g3, %g3}};"), singles()
+    """Which NaN an f32 is, is open: none of its bits are in the f64 made of it, nor in what is made of that."""
+    then = "cvt.f64.f32 %g1, %f5; add.f64 %g2, %g1, 0d3FF0000000000000; neg.f64 %g3, %g2; neg.f64 %g4, %g3"
+    body = f"{SINGLES} add.f32 %f5, %f1, %f2; {then}; st.global.v2.f64 [%out], {{%g4, %g4}};"
+    text, words = kernel(body), singles()
     ran = [run(text, words, width).view(np.uint64)[:, 0] for width in WIDTHS]
     for one in ran:
         assert np.array_equal(one, ran[0])
