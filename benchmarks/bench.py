@@ -184,6 +184,15 @@ def measure_empty() -> dict[str, Any]:
 
 
 @contextlib.contextmanager
+def nothing_kept() -> Iterator[None]:
+    """What is compiled within is neither taken from disk nor kept there."""
+    from kcheck.cpu.cache import ObjectCache
+
+    with mock.patch.object(ObjectCache, "get", return_value=None), mock.patch.object(ObjectCache, "put"):
+        yield
+
+
+@contextlib.contextmanager
 def only_quick_code() -> Iterator[None]:
     """What is compiled within is quick code for good."""
     from kcheck.cpu import tiers
@@ -192,11 +201,7 @@ def only_quick_code() -> Iterator[None]:
         return dataclasses.replace(compile_kernel(*arguments, **options | {"quick": True}), worth=math.inf)
 
     compile_kernel = tiers.compile_kernel
-    with (
-        mock.patch.object(tiers, "compile_kernel", quick),
-        mock.patch.object(tiers.ObjectCache, "get", return_value=None),
-        mock.patch.object(tiers.ObjectCache, "put"),
-    ):
+    with mock.patch.object(tiers, "compile_kernel", quick), nothing_kept():
         yield
 
 
@@ -210,11 +215,7 @@ def no_checks() -> Iterator[None]:
         return dataclasses.replace(program, ir=drop_checks(program.ir))
 
     lower = compiled.lower
-    with (
-        mock.patch.object(compiled, "lower", without),
-        mock.patch.object(compiled.ObjectCache, "get", return_value=None),
-        mock.patch.object(compiled.ObjectCache, "put"),
-    ):
+    with mock.patch.object(compiled, "lower", without), nothing_kept():
         yield
 
 

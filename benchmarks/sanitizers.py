@@ -69,14 +69,9 @@ def measure() -> dict[str, Any]:
 def no_mask_checks() -> Iterator[None]:
     """What is compiled within has none of synccheck's tests of member masks, and is not kept on disk. What it does
     at barriers is how they work."""
-    import kcheck.cpu.kernel as compiled
     from kcheck.ptx.isa import warp
 
-    with (
-        mock.patch.object(warp, "_report"),
-        mock.patch.object(compiled.ObjectCache, "get", return_value=None),
-        mock.patch.object(compiled.ObjectCache, "put"),
-    ):
+    with mock.patch.object(warp, "_report"), bench.nothing_kept():
         yield
 
 
