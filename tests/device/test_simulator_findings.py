@@ -243,6 +243,32 @@ def test_an_endless_kernel_times_out_and_the_next_case_runs(project, body):
     assert run(project, CLEAN).findings == ()
 
 
+def test_stopping_a_kernel_spares_what_python_runs_on_its_thread_meanwhile(project):
+    """The garbage collector calls back on whichever thread allocates: what ends the kernel is not raised there."""
+    import gc
+
+    entered, ended = [], []
+
+    def callback(phase, info):
+        entered.append(phase)
+        for _ in range(3):
+            pass
+        ended.append(phase)
+
+    body = "    while True:\n        try: y[i] = [[]] == 1\n        except: pass"
+    kernel = CLEAN.replace("    if i < n:\n        y[i]", f"{body}\n    if i < n:\n        y[i]")
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(callback)
+    gc.set_threshold(1)
+    try:
+        (finding,) = run(project, kernel, timeout=0.5).findings
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(callback)
+    assert finding.rule == "timeout"
+    assert entered == ended != []
+
+
 def test_a_spin_on_another_threads_flag_comes_to_its_end(project):
     """Threads make progress independently: thread 0 waits for what thread 31 of its block writes."""
     kernel = CLEAN.replace(

@@ -11,7 +11,6 @@ a flag that another thread sets comes to its end ("independent thread scheduling
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
 import threading
@@ -24,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from kcheck.device.simulator.stopping import Stop, end, raise_stop
 from kcheck.model import NATURAL, Index3, Schedule
 from kcheck.rng import pieces
 
@@ -31,13 +31,8 @@ QUANTUM = 20_000
 """Array accesses that a thread makes before another one gets its turn."""
 
 _HERE = os.path.dirname(__file__)
-_JOIN_SECONDS = 10.0
 _LOOKS, _LOOK_SECONDS = 200, 0.001  # for the thread that was running when the time was over
 _MOST_WORKERS = 2048  # OS threads beyond which no further block is begun to help a spinning one
-
-
-class Stop(BaseException):
-    """Unwinds a CUDA thread of a launch that is over; not an Exception, so that a kernel does not catch it."""
 
 
 @dataclass(eq=False, slots=True)
@@ -116,29 +111,9 @@ class Worker(threading.Thread):
             self.grid.over.set()
 
     def unwind(self) -> None:
-        """Raise Stop on this thread; if the kernel swallows it (a bare ``except``), raise it from another line.
-
-        An exception raised in a handler leaves the ``try`` that it belongs to: each time that the kernel comes
-        here again, Stop is raised one line further on.
-        """
+        """Raise Stop on this thread, each time that the kernel comes here again one line further on."""
         self.stops += 1
-        if self.stops == 1:
-            raise Stop
-        lines = self.stops - 1
-
-        def trace(frame: FrameType, event: str, argument: object) -> Any:
-            nonlocal lines
-            if event == "line":
-                lines -= 1
-                if lines <= 0:
-                    raise Stop
-            return trace
-
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None:
-            frame.f_trace = trace
-            frame = frame.f_back
-        sys.settrace(trace)
+        raise_stop(self.stops, Grid._run_fiber.__code__)
 
     def syncthreads(self) -> None:
         """``cuda.syncthreads()``."""
@@ -256,19 +231,7 @@ class Grid:
         self.fuel = 0
         for worker in self._workers:
             _wake(worker)
-        deadline = time.monotonic() + _JOIN_SECONDS
-        wait = 0.02  # a thread that only waited is gone by then
-        begun = [worker for worker in self._workers if worker.begun.is_set()]
-        for worker in begun:
-            worker.join(wait)
-            while worker.is_alive() and time.monotonic() < deadline:
-                if worker.ident is not None and worker.fiber is not None and not worker.unwinding:
-                    ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                        ctypes.c_ulong(worker.ident), ctypes.py_object(Stop)
-                    )
-                _wake(worker)
-                worker.join(0.05)
-        return not any(worker.is_alive() for worker in begun)
+        return end([worker for worker in self._workers if worker.begun.is_set()], _wake)
 
     # --- run on the worker that has the baton ---
 
