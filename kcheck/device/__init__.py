@@ -3,7 +3,7 @@
 One launch path for all of them, by ordinary host calls of ``numba.cuda``; they differ in what is under it.
 """
 
-from kcheck.device.base import Device
+from kcheck.device.base import Device, unheard
 from kcheck.device.choose import DEVICES, choose
 
-__all__ = ["DEVICES", "Device", "choose"]
+__all__ = ["DEVICES", "Device", "choose", "unheard"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import os
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -111,3 +113,13 @@ class Backend(Protocol):
 
     def is_kernel(self, function: Any) -> bool:
         """Whether an object is a ``@cuda.jit`` kernel (and not a device function)."""
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Launches made meanwhile are not the user's: what kernels and launchers print is dropped.
+
+    Not so on a GPU, whose driver writes past Python's streams.
+    """
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
+        yield

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kcheck.cases import POISON, Allocation, CaseArrays
 from kcheck.device import harvest
-from kcheck.device.base import Backend, Staged
+from kcheck.device.base import Backend, Staged, unheard
 from kcheck.device.call import keywords, load_kernel, load_launcher
 from kcheck.device.harvest import Bytes
 from kcheck.device.plan import Geometry, LaunchFault, geometry, scalar_argument, scalars
@@ -237,7 +238,7 @@ class LaunchingDevice:
 
         Args:
             limit: seconds.
-            is_repeat: fetch the outputs only.
+            is_repeat: of a launch that was judged: fetch the outputs only, and drop what it prints.
 
         Raises:
             LaunchFault: it did not come to its end.
@@ -255,7 +256,8 @@ class LaunchingDevice:
             job = self._kernel_job(spec, spec.launch, shape, arrays, staged)
         else:
             job = self._launcher_job(spec, arrays, staged)
-        findings = self._backend.launch(job, spec, deadline, schedule)
+        with unheard() if is_repeat else nullcontext():
+            findings = self._backend.launch(job, spec, deadline, schedule)
         if spec.launcher is not None:  # which kernels they are, only its code knows
             self._launched.setdefault(spec.path, {}).update(dict.fromkeys(self._backend.launched()))
         wanted = {arrays.allocation(name).name for name in spec.outputs} if is_repeat else staged.keys()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kcheck.cases import materialize
-from kcheck.device import Device
+from kcheck.device import Device, unheard
 from kcheck.errors import KernelError, SpecError, UserError
 from kcheck.model import INSTRUMENTED, Case, OpSpec, Status, Verdict
 from kcheck.runner import Executed, execute
@@ -153,6 +153,12 @@ class Trials:
         except (SpecError, KernelError):
             arrays = None  # the same again in there, as a verdict
         instrument = None if watched is None else (lambda size: watched)
-        return execute(
-            self._spec, candidate.case, self._device, timeout=self._timeout, instrument=instrument, arrays=arrays
-        )
+        with unheard():
+            return execute(
+                self._spec,
+                candidate.case,
+                self._device,
+                timeout=self._timeout,
+                instrument=instrument,
+                arrays=arrays,
+            )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from kcheck.cases import materialize, plan
-from kcheck.device import Device
+from kcheck.device import Device, unheard
 from kcheck.device.artifact import Compilation, assemble, link, no_compiler
 from kcheck.device.disassembler import disassemble, find_disassembler, no_disassembler
 from kcheck.device.plan import Geometry, LaunchFault, geometry
@@ -123,7 +123,8 @@ def _launched(spec: OpSpec, device: Device, notes: list[str]) -> tuple[LaunchedK
             continue
         seen[choice] += 1
         try:
-            device.run(spec, materialize(spec, case), timeout=60.0)
+            with unheard():
+                device.run(spec, materialize(spec, case), timeout=60.0)
         except SpecError:
             continue
     found = kernels_launched(spec, device.launched(spec), notes)

@@ -139,3 +139,14 @@ def test_ctrl_c_keeps_what_was_found(large: Kcheck, project: Path) -> None:
     said, _ = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "INTERRUPTED  the smallest case until then, after " in said
+
+
+def test_what_a_kernel_prints_is_not_heard_while_it_is_shrunk(stored: Kcheck, project: Path) -> None:
+    """Dozens of launches of somebody's debugging line would drown the answer; the case as given shows it once."""
+    edit(project, "kernels/k.py", "y[i] = x[i] * 3", "y[i] = x[i] * 3\n        print('at', i)")
+    seed = failing_seed(stored)
+    done = stored("minimize", seed)
+    assert done.returncode == 0, done.stderr
+    assert ending(done).startswith("SMALLEST")
+    assert done.stderr.count("at 0\n") == 1
+    assert stored("reproduce", seed).stderr.count("at 0\n") == 1

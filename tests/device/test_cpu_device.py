@@ -278,3 +278,13 @@ def test_another_order_is_tried_unless_floats_are_added_atomically(project):
     assert "nondeterministic" in rules["race"]
     assert "nondeterministic" not in rules["atomic"]
     assert all("deterministic" not in note for spec in report.values() for note in spec["notes"])
+
+
+@pytest.mark.slow
+def test_what_a_kernel_prints_is_shown_once_a_case(project):
+    """On stderr, where a report has stdout, and though it is launched again in other orders."""
+    kernel = CLEAN.replace("    if i", '    if i == 1 and r == 0:\n        print("one is", i)\n    if i', 1)
+    project.add("op", spec(), kernel, REFERENCE)
+    done = project.run(".", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "one is 1\n"

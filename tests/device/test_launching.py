@@ -375,3 +375,12 @@ def test_names_are_put_back_even_if_stopping_is_interrupted(project, monkeypatch
             device.run(loaded, arrays, timeout=20.0)
     assert kernel.py_func.__globals__ == names
     assert device.run(loaded, arrays, timeout=20.0).findings == ()
+
+
+def test_what_a_kernel_prints_is_shown_once(project, capsys):
+    """The launches that are made again, in other orders and over other poison, are not heard."""
+    kernel = COPY.replace("    if i", '    if i == 0 and j == 0:\n        print("here")\n    if i', 1)
+    outcome, _ = run(project, copy_spec("float32", "contiguous", "contiguous"), kernel)
+    assert outcome.findings == ()
+    assert "nondeterministic" in outcome.checked  # so there were such launches
+    assert capsys.readouterr().out == "here\n"
