@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
 
 from kcheck.cli.exits import Exit
+from kcheck.cli.outputs import columns
 from kcheck.cli.params import CASES, SEED
+
+_GAP = "  "
 
 
 @click.command("cases")
@@ -21,7 +27,8 @@ from kcheck.cli.params import CASES, SEED
 def command(path: Path, cases: int | None, seed: int | None, keyword: str) -> int:
     """List the cases of a spec, running nothing.
 
-    One line per case. `kcheck run SPEC --case-seed SEED` runs a drawn one, `kcheck run SPEC -k LABEL` an example.
+    One line per case; on a terminal that is narrower, as many as it takes. `kcheck run SPEC --case-seed SEED`
+    runs a drawn one, `kcheck run SPEC -k LABEL` an example.
     """
     from kcheck.cases import plan
     from kcheck.runner import parse_keyword
@@ -48,7 +55,7 @@ def command(path: Path, cases: int | None, seed: int | None, keyword: str) -> in
     if len(rows) == 1:
         click.echo("kcheck: nothing selected", err=True)
         return Exit.NOTHING
-    for line in _aligned(rows):
+    for line in _lines(rows, columns() if sys.stdout.isatty() else None):
         click.echo(line)
     return Exit.GOOD
 
@@ -57,11 +64,34 @@ def _facts(pairs: Mapping[str, object]) -> str:
     return " ".join(f"{name}={value}" for name, value in pairs.items())
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Columns as wide as their widest entry; one with nothing below its head is left out."""
+def _lines(rows: Sequence[tuple[str, ...]], width: int | None) -> Iterator[str]:
+    """Columns as wide as their widest entry; one with nothing below its head is left out.
+
+    Where they are wider than ``width``, entries of those that do not fit follow below, beside the first column.
+    """
     columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
-    widths = [max(map(len, column)) for column in columns]
-    return [
-        "  ".join(entry.ljust(width) for entry, width in zip(row, widths, strict=True)).rstrip()
-        for row in zip(*columns, strict=True)
-    ]
+    sizes = [max(map(len, column)) for column in columns]
+    fitting = len(sizes)
+    if width is not None:
+        ends = [*itertools.accumulate(size + len(_GAP) for size in sizes)]
+        fitting = max(1, sum(end - len(_GAP) <= width for end in ends))
+    indent = sizes[0] + len(_GAP)
+    for row in zip(*columns, strict=True):
+        yield _GAP.join(map(str.ljust, row[:fitting], sizes)).rstrip()
+        if width is not None:
+            yield from (" " * indent + line for line in _packed(row[fitting:], max(20, width - indent)))
+
+
+def _packed(entries: Sequence[str], width: int) -> Iterator[str]:
+    """As many entries on a line as fit; one that is wider than a line is broken at its blanks."""
+    line = ""
+    for entry in filter(None, entries):
+        if line and len(line) + len(_GAP) + len(entry) > width:
+            yield line
+            line = ""
+        line = f"{line}{_GAP}{entry}" if line else entry
+        if len(line) > width:
+            *whole, line = textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False)
+            yield from whole
+    if line:
+        yield line

@@ -1,10 +1,11 @@
-"""The progress bar: on a terminal's stderr, and nowhere else."""
+"""What is drawn for a terminal alone: the progress bar on its stderr, and a list of cases in its columns."""
 
 from __future__ import annotations
 
 import os
 import pty
 import subprocess
+import termios
 
 import pytest
 from small_project import Kcheck
@@ -34,6 +35,26 @@ def run_on_terminal(kcheck: Kcheck, *arguments: str, **environment: str) -> tupl
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 0, drawn
     return out, drawn
+
+
+@pytest.mark.parametrize("width", [80, 40])
+def test_a_list_of_cases_folds_its_lines_to_the_terminal(kcheck: Kcheck, width: int) -> None:
+    """What does not fit follows below, beside the label; a pipe gets one line per case with the same facts."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, width))
+    words = ("cases", "specs/good.yaml", "--cases", "4")
+    process = subprocess.Popen(kcheck.command(*words), cwd=kcheck.folder, env=kcheck.environment, stdout=theirs)
+    assert process.wait(60) == 0
+    lines = os.read(ours, 65536).decode().splitlines()
+    os.close(theirs)
+    os.close(ours)
+    assert max(map(len, lines)) <= width
+    piped = kcheck(*words).stdout
+    assert " ".join(lines).split() == piped.split()
+    assert len(lines) > len(piped.splitlines()) == 5
+    assert [line.split()[0] for line in lines if not line.startswith(" ")] == [
+        line.split()[0] for line in piped.splitlines()
+    ]
 
 
 @pytest.mark.parametrize("arguments", [(), ("--format", "json")])
