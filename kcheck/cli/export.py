@@ -10,13 +10,13 @@ from pathlib import Path
 import click
 
 from kcheck.cli.exits import Exit
-from kcheck.cli.params import SEED
+from kcheck.cli.params import CASE_SEED, OP, SEED
 
 
 @click.command("export")
 @click.argument("what", metavar="SEED", type=SEED, required=False)
-@click.option("--seed", type=SEED, metavar="S", help="The case seed; the same as the plain argument.")
-@click.option("--op", metavar="NAME", default="", help="Of this op: seeds are shared by all ops of a project.")
+@CASE_SEED
+@OP
 @click.option(
     "-o",
     "--output",

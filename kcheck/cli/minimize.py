@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kcheck.cli.exits import Exit
-from kcheck.cli.params import SECONDS, SEED
+from kcheck.cli.params import CASE_SEED, OP, SECONDS
 from kcheck.cli.resolve import SeedOrFile
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 @click.command("minimize")
 @click.argument("what", metavar="SEED|FILE.kcase", type=SeedOrFile(), required=False)
-@click.option("--seed", type=SEED, metavar="S", help="The case seed; the same as the plain argument.")
-@click.option("--op", metavar="NAME", default="", help="Of this op: seeds are shared by all ops of a project.")
+@CASE_SEED
+@OP
 @click.option(
     "--strategy",
     type=click.Choice(["dims", "values", "all"]),

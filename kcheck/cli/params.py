@@ -63,3 +63,5 @@ COLOR = click.option(
     default="auto",
     help="auto: on a terminal; see NO_COLOR.",
 )
+CASE_SEED = click.option("--seed", type=SEED, metavar="S", help="The case seed; the same as the plain argument.")
+OP = click.option("--op", metavar="NAME", default="", help="Of this op: seeds are shared by all ops of a project.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kcheck.cli.exits import Exit
-from kcheck.cli.params import SECONDS, SEED
+from kcheck.cli.params import CASE_SEED, OP, SECONDS
 from kcheck.cli.resolve import SeedOrFile
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 @click.command("reproduce")
 @click.argument("what", metavar="SEED|FILE.kcase", type=SeedOrFile(), required=False)
-@click.option("--seed", type=SEED, metavar="S", help="The case seed; the same as the plain argument.")
-@click.option("--op", metavar="NAME", default="", help="Of this op: seeds are shared by all ops of a project.")
+@CASE_SEED
+@OP
 @click.option(
     "--device",
     type=click.Choice(["auto", "gpu", "cpu", "simulator"]),
