@@ -7,7 +7,7 @@ import os
 import shlex
 import textwrap
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ import importlib.util
 import os
 import sys
 import tempfile
+import warnings
 import zlib
 
 import numpy as np
@@ -66,9 +67,7 @@ OUTPUTS = {outputs}  # by output, the array whose memory it is; outputs are hand
 MUTABLE = {mutable}
 MUST_WRITE = {must_write}
 # (output, index, expected, allowed): the elements that are furthest off
-EXPECTED = [
-{expected}
-]
+EXPECTED = {expected}
 FOUND = {found}
 
 
@@ -110,6 +109,7 @@ def differs(actual, expected, allowed):
 
 
 def main():
+    warnings.simplefilter("ignore")  # Numba advises against a grid as small as this one
     before = {{name: made(name) for name in ARRAYS}}
     memory = {{name: cuda.to_device(buffer) for name, buffer in before.items()}}
     array = {{
@@ -140,7 +140,7 @@ def main():
         outside = int(np.count_nonzero((before[name] != after[name]) & (mask == 0)))
         if outside:
             wrong += 1
-            print(f"{{outside}} bytes around {{name}} were written")
+            print(f"bytes around {{name}} that were written: {{outside}}")
         same = before[name][mask == 1] == after[name][mask == 1]
         if elements is not None and name not in MUTABLE and not same.all():
             wrong += 1
@@ -151,7 +151,7 @@ def main():
             left = int((held == poison).all(axis=1).sum())
             if left:
                 wrong += 1
-                print(f"{{left}} elements of {{name}} were not written")
+                print(f"elements of {{name}} that were not written: {{left}}")
     for line in FOUND:
         print("kcheck found", line)
     return 1 if wrong else 0
@@ -196,8 +196,8 @@ def script(done: Reproduced, name: str) -> str:
         outputs=repr(owners),
         mutable=repr(sorted({*spec.mutates, *executed.arrays.aliases.values()})),
         must_write=spec.sanitize["unwritten"] == "error",
-        expected="\n".join(_expected(executed.verdict)),
-        found=_listed([f"{finding.rule}: {finding.message}" for finding in executed.verdict.findings]),
+        expected=_listed(_expected(executed.verdict)),
+        found=_listed(repr(f"{finding.rule}: {finding.message}") for finding in executed.verdict.findings),
         path=function.path,
         function=function.name,
         launch=_launch(spec, executed.arrays),
@@ -271,11 +271,13 @@ def _expected(verdict: Verdict) -> Iterator[str]:
     for comparison in verdict.comparisons:
         for element in comparison.spread.worst if comparison.spread is not None else ():
             values = f"{_number(element.expected)}, {_number(element.allowed)}"
-            yield f"    ({comparison.output!r}, {element.index}, {values}),"
+            yield f"({comparison.output!r}, {element.index}, {values})"
 
 
-def _listed(lines: list[str]) -> str:
-    return "[" + "".join(f"\n    {line!r}," for line in lines) + ("\n]" if lines else "]")
+def _listed(items: Iterable[str]) -> str:
+    """A list of what is source already, an item a line."""
+    lines = [f"\n    {item}," for item in items]
+    return f"[{''.join(lines)}\n]" if lines else "[]"
 
 
 def _number(value: Any) -> str:
