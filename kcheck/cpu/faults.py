@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from kcheck.cpu.memory import Block, Memory
 from kcheck.cpu.waiting import MASKS, GridWait, barrier_text, mask_text
@@ -26,10 +27,14 @@ _MENDS = {
     FaultKind.BARRIER_SPLIT: "let every thread of a warp reach the same barrier",
     FaultKind.GRID_BARRIER_EXITED: "let every thread come to this grid sync, and none return before it",
     FaultKind.WARP_MASK: "name in the mask only lanes that execute the call",
+    FaultKind.WARP_MASK_GONE: "CUDA waits for none that left; a mask of those that are there says what is meant",
     FaultKind.WARP_MASK_SELF: "name in the mask every lane that executes the call",
     FaultKind.STACK_OVERFLOW: "bound the recursion",
     **dict.fromkeys(_OUT_OF_BOUNDS, "guard the access: a grid is often larger than the array"),
 }
+_OF_NUMBA = re.compile(
+    r"[\\/]numba[\\/]cuda[\\/]kernels[\\/]"
+)  # cuda.reduce synchronises two lanes by the full mask
 _UNDEFINED = {
     FaultKind.UNDEFINED_BRANCH: "decides a branch by",
     FaultKind.UNDEFINED_ADDRESS: "computes an address with",
@@ -73,6 +78,7 @@ def _finding(fault: Fault, program: Program, memory: Memory, windows: Windows, t
     row = FAULTS[kind]
     site = program.sites[fault.site] if fault.site < len(program.sites) else None
     array, index, message = None, None, row.what
+    severity: Literal["error", "warn"] = "warn" if kind is FaultKind.WARP_MASK_GONE else "error"
     mend, start = _MENDS.get(kind, ""), place(site)
     if kind in _VERBS:
         array, index, message = _access(kind, fault, site, memory, windows)
@@ -81,6 +87,8 @@ def _finding(fault: Fault, program: Program, memory: Memory, windows: Windows, t
         start = start or place(_source(fault, program))
     elif kind in MASKS:
         message = mask_text(kind, fault)
+        if start is not None and _OF_NUMBA.search(start.file):
+            severity, mend = "warn", "it is in numba-cuda's own code, not in yours"
     elif row.rule == "synccheck":
         message = barrier_text(kind, fault, program.sites, threads)
     elif kind is FaultKind.WRAPPED_ADDRESS:
@@ -89,6 +97,7 @@ def _finding(fault: Fault, program: Program, memory: Memory, windows: Windows, t
     return Finding(
         row.rule,
         message,
+        severity=severity,
         mend=mend,
         array=array,
         index=index,

@@ -35,7 +35,7 @@ class GridWait:
         return text + (f", and {self.gone} ended without coming to it" if self.gone else "")
 
 
-MASKS = frozenset({FaultKind.WARP_MASK, FaultKind.WARP_MASK_SELF})
+MASKS = frozenset({FaultKind.WARP_MASK, FaultKind.WARP_MASK_GONE, FaultKind.WARP_MASK_SELF})
 _RANGES = 4  # of lanes, that are written out
 
 
@@ -75,8 +75,14 @@ def mask_text(kind: FaultKind, fault: Fault) -> str:
     lanes, here = fault.address & 0xFFFFFFFF, fault.address >> 32
     if kind is FaultKind.WARP_MASK_SELF:
         return f"{lanes_text(lanes)} {_take(lanes)} part, and the mask does not name {_them(lanes)}"
-    text = f"the mask names {lanes_text(lanes)}, which {'does' if _single(lanes) else 'do'} not take part"
-    if lanes >> fault.size << fault.size == lanes:
+    text = f"the mask names {lanes_text(lanes)}"
+    beyond = lanes >> fault.size << fault.size == lanes
+    if kind is FaultKind.WARP_MASK_GONE:
+        if beyond:
+            return text + f", and this warp has {_count(fault.size, 'lane')}"
+        return text + f", which {'has' if _single(lanes) else 'have'} left the kernel"
+    text += f", which {'does' if _single(lanes) else 'do'} not take part"
+    if beyond:
         return text + f": this warp has {_count(fault.size, 'lane')}"
     return text + f"; {lanes_text(here)} {'does' if _single(here) else 'do'}"
 

@@ -233,8 +233,9 @@ class PrintRecord(ctypes.Structure):
 class FaultKind(IntEnum):
     """What went wrong.
 
-    Of WARP_MASK and WARP_MASK_SELF the address holds the lanes that break the rule, and from bit 32 on those that
-    execute the instruction. RUNNING is no fault: where a thread was when the host stopped the launch.
+    Of WARP_MASK, WARP_MASK_GONE and WARP_MASK_SELF the address holds the lanes that break the rule, and from bit
+    32 on those that execute the instruction. RUNNING is no fault: where a thread was when the host stopped the
+    launch.
     """
 
     OUT_OF_BOUNDS_LOAD = 1
@@ -250,6 +251,7 @@ class FaultKind(IntEnum):
     GRID_BARRIER_EXITED = 11
     INDIRECT_CALL = 12
     WARP_MASK_SELF = 13
+    WARP_MASK_GONE = 23
     UNDEFINED_BRANCH = 14
     UNDEFINED_ADDRESS = 15
     UNDEFINED_STORE = 16
@@ -280,6 +282,7 @@ FAULTS: Mapping[FaultKind, FaultRow] = {
     FaultKind.BARRIER_DIVERGENCE: FaultRow("synccheck", False, "threads of one block wait at different barriers"),
     FaultKind.BARRIER_EXITED: FaultRow("synccheck", False, "threads of the block exited before this barrier"),
     FaultKind.WARP_MASK: FaultRow("synccheck", False, "lanes named in the mask do not take part"),
+    FaultKind.WARP_MASK_GONE: FaultRow("synccheck", False, "lanes named in the mask have left the kernel"),
     FaultKind.WARP_MASK_SELF: FaultRow("synccheck", False, "a lane takes part that its own mask does not name"),
     FaultKind.GRID_BARRIER_EXITED: FaultRow("synccheck", False, "threads exited before the grid barrier"),
     FaultKind.UNDEFINED_BRANCH: FaultRow("initcheck", False, "decides by what nobody wrote"),

@@ -61,6 +61,7 @@ class Frame:
         in_loop: whether the instruction at hand may run several times.
         guard: what the guard of the instruction at hand says, where it is the same for all lanes.
         exits: the lanes that left the kernel in the call just lowered.
+        left: writes instructions for the lanes that left the kernel; None in a function, which is not told.
         unread: registers that no instruction of the function reads.
         constants: registers that only one instruction writes, with a literal.
         shadows: of its registers, for initcheck; None without it.
@@ -91,6 +92,7 @@ class Frame:
         self.active = Value("true", "i1")
         self.blend: Callable[[str], bool] | None = None
         self.exits: Value | None = None
+        self.left: Callable[[], Value] | None = None
         self.guard: Value | None = None
         self.unread: frozenset[str] = frozenset()
         self.constants: Mapping[str, int] = {}
@@ -457,6 +459,16 @@ class Frame:
     def active_bits(self) -> Value:
         """The active lanes as an integer of W bits."""
         return self.b.mask_bits(self.b.spread(self.active))
+
+    def gone(self) -> Value:
+        """The lanes that the warp never had and, as far as it is known here, those that left; i32, for W = 32."""
+        if self.left is not None:
+            return self.left()
+        b = self.b
+        pointer = b.value(f"getelementptr i8, ptr %launch, i64 {Launch.threads.offset}", "ptr")
+        rest = b.sub(b.value(f"load i32, ptr {pointer.text}", "i32"), Value("%t0", "i32"))
+        beyond = b.shift("shl", b.const("i32", -1), b.land(rest, 31))
+        return b.select(b.compare("ult", rest, 32), beyond, b.const("i32", 0))
 
     def first_active(self) -> Value:
         """The number of the first active lane, as i32 (0 if there is none)."""

@@ -11,8 +11,8 @@ _UNCHANGING = frozenset({"param", "const", "nc"})
 
 
 def may_spin(cfg: Cfg) -> frozenset[int]:
-    """Headers of the loops in which a lane may wait for another: those with an atomic, a strong load, or a sleep,
-    that go on or not by what they find in memory.
+    """Headers of the loops in which a lane may wait for another: those with an atomic, a strong load, a fence or a
+    sleep, that go on or not by what they find in memory.
 
     A loop without one cannot see what another thread writes: a compiler may read memory once, before it. One that
     counts its rounds, as a histogram does, ends whatever others do.
@@ -49,6 +49,6 @@ def waits(operation: Operation) -> bool:
     """Whether a lane may wait for another by repeating this."""
     if isinstance(operation, Call):
         return False
-    if operation.opcode in ("atom", "nanosleep"):
+    if operation.opcode in ("atom", "membar", "fence", "nanosleep"):
         return True
     return operation.opcode == "ld" and not _STRONG.isdisjoint(operation.modifiers)

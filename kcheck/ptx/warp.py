@@ -67,6 +67,8 @@ class WarpFunction:
         self.stops = self._find_stops()
         self.aside = Aside(frame, self.live.types, state)
         self.outcomes: list[tuple[str, str]] = []
+        if frame.function.is_entry and frame.width == WARP:
+            frame.left = self._left
         self.ends: dict[int, list[Loop]] = {}
         for loop in cfg.loops:
             last = max(self.position[n] for n in loop.blocks)
@@ -303,6 +305,21 @@ class WarpFunction:
         b.label(remain)
         self.frame.active = b.bits_mask(self.lanes, self.width)
 
+    def _left(self) -> Value:
+        """Lanes that are nowhere (not in this turn, or left in it, and at no stop) or that only have to leave."""
+        b = self.b
+        there = Value("%mask", self.bits)
+        for stop in self.stops:
+            pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number}", "ptr")
+            there = b.op("or", there, b.value(f"load i32, ptr {pointer.text}", "i32"))
+        left = b.op("or", b.invert(there), self._read_mask("%exited"))
+        for n in self.cfg.order:
+            block = self.cfg.blocks[n]
+            end = block.terminator
+            if not block.body and isinstance(end, Instruction) and end.opcode in ("ret", "exit"):
+                left = b.op("or", left, self._read_mask(self._mask(n)))
+        return left
+
     def _latch(self, loop: Loop) -> None:
         b, header = self.b, loop.header
         lanes = self._read_mask(self._mask(header))
@@ -356,7 +373,7 @@ class WarpFunction:
         else:
             if end.opcode == "trap":
                 self._trap(end, taken)
-            if end.opcode in ("exit", "trap") and not self.frame.function.is_entry:
+            if end.opcode in ("exit", "trap") or self.frame.function.is_entry:
                 old = self._read_mask("%exited")
                 b.line(f"store {self.bits} {b.op('or', old, taken).text}, ptr %exited")
             if rest is not None and block.successors:

@@ -229,7 +229,7 @@ _MASKS = {
 }
 for _name, _kernel in _MASKS.items():
     _says = "the mask does not name" if "a mask" in _name or "an empty" in _name else "do(es)? not take part"
-    _kernel = "(a):\n    t = int32(cuda.threadIdx.x)\n" + _kernel
+    _kernel = "(a):\n    t = int32(cuda.threadIdx.x)\n" + _kernel + "    a[t] += 1\n"
     add("mask", _name, _kernel, "k[1, 64](np.zeros(64, 'i4'))", rule="synccheck", says=_says)
 add(
     "mask",

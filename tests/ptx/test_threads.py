@@ -110,6 +110,19 @@ def test_a_spin_lock_between_lanes_of_a_warp_ends(width: int) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("fence", ["membar.gl;", "membar.cta;", "fence.acq_rel.gpu;", "fence.sc.sys;"])
+def test_a_wait_for_a_lane_of_the_same_warp_ends(fence: str, width: int) -> None:
+    """A plain load does where a fence follows it: each lane waits for what the one before it stores."""
+    body = f"""
+    mul.wide.u32 %rd1, %t, 4; mov.u64 %rd2, flags; add.u64 %rd1, %rd1, %rd2;
+    setp.ne.u32 %p, %t, 0; @%p bra WAIT; st.global.u32 [%rd1], 5;
+    WAIT: ld.global.u32 %r1, [%rd1]; {fence} setp.eq.u32 %p, %r1, 0; @%p bra WAIT;
+    add.u32 %r2, %r1, 1; st.global.u32 [%rd1+4], %r2; st.global.u32 [%a], %r1;"""
+    out, _ = run(kernel(body, ".global .align 4 .b8 flags[400];"), 70, width, block=(70,))
+    np.testing.assert_array_equal(out, 5 + np.arange(70))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
 def test_a_lock_and_a_barrier_inside_a_called_function(width: int) -> None:
     """A function in which a warp may wait behaves as if it stood in the kernel."""
     before = f""".global .align 4 .u32 mutex; .global .align 4 .u32 total;

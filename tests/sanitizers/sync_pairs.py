@@ -205,12 +205,12 @@ def caller_not_in_its_mask(x, y):
 
 @pair(1, 64, x=np.arange(64, dtype=np.int32), y=ints(64), n=64)
 @cuda.jit
-def ballot_after_a_return(x, y, n):
-    """Lanes past the end are gone when the others vote under the full mask."""
+def ballot_in_a_guard(x, y, n):
+    """Lanes past the end wait after the guard while the others vote under the full mask."""
     i = cuda.grid(1)
-    if i >= n:  # bug: if i >= n - 5:
-        return
-    y[i] = cuda.popc(cuda.ballot_sync(ALL, x[i] > 9))  # synccheck
+    if i < n:  # bug: if i < n - 5:
+        y[i] = cuda.popc(cuda.ballot_sync(ALL, x[i] > 9))  # synccheck
+    y[i] += 1
 
 
 @pair(1, 48, x=np.arange(48, dtype=np.int32), y=ints(48))
@@ -246,6 +246,7 @@ def vote_in_a_loop(x, y):
         y[t] += 1
         left -= 1
         going = cuda.any_sync(ALL, left > 0)  # bug: going = left > 0 and cuda.any_sync(ALL, left > 0)  # synccheck
+    y[t] += 1
 
 
 @pair(1, 32, x=np.arange(32, dtype=np.int32) // 5, y=ints(32))
@@ -257,6 +258,7 @@ def match_in_a_branch(x, y):
     mask = cuda.ballot_sync(ALL, low)  # bug: mask = cuda.ballot_sync(ALL, True)
     if low:
         y[t] = cuda.popc(cuda.match_any_sync(mask, x[t]))  # synccheck
+    y[t] += 1
 
 
 @pair(1, 32, y=ints(32))

@@ -133,7 +133,7 @@ BARRIERS: dict[str, Row] = {
 
 WARPS: dict[str, Row] = {
     "shfl in a branch": Row(
-        "if t % 32 < 16:  # mend\n    y[i] = 0 * cuda.shfl_sync(0xFFFFFFFF, t, 3)  # here\n",
+        "if t % 32 < 16:  # mend\n    y[i] = 0 * cuda.shfl_sync(0xFFFFFFFF, t, 3)  # here\ny[i] = 0\n",
         "if t % 32 < 32:",
         "the mask names lanes 16-31, which do not take part; lanes 0-15 do",
         thread=16,
@@ -157,26 +157,26 @@ WARPS: dict[str, Row] = {
         threads=20,
     ),
     "ballot by odd lanes": Row(
-        "if t % 2:  # mend\n    s[t] = cuda.ballot_sync(0xFFFFFFFF, 1)  # here\n",
+        "if t % 2:  # mend\n    s[t] = cuda.ballot_sync(0xFFFFFFFF, 1)  # here\ny[i] = 0\n",
         "if t % 2 < 2:",
         "the mask names lanes 0, 2, 4, 6 ... (16 in all), which do not take part; "
         "lanes 1, 3, 5, 7 ... (16 in all) do",
         thread=0,
     ),
     "any in a branch": Row(
-        "if t % 32 < 7:  # mend\n    s[t] = cuda.any_sync(0xFFFFFFFF, t == 3)  # here\n",
+        "if t % 32 < 7:  # mend\n    s[t] = cuda.any_sync(0xFFFFFFFF, t == 3)  # here\ny[i] = 0\n",
         "if t % 32 < 32:",
         "the mask names lanes 7-31, which do not take part; lanes 0-6 do",
         thread=7,
     ),
     "match in a branch": Row(
-        "if t % 32 < 7:  # mend\n    s[t] = cuda.match_any_sync(0xFFFFFFFF, t % 3)  # here\n",
+        "if t % 32 < 7:  # mend\n    s[t] = cuda.match_any_sync(0xFFFFFFFF, t % 3)  # here\ny[i] = 0\n",
         "if t % 32 < 32:",
         "the mask names lanes 7-31, which do not take part; lanes 0-6 do",
         thread=7,
     ),
     "syncwarp in a branch": Row(
-        "if t % 32 < 7:  # mend\n    cuda.syncwarp(0xFFFFFFFF)  # here\n    s[t] = 1\n",
+        "if t % 32 < 7:  # mend\n    cuda.syncwarp(0xFFFFFFFF)  # here\n    s[t] = 1\ny[i] = 0\n",
         "if t % 32 < 32:",
         "the mask names lanes 7-31, which do not take part; lanes 0-6 do",
         thread=7,
@@ -187,6 +187,46 @@ WARPS: dict[str, Row] = {
         "lane 0 takes part, and the mask does not name it",
     ),
 }
+
+LEFT: dict[str, Row] = {
+    "a vote after a return": Row(
+        "if t >= 40:  # mend\n    return\ny[i] = 0 * cuda.ballot_sync(0xFFFFFFFF, t > 3)  # here\n",
+        "if t >= 64:",
+        "the mask names lanes 8-31, which have left the kernel",
+        thread=40,
+    ),
+    "a vote by the last to do anything": Row(
+        "if t != 5:  # mend\n    s[t] = cuda.any_sync(0xFFFFFFFF, t == 3)  # here\n",
+        "if t < 64:",
+        "the mask names lane 5, which has left the kernel",
+        thread=5,
+    ),
+    "a match in a partial warp": Row(
+        "y[i] = 0 * cuda.match_any_sync(0xFFFFFFFF, t % 3)  # here\n",
+        "y[i] = 0 * cuda.match_any_sync(0x000FFFFF, t % 3)",
+        "the mask names lanes 20-31, and this warp has 20 lanes",
+        threads=20,
+    ),
+    "syncwarp in a partial warp": Row(
+        "cuda.syncwarp()  # here\n",
+        "cuda.syncwarp(0x000FFFFF)",
+        "the mask names lanes 20-31, and this warp has 20 lanes",
+        threads=20,
+    ),
+    "a shuffle that reads lanes that are there": Row(
+        "if t >= 40:  # mend\n    return\ny[i] = 0 * cuda.shfl_up_sync(0xFFFFFFFF, t, 4)  # here\n",
+        "if t >= 64:",
+        "the mask names lanes 8-31, which have left the kernel",
+        thread=40,
+    ),
+    "lanes that left before a barrier": Row(
+        "cuda.syncthreads()\nif t == 7:  # mend\n    return\ns[t] += 1\ncuda.syncwarp()  # here\n",
+        "if t == 64:",
+        "the mask names lane 7, which has left the kernel",
+        thread=7,
+    ),
+}
+"""What CUDA allows, and is worth a warning: masks that name lanes which will not come any more."""
 
 GRIDS: dict[str, Row] = {
     "a block gone": Row(

@@ -10,7 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "device"))
 
 from cpu_project import CpuProject
-from sync_project import ENDLESS, PRELUDE, REFERENCE, TABLES, Row
+from sync_project import ENDLESS, LEFT, PRELUDE, REFERENCE, TABLES, Row
 
 from kcheck.device.cpu import missing
 
@@ -68,6 +68,28 @@ def test_a_bug_is_told_with_its_line_and_who_waits(project: CpuProject, report, 
 def test_its_clean_twin_passes(report, name: str) -> None:
     """The twin that differs by one line has no finding, whatever ran before it."""
     (case,) = report[f"clean_{list(ROWS).index(name)}"]["cases"]
+    assert (case["status"], case["findings"]) == ("passed", [])
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory: pytest.TempPathFactory):
+    """Kernels whose masks name lanes that have left, and the report on them."""
+    project = fill(CpuProject(tmp_path_factory.mktemp("left") / "a project"), LEFT)
+    return project, project.report(KCHECK_CACHE_DIR=str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_a_mask_that_names_lanes_that_left_is_a_warning(left, name: str) -> None:
+    """PTX ISA: such instructions wait for "all non-exited threads" of the mask. So the case has passed."""
+    project, report = left
+    number, row = list(LEFT).index(name), LEFT[name]
+    (case,) = report[f"bug_{number}"]["cases"]
+    (finding,) = case["findings"]
+    assert (finding["rule"], finding["severity"], finding["message"]) == ("synccheck", "warn", row.says)
+    assert finding["place"]["line"] == marked(project, f"bug_{number}", "# here"), finding
+    assert finding["thread"] == [row.thread, 0, 0]
+    assert case["status"] == "passed"
+    (case,) = report[f"clean_{number}"]["cases"]
     assert (case["status"], case["findings"]) == ("passed", [])
 
 

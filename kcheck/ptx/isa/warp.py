@@ -2,7 +2,9 @@
 
 Source: PTX ISA, "Warp-level instructions". Written for a vector that holds the whole warp (W = 32). Lanes that
 the member mask names and that do not execute the instruction are a finding; the instruction then works on those
-that do.
+that do. It is a warning where they have left the kernel, or never were: the instructions wait for "all non-exited
+threads" of the mask (so does ``__syncwarp``, CUDA C++ Programming Guide), and what another lane had to say is
+undefined only where a shuffle reads it.
 """
 
 # ruff: noqa: E501 (lines of LLVM IR)
@@ -37,11 +39,14 @@ def whole_warp(frame: Frame, i: Instruction) -> None:
         )
 
 
-def check_mask(frame: Frame, i: Instruction, operand: Operand) -> Value:
+def check_mask(frame: Frame, i: Instruction, operand: Operand, source: Value | None = None) -> Value:
     """Record lanes that a member mask names and that are not here, and those here that their own mask leaves out
     (PTX ISA: both undefined); returns the mask of each lane, as i32.
 
     Lanes may have different masks: each set of lanes that name each other is a group of its own.
+
+    Args:
+        source: the lane that each lane reads, i32; None where lanes do not read each other.
     """
     b = frame.b
     members = frame.read(i, operand, _U32)
@@ -49,29 +54,49 @@ def check_mask(frame: Frame, i: Instruction, operand: Operand) -> Value:
     if members.lanes > 1:
         missing = _reduce(frame, "or", b.select(frame.active, missing, b.const("i32", 0)))
     site = frame.unit.site(i, "")
-    _report(frame, site, FaultKind.WARP_MASK, missing)
+    _report(frame, site, missing, partial(_absent, frame, missing, source))
     if frame.constant(operand) not in (-1, 0xFFFFFFFF):
         named = members
         if members.lanes > 1:
             own = b.land(b.shift("lshr", members, frame.lane_numbers()), 1)
             named = b.mask_bits(b.compare("ne", own, 0))
-        _report(frame, site, FaultKind.WARP_MASK_SELF, b.land(frame.active_bits(), b.invert(named)))
+        unnamed = b.land(frame.active_bits(), b.invert(named))
+        _report(frame, site, unnamed, lambda: (b.const("i32", int(FaultKind.WARP_MASK_SELF)), unnamed))
     race.warp(frame, members)
     return members
 
 
-def _report(frame: Frame, site: int, kind: FaultKind, lanes: Value) -> None:
-    """Record lanes of the warp, as bits, that break a rule; nothing where there are none."""
+def _absent(frame: Frame, missing: Value, source: Value | None) -> tuple[Value, Value]:
+    """The kind of fault and the lanes to tell, of lanes that are named and do not take part."""
+    b = frame.b
+    late = b.land(missing, b.invert(frame.gone()))
+    bad = late
+    if source is not None:
+        bit = b.shift("shl", b.spread(b.const("i32", 1)), b.spread(source))
+        wanted = _reduce(frame, "or", b.select(b.spread(frame.active), bit, b.const("i32", 0)))
+        bad = b.lor(late, b.land(missing, wanted))
+    kinds = (b.const("i32", int(kind)) for kind in (FaultKind.WARP_MASK, FaultKind.WARP_MASK_GONE))
+    return b.select(b.compare("ne", bad, 0), *kinds), b.select(b.compare("ne", late, 0), late, missing)
+
+
+def _report(frame: Frame, site: int, some: Value, tell: Callable[[], tuple[Value, Value]]) -> None:
+    """Record lanes of the warp, as bits, that break a rule; nothing where there are none.
+
+    Args:
+        some: nonzero where there are any.
+        tell: writes instructions for the kind of fault and the lanes.
+    """
     b = frame.b
     say, done = b.fresh("absent"), b.fresh("present")
-    b.line(f"br i1 {b.compare('ne', lanes, 0).text}, label %{say}, label %{done}, !prof !2")
+    b.line(f"br i1 {b.compare('ne', some, 0).text}, label %{say}, label %{done}, !prof !2")
     b.label(say)
+    kind, lanes = tell()
     lane = b.flagged_intrinsic("cttz", lanes, False)
     here = b.shift("shl", b.resize(frame.active_bits(), "i64"), 32)
     wide = b.op("or", b.resize(lanes, "i64"), here)
     b.line(
         f"call void @kcheck.warpfault(ptr %launch, ptr %worker, ptr %block, i32 %t0, i32 {site}, "
-        f"i32 {int(kind)}, i64 {wide.text}, i32 {lane.text})"
+        f"{b.typed(kind)}, i64 {wide.text}, i32 {lane.text})"
     )
     frame.unit.definitions["@kcheck.warpfault"] = _warp_fault()
     b.line(f"br label %{done}")
@@ -158,11 +183,7 @@ def shfl(frame: Frame, i: Instruction) -> None:
     mode = i.modifiers[-2] if len(i.modifiers) >= 2 else ""
     if i.modifiers[-1:] != ("b32",) or mode not in ("up", "down", "bfly", "idx"):
         raise frame.fail(i, "not modelled")
-    if "sync" in i.modifiers:
-        ordered(frame, i, 5)
-        check_mask(frame, i, i.operands[4])
-    else:
-        ordered(frame, i, 4)
+    ordered(frame, i, 5 if "sync" in i.modifiers else 4)
     b = frame.b
     value = b.spread(frame.read(i, i.operands[1], TYPES["b32"]))
     known = frame.constant(i.operands[2]), frame.constant(i.operands[3])
@@ -170,9 +191,12 @@ def shfl(frame: Frame, i: Instruction) -> None:
         # As in every reduction by halves: one instruction or two, where permute() takes thirty.
         sources, valid = _fixed_sources(frame, mode, known[0], known[1])
         move = partial(_fixed_shuffle, b, sources=sources)
+        source = b.lanes_const("i32", sources)
     else:
         source, valid = _source(b, mode, frame.lane_numbers(), *(frame.read(i, o, _U32) for o in i.operands[2:4]))
         move = partial(permute, frame, source=source)
+    if "sync" in i.modifiers:
+        check_mask(frame, i, i.operands[4], source)
     result = move(value)
     target = i.operands[0]
     targets: tuple[Operand, ...] = (target.first, target.second) if isinstance(target, Pair) else (target,)
