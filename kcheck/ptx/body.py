@@ -151,7 +151,7 @@ class Body:
             for variable in variables(cursor, "", rename):
                 self.variables[variable.name] = variable
         elif token.text == ".loc":
-            self.loc = read_loc(cursor)
+            self.loc = read_loc(cursor) or self.loc  # code merged of two lines has none: that before is near
         elif token.text in _SKIPPED:
             if token.text == ".pragma":
                 self.rest_begins = cursor.tokens[cursor.index + 1].text.strip('"') == "nounroll"

@@ -61,7 +61,8 @@ class Frame:
         in_loop: whether the instruction at hand may run several times.
         guard: what the guard of the instruction at hand says, where it is the same for all lanes.
         exits: the lanes that left the kernel in the call just lowered.
-        left: writes instructions for the lanes that left the kernel; None in a function, which is not told.
+        left: writes instructions for the lanes that left the kernel; None where that is not known: in a function,
+            and where a vector is less than the warp, whose lanes come one after another.
         unread: registers that no instruction of the function reads.
         constants: registers that only one instruction writes, with a literal.
         shadows: of its registers, for initcheck; None without it.
@@ -466,7 +467,8 @@ class Frame:
             return self.left()
         b = self.b
         pointer = b.value(f"getelementptr i8, ptr %launch, i64 {Launch.threads.offset}", "ptr")
-        rest = b.sub(b.value(f"load i32, ptr {pointer.text}", "i32"), Value("%t0", "i32"))
+        first = b.value("and i32 %t0, -32", "i32")
+        rest = b.sub(b.value(f"load i32, ptr {pointer.text}", "i32"), first)
         beyond = b.shift("shl", b.const("i32", -1), b.land(rest, 31))
         return b.select(b.compare("ult", rest, 32), beyond, b.const("i32", 0))
 

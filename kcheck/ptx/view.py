@@ -116,6 +116,7 @@ def finish(frame: Frame, instruction: Instruction, place: Place, record: int) ->
     taking_part = b.value(f"load i32, ptr {pointer.text}", "i32")
     view = _View(frame, instruction, place)
     view.active = view.b.bits_mask(taking_part, _WARP)
+    view.left = frame.left
     EFFECTS[instruction.opcode](view, instruction)
     frame.b.lines = view.b.lines
 

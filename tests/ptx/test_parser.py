@@ -120,16 +120,19 @@ def test_scopes_shadow_registers_labels_and_variables() -> None:
 
 
 def test_lines_of_the_source_follow_loc() -> None:
-    """An instruction keeps the last .loc before it; line 0 says that there is none."""
+    """An instruction keeps the last .loc before it; line 0, of code merged of two lines, leaves that."""
     statements = body(
-        """.loc 1 9 3
+        """.loc 1 0 0
+        mov.u32 %r1, 0;
+        .loc 1 9 3
         mov.u32 %r1, 1;
         .loc 1 12 0, function_name $L__info+3, inlined_at 1 9 3
         mov.u32 %r1, 2;
         .loc 1 0 0
         mov.u32 %r1, 3;"""
     )
-    assert [s.loc for s in statements if isinstance(s, Instruction)] == [Loc(1, 9, 3), Loc(1, 12, 0, (1, 9)), None]
+    second = Loc(1, 12, 0, (1, 9))
+    assert [s.loc for s in statements if isinstance(s, Instruction)] == [None, Loc(1, 9, 3), second, second]
 
 
 def test_calls_with_and_without_results_and_prototypes() -> None:
