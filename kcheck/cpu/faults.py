@@ -54,7 +54,9 @@ class Windows:
 def findings(
     faults: Iterable[Fault], program: Program, memory: Memory, windows: Windows, threads: int
 ) -> list[Finding]:
-    """One finding per kind and site, the first that was recorded, with the number of those alike.
+    """One finding per kind, array and line of Python, the first that was recorded, with the number of those alike.
+
+    A compiler makes several instructions of one line, as when it unrolls a loop.
 
     Args:
         threads: of a block.
@@ -70,7 +72,12 @@ def findings(
             first[key] = replace(first[key], count=first[key].count + 1)
         else:
             first[key] = _finding(fault, program, memory, windows, threads)
-    return list(first.values())
+    alike: dict[tuple[object, ...], Finding] = {}
+    for (kind, site), finding in first.items():
+        told = (kind, finding.array, finding.place or site)
+        before = alike.get(told)
+        alike[told] = finding if before is None else replace(before, count=before.count + finding.count)
+    return list(alike.values())
 
 
 def _finding(fault: Fault, program: Program, memory: Memory, windows: Windows, threads: int) -> Finding:

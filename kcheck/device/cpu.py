@@ -169,7 +169,10 @@ class CpuBackend(CudaBackend):
         return Finding("launch", f"the driver answered {result_name(code)}", kernel=kernel, place=place)
 
     def _told(self, spec: OpSpec) -> list[Finding]:
-        """What the executor found, in a spec's terms: its arrays, places as the user types them."""
+        """What the executor found, in a spec's terms: its arrays, places as the user types them.
+
+        What was read before it was written comes last: a race is often why.
+        """
         arrays = {*spec.inputs, *spec.outputs}
         aliases = {name: output.alias or name for name, output in spec.outputs.items()}
         allowed = {aliases.get(name, name) for name in spec.allow_races}
@@ -194,7 +197,7 @@ class CpuBackend(CudaBackend):
                     other_place=finding.other_place and _place(finding.other_place, spec),
                 )
             )
-        return told
+        return sorted(told, key=lambda finding: finding.rule == "initcheck")
 
 
 def _place(place: Span | None, spec: OpSpec) -> Span | None:

@@ -36,6 +36,11 @@ class Xorshift128Plus:
         state = splitmix64(seed), splitmix64((seed + 1) & MASK64)
         self._state = state if any(state) else (1, 0)
 
+    def __getattr__(self, name: str) -> Any:
+        """Only for what is not there: names that NumPy's generators have are tried first."""
+        drawn = ", ".join(method for method in vars(type(self)) if not method.startswith("_"))
+        raise AttributeError(f"kcheck's rng has no {name!r}; it has {drawn}")
+
     def word(self) -> int:
         """The next word, in [0, 2**64)."""
         self._state = a, b = jump.step(*self._state)

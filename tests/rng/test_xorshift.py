@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -87,3 +89,12 @@ def test_a_negative_count_is_refused() -> None:
     """words(-1) raises."""
     with pytest.raises(ValueError, match="-1"):
         Xorshift128Plus(0).words(-1)
+
+
+def test_a_method_of_numpys_generators_is_answered_with_those_that_there_are():
+    """Who writes a function for ``values: {from: ...}`` reaches for ``rng.random()``."""
+    with pytest.raises(
+        AttributeError, match=r"kcheck's rng has no 'random'; it has word, words, floats, .*permutation$"
+    ):
+        Xorshift128Plus(1).random()
+    assert copy.deepcopy(Xorshift128Plus(1)).word() == Xorshift128Plus(1).word()
