@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcheck.ptx.ast import Call, Register
+from kcheck.ptx.ast import Call, Instruction
 from kcheck.ptx.cfg import Cfg, Loop, Operation
 from kcheck.ptx.liveness import reads, writes
 
@@ -12,7 +12,7 @@ _UNCHANGING = frozenset({"param", "const", "nc"})
 
 def may_spin(cfg: Cfg) -> frozenset[int]:
     """Headers of the loops in which a lane may wait for another: those with an atomic, a strong load, a fence or a
-    sleep, that go on or not by what they find in memory.
+    sleep, whose end depends on what is found in memory.
 
     A loop without one cannot see what another thread writes: a compiler may read memory once, before it. One that
     counts its rounds, as a histogram does, ends whatever others do.
@@ -26,23 +26,57 @@ def _may_wait(cfg: Cfg, loop: Loop) -> bool:
         return False
     if any(isinstance(o, Call) or o.opcode == "nanosleep" for o in operations):
         return True
-    found: set[str] = set()  # registers that hold what was in memory, or what was computed from it
+    ends = {n: end for n in loop.blocks if (end := cfg.blocks[n].terminator) is not None}
+    branches = {r.name for end in ends.values() for r in reads(end)}
+    always = _every_round(cfg, loop)
+    deciding: set[str] = set()  # registers that what the loop does next hangs on
+    for n, end in ends.items():
+        leaves = isinstance(end, Instruction) and end.opcode in ("ret", "exit", "trap")
+        if leaves or not loop.blocks.issuperset(cfg.blocks[n].successors):
+            deciding |= {r.name for r in reads(end)} if n in always else branches
     before = -1
-    while len(found) != before:
-        before = len(found)
-        for operation in operations:
-            if _looks(operation) or not found.isdisjoint(r.name for r in reads(operation)):
-                found.update(r.name for r in writes(operation))
-    ends = [cfg.blocks[n].terminator for n in loop.blocks]
-    decided_by: list[Register] = [r for end in ends if end is not None for r in reads(end)]
-    return not found.isdisjoint(r.name for r in decided_by)
+    while len(deciding) != before:
+        before = len(deciding)
+        for n in loop.blocks:
+            for operation in cfg.blocks[n].operations:
+                if deciding.isdisjoint(r.name for r in writes(operation)):
+                    continue
+                if _looks(operation):
+                    return True
+                deciding.update(r.name for r in reads(operation))
+                if n not in always:  # which value the register has then, some branch says
+                    deciding |= branches
+    return False
+
+
+def _every_round(cfg: Cfg, loop: Loop) -> frozenset[int]:
+    """The loop's blocks that run exactly once in each round that does not leave it."""
+    within = {n for other in cfg.loops if other is not loop and other.header in loop.blocks for n in other.blocks}
+    if not loop.single_entry or loop.header in within:
+        return frozenset()
+    return frozenset(n for n in loop.blocks - within if not _goes_round(cfg, loop, without=n))
+
+
+def _goes_round(cfg: Cfg, loop: Loop, without: int) -> bool:
+    """Whether a way leads from the header back to it, inside the loop, that passes a block by."""
+    if without == loop.header:
+        return False
+    seen, left = {loop.header}, [loop.header]
+    while left:
+        for n in cfg.blocks[left.pop()].successors:
+            if n == loop.header:
+                return True
+            if n in loop.blocks and n != without and n not in seen:
+                seen.add(n)
+                left.append(n)
+    return False
 
 
 def _looks(operation: Operation) -> bool:
-    """Whether the results are what is in memory, or comes from other lanes."""
+    """Whether the results are what is in memory, or who is there. What lanes tell each other is in registers."""
     if isinstance(operation, Call) or operation.opcode in ("ld", "ldu"):
         return isinstance(operation, Call) or _UNCHANGING.isdisjoint(operation.modifiers)
-    return operation.opcode in ("atom", "shfl", "vote", "match", "activemask", "redux", "elect", "bar", "barrier")
+    return operation.opcode in ("atom", "activemask")
 
 
 def waits(operation: Operation) -> bool:

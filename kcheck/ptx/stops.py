@@ -15,9 +15,10 @@ from kcheck.ptx.isa.barrier import Arrival, finish_reduction
 from kcheck.ptx.types import LLVM_BITS, TYPES
 from kcheck.ptx.unit import align_up
 
-STOP_BYTES = 16
-"""Of one stop in a vector's state: lanes waiting, lanes released, barrier number, threads expected; for what
-lanes of a warp do together the last two are the member mask and the lanes that take part."""
+STOP_BYTES = 20
+"""Of one stop in a vector's state, 4 each: lanes waiting, lanes released, barrier number, threads expected; for
+what lanes of a warp do together the last two are the member mask and the lanes that take part, and then come those
+that had left the kernel when the last ones came there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,10 @@ class Aside:
         named = view.members(self.frame, operation)
         pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number + 8}", "ptr")
         b.line(f"store i32 {named.text}, ptr {pointer.text}")
+        if self.frame.left is not None:
+            left = self.frame.left()
+            pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number + 16}", "ptr")
+            b.line(f"store i32 {left.text}, ptr {pointer.text}")
         view.post(self.frame, operation, self.state.place)
 
     def _saved(self, stop: Stop, name: str, value: Value) -> str:

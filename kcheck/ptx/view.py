@@ -116,7 +116,10 @@ def finish(frame: Frame, instruction: Instruction, place: Place, record: int) ->
     taking_part = b.value(f"load i32, ptr {pointer.text}", "i32")
     view = _View(frame, instruction, place)
     view.active = view.b.bits_mask(taking_part, _WARP)
-    view.left = frame.left
+    if frame.left is not None:
+        pointer = b.value(f"getelementptr i8, ptr %warp, i64 {record + 16}", "ptr")
+        left = b.value(f"load i32, ptr {pointer.text}", "i32")
+        view.left = lambda: left
     EFFECTS[instruction.opcode](view, instruction)
     frame.b.lines = view.b.lines
 

@@ -186,9 +186,44 @@ def test_loops_that_may_wait_for_another_thread(row: str) -> None:
             True,
         ),
         ("atom.global.add.u32 %x, [%a], 1; nanosleep.u32 20; add.u32 %i, %i, 1; setp.lt.u32 %p, %i, 9;", True),
+        (  # what is counted is drawn from memory, the rounds are not
+            "ld.global.u32 %y, [%a]; setp.lt.u32 %q, %y, 5; @%q bra N; atom.global.add.u32 %x, [%a], 1;"
+            " N: add.u32 %i, %i, 1; setp.lt.u32 %p, %i, 9;",
+            False,
+        ),
+        (  # a round is counted only where memory says so
+            "atom.global.cas.b32 %x, [%a], 0, 1; setp.ne.u32 %q, %x, 0; @%q bra N; add.u32 %i, %i, 1;"
+            " N: setp.lt.u32 %p, %i, 9;",
+            True,
+        ),
+        (
+            "atom.global.cas.b32 %x, [%a], 0, 1; setp.ne.u32 %q, %x, 0; @%q add.u32 %i, %i, 1;"
+            " setp.lt.u32 %p, %i, 9;",
+            True,
+        ),
+        (  # all vote that they are done, and each is by a branch of its own
+            "atom.global.cas.b32 %x, [%a], 0, 1; setp.ne.u32 %q, %x, 0; @%q bra N; mov.u32 %y, 1;"
+            " N: setp.eq.u32 %q, %y, 0; vote.sync.any.pred %p, %q, -1;",
+            True,
+        ),
+        (
+            "atom.global.add.u32 %x, [%a], 1; setp.lt.u32 %q, %i, 8; add.u32 %i, %i, 1;"
+            " vote.sync.any.pred %p, %q, -1;",
+            False,
+        ),
+        ("atom.global.add.u32 %x, [%a], 1; activemask.b32 %y; setp.ne.u32 %p, %y, -1;", True),
     ],
 )
 def test_loops_with_atomics_that_only_count(body: str, spins: bool) -> None:
     """A loop waits for nobody if what ends it does not come from memory that others write."""
     text = f"cvt.u64.u32 %a, %n; mov.u32 %i, 0; mov.u32 %y, 0; L: {body} @%p bra L; E: ret;"
     assert bool(may_spin(graph(text))) is spins
+
+
+def test_a_loop_around_one_that_waits_waits_only_if_it_counts_its_rounds() -> None:
+    """Each loop by itself: what the inner one counts, or another register, decides the outer one's end."""
+    text = """cvt.u64.u32 %a, %n; mov.u32 %i, 0; mov.u32 %y, 0; L: add.u32 %y, %y, 1;
+    M: add.u32 %i, %i, 1; ld.volatile.global.u32 %x, [%a]; setp.ne.u32 %q, %x, 0; @%q bra M;
+    setp.lt.u32 %p, {}, 9; @%p bra L; ret;"""
+    assert len(may_spin(graph(text.format("%i")))) == 2
+    assert len(may_spin(graph(text.format("%y")))) == 1

@@ -114,3 +114,15 @@ def test_those_that_never_come_are_a_finding(name: str, width: int) -> None:
     assert {(kind, at) for kind, at, _, _ in ended.faults} == {
         ("WARP_MASK", 1 + rows.index(line)) for line in lines
     }
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_those_that_left_before_are_a_warning(width: int) -> None:
+    """As in kernels whose lanes keep together; where they come one after another, all who do not come are alike."""
+    line = "vote.sync.ballot.b32 %r9, %q, -1;"
+    body = f"setp.ge.u32 %q, %t, 32; @%q bra SET; @%p ret;\n{SPIN}\n{line}\nbra END;\n"
+    text = kernel(body + "SET: st.volatile.global.u32 [flag], 5;\nEND:")
+    ended = launch(text, [np.zeros(64, np.uint32)], width, block=(64,))
+    assert ended.status == abi.FINISHED
+    kind = "WARP_MASK" if width == 1 else "WARP_MASK_GONE"
+    assert {(told, at) for told, at, _, _ in ended.faults} == {(kind, 1 + text.splitlines().index(line))}
