@@ -118,7 +118,7 @@ def test_those_that_never_come_are_a_finding(name: str, width: int) -> None:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_those_that_left_before_are_a_warning(width: int) -> None:
-    """As in kernels whose lanes keep together; where they come one after another, all who do not come are alike."""
+    """As in kernels whose lanes keep together; where they come one after another, all who do not come count."""
     line = "vote.sync.ballot.b32 %r9, %q, -1;"
     body = f"setp.ge.u32 %q, %t, 32; @%q bra SET; @%p ret;\n{SPIN}\n{line}\nbra END;\n"
     text = kernel(body + "SET: st.volatile.global.u32 [flag], 5;\nEND:")
