@@ -270,17 +270,17 @@ def _mend(race: Race, here: _Side, other: _Side) -> str:
     if race.benign:
         return "let one thread write it"
     if place(here.described) == place(other.described) is not None:
+        mend = "give each thread an element of its own, or use cuda.atomic"
         if race.is_near and other.verb == "reads":
-            return "to add to one element, use cuda.atomic; in a loop, let cuda.syncthreads() part its rounds"
-        return "give each thread an element of its own, or use cuda.atomic"
-    # A lock, a ticket or a flag, perhaps, that orders nothing without a fence.
-    guarded = bool(race.base) and any(site.text.startswith("atom") for site in here.sites)
-    if not race.is_near:
+            mend = "to add to one element, use cuda.atomic; in a loop, let cuda.syncthreads() part its rounds"
+    elif not race.is_near:
         mend = "blocks run in any order: use cuda.atomic, or let a second launch do the rest"
     elif here.thread // 32 == other.thread // 32:
         mend = "put cuda.syncwarp() or cuda.syncthreads() between: lanes of a warp do not run in lock-step"
     else:
         mend = "put cuda.syncthreads() between"
+    # A lock, a ticket or a flag, perhaps, that orders nothing without a fence.
+    guarded = bool(race.base) and any(site.text.startswith("atom") for site in here.sites)
     return mend + ("; where an atomic says whose turn it is, cuda.threadfence() on both sides" if guarded else "")
 
 

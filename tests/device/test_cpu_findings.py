@@ -160,3 +160,45 @@ def test_a_bug_is_found_by_its_rule(project, report, name):
         assert finding["thread"] is not None
     if who is not None:
         assert (finding["array"], finding["index"], finding["block"], finding["thread"]) == who
+
+
+UNROLLED = """
+@cuda.jit
+def op(x, w, y, ok, n):
+    i = cuda.grid(1)
+    if i < n:
+        ok[i] = w[i] > 3
+        y[i] = 2 * x[i]
+        for k in range(4):
+            y[i] += 0 * x[i + k + 1] + 0 * float32(w[i + k])
+"""
+UNORDERED = """
+@cuda.jit
+def op(x, w, y, ok, n):
+    i = cuda.grid(1)
+    t = cuda.threadIdx.x
+    s = cuda.shared.array(32, float32)
+    if i < n:
+        ok[i] = w[i] > 3
+        y[i] = 2 * x[i] + (1 if s[31 - t] > 0 else 0)
+    s[t] = 0
+"""
+
+
+def test_a_line_is_told_once_for_each_array(tmp_path):
+    """A compiler makes four loads of one in a loop that it unrolls: one finding, with how often it was seen."""
+    project = CpuProject(tmp_path / "a project")
+    project.add("op", SPEC, UNROLLED, REFERENCE)
+    _, found = findings(project.report(), "op")
+    assert sorted((f["rule"], f["array"]) for f in found) == [("memcheck", "w"), ("memcheck", "x")]
+    assert all(f["count"] > 1 for f in found)
+    assert {project.line("op", f) for f in found} == {"y[i] += 0 * x[i + k + 1] + 0 * float32(w[i + k])"}
+
+
+def test_a_race_is_told_before_what_it_leaves_unwritten(tmp_path):
+    """What was read too early was not written yet either: the missing barrier is the cause, and comes first."""
+    project = CpuProject(tmp_path / "a project")
+    project.add("op", SPEC.replace("racecheck: off, initcheck: off, ", ""), UNORDERED, REFERENCE)
+    _, found = findings(project.report(), "op")
+    told = [f["rule"] for f in found if f["rule"] in ("racecheck", "initcheck")]
+    assert told == ["racecheck", "initcheck"]

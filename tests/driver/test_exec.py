@@ -84,6 +84,22 @@ def test_a_finding_is_told_and_fails(folder: Path) -> None:
     assert done.returncode == 1
 
 
+def test_what_numba_cuda_s_own_kernels_do_is_a_warning(folder: Path) -> None:
+    """cuda.reduce synchronises two lanes by the mask of all: true, and nothing that its user could mend."""
+    program = """
+    import numpy as np
+    from numba import cuda
+
+    add = cuda.reduce(lambda a, b: a + b)
+    print(add(np.arange(1000.0)))
+    """
+    done = run(folder, program)
+    assert (done.stdout, done.returncode) == ("499500.0\n", 0)
+    assert "reduction.py" in done.stderr
+    assert "warning: synccheck in gpu_reduce_block_strided" in done.stderr
+    assert "→ it is in numba-cuda's own code, not in yours" in done.stderr
+
+
 SKIPS = """
 import sys
 import numpy as np

@@ -68,6 +68,13 @@ def test_both_sides_are_named(child: DeviceChild) -> None:
     assert told["mend"] == "put cuda.syncthreads() between"
 
 
+@pytest.mark.parametrize("name", ["a_lock_without_the_fence_before_it_is_left", "last_block_sums_without_a_fence"])
+def test_where_an_atomic_orders_nothing_the_fence_is_named(child: DeviceChild, name: str) -> None:
+    """A lock or a ticket is there, and what is missing is neither a barrier nor another atomic."""
+    for told in child.ask({"kernel": name, "width": 16}, SECONDS):
+        assert told["mend"].endswith("; where an atomic says whose turn it is, cuda.threadfence() on both sides")
+
+
 def test_blocks_are_told_apart(child: DeviceChild) -> None:
     """A race between blocks names both."""
     (told,) = child.ask({"kernel": "blocks_write_one_element", "width": 16}, SECONDS)
