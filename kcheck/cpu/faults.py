@@ -32,9 +32,8 @@ _MENDS = {
     FaultKind.STACK_OVERFLOW: "bound the recursion",
     **dict.fromkeys(_OUT_OF_BOUNDS, "guard the access: a grid is often larger than the array"),
 }
-_OF_NUMBA = re.compile(
-    r"[\\/]numba[\\/]cuda[\\/]kernels[\\/]"
-)  # cuda.reduce synchronises two lanes by the full mask
+# Of which cuda.reduce synchronises two lanes by the full mask.
+_OF_NUMBA = re.compile(r"[\\/]numba[\\/]cuda[\\/]kernels[\\/]")
 _UNDEFINED = {
     FaultKind.UNDEFINED_BRANCH: "decides a branch by",
     FaultKind.UNDEFINED_ADDRESS: "computes an address with",

@@ -41,6 +41,14 @@ class Block:
         """The body and the terminator."""
         return self.body if self.terminator is None else (*self.body, self.terminator)
 
+    @property
+    def only_leaves(self) -> bool:
+        """Whether it ends the function for every lane that comes here, and does nothing else."""
+        end = self.terminator
+        if self.body or not isinstance(end, Instruction) or end.guard is not None:
+            return False
+        return end.opcode in ("ret", "exit")
+
 
 @dataclass(slots=True)
 class Loop:

@@ -461,17 +461,6 @@ class Frame:
         """The active lanes as an integer of W bits."""
         return self.b.mask_bits(self.b.spread(self.active))
 
-    def gone(self) -> Value:
-        """The lanes that the warp never had and, as far as it is known here, those that left; i32, for W = 32."""
-        if self.left is not None:
-            return self.left()
-        b = self.b
-        pointer = b.value(f"getelementptr i8, ptr %launch, i64 {Launch.threads.offset}", "ptr")
-        first = b.value("and i32 %t0, -32", "i32")
-        rest = b.sub(b.value(f"load i32, ptr {pointer.text}", "i32"), first)
-        beyond = b.shift("shl", b.const("i32", -1), b.land(rest, 31))
-        return b.select(b.compare("ult", rest, 32), beyond, b.const("i32", 0))
-
     def first_active(self) -> Value:
         """The number of the first active lane, as i32 (0 if there is none)."""
         if self.width == 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kcheck.ptx import view
@@ -64,6 +64,19 @@ class StateLayout:
 def read_mask(frame: Frame, name: str) -> Value:
     """A mask in memory, as an integer of as many bits as there are lanes."""
     return frame.b.value(f"load i{frame.width}, ptr {name}", f"i{frame.width}")
+
+
+def left(frame: Frame, stops: Sequence[Stop], masks: Sequence[str]) -> Value:
+    """The lanes of a warp that left the kernel: not in this turn, and at no stop; or named by one of the masks."""
+    b = frame.b
+    there = Value("%mask", "i32")
+    for stop in stops:
+        pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number}", "ptr")
+        there = b.lor(there, b.value(f"load i32, ptr {pointer.text}", "i32"))
+    gone = b.invert(there)
+    for name in masks:
+        gone = b.lor(gone, read_mask(frame, name))
+    return gone
 
 
 class Aside:

@@ -30,7 +30,7 @@ from kcheck.ptx.lines import LineLoop
 from kcheck.ptx.liveness import Liveness, writes
 from kcheck.ptx.march import March
 from kcheck.ptx.shadow import companions
-from kcheck.ptx.stops import STOP_BYTES, Aside, StateLayout, Stop, read_mask
+from kcheck.ptx.stops import STOP_BYTES, Aside, StateLayout, Stop, left, read_mask
 from kcheck.ptx.types import TYPES
 
 WARP = 32
@@ -68,7 +68,8 @@ class WarpFunction:
         self.aside = Aside(frame, self.live.types, state)
         self.outcomes: list[tuple[str, str]] = []
         if frame.function.is_entry and frame.width == WARP:
-            frame.left = self._left
+            ends = [self._mask(n) for n in cfg.order if cfg.blocks[n].only_leaves]
+            frame.left = partial(left, frame, self.stops, ["%exited", *ends])
         self.ends: dict[int, list[Loop]] = {}
         for loop in cfg.loops:
             last = max(self.position[n] for n in loop.blocks)
@@ -304,21 +305,6 @@ class WarpFunction:
         b.line(f"br i1 {b.compare('eq', self.lanes, 0).text}, label %K{k}, label %{remain}")
         b.label(remain)
         self.frame.active = b.bits_mask(self.lanes, self.width)
-
-    def _left(self) -> Value:
-        """Lanes that are nowhere (not in this turn, or left in it, and at no stop) or that only have to leave."""
-        b = self.b
-        there = Value("%mask", self.bits)
-        for stop in self.stops:
-            pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number}", "ptr")
-            there = b.op("or", there, b.value(f"load i32, ptr {pointer.text}", "i32"))
-        left = b.op("or", b.invert(there), self._read_mask("%exited"))
-        for n in self.cfg.order:
-            block = self.cfg.blocks[n]
-            end = block.terminator
-            if not block.body and isinstance(end, Instruction) and end.opcode in ("ret", "exit"):
-                left = b.op("or", left, self._read_mask(self._mask(n)))
-        return left
 
     def _latch(self, loop: Loop) -> None:
         b, header = self.b, loop.header

@@ -172,17 +172,7 @@ def op(x, w, y, ok, n):
         for k in range(4):
             y[i] += 0 * x[i + k + 1] + 0 * float32(w[i + k])
 """
-UNORDERED = """
-@cuda.jit
-def op(x, w, y, ok, n):
-    i = cuda.grid(1)
-    t = cuda.threadIdx.x
-    s = cuda.shared.array(32, float32)
-    if i < n:
-        ok[i] = w[i] > 3
-        y[i] = 2 * x[i] + (1 if s[31 - t] > 0 else 0)
-    s[t] = 0
-"""
+UNORDERED = CLEAN.replace(f"{SYNC}\n", "").replace("s[t] * 2", "s[31 - t] * 2")
 
 
 def test_a_line_is_told_once_for_each_array(tmp_path):

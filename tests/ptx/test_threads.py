@@ -407,6 +407,10 @@ AFTER = "vote.sync.ballot.b32 %r1, %p, -1; st.global.u32 [%a], %r1;"
     ("body", "kind"),
     [
         (f"{HALF} @!%p bra END; {AFTER} END: st.global.u32 [%a], 0xFFFF;", "WARP_MASK"),
+        (
+            f"{HALF} setp.gt.u32 %q, %t, 99; @!%p bra END; {AFTER} END: @%q ret; st.global.u32 [%a], 0xFFFF;",
+            "WARP_MASK",
+        ),
         (f"{HALF} @!%p ret; {AFTER}", "WARP_MASK_GONE"),
         (f"{HALF} @!%p bra END; {AFTER} END: ret;", "WARP_MASK_GONE"),
         (f"{HALF} @!%p exit; shfl.sync.up.b32 %r1, %t, 4, 0, -1; {AFTER}", "WARP_MASK_GONE"),

@@ -71,11 +71,16 @@ def test_its_clean_twin_passes(report, name: str) -> None:
     assert (case["status"], case["findings"]) == ("passed", [])
 
 
+def ran(folders: pytest.TempPathFactory, rows: dict[str, Row], *words: str):
+    """The project of some rows, and the report on them."""
+    project = fill(CpuProject(folders.mktemp("more") / "a project"), rows)
+    return project, project.report(*words, ".", KCHECK_CACHE_DIR=str(folders.mktemp("cache")))
+
+
 @pytest.fixture(scope="module")
 def left(tmp_path_factory: pytest.TempPathFactory):
-    """Kernels whose masks name lanes that have left, and the report on them."""
-    project = fill(CpuProject(tmp_path_factory.mktemp("left") / "a project"), LEFT)
-    return project, project.report(KCHECK_CACHE_DIR=str(tmp_path_factory.mktemp("cache")))
+    """Kernels whose masks name lanes that have left."""
+    return ran(tmp_path_factory, LEFT)
 
 
 @pytest.mark.parametrize("name", LEFT)
@@ -95,10 +100,8 @@ def test_a_mask_that_names_lanes_that_left_is_a_warning(left, name: str) -> None
 
 @pytest.fixture(scope="module")
 def endless(tmp_path_factory: pytest.TempPathFactory):
-    """Kernels that never end, and the report on them."""
-    project = fill(CpuProject(tmp_path_factory.mktemp("endless") / "a project"), ENDLESS)
-    found = project.report("--timeout", "0.5", ".", KCHECK_CACHE_DIR=str(tmp_path_factory.mktemp("cache")))
-    return project, found
+    """Kernels that never end."""
+    return ran(tmp_path_factory, ENDLESS, "--timeout", "0.5")
 
 
 @pytest.mark.parametrize("name", ENDLESS)

@@ -69,7 +69,7 @@ def check_mask(frame: Frame, i: Instruction, operand: Operand, source: Value | N
 def _absent(frame: Frame, missing: Value, source: Value | None) -> tuple[Value, Value]:
     """The kind of fault and the lanes to tell, of lanes that are named and do not take part."""
     b = frame.b
-    late = b.land(missing, b.invert(frame.gone()))
+    late = b.land(missing, b.invert(_gone(frame)))
     bad = late
     if source is not None:
         bit = b.shift("shl", b.spread(b.const("i32", 1)), b.spread(source))
@@ -77,6 +77,18 @@ def _absent(frame: Frame, missing: Value, source: Value | None) -> tuple[Value, 
         bad = b.lor(late, b.land(missing, wanted))
     kinds = (b.const("i32", int(kind)) for kind in (FaultKind.WARP_MASK, FaultKind.WARP_MASK_GONE))
     return b.select(b.compare("ne", bad, 0), *kinds), b.select(b.compare("ne", late, 0), late, missing)
+
+
+def _gone(frame: Frame) -> Value:
+    """The lanes that the warp never had and, as far as it is known here, those that left, as bits."""
+    if frame.left is not None:
+        return frame.left()
+    b = frame.b
+    pointer = b.value(f"getelementptr i8, ptr %launch, i64 {Launch.threads.offset}", "ptr")
+    first = b.value("and i32 %t0, -32", "i32")
+    rest = b.sub(b.value(f"load i32, ptr {pointer.text}", "i32"), first)
+    beyond = b.shift("shl", b.const("i32", -1), b.land(rest, 31))
+    return b.select(b.compare("ult", rest, 32), beyond, b.const("i32", 0))
 
 
 def _report(frame: Frame, site: int, some: Value, tell: Callable[[], tuple[Value, Value]]) -> None:
