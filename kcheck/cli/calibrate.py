@@ -117,7 +117,7 @@ def command(
         if interrupted:  # half a measurement is none
             click.echo("\ninterrupted: nothing was written", file=out)
             return Exit.INTERRUPTED
-        files.write({one.spec.path: one.calibration(name, versions) for one in good}, out)
+        files.write({(one.spec.root, one.spec.path): one.calibration(name, versions) for one in good}, out)
     return worst(
         code
         for code, happened in (
@@ -151,7 +151,7 @@ class _Files:
         for file in self._files.values():
             file.discard()
 
-    def write(self, measured: dict[str, Calibration], out: TextIO) -> None:
+    def write(self, measured: dict[tuple[str, str], Calibration], out: TextIO) -> None:
         """Put what was measured in its place, beside the ops that the file has and that were not run."""
         from kcheck.report import wording
         from kcheck.specfile.calibration import calibration_text, read_calibrations
@@ -159,7 +159,7 @@ class _Files:
 
         click.echo("", file=out)
         for root, file in self._files.items():
-            new = [measured[spec.path] for spec in self._specs if spec.root == root and spec.path in measured]
+            new = [measured[root, spec.path] for spec in self._specs if (root, spec.path) in measured]
             if not new:
                 click.echo(f"nothing to write to {shown(file.path)}", file=out)
                 continue

@@ -85,6 +85,7 @@ def take(specs: Sequence[OpSpec], device: str) -> Taken:
     from kcheck.cli.interrupt import Interrupts
     from kcheck.device import choose
     from kcheck.errors import KernelError
+    from kcheck.model import SpecStarted
     from kcheck.report import progress_bar
     from kcheck.runner import Options, run
     from kcheck.runner.linting import lint_spec
@@ -93,7 +94,8 @@ def take(specs: Sequence[OpSpec], device: str) -> Taken:
     command = shlex.join(["kcheck", *sys.argv[1:]])
     interrupts, chosen = Interrupts(), choose(device, [])
     bar = progress_bar(sys.stderr) if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else None
-    collectors = {spec.path: Collector(spec, chosen.name) for spec in specs}
+    collectors = {(spec.root, spec.path): Collector(spec, chosen.name) for spec in specs}
+    running: Collector | None = None
     notes: list[str] = []
     interrupted = False
     with interrupts.installed():
@@ -103,9 +105,10 @@ def take(specs: Sequence[OpSpec], device: str) -> Taken:
             with interrupts.held():
                 if bar is not None:
                     bar.handle(event)
-                path = getattr(event, "path", "")
-                if path in collectors:
-                    collectors[path].handle(event)
+                if isinstance(event, SpecStarted):
+                    running = collectors[event.root, event.path]
+                elif running is not None:
+                    running.handle(event)
                 notes += [str(fault) for fault in getattr(event, "faults", ())]
                 interrupted |= getattr(event, "interrupted", False)
         if bar is not None:
@@ -114,7 +117,7 @@ def take(specs: Sequence[OpSpec], device: str) -> Taken:
     if interrupted:  # half a measurement is none
         return Taken(ops, tuple(notes), True)
     for spec in specs:
-        collector = collectors[spec.path]
+        collector = collectors[spec.root, spec.path]
         if not collector.passed + collector.failed:
             continue
         try:

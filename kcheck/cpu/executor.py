@@ -251,6 +251,7 @@ class Executor:
             return None
         table, entries = self.memory.table()
         self._launches += 1
+        self.memory.define_all()
         context = job.launch
         ctypes.memmove(context.params, launch.params, len(launch.params))
         context.allocations, context.allocation_count = ctypes.addressof(table), entries

@@ -73,7 +73,7 @@ class LaunchingDevice:
         self._backend = backend
         self.name = backend.name
         self.description = backend.description
-        self._launched: dict[str, dict[Launched, None]] = {}
+        self._launched: dict[tuple[str, str], dict[Launched, None]] = {}  # by root and path
         self._instrumented = 0.0
 
     @property
@@ -95,7 +95,7 @@ class LaunchingDevice:
 
     def launched(self, spec: OpSpec) -> tuple[Launched, ...]:
         """As :meth:`kcheck.device.base.Device.launched`."""
-        return tuple(self._launched.get(spec.path, ()))
+        return tuple(self._launched.get((spec.root, spec.path), ()))
 
     def run(
         self, spec: OpSpec, arrays: CaseArrays, *, timeout: float | None, instrument: Collection[str] = ()
@@ -259,7 +259,7 @@ class LaunchingDevice:
         with unheard() if is_repeat else nullcontext():
             findings = self._backend.launch(job, spec, deadline, schedule)
         if spec.launcher is not None:  # which kernels they are, only its code knows
-            self._launched.setdefault(spec.path, {}).update(dict.fromkeys(self._backend.launched()))
+            self._launched.setdefault((spec.root, spec.path), {}).update(dict.fromkeys(self._backend.launched()))
         wanted = {arrays.allocation(name).name for name in spec.outputs} if is_repeat else staged.keys()
         return _Attempt({name: staged[name].fetch() for name in wanted}, tuple(findings), launched=True)
 

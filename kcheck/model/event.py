@@ -47,11 +47,13 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class SpecRefused:
-    """A spec that is not run: it is invalid, or code that it names cannot be loaded."""
+    """A spec that is not run: it is invalid, or code that it names cannot be loaded. ``root`` is its project, if
+    that is known."""
 
     path: str
     faults: tuple[Fault, ...]
     started: datetime
+    root: str = ""
 
 
 @dataclass(frozen=True, slots=True)

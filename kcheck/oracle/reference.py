@@ -6,7 +6,6 @@ finding that names the line of the user's file.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import traceback
 import warnings
@@ -21,6 +20,7 @@ import numpy.typing as npt
 from kcheck.errors import KernelError
 from kcheck.model import DType, Finding, OpSpec, Span
 from kcheck.specfile.load import load_function
+from kcheck.symbolic.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from kcheck.cases import CaseArrays
@@ -170,8 +170,7 @@ class Reference:
             result = {declared[0]: result}
         for name in result:
             if name not in declared:
-                close = difflib.get_close_matches(str(name), declared, 1)
-                hint = f"did you mean {close[0]!r}?" if close else f"the outputs are {', '.join(declared)}"
+                hint = did_you_mean(str(name), declared) or f"the outputs are {', '.join(declared)}"
                 self.fail(f"the reference returned {name!r}, which is no output of the spec", hint)
         missing = [name for name in declared if name not in result]
         if missing:
@@ -233,7 +232,6 @@ def _match(spec: OpSpec, function: Callable[..., object], known: tuple[str, ...]
             named.append(parameter.name)
             positional += parameter.kind is parameter.POSITIONAL_ONLY
         elif parameter.default is parameter.empty:
-            close = difflib.get_close_matches(parameter.name, known, 1)
-            mend = f"did you mean {close[0]!r}?" if close else f"the spec has {', '.join(known)}"
+            mend = did_you_mean(parameter.name, known) or f"the spec has {', '.join(known)}"
             raise fail(f"parameter {parameter.name!r} of {spec.reference} names no input, param or dim", mend)
     return tuple(named), positional

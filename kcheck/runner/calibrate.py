@@ -17,6 +17,7 @@ from kcheck.model import (
     OpSpec,
     SpecFinished,
     SpecRefused,
+    SpecStarted,
     Status,
 )
 from kcheck.rng import derive
@@ -88,26 +89,29 @@ class Calibrator:
     """
 
     def __init__(self, specs: Sequence[OpSpec], failing: bool = False) -> None:
-        self._specs = {spec.path: spec for spec in specs}
+        self._specs = {(spec.root, spec.path): spec for spec in specs}
+        self._running: OpSpec | None = None
         self._failing = failing
         self._errors: dict[str, list[float]] = {}
 
     def handle(self, event: Event) -> Measured | None:
         """Takes the next event; gives what came of a spec that has ended."""
         match event:
+            case SpecStarted():
+                self._running = self._specs[event.root, event.path]
             case CaseFinished(verdict=verdict) if verdict.status is not Status.ERROR:
                 for found in verdict.comparisons:
                     if found.max_scaled is not None and DTYPES[found.dtype].is_inexact:
                         self._errors.setdefault(found.dtype, []).append(found.max_scaled)
-            case SpecFinished():
-                measured = Measured(self._specs[event.path], self._errors, event.passed + event.failed)
+            case SpecFinished() if self._running is not None:
+                measured = Measured(self._running, self._errors, event.passed + event.failed)
                 measured.failed = event.failed > 0
                 self._errors = {}
                 measured.refusal, measured.see = self._refusal(measured, event)
                 return measured
-            case SpecRefused() if event.path in self._specs:
+            case SpecRefused() if (event.root, event.path) in self._specs:
                 faults = "; ".join(str(fault) for fault in event.faults)
-                return Measured(self._specs[event.path], refusal=faults)
+                return Measured(self._specs[event.root, event.path], refusal=faults)
             case _:
                 pass
         return None

@@ -102,10 +102,12 @@ class _Run:
             if cases:
                 _load(spec, self.device)
         except SpecError as error:
-            yield SpecRefused(spec.path, tuple(as_fault(fault, spec) for fault in error.faults), started)
+            yield SpecRefused(
+                spec.path, tuple(as_fault(fault, spec) for fault in error.faults), started, spec.root
+            )
             return
         except KernelError as error:
-            yield SpecRefused(spec.path, (kernel_fault(error, spec),), started)
+            yield SpecRefused(spec.path, (kernel_fault(error, spec),), started, spec.root)
             return
         if self.selects is not None and not cases:
             return  # nothing of it was asked for

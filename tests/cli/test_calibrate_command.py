@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 from small_project import SPEC, Kcheck
 
 DEVICE = ("--device", "simulator")
@@ -136,3 +138,20 @@ def test_usage(kcheck: Kcheck, arguments: tuple[str, ...], code: int) -> None:
     done = kcheck("calibrate", *arguments)
     assert done.returncode == code
     assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_two_projects_with_the_same_spec_path_keep_their_own_errors(
+    kcheck: Kcheck, calibrated: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Both projects have specs/good.yaml; each calibration file gets the envelopes of its own inputs."""
+    other = tmp_path_factory.mktemp("other")
+    shutil.copytree(calibrated, other, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".kcheck"))
+    spec = other / "specs/good.yaml"
+    spec.write_text(spec.read_text().replace("count: 2", "count: 2, seed: 7"))
+    done = kcheck("calibrate", *DEVICE, "specs/good.yaml", str(spec), "--cases", "20")
+    assert done.returncode == 0, done.stderr
+    seeds = [
+        yaml.safe_load((root / "calibration.yaml").read_text())["ops"]["good"]["seed"]
+        for root in (calibrated, other)
+    ]
+    assert seeds[0] != seeds[1]

@@ -21,6 +21,7 @@ from kcheck.cpu.memory import Kind, Memory
 from kcheck.cpu.module import Module
 from kcheck.cpu.scheduler import Scheduler, _Run
 from kcheck.model import Finding
+from kcheck.ptx.abi import Checks
 
 HEAD = ".version 8.7\n.target sm_80\n.address_size 64\n"
 
@@ -166,6 +167,19 @@ def test_launches_take_their_own_arguments(device: Counting) -> None:
     device.memory.free(other)
     assert device.launch(1, 32, other) is Ending.ILLEGAL_ADDRESS
     assert "that was freed" in device.findings[-1].message
+
+
+def test_a_reused_launch_defines_what_it_writes(device: Counting) -> None:
+    """Code without initcheck does not track its writes, so any launch of it marks all memory as initialized, also
+    one that reuses the previous launch."""
+    device.executor.checks = Checks(init=True)
+    device.executor.checks = Checks()
+    device.learn()
+    fresh = device.memory.allocate(128, Kind.DEVICE)
+    device.memory.undefine(fresh, 128)
+    assert device.launch(1, 32, fresh) is Ending.FINISHED
+    _, _, distance = device.memory.shadow
+    assert ctypes.string_at(fresh + distance, 128) == bytes(128)
 
 
 def test_faults_are_those_of_their_own_launch(device: Counting) -> None:
