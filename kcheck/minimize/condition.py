@@ -9,9 +9,10 @@ values, too, since it may pass by luck.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kcheck.cases.condition import Condition, size_conditions
 from kcheck.minimize.search import Search
 from kcheck.minimize.sizes import landmarks, tiles_of
 from kcheck.minimize.trials import Candidate, Spent
@@ -24,20 +25,6 @@ _DOUBTFUL = 2.0  # the cost from which a condition is odd enough to ask whether 
 _ODD = 2.5  # the cost from which a condition is told only where several sizes speak for it on either side
 _WITNESSES = 3
 _FARTHEST = 4  # how many times the larger of size and landmark: a probe has to run, too
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Condition:
-    """A condition on one size.
-
-    Attributes:
-        text: ``N % 64 != 0``; empty where every size will do.
-        cost: what it takes to say it; of two that agree with all that is known the cheaper one is told.
-    """
-
-    text: str
-    cost: float
-    holds: Callable[[int], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +64,7 @@ def _condition(search: Search, base: Candidate, name: str, seeds: int) -> Found:
         known = search.trials.known(made)
         if known is not None:
             tried[size] = known
-    every = _every(name, least, moduli)
+    every = size_conditions(name, least, moduli)
     left = [one for one in every if _agrees(one, tried)]
     if not left or left[0].cost >= _DOUBTFUL or seeds > 1:
         for size in [size for size, fails in tried.items() if not fails][:_PROBES]:
@@ -152,57 +139,3 @@ def _most_telling(left: list[Condition], sizes: list[int]) -> int | None:
 def _moduli(search: Search, name: str) -> tuple[int, ...]:
     """What a size may be counted in: small numbers, powers of two, and the tiles and blocks of the spec."""
     return tuple(sorted({2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256, *tiles_of(search.spec, name)}))
-
-
-def _every(name: str, least: int, moduli: tuple[int, ...]) -> list[Condition]:
-    """Every condition that is thought of and that the smallest failing size meets, the simplest first."""
-    return sorted(_made(name, least, moduli), key=lambda one: one.cost)
-
-
-def _made(name: str, least: int, moduli: tuple[int, ...]) -> Iterator[Condition]:
-    yield Condition("", 0.0, lambda n: True)
-    if least == 0:
-        yield Condition(f"{name} == 0", 0.5, lambda n: n == 0)
-    else:
-        yield Condition(f"{name} > {least - 1}", 1.0, lambda n: n >= least)
-        yield Condition(f"{name} == {least}", 2.3, lambda n: n == least)
-    yield Condition(f"{name} <= {least}", 2.45, lambda n: n <= least)
-    yield (
-        Condition(f"{name} is no power of two", 2.6, lambda n: n > 0 and n & (n - 1) != 0)
-        if least & (least - 1)
-        else Condition(f"{name} is a power of two", 2.6, lambda n: n > 0 and n & (n - 1) == 0)
-    )
-    for modulus in moduli:
-        # Powers of two first: kernels are cut by them.
-        odd = 1.4 if modulus & (modulus - 1) else 0.0
-        more = odd + modulus / 5000
-        rest = least % modulus
-        if rest:
-            yield Condition(f"{name} % {modulus} != 0", 1.2 + more, lambda n, m=modulus: n % m != 0)  # type: ignore[misc]
-            if not odd:
-                yield Condition(
-                    f"{name} % {modulus} == {rest}",
-                    2.8 + more,
-                    lambda n, m=modulus, r=rest: n % m == r,  # type: ignore[misc]
-                )
-        elif least:
-            yield Condition(
-                f"{name} % {modulus} == 0",
-                1.4 + more,
-                lambda n, m=modulus: n > 0 and n % m == 0,  # type: ignore[misc]
-            )
-        if least != modulus:
-            yield Condition(f"{name} != {modulus}", 2.0 + more, lambda n, m=modulus: n != m and n >= least)  # type: ignore[misc]
-        if rest and least > modulus:
-            yield Condition(
-                f"{name} > {least - 1} and {name} % {modulus} != 0",
-                2.2 + more,
-                lambda n, m=modulus: n >= least and n % m != 0,  # type: ignore[misc]
-            )
-        for most in (modulus, modulus - 1, modulus + 1):
-            if least <= most:
-                yield Condition(
-                    f"{least} <= {name} <= {most}",
-                    2.9 + more,
-                    lambda n, m=most: least <= n <= m,  # type: ignore[misc]
-                )
