@@ -16,6 +16,7 @@ import click
 from kcheck import __version__
 from kcheck.cli.exits import Exit, worst
 from kcheck.cli.params import CASES, DEVICE, SECONDS, SEED
+from kcheck.model.limits import TIMEOUT
 
 if TYPE_CHECKING:
     from kcheck.model import Calibration, OpSpec
@@ -36,7 +37,14 @@ _OP_CELLS = 20
     help="Master seed of the cases; left out: one made from the spec's, whose own cases are not used.",
 )
 @click.option("-t", "--tag", "tags", multiple=True, metavar="TAG", help="Only the specs with one of these tags.")
-@click.option("--timeout", type=SECONDS, metavar="SECONDS", default=60.0, show_default=True, help="For each case.")
+@click.option(
+    "--timeout",
+    type=SECONDS,
+    metavar="SECONDS",
+    default=TIMEOUT,
+    show_default=True,
+    help="Time limit per case; 0 means no limit.",
+)
 @click.option("--allow-failing", is_flag=True, help="Measure kernels of which cases fail, too.")
 def command(
     paths: tuple[Path, ...],

@@ -13,6 +13,7 @@ import click
 from kcheck.cli.exits import Exit
 from kcheck.cli.params import CASE_SEED, OP, SECONDS
 from kcheck.cli.resolve import SeedOrFile
+from kcheck.model.limits import TIMEOUT
 
 if TYPE_CHECKING:
     from kcheck.cli.resolve import Meant
@@ -30,7 +31,14 @@ if TYPE_CHECKING:
     type=click.Choice(["auto", "gpu", "cpu", "simulator"]),
     help="Where to run it; left out: where it failed, if that is here, else auto.",
 )
-@click.option("--timeout", type=SECONDS, metavar="SECONDS", default=60.0, show_default=True, help="0: no limit.")
+@click.option(
+    "--timeout",
+    type=SECONDS,
+    metavar="SECONDS",
+    default=TIMEOUT,
+    show_default=True,
+    help="Time limit per case; 0 means no limit.",
+)
 @click.option("--debug", is_flag=True, help="Then open a Python prompt with inputs, actual, expected at hand.")
 @click.option(
     "--script",

@@ -16,6 +16,7 @@ from kcheck.cli.outputs import PairedCommand, pair
 from kcheck.cli.params import CASES, COLOR, DEVICE, SECONDS, SEED
 from kcheck.cli.sanitize import Sanitize
 from kcheck.model import LEVELS, Level, OpSpec, SpecRefused
+from kcheck.model.limits import TIMEOUT
 from kcheck.report import REPORTERS
 
 SANITIZE = Sanitize()
@@ -68,9 +69,9 @@ SANITIZE = Sanitize()
     "--timeout",
     type=SECONDS,
     metavar="SECONDS",
-    default=60.0,
+    default=TIMEOUT,
     show_default=True,
-    help="For each case; 0 means no limit.",
+    help="Time limit per case; 0 means no limit. A spec stops at its first case that does not end.",
 )
 @click.option(
     "--format",

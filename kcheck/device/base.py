@@ -50,7 +50,8 @@ class Device(Protocol):
 
         Args:
             instrument: of :attr:`instruments`, those that are to see this case; the bits stay the same.
-            timeout: seconds for the case's launch, and twice as many for each repeat of it; None for no limit.
+            timeout: seconds for the launch that is judged; each repeat of it may take as long, or twice as long as
+                the launch took if that is more. None for no limit.
         """
 
 

@@ -26,7 +26,7 @@ from kcheck.device.cuda import CudaBackend, driver_code, result_name
 from kcheck.device.frozen import keep_compiled, kept_kernels
 from kcheck.device.harvest import Bytes, extent
 from kcheck.device.places import as_typed
-from kcheck.device.plan import LaunchFault
+from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
 from kcheck.driver.call import interrupt_no_more
 from kcheck.driver.install import DEFAULT_CC, Installed, install, read_cc, settings
 from kcheck.errors import DeviceUnavailable
@@ -182,7 +182,7 @@ class CpuBackend(CudaBackend):
             if rule == "compile":  # NVVM took it: what is missing is ours
                 rule, mend = "unsupported", "run this spec with --device gpu or --device simulator"
             elif rule == "timeout":
-                mend = "look for a loop that never ends; a case that only needs longer gets it by --timeout"
+                mend = TIMEOUT_FIX
             elif rule == "racecheck" and finding.array in allowed:
                 continue
             known = finding.array in arrays

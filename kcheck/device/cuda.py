@@ -20,7 +20,7 @@ from kcheck.device.base import Staged
 from kcheck.device.harvest import Bytes
 from kcheck.device.launched import launched, signature_of_types
 from kcheck.device.places import as_typed, error_place, one_line
-from kcheck.device.plan import LaunchFault
+from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
 from kcheck.errors import DeviceUnavailable
 from kcheck.model import Finding, Index3, OpSpec, Schedule, Span
 from kcheck.model.compiled import Launched
@@ -237,7 +237,7 @@ def _timeout(spec: OpSpec) -> Finding:
     return Finding(
         "timeout",
         "the launch did not end within its time limit",
-        mend="look for a loop that never ends; a case that only needs longer gets it by --timeout",
+        mend=TIMEOUT_FIX,
         kernel=spec.kernel.name if spec.kernel is not None else None,
         place=function.span if function is not None else None,
     )

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kcheck.model.outcome import Array, Mask
 
 _OTHER_POISON = 0xA5
-_LONGER = 2  # times its limit, for a repeat of a launch that kept it: another order may be a little slower
+_LONGER = 2  # times what the judged launch took, for a repeat: another order may be a little slower
 _OF_LAUNCHES = ("memcheck", "synccheck")  # which every launch shows, however it ends
 
 
@@ -106,6 +106,7 @@ class LaunchingDevice:
         kernel = spec.kernel.name if spec.kernel is not None else spec.launcher.name if spec.launcher else None
         try:
             self._refuse_dtypes(spec, arrays)
+            begun = time.monotonic()
             first = self._first(spec, arrays, timeout, instrument)
         except LaunchFault as fault:
             checked = _checked(spec, self._backend, {*_OF_LAUNCHES, *instrument})
@@ -115,7 +116,7 @@ class LaunchingDevice:
         findings = [*first.findings, *harvest.input_findings(spec, arrays.allocations, first.after, kernel)]
         outputs = {name: _output(arrays.allocation(name), first.after) for name in spec.outputs}
         unwritten: dict[str, Mask] = {}
-        longer = None if timeout is None else _LONGER * timeout
+        longer = None if timeout is None else _limit_of_repeats(timeout, time.monotonic() - begun)
         try:
             unwritten = self._unwritten(spec, arrays, first, longer)
             findings += [
@@ -138,12 +139,14 @@ class LaunchingDevice:
     def _first(
         self, spec: OpSpec, arrays: CaseArrays, limit: float | None, instrument: Collection[str]
     ) -> _Attempt:
-        """The launch that is judged, instrumented. Where that is too slow for the limit, one that is not.
+        """The launch that is judged, instrumented. If that takes half of the limit, a plain launch gets the rest.
 
         Raises:
-            LaunchFault: it did not come to its end.
+            LaunchFault: the launch did not finish.
         """
         self._backend.instrument(instrument)
+        if instrument and limit is not None:
+            limit /= 2
         try:
             return replace(self._attempt(spec, arrays, POISON, limit), instrumented=tuple(instrument))
         except LaunchFault as fault:
@@ -289,6 +292,11 @@ class LaunchingDevice:
             launcher(**given)
 
         return job
+
+
+def _limit_of_repeats(limit: float, took: float) -> float:
+    """Seconds for each repeat of a launch that took ``took`` seconds within a limit."""
+    return min(_LONGER * limit, max(limit, _LONGER * took))
 
 
 def _not_checked(spec: OpSpec, backend: Backend) -> tuple[str, ...]:

@@ -19,6 +19,10 @@ MOST_SHARED_BYTES = 227 * 1024
 Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"."""
 
 
+TIMEOUT_FIX = "look for a loop that never ends, or raise --timeout if the kernel needs more time"
+"""The fix of a finding of the rule ``timeout``."""
+
+
 class LaunchFault(Exception):
     """A launch that cannot be made, or did not come to its end: the case fails with this finding."""
 

@@ -18,6 +18,7 @@ from kcheck.errors import KernelError, SpecError
 from kcheck.lint import check, measure, unchecked
 from kcheck.model import Artifact, Case, Finding, Function, Index3, OpSpec, Span
 from kcheck.model.compiled import CompiledKernel, Resources, Signature
+from kcheck.model.limits import TIMEOUT
 from kcheck.model.metrics import Metrics
 from kcheck.ptx.parser import parse
 from kcheck.runner.artifact import LaunchedKernel, kernels_launched
@@ -124,7 +125,7 @@ def _launched(spec: OpSpec, device: Device, notes: list[str]) -> tuple[LaunchedK
         seen[choice] += 1
         try:
             with unheard():
-                device.run(spec, materialize(spec, case), timeout=60.0)
+                device.run(spec, materialize(spec, case), timeout=TIMEOUT)
         except SpecError:
             continue
     found = kernels_launched(spec, device.launched(spec), notes)

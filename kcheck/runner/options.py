@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kcheck.model import Case, Level, OpSpec, Snapshot
+from kcheck.model.limits import TIMEOUT
 
 STORED = "stored_"
 """What the label of a case begins with that is run because it failed before, and not because it was planned."""
@@ -51,7 +52,7 @@ class Options:
     case_seed: int | None = None
     keyword: str = ""
     max_failures: int | None = None
-    timeout: float | None = 60.0
+    timeout: float | None = TIMEOUT
     capture: bool = False
     recalled: Mapping[tuple[str, str], Sequence[Recalled]] = field(default_factory=dict)
     device: str = ""

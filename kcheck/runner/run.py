@@ -39,9 +39,6 @@ from kcheck.runner.select import Matcher, parse
 from kcheck.specfile import calibrated
 from kcheck.specfile.load import load_function
 
-MOST_ENDLESS = 3
-"""Cases of a spec that may end by the time limit before the rest of them is left out."""
-
 
 def run(specs: Sequence[OpSpec | SpecRefused], options: Options, device: Device) -> Iterator[Event]:
     """Run every case of every spec, in order.
@@ -126,9 +123,9 @@ class _Run:
                 artifact = None
                 if self._whole_artifact(spec):
                     artifact = stack.enter_context(ArtifactCheck(spec, self.device, cases))
-                endless = 0
+                endless = ""
                 for one in queued:
-                    if self._stopped() or self._endless(endless, len(cases)):
+                    if self._stopped() or self._skips_rest(endless, len(cases) - counts.total()):
                         break
                     case, when = one.case, _now()
                     done = self._case(spec, one, vacuity)
@@ -136,7 +133,8 @@ class _Run:
                     counts[verdict.status] += 1
                     seen.update(verdict.checked)
                     self.failures += verdict.status is not Status.PASSED
-                    endless += verdict.rule == "timeout"
+                    if verdict.rule == "timeout":
+                        endless = case.id
                     for note in verdict.notes:
                         self._notes.setdefault(note)
                     if self.options.capture and verdict.status is Status.FAILED and done.arrays is not None:
@@ -186,13 +184,17 @@ class _Run:
         most = self.options.max_failures
         return most is not None and self.failures >= most
 
-    def _endless(self, count: int, planned: int) -> bool:
-        """Whether so many cases of a spec did not end that the rest would only take time: a minute each."""
-        if count < MOST_ENDLESS or count == planned:
+    def _skips_rest(self, endless: str, left: int) -> bool:
+        """Whether the cases that are left are skipped because a case did not end: each would take the limit.
+
+        Args:
+            endless: the id of a case that hit the time limit, or empty.
+            left: how many cases of the spec have not run; at least 1.
+        """
+        if not endless:
             return False
-        self._notes.setdefault(
-            f"{count} cases did not end within --timeout {self.options.timeout:g}; no more of this spec were run"
-        )
+        others = "1 other case was" if left == 1 else f"{left} other cases were"
+        self._notes.setdefault(f"{endless} did not end within {self.options.timeout:g} s; {others} not run")
         return True
 
     def _case(self, spec: OpSpec, queued: Queued, vacuity: Vacuity) -> Executed:

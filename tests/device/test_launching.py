@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import numpy as np
 import pytest
 
 from kcheck.cases import expand, materialize
 from kcheck.device import choose
+from kcheck.device.launching import LaunchingDevice
+from kcheck.device.plan import LaunchFault
+from kcheck.device.simulator.backend import SimulatorBackend
 from kcheck.errors import KernelError
-from kcheck.model import DTYPES, LAYOUTS
+from kcheck.model import DTYPES, LAYOUTS, SANITIZERS, Finding
 from kcheck.specfile import load_function
 
 
@@ -384,3 +388,30 @@ def test_what_a_kernel_prints_is_shown_once(project, capsys):
     assert outcome.findings == ()
     assert "nondeterministic" in outcome.checked  # so there were such launches
     assert capsys.readouterr().out == "here\n"
+
+
+class NeverEnds(SimulatorBackend):
+    """A device on which every launch runs into its time limit. ``limits``: seconds that each launch was given."""
+
+    sanitizers = SANITIZERS
+
+    def __init__(self):
+        super().__init__()
+        self.limits = []
+
+    def launch(self, job, spec, deadline, schedule):
+        """Note the limit, and do not wait for it."""
+        self.limits.append(deadline - time.monotonic())
+        raise LaunchFault(Finding("timeout", "still running"))
+
+
+@pytest.mark.parametrize("instrument", [(), ("racecheck", "initcheck")])
+def test_an_endless_case_is_stopped_at_its_time_limit(project, instrument):
+    """The launch with sanitizers and the plain launch after it share the limit of the case."""
+    backend = NeverEnds()
+    loaded = project.spec(copy_spec("float32", "contiguous", "contiguous"), COPY, "def op():\n    return 0\n")
+    outcome = LaunchingDevice(backend).run(
+        loaded, materialize(loaded, expand(loaded, 1)), timeout=20.0, instrument=instrument
+    )
+    assert [finding.rule for finding in outcome.findings] == ["timeout"]
+    assert 19 < sum(backend.limits) <= 20

@@ -10,7 +10,7 @@ from kcheck.cases import Allocation
 from kcheck.device.base import Staged
 from kcheck.device.harvest import Bytes
 from kcheck.device.places import as_typed, error_place, one_line, user_place
-from kcheck.device.plan import LaunchFault
+from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
 from kcheck.device.simulator.memory import OutOfBounds, TooMuchMemory
 from kcheck.device.simulator.module import NAME, KernelStopped, NotSimulated, Session, simulation
 from kcheck.device.simulator.schedule import Divergence, Failure
@@ -98,7 +98,7 @@ class SimulatorBackend:
         return Finding(
             "timeout",
             "the kernel did not end within its time limit",
-            mend="look for a loop that never ends; a case that only needs longer gets it by --timeout",
+            mend=TIMEOUT_FIX,
             kernel=stopped.kernel,
             block=fiber.block.index if fiber is not None else None,
             thread=fiber.thread if fiber is not None else None,
