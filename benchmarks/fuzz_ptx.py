@@ -26,7 +26,8 @@ from damaged import damaged, samples  # noqa: E402
 from device_child import ChildDiedError, DeviceChild  # noqa: E402
 
 from kcheck.errors import PtxError  # noqa: E402
-from kcheck.ptx import parse, verify  # noqa: E402
+from kcheck.ptx.parser import parse  # noqa: E402
+from kcheck.ptx.verify import verify  # noqa: E402
 
 SECONDS = 2.0
 """What reading one file may take."""

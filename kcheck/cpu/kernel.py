@@ -14,7 +14,6 @@ from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.jit import LoadedCode, compile_ir, toolchain
 from kcheck.cpu.module import Module, variables_from_json, variables_to_json, version
 from kcheck.ptx.abi import Checks, ParamSlot, Program, Site
-from kcheck.ptx.lower import lower, suitable_width
 
 _SECONDS_PER_BYTE = 5e-6
 """Of quick code: what it takes to make better code of the same kernel."""
@@ -49,7 +48,7 @@ class Variant:
 
     Attributes:
         width: lanes per vector; ``widens``: more where the kernel suits them.
-        row: how many lanes are neighbours along x in its blocks, as :func:`kcheck.ptx.strides.row_of` says.
+        row: how many lanes are neighbours along x in its blocks, as :func:`kcheck.ptx.abi.row_of` says.
     """
 
     entry: str
@@ -79,6 +78,8 @@ def compile_kernel(module: Module, variant: Variant, cache: ObjectCache, *, quic
         head, _, code = stored.partition(b"\n")
         program = _from_json(json.loads(head))
     else:
+        from kcheck.ptx.lower import lower, suitable_width  # 0.2 s to import; a run from a full cache skips it
+
         entry, width, row = variant.entry, variant.width, variant.row
         if variant.widens:
             width = suitable_width(module.tree, entry, width, row)

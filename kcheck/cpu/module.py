@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import kcheck
 import kcheck.cpu
@@ -22,11 +22,11 @@ from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.memory import Kind, Label, Memory
 from kcheck.errors import PtxError
 from kcheck.ptx.abi import GlobalVariable
-from kcheck.ptx.ast import Function
-from kcheck.ptx.ast import Module as Tree
-from kcheck.ptx.parser import parse
 from kcheck.ptx.types import TYPES
-from kcheck.ptx.unit import module_variables
+
+if TYPE_CHECKING:
+    from kcheck.ptx.ast import Function
+    from kcheck.ptx.ast import Module as Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,9 @@ class Module:
 
     @functools.cached_property
     def tree(self) -> Tree:
-        """The syntax tree, read when it is first asked for: code from the cache needs none."""
+        """The syntax tree, parsed on first use: code from the cache does not need it."""
+        from kcheck.ptx.parser import parse
+
         return parse(self.text, self.file)
 
     def _declared(self, cache: ObjectCache) -> tuple[dict[str, Entry], tuple[GlobalVariable, ...]]:
@@ -117,6 +119,8 @@ class Module:
             rows = fields["entries"]
             known = (Entry(name, tuple(map(tuple, params)), *rest) for name, params, *rest in rows)
             return {entry.name: entry for entry in known}, variables_from_json(fields["variables"])
+        from kcheck.ptx.unit import module_variables
+
         entries = tuple(read_entry(entry) for entry in self.tree.entries)
         variables = module_variables(self.tree)
         fields = {"entries": [astuple(entry) for entry in entries], "variables": variables_to_json(variables)}

@@ -20,8 +20,7 @@ from kcheck.cpu.module import Module
 from kcheck.cpu.scheduler import Job
 from kcheck.errors import InternalError
 from kcheck.model import Index3
-from kcheck.ptx.abi import Checks
-from kcheck.ptx.strides import row_of
+from kcheck.ptx.abi import Checks, row_of
 
 
 @dataclass(slots=True)

@@ -69,8 +69,10 @@ def _sources() -> Iterable[bytes]:
 
 @functools.cache
 def _own(path: str) -> str:
-    """The real path of a Python file that is no library's; empty for any other. Asked of 500 modules a kernel."""
-    real = os.path.realpath(path) if path.endswith(".py") else ""
+    """The real path of a Python file outside the libraries; empty for any other file."""
+    if not path.endswith(".py") or path.startswith(_LIBRARIES):  # nearly all: spare them the look at the disk
+        return ""
+    real = os.path.realpath(path)
     return "" if real.startswith(_LIBRARIES) else real
 
 
@@ -167,8 +169,11 @@ class KeptKernels:
         return key is not None and key not in self._store and _refused(key) not in self._store
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
-        """The kernel that was compiled for a signature; None where there is none, or it is out of date."""
-        target_context.refresh()
+        """The kernel that was compiled for a signature; None if there is none, or it is out of date.
+
+        Numba's own cache refreshes the target first, which imports everything that Numba can compile (0.3 s). A
+        kernel that only runs needs none of that, and a compilation refreshes the target itself.
+        """
         key = self._key(signature)
         stored = None if key is None else self._store.get(key)
         if stored is None:
@@ -176,18 +181,26 @@ class KeptKernels:
         return import_module("numba.cuda.dispatcher")._Kernel._rebuild(**pickle.loads(stored))
 
     def save_overload(self, signature: Any, kernel: Any) -> None:
-        """Keep a kernel, if Numba can write it down: not one that links files, or holds a device array."""
+        """Keep a kernel if Numba can pickle it: not one that links the user's files or holds a device array."""
         key = self._key(signature)
         if key is None:
             return
         if kernel.launch_config_sensitive:
             self._store.put(_refused(key), b"")
             return
+        library = kernel.library
+        linked = library._linking_files
+        if all(_is_numbas_own(file) for file in linked):
+            # Numba refuses to pickle a kernel that links files, since these may change. Its own do not, and what
+            # they were linked to is in the cubin.
+            library._linking_files = {file for file in linked if not hasattr(file, "data")}
         try:
             content = import_module("numba.cuda.serialize").dumps(kernel._reduce_states())
-        except (RuntimeError, pickle.PicklingError):  # what Numba raises for those
+        except (RuntimeError, pickle.PicklingError):  # what Numba raises for a kernel that it cannot write down
             self._store.put(_refused(key), b"")
             return
+        finally:
+            library._linking_files = linked
         self._store.put(key, content)
 
     def _key(self, signature: Any) -> str | None:
@@ -203,6 +216,16 @@ class KeptKernels:
         """Part of numba-cuda's interface; it is always on."""
 
     disable = flush = enable
+
+
+def _is_numbas_own(file: Any) -> bool:
+    """Whether a file that a kernel links is numba-cuda's runtime, or one of the shims that it generates for
+    bfloat16 and its like; the key has numba-cuda's version."""
+    codegen = import_module("numba.cuda.codegen")
+    if file == codegen.NRT_LIBRARY:
+        return True
+    source = type(getattr(file, "_data", None)).__module__
+    return source.startswith("numba.cuda.") and not (file.setup_callback or file.teardown_callback)
 
 
 def _refused(key: str) -> str:

@@ -26,7 +26,6 @@ from typing import Any
 from kcheck import __version__
 from kcheck.driver.cubin import with_link_options
 from kcheck.errors import DeviceUnavailable
-from kcheck.ptx.isa.calls import PROVIDED
 
 # Archives are searched for what is missing: libcudadevrt, whose functions lowered code has of its own.
 _SEARCHED = frozenset({"library"})
@@ -93,7 +92,11 @@ _FUNCTION = re.compile(r"(\.extern\s+)?\.func\s*(?:\([^)]*\)\s*)?([A-Za-z_]\w*)"
 
 
 def called_from(texts: Sequence[str]) -> list[str]:
-    """The functions that PTX declares and other code than PTX has to define, sorted."""
+    """The functions that PTX declares and that code other than PTX must define, sorted."""
+    from kcheck.ptx.isa.calls import (
+        PROVIDED,  # with all of kcheck.ptx, which a run from a full cache does not need
+    )
+
     found = [match.groups() for text in texts for match in _FUNCTION.finditer(text)]
     defined = {name for extern, name in found if not extern}
     return sorted({name for extern, name in found if extern} - defined - set(PROVIDED))

@@ -1,9 +1,4 @@
-"""Lint the compiled kernel: metrics of its PTX and machine code, what the assembler allocates, patterns wanted and
-unwanted."""
+"""Lint compiled kernels: metrics of the PTX and machine code, and the patterns and limits of ``artifact:``.
 
-from kcheck.lint.advice import ADVICE
-from kcheck.lint.check import UNCHECKED_SASS, check, unchecked
-from kcheck.lint.measure import measure
-from kcheck.lint.ptx_text import Entry, find_entry
-
-__all__ = ["ADVICE", "UNCHECKED_SASS", "Entry", "check", "find_entry", "measure", "unchecked"]
+The package itself imports nothing: ``kcheck run`` needs :mod:`kcheck.lint.check`, which parses no PTX.
+"""

@@ -14,9 +14,9 @@ from kcheck.lint.sass_text import find_function
 from kcheck.model import Index3
 from kcheck.model.compiled import CompiledKernel
 from kcheck.model.metrics import FAMILIES, Metrics
+from kcheck.ptx.abi import row_of
 from kcheck.ptx.ast import Label
 from kcheck.ptx.parser import parse
-from kcheck.ptx.strides import row_of
 
 
 def measure(kernel: CompiledKernel, block: Index3 | None = None, shared: int = 0) -> Metrics:

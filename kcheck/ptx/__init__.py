@@ -4,12 +4,6 @@
 
     text -> lexer -> parser -> ast.Module -> verify -> cfg, liveness, uniformity -> lower (isa rows) -> abi.Program
 
-Nothing here imports LLVM: what comes out is text, and :mod:`kcheck.ptx.abi` says how it is called.
+Nothing here imports LLVM: the result is text, and :mod:`kcheck.ptx.abi` says how to call it. The package itself
+imports nothing: a run whose machine code is in the cache needs :mod:`kcheck.ptx.abi` only.
 """
-
-from kcheck.ptx.lower import lower, param_slots
-from kcheck.ptx.parser import parse
-from kcheck.ptx.unit import module_variables
-from kcheck.ptx.verify import verify
-
-__all__ = ["lower", "module_variables", "param_slots", "parse", "verify"]

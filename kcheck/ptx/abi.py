@@ -46,6 +46,14 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 
+def row_of(block: tuple[int, int, int]) -> int:
+    """The widest vectors, up to 32 lanes, whose threads are neighbors along x in such a block."""
+    x, y, z = block
+    if y == z == 1:
+        return 32
+    return min(x & -x, 32)
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Checks:
     """What lowered code checks beyond memcheck and synccheck, which it always does.

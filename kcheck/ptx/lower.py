@@ -47,7 +47,7 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
 
     Args:
         row: the code will run in blocks in which so many lanes, or any power of two below, are neighbours along x
-            (:func:`kcheck.ptx.strides.row_of`); 1: in any.
+            (:func:`kcheck.ptx.abi.row_of`); 1: in any.
 
     Raises:
         PtxError: no such kernel, an instruction or directive that is not modelled, or operands that do not fit.

@@ -3,10 +3,10 @@
 Such a register is one scalar, its value in the vector's first lane. An address among them needs no look at each
 lane: an array indexed by the thread is read as a whole.
 
-It holds where the threads of every vector are neighbours along x, the first one a multiple of the vector's width:
-in blocks of one dimension, and in those whose rows are a multiple of it. A launch knows (:func:`row_of`), so code
-is made for either case. Arithmetic is that of PTX, modulo 2^32 or 2^64, in which sums and multiples are linear;
-widening is not, and asks for an index that is known to be small.
+This holds where the threads of every vector are neighbors along x, the first one a multiple of the vector's width:
+in blocks of one dimension, and in those whose rows are a multiple of the width. A launch knows that
+(:func:`kcheck.ptx.abi.row_of`), so code is made for either case. Arithmetic is that of PTX, modulo 2^32 or 2^64:
+sums and multiples are linear; widening is not, and needs an index that is known to be small.
 """
 
 from __future__ import annotations
@@ -28,14 +28,6 @@ _EQUAL = frozenset(
 )
 _EQUAL |= {"min", "max", "abs", "setp", "selp"}
 _SAME_FOR_ALL = ("tid.y", "tid.z", "ntid", "ctaid", "nctaid", "warpid", "nwarpid", "WARP_SZ")
-
-
-def row_of(block: tuple[int, int, int]) -> int:
-    """The widest vectors, up to 32 lanes, whose threads are neighbours along x in such a block."""
-    x, y, z = block
-    if y == z == 1:
-        return 32
-    return min(x & -x, 32)
 
 
 @dataclass(frozen=True, slots=True)

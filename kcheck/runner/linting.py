@@ -15,7 +15,8 @@ from kcheck.device.disassembler import disassemble, find_disassembler, no_disass
 from kcheck.device.plan import Geometry, LaunchFault, geometry
 from kcheck.device.specialise import signatures
 from kcheck.errors import KernelError, SpecError
-from kcheck.lint import check, measure, unchecked
+from kcheck.lint.check import check, unchecked
+from kcheck.lint.measure import measure
 from kcheck.model import Artifact, Case, Finding, Function, Index3, OpSpec, Span
 from kcheck.model.compiled import CompiledKernel, Resources, Signature
 from kcheck.model.limits import TIMEOUT

@@ -15,8 +15,22 @@ PROBE = """\
 import json, sys
 from kcheck.__main__ import main
 code = main(sys.argv[1:])
-print(json.dumps([int(code), sorted(name.partition(".")[0] for name in sys.modules)]), file=sys.stderr)
+print(json.dumps([int(code), sorted(sys.modules)]), file=sys.stderr)
 """
+
+
+def imported(kcheck: Kcheck, *arguments: str) -> set[str]:
+    """The modules that a command which succeeds has imported at its end."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, *arguments],
+        cwd=kcheck.folder,
+        env=kcheck.environment,
+        capture_output=True,
+        text=True,
+    )
+    code, modules = json.loads(done.stderr.splitlines()[-1])
+    assert code == 0, done.stderr
+    return set(modules)
 
 
 @pytest.mark.parametrize(
@@ -36,16 +50,30 @@ def test_command_imports_no_more_than_it_needs(
     kcheck: Kcheck, arguments: tuple[str, ...], absent: set[str]
 ) -> None:
     """A command leaves out what only running kernels, or another command, needs."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROBE, *arguments],
-        cwd=kcheck.folder,
-        env=kcheck.environment,
-        capture_output=True,
-        text=True,
-    )
-    code, modules = json.loads(done.stderr.splitlines()[-1])
-    assert code == 0, done.stderr
-    assert absent.isdisjoint(modules), absent.intersection(modules)
+    modules = imported(kcheck, *arguments)
+    assert absent.isdisjoint(modules), absent & modules
+
+
+COMPILERS = {
+    "numba.cuda.cudaimpl",  # imported when Numba compiles
+    "numba.cuda._internal.cuda_fp16",
+    "scipy.linalg",
+    "cffi",
+    "kcheck.ptx.lower",  # imported when kcheck compiles
+    "kcheck.ptx.parser",
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_run_from_full_caches_imports_no_compiler(kcheck: Kcheck, project: Path, dtype: str) -> None:
+    """Kernels that an earlier run compiled are run without importing what compiles them."""
+    spec = (project / "specs/good.yaml").read_text() + f"dtypes: [{dtype}]\nartifact: {{}}\n"
+    (project / "specs/good.yaml").write_text(spec)
+    kcheck.environment["KCHECK_CACHE_DIR"] = str(project / "cache")
+    arguments = ("run", "specs/good.yaml", "--device", "cpu")
+    first = imported(kcheck, *arguments)
+    assert {"numba.cuda.cudaimpl", "kcheck.ptx.lower"} <= first
+    assert COMPILERS.isdisjoint(again := imported(kcheck, *arguments)), COMPILERS & again
 
 
 def test_validate_imports_no_code_of_the_user(kcheck: Kcheck, project: Path) -> None:

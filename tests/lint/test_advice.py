@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kcheck.lint import ADVICE
+from kcheck.lint.advice import ADVICE
 from kcheck.model import Finding
 
 pytestmark = [
@@ -118,7 +118,7 @@ CHILD = """
 import json, sys
 from dataclasses import asdict
 from kcheck.device.artifact import _no_device_needed, compile_kernel
-from kcheck.lint import measure
+from kcheck.lint.measure import measure
 from kcheck.model import Function, Span
 from kcheck.model.compiled import ArrayType
 from kcheck.specfile.load import load_function

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from kcheck.lint import check
+from kcheck.lint.check import check
 from kcheck.model import Artifact, Span
 from kcheck.model.compiled import ArrayType, CompiledKernel, Resources
 

@@ -1,6 +1,6 @@
 """Entries are found in a module's text and measured."""
 
-from kcheck.lint import find_entry
+from kcheck.lint.ptx_text import find_entry
 
 MODULE = """\
 .version 8.0

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from kcheck.lint import check, unchecked
+from kcheck.lint.check import check, unchecked
 from kcheck.lint.measure import measure
 from kcheck.lint.sass_families import count_sass, sass_family
 from kcheck.lint.sass_text import SassInstruction, find_function

@@ -10,9 +10,11 @@ from functools import lru_cache
 import numpy as np
 
 from kcheck.cpu.jit import LoadedCode, compile_ir
-from kcheck.ptx import abi, lower, parse
+from kcheck.ptx import abi
+from kcheck.ptx.abi import row_of
 from kcheck.ptx.declarations import PAGE
-from kcheck.ptx.strides import row_of
+from kcheck.ptx.lower import lower
+from kcheck.ptx.parser import parse
 
 RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kcheck.errors import PtxError
-from kcheck.ptx import cfg, liveness, parse, uniformity
+from kcheck.ptx import cfg, liveness, uniformity
 from kcheck.ptx.cfg import Cfg
+from kcheck.ptx.parser import parse
 from kcheck.ptx.spin import may_spin
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"

@@ -10,7 +10,8 @@ import ptx_machine
 import pytest
 from ptx_machine import HEAD, launch
 
-from kcheck.ptx import abi, lines, lower
+from kcheck.ptx import abi, lines
+from kcheck.ptx.lower import lower
 
 LANES = 64
 WORDS = 4096

@@ -13,7 +13,8 @@ from damaged import damaged, samples
 from device_child import DeviceChild
 
 from kcheck.errors import PtxError
-from kcheck.ptx import parse, verify
+from kcheck.ptx.parser import parse
+from kcheck.ptx.verify import verify
 
 HERE = Path(__file__).parent
 READ = 2000

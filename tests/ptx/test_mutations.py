@@ -10,7 +10,9 @@ import time
 import pytest
 
 from kcheck.errors import PtxError
-from kcheck.ptx import lower, parse, verify
+from kcheck.ptx.lower import lower
+from kcheck.ptx.parser import parse
+from kcheck.ptx.verify import verify
 
 SOURCE = """//
 .version 8.0

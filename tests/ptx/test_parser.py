@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kcheck.errors import PtxError
-from kcheck.ptx import parse, verify
 from kcheck.ptx.ast import (
     Address,
     Call,
@@ -21,6 +20,8 @@ from kcheck.ptx.ast import (
     Vector,
 )
 from kcheck.ptx.lexer import integer, tokenize
+from kcheck.ptx.parser import parse
+from kcheck.ptx.verify import verify
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 

@@ -94,7 +94,7 @@ def test_widening_asks_for_a_small_index(body: str, stride: int | None) -> None:
 )
 def test_which_blocks_lie_in_rows(block: tuple[int, int, int], row: int) -> None:
     """A block of one dimension is one row; otherwise the width of the rows decides."""
-    assert strides.row_of(block) == row
+    assert abi.row_of(block) == row
 
 
 @pytest.mark.parametrize("width", [1, 8, 16, 32])
