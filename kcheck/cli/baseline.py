@@ -36,15 +36,13 @@ def save(name: str, paths: tuple[Path, ...], *, device: str, cases: int | None, 
     A baseline of that name is replaced as a whole.
     """
     from kcheck.cli.outputs import claimed_stdout
-    from kcheck.cli.specs import none_found
+    from kcheck.cli.specs import none_found, project_specs
     from kcheck.model.baseline import Baseline
     from kcheck.report import plain, wording
     from kcheck.specfile.paths import shown
     from kcheck.store import baselines
 
-    if not paths and not Path("specs").is_dir():
-        raise click.UsageError("there is no folder 'specs' here; name the specs: kcheck baseline save NAME PATH")
-    paths = paths or (Path("specs"),)
+    paths = paths or project_specs("baseline save NAME")
     root = project(paths)
     baselines.path_of(root, name)
     specs = [

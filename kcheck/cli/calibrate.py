@@ -15,8 +15,8 @@ import click
 
 from kcheck import __version__
 from kcheck.cli.exits import Exit, worst
-from kcheck.cli.params import CASES, DEVICE, SECONDS, SEED
-from kcheck.model.limits import TIMEOUT
+from kcheck.cli.params import CASES, DEVICE, SEED, TIME_LIMIT
+from kcheck.cli.settings import given, settings_for
 
 if TYPE_CHECKING:
     from kcheck.model import Calibration, OpSpec
@@ -26,7 +26,7 @@ _OP_CELLS = 20
 
 
 @click.command("calibrate")
-@click.argument("paths", nargs=-1, required=True, metavar="SPEC...", type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, metavar="[SPEC]...", type=click.Path(path_type=Path))
 @click.option("-r", "--recursive", is_flag=True, help="Calibrate the specs in folders below, too.")
 @DEVICE
 @click.option("--cases", type=CASES, metavar="N", default=100, show_default=True, help="How many cases to draw.")
@@ -37,14 +37,7 @@ _OP_CELLS = 20
     help="Master seed of the cases; left out: one made from the spec's, whose own cases are not used.",
 )
 @click.option("-t", "--tag", "tags", multiple=True, metavar="TAG", help="Only the specs with one of these tags.")
-@click.option(
-    "--timeout",
-    type=SECONDS,
-    metavar="SECONDS",
-    default=TIMEOUT,
-    show_default=True,
-    help="Time limit per case; 0 means no limit.",
-)
+@TIME_LIMIT
 @click.option("--allow-failing", is_flag=True, help="Measure kernels of which cases fail, too.")
 def command(
     paths: tuple[Path, ...],
@@ -69,13 +62,15 @@ def command(
     """
     from kcheck.cli.interrupt import Interrupts
     from kcheck.cli.outputs import claimed_stdout
-    from kcheck.cli.specs import collect
+    from kcheck.cli.specs import collect, project_specs
     from kcheck.model import OpSpec, RunFinished
     from kcheck.report import layout, plain, progress_bar, wording
     from kcheck.runner import Calibrator, Options, run, select
     from kcheck.runner.calibrate import measured_spec
 
-    found = select(collect(paths, recursive=recursive), tags)
+    settings = settings_for(paths)
+    device, timeout = given("device", settings.device), given("timeout", settings.timeout)
+    found = select(collect(paths or project_specs("calibrate"), recursive=recursive), tags)
     if not found:
         click.echo("kcheck: nothing selected: no spec there, or none with that tag", err=True)
         return Exit.NOTHING

@@ -39,12 +39,12 @@ def command(
     from kcheck.cli.outputs import claimed_stdout
     from kcheck.report import plain
     from kcheck.runner.regression import difference
-    from kcheck.specfile.regression import project_limits
+    from kcheck.specfile.project import read_project
     from kcheck.store import baselines
 
     root = project(paths)
     before = baselines.load(root, name)
-    limits = project_limits(root)
+    limits = read_project(root).settings().regression
     asked = paths or tuple(path for part in before.paths if (path := root / part).exists())
     specs = [
         replace(spec, count=known.count, seed=known.seed) if (known := before.ops.get(spec.op)) else spec

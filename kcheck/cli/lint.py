@@ -111,9 +111,9 @@ def command(
         raise click.UsageError("--ptx takes the place of specs: name one or the other")
     if not files and (entry or block):
         raise click.UsageError("--entry and --block go with --ptx")
-    if not paths and not files and not Path("specs").is_dir():
-        raise click.UsageError("there is no folder 'specs' here; name the specs to lint: kcheck lint PATH")
-    from kcheck.cli.specs import none_found
+    from kcheck.cli.specs import none_found, project_specs
+
+    paths = paths if paths or files else project_specs("lint")
 
     found = list(_of_ptx(files, entry, targets, block)) if files else list(_of_specs(paths, recursive, targets))
     if not found:
@@ -154,7 +154,7 @@ def _of_specs(paths: Sequence[Path], recursive: bool, targets: Sequence[str]) ->
     from kcheck.model import SpecRefused
     from kcheck.runner.linting import lint_spec
 
-    specs: tuple[OpSpec | SpecRefused, ...] = collect(paths or (Path("specs"),), recursive=recursive)
+    specs: tuple[OpSpec | SpecRefused, ...] = collect(paths, recursive=recursive)
     faults = [fault for spec in specs if isinstance(spec, SpecRefused) for fault in spec.faults]
     if faults:
         raise SpecError(faults)

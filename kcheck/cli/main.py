@@ -33,6 +33,7 @@ COMMANDS = {
     "baseline": "Keep what kernels are like now, to hold later ones against it.",
     "diff": "Say what has become worse since a baseline.",
     "exec": "Run any numba.cuda program on the cpu device.",
+    "config": "Show the project's settings, and where each value is from.",
     "schema": "Print the JSON Schema of op specs or of reports.",
 }
 """Every subcommand with its line in ``kcheck --help``; its code is ``command`` in the module of its name."""

@@ -83,6 +83,7 @@ def versions() -> dict[str, str]:
 def take(specs: Sequence[OpSpec], device: str) -> Taken:
     """Run the cases of specs and lint their kernels."""
     from kcheck.cli.interrupt import Interrupts
+    from kcheck.cli.settings import given, settings_for
     from kcheck.device import choose
     from kcheck.errors import KernelError
     from kcheck.model import SpecStarted
@@ -91,6 +92,8 @@ def take(specs: Sequence[OpSpec], device: str) -> Taken:
     from kcheck.runner.linting import lint_spec
     from kcheck.runner.regression import Collector
 
+    settings = settings_for([Path(spec.root) for spec in specs])
+    device = given("device", settings.device)
     command = shlex.join(["kcheck", *sys.argv[1:]])
     interrupts, chosen = Interrupts(), choose(device, [])
     bar = progress_bar(sys.stderr) if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else None
@@ -101,7 +104,8 @@ def take(specs: Sequence[OpSpec], device: str) -> Taken:
     with interrupts.installed():
         # What `artifact` says is the linter's to see, below; errors are told in whole noise floors.
         bare = [replace(spec, artifact=None, tolerance=replace(spec.tolerance, whole=True)) for spec in specs]
-        for event in run(bare, Options(command=command, device="" if device == "auto" else device), chosen):
+        options = Options(command=command, timeout=settings.timeout, device="" if device == "auto" else device)
+        for event in run(bare, options, chosen):
             with interrupts.held():
                 if bar is not None:
                     bar.handle(event)

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from kcheck.model.limits import TIMEOUT
+
 MAX_SEED = 2**64 - 1
 
 
@@ -50,12 +52,24 @@ class Seconds(click.ParamType):  # type: ignore[type-arg]  # generic since click
 SEED = Seed()
 SECONDS = Seconds()
 CASES = click.IntRange(min=0, max=1_000_000)
+TIME_LIMIT = click.option(
+    "--timeout",
+    type=SECONDS,
+    metavar="SECONDS",
+    default=TIMEOUT,
+    show_default=True,
+    envvar="KCHECK_TIMEOUT",
+    show_envvar=True,
+    help="Time limit per case; 0 means no limit. A spec stops at its first case that does not end.",
+)
 
 DEVICE = click.option(
     "--device",
     type=click.Choice(["auto", "gpu", "cpu", "simulator"]),
     default="auto",
-    help="Where kernels run. auto: gpu where one answers, else cpu, else simulator.",
+    envvar="KCHECK_DEVICE",
+    show_envvar=True,
+    help="Where kernels run. auto: the GPU if there is one, else cpu, else simulator.",
 )
 COLOR = click.option(
     "--color",

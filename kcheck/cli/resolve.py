@@ -18,6 +18,7 @@ from kcheck.rng import derive
 from kcheck.runner import Known
 from kcheck.specfile import discover, load_spec
 from kcheck.specfile.paths import shown
+from kcheck.specfile.project import read_project
 from kcheck.store import Store, StoreError, read_kcase
 
 if TYPE_CHECKING:
@@ -172,8 +173,8 @@ def find_spec(root: Path, op: str, path: str = "") -> OpSpec | None:
 
 
 def _specs(root: Path) -> tuple[Path, ...]:
-    folder = root / "specs"
-    return discover([folder], recursive=True).specs if folder.is_dir() else ()
+    folders = [root / folder for folder in read_project(root).settings().specs]
+    return discover([folder for folder in folders if folder.is_dir()], recursive=True).specs
 
 
 def _ops(root: Path) -> list[str]:

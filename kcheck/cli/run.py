@@ -13,10 +13,10 @@ import click
 
 from kcheck.cli.exits import Exit
 from kcheck.cli.outputs import PairedCommand, pair
-from kcheck.cli.params import CASES, COLOR, DEVICE, SECONDS, SEED
+from kcheck.cli.params import CASES, COLOR, DEVICE, SEED, TIME_LIMIT
 from kcheck.cli.sanitize import Sanitize
+from kcheck.cli.settings import PROFILE, given, on_command_line, sanitize_levels, settings_for
 from kcheck.model import LEVELS, Level, OpSpec, SpecRefused
-from kcheck.model.limits import TIMEOUT
 from kcheck.report import REPORTERS
 
 SANITIZE = Sanitize()
@@ -25,9 +25,15 @@ SANITIZE = Sanitize()
 @click.command("run", cls=PairedCommand)
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @click.option("-r", "--recursive", is_flag=True, help="Run the specs in folders below, too.")
+@PROFILE
 @DEVICE
 @click.option(
-    "--cases", type=CASES, metavar="N", help="How many cases to draw per spec, in place of the spec's own."
+    "--cases",
+    type=CASES,
+    metavar="N",
+    envvar="KCHECK_CASES",
+    show_envvar=True,
+    help="Number of cases per spec. Default: the spec's.",
 )
 @click.option(
     "--seed", type=SEED, metavar="S", help="Master seed that cases are drawn from, in place of the spec's."
@@ -65,14 +71,7 @@ SANITIZE = Sanitize()
 )
 @click.option("-x", "--fail-fast", is_flag=True, help="Stop after the first failure.")
 @click.option("--max-failures", type=click.IntRange(min=1), metavar="N", help="Stop after N failures.")
-@click.option(
-    "--timeout",
-    type=SECONDS,
-    metavar="SECONDS",
-    default=TIMEOUT,
-    show_default=True,
-    help="Time limit per case; 0 means no limit. A spec stops at its first case that does not end.",
-)
+@TIME_LIMIT
 @click.option(
     "--format",
     "formats",
@@ -109,6 +108,7 @@ def command(
     *,
     paths: tuple[Path, ...],
     recursive: bool,
+    profile: str,
     device: str,
     cases: int | None,
     seed: int | None,
@@ -143,7 +143,7 @@ def command(
     """
     if verbose and quiet:
         raise click.UsageError("-v and -q exclude each other")
-    if case_seed is not None and (cases is not None or seed is not None):
+    if case_seed is not None and (on_command_line("cases") or seed is not None):
         raise click.UsageError("--case-seed is one case and takes neither --cases nor --seed")
     if touched and not paths:
         return Exit.GOOD
@@ -151,15 +151,16 @@ def command(
 
     from kcheck.cli.recall import recalled
     from kcheck.cli.reports import Reports
-    from kcheck.cli.specs import collect, none_found
+    from kcheck.cli.specs import collect, none_found, project_specs
     from kcheck.runner import Options, parse_keyword, select
     from kcheck.store import Recorder
 
     if keyword:
         parse_keyword(keyword)
-    if not paths and not Path("specs").is_dir():
-        raise click.UsageError("there is no folder 'specs' here; name the specs to run: kcheck run PATH")
-    found = collect(paths or (Path("specs"),), recursive=recursive, touched=touched)
+    settings = settings_for(paths, profile)
+    device, timeout = given("device", settings.device), given("timeout", settings.timeout)
+    paths = paths or project_specs("run")
+    found = collect(paths, recursive=recursive, touched=touched, profile=profile)
     specs = select(found, tags)
     if not specs:
         if not touched:
@@ -178,7 +179,8 @@ def command(
         recalled=recalled(specs, _not_stored) if stored and case_seed is None and not keyword else {},
         device="" if device == "auto" else device,
         strict=strict,
-        sanitize=SANITIZE.levels(sanitize),
+        sanitize=sanitize_levels(SANITIZE, sanitize),
+        profile=profile,
     )
     recorder = Recorder(_not_stored) if stored else None
     with Reports(outputs, verbosity=verbose - quiet, color=color, recorder=recorder) as reports:

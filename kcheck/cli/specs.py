@@ -1,43 +1,81 @@
-"""From the paths on the command line to specs, those that are refused among them."""
+"""From the paths on the command line to specs, refused ones among them."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kcheck.errors import SpecError
+from kcheck.errors import SpecError, UserError
 from kcheck.model import Fault, OpSpec, SpecRefused
 from kcheck.specfile import discover, duplicate_ops, find_root, load_spec
-from kcheck.specfile.paths import shown
+from kcheck.specfile.paths import ROOT_MARKERS, nearest_root, shown
+from kcheck.specfile.project import read_project
 
 
-def collect(paths: Sequence[Path], *, recursive: bool, touched: bool = False) -> tuple[OpSpec | SpecRefused, ...]:
-    """The specs that paths stand for, in the order of their paths, each loaded or refused with every fault.
+def project_specs(command: str) -> tuple[Path, ...]:
+    """The spec folders of the project that the current folder belongs to: what a command without paths reads.
 
     Args:
-        touched: paths are files that changed: those that are no spec, and that no spec uses, are passed over, as
-            are those that are gone.
+        command: for the fix: ``run`` in ``kcheck run PATH``.
 
     Raises:
-        SpecError: a path names nothing.
+        UserError: the current folder is in no project, or the project has no such folder.
+        SpecError: the settings of the project are wrong.
+    """
+    root = nearest_root(Path())
+    if root is None:
+        raise UserError(
+            f"no project here: neither this folder nor one above it has {', '.join(ROOT_MARKERS[:-1])} or "
+            f"{ROOT_MARKERS[-1]}; run `kcheck init`, or name the specs: kcheck {command} PATH"
+        )
+    folders = [root / folder for folder in read_project(root).settings().specs]
+    missing = [folder for folder in folders if not folder.is_dir()]
+    if len(missing) == len(folders):
+        raise UserError(
+            f"no specs in this project: there is no folder {shown(missing[0])!r}; "
+            f"run `kcheck init`, or name the specs: kcheck {command} PATH"
+        )
+    return tuple(_from_here(folder) for folder in folders if folder not in missing)
+
+
+def _from_here(folder: Path) -> Path:
+    return Path(os.path.relpath(folder))
+
+
+def collect(
+    paths: Sequence[Path], *, recursive: bool, touched: bool = False, profile: str = ""
+) -> tuple[OpSpec | SpecRefused, ...]:
+    """The specs that paths stand for, in the order of their paths, each loaded or refused with all its errors.
+
+    Args:
+        touched: paths are files that changed: skip those that are gone, and those that are neither a spec nor
+            used by one.
+        profile: of the project's settings; empty for none.
+
+    Raises:
+        SpecError: a path names nothing, or the settings of a project are wrong.
+        UserError: a project has no such profile.
     """
     if touched:
         paths = [path for path in paths if path.exists() and (path.suffix == ".py" or _is_spec(path))]
     discovery = discover(paths, recursive)
     if discovery.faults:
         raise SpecError(discovery.faults)
+    for root in {nearest_root(path) for path in discovery.specs} - {None}:
+        read_project(root).settings(profile)  # type: ignore[arg-type]  # reports its errors once, not per spec
     loaded: list[OpSpec | SpecRefused] = []
     for path in discovery.specs:
         try:
-            loaded.append(load_spec(path))
+            loaded.append(load_spec(path, profile))
         except SpecError as error:
             loaded.append(_refused(str(path), error.faults))
     return tuple(_one_of_each_op(loaded))
 
 
 def _one_of_each_op(loaded: list[OpSpec | SpecRefused]) -> Iterable[OpSpec | SpecRefused]:
-    """Refuses specs whose op an earlier one has."""
+    """Refuses a spec whose op an earlier one has."""
     by_path: dict[str, list[Fault]] = {}
     for fault in duplicate_ops([spec for spec in loaded if isinstance(spec, OpSpec)]):
         by_path.setdefault(fault.span.file, []).append(fault)
@@ -47,38 +85,40 @@ def _one_of_each_op(loaded: list[OpSpec | SpecRefused]) -> Iterable[OpSpec | Spe
 
 
 def _refused(path: str, faults: Iterable[object]) -> SpecRefused:
-    # Every SpecError of the floor below carries Fault objects; its type is wider for the floor's sake.
+    # SpecError is typed for the lowest floor, which must not import Fault; all its members are Faults here.
     known = tuple(fault for fault in faults if isinstance(fault, Fault))
     return SpecRefused(path, known, datetime.now(UTC))
 
 
 def none_found(paths: Sequence[Path], *, may_recurse: bool) -> str:
-    """Why the paths stand for no spec: Python files that none uses, folders with none in them.
+    """Why the paths stand for no spec: Python files that no spec uses, folders without specs.
 
     Args:
-        paths: none stands for specs/.
-        may_recurse: whether the command has a -r that was not given.
+        may_recurse: whether the command has a -r option that was not given.
     """
     files = [shown(path) for path in paths if path.suffix == ".py"]
-    folders = [shown(path) for path in paths or (Path("specs"),) if path.suffix != ".py"]
+    folders = [shown(path) for path in paths if path.suffix != ".py"]
     why = []
     if files:
         why.append(f"no spec uses {', '.join(files)}")
     if folders:
-        why.append(f"no spec lies directly in {', '.join(folders)}")
+        why.append(f"no specs in {', '.join(folders)}")
         if may_recurse:
-            why.append("-r takes the folders below, too")
+            why.append("add -r to search subfolders")
     return f"nothing selected: {'; '.join(why)}"
 
 
 def _is_spec(path: Path) -> bool:
-    """Whether a file that changed is an op spec: YAML in its project's specs/, or with a top key ``kcheck``."""
+    """Whether a changed file is an op spec: YAML in a spec folder of its project, or with a top key ``kcheck``."""
     if path.suffix not in (".yaml", ".yml") or not path.is_file():
         return False
     try:
-        if (find_root(path) / "specs").resolve() in path.resolve().parents:
+        root = find_root(path)
+        if any(
+            (root / folder).resolve() in path.resolve().parents for folder in read_project(root).settings().specs
+        ):
             return True
     except SpecError:
-        pass  # of no project: its text decides
+        pass  # in no project, or its settings are wrong: the text decides
     with path.open("rb") as file:
         return any(line.startswith(b"kcheck:") for line in file)

@@ -10,17 +10,19 @@ from kcheck.cli.exits import Exit
 
 
 @click.command("validate")
-@click.argument("paths", nargs=-1, required=True, metavar="SPEC...", type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, metavar="[SPEC]...", type=click.Path(path_type=Path))
 @click.option("-r", "--recursive", is_flag=True, help="Check the specs in folders below, too.")
 def command(paths: tuple[Path, ...], recursive: bool) -> int:
     """Check op specs for mistakes: every one at once, as file:line:col: what; the mend.
 
-    Imports none of your code. A folder stands for the specs in it, a Python file for the specs that use it.
+    Does not import your code. A folder stands for the specs in it, a Python file for the specs that use it.
+    Without paths: all specs of the project.
     """
-    from kcheck.cli.specs import collect, none_found
+    from kcheck.cli.specs import collect, none_found, project_specs
     from kcheck.model import SpecRefused
     from kcheck.report import plain, wording
 
+    paths = paths or project_specs("validate")
     specs = collect(paths, recursive=recursive)
     refused = [spec for spec in specs if isinstance(spec, SpecRefused)]
     if not specs:

@@ -25,6 +25,8 @@ from kcheck.model.schedule import NATURAL, Schedule
 from kcheck.model.snapshot import ArraySnapshot, Snapshot
 from kcheck.model.span import Fault, Span
 from kcheck.model.spec import (
+    DEFAULT_CASES,
+    DEFAULT_TARGETS,
     INSTRUMENTED,
     LAYOUTS,
     LEVELS,
@@ -55,6 +57,8 @@ from kcheck.model.spec import (
 from kcheck.model.verdict import Comparison, Element, Spread, Status, Verdict
 
 __all__ = [
+    "DEFAULT_CASES",
+    "DEFAULT_TARGETS",
     "DTYPES",
     "INSTRUMENTED",
     "LAYOUTS",

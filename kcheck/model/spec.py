@@ -28,6 +28,8 @@ SANITIZERS: Mapping[str, Level] = {
 }
 """Every sanitizer with the level that it has where nobody says another."""
 LEVELS: tuple[Level, ...] = ("error", "warn", "off")
+DEFAULT_CASES = 100
+DEFAULT_TARGETS = ("sm_80",)
 INSTRUMENTED = ("racecheck", "initcheck", "overflow")
 """The sanitizers for which a kernel's code is compiled once more, with checks in it that slow it down."""
 
@@ -244,7 +246,7 @@ class Artifact:
     """Thresholds on the compiled kernel; None and empty mean not checked. Sizes in bytes."""
 
     span: Span
-    targets: tuple[str, ...] = ("sm_80",)
+    targets: tuple[str, ...] = DEFAULT_TARGETS
     max_registers: int | None = None
     max_spills: int | None = None
     max_local_bytes: int | None = None
@@ -284,6 +286,7 @@ class OpSpec:
         count, seed: of ``cases``.
         sanitize: level by sanitizer, every one of SANITIZERS present.
         regression: how much worse a number may become, by name of MEASURES; those that are not said are left out.
+        targets: what the kernel is compiled for: those of ``artifact``, else the project's.
     """
 
     path: str
@@ -315,6 +318,7 @@ class OpSpec:
     seed: int
     examples: tuple[Example, ...]
     regression: Mapping[str, Limit] = field(default_factory=dict)
+    targets: tuple[str, ...] = DEFAULT_TARGETS
 
     @property
     def functions(self) -> tuple[Function, ...]:

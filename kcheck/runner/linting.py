@@ -55,14 +55,14 @@ def lint_spec(spec: OpSpec, device: Device | None, targets: Sequence[str], *, sa
 
     Args:
         device: on which a launcher's kernels are seen; only asked of specs with ``launcher:``.
-        targets: in place of those of the spec's ``artifact:``; none: those, or sm_80.
+        targets: in place of those of the spec or its project.
         sass: look at the machine code, too.
 
     Raises:
         KernelError: a kernel's file cannot be loaded.
     """
     artifact = spec.artifact or Artifact(spec.span)
-    chosen = tuple(targets) or artifact.targets
+    chosen = tuple(targets) or spec.targets
     if why := no_compiler():
         missed = (f"artifact was not checked: {why}",) if spec.artifact else ()
         return Linted(spec.op, spec.path, (), (), (why,), missed)

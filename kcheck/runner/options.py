@@ -44,6 +44,7 @@ class Options:
         capture: yield what failing cases were launched with and what came back, for whoever stores it.
         recalled: by root and path of a spec, what is run before its other cases.
         device: ``--device`` where it was given, for the replay line; empty otherwise.
+        profile: ``--profile``, for the replay line.
     """
 
     command: str = "kcheck run"
@@ -58,6 +59,7 @@ class Options:
     device: str = ""
     strict: bool = False
     sanitize: Mapping[str, Level] = field(default_factory=dict)
+    profile: str = ""
 
     @property
     def is_replay(self) -> bool:
@@ -82,6 +84,8 @@ def replay(spec: OpSpec, case: Case, options: Options) -> str:
         words += ["--case-seed", str(case.seed)]
     if options.device:
         words += ["--device", options.device]
+    if options.profile and words[1] == "run":
+        words += ["--profile", options.profile]
     for name, level in options.sanitize.items() if words[1] == "run" else ():
         words += ["--sanitize", f"{name}={level}"]
     return shlex.join(words)

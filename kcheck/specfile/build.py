@@ -30,6 +30,7 @@ from kcheck.specfile.calls import read_kernel, read_launch, read_launcher, read_
 from kcheck.specfile.examples import read_examples
 from kcheck.specfile.extends import extended
 from kcheck.specfile.paths import find_root, shown
+from kcheck.specfile.project import Settings, read_project
 from kcheck.specfile.reader import Reader
 from kcheck.specfile.regression import read_regression
 from kcheck.specfile.rules import (
@@ -46,23 +47,28 @@ from kcheck.specfile.yamltree import read
 from kcheck.symbolic import ExpressionError, Solver, evaluate_size, names, parse
 
 
-def load_spec(path: Path) -> OpSpec:
+def load_spec(path: Path, profile: str = "") -> OpSpec:
     """Read and check an op spec. Nothing of the user's is imported: its Python files are only parsed.
+
+    What the spec does not say is taken from the project's settings.
 
     Args:
         path: the spec, absolute or from the current folder.
+        profile: of the project's settings; empty for none.
 
     Raises:
         SpecError: with every :class:`~kcheck.model.Fault` found, in the order of the files.
+        UserError: the project has no such profile.
     """
     file = shown(path)
     own, faults = read(path, file)
     root = find_root(path)
+    settings = read_project(root).settings(profile)
     top, others = extended(path, own, root)
     refused, respelled = schema_faults(top)
     reader = Reader(root, file, respelled)
     reader.faults.extend((*faults, *others, *refused))
-    spec = _Build(reader, path).spec()
+    spec = _Build(reader, path, settings).spec()
     if reader.faults:
         raise SpecError(_presentable(reader.faults))
     if spec is None:
@@ -91,9 +97,10 @@ def duplicate_ops(specs: Sequence[OpSpec]) -> tuple[Fault, ...]:
 
 
 class _Build:
-    def __init__(self, reader: Reader, path: Path) -> None:
+    def __init__(self, reader: Reader, path: Path, settings: Settings) -> None:
         self.reader = reader
         self.path = path
+        self.settings = settings
 
     def spec(self) -> OpSpec | None:
         reader, get = self.reader, self.reader.get
@@ -121,10 +128,10 @@ class _Build:
         reference = read_reference(reader)
         tolerance = read_tolerance(reader)
         compare = read_compare(reader)
-        sanitize = read_sanitize(reader)
+        sanitize = read_sanitize(reader, self.settings.sanitize)
         invariants = read_invariants(reader, arrays)
         allow_races = read_names(reader, "allow_races", ("input", "output"), "array", also="shared")
-        artifact = read_artifact(reader)
+        artifact = read_artifact(reader, self.settings.targets)
         examples = read_examples(reader, dims, solver, sections, inputs, written)
         cases = get(top, "cases")
         count, seed = reader.integer(get(cases, "count")), reader.integer(get(cases, "seed"))
@@ -174,10 +181,11 @@ class _Build:
             mutates=mutates,
             deterministic=reader.flag(get(top, "deterministic")),
             artifact=artifact,
-            count=100 if count is None else count,
+            count=self.settings.cases if count is None else count,
             seed=0 if seed is None else seed,
             examples=examples,
             regression=read_regression(reader, get(top, "regression")),
+            targets=self.settings.targets if artifact is None else artifact.targets,
         )
 
     def _texts(self, section: str) -> tuple[str, ...]:

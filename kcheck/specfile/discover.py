@@ -13,15 +13,13 @@ from kcheck.model import Fault, Span
 from kcheck.specfile import calibration
 from kcheck.specfile.extends import extended
 from kcheck.specfile.paths import names_in, nearest_root, shown
+from kcheck.specfile.project import FILE, read_project
 from kcheck.specfile.pythonfile import parse_python
 from kcheck.specfile.yamltree import YamlList, YamlMap, YamlNode, YamlScalar, read
 from kcheck.symbolic import did_you_mean
 
-SPECS = "specs"
-"""The folder of a project, below its root, in which specs are looked for."""
-
 _SUFFIXES = (".yaml", ".yml")
-_NO_SPECS = ("kcheck.yaml", "kcheck.yml", calibration.FILE)
+_NO_SPECS = (FILE, "kcheck.yml", calibration.FILE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,7 @@ def discover(arguments: Sequence[Path], recursive: bool) -> Discovery:
     """The specs that arguments stand for.
 
     A ``.yaml`` or ``.yml`` file is a spec. A folder stands for the specs in it, and with ``recursive`` for
-    those below too. A ``.py`` file stands for the specs anywhere below its project's ``specs/`` that name it as
+    those below too. A ``.py`` file stands for the specs anywhere below its project's spec folders that name it as
     kernel, launcher, reference or generator, or whose files import it, directly or through other files of the
     project. Specs are read as YAML only: an invalid one is found too. ``kcheck.yaml``
     and ``calibration.yaml`` are no specs.
@@ -93,16 +91,26 @@ def _in_folder(folder: Path, recursive: bool) -> Iterator[Path]:
 
 def _that_use(file: Path) -> Iterator[Path]:
     root = nearest_root(file)
-    if root is None or not (root / SPECS).is_dir():
+    if root is None:
         return
     wanted = os.path.realpath(file)
-    for spec in _in_folder(root / SPECS, recursive=True):
+    for spec in project_specs(root):
         try:
             tree, _ = extended(spec, read(spec, shown(spec))[0], root)
         except SpecError:
             continue  # it names nothing that can be read; kcheck says so when it is its turn
         if any(wanted in reach(str(root), os.path.realpath(root / name)) for name in _named_files(tree)):
             yield spec
+
+
+def project_specs(root: Path) -> Iterator[Path]:
+    """Every spec file of a project, in its spec folders and below.
+
+    Raises:
+        SpecError: the settings of the project are wrong.
+    """
+    for folder in read_project(root).settings().specs:
+        yield from _in_folder(root / folder, recursive=True)
 
 
 def _named_files(tree: YamlMap) -> set[str]:

@@ -1,22 +1,19 @@
-"""``regression:`` of a spec, and of ``kcheck.yaml`` for all of a project's: how much worse a number may become."""
+"""``regression:`` in a spec or in the settings of a project: how much worse a number may become."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
-from kcheck.errors import SpecError
-from kcheck.model import Fault
 from kcheck.model.baseline import MEASURES, Limit
-from kcheck.specfile.paths import shown
 from kcheck.specfile.reader import Reader
-from kcheck.specfile.yamltree import YamlMap, YamlNode, YamlScalar, read
-from kcheck.symbolic import did_you_mean, shorten
+from kcheck.specfile.yamltree import YamlNode, YamlScalar
+from kcheck.symbolic import shorten
 
-FILE = "kcheck.yaml"
 _LIMIT = re.compile(r"\+?([0-9]{1,9}(?:\.[0-9]{1,6})?)([%x]?)")
+
+
+_MEND = "write +4, 10%, 1.5x or off"
 
 
 def limit_of(text: str) -> Limit | None:
@@ -35,56 +32,17 @@ def limit_of(text: str) -> Limit | None:
 
 
 def read_regression(reader: Reader, node: YamlNode | None) -> Mapping[str, Limit]:
-    """The limits that a mapping gives, by measure. What is wrong is a fault of the reader."""
+    """The limits in a mapping, by measure. Adds what the schema cannot see to the reader's faults."""
     found = {}
     for entry in reader.entries(node):
         if entry.key not in MEASURES or not isinstance(entry.value, YamlScalar):
-            continue  # the schema has said so
+            continue  # the schema reports it
         limit = limit_of(entry.value.text)
-        if limit is None:
-            mend = (
-                "a factor is at least 1: 1.5x allows half as much again" if entry.value.text.endswith("x") else ""
-            )
-            reader.fault(entry.value.span, f"{shorten(entry.value.text)!r} is no limit", mend or _MEND)
-        else:
+        if limit is not None:
             found[entry.key] = limit
-    return found
-
-
-_MEND = "write +4, 10%, 1.5x or off"
-
-
-def project_limits(root: Path) -> Mapping[str, Limit]:
-    """The limits in ``kcheck.yaml`` of a project; none where there is no such file, or nothing in it.
-
-    Raises:
-        SpecError: it holds something else, or what is no limit; with every fault.
-    """
-    path = root / FILE
-    if not os.path.isfile(path) or not any(
-        line.strip() and not line.lstrip().startswith((b"#", b"---")) for line in path.read_bytes().splitlines()
-    ):
-        return {}
-    top, faults = read(path, shown(path))
-    reader = Reader(root, shown(path), top)
-    reader.faults += faults
-    for entry in top.entries.values():
-        if entry.key != "regression":
-            reader.fault(
-                entry.span, f"unknown key {shorten(entry.key)!r}", did_you_mean(entry.key, ["regression"])
-            )
-    limits = top.entries.get("regression")
-    if limits is not None and not isinstance(limits.value, YamlMap):
-        reader.fault(
-            limits.value.span, "'regression' must be a mapping of limits", "write regression: {registers: +4}"
-        )
-    for entry in reader.entries(limits.value if limits is not None else None):
-        if entry.key not in MEASURES:
-            mend = did_you_mean(entry.key, MEASURES) or f"there are {', '.join(MEASURES)}"
-            reader.fault(entry.span, f"unknown measure {shorten(entry.key)!r}", mend)
-        elif not isinstance(entry.value, YamlScalar):
-            reader.fault(entry.value.span, f"{entry.key} must be a limit", _MEND)
-    found = read_regression(reader, limits.value if limits is not None else None)
-    if reader.faults:
-        raise SpecError([fault for fault in reader.faults if isinstance(fault, Fault)])
+        elif entry.value.text.endswith("x") and _LIMIT.fullmatch(entry.value.text):
+            what = f"the factor {entry.value.text} is less than 1"
+            reader.fault(entry.value.span, what, "1.5x allows half as much again")
+        elif not isinstance(entry.value.value, str):  # the schema reports text
+            reader.fault(entry.value.span, f"{shorten(entry.value.text)} is not a limit", _MEND)
     return found

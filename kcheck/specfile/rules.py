@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Literal, TypeAlias, cast
 
 from kcheck.model import (
     DTYPES,
     LEVELS,
-    SANITIZERS,
     Artifact,
     Bounds,
     Compare,
@@ -80,9 +80,9 @@ def read_compare(reader: Reader) -> Compare | None:
     return Compare(cast(Literal["match", "forbid", "ignore"], nan), zero)
 
 
-def read_sanitize(reader: Reader) -> dict[str, Level] | None:
-    """``sanitize``: the level of every sanitizer."""
-    levels: dict[str, Level] = dict(SANITIZERS)
+def read_sanitize(reader: Reader, defaults: Mapping[str, Level]) -> dict[str, Level] | None:
+    """``sanitize``: the level of every sanitizer; ``defaults`` are those of the project."""
+    levels: dict[str, Level] = dict(defaults)
     node = reader.get(reader.top, "sanitize")
     if node is None:
         return levels
@@ -174,18 +174,18 @@ _PATTERNS = ("required_patterns", "forbidden_patterns", "required_sass_patterns"
 _LIMITS = ("max_registers", "max_spills", "max_local_bytes", "max_shared_bytes", "max_instructions")
 
 
-def read_artifact(reader: Reader) -> Artifact | None:
-    """``artifact``; None where nothing is said or something is wrong."""
+def read_artifact(reader: Reader, targets: tuple[str, ...]) -> Artifact | None:
+    """``artifact``; None where nothing is said or something is wrong. ``targets`` are those of the project."""
     node = reader.get(reader.top, "artifact")
     if not isinstance(node, YamlMap):
         return None
     targets_node = reader.get(node, "targets")
-    targets = tuple(name for item in reader.items(targets_node) if (name := reader.text(item)) is not None)
+    own = tuple(name for item in reader.items(targets_node) if (name := reader.text(item)) is not None)
     limits = {name: reader.integer(reader.get(node, name)) for name in _LIMITS}
     patterns = (_patterns(reader, node, key) for key in _PATTERNS)
     return Artifact(
         node.span,
-        targets or ("sm_80",),
+        own or targets,
         limits["max_registers"],
         limits["max_spills"],
         limits["max_local_bytes"],

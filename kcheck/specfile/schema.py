@@ -24,22 +24,22 @@ from kcheck.symbolic import did_you_mean, nearest, shorten
 _FILE = "op-spec.schema.json"
 
 
-def schema_text() -> str:
-    """The JSON Schema (draft 2020-12) of op specs, version 1: what ``kcheck schema`` prints."""
-    packaged = resources.files("kcheck") / "_schema" / _FILE
+def schema_text(file: str = _FILE) -> str:
+    """A JSON Schema (draft 2020-12) as text; that of op specs is what ``kcheck schema`` prints."""
+    packaged = resources.files("kcheck") / "_schema" / file
     if packaged.is_file():
         return packaged.read_text(encoding="utf-8")
     # A checkout: the schema stands at the top level, and travels into the package when a wheel is built.
-    return (Path(__file__).parents[2] / "schema" / _FILE).read_text(encoding="utf-8")
+    return (Path(__file__).parents[2] / "schema" / file).read_text(encoding="utf-8")
 
 
 def _strict_integer(_: Any, instance: Any) -> bool:
     return isinstance(instance, int) and not isinstance(instance, bool)
 
 
-@lru_cache(maxsize=1)
-def _validator() -> Any:
-    schema = json.loads(schema_text())
+@lru_cache(maxsize=2)
+def _validator(file: str) -> Any:
+    schema = json.loads(schema_text(file))
     schema = _inlined(schema, schema, ())
     # JSON counts 1.0 as an integer; a size that is written with a fraction is a mistake.
     checker = Draft202012Validator.TYPE_CHECKER.redefine("integer", _strict_integer)
@@ -68,14 +68,17 @@ def _inlined(whole: Any, part: Any, open_references: tuple[str, ...]) -> Any:
     }
 
 
-def schema_faults(root: YamlMap) -> tuple[list[Fault], YamlMap]:
-    """Everything about a spec that its JSON Schema refuses.
+def schema_faults(root: YamlMap, file: str = _FILE) -> tuple[list[Fault], YamlMap]:
+    """Everything about a spec, or another file, that its JSON Schema refuses.
+
+    Args:
+        file: the name of the schema.
 
     Returns:
         The faults, and the tree with mistyped keys as they were meant, so that what is declared below such a key
         is known to the rest of the spec.
     """
-    errors = list(_flat(_validator().iter_errors(plain(root))))
+    errors = list(_flat(_validator(file).iter_errors(plain(root))))
     faults = [fault for error in errors for fault in _prose(root, error)]
     respelled: dict[int, dict[str, str]] = {}
     for error in errors:
@@ -164,7 +167,7 @@ class _Place:
         """What a message calls the value."""
         inside_list = bool(self.path) and isinstance(self.path[-1], int)
         if self.key is None:
-            return "the spec"
+            return "the file"
         return f"an item of {shorten(self.key)!r}" if inside_list else repr(shorten(self.key))
 
     @property
@@ -294,7 +297,7 @@ def _const(place: _Place) -> Iterator[Fault]:
 def _required(place: _Place) -> Iterator[Fault]:
     # jsonschema reports each missing key by itself, and names it only in its message.
     # What is only asked for under a condition stands in a part of the schema that does not list the keys.
-    schema = place.schema if "properties" in place.schema or place.path else _validator().schema
+    schema = place.schema if "properties" in place.schema or place.path else _validator(_FILE).schema
     near = _meant(place.value, schema).values()
     missing = [
         key for key in place.rule if key not in place.value and repr(key) == place.error.message.split(" is a ")[0]

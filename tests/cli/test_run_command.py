@@ -194,14 +194,6 @@ def test_colour_where_it_is_wanted(kcheck: Kcheck, when: str, environment: dict[
     assert ("\x1b[" in done.stdout) is colored
 
 
-def test_without_specs_folder_says_what_to_write(kcheck: Kcheck, project: Path) -> None:
-    """``kcheck run`` where there is no specs/ says so."""
-    kcheck.folder = project / "kernels"
-    done = kcheck("run")
-    assert done.returncode == 2
-    assert "there is no folder 'specs' here; name the specs to run: kcheck run PATH" in done.stderr
-
-
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&- <&-"])
 def test_closed_streams_do_not_change_the_verdict(kcheck: Kcheck, closed: str) -> None:
     """A caller that closes stdout or stderr gets the exit code all the same."""

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcheck.errors import SpecError, UserError
+from kcheck.errors import UserError
 from kcheck.model.baseline import MEASURES, Baseline, Errors, Limit, OpBaseline
 from kcheck.runner.regression import changes, difference
-from kcheck.specfile.regression import limit_of, project_limits
+from kcheck.specfile.regression import limit_of
 from kcheck.store import baselines
 
 KEY = ("k", "sm_80", "float32[:]")
@@ -137,38 +137,6 @@ def test_what_is_new_and_what_is_gone() -> None:
 def test_limits_are_read(text: str, limit: Limit | None) -> None:
     """By so much, to so much of it, anything; a factor below one is none."""
     assert limit_of(text) == limit
-
-
-def test_limits_of_a_project(tmp_path: Path) -> None:
-    """``regression:`` in kcheck.yaml; an empty file, or none, or comments alone say nothing."""
-    assert project_limits(tmp_path) == {}
-    file = tmp_path / "kcheck.yaml"
-    for text in ("", "# a comment\n", "---\n"):
-        file.write_text(text)
-        assert project_limits(tmp_path) == {}
-    file.write_text("regression: {registers: +8, spills: off, error: 2x}\n")
-    assert project_limits(tmp_path) == {"registers": Limit(more=8), "spills": Limit(), "error": Limit(times=2)}
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("regression: {register: +8}", "did you mean 'registers'"),
-        ("regression: {registers: many}", "'many' is no limit; write +4"),
-        ("regression: {error: 0.5x}", "a factor is at least 1"),
-        ("regression: +8", "'regression' must be a mapping"),
-        ("regresion: {registers: 1}", "did you mean 'regression'"),
-        ("regression: {registers: [1]}", "registers must be a limit"),
-    ],
-)
-def test_a_mistake_in_kcheck_yaml_is_named(tmp_path: Path, text: str, said: str) -> None:
-    """Its line, what is wrong, the mend."""
-    (tmp_path / "kcheck.yaml").write_text(f"# limits\n{text}\n")
-    with pytest.raises(SpecError) as raised:
-        project_limits(tmp_path)
-    (fault,) = raised.value.faults
-    assert "kcheck.yaml:2:" in str(fault)
-    assert said in str(fault)
 
 
 numbers = st.dictionaries(st.sampled_from(sorted(MEASURES)), st.floats(0, 1e6).map(lambda x: float(f"{x:.6g}")))

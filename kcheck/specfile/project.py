@@ -1,0 +1,212 @@
+"""The settings of a project: ``kcheck.yaml`` in its root, or ``[tool.kcheck]`` in pyproject.toml.
+
+This is the only place that reads them. A spec's own words come before them and are merged in ``build.py``; the
+command line and the KCHECK_* variables come before both and are merged in ``kcheck.cli.settings``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+from kcheck.errors import SpecError, UserError
+from kcheck.model import DEFAULT_CASES, DEFAULT_TARGETS, SANITIZERS, Fault, Level
+from kcheck.model.baseline import Limit
+from kcheck.model.limits import TIMEOUT
+from kcheck.specfile.paths import nearest_root, shown
+from kcheck.specfile.reader import Reader
+from kcheck.specfile.regression import read_regression
+from kcheck.specfile.tomltree import read_table
+from kcheck.specfile.yamltree import YamlMap, YamlNode, plain, read
+from kcheck.symbolic import did_you_mean
+
+FILE = "kcheck.yaml"
+PYPROJECT = "pyproject.toml"
+SCHEMA = "config.schema.json"
+BUILT_IN: Mapping[str, Mapping[str, Any]] = {
+    "quick": {"cases": 30},
+    "ci": {"cases": 100},
+    "nightly": {"cases": 5000, "sanitize": {"all": "error"}},
+}
+"""Profiles that exist without being written. One of the same name in the file replaces it as a whole."""
+
+DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of a project under one profile.
+
+    Attributes:
+        specs: folders relative to the root that hold the specs, with forward slashes.
+        timeout: seconds for one case; None for no limit.
+        sanitize: level by sanitizer, every one of SANITIZERS present.
+        regression: limits by measure; only those that are set.
+        source: where each value is from, by key such as ``cases`` or ``sanitize.racecheck``: ``kcheck.yaml:3``,
+            ``profile ci``. A key that is left out has its default.
+    """
+
+    specs: tuple[str, ...] = ("specs",)
+    device: str = "auto"
+    cases: int = DEFAULT_CASES
+    timeout: float | None = TIMEOUT
+    sanitize: Mapping[str, Level] = field(default_factory=lambda: dict(SANITIZERS))
+    regression: Mapping[str, Limit] = field(default_factory=dict)
+    targets: tuple[str, ...] = DEFAULT_TARGETS
+    source: Mapping[str, str] = field(default_factory=dict)
+
+    def source_of(self, key: str) -> str:
+        """Where the value of a key is from."""
+        return self.source.get(key, DEFAULT)
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """What a project's file says.
+
+    Attributes:
+        root: absolute.
+        file: the file that holds settings, as the user would type it; empty where none does.
+        values: the settings outside of profiles, as plain values.
+        profiles: by name, the built-in ones among them, as plain values.
+        regression: the limits of ``values``, read.
+        places: ``file:line`` of each value, by path: ``cases``, ``sanitize.all``, ``profiles.ci.cases``.
+    """
+
+    root: Path
+    file: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: dict(BUILT_IN))
+    regression: Mapping[str, Limit] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
+
+    def settings(self, profile: str = "") -> Settings:
+        """The file's values over the defaults, and a profile's values over both.
+
+        Raises:
+            UserError: there is no such profile.
+        """
+        if profile and profile not in self.profiles:
+            mend = did_you_mean(profile, self.profiles) or f"available: {', '.join(self.profiles)}"
+            raise UserError(f"no profile {profile!r}; {mend}")
+        found: dict[str, Any] = {}
+        source: dict[str, str] = {}
+        for key in ("specs", "targets", "device", "cases", "timeout"):
+            if key in self.values:
+                found[key] = self.values[key]
+                source[key] = self.places[key]
+        source |= {f"regression.{name}": self.places[f"regression.{name}"] for name in self.regression}
+        levels: dict[str, Level] = dict(SANITIZERS)
+        self._sanitize(levels, source, self.values.get("sanitize", {}), "", "")
+        chosen = self.profiles[profile] if profile else {}
+        by = f"profile {profile}"
+        for key in ("device", "cases", "timeout"):
+            if key in chosen:
+                found[key] = chosen[key]
+                source[key] = self._profile_place(profile, key, by)
+        self._sanitize(levels, source, chosen.get("sanitize", {}), profile, by)
+        if "timeout" in found:
+            found["timeout"] = float(found["timeout"]) or None
+        for key in ("specs", "targets"):
+            if key in found:
+                found[key] = tuple(found[key])
+        return Settings(**found, sanitize=levels, regression=self.regression, source=source)
+
+    def _sanitize(
+        self, levels: dict[str, Level], source: dict[str, str], said: Mapping[str, Level], profile: str, by: str
+    ) -> None:
+        """Set levels: ``all`` first, wherever it stands, so that a name of its own wins."""
+        for key in sorted(said, key=lambda key: key != "all"):
+            for name in SANITIZERS if key == "all" else (key,):
+                levels[name] = said[key]
+                place = self.places.get(f"sanitize.{key}", "")
+                source[f"sanitize.{name}"] = (
+                    self._profile_place(profile, f"sanitize.{key}", by) if profile else place
+                )
+
+    def _profile_place(self, profile: str, key: str, by: str) -> str:
+        place = self.places.get(f"profiles.{profile}.{key}")
+        return f"{by} ({place})" if place else by
+
+
+def project_of(path: Path | None = None) -> Project | None:
+    """The project that a path, or the current folder, belongs to; None where no folder above is a project root.
+
+    Raises:
+        SpecError: its settings are wrong, with every fault.
+    """
+    root = nearest_root(Path() if path is None else path)
+    return None if root is None else read_project(root)
+
+
+def read_project(root: Path) -> Project:
+    """The settings of the project at a root. A file that did not change is read once.
+
+    Raises:
+        SpecError: they are wrong, with every fault; or both files hold settings.
+    """
+    return _read(root, _stamp(root / FILE), _stamp(root / PYPROJECT), os.getcwd())
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+@lru_cache(maxsize=64)
+def _read(root: Path, own: object, pyproject: object, _here: str) -> Project:
+    yaml_file, toml_file = root / FILE, root / PYPROJECT
+    faults: list[Fault] = []
+    tree: YamlMap | None = None
+    file = yaml_file
+    if own is not None and _says_something(yaml_file):
+        tree, faults = read(yaml_file, shown(yaml_file))
+    if pyproject is not None and b"kcheck" in toml_file.read_bytes():
+        table = read_table(toml_file, shown(toml_file))
+        if table is not None and tree is not None:
+            what = f"the settings of kcheck are in {shown(yaml_file)} already"
+            raise SpecError([Fault(table.span, what, "keep one of the two")])
+        if table is not None:
+            tree, file = table, toml_file
+    if tree is None:
+        return Project(root)
+    return _checked(root, file, tree, faults)
+
+
+def _says_something(path: Path) -> bool:
+    """Whether a file holds more than comments: an empty kcheck.yaml marks a project root and sets nothing."""
+    if not path.is_file():
+        return False
+    return any(
+        line.strip() and not line.lstrip().startswith((b"#", b"---")) for line in path.read_bytes().splitlines()
+    )
+
+
+def _checked(root: Path, file: Path, tree: YamlMap, faults: list[Fault]) -> Project:
+    from kcheck.specfile.schema import schema_faults
+
+    refused, _ = schema_faults(tree, SCHEMA)
+    reader = Reader(root, shown(file), tree)
+    reader.faults += [*faults, *refused]
+    regression = read_regression(reader, reader.get(tree, "regression"))
+    if reader.faults:
+        raise SpecError(sorted(set(reader.faults)))
+    values = cast(dict[str, Any], plain(tree))
+    profiles = {**BUILT_IN, **values.pop("profiles", {})}
+    return Project(root, shown(file), values, profiles, regression, dict(_places(tree, "")))
+
+
+def _places(node: YamlNode, prefix: str) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    if isinstance(node, YamlMap):
+        for key, entry in node.entries.items():
+            found.append((prefix + key, f"{entry.span.file}:{entry.span.line}"))
+            found += _places(entry.value, f"{prefix}{key}.")
+    return found
