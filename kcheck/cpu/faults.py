@@ -85,21 +85,22 @@ def _finding(fault: Fault, program: Program, memory: Memory, windows: Windows, t
     site = program.sites[fault.site] if fault.site < len(program.sites) else None
     array, index, message = None, None, row.what
     severity: Literal["error", "warn"] = "warn" if kind is FaultKind.WARP_MASK_GONE else "error"
-    mend, start = _MENDS.get(kind, ""), place(site)
+    mend, told_at = _MENDS.get(kind, ""), site
     if kind in _VERBS:
         array, index, message = _access(kind, fault, site, memory, windows)
     elif kind in _UNDEFINED:
         array, index, message, mend = _undefined(kind, fault, site, program, memory, windows)
-        start = start or place(_source(fault, program))
+        told_at = site if place(site) is not None else _source(fault, program)
     elif kind in MASKS:
         message = mask_text(kind, fault)
-        if start is not None and _OF_NUMBA.search(start.file):
+        if site is not None and _OF_NUMBA.search(site.file):
             severity, mend = "warn", "it is in numba-cuda's own code, not in yours"
     elif row.rule == "synccheck":
         message = barrier_text(kind, fault, program.sites, threads)
     elif kind is FaultKind.WRAPPED_ADDRESS:
         message, mend = _wrapped(fault, site), "compute it in 64 bits: convert an operand, not the result"
-        start = place(_source(fault, program)) or start
+        arithmetic = _source(fault, program)
+        told_at = arithmetic if place(arithmetic) is not None else site
     return Finding(
         row.rule,
         message,
@@ -110,7 +111,8 @@ def _finding(fault: Fault, program: Program, memory: Memory, windows: Windows, t
         kernel=kernel_name(program.entry),
         block=_index3(fault.block),
         thread=_index3(fault.thread),
-        place=start,
+        place=place(told_at),
+        stack=stack(told_at),
     )
 
 
@@ -122,7 +124,13 @@ def still_running(faults: Iterable[Fault], program: Program) -> Finding:
     for fault in faults:
         if fault.kind == FaultKind.RUNNING:
             site = program.sites[fault.site] if fault.site < len(program.sites) else None
-            who = replace(finding, block=_index3(fault.block), thread=_index3(fault.thread), place=place(site))
+            who = replace(
+                finding,
+                block=_index3(fault.block),
+                thread=_index3(fault.thread),
+                place=place(site),
+                stack=stack(site),
+            )
             if who.place is not None:
                 return who
     return finding
@@ -139,12 +147,18 @@ def grid_finding(wait: GridWait, program: Program, grid: Sequence[int]) -> Findi
         kernel=kernel_name(program.entry),
         block=(block % x, block // x % y, block // (x * y)),
         place=place(program.sites[wait.site]),
+        stack=stack(program.sites[wait.site]),
     )
 
 
 def place(site: Site | None) -> Span | None:
     """The line of Python of a site; None where the PTX carries none."""
     return Span(site.file, site.source_line) if site is not None and site.source_line else None
+
+
+def stack(site: Site | None) -> tuple[Span, ...]:
+    """The chain of inlined calls at a site, innermost first; empty if nothing was inlined."""
+    return tuple(Span(file, line) for file, line in site.stack) if site is not None else ()
 
 
 def _index3(values: Iterable[int]) -> Index3:

@@ -100,7 +100,9 @@ def _to_json(program: Program) -> dict[str, Any]:
 
 def _from_json(fields: dict[str, Any]) -> Program:
     fields["params"] = tuple(ParamSlot(**slot) for slot in fields["params"])
-    fields["sites"] = tuple(Site(**site) for site in fields["sites"])
+    fields["sites"] = tuple(
+        Site(**site | {"stack": tuple((file, line) for file, line in site["stack"])}) for site in fields["sites"]
+    )
     fields["checks"] = Checks(**fields["checks"])
     fields["globals"] = variables_from_json(fields["globals"])
     return Program(**fields)

@@ -9,7 +9,7 @@ import struct
 from dataclasses import dataclass, replace
 
 from kcheck.cpu.clocks import Clocks
-from kcheck.cpu.faults import kernel_name, place
+from kcheck.cpu.faults import kernel_name, place, stack
 from kcheck.cpu.memory import Memory, OutOfMemory
 from kcheck.model import Finding, Index3
 from kcheck.ptx.abi import Program, Site
@@ -194,6 +194,7 @@ class Races:
             place=place(here.described),
             other_place=place(other.described),
             count=race.count,
+            stack=stack(here.described),
         )
 
     def _block_at(self, race: Race) -> int | None:

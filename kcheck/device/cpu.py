@@ -32,6 +32,7 @@ from kcheck.driver.install import DEFAULT_CC, Installed, install, read_cc, setti
 from kcheck.errors import DeviceUnavailable
 from kcheck.model import INSTRUMENTED, NATURAL, SANITIZERS, Finding, OpSpec, Schedule, Span
 from kcheck.ptx.abi import Checks
+from kcheck.ptx.unit import is_users
 
 _FLOAT_ADD = re.compile(rb"\b(?:atom|red)\.[\w.]*\badd\.[\w.]*b?f(?:16|32|64)")
 
@@ -186,6 +187,7 @@ class CpuBackend(CudaBackend):
             elif rule == "racecheck" and finding.array in allowed:
                 continue
             known = finding.array in arrays
+            place = _place(finding.place, spec)
             told.append(
                 replace(
                     finding,
@@ -193,8 +195,9 @@ class CpuBackend(CudaBackend):
                     mend=mend,
                     array=finding.array if known else None,
                     index=finding.index if known else None,
-                    place=_place(finding.place, spec),
+                    place=place,
                     other_place=finding.other_place and _place(finding.other_place, spec),
+                    stack=_stack(finding, place),
                 )
             )
         return sorted(told, key=lambda finding: finding.rule == "initcheck")
@@ -202,10 +205,19 @@ class CpuBackend(CudaBackend):
 
 def _place(place: Span | None, spec: OpSpec) -> Span | None:
     """A line of the user's: where the code has none, or a library's, or that of no file, the launching spec's."""
-    if place is not None and "site-packages" not in place.file and not place.file.endswith(">"):
+    if place is not None and is_users(place.file):
         return replace(place, file=as_typed(place.file))
     function = spec.launcher or spec.kernel
     return None if function is None else function.span
+
+
+def _stack(finding: Finding, place: Span | None) -> tuple[Span, ...]:
+    """The chain of calls of a finding with paths as the user types them, and with ``place`` in it, where the
+    finding's own place is in a library."""
+    calls = finding.stack or ((finding.place,) if finding.place is not None else ())
+    typed = tuple(replace(call, file=as_typed(call.file)) for call in calls)
+    whole = typed if place is None or place in typed else (*typed, place)
+    return whole if len(whole) > 1 else ()
 
 
 def _watch_compiling(kind: Any, store: ObjectCache, took: Callable[[float], None]) -> None:

@@ -126,6 +126,8 @@ def told(finding: Finding) -> list[str]:
     lines = [f"kcheck: {where}{warning}{finding.rule}{kernel}: {finding.message}"]
     if finding.place and (source := linecache.getline(finding.place.file, finding.place.line).strip()):
         lines.append(_INDENT + source)
+    lines += [f"{_INDENT}in {_place(place)}" for place in finding.callees]
+    lines += [f"{_INDENT}called from {_place(place)}" for place in finding.callers]
     parts = []
     if finding.block is not None:
         parts.append(f"block {_told3(finding.block)}")
@@ -170,9 +172,9 @@ def summary(findings: list[Finding]) -> list[str]:
 
 
 def _place(place: Span) -> str:
-    """``script.py:12``, relative where it lies below the folder that the program was started in."""
+    """``script.py:12``, relative to the folder in which the program was started if it is below that."""
     path = os.path.relpath(place.file)
-    return f"{place.file if path.startswith(os.pardir) else path}:{place.line}"
+    return replace(place, file=place.file if path.startswith(os.pardir) else path).short
 
 
 def _told3(index: Index3) -> str:

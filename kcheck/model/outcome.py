@@ -32,6 +32,8 @@ class Finding:
         array, index: the array by its name in the spec, and the element.
         kernel, block, thread: who did it; ``other`` is the second party of a race as (block, thread).
         place: the line of the user's Python; ``other_place`` is the second party's.
+        stack: if ``place`` is in an inlined function or calls one, the whole chain of calls, innermost first,
+            ``place`` included; otherwise empty.
         count: how many times it was seen, where reporting is capped.
     """
 
@@ -48,6 +50,18 @@ class Finding:
     place: Span | None = None
     count: int = 1
     other_place: Span | None = None
+    stack: tuple[Span, ...] = ()
+
+    @property
+    def callees(self) -> tuple[Span, ...]:
+        """What ``place`` calls, outermost first: the part of ``stack`` that is in a library."""
+        at = self.stack.index(self.place) if self.place in self.stack else 0
+        return self.stack[:at][::-1]
+
+    @property
+    def callers(self) -> tuple[Span, ...]:
+        """The calls that led to ``place``, innermost first."""
+        return self.stack[self.stack.index(self.place) + 1 :] if self.place in self.stack else ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)

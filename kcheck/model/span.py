@@ -16,6 +16,11 @@ class Span:
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
 
+    @property
+    def short(self) -> str:
+        """``kernels/softmax.py:12``; of an installed library, without the folder: ``numba_cuda/random.py:170``."""
+        return f"{self.file.rpartition('site-packages/')[2]}:{self.line}"
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Fault:

@@ -323,8 +323,11 @@ class Site:
     Attributes:
         line: of the instruction in the PTX text, from 1.
         text: the instruction.
-        file, source_line: of the user's Python, from ``.loc``; ``""`` and 0 where the PTX carries none.
+        file, source_line: the innermost line of the user's Python, from ``.loc``; the innermost line of a library
+            if there is no other, ``""`` and 0 if the PTX has no line.
         space: ``global``, ``shared``, ``local``, ``const``, ``generic``, or ``""`` for no memory access.
+        stack: (file, line) of the instruction and of each call that was inlined, innermost first; empty unless
+            something was inlined.
     """
 
     line: int
@@ -332,6 +335,7 @@ class Site:
     file: str
     source_line: int
     space: str
+    stack: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

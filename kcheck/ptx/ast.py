@@ -92,13 +92,21 @@ class Loc:
     """A ``.loc``: where the instructions that follow come from. ``file`` is a ``.file`` number.
 
     Attributes:
-        caller: file and line of the call, where it is a function's that was inlined.
+        caller: the call, for code of an inlined function; its own ``caller`` is the next call outward.
     """
 
     file: int
     line: int
     column: int
-    caller: tuple[int, int] | None = None
+    caller: Loc | None = None
+
+    @property
+    def chain(self) -> tuple[Loc, ...]:
+        """This place and the calls that led to it, innermost first."""
+        found = [self]
+        while found[-1].caller is not None:
+            found.append(found[-1].caller)
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ class Body:
         self.scopes: list[_Scope] = []
         self.taken: set[str] = set()
         self.loc: Loc | None = None
+        self.locs: dict[tuple[int, int, int], Loc] = {}
         self.serial = 0
         self.rests: set[int] = set()
         self.rest_begins = False
@@ -151,7 +152,8 @@ class Body:
             for variable in variables(cursor, "", rename):
                 self.variables[variable.name] = variable
         elif token.text == ".loc":
-            self.loc = read_loc(cursor) or self.loc  # code merged of two lines has none: that before is near
+            # Code merged from two lines has line 0; the line before it is close.
+            self.loc = read_loc(cursor, self.locs) or self.loc
         elif token.text in _SKIPPED:
             if token.text == ".pragma":
                 self.rest_begins = cursor.tokens[cursor.index + 1].text.strip('"') == "nounroll"
@@ -297,8 +299,14 @@ def _is_number_below(digits: str, count: int) -> bool:
 
 
 # loc ::= ".loc" int int [int] ["," "function_name" name ["+" int] "," "inlined_at" int int int]
-def read_loc(cursor: Cursor) -> Loc | None:
-    """A ``.loc``; None for line 0, which says that there is no line."""
+# loc ::= ".loc" file line [column] ["," "function_name" label ["+" int] "," "inlined_at" file line column]
+def read_loc(cursor: Cursor, known: dict[tuple[int, int, int], Loc]) -> Loc | None:
+    """A ``.loc``; None for line 0, which means that there is no line.
+
+    Args:
+        known: the last ``.loc`` of each file, line and column. ``inlined_at`` refers to one of these
+            (PTX ISA, ".loc"), which in turn says where its own function was inlined. This one is added.
+    """
     cursor.expect(".loc")
     file = cursor.integer("the number of a file")
     line = cursor.integer("a line")
@@ -311,9 +319,14 @@ def read_loc(cursor: Cursor) -> Loc | None:
             cursor.integer("an offset")
         cursor.expect(",")
         cursor.expect("inlined_at")
-        caller = cursor.integer("the number of a file"), cursor.integer("a line")
-        cursor.integer("a column")
-    return Loc(file, line, column, caller) if line > 0 else None
+        place = cursor.integer("the number of a file"), cursor.integer("a line"), cursor.integer("a column")
+        caller = known.get(place) or Loc(*place)
+        if any((call.file, call.line, call.column) == (file, line, column) for call in caller.chain):
+            caller = Loc(*place)  # a recursive call
+    if line <= 0:
+        return None
+    known[file, line, column] = loc = Loc(file, line, column, caller)
+    return loc
 
 
 def skip_line(cursor: Cursor) -> None:

@@ -102,6 +102,23 @@ def integer(text: str) -> int:
     return int(digits)
 
 
+_ESCAPE = re.compile(rb"\\([0-7]{1,3}|.)", re.DOTALL)
+_LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"f": b"\f", b"b": b"\b", b"v": b"\v", b"a": b"\a"}
+
+
+def unescape(text: str) -> str:
+    """The text between the quotes of a string, escapes resolved.
+
+    LLVM writes each byte of UTF-8 that is not printable ASCII as three octal digits: ``\\303\\274`` is ``ü``.
+    """
+
+    def character(match: re.Match[bytes]) -> bytes:
+        escaped = match[1]
+        return bytes([int(escaped, 8) & 0xFF]) if escaped[:1].isdigit() else _LETTERS.get(escaped, escaped)
+
+    return _ESCAPE.sub(character, text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
+
+
 def describe(token: Token) -> str:
     """A token as messages name it."""
     return "the end of the file" if token.kind == "end" else repr(token.text[:60])

@@ -10,7 +10,7 @@ from kcheck.ptx.ast import Function, Module, Variable
 from kcheck.ptx.body import Body, read_loc, skip_line
 from kcheck.ptx.cursor import Cursor
 from kcheck.ptx.declarations import SPACES, linkage, parameters, variables
-from kcheck.ptx.lexer import describe
+from kcheck.ptx.lexer import describe, unescape
 
 _PERFORMANCE = frozenset(
     {
@@ -64,7 +64,7 @@ class _ModuleParser:
             elif text == ".section":
                 self._section()
             elif text == ".loc":
-                read_loc(cursor)
+                read_loc(cursor, {})
             elif text == ".pragma":
                 skip_line(cursor)
             elif cursor.token.kind == ";":
@@ -104,7 +104,7 @@ class _ModuleParser:
         cursor = self.cursor
         cursor.take()
         number = cursor.integer("the number of a file")
-        self.files[number] = cursor.expect_kind("string", "the path of a file").text[1:-1]
+        self.files[number] = unescape(cursor.expect_kind("string", "the path of a file").text[1:-1])
         while cursor.accept(","):
             cursor.integer("a time or a size")
 

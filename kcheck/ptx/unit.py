@@ -64,15 +64,11 @@ class Unit:
 
     def site(self, operation: Instruction | Call, space: str) -> int:
         """The number of a new site."""
-        loc = operation.loc
         text = operation.mnemonic if isinstance(operation, Instruction) else "call"
-        number, source_line = (loc.file, loc.line) if loc else (0, 0)
-        file = self.module.files.get(number, "")
-        not_users = file.endswith(">") or "site-packages" in file  # text handed to a compiler; a library
-        if loc is not None and loc.caller is not None and not_users:
-            number, source_line = loc.caller
-            file = self.module.files.get(number, "")
-        self.sites.append(Site(operation.line, text, file, source_line, space))
+        chain = operation.loc.chain if operation.loc is not None else ()
+        stack = tuple((self.module.files.get(loc.file, ""), loc.line) for loc in chain)
+        file, source_line = next((frame for frame in stack if is_users(frame[0])), stack[0] if stack else ("", 0))
+        self.sites.append(Site(operation.line, text, file, source_line, space, stack if len(stack) > 1 else ()))
         return len(self.sites) - 1
 
     def access(self, store: bool, element: str, space: str, scalar: bool, init: bool = False) -> str:
@@ -129,6 +125,11 @@ class Unit:
         name, texts = memory.admit_ir(space, kind, size, extent, self.width, self.local, by_offset)
         self.definitions.update(texts)
         return name
+
+
+def is_users(file: str) -> bool:
+    """Whether a file is the user's: not an installed library's, and not text that was handed to a compiler."""
+    return bool(file) and not file.endswith(">") and "site-packages" not in file
 
 
 def align_up(offset: int, align: int) -> int:

@@ -142,12 +142,23 @@ def finding_rows(finding: Finding, source: ReadLine = read_line) -> Iterator[Row
         yield Row("", tuple(plain.line(part) for part in who))
     if finding.place is not None:
         yield from _line(finding.place, source, is_access=finding.thread is not None)
+        yield from _calls(finding, source)
     if apart and against:
         yield Row("", tuple(against))
     if apart and finding.other_place is not None:
         yield from _line(finding.other_place, source, is_access=True)
     if finding.mend:
         yield sentence("", f"→ {finding.mend}", "mend")
+
+
+def _calls(finding: Finding, source: ReadLine) -> Iterator[Row]:
+    """The rest of a chain of inlined calls: what is below the user's line, in libraries, then who called it."""
+    for place in finding.callees:
+        yield Row("", ("in", plain.line(place.short)), " ", "place")
+    for place in finding.callers:
+        yield Row("", ("called from", plain.line(place.short)), " ", "place")
+        if text := source(place):
+            yield Row("", (f"{place.line} │ {text}",), role="source")
 
 
 def _line(place: Span, source: ReadLine, *, is_access: bool) -> Iterator[Row]:

@@ -264,6 +264,7 @@ def finding_document(finding: Finding) -> dict[str, Any]:
         "other": None if other is None else {"block": list(other[0]), "thread": list(other[1])},
         "place": _place(finding.place),
         "other_place": _place(finding.other_place),
+        "stack": [_place(place) for place in finding.stack],
         "count": finding.count,
     }
 

@@ -132,8 +132,28 @@ def test_lines_of_the_source_follow_loc() -> None:
         .loc 1 0 0
         mov.u32 %r1, 3;"""
     )
-    second = Loc(1, 12, 0, (1, 9))
+    second = Loc(1, 12, 0, Loc(1, 9, 3))
     assert [s.loc for s in statements if isinstance(s, Instruction)] == [None, Loc(1, 9, 3), second, second]
+
+
+def test_inlined_code_knows_every_call_that_led_to_it() -> None:
+    """``inlined_at`` names the .loc before it at that place, which may have been inlined itself."""
+    statements = body(
+        """.loc 1 29 1
+        .loc 1 14 1, function_name $L__info0, inlined_at 1 29 1
+        .loc 1 10 1, function_name $L__info1, inlined_at 1 14 1
+        mov.u32 %r1, 0;
+        .loc 1 29 1
+        mov.u32 %r1, 1;"""
+    )
+    chains = [[loc.line for loc in s.loc.chain] for s in statements if isinstance(s, Instruction) and s.loc]
+    assert chains == [[10, 14, 29], [29]]
+
+
+def test_a_path_in_ptx_is_utf_8_with_escapes() -> None:
+    """LLVM writes what is not ASCII in octal, and a quote with a backslash."""
+    text = HEAD + '.file 1 "/a/\\303\\274 \\"b\\"/k.py"\n'
+    assert parse(text).files[1] == '/a/ü "b"/k.py'
 
 
 def test_calls_with_and_without_results_and_prototypes() -> None:

@@ -1,0 +1,112 @@
+"""Where findings point on the cpu device, and what they call arrays and elements.
+
+One process runs all kernels of the table, in a folder whose name is not ASCII.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cpu_project import CpuProject
+
+from kcheck.device.cpu import missing
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing())]
+
+SPEC = """
+kcheck: 1
+op: op
+kernel: k.py:op
+reference: r.py:op
+dims: {N: [70]}
+inputs: {x: [N]}
+outputs: {y: [N]}
+launch: {args: [x, y, N], grid: ["ceildiv(N, 32)"], block: [32]}
+cases: {count: 1}
+sanitize: {racecheck: off, initcheck: off, overflow: off}
+"""
+REFERENCE = "def op(x):\n    return {'y': 2 * x}\n"
+
+IN_DEVICE_FUNCTIONS = """
+@cuda.jit(device=True)
+def inner(x, i):
+    return x[i]  # inner
+
+@cuda.jit(device=True)
+def outer(x, i):
+    return inner(x, i + 1) + inner(x, i)  # outer
+
+@cuda.jit
+def op(x, y, n):
+    i = cuda.grid(1)
+    if i < n:
+        y[i] = outer(x, i)  # kernel
+"""
+IN_A_LIBRARY = """
+from numba.cuda.random import xoroshiro128p_dtype, xoroshiro128p_uniform_float32
+
+@cuda.jit
+def op(x, y, n):
+    i = cuda.grid(1)
+    states = cuda.shared.array(4, xoroshiro128p_dtype)
+    if i < n:
+        y[i] = xoroshiro128p_uniform_float32(states, i)  # kernel
+"""
+KERNELS = {"device_functions": IN_DEVICE_FUNCTIONS, "library": IN_A_LIBRARY}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> CpuProject:
+    made = CpuProject(tmp_path_factory.mktemp("places") / "Prüfstand → 1")
+    for name, kernel in KERNELS.items():
+        made.add(name, SPEC, kernel, REFERENCE)
+    return made
+
+
+@pytest.fixture(scope="module")
+def report(project: CpuProject, tmp_path_factory: pytest.TempPathFactory):
+    """What ``kcheck run`` says of them all, in one process."""
+    return project.report(KCHECK_CACHE_DIR=str(tmp_path_factory.mktemp("cache")))
+
+
+def finding(report, name):
+    """The first finding of the only case of a spec."""
+    (case,) = report[name]["cases"]
+    found, *_ = case["findings"]
+    return found
+
+
+def marks(project: CpuProject, places) -> list[str]:
+    """The comment at the end of each line, or the file's name where it is a library's."""
+    found = []
+    for place in places:
+        path = Path(project.root / place["file"])
+        is_own = path.parent == project.root
+        found.append(path.read_text().splitlines()[place["line"] - 1].partition("# ")[2] if is_own else path.name)
+    return found
+
+
+def test_a_finding_in_a_device_function_names_every_call_that_led_there(project, report) -> None:
+    """The place is the innermost line; the chain goes on to the kernel's own line."""
+    found = finding(report, "device_functions")
+    assert marks(project, [found["place"]]) == ["inner"]
+    assert marks(project, found["stack"]) == ["inner", "outer", "kernel"]
+
+
+def test_a_finding_in_a_library_is_placed_at_the_call_of_it(project, report) -> None:
+    """The place is the user's line; the library's lines below it are in the chain."""
+    found = finding(report, "library")
+    assert marks(project, [found["place"]]) == ["kernel"]
+    *library, last = marks(project, found["stack"])
+    assert last == "kernel"
+    assert set(library) == {"random.py"}
+
+
+def test_the_text_report_has_the_chain_and_the_source_in_any_folder(project) -> None:
+    """A folder's name that is not ASCII is neither escaped nor in the way of the source line."""
+    text = project.run("device_functions.yaml", "library.yaml").stdout
+    assert "return x[i]  # inner" in text
+    assert "called from device_functions_k.py" in text
+    assert "in numba_cuda/numba/cuda/random.py:" in text
+    assert "\\303" not in text
