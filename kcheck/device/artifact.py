@@ -28,12 +28,12 @@ from kcheck.cpu.cache import ObjectCache
 from kcheck.device.child import Child
 from kcheck.device.cuda import compiler_message, compiler_place
 from kcheck.device.disassembler import disassemble, find_disassembler, identity, no_disassembler
-from kcheck.device.places import as_typed
 from kcheck.driver.cubin import assembler_version, read_resources
 from kcheck.driver.install import settings
 from kcheck.errors import InternalError, KernelError
 from kcheck.model import Function, Span
 from kcheck.model.compiled import ArrayType, CompiledKernel, Resources, ScalarType, Signature
+from kcheck.model.span import as_typed
 from kcheck.specfile.load import load_function
 
 _LIBRARIES = ("nvvm", "nvJitLink", "nvrtc")  # what numba-cuda compiles with: its extras cu12 and cu13
@@ -119,7 +119,7 @@ class Compilation:
             InternalError: the child ended without an answer.
         """
         answer = self._answer()
-        if any(_NO_LINES in row["problem"] for row in answer["kernels"]):
+        if any(text in row["problem"] for row in answer["kernels"] for text in _NO_LINES):
             self._child = Child(__name__, self._request | {"lineinfo": False})
             answer = self._answer()
         return tuple(_compiled(row) for row in answer["kernels"])
@@ -141,9 +141,10 @@ class Compilation:
         return answer
 
 
-_NO_LINES = "Debug Info Version"
-"""In the linker's message where a kernel cannot have line tables: bfloat16's shims carry another debug version.
-The refusal sticks to the process, so the attempt without lines needs one of its own."""
+_NO_LINES = ("Debug Info Version", "!dbg location")
+"""What the linker says of a kernel that cannot have line tables: bfloat16's shims carry another debug version, and
+calls of numba-cuda's runtime have no line. The refusal sticks to the process, so the attempt without lines needs a
+process of its own."""
 
 
 def compile_kernel(
@@ -382,16 +383,22 @@ def _compiled(row: dict[str, Any]) -> CompiledKernel:
 
 
 @contextlib.contextmanager
-def _no_device_needed(targets: Sequence[str]) -> Iterator[None]:
-    """Numba compiles a device function that a kernel calls for the current device, of which it asks the compute
-    capability; that of the first target will do."""
+def _no_device_needed(targets: Sequence[str], lineinfo: bool) -> Iterator[None]:
+    """Compile the device functions that a kernel calls for the first target, with lines if the kernel has them.
+    Numba asks the current device for its compute capability, and the function's own options for ``lineinfo``."""
     module: Any = import_module("numba.cuda.dispatcher")
-    asked = module.get_current_device
+    asked, plain = module.get_current_device, module.compile_cuda
+
+    @functools.wraps(plain)
+    def compile_cuda(*args: Any, debug: bool = False, **options: Any) -> Any:
+        return plain(*args, debug=debug, **(options | {"lineinfo": lineinfo and not debug}))
+
     module.get_current_device = lambda: SimpleNamespace(compute_capability=_capability(targets[0]))
+    module.compile_cuda = compile_cuda
     try:
         yield
     finally:
-        module.get_current_device = asked
+        module.get_current_device, module.compile_cuda = asked, plain
 
 
 def _answer(request: dict[str, Any], load: Callable[..., Any] = load_function) -> dict[str, Any]:
@@ -403,7 +410,7 @@ def _answer(request: dict[str, Any], load: Callable[..., Any] = load_function) -
     if not hasattr(dispatcher, "py_func"):
         return {"unloadable": _no_kernel(function)}
     signatures = [tuple(from_json(part) for part in signature) for signature in request["signatures"]]
-    with _no_device_needed(request["targets"]):
+    with _no_device_needed(request["targets"], request["lineinfo"]):
         kernels = compile_kernel(
             dispatcher, signatures, request["targets"], request["lineinfo"], sass=request["sass"]
         )

@@ -25,12 +25,12 @@ from kcheck.device.base import Staged
 from kcheck.device.cuda import CudaBackend, driver_code, result_name
 from kcheck.device.frozen import keep_compiled, kept_kernels
 from kcheck.device.harvest import Bytes, extent
-from kcheck.device.places import as_typed
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
 from kcheck.driver.call import interrupt_no_more
 from kcheck.driver.install import DEFAULT_CC, Installed, install, read_cc, settings
 from kcheck.errors import DeviceUnavailable
 from kcheck.model import INSTRUMENTED, NATURAL, SANITIZERS, Finding, OpSpec, Schedule, Span
+from kcheck.model.span import as_typed
 from kcheck.ptx.abi import Checks
 from kcheck.ptx.unit import is_users
 

@@ -19,11 +19,12 @@ from kcheck.cases import Allocation
 from kcheck.device.base import Staged
 from kcheck.device.harvest import Bytes
 from kcheck.device.launched import launched, signature_of_types
-from kcheck.device.places import as_typed, error_place, one_line
+from kcheck.device.places import error_place, one_line
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
 from kcheck.errors import DeviceUnavailable
 from kcheck.model import Finding, Index3, OpSpec, Schedule, Span
 from kcheck.model.compiled import Launched
+from kcheck.model.span import as_typed
 
 _LIBRARIES = {"win32": ("nvcuda.dll",), "darwin": ()}
 _STICKY = frozenset({700, 702, 710, 713, 714, 715, 716, 717, 718, 719})

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from kcheck.model import Span
+from kcheck.model.span import as_typed
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STANDARD = tuple(
@@ -33,12 +34,6 @@ def user_place(frames: Iterable[tuple[str, int]], root: str) -> Span | None:
             continue
         return Span(as_typed(path), line)
     return None
-
-
-def as_typed(path: str) -> str:
-    """A path as the user would type it: relative to where they stand if it is below that, else whole."""
-    relative = os.path.relpath(path)
-    return path if relative.startswith("..") else relative
 
 
 def error_place(error: BaseException, root: str) -> Span | None:

@@ -18,6 +18,7 @@ from dataclasses import asdict, replace
 from typing import Any, TextIO, TypeAlias
 
 from kcheck.model import Finding, Index3, Level, Span
+from kcheck.model.span import as_typed
 
 _COUNT = struct.Struct("<Q")
 _INDENT = " " * 8
@@ -173,8 +174,7 @@ def summary(findings: list[Finding]) -> list[str]:
 
 def _place(place: Span) -> str:
     """``script.py:12``, relative to the folder in which the program was started if it is below that."""
-    path = os.path.relpath(place.file)
-    return replace(place, file=place.file if path.startswith(os.pardir) else path).short
+    return replace(place, file=as_typed(place.file)).short
 
 
 def _told3(index: Index3) -> str:

@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
-from kcheck.lint.families import computes_in_float64, divides, prints
+from kcheck.lint.doubles import Double, Frames, doubles
+from kcheck.lint.families import divides, prints
 from kcheck.lint.lanes import Access, accesses, conflicts, sectors
 from kcheck.model import Finding, Span
 from kcheck.model.compiled import CompiledKernel
+from kcheck.model.span import as_typed
 from kcheck.ptx import cfg as control
 from kcheck.ptx.ast import Call, Function, Instruction, Label, Module
 from kcheck.ptx.types import TYPES
+from kcheck.ptx.unit import is_users
 
 ADVICE = {
     "f64-in-f32": "arithmetic in float64 in a kernel whose arguments are narrower",
@@ -44,10 +47,10 @@ def advice(kernel: CompiledKernel, module: Module, entry: Function, lanes: int =
     Raises:
         PtxError: control flow that cannot be followed.
     """
-    place = _places(kernel, module)
+    frames = _frames(kernel, module)
     found: dict[tuple[str, Span], Finding] = {}
     count: dict[tuple[str, Span], int] = {}
-    for finding in _all(kernel, module, entry, lanes, place):
+    for finding in _all(kernel, module, entry, lanes, frames):
         assert finding.place is not None
         key = (finding.rule, finding.place)
         found.setdefault(key, finding)
@@ -61,22 +64,19 @@ def _counted(finding: Finding, count: int) -> Finding:
     return replace(finding, count=count)
 
 
-def _all(kernel: CompiledKernel, module: Module, entry: Function, lanes: int, place: Place) -> Iterator[Finding]:
+def _all(kernel: CompiledKernel, module: Module, entry: Function, lanes: int, frames: Frames) -> Iterator[Finding]:
+    def place(operation: Instruction | Call) -> Span:
+        return frames(operation)[0]
+
     def warn(rule: str, message: str, mend: str, at: Span) -> Finding:
         return Finding(rule, message, severity="warn", mend=mend, kernel=kernel.kernel, place=at)
 
     operations = [s for s in entry.body or () if not isinstance(s, Label)]
     dtypes = {part.dtype for part in kernel.signature}
     if dtypes & _FLOATS and not dtypes & _DOUBLES:
-        for operation in operations:
-            if computes_in_float64(operation):
-                assert isinstance(operation, Instruction)
-                yield warn(
-                    "f64-in-f32",
-                    f"computes in float64 ({operation.mnemonic}), although no argument is float64",
-                    "write constants as np.float32(...): a Python float is a float64",
-                    place(operation),
-                )
+        for double in doubles(operations, frames):
+            message, mend = _of_double(double, dtypes)
+            yield replace(warn("f64-in-f32", message, mend, double.place), count=double.count)
     if lanes >= _LEAST_LANES:
         for access in accesses(module, entry):
             yield from _of_access(access, lanes, place, warn)
@@ -94,6 +94,25 @@ def _all(kernel: CompiledKernel, module: Module, entry: Function, lanes: int, pl
         if prints(operation):
             yield warn("printf", "prints", "take print() out of what is shipped", place(operation))
     yield from _of_memory(kernel, entry, warn)
+
+
+def _of_double(double: Double, dtypes: set[str]) -> tuple[str, str]:
+    """Message and fix."""
+    narrow = sorted(dtypes & {"float16", "float32"})
+    dtype = narrow[0] if len(narrow) == 1 else "float32"
+    if double.constants:
+        *rest, last = double.constants
+        listed = f"{', '.join(rest)} and {last} are float64 constants" if rest else f"{last} is a float64 constant"
+        return (
+            f"{listed}, so the kernel computes in float64 ({double.instruction}), although no argument is float64",
+            f"write np.{dtype}({double.constants[0]}): a Python float is a float64",
+        )
+    return (
+        f"computes in float64 ({double.instruction}), although no argument is float64",
+        f"convert the integer, as in np.{dtype}(i): an int64 and a float32 make a float64"
+        if double.from_integer
+        else f"write constants as np.{dtype}(...): a Python float is a float64",
+    )
 
 
 def _of_access(
@@ -153,20 +172,20 @@ def _in_loops(entry: Function, file: str) -> Iterable[Instruction | Call]:
     return [operation for block in sorted(inside) for operation in graph.blocks[block].operations]
 
 
-def _places(kernel: CompiledKernel, module: Module) -> Place:
-    """From an instruction to the line of the user's kernel: of what was inlined from another file, the call. Where
-    the kernel is known from its PTX alone, that line of the PTX."""
+def _frames(kernel: CompiledKernel, module: Module) -> Frames:
+    """From an instruction to the user's lines: its own, then the calls that led there. Libraries are left out. If
+    only the PTX is known, the line of the PTX."""
     own = os.path.realpath(kernel.place.file)
-    is_own = {number for number, path in module.files.items() if os.path.realpath(path) == own}
+    names = {
+        number: kernel.place.file if os.path.realpath(path) == own else as_typed(path)
+        for number, path in module.files.items()
+        if is_users(path)
+    }
 
-    def place(operation: Instruction | Call) -> Span:
+    def frames(operation: Instruction | Call) -> tuple[Span, ...]:
         if not kernel.place.file.endswith(".py"):
-            return Span(kernel.place.file, operation.line, 1)
-        loc = operation.loc
-        if loc is not None and loc.file in is_own:
-            return Span(kernel.place.file, loc.line, 1)
-        if loc is not None and loc.caller is not None and loc.caller[0] in is_own:
-            return Span(kernel.place.file, loc.caller[1], 1)
-        return kernel.place
+            return (Span(kernel.place.file, operation.line, 1),)
+        chain = operation.loc.chain if operation.loc is not None else ()
+        return tuple(Span(names[loc.file], loc.line, 1) for loc in chain if loc.file in names) or (kernel.place,)
 
-    return place
+    return frames

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 
@@ -32,3 +33,9 @@ class Fault:
 
     def __str__(self) -> str:
         return f"{self.span}: {self.what}" + (f"; {self.mend}" if self.mend else "")
+
+
+def as_typed(path: str) -> str:
+    """A path as the user would type it: relative to the current folder if it is below that, otherwise whole."""
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative

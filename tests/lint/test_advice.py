@@ -75,6 +75,32 @@ def narrow_constant(x, y):
         y[i] = x[i] * np.float32(0.1)      # fine
 
 @cuda.jit
+def constant_in_a_device_function(x, y):
+    i = cuda.grid(1)
+    if i < y.size:
+        y[i] = scaled(x[i]) + x[i]
+
+if True:
+    @cuda.jit(device=True)
+    def scaled(v):
+        w = v + v
+        return w * 0.1                     # f64-in-f32
+
+@cuda.jit
+def constant_in_a_variable(x, y):
+    i = cuda.grid(1)
+    total = 0.0                            # f64-in-f32
+    for k in range(4):
+        total += x[i + k]
+    y[i] = total
+
+@cuda.jit
+def integer_factor(x, y):
+    i = cuda.grid(1)
+    if i < y.size:
+        y[i] = x[i] * i                    # f64-in-f32
+
+@cuda.jit
 def divides_each(x, y):
     i = cuda.grid(1)
     total = np.float32(0)
@@ -127,7 +153,7 @@ array = ArrayType("float32", 1, "C")
 answer = {}
 for name in names:
     kernel = load_function(path.rpartition("/")[0], Function(path.rpartition("/")[2], name, Span("s.yaml", 1)))
-    with _no_device_needed(["sm_80"]):
+    with _no_device_needed(["sm_80"], lineinfo=True):
         (made,) = compile_kernel(kernel, [(array, array)], ["sm_80"])
     metrics = measure(made, (32, 1, 1))
     answer[name] = {"advice": [asdict(f) for f in metrics.advice], "problem": metrics.problem}

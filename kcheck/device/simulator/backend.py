@@ -9,13 +9,14 @@ from typing import Any
 from kcheck.cases import Allocation
 from kcheck.device.base import Staged
 from kcheck.device.harvest import Bytes
-from kcheck.device.places import as_typed, error_place, one_line, user_place
+from kcheck.device.places import error_place, one_line, user_place
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
 from kcheck.device.simulator.memory import OutOfBounds, TooMuchMemory
 from kcheck.device.simulator.module import NAME, KernelStopped, NotSimulated, Session, simulation
 from kcheck.device.simulator.schedule import Divergence, Failure
 from kcheck.model import Finding, OpSpec, Schedule, Span
 from kcheck.model.compiled import Launched
+from kcheck.model.span import as_typed
 
 
 class SimulatorBackend:
