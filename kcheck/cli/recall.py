@@ -1,4 +1,4 @@
-"""What failed in earlier runs and is to be run again, first, by this one."""
+"""Open failures of earlier runs, which this run starts with."""
 
 from __future__ import annotations
 
@@ -13,16 +13,20 @@ from kcheck.runner import Recalled
 from kcheck.store import Store, StoredFailure, StoreError
 
 MOST = 20
-"""Failures of one spec that a run begins with, the newest; others are run where they are planned."""
+"""How many failures of one spec a run starts with, the newest ones. The others run if they are planned."""
 
 
 def recalled(
-    specs: Iterable[OpSpec | SpecRefused], warn: Callable[[str], None]
+    specs: Iterable[OpSpec | SpecRefused], warn: Callable[[str], None], *, only_open: bool = False
 ) -> dict[tuple[str, str], Sequence[Recalled]]:
-    """By root and path of a spec, its failures that are not fixed. Those that it does not allow any more are gone.
+    """The stored failures to run first, by root and path of their spec.
+
+    Failures that the spec no longer allows are marked as gone.
 
     Args:
-        warn: is told why a store cannot be asked.
+        warn: gets the reason if a store cannot be read.
+        only_open: every open failure and nothing else (``--lf``). Otherwise the newest MOST of each spec, with
+            those that were gone, in case the spec allows them again.
     """
     found: dict[tuple[str, str], Sequence[Recalled]] = {}
     broken = set[str]()
@@ -31,19 +35,24 @@ def recalled(
             continue
         try:
             with Store.open(Path(spec.root)) as store:
-                again = [one for failure in _failures(store, spec) if (one := _one(store, spec, failure))]
+                again = [
+                    one for failure in _failures(store, spec, only_open) if (one := _one(store, spec, failure))
+                ]
         except StoreError as error:
             broken.add(spec.root)
-            warn(f"{error}; what failed before is not run first")
+            warn(f"{error}; earlier failures are not run first")
             continue
         if again:
             found[spec.root, spec.path] = again
     return found
 
 
-def _failures(store: Store, spec: OpSpec) -> list[StoredFailure]:
-    """Those of the last runs; in an order that does not depend on which of them failed last."""
-    newest = store.failures(op=spec.op, states=("open", "gone"), most=MOST)
+def _failures(store: Store, spec: OpSpec, only_open: bool) -> list[StoredFailure]:
+    """In the order in which they first failed, so that a run does not depend on which failed last."""
+    if only_open:
+        newest = store.failures(op=spec.op)
+    else:
+        newest = store.failures(op=spec.op, states=("open", "gone"), most=MOST)
     return sorted(newest, key=lambda failure: (failure.first_seen, failure.id))
 
 
@@ -54,7 +63,7 @@ def _one(store: Store, spec: OpSpec, failure: StoredFailure) -> Recalled | None:
         if snapshot is not None:
             check_fits(spec, snapshot)
         elif is_held(case):
-            raise Gone(("its inputs had to make room for newer ones",))
+            raise Gone(("its inputs were deleted to make room for newer ones",))
         return Recalled(case, snapshot)
     except (Gone, SpecError):
         if failure.state == "open":

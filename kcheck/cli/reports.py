@@ -35,6 +35,9 @@ class Reports:
         color: ``auto``, ``always`` or ``never``.
         recorder: stores each event before any report has it: what a report tells is stored.
 
+    Attributes:
+        summary: of the events so far.
+
     Raises:
         click.UsageError: a file cannot be written there; on entering, before anything runs.
     """
@@ -50,6 +53,7 @@ class Reports:
         self._reports: list[_Report] = []
         self._interrupts = Interrupts()
         self._reader_gone = False
+        self.summary = Summary()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:  # undone here if a later step fails
@@ -90,7 +94,7 @@ class Reports:
         Raises:
             UserError: a report cannot be written any more, as when the disk is full.
         """
-        summary = Summary()
+        summary = self.summary
         interrupted = False
         try:
             for event in self._written(events):

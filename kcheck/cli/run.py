@@ -33,7 +33,7 @@ SANITIZE = Sanitize()
     metavar="N",
     envvar="KCHECK_CASES",
     show_envvar=True,
-    help="Number of cases per spec. Default: the spec's.",
+    help="Number of cases per spec (default: the spec's). 0 runs only the spec's examples.",
 )
 @click.option(
     "--seed", type=SEED, metavar="S", help="Master seed that cases are drawn from, in place of the spec's."
@@ -69,6 +69,9 @@ SANITIZE = Sanitize()
     help="Fail (exit 1) specs that test nothing: those for which a kernel passes that writes zeros, a constant or "
     "a copy of an input. Without, they warn.",
 )
+@click.option(
+    "--lf", "--last-failed", "last_failed", is_flag=True, help="Run only the open failures in the store."
+)
 @click.option("-x", "--fail-fast", is_flag=True, help="Stop after the first failure.")
 @click.option("--max-failures", type=click.IntRange(min=1), metavar="N", help="Stop after N failures.")
 @TIME_LIMIT
@@ -100,7 +103,8 @@ SANITIZE = Sanitize()
 @click.option(
     "--touched",
     is_flag=True,
-    help="PATHS are files that changed: run the specs among them and those that use them; none is no error.",
+    help="PATHS are changed files: run the specs among them and the specs that use them. No error if nothing "
+    "matches, or if the device does not support a kernel.",
 )
 @click.pass_context
 def command(
@@ -117,6 +121,7 @@ def command(
     tags: tuple[str, ...],
     sanitize: tuple[tuple[str, Level], ...],
     strict: bool,
+    last_failed: bool,
     fail_fast: bool,
     max_failures: int | None,
     timeout: float | None,
@@ -138,6 +143,7 @@ def command(
       kcheck run specs/softmax.yaml -x             stop at the first failure
       kcheck run kernels/softmax.py                the specs that use this file
       kcheck run -k 'float16 and not buggy'        cases by id or tag
+      kcheck run --lf                              only what failed before and is not fixed
       kcheck run --sanitize all                    every case with every sanitizer
       kcheck run --format junit -o r.xml --format json -o r.json
     """
@@ -145,6 +151,8 @@ def command(
         raise click.UsageError("-v and -q exclude each other")
     if case_seed is not None and (on_command_line("cases") or seed is not None):
         raise click.UsageError("--case-seed is one case and takes neither --cases nor --seed")
+    if last_failed:
+        _check_last_failed(stored, drawn=on_command_line("cases") or seed is not None or case_seed is not None)
     if touched and not paths:
         return Exit.GOOD
     outputs = pair(ctx.meta["kcheck.order"], formats, files)
@@ -152,6 +160,7 @@ def command(
     from kcheck.cli.recall import recalled
     from kcheck.cli.reports import Reports
     from kcheck.cli.specs import collect, none_found, project_specs
+    from kcheck.cli.unchecked import unchecked
     from kcheck.runner import Options, parse_keyword, select
     from kcheck.store import Recorder
 
@@ -167,6 +176,7 @@ def command(
             why = _no_tag(found, tags) if found else none_found(paths, may_recurse=not recursive)
             click.echo(f"kcheck: {why}", err=True)
         return Exit.GOOD if touched else Exit.NOTHING
+    recalls = stored and case_seed is None and (last_failed or not keyword)
     options = Options(
         command=shlex.join(["kcheck", *sys.argv[1:]]),
         count=cases,
@@ -176,12 +186,17 @@ def command(
         max_failures=1 if fail_fast else max_failures,
         timeout=timeout,
         capture=stored,
-        recalled=recalled(specs, _not_stored) if stored and case_seed is None and not keyword else {},
+        recalled=recalled(specs, _not_stored, only_open=last_failed) if recalls else {},
         device="" if device == "auto" else device,
         strict=strict,
         sanitize=sanitize_levels(SANITIZE, sanitize),
         profile=profile,
+        only_failed=last_failed,
+        skip_unsupported=touched,
     )
+    if last_failed and not options.recalled and not any(isinstance(spec, SpecRefused) for spec in specs):
+        click.echo("kcheck: nothing selected: no failure is open in the store", err=True)
+        return Exit.GOOD if touched else Exit.NOTHING
     recorder = Recorder(_not_stored) if stored else None
     with Reports(outputs, verbosity=verbose - quiet, color=color, recorder=recorder) as reports:
         with _kept():
@@ -190,9 +205,27 @@ def command(
 
             chosen = choose(device, _targets(specs))
         code = reports.consume(run(specs, options, chosen))
+    if touched and (line := unchecked(reports.summary, chosen)):
+        click.echo(line, err=True)
     if code is Exit.NOTHING and not touched:
-        click.echo("kcheck: nothing selected: -k matches no case; `kcheck cases SPEC` lists them", err=True)
+        click.echo(f"kcheck: nothing selected: {_no_case(keyword, cases)}", err=True)
     return Exit.GOOD if touched and code is Exit.NOTHING else code
+
+
+def _check_last_failed(stored: bool, *, drawn: bool) -> None:
+    """Refuse options that contradict ``--lf``."""
+    if not stored:
+        raise click.UsageError("--lf needs the store; remove --no-store and KCHECK_STORE=off")
+    if drawn:
+        raise click.UsageError("--lf runs stored failures; it takes none of --cases, --seed and --case-seed")
+
+
+def _no_case(keyword: str, count: int | None) -> str:
+    if keyword:
+        return "-k matches no case; `kcheck cases SPEC` lists them"
+    if count == 0:
+        return "--cases 0 runs only the examples of a spec, and there are none"
+    return "the specs have no cases"
 
 
 def _not_stored(why: str) -> None:

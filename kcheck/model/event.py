@@ -119,8 +119,11 @@ class SpecFinished:
     Attributes:
         findings: about the spec as a whole (``vacuous``, ``artifact``), errors and warnings.
         notes: what was not checked, each once.
-        skipped: cases planned but not run (``--fail-fast``, ``--max-failures``, an interrupt).
+        skipped: cases that were planned but not run: ``--fail-fast``, ``--max-failures``, an interrupt, a broken
+            spec, or a device that does not support them.
         sanitizers: those that are not off.
+        unsupported: how many of ``skipped`` the device does not support; only with ``--touched``.
+        recalled: how many of the cases that ran are open failures beyond the planned cases.
     """
 
     path: str
@@ -133,6 +136,8 @@ class SpecFinished:
     notes: tuple[str, ...]
     seconds: float
     sanitizers: tuple[Sanitized, ...] = ()
+    unsupported: int = 0
+    recalled: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,9 @@ from enum import StrEnum
 from kcheck.model.case import Case
 from kcheck.model.outcome import Finding
 
+UNSUPPORTED = "unsupported"
+"""The rule of a finding that says that a device cannot run a kernel."""
+
 
 class Status(StrEnum):
     """How a case ended. ERROR is not the kernel's fault: its reference or its spec could not be used."""
@@ -123,3 +126,8 @@ class Verdict:
         if any(not comparison.passed for comparison in self.comparisons):
             errors = [rule for rule in errors if rule != "invariant"] + ["mismatch"]
         return errors[0] if errors else "mismatch"
+
+    @property
+    def is_unsupported(self) -> bool:
+        """Whether the device could not run the case. That is a limit of the device, not a bug in the kernel."""
+        return self.status is Status.ERROR and any(finding.rule == UNSUPPORTED for finding in self.findings)

@@ -317,12 +317,12 @@ class ConsoleReporter:
         elif cases and not any(line.mark == "stop" for line in self._lines):
             parts.append(f"{wording.count(len(self._lines), 'spec')} passed")
         elif not cases and not parts:
-            parts.append("nothing selected")
+            parts.append("no case was run" if counts["not run"] else "nothing selected")
         if cases:
             tally = [f"{counts[name]:,} {name}" for name in ("passed", "failed") if counts[name]]
             tally += [wording.count(counts["errors"], "error")] if counts["errors"] else []
             tally += [f"{counts['not run']:,} not run"] if counts["not run"] else []
-            parts.append(wording.count(cases, "case") + (f": {', '.join(tally)}" if len(tally) > 1 or bad else ""))
+            parts.append(self._counted(cases) + (f": {', '.join(tally)}" if len(tally) > 1 or bad else ""))
         if counts["warnings"]:
             parts.append(wording.count(counts["warnings"], "warning"))
         if self._run is not None:
@@ -334,6 +334,12 @@ class ConsoleReporter:
         style = "bold green" if good else "bold red" if bad else "bold yellow"
         self._gap()
         self._print(*(Text(line, style) for line in layout.wrap(parts, " · ", self._settings.width)))
+
+    def _counted(self, cases: int) -> str:
+        """``3 cases + 20 open failures``: failures that are run beyond the cases that were asked for."""
+        recalled = sum(event.recalled for event in self._specs)
+        parts = [wording.count(cases - recalled, "case")] if cases > recalled else []
+        return " + ".join(parts + [wording.count(recalled, "open failure")] * bool(recalled))
 
     def _gap(self) -> None:
         """An empty line between two parts of the report."""

@@ -10,6 +10,7 @@ from kcheck.cases import CaseArrays, materialize
 from kcheck.device import Device
 from kcheck.errors import InternalError, KcheckError, KernelError, SpecError
 from kcheck.model import Case, Fault, Finding, Function, OpSpec, Outcome, Span, Status, Verdict
+from kcheck.model.verdict import UNSUPPORTED
 from kcheck.oracle import judge
 
 
@@ -73,7 +74,7 @@ def execute(
         raise
     except Exception as error:
         raise InternalError(f"{spec.path}: {case.id}: {type(error).__name__}: {error}") from error
-    if any(finding.rule == "unsupported" for finding in verdict.findings):
+    if any(finding.rule == UNSUPPORTED for finding in verdict.findings):
         verdict = replace(verdict, status=Status.ERROR)  # the device's lack, not the kernel's fault
     return Executed(replace(verdict, seconds=time.monotonic() - begun), arrays, outcome)
 

@@ -43,6 +43,8 @@ class Options:
         sanitize: ``--sanitize``: levels in place of those of every spec. What is named here sees every case.
         capture: yield what failing cases were launched with and what came back, for whoever stores it.
         recalled: by root and path of a spec, what is run before its other cases.
+        only_failed: ``--lf``: run the recalled cases and no others.
+        skip_unsupported: count cases that the device does not support as skipped, not as errors.
         device: ``--device`` where it was given, for the replay line; empty otherwise.
         profile: ``--profile``, for the replay line.
     """
@@ -60,11 +62,13 @@ class Options:
     strict: bool = False
     sanitize: Mapping[str, Level] = field(default_factory=dict)
     profile: str = ""
+    skip_unsupported: bool = False
+    only_failed: bool = False
 
     @property
     def is_replay(self) -> bool:
-        """Whether cases were picked out, to look at them."""
-        return self.case_seed is not None or bool(self.keyword)
+        """Whether the user picked these cases: then every sanitizer sees each of them."""
+        return self.case_seed is not None or bool(self.keyword) or self.only_failed
 
 
 def replay(spec: OpSpec, case: Case, options: Options) -> str:

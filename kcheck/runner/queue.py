@@ -1,4 +1,4 @@
-"""The cases of a spec in the order in which they are run: what failed before comes first."""
+"""The cases of a spec in the order in which they run: open failures come first."""
 
 from __future__ import annotations
 
@@ -13,30 +13,34 @@ from kcheck.runner.options import STORED, Recalled
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Queued:
-    """A case to be run.
+    """A case to run.
 
     Attributes:
-        snapshot: what it is run with; None where its arrays are made from its seed.
+        snapshot: the inputs to run it with; None if its seed makes them.
     """
 
     case: Case
     snapshot: Snapshot | None = None
 
     def arrays(self) -> CaseArrays | None:
-        """Its arrays, where no seed makes them."""
+        """The arrays of the snapshot; None if the seed makes them."""
         return None if self.snapshot is None else restore(self.snapshot)
 
 
-def queue(spec: OpSpec, planned: Iterable[Case], recalled: Sequence[Recalled]) -> list[Queued]:
-    """The planned cases, those that failed before in front; before them what failed and is not planned.
+def queue(
+    spec: OpSpec, planned: Iterable[Case], recalled: Sequence[Recalled], *, only_failed: bool = False
+) -> list[Queued]:
+    """The planned cases with open failures first. Open failures that are not planned come before them.
 
-    A planned case is moved, not added: it keeps its label, and counts once. It stays in its place where its seed
-        makes
-    other arrays than those that failed: then these are run as well.
+    A planned case that failed before moves to the front: it keeps its label and runs once. It does not move if its
+    seed now makes other arrays than the ones that failed. Then the stored arrays run as well.
+
+    Args:
+        only_failed: drop the planned cases that are not open failures.
     """
     cases = list(planned)
     if not recalled:
-        return [Queued(case) for case in cases]
+        return [] if only_failed else [Queued(case) for case in cases]
     by_recipe = {_recipe(case): case for case in cases}
     extra, moved = list[Queued](), list[Case]()
     for one in recalled:
@@ -52,12 +56,12 @@ def queue(spec: OpSpec, planned: Iterable[Case], recalled: Sequence[Recalled]) -
     return [
         *_once(extra),
         *(Queued(case) for case in cases if case.id in front),
-        *(Queued(case) for case in cases if case.id not in front),
+        *(Queued(case) for case in cases if case.id not in front and not only_failed),
     ]
 
 
 def makes(spec: OpSpec, case: Case, taken: Snapshot) -> bool:
-    """Whether the seed of a case makes the very bytes of a snapshot: no generator has changed since."""
+    """Whether the seed of a case still makes the exact bytes of a snapshot. A changed generator makes others."""
     try:
         made, held = snapshot(materialize(spec, case)), restore(taken)
     except (SpecError, KernelError, SnapshotRefused):
@@ -75,12 +79,12 @@ def makes(spec: OpSpec, case: Case, taken: Snapshot) -> bool:
 def _once(queued: Iterable[Queued]) -> Iterator[Queued]:
     seen = set()
     for one in queued:
-        if one.case.id not in seen:  # reports know a case by its id
+        if one.case.id not in seen:  # reports identify a case by its id
             seen.add(one.case.id)
             yield one
 
 
 def _recipe(case: Case) -> str:
-    """All that makes a case but its label; where a distribution stands is not part of its text."""
+    """Everything that identifies a case: all but its label and the places of its distributions."""
     values = [(name, str(drawn)) for name, drawn in case.values.items()]
     return repr((case.seed, dict(case.dims), dict(case.dtypes), dict(case.layouts), values, dict(case.params)))

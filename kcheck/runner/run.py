@@ -28,12 +28,14 @@ from kcheck.model import (
     SpecRefused,
     SpecStarted,
     Status,
+    Verdict,
 )
+from kcheck.model.verdict import UNSUPPORTED
 from kcheck.oracle import Vacuity
 from kcheck.runner.artifact import ArtifactCheck
 from kcheck.runner.budget import Budget
 from kcheck.runner.execute import Executed, as_fault, as_finding, every_instrument, execute, kernel_fault
-from kcheck.runner.options import Options, replay
+from kcheck.runner.options import STORED, Options, replay
 from kcheck.runner.queue import Queued, queue
 from kcheck.runner.select import Matcher, parse
 from kcheck.specfile import calibrated
@@ -53,6 +55,46 @@ def run(specs: Sequence[OpSpec | SpecRefused], options: Options, device: Device)
     """
     selects = parse(options.keyword) if options.keyword else None
     return _Run(options, device, selects).events(specs)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What the cases of one spec came to so far."""
+
+    counts: Counter[Status] = field(default_factory=Counter)
+    seen: Counter[str] = field(default_factory=Counter)  # cases by sanitizer
+    endless: str = ""  # the id of a case that hit the time limit
+    recalled: int = 0
+    unsupported: list[Verdict] = field(default_factory=list)
+
+    @property
+    def cases(self) -> int:
+        return self.counts.total()
+
+    def add(self, verdict: Verdict) -> None:
+        self.counts[verdict.status] += 1
+        self.seen.update(verdict.checked)
+        if verdict.rule == "timeout":
+            self.endless = verdict.case.id
+        self.recalled += verdict.case.label.startswith(STORED)
+
+    def finished(
+        self, spec: OpSpec, planned: int, findings: tuple[Finding, ...], notes: tuple[str, ...], seconds: float
+    ) -> SpecFinished:
+        return SpecFinished(
+            spec.path,
+            spec.op,
+            self.counts[Status.PASSED],
+            self.counts[Status.FAILED],
+            self.counts[Status.ERROR],
+            planned - self.cases,
+            findings,
+            notes,
+            seconds,
+            tuple(Sanitized(n, level, self.seen[n]) for n, level in spec.sanitize.items() if level != "off"),
+            len(self.unsupported),
+            self.recalled,
+        )
 
 
 @dataclass(slots=True)
@@ -106,12 +148,11 @@ class _Run:
         except KernelError as error:
             yield SpecRefused(spec.path, (kernel_fault(error, spec),), started, spec.root)
             return
-        if self.selects is not None and not cases:
-            return  # nothing of it was asked for
+        if not cases and (self.selects is not None or self.options.only_failed or self.options.count == 0):
+            return  # none of its cases is selected
         line = (spec.launcher or spec.kernel or spec.reference).span.line
         seed = spec.seed if self.options.seed is None else self.options.seed
-        counts: Counter[Status] = Counter()
-        seen: Counter[str] = Counter()
+        tally = _Tally()
         self._budget.begin(len(cases))
         vacuity = Vacuity()
         findings: tuple[Finding, ...] = ()
@@ -123,44 +164,35 @@ class _Run:
                 artifact = None
                 if self._whole_artifact(spec):
                     artifact = stack.enter_context(ArtifactCheck(spec, self.device, cases))
-                endless = ""
                 for one in queued:
-                    if self._stopped() or self._skips_rest(endless, len(cases) - counts.total()):
+                    if self._stopped() or self._skips_rest(tally.endless, len(cases) - tally.cases):
                         break
                     case, when = one.case, _now()
                     done = self._case(spec, one, vacuity)
                     verdict = done.verdict
-                    counts[verdict.status] += 1
-                    seen.update(verdict.checked)
+                    if self.options.skip_unsupported and verdict.is_unsupported:
+                        tally.unsupported.append(verdict)
+                        continue
+                    tally.add(verdict)
                     self.failures += verdict.status is not Status.PASSED
-                    if verdict.rule == "timeout":
-                        endless = case.id
                     for note in verdict.notes:
                         self._notes.setdefault(note)
                     if self.options.capture and verdict.status is Status.FAILED and done.arrays is not None:
                         yield Captured(snapshot(done.arrays), done.outcome.outputs if done.outcome else {})
                     yield CaseFinished(spec.path, line, verdict, replay(spec, case, self.options), when)
-                if counts.total() == len(cases):
+                    if self._broken(verdict, tally, len(cases)):
+                        break
+                if tally.cases == len(cases):
                     findings = self._vacuous(vacuity)
                     if artifact is not None and artifact.waits:
                         yield Compiling(spec.path, spec.op)
                     findings += self._artifact(spec, artifact)
                 elif artifact is not None:
                     self._notes.setdefault(_PART)
+                self._note_unsupported(tally)
         except KeyboardInterrupt:
             self.interrupted = True
-        yield SpecFinished(
-            spec.path,
-            spec.op,
-            counts[Status.PASSED],
-            counts[Status.FAILED],
-            counts[Status.ERROR],
-            len(cases) - counts.total(),
-            findings,
-            tuple(self._notes),
-            time.monotonic() - begun,
-            tuple(Sanitized(name, level, seen[name]) for name, level in spec.sanitize.items() if level != "off"),
-        )
+        yield tally.finished(spec, len(cases), findings, tuple(self._notes), time.monotonic() - begun)
 
     def _queue(self, spec: OpSpec) -> list[Queued]:
         if self.options.case_seed is not None:
@@ -169,12 +201,13 @@ class _Run:
             count = spec.count if self.options.count is None else self.options.count
             master = spec.seed if self.options.seed is None else self.options.seed
             cases = plan(spec, count=count, master=master)
-        cases = tuple(c for c in cases if self.selects is None or self.selects(c.id, spec.tags))
-        recalled = () if self.options.is_replay else self.options.recalled.get((spec.root, spec.path), ())
-        queued = queue(spec, cases, recalled)
-        if len(queued) > len(cases):
-            self._notes.setdefault("cases that failed before were run as well, beyond those that were planned")
-        return queued
+        recalled = self.options.recalled.get((spec.root, spec.path), ())
+        if self.options.is_replay and not self.options.only_failed:
+            recalled = ()
+        queued = queue(spec, cases, recalled, only_failed=self.options.only_failed)
+        if self.selects is None:
+            return queued
+        return [one for one in queued if self.selects(one.case.id, spec.tags)]
 
     def _stopped(self) -> bool:
         """Whether no further case is run, with a note that says why where the run's options do not."""
@@ -193,9 +226,28 @@ class _Run:
         """
         if not endless:
             return False
-        others = "1 other case was" if left == 1 else f"{left} other cases were"
-        self._notes.setdefault(f"{endless} did not end within {self.options.timeout:g} s; {others} not run")
+        self._notes.setdefault(f"{endless} did not end within {self.options.timeout:g} s; {_others(left)} not run")
         return True
+
+    def _broken(self, verdict: Verdict, tally: _Tally, planned: int) -> bool:
+        """Whether a spec's first case shows that no case can be judged: the reference raises, for example."""
+        if tally.cases > 1 or verdict.status is not Status.ERROR or verdict.is_unsupported:
+            return False
+        if planned > 1:
+            self._notes.setdefault(f"the first case could not be judged; {_others(planned - 1)} not run")
+        return True
+
+    def _note_unsupported(self, tally: _Tally) -> None:
+        """Note the cases that the device does not support, once per reason."""
+        reasons = Counter(
+            finding.message
+            for verdict in tally.unsupported
+            for finding in verdict.findings
+            if finding.rule == UNSUPPORTED
+        )
+        for reason, cases in reasons.items():
+            count = f"{cases} case{'s' if cases > 1 else ''}"
+            self._notes.setdefault(f"{count} skipped, not supported on the {self.device.name}: {reason}")
 
     def _case(self, spec: OpSpec, queued: Queued, vacuity: Vacuity) -> Executed:
         done = execute(
@@ -220,8 +272,8 @@ class _Run:
 
     @property
     def _whole(self) -> bool:
-        """Whether all of a spec's cases were asked for."""
-        return self.selects is None and self.options.case_seed is None
+        """Whether all cases of a spec were asked for."""
+        return self.selects is None and self.options.case_seed is None and not self.options.only_failed
 
     def _vacuous(self, vacuity: Vacuity) -> tuple[Finding, ...]:
         """Whether the spec tests anything: not known from cases that were picked out, or are too few."""
@@ -259,6 +311,10 @@ def _load(spec: OpSpec, device: Device) -> None:
     device.prepare(spec)
     for function in spec.functions:
         load_function(spec.root, function)
+
+
+def _others(count: int) -> str:
+    return "1 other case was" if count == 1 else f"{count} other cases were"
 
 
 def _now() -> datetime:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kcheck.model import CaseFinished, Event, RunFinished, SpecFinished, SpecRefused, Status
 
@@ -17,6 +17,8 @@ class Summary:
         refused: specs that could not be run.
         spec_errors: findings of severity error about specs as a whole.
         interrupted: by Ctrl-C.
+        unsupported: by spec, the cases that were skipped because the device does not support them.
+        unchecked: sanitizers that were on in a spec and saw none of its cases.
     """
 
     passed: int = 0
@@ -26,6 +28,8 @@ class Summary:
     refused: int = 0
     spec_errors: int = 0
     interrupted: bool = False
+    unsupported: dict[str, int] = field(default_factory=dict)
+    unchecked: dict[str, None] = field(default_factory=dict)
 
     def handle(self, event: Event) -> None:
         """Count one event."""
@@ -39,6 +43,10 @@ class Summary:
             case SpecFinished():
                 self.skipped += event.skipped
                 self.spec_errors += sum(finding.severity == "error" for finding in event.findings)
+                if event.unsupported:
+                    self.unsupported[event.path] = event.unsupported
+                if event.passed or event.failed:
+                    self.unchecked.update({each.name: None for each in event.sanitizers if not each.cases})
             case RunFinished():
                 self.interrupted = event.interrupted
             case _:

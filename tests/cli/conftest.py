@@ -20,3 +20,11 @@ def project(tmp_path: Path) -> Path:
 def kcheck(project: Path) -> Kcheck:
     """``kcheck`` run in the small project."""
     return Kcheck(project)
+
+
+@pytest.fixture
+def stored(kcheck: Kcheck) -> Kcheck:
+    """``kcheck`` as users have it: with a store."""
+    kcheck.environment = {name: value for name, value in kcheck.environment.items() if name != "KCHECK_STORE"}
+    kcheck.environment["COLUMNS"] = "80"
+    return kcheck

@@ -28,14 +28,6 @@ def draw(rng, shape, dtype):
 """
 
 
-@pytest.fixture
-def stored(kcheck: Kcheck) -> Kcheck:
-    """``kcheck`` as users have it: with a store."""
-    kcheck.environment = {name: value for name, value in kcheck.environment.items() if name != "KCHECK_STORE"}
-    kcheck.environment["COLUMNS"] = "80"
-    return kcheck
-
-
 def edit(project: Path, path: str, before: str, after: str) -> None:
     text = (project / path).read_text()
     assert before in text

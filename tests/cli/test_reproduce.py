@@ -23,14 +23,6 @@ def draw(rng, shape, dtype):
 """
 
 
-@pytest.fixture
-def stored(kcheck: Kcheck) -> Kcheck:
-    """``kcheck`` as users have it: with a store."""
-    kcheck.environment = {name: value for name, value in kcheck.environment.items() if name != "KCHECK_STORE"}
-    kcheck.environment["COLUMNS"] = "80"
-    return kcheck
-
-
 def failing_seed(kcheck: Kcheck, size: int = 5) -> str:
     """The seed of a case that failed, of N elements."""
     assert kcheck(*RUN).returncode == 1

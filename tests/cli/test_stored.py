@@ -13,14 +13,6 @@ RUN = ("run", "--device", "simulator")
 BAD = (*RUN, "specs/buggy/bad.yaml")
 
 
-@pytest.fixture
-def stored(kcheck: Kcheck) -> Kcheck:
-    """``kcheck`` as users have it: with a store."""
-    kcheck.environment = {name: value for name, value in kcheck.environment.items() if name != "KCHECK_STORE"}
-    kcheck.environment["COLUMNS"] = "80"
-    return kcheck
-
-
 def seeds(output: str) -> list[str]:
     return re.findall(r"^ +(\d+)  mismatch", output, re.MULTILINE)
 
@@ -62,7 +54,7 @@ def test_runs_are_listed_and_collected(stored: Kcheck) -> None:
     head, *rows = stored("runs").stdout.splitlines()
     assert head.split() == ["run", "started", "device", "took", "cases", "command"]
     assert [row.split()[0] for row in rows] == ["2", "1"]
-    assert "8: 2 failed, 2 errors" in rows[0]
+    assert "8: 2 failed, 1 error" in rows[0]
     assert "4 passed" in rows[1]
     assert stored("gc", "--runs", "1").stdout.startswith("forgotten: 1 run; the store takes ")
     assert [row.split()[0] for row in stored("runs").stdout.splitlines()[1:]] == ["2"]

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +27,21 @@ def double(x, y):
     if i < x.size:
         y[i] = x[i] * 2
 """
+SHUFFLING = """\
+import numpy as np
+from numba import cuda, float32
+
+
+@cuda.jit
+def double(x, y):
+    i = cuda.threadIdx.x
+    shared = cuda.shared.array(32, float32)
+    v = x[i] if i < x.size else np.float32(0)
+    shared[i ^ 1] = 2 * cuda.shfl_xor_sync(0xFFFFFFFF, v, 1)
+    cuda.syncthreads()
+    if i < x.size:
+        y[i] = shared[i]
+"""
 SPEC = """\
 kcheck: 1
 op: double
@@ -34,7 +50,7 @@ reference: references/double.py:double
 dims: {N: [1, 5]}
 inputs: {x: [N]}
 outputs: {y: [N]}
-launch: {args: [x, y], grid: [1], block: [8]}
+launch: {args: [x, y], grid: [1], block: [32]}
 cases: {count: 2}
 """
 
@@ -69,6 +85,15 @@ def hooks() -> list[dict[str, object]]:
     loaded = yaml.safe_load((CHECKOUT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
     assert isinstance(loaded, list)
     return loaded
+
+
+def test_hooks_install_the_compiler_that_the_project_pins() -> None:
+    """Without numba-cuda's CUDA wheels kernels would run on the simulator, where nothing looks for races."""
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (pin,) = (each for each in project["dependencies"] if each.startswith("numba-cuda"))
+    wanted = pin.replace("numba-cuda", "numba-cuda[cu13]", 1)
+    for hook in hooks():
+        assert hook["additional_dependencies"] == [wanted], f"{hook['id']}: pre-commit would install {hook}"
 
 
 def test_hooks_are_the_two_that_are_promised() -> None:
@@ -139,7 +164,6 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scratch]:
                 hooks:
                   - id: kcheck-validate
                   - id: kcheck-run
-                    args: [--device, simulator]
             """
         ),
     )
@@ -153,12 +177,15 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scratch]:
 
 @pytest.mark.slow
 def test_hooks_guard_a_commit(scratch: Scratch) -> None:
-    """Good files and files of no spec pass; a bug in a kernel and a mistake in a spec are stopped."""
-    # A kernel changes for the better: its spec runs, though the spec itself is not staged.
-    scratch.write("kernels/double.py", KERNEL.replace("x[i] * 2", "x[i] + x[i]"))
+    """Good kernels and files of no spec pass; a wrong result, a race and a mistake in a spec are stopped."""
+    # A kernel changes for the better: its spec runs, though the spec itself is not staged. It shuffles between
+    # the lanes of a warp, which the simulator cannot.
+    scratch.write("kernels/double.py", SHUFFLING)
     done = scratch.run()
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 spec passed" in done.stdout
+    assert "cpu" in done.stdout
+    assert "kcheck: warning" not in done.stdout
     git(scratch.folder, "commit", "-q", "-m", "good")
 
     # Files that no spec uses, a YAML file that is no spec among them.
@@ -175,6 +202,12 @@ def test_hooks_guard_a_commit(scratch: Scratch) -> None:
     assert done.returncode == 1
     assert "exit code: 1" in done.stdout
     assert "--case-seed" in done.stdout
+
+    # A race in the kernel: without the barrier a thread may read before another one has written.
+    scratch.write("kernels/double.py", SHUFFLING.replace("    cuda.syncthreads()\n", ""))
+    done = scratch.run()
+    assert done.returncode == 1
+    assert "racecheck" in done.stdout
     scratch.write("kernels/double.py", KERNEL)
 
     # A mistake in the spec.

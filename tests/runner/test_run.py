@@ -274,3 +274,16 @@ def test_ctrl_c_at_any_event_ends_the_run_in_good_order(project, at):
     assert found[-1].interrupted
     assert kinds.count(SpecStarted) == kinds.count(SpecFinished)
     assert SpecRefused not in kinds
+
+
+BROKEN = "def twice(x):\n    raise RuntimeError('no')\n"
+
+
+def test_a_spec_that_cannot_be_judged_stops_at_its_first_case(project):
+    """The error is told once and the other cases are not run; a note says why."""
+    found = events([project.spec(SPEC, KERNEL, BROKEN)], Scripted(""))
+    (case,) = cases(found)
+    assert case.verdict.status is Status.ERROR
+    (end,) = [event for event in found if isinstance(event, SpecFinished)]
+    assert (end.errors, end.skipped) == (1, 6)
+    assert end.notes == ("the first case could not be judged; 6 other cases were not run",)
