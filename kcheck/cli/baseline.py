@@ -16,9 +16,15 @@ from kcheck.cli.params import CASES, DEVICE, SEED
 
 @click.group("baseline")
 def command() -> None:
-    """Keep what kernels are like now, to hold later ones against it: errors, cases that pass, registers, spills,
-    instructions, occupancy. One file each in baselines/ of the project, meant for git; `kcheck diff NAME`
-    compares.
+    """Save, list and remove baselines.
+
+    \b
+      kcheck baseline save v1
+      kcheck baseline list
+      kcheck diff v1                     compare with it later
+
+    A baseline holds errors, passed cases, registers, spills, instructions and occupancy of every op, in a file in
+    baselines/ of the project. Add it to git.
     """
 
 

@@ -25,10 +25,13 @@ _GAP = "  "
 )
 @click.option("-k", "keyword", metavar="EXPR", default="", help="List the cases that EXPR selects, as in run.")
 def command(path: Path, cases: int | None, seed: int | None, keyword: str) -> int:
-    """List the cases of a spec, running nothing.
+    """List the cases of a spec without running them.
 
-    One line per case; on a terminal that is narrower, as many as it takes. `kcheck run SPEC --case-seed SEED`
-    runs a drawn one, `kcheck run SPEC -k LABEL` an example.
+    \b
+      kcheck cases specs/softmax.yaml
+      kcheck cases specs/softmax.yaml -k float16
+
+    `kcheck run SPEC --case-seed SEED` runs one of them, `kcheck run SPEC -k LABEL` an example.
     """
     from kcheck.cases import plan
     from kcheck.runner import parse_keyword

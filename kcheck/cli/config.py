@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _DEVICES = click.Choice(["auto", "gpu", "cpu", "simulator"])
 _VARIABLES: dict[str, Any] = {"device": _DEVICES, "cases": CASES, "timeout": SECONDS}
-"""Settings that a variable of their own sets, with the type that checks it."""
+"""Settings with a KCHECK_* variable, and the type that checks its value."""
 
 Row = tuple[str, Any, str]
 

@@ -1,4 +1,4 @@
-"""The log of a fault of kcheck itself: everything that whoever mends it will ask for."""
+"""The log of an internal error: what a bug report needs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _PACKAGES = ("click", "jsonschema", "junit-xml", "ml_dtypes", "numba", "numba-cu
 
 
 def write_log(error: BaseException, arguments: Sequence[str]) -> Path:
-    """Writes traceback, versions and command to ``.kcheck/`` here, or to the temporary folder if that cannot be.
+    """Write traceback, versions and command to ``.kcheck/`` in the current folder, or to the temporary folder.
 
     Raises:
-        OSError: neither can be written.
+        OSError: neither folder can be written.
     """
     text = _text(error, arguments)
     name = f"fault-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.log"

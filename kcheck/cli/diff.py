@@ -30,11 +30,14 @@ if TYPE_CHECKING:
 def command(
     name: str, paths: tuple[Path, ...], *, device: str, fail_on_regression: bool, format_: str, color: str
 ) -> int:
-    """Say what has become worse, and what better, since the baseline NAME.
+    """Show regressions and improvements against the baseline NAME.
 
-    Runs the same cases again and lints the kernels. How much worse a number may become is said by `regression:` in
-    a spec, or in kcheck.yaml for all of them: {registers: +4, spills: 0, error: 1.5x}. Without paths: those that
-    the baseline was saved with.
+    \b
+      kcheck diff v1
+      kcheck diff v1 --fail-on-regression    exit with 1 on a regression, for CI
+
+    Runs the same cases again and lints the kernels. `regression:` in a spec or in kcheck.yaml sets how much worse
+    a number may become: {registers: +4, spills: 0, error: 1.5x}. Default paths: those of the baseline.
     """
     from kcheck.cli.outputs import claimed_stdout
     from kcheck.report import plain

@@ -1,4 +1,4 @@
-"""Exit codes, and how the worst one wins."""
+"""Exit codes, and which of several wins."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ class Exit(IntEnum):
 
     GOOD = 0
     FAILED = 1  # a check failed: the verdict on a kernel
-    USAGE = 2  # the command line, a spec or a reference cannot be used
-    FAULT = 3  # a fault of kcheck
+    USAGE = 2  # an error in the command line, a spec or a reference
+    FAULT = 3  # internal error
     NOTHING = 5  # nothing was selected; the number that pytest uses
-    INTERRUPTED = 130  # 128 + SIGINT, as shells have it
-    PIPE = 141  # 128 + SIGPIPE: whoever read stdout has gone
+    INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+    PIPE = 141  # 128 + SIGPIPE: the reader of stdout has gone
 
 
 _WORST_FIRST = (Exit.INTERRUPTED, Exit.FAULT, Exit.USAGE, Exit.FAILED, Exit.PIPE, Exit.NOTHING, Exit.GOOD)
 
 
 def worst(codes: Iterable[Exit]) -> Exit:
-    """The code that a run with these endings exits with; GOOD when there is none."""
+    """The exit code of a run with these endings; GOOD if there are none."""
     found = set(codes)
     return next((code for code in _WORST_FIRST if code in found), Exit.GOOD)

@@ -25,9 +25,12 @@ from kcheck.cli.params import CASE_SEED, OP, SEED
     help="Left out: OP-SEED.kcase.",
 )
 def command(what: int | None, *, seed: int | None, op: str, output: Path | None) -> int:
-    """Write a case into a file that `kcheck reproduce FILE` runs anywhere, with the very same inputs.
+    """Write a case to a file that `kcheck reproduce FILE` runs anywhere, with the same inputs.
 
-    The file holds inputs, sizes, dtypes and layouts, and how the case ended; no code. A case that is not stored is
+    \b
+      kcheck export 17447113406779214469 --op softmax -o bug.kcase
+
+    The file holds inputs, sizes, dtypes, layouts and the result of the case; no code. A case that is not stored is
     made from its seed.
     """
     from kcheck import __version__

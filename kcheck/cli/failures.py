@@ -19,9 +19,13 @@ _SHOWN = 10  # of one op, unless all are asked for
 @click.option("--since", type=SINCE, metavar="WHEN", help="Seen failing since: 2026-11-20, 12h, 3d.")
 @click.option("-a", "--all", "everything", is_flag=True, help="Those that are fixed or gone, too, and every one.")
 def command(op: str, rule: str, since: datetime | None, everything: bool) -> int:
-    """List the cases that failed and are not fixed, what failed last first.
+    """List the failures that are not fixed, the latest first.
 
-    A failure is open until its very case passes; the next `kcheck run` begins with it.
+    \b
+      kcheck failures                    open failures of this project
+      kcheck failures --op softmax       of one op
+
+    A failure is open until the same case passes. The next `kcheck run` starts with open failures.
     """
     from kcheck.cli.stored import here, moment, reproduce_line, say, say_table, say_title
     from kcheck.report import wording

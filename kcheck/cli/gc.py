@@ -11,10 +11,14 @@ from kcheck.cli.exits import Exit
 @click.option("--runs", type=click.IntRange(min=1), metavar="N", help="How many runs to keep; 200 unless said.")
 @click.option("--snapshots", type=click.IntRange(min=0), metavar="MIB", help="Room for inputs; 256 unless said.")
 def command(runs: int | None, snapshots: int | None) -> int:
-    """Forget old runs and snapshots, and give the space back.
+    """Delete old runs and snapshots to free disk space.
 
-    What is open stays, as a recipe at least: its seed reproduces it. `kcheck run` keeps to the same limits by
-    itself; this command also drops the inputs of what is fixed, and makes the file smaller.
+    \b
+      kcheck gc
+      kcheck gc --runs 10
+
+    Open failures stay: their seeds reproduce them even without a snapshot. `kcheck run` applies the same limits;
+    this command also deletes the inputs of fixed failures, and shrinks the file.
     """
     from kcheck.cli.stored import here, say
     from kcheck.report import wording

@@ -1,4 +1,4 @@
-"""Ctrl-C that leaves things whole: reports at a line's end, the device at a case's end."""
+"""Ctrl-C at a safe point: after a line of a report, after a case on the device."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-GRACE = 1.0  # seconds for the case at hand to come to its end by itself
+GRACE = 1.0  # seconds that the current case gets to finish
 
 
 class Interrupts:
-    """SIGINT, held back until a good place to stop.
+    """SIGINT, delayed until a safe point.
 
-    The first one raises KeyboardInterrupt where :meth:`held` ends, which is after each event of the run; where
-    that does not come within GRACE, as in a case that takes long, it is raised wherever the run is by then, but
-    never while a report is written. A second one is raised at once, so that nothing can hang.
+    The first one raises KeyboardInterrupt at the end of :meth:`held`, which is after each event of the run. If
+    that does not happen within GRACE, as in a long case, it is raised wherever the run is then, but never while a
+    report is being written. A second one is raised immediately, so that nothing can hang.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Interrupts:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Takes SIGINT over, and gives it back. Only the main thread gets signals; elsewhere it does nothing."""
+        """Install the handlers, and restore them at the end. Does nothing outside the main thread."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -39,7 +39,7 @@ class Interrupts:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Holds Ctrl-C back within; raises KeyboardInterrupt at the end if one came, there or before."""
+        """Delay Ctrl-C inside; raise KeyboardInterrupt at the end if one arrived inside or before."""
         self._writing = True
         try:
             yield

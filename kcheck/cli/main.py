@@ -1,6 +1,6 @@
-"""The ``kcheck`` command: finds the subcommand, and turns every ending into an exit code.
+"""The ``kcheck`` command: find the subcommand, run it, turn every ending into an exit code.
 
-Imports click and nothing heavier; a subcommand's module is imported when it is called.
+Imports click and nothing heavier. A subcommand's module is imported when it is called.
 """
 
 from __future__ import annotations
@@ -15,53 +15,71 @@ import click
 
 from kcheck import __version__
 from kcheck.cli.exits import Exit
+from kcheck.cli.help import Context, prepared
 from kcheck.errors import SpecError, UserError
 
-COMMANDS = {
-    "run": "Run the cases of op specs and judge them.",
-    "validate": "Check op specs for mistakes, running nothing.",
-    "cases": "List the cases of a spec, running nothing.",
-    "calibrate": "Measure how far correct kernels are off, for `tolerance: calibrated`.",
-    "runs": "List the runs that were stored.",
-    "failures": "List the cases that failed and are not fixed.",
-    "show": "Show a stored failure: inputs, worst elements, where the error lies.",
-    "reproduce": "Run a case that failed once more: fixed, still failing, or gone.",
-    "minimize": "Find the smallest case that fails as a stored one does, and what matters.",
-    "export": "Write a case into a file that `kcheck reproduce` runs anywhere.",
-    "gc": "Forget old runs and snapshots, and give the space back.",
-    "lint": "Measure compiled kernels: registers, spills, occupancy, what is slow.",
-    "baseline": "Keep what kernels are like now, to hold later ones against it.",
-    "diff": "Say what has become worse since a baseline.",
-    "exec": "Run any numba.cuda program on the cpu device.",
-    "config": "Show the project's settings, and where each value is from.",
-    "schema": "Print the JSON Schema of op specs or of reports.",
+SECTIONS = {
+    "Check kernels": {
+        "run": "Run the cases of op specs and check the results.",
+        "validate": "Check op specs for mistakes without running anything.",
+        "cases": "List the cases of a spec without running them.",
+        "lint": "Report registers, spills, occupancy and slow code of kernels.",
+        "exec": "Run any numba.cuda program on the cpu device.",
+    },
+    "Failures": {
+        "failures": "List the failures that are not fixed.",
+        "show": "Show a stored failure: inputs, worst elements, source lines.",
+        "reproduce": "Run a failing case again: fixed, still failing, or gone.",
+        "minimize": "Find the smallest case that fails the same way.",
+        "export": "Write a case to a file that `kcheck reproduce` runs anywhere.",
+        "runs": "List the stored runs.",
+        "gc": "Delete old runs and snapshots to free disk space.",
+    },
+    "Compare over time": {
+        "baseline": "Save, list and remove baselines.",
+        "diff": "Show regressions against a baseline.",
+        "calibrate": "Measure errors of correct kernels, for calibrated tolerances.",
+    },
+    "Settings": {
+        "config": "Show the project's settings and where each value is from.",
+        "schema": "Print the JSON Schema of specs, settings or reports.",
+    },
 }
 """Every subcommand with its line in ``kcheck --help``; its code is ``command`` in the module of its name."""
+COMMANDS = {name: line for section in SECTIONS.values() for name, line in section.items()}
 
 
 class Subcommands(click.Group):
-    """A group whose commands are imported one at a time, and which guesses what a mistyped one meant."""
+    """A group that imports a command when it is called, and suggests the nearest name for a mistyped one."""
+
+    context_class = Context
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order of the table: what is used most comes first."""
+        """The names in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Imports the command's module."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"kcheck.cli.{cmd_name}").command
-        return command
+        return prepared(import_module(f"kcheck.cli.{cmd_name}").command)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands, then the options."""
+        self.format_commands(ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Lists the commands from the table, so that help imports none of them."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        width = max(map(len, COMMANDS))
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), line) for name, line in commands.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does it, with a guess for a name that is not a command."""
+        """Like click's, with a suggestion for a name that is not a command."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
             near = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
@@ -70,12 +88,12 @@ class Subcommands(click.Group):
             elif os.path.exists(name):
                 mend = f"to run it: kcheck run {name}"
             else:
-                mend = f"the commands are {', '.join(COMMANDS)}"
+                mend = "`kcheck --help` lists the commands"
             ctx.fail(f"no command '{name}'; {mend}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Runs the command. A closed pipe leaves here as PipeClosed: click would exit with 1, a verdict."""
+        """Run the command. A closed pipe is raised as PipeClosed: click would exit with 1, which is a verdict."""
         try:
             code: object = super().invoke(ctx)
             sys.stdout.flush()
@@ -85,30 +103,36 @@ class Subcommands(click.Group):
 
 
 class PipeClosed(Exception):
-    """Nobody reads stdout any more, as in ``kcheck cases x.yaml | head``."""
+    """The reader of stdout has gone, as in ``kcheck cases x.yaml | head``."""
 
 
 @click.group(
     cls=Subcommands,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 all good, 1 a check failed, 2 usage or spec error, 3 a fault of kcheck, "
+    epilog="Exit codes: 0 all checks passed, 1 a check failed, 2 usage or spec error, 3 internal error, "
     "5 nothing selected, 130 interrupted.",
 )
-@click.version_option(__version__, message="kcheck %(version)s")
+@click.version_option(__version__, "-V", "--version", message="kcheck %(version)s")
 @click.pass_context
 def group(ctx: click.Context) -> None:
-    """Find the silent bugs of GPU kernels: seeded cases, fp64 references, one YAML file per op."""
+    """Find silent bugs in GPU kernels, with or without a GPU.
+
+    \b
+      kcheck run                         check every spec of this project
+      kcheck run specs/softmax.yaml -x   one spec, up to its first failure
+      kcheck COMMAND --help              examples and options of a command
+    """
     if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help(), err=True)  # nothing was checked, so this is no success
+        click.echo(ctx.get_help(), err=True)  # nothing was checked, so this must not count as success
         ctx.exit(Exit.USAGE)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs ``kcheck`` and returns its exit code; every kind of ending is told apart here.
+    """Run ``kcheck`` and return its exit code. Every kind of ending gets its exit code and its message here.
 
     Args:
-        arguments: without the program's name; those of the process when left out.
+        arguments: without the program's name; default: those of the process.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     # Python has None for a stream that was closed when it started, as by `kcheck run >&-`.
@@ -118,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = group.main(arguments, prog_name="kcheck", standalone_mode=False)
         return int(code) if code is not None else Exit.GOOD
     except PipeClosed:
-        # What Python would flush at its end has nowhere to go.
+        # Python flushes stdout at exit, and nothing reads it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.PIPE
     except click.Abort:
@@ -128,28 +152,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
         click.echo("kcheck: interrupted", err=True)
         return Exit.INTERRUPTED
     except click.ClickException as error:
-        error.show()
+        _show(error)
         return Exit.USAGE
     except SpecError as error:
-        click.echo(str(error), err=True)  # each fault begins with its place
+        click.echo(str(error), err=True)  # each line begins with file:line:column
         return Exit.USAGE
     except UserError as error:
-        click.echo(f"kcheck: {error}", err=True)
+        click.echo(f"kcheck: error: {error}", err=True)
         return Exit.USAGE
     except Exception as error:
-        return fault(error, arguments)
+        return internal_error(error, arguments)
 
 
-def fault(error: BaseException, arguments: Sequence[str]) -> Exit:
-    """Says that kcheck itself is at fault, and where the log is."""
+def _show(error: click.ClickException) -> None:
+    """Print what is wrong with the command line; with the usage line where an option or argument is wrong.
+
+    Click adds the context to errors that it raises while it parses. Errors that a command raises have none: their
+    messages say what to do.
+    """
+    message = error.format_message()
+    if message[1:2].islower():
+        message = message[0].lower() + message[1:]
+    click.echo(f"kcheck: error: {message.rstrip('.')}", err=True)
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is not None:
+        click.echo(f"\n{context.get_usage()}\nFor help: {context.command_path} --help", err=True)
+
+
+def internal_error(error: BaseException, arguments: Sequence[str]) -> Exit:
+    """Report an error in kcheck itself, and the log to attach to a bug report."""
     from kcheck.cli.crash import write_log
 
-    click.echo(f"kcheck: a fault of kcheck, not of your kernel: {type(error).__name__}: {error}", err=True)
+    what = f"kcheck: internal error: {type(error).__name__}: {error}"
     try:
         log = write_log(error, arguments)
     except OSError as unwritable:
-        click.echo(f"kcheck: the log could not be written ({unwritable}); the traceback:", err=True)
+        click.echo(f"{what}\nkcheck: please report it with this traceback (no log: {unwritable}):", err=True)
         sys.excepthook(type(error), error, error.__traceback__)
     else:
-        click.echo(f"kcheck: the log is {log}; please attach it when you report this", err=True)
+        click.echo(f"{what}\nkcheck: please report it and attach {log}", err=True)
     return Exit.FAULT

@@ -1,4 +1,4 @@
-"""Where reports go: ``--format`` and ``-o`` paired as they stand, files replaced in one step."""
+"""Where reports go: each ``-o`` belongs to the ``--format`` before it; files are replaced atomically."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class PairedCommand(click.Command):
     """A command that remembers the order of its options: each ``-o`` belongs to the ``--format`` before it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Notes the order in ``ctx.meta``, then parses as ever."""
+        """Record the order in ``ctx.meta``, then parse as usual."""
         _, _, order = self.make_parser(ctx).parse_args(args=list(args))
         ctx.meta["kcheck.order"] = [param.name for param in order if param.name in ("formats", "files")]
         return super().parse_args(ctx, args)
 
 
 def pair(order: Sequence[str], formats: Sequence[str], files: Sequence[str]) -> tuple[Output, ...]:
-    """The reports that were asked for; text on stdout is added when nothing else claims stdout.
+    """The requested reports; text on stdout is added if no other report goes to stdout.
 
     Args:
         order: ``formats`` and ``files``, one for each option in the order given.
@@ -43,7 +43,7 @@ def pair(order: Sequence[str], formats: Sequence[str], files: Sequence[str]) -> 
         files: the values of ``-o``; ``-`` is stdout.
 
     Raises:
-        click.UsageError: a file without a format, two files for one, two reports for one place.
+        click.UsageError: a file without a format, two files for one format, two reports for one file.
     """
     found: list[Output] = []
     remaining_formats, remaining_files = list(formats), list(files)
@@ -73,15 +73,15 @@ def pair(order: Sequence[str], formats: Sequence[str], files: Sequence[str]) -> 
 
 
 class ReportFile:
-    """A file that appears whole or not at all: written beside its place, then renamed over it.
+    """A file that appears whole or not at all: written to a temporary file next to it, then renamed.
 
-    What is no regular file (``/dev/null``, a pipe) is written directly. A link stays a link.
+    A special file (``/dev/null``, a pipe) is written directly. A symbolic link stays a link.
 
     Args:
-        option: that named it, for messages.
+        option: the option that names the file, for messages.
 
     Raises:
-        click.UsageError: the file cannot be written there; said before anything runs.
+        click.UsageError: the file cannot be written. Raised before anything runs.
     """
 
     def __init__(self, path: Path, option: str = "-o") -> None:
@@ -92,9 +92,9 @@ class ReportFile:
         try:
             self.stream = self._open()
         except FileNotFoundError:
-            raise click.UsageError(f"{option} {path}: there is no folder '{path.parent}'; make it first") from None
+            raise click.UsageError(f"{option} {path}: no such folder: '{path.parent}'; create it first") from None
         except OSError as error:
-            raise click.UsageError(f"{option} {path}: cannot be written: {error.strerror}") from None
+            raise click.UsageError(f"{option} {path}: cannot write the file: {error.strerror}") from None
 
     def _open(self) -> TextIO:
         try:
@@ -110,7 +110,7 @@ class ReportFile:
         return os.fdopen(handle, "w", encoding="utf-8", newline="\n")
 
     def commit(self) -> None:
-        """Puts the file in its place.
+        """Move the file to its place.
 
         Raises:
             OSError: the disk is full, or the folder has gone.
@@ -121,7 +121,7 @@ class ReportFile:
             self._temporary = None
 
     def discard(self) -> None:
-        """Leaves the place as it was."""
+        """Delete the temporary file; what was there before stays."""
         try:
             self.stream.close()
         finally:
@@ -138,15 +138,15 @@ def _umask() -> int:
 
 @contextmanager
 def claimed_stdout() -> Iterator[TextIO]:
-    """Stdout for the report alone: what kernels, references or libraries print meanwhile goes to stderr.
+    """Stdout for the report only: output of kernels, references and libraries goes to stderr meanwhile.
 
-    The file descriptor is redirected, not only ``sys.stdout``: a GPU's ``print`` writes to the descriptor.
+    Redirects the file descriptor as well as ``sys.stdout``, because ``print`` on a GPU writes to the descriptor.
     """
     real = sys.stdout
     real.flush()
     try:
         number, elsewhere = real.fileno(), sys.stderr.fileno()
-    except OSError:  # no files, as when Python code calls us with its own streams
+    except OSError:  # not files: a Python program calls us with its own streams
         with redirect_stdout(sys.stderr):
             yield real
         return
@@ -162,11 +162,11 @@ def claimed_stdout() -> Iterator[TextIO]:
 
 
 COLUMNS = 100
-"""Of a text report in a file, and in a pipe where the variable COLUMNS does not say otherwise."""
+"""Width of a text report in a file, and in a pipe unless the variable COLUMNS is set."""
 
 
 def columns() -> int:
-    """Those of the terminal that stdout is; elsewhere COLUMNS."""
+    """The width of the terminal; COLUMNS if stdout is not a terminal."""
     return shutil.get_terminal_size((COLUMNS, 24)).columns
 
 
@@ -174,10 +174,10 @@ _COLORS = {"wrong": "red", "warn": "yellow", "right": "green", "place": "cyan"}
 
 
 def painter(when: str, stream: TextIO) -> tuple[Callable[[str, str], str], bool]:
-    """(gives text the colour of what it is, as :data:`kcheck.report.detail.Role` names it; whether it does).
+    """A function that colors text by its :data:`kcheck.report.detail.Role`, and whether it does so.
 
     Args:
-        when: as ``--color`` says it.
+        when: the value of ``--color``.
     """
     colored = wants_color(when, stream, os.environ)
 
@@ -188,9 +188,9 @@ def painter(when: str, stream: TextIO) -> tuple[Callable[[str, str], str], bool]
 
 
 def wants_color(when: str, stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """Whether a stream gets colours. ``auto``: a terminal does, unless NO_COLOR is set or TERM is ``dumb``.
+    """Whether a stream gets colors. ``auto``: a terminal does, unless NO_COLOR is set or TERM is ``dumb``.
 
-    https://no-color.org: set and not empty; FORCE_COLOR is its opposite, for CI logs that show colours.
+    https://no-color.org: set and not empty. FORCE_COLOR is its opposite, for CI logs that show colors.
     """
     if when != "auto":
         return when == "always"

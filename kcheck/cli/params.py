@@ -10,6 +10,7 @@ import click
 from kcheck.model.limits import TIMEOUT
 
 MAX_SEED = 2**64 - 1
+MAX_CASES = 1_000_000
 
 
 class Seed(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
@@ -18,14 +19,14 @@ class Seed(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.
     name = "seed"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Reads the number; refuses what is none, or does not fit."""
+        """Read the number; refuse text that is not a number, and numbers that do not fit."""
         if isinstance(value, int):
             return value
         text = str(value).strip()
         try:
             number = int(text, 16 if text.lower().lstrip("+-").startswith("0x") else 10)
         except ValueError:
-            self.fail(f"{text!r} is no seed; give a whole number, decimal or 0x...", param, ctx)
+            self.fail(f"{text!r} is not a seed; write an integer, decimal or 0x...", param, ctx)
         if number < 0:
             self.fail(f"{text} is negative; a seed is a number from 0 to {MAX_SEED}", param, ctx)
         if number > MAX_SEED:
@@ -33,25 +34,41 @@ class Seed(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.
         return number
 
 
+class Count(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
+    """A number of cases: an integer from 0 to MAX_CASES."""
+
+    name = "count"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read the number; refuse one out of range."""
+        try:
+            number = int(value)
+        except ValueError:
+            self.fail(f"{value!r} is not an integer", param, ctx)
+        if not 0 <= number <= MAX_CASES:
+            self.fail(f"{number} is out of range; write a number from 0 to {MAX_CASES}", param, ctx)
+        return number
+
+
 class Seconds(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
-    """A duration in seconds, above 0; 0 stands for no limit and becomes None."""
+    """A duration in seconds, above 0; 0 means no limit and becomes None."""
 
     name = "seconds"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | None:
-        """Reads the number; refuses NaN, infinity and less than 0."""
+        """Read the number; refuse NaN, infinity and negative numbers."""
         try:
             seconds = float(value)
         except ValueError:
-            self.fail(f"{value!r} is no number of seconds", param, ctx)
+            self.fail(f"{value!r} is not a number of seconds", param, ctx)
         if not math.isfinite(seconds) or seconds < 0:
-            self.fail(f"{value} is no number of seconds above 0; 0 means no limit", param, ctx)
+            self.fail(f"{value} is not a positive number of seconds; 0 means no limit", param, ctx)
         return seconds or None
 
 
 SEED = Seed()
 SECONDS = Seconds()
-CASES = click.IntRange(min=0, max=1_000_000)
+CASES = Count()
 TIME_LIMIT = click.option(
     "--timeout",
     type=SECONDS,
@@ -75,7 +92,7 @@ COLOR = click.option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),
     default="auto",
-    help="auto: on a terminal; see NO_COLOR.",
+    help="Use colors. auto: on a terminal, unless NO_COLOR is set.",
 )
-CASE_SEED = click.option("--seed", type=SEED, metavar="S", help="The case seed; the same as the plain argument.")
-OP = click.option("--op", metavar="NAME", default="", help="Of this op: seeds are shared by all ops of a project.")
+CASE_SEED = click.option("--seed", type=SEED, metavar="S", help="Case seed; same as the argument SEED.")
+OP = click.option("--op", metavar="NAME", default="", help="Op of the case; all ops of a project share seeds.")

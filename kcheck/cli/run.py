@@ -88,7 +88,7 @@ SANITIZE = Sanitize()
     "files",
     multiple=True,
     metavar="FILE",
-    help="Where the report of the --format before it goes; without, to stdout.",
+    help="Output file of the preceding --format (default: stdout).",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show every failing case in full.")
 @click.option("-q", "--quiet", is_flag=True, help="Show only what is wrong.")
@@ -139,11 +139,11 @@ def command(
     that use them. Without PATHS: specs/.
 
     \b
-      kcheck run                                   every spec in specs/
+      kcheck run                                   every spec of this project
       kcheck run specs/softmax.yaml -x             stop at the first failure
       kcheck run kernels/softmax.py                the specs that use this file
       kcheck run -k 'float16 and not buggy'        cases by id or tag
-      kcheck run --lf                              only what failed before and is not fixed
+      kcheck run --lf                              open failures only
       kcheck run --sanitize all                    every case with every sanitizer
       kcheck run --format junit -o r.xml --format json -o r.json
     """

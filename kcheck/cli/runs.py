@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 @click.command("runs")
 @click.option("-n", "most", type=click.IntRange(min=1), default=20, show_default=True, help="How many, at most.")
 def command(most: int) -> int:
-    """List the runs that were stored in this project, the newest first."""
+    """List the stored runs of this project, the newest first.
+
+    \b
+      kcheck runs
+    """
     from kcheck.cli.stored import here, moment, say, say_table
     from kcheck.report import wording
     from kcheck.store import Store

@@ -1,4 +1,4 @@
-"""``--sanitize NAME[=LEVEL]``, which ``run`` and ``exec`` share."""
+"""``--sanitize NAME[=LEVEL]`` of ``run`` and ``exec``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ ALL = "all"
 
 
 class Sanitize(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
-    """``NAME`` or ``NAME=LEVEL``, as a pair; without a level: error.
+    """``NAME`` or ``NAME=LEVEL`` as a pair; the default level is error.
 
     Args:
-        names: the sanitizers that there are; ``all`` stands for them together.
-        elsewhere: names that are known and cannot be had here, with the reason.
+        names: the sanitizers of the command; ``all`` means every one of them.
+        elsewhere: sanitizers that the command does not have, with the reason.
     """
 
     name = "sanitize"
@@ -28,7 +28,7 @@ class Sanitize(click.ParamType):  # type: ignore[type-arg]  # generic since clic
         self._elsewhere = elsewhere or {}
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Level]:
-        """Reads the pair; refuses a name or a level that there is not, with those that there are."""
+        """Read the pair; refuse an unknown name or level, and list the known ones."""
         if isinstance(value, tuple):
             return value
         name, _, level = str(value).partition("=")
@@ -44,7 +44,7 @@ class Sanitize(click.ParamType):  # type: ignore[type-arg]  # generic since clic
         return name, level
 
     def levels(self, chosen: Sequence[tuple[str, Level]]) -> dict[str, Level]:
-        """Level by sanitizer, those that were named; what stands later on the line counts."""
+        """Level by sanitizer, for those that were named; the last one on the command line wins."""
         found: dict[str, Level] = {}
         for name, level in chosen:
             found.update(dict.fromkeys(self.names if name == ALL else (name,), level))

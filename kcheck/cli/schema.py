@@ -8,13 +8,16 @@ import click
 @click.command("schema")
 @click.argument("which", type=click.Choice(["op-spec", "config", "report"]), default="op-spec")
 def command(which: str) -> None:
-    """Print a JSON Schema: of op specs, of kcheck.yaml (config), or of `kcheck run --format json` (report).
-
-    Editors use it to complete and check files:
+    """Print the JSON Schema of op specs, of kcheck.yaml (config), or of JSON reports.
 
     \b
       kcheck schema > op-spec.schema.json
-      # yaml-language-server: $schema=op-spec.schema.json      (first line of a spec)
+      kcheck schema config > kcheck.schema.json
+
+    Editors use it to complete and check files. First line of a spec, for the YAML language server:
+
+    \b
+    # yaml-language-server: $schema=op-spec.schema.json
     """
     if which == "report":
         from kcheck.report.schema import schema_text as report_schema_text

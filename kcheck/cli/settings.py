@@ -33,7 +33,7 @@ SANITIZE_VARIABLE = "KCHECK_SANITIZE"
 
 
 def settings_for(paths: Sequence[Path], profile: str = "") -> Settings:
-    """The settings of the project of the first path, or of the current folder; the defaults outside of a project.
+    """The settings of the project of the first path, or of the current folder; the defaults outside a project.
 
     Raises:
         UserError: there is no such profile, or the settings are wrong.
@@ -53,7 +53,7 @@ def given(name: str, otherwise: Any) -> Any:
 
 
 def on_command_line(name: str) -> bool:
-    """Whether an option stands on the command line itself."""
+    """Whether the command line itself sets an option."""
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 

@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 @click.argument("seed", metavar="SEED", type=SEED)
 @click.option("--op", metavar="NAME", default="", help="Of this op, where several failed with the same seed.")
 def command(seed: int, op: str) -> int:
-    """Show what is stored of the case of a seed, running nothing.
+    """Show a stored case without running it.
 
-    Its inputs, the worst elements, a small map of where in the output the error lies, and how it went before.
+    \b
+      kcheck show 17447113406779214469
+
+    Shows its inputs, the worst elements, a small map of where in the output the error is, and earlier results.
     """
     from kcheck.cli.stored import here, say, say_rows, say_title
     from kcheck.store import Store

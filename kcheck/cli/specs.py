@@ -52,7 +52,7 @@ def collect(
     Args:
         touched: paths are files that changed: skip those that are gone, and those that are neither a spec nor
             used by one.
-        profile: of the project's settings; empty for none.
+        profile: name of a profile of the project; empty: no profile.
 
     Raises:
         SpecError: a path names nothing, or the settings of a project are wrong.

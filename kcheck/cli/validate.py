@@ -13,8 +13,13 @@ from kcheck.cli.exits import Exit
 @click.argument("paths", nargs=-1, metavar="[SPEC]...", type=click.Path(path_type=Path))
 @click.option("-r", "--recursive", is_flag=True, help="Check the specs in folders below, too.")
 def command(paths: tuple[Path, ...], recursive: bool) -> int:
-    """Check op specs for mistakes: every one at once, as file:line:col: what; the mend.
+    """Check op specs for mistakes without running anything.
 
+    \b
+      kcheck validate                        every spec of this project
+      kcheck validate specs/softmax.yaml     one spec
+
+    Prints every mistake as file:line:col: what; fix.
     Does not import your code. A folder stands for the specs in it, a Python file for the specs that use it.
     Without paths: all specs of the project.
     """

@@ -54,7 +54,7 @@ def load_spec(path: Path, profile: str = "") -> OpSpec:
 
     Args:
         path: the spec, absolute or from the current folder.
-        profile: of the project's settings; empty for none.
+        profile: name of a profile of the project; empty: no profile.
 
     Raises:
         SpecError: with every :class:`~kcheck.model.Fault` found, in the order of the files.

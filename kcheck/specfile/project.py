@@ -32,7 +32,7 @@ BUILT_IN: Mapping[str, Mapping[str, Any]] = {
     "ci": {"cases": 100},
     "nightly": {"cases": 5000, "sanitize": {"all": "error"}},
 }
-"""Profiles that exist without being written. One of the same name in the file replaces it as a whole."""
+"""Built-in profiles. One of the same name in the file replaces it as a whole."""
 
 DEFAULT = "default"
 
@@ -45,7 +45,7 @@ class Settings:
         specs: folders relative to the root that hold the specs, with forward slashes.
         timeout: seconds for one case; None for no limit.
         sanitize: level by sanitizer, every one of SANITIZERS present.
-        regression: limits by measure; only those that are set.
+        regression: limits by measure; only the ones that the project sets.
         source: where each value is from, by key such as ``cases`` or ``sanitize.racecheck``: ``kcheck.yaml:3``,
             ``profile ci``. A key that is left out has its default.
     """
@@ -71,7 +71,7 @@ class Project:
     Attributes:
         root: absolute.
         file: the file that holds settings, as the user would type it; empty where none does.
-        values: the settings outside of profiles, as plain values.
+        values: the settings outside profiles, as plain values.
         profiles: by name, the built-in ones among them, as plain values.
         regression: the limits of ``values``, read.
         places: ``file:line`` of each value, by path: ``cases``, ``sanitize.all``, ``profiles.ci.cases``.
@@ -91,8 +91,8 @@ class Project:
             UserError: there is no such profile.
         """
         if profile and profile not in self.profiles:
-            mend = did_you_mean(profile, self.profiles) or f"available: {', '.join(self.profiles)}"
-            raise UserError(f"no profile {profile!r}; {mend}")
+            fix = did_you_mean(profile, self.profiles) or f"available: {', '.join(self.profiles)}"
+            raise UserError(f"no profile {profile!r}; {fix}")
         found: dict[str, Any] = {}
         source: dict[str, str] = {}
         for key in ("specs", "targets", "device", "cases", "timeout"):
@@ -119,7 +119,7 @@ class Project:
     def _sanitize(
         self, levels: dict[str, Level], source: dict[str, str], said: Mapping[str, Level], profile: str, by: str
     ) -> None:
-        """Set levels: ``all`` first, wherever it stands, so that a name of its own wins."""
+        """Set levels: ``all`` first, wherever it stands, so that a named sanitizer wins."""
         for key in sorted(said, key=lambda key: key != "all"):
             for name in SANITIZERS if key == "all" else (key,):
                 levels[name] = said[key]

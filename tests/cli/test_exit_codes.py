@@ -84,7 +84,7 @@ def test_worst_ending_wins(codes: list[Exit], code: Exit) -> None:
 
 
 def test_fault_of_kcheck_leaves_a_log(kcheck: Kcheck, project: Path) -> None:
-    """A fault of kcheck exits with 3 and names a log that has the traceback, the versions and the command."""
+    """An internal error exits with 3 and names a log that has the traceback, the versions and the command."""
     (project / "sitecustomize.py").write_text(
         "import kcheck.specfile\n"
         "def load_spec(path, profile): raise ZeroDivisionError('planted')\n"
@@ -92,8 +92,8 @@ def test_fault_of_kcheck_leaves_a_log(kcheck: Kcheck, project: Path) -> None:
     )
     done = kcheck("validate", "specs/good.yaml", PYTHONPATH=f"{project}:{kcheck.environment['PYTHONPATH']}")
     assert done.returncode == 3
-    assert "ZeroDivisionError: planted" in done.stderr
-    found = re.search(r"the log is (\S+); please attach it", done.stderr)
+    assert done.stderr.startswith("kcheck: internal error: ZeroDivisionError: planted\n")
+    found = re.search(r"kcheck: please report it and attach (\S+)", done.stderr)
     assert found is not None
     log = (project / found[1]).read_text()
     for part in (

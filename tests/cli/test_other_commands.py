@@ -50,7 +50,7 @@ def test_cases_are_those_of_run(kcheck: Kcheck) -> None:
     assert [case["seed"] for case in report["specs"][0]["cases"]] == listed
 
 
-@pytest.mark.parametrize("which", [(), ("op-spec",), ("report",)])
+@pytest.mark.parametrize("which", [(), ("op-spec",), ("config",), ("report",)])
 def test_schema_is_printed(kcheck: Kcheck, which: tuple[str, ...]) -> None:
     """What is printed is a valid JSON Schema."""
     schema = json.loads(kcheck("schema", *which).stdout)
@@ -65,7 +65,7 @@ def test_schema_is_printed(kcheck: Kcheck, which: tuple[str, ...]) -> None:
         (("specs/good.yaml",), "no command 'specs/good.yaml'; to run it: kcheck run specs/good.yaml"),
         (
             ("zzzzzz",),
-            "no command 'zzzzzz'; the commands are run, validate, cases,",
+            "no command 'zzzzzz'; `kcheck --help` lists the commands",
         ),
         (("run", "--fail-fats"), "--fail-fast"),
         (

@@ -167,7 +167,7 @@ def test_the_prompt_has_everything_at_hand(stored: Kcheck) -> None:
         (("12", "--op", "bda"), "no spec in specs/ has the op 'bda'; the ops are bad, good"),
         (("no.kcase",), "no.kcase: cannot be read: No such file or directory"),
         (("bad.kcase",), "bad.kcase: this is no case that kcheck exported"),
-        (("soon",), "'soon' is no seed"),
+        (("soon",), "'soon' is not a seed"),
     ],
 )
 def test_what_cannot_be_run_again_is_said(

@@ -116,7 +116,7 @@ def test_one_case_by_its_seed(kcheck: Kcheck) -> None:
         (("--format", "json", "-o", "a", "--format", "junit", "-o", "./a"), "is given twice"),
         (
             ("--format", "json", "-o", "no/where/r.json"),
-            "-o no/where/r.json: there is no folder 'no/where'; make it first",
+            "-o no/where/r.json: no such folder: 'no/where'; create it first",
         ),
         (("--format", "json", "-o", "specs"), "-o specs is a folder; name a file in it"),
         (("--format", "jsn"), "'jsn' is not one of 'text', 'json', 'junit'"),
@@ -132,7 +132,7 @@ def test_one_case_by_its_seed(kcheck: Kcheck) -> None:
             "no level 'warning' for racecheck; did you mean 'warn'?",
         ),
         (("--sanitize", "all="), "no level '' for all; choose from error, warn, off"),
-        (("--seed", "1e3"), "'1e3' is no seed; give a whole number, decimal or 0x..."),
+        (("--seed", "1e3"), "'1e3' is not a seed; write an integer, decimal or 0x..."),
     ],
 )
 def test_wrong_options_are_refused_before_anything_runs(

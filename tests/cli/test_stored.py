@@ -96,7 +96,7 @@ def test_a_store_that_cannot_be_used_does_not_stop_a_run(
     ("arguments", "message"),
     [
         (("show", "12"), "no case with seed 12 is stored; `kcheck failures` lists what failed"),
-        (("show", "bad"), "'bad' is no seed"),
+        (("show", "bad"), "'bad' is not a seed"),
         (("failures", "--since", "monday"), "'monday' is no moment; write 2026-11-20,"),
     ],
 )

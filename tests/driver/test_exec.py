@@ -298,7 +298,7 @@ def test_the_exit_code_is_the_program_s(folder: Path, code: int) -> None:
         ),
         (("--sanitize", "racecheck=on"), (), "no level 'on' for racecheck; choose from error, warn, off"),
         (("--sanitize", "unwritten"), (), "unwritten: a program has no spec that says which array is what"),
-        (("--report", "no/where.jsonl"), (), "--report no/where.jsonl: there is no folder 'no'; make it first"),
+        (("--report", "no/where.jsonl"), (), "--report no/where.jsonl: no such folder: 'no'; create it first"),
         (("--sanitise", "all"), (), "No such option"),
     ],
 )
