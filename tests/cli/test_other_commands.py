@@ -85,18 +85,18 @@ def test_no_arguments_show_help(kcheck: Kcheck) -> None:
     """``kcheck`` alone shows its help, on stderr since nothing was checked."""
     done = kcheck()
     assert done.stdout == ""
-    assert "Commands:" in done.stderr
+    assert "Check kernels:" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
         (("run", "kernels/unused.py"), "no spec uses kernels/unused.py"),
-        (("run", "kernels"), "no spec lies directly in kernels; -r takes the folders below, too"),
-        (("run", "-r", "kernels"), "no spec lies directly in kernels"),
-        (("validate", "kernels", "kernels/unused.py"), "no spec uses kernels/unused.py; no spec lies directly in"),
-        (("lint", "kernels"), "no spec lies directly in kernels; -r takes"),
-        (("baseline", "save", "v1", "kernels"), "no spec lies directly in kernels"),
+        (("run", "kernels"), "no specs in kernels; add -r to search subfolders"),
+        (("run", "-r", "kernels"), "no specs in kernels"),
+        (("validate", "kernels", "kernels/unused.py"), "no spec uses kernels/unused.py; no specs in"),
+        (("lint", "kernels"), "no specs in kernels; add -r"),
+        (("baseline", "save", "v1", "kernels"), "no specs in kernels"),
         (("run", "-t", "absent"), "no spec, of 2, has the tag 'absent'; their tags are clean"),
     ],
 )
@@ -104,4 +104,4 @@ def test_nothing_selected_says_where_nothing_is(kcheck: Kcheck, arguments: tuple
     """The paths that hold no spec are named, and -r only where it is an option that was not given."""
     done = kcheck(*arguments)
     assert (done.returncode, done.stderr.partition(why)[0]) == (5, "kcheck: nothing selected: ")
-    assert ("-r takes" in done.stderr) == ("-r takes" in why or arguments[0] == "validate")
+    assert ("add -r" in done.stderr) == ("add -r" in why or arguments[0] == "validate")
