@@ -28,6 +28,7 @@ _MENDS = {
     FaultKind.GRID_BARRIER_EXITED: "let every thread come to this grid sync, and none return before it",
     FaultKind.WARP_MASK: "name in the mask only lanes that execute the call",
     FaultKind.WARP_MASK_GONE: "CUDA waits for none that left; a mask of those that are there says what is meant",
+    FaultKind.WARP_ALIGNED: "let all 32 lanes of the warp execute it, in a block of whole warps",
     FaultKind.WARP_MASK_SELF: "name in the mask every lane that executes the call",
     FaultKind.STACK_OVERFLOW: "bound the recursion",
     **dict.fromkeys(_OUT_OF_BOUNDS, "guard the access: a grid is often larger than the array"),

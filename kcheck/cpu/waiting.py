@@ -35,7 +35,9 @@ class GridWait:
         return text + (f", and {self.gone} ended without coming to it" if self.gone else "")
 
 
-MASKS = frozenset({FaultKind.WARP_MASK, FaultKind.WARP_MASK_GONE, FaultKind.WARP_MASK_SELF})
+MASKS = frozenset(
+    {FaultKind.WARP_MASK, FaultKind.WARP_MASK_GONE, FaultKind.WARP_MASK_SELF, FaultKind.WARP_ALIGNED}
+)
 _RANGES = 4  # of lanes, that are written out
 
 
@@ -75,6 +77,9 @@ def mask_text(kind: FaultKind, fault: Fault) -> str:
     lanes, here = fault.address & 0xFFFFFFFF, fault.address >> 32
     if kind is FaultKind.WARP_MASK_SELF:
         return f"{lanes_text(lanes)} {_take(lanes)} part, and the mask does not name {_them(lanes)}"
+    if kind is FaultKind.WARP_ALIGNED:
+        do = "does" if _single(lanes) else "do"
+        return f"all lanes of a warp must execute this, and {lanes_text(lanes)} {do} not"
     text = f"the mask names {lanes_text(lanes)}"
     beyond = lanes >> fault.size << fault.size == lanes
     if kind is FaultKind.WARP_MASK_GONE:

@@ -241,8 +241,8 @@ class PrintRecord(ctypes.Structure):
 class FaultKind(IntEnum):
     """What went wrong.
 
-    Of WARP_MASK, WARP_MASK_GONE and WARP_MASK_SELF the address holds the lanes that break the rule, and from bit
-    32 on those that execute the instruction. RUNNING is no fault: where a thread was when the host stopped the
+    Of the four WARP kinds the address holds the lanes that break the rule, and from bit 32 on those that execute
+    the instruction. RUNNING is no fault: where a thread was when the host stopped the
     launch.
     """
 
@@ -268,6 +268,7 @@ class FaultKind(IntEnum):
     BARRIER_COUNT = 20
     BARRIER_SPLIT = 21
     RUNNING = 22
+    WARP_ALIGNED = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +293,7 @@ FAULTS: Mapping[FaultKind, FaultRow] = {
     FaultKind.WARP_MASK: FaultRow("synccheck", False, "lanes named in the mask do not take part"),
     FaultKind.WARP_MASK_GONE: FaultRow("synccheck", False, "lanes named in the mask have left the kernel"),
     FaultKind.WARP_MASK_SELF: FaultRow("synccheck", False, "a lane takes part that its own mask does not name"),
+    FaultKind.WARP_ALIGNED: FaultRow("synccheck", False, "lanes of the warp do not execute this instruction"),
     FaultKind.GRID_BARRIER_EXITED: FaultRow("synccheck", False, "threads exited before the grid barrier"),
     FaultKind.UNDEFINED_BRANCH: FaultRow("initcheck", False, "decides by what nobody wrote"),
     FaultKind.UNDEFINED_ADDRESS: FaultRow("initcheck", False, "uses what nobody wrote as an address"),

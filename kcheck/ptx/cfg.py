@@ -86,7 +86,7 @@ def is_barrier(operation: Operation) -> bool:
     return False
 
 
-_TOGETHER = frozenset({"shfl", "vote", "match", "activemask", "redux", "elect"})
+_TOGETHER = frozenset({"shfl", "vote", "match", "activemask", "redux", "elect", "mma", "ldmatrix", "movmatrix"})
 
 
 def is_collective(operation: Operation) -> bool:

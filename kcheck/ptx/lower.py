@@ -26,7 +26,7 @@ from kcheck.ptx.stops import STOP_BYTES, StateLayout
 from kcheck.ptx.types import TYPES
 from kcheck.ptx.unit import Unit, align_up, module_variables, open_size, shared_layout
 from kcheck.ptx.verify import verify_function
-from kcheck.ptx.view import POSTED, TAKEN, VECTOR_BYTES, posted_bytes
+from kcheck.ptx.view import POSTED, TAKEN, VECTOR_BYTES, posted_bytes, posted_columns
 from kcheck.ptx.warp import WarpFunction
 
 NO_CHECKS = Checks()
@@ -87,6 +87,7 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
     scopes = [module.variables, *(f.variables for f in functions)]
     unit.dynamic_shared = any(v.space == "shared" and open_size(v) for scope in scopes for v in scope.values())
     unit.outlined = _memory_accesses(functions) > INLINED_ACCESSES
+    unit.posted_columns = posted_columns(s for f in functions for s in f.body or () if not isinstance(s, Label))
     align = _local_align(functions)
     frames = {f.name: _local_frame(f, align) for f in functions}
     stride = align_up(_local_bytes(module, functions, frames), align)
@@ -111,7 +112,7 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
             )
             texts.append(warp.text(f"@kcheck.fn.{unit.functions[function.name]}"))
     texts.append(entry_warp.text("@kcheck.warp"))
-    posted = (state.offsets.get(POSTED, 0), state.offsets.get(TAKEN, 0), posted_bytes(width, checks.init))
+    posted = (state.offsets.get(POSTED, 0), state.offsets.get(TAKEN, 0), posted_bytes(unit))
     stop_sites = [
         entry_warp.loop_site(s.block) if s.operation is None else unit.site(s.operation, "")
         for s in entry_warp.stops

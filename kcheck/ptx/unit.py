@@ -31,6 +31,7 @@ class Unit:
         dynamic_shared: whether the code names shared memory of open size.
         in_rows: whether the threads of every vector are neighbours along x.
         outlined: whether vector accesses are calls, for code that has very many of them.
+        posted_columns: the most operands that a lane of a narrow vector posts for what its warp does together.
         accesses: names of the functions that do accesses, by (store, element, space, scalar, with its shadow).
         origins: sites where a value may come from that is told of later (:mod:`kcheck.ptx.origins`), by key.
         uses: by table, the keys of those that a use may have its value from (None: any).
@@ -52,6 +53,7 @@ class Unit:
     dynamic_shared: bool = False
     in_rows: bool = False
     outlined: bool = False
+    posted_columns: int = 0
     accesses: dict[tuple[bool, str, str, bool, bool], str] = field(default_factory=dict)
     origins: dict[int, int] = field(default_factory=dict)
     uses: dict[str, frozenset[int | None]] = field(default_factory=dict)

@@ -7,15 +7,17 @@ keeps the part of its own lanes. It is slow, and meant for W = 1, the differenti
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from kcheck.ptx.ast import Call, Instruction, Integer, Operand
+from kcheck.ptx.ast import Call, Instruction, Integer, Operand, Vector
 from kcheck.ptx.builder import Builder, Value, integer_of, vector_type
+from kcheck.ptx.cfg import Operation, is_collective
 from kcheck.ptx.frame import Frame
 from kcheck.ptx.isa.effects import EFFECTS
 from kcheck.ptx.liveness import has_result
 from kcheck.ptx.shadow import Shadows
 from kcheck.ptx.types import TYPES, PtxType
+from kcheck.ptx.unit import Unit
 
 VECTOR_BYTES = "@vector.bytes@"
 """Stands in the text for the size of a vector's state, until that is known."""
@@ -23,11 +25,9 @@ VECTOR_BYTES = "@vector.bytes@"
 POSTED, TAKEN = "@posted", "@taken"
 """What lanes posted, and the scheduler's copy of it: a vector that goes on first may post again at once."""
 
-COLUMNS = 4
-"""Operands of one instruction, at most: shfl has four."""
-
 SHADOW_COLUMNS = 2
-"""With initcheck: the first one's shadow; as bits, whether that was computed and whether others are undefined."""
+"""With initcheck: the first operand's shadow; and as bits, whether that was computed, and then of each operand
+whether it is undefined."""
 
 _WARP = 32
 
@@ -35,15 +35,21 @@ Place = Callable[[str, int, int], int]
 """Gives the offset in a vector's state of (key, bytes, alignment)."""
 
 
-def posted_bytes(width: int, init: bool) -> int:
+def posted_bytes(unit: Unit) -> int:
     """Bytes that the lanes of one vector post."""
-    return (COLUMNS + (SHADOW_COLUMNS if init else 0)) * 8 * width
+    return (unit.posted_columns + (SHADOW_COLUMNS if unit.checks.init else 0)) * 8 * unit.width
+
+
+def posted_columns(operations: Iterable[Operation]) -> int:
+    """The most operands that a lane posts for one instruction."""
+    return max((len(sources(o)) for o in operations if isinstance(o, Instruction) and is_collective(o)), default=0)
 
 
 def sources(instruction: Instruction) -> list[Operand]:
-    """The operands that a lane posts: all sources but literals."""
+    """The operands that a lane posts: all sources but literals, those of a vector one by one."""
     operands = instruction.operands[1:] if _writes(instruction) else instruction.operands
-    return [o for o in operands if not isinstance(o, Integer)]
+    flat = [e for o in operands for e in (o.elements if isinstance(o, Vector) else (o,))]
+    return [o for o in flat if not isinstance(o, Integer)]
 
 
 def _writes(instruction: Instruction) -> bool:
@@ -55,6 +61,8 @@ def _kind(instruction: Instruction, operand: Operand) -> PtxType:
     first = instruction.operands[1] if _writes(instruction) and len(instruction.operands) > 1 else None
     if operand is first and instruction.opcode == "vote":
         return TYPES["pred"]
+    if instruction.opcode == "mma" and "f64" in instruction.modifiers:
+        return TYPES["b64"]
     if operand is first and "b64" in instruction.modifiers:
         return TYPES["b64"]
     return TYPES["b32"]
@@ -67,6 +75,8 @@ def members(frame: Frame, instruction: Instruction) -> Value:
     ):
         return frame.b.const("i32", 0)
     b = frame.b
+    if "aligned" in instruction.modifiers:
+        return b.const("i32", -1)
     value = frame.read(instruction, instruction.operands[-1], TYPES["u32"])
     if value.lanes == 1:
         return value
@@ -92,7 +102,7 @@ def _has_source(instruction: Instruction) -> bool:
 def _put(frame: Frame, place: Place, column: int, value: Value) -> None:
     b = frame.b
     wide = b.spread(b.resize(value, "i64"))
-    at = place(POSTED, posted_bytes(frame.width, frame.unit.checks.init), 64) + 8 * frame.width * column
+    at = place(POSTED, posted_bytes(frame.unit), 64) + 8 * frame.width * column
     pointer = b.value(f"getelementptr i8, ptr %warp, i64 {at}", "ptr")
     old = b.value(f"load {b.type_of(wide)}, ptr {pointer.text}", "i64", wide.lanes)
     b.line(f"store {b.typed(b.select(frame.active, wide, old))}, ptr {pointer.text}")
@@ -100,13 +110,15 @@ def _put(frame: Frame, place: Place, column: int, value: Value) -> None:
 
 def _shadows(shadows: Shadows, instruction: Instruction) -> dict[int, Value]:
     """The columns that tell what is undefined."""
-    b = shadows.frame.b
-    first, *rest = instruction.operands[1:]
-    shadow = shadows.bits(first, _kind(instruction, first))
-    made = b.cast("zext", shadows.made(first), "i64")
-    control = shadows.undefined(*rest)
-    flags = made if control is None else b.lor(made, b.shift("shl", b.cast("zext", control, "i64"), 1))
-    return {COLUMNS: b.const("i64", 0) if shadow is None else shadow, COLUMNS + 1: flags}
+    b, columns = shadows.frame.b, shadows.frame.unit.posted_columns
+    first = instruction.operands[1]
+    shadow = None if isinstance(first, Vector) else shadows.bits(first, _kind(instruction, first))
+    flags = b.cast("zext", shadows.made(first), "i64")
+    for number, source in enumerate(sources(instruction), 1):
+        undefined = shadows.undefined(source)
+        if undefined is not None:
+            flags = b.lor(flags, b.shift("shl", b.cast("zext", undefined, "i64"), number))
+    return {columns: b.const("i64", 0) if shadow is None else shadow, columns + 1: flags}
 
 
 def finish(frame: Frame, instruction: Instruction, place: Place, record: int) -> None:
@@ -134,7 +146,7 @@ class _View(Frame):
         self.b = Builder(_WARP, real.unit.declarations, real.unit.definitions, prefix=real.b.fresh("w"))
         self.b.lines = real.b.lines
         self.prologue, self.each = real.prologue, real.each
-        self.taken = place(TAKEN, posted_bytes(real.width, real.unit.checks.init), 64)
+        self.taken = place(TAKEN, posted_bytes(real.unit), 64)
         self.columns = {id(o): self.taken + 8 * real.width * k for k, o in enumerate(sources(instruction))}
         if real.shadows is not None and _has_source(instruction):
             self.shadows = _PostedShadows(self, real.shadows, instruction)
@@ -198,13 +210,8 @@ class _PostedShadows(Shadows):
         self.frame: _View = view
         self.found = real.found
         self.real = real
-        self.first = instruction.operands[1]
-        self.column = view.taken + 8 * view.real.width * COLUMNS
-
-    def _flag(self, bit: int) -> Value:
-        b = self.frame.b
-        flags = self.frame.posted(self.column + 8 * self.frame.real.width)
-        return b.compare("ne", b.land(flags, 1 << bit), 0)
+        self.numbers = {id(source): number for number, source in enumerate(sources(instruction), 1)}
+        self.column = view.taken + 8 * view.real.width * view.unit.posted_columns
 
     def bits(self, operand: Operand, kind: PtxType) -> Value | None:
         """As posted; only of the first operand."""
@@ -213,16 +220,21 @@ class _PostedShadows(Shadows):
         return self.frame.b.resize(self.frame.posted(self.column), integer_of(kind.llvm))
 
     def undefined(self, *operands: Operand) -> Value | None:
-        """Of the first operand, or of the others together."""
-        if not any(self.has(operand) for operand in operands):
+        """Whether any of the operands is undefined, as posted."""
+        bits = 0
+        for operand in operands:
+            if self.has(operand):
+                bits |= 1 << self.numbers[id(operand)]
+        if not bits:
             return None
-        if operands[0] is self.first:
-            return self.frame.b.compare("ne", self.frame.posted(self.column), 0)
-        return self._flag(1)
+        b = self.frame.b
+        flags = self.frame.posted(self.column + 8 * self.frame.real.width)
+        return b.compare("ne", b.land(flags, bits), 0)
 
     def made(self, *operands: Operand) -> Value:
         """Whether the first operand was computed."""
-        return self._flag(0)
+        b = self.frame.b
+        return b.compare("ne", b.land(self.frame.posted(self.column + 8 * self.frame.real.width), 1), 0)
 
     def write(
         self,

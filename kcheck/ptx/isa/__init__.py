@@ -11,6 +11,7 @@ from kcheck.ptx.isa import (
     floating,
     integer,
     loadstore,
+    mma,
     move,
     warp,
 )
@@ -28,6 +29,7 @@ FAMILIES = (
     floating,
     integer,
     loadstore,
+    mma,
     move,
     warp,
 )

@@ -54,14 +54,14 @@ def check_mask(frame: Frame, i: Instruction, operand: Operand, source: Value | N
     if members.lanes > 1:
         missing = _reduce(frame, "or", b.select(frame.active, missing, b.const("i32", 0)))
     site = frame.unit.site(i, "")
-    _report(frame, site, missing, partial(_absent, frame, missing, source))
+    report(frame, site, missing, partial(_absent, frame, missing, source))
     if frame.constant(operand) not in (-1, 0xFFFFFFFF):
         named = members
         if members.lanes > 1:
             own = b.land(b.shift("lshr", members, frame.lane_numbers()), 1)
             named = b.mask_bits(b.compare("ne", own, 0))
         unnamed = b.land(frame.active_bits(), b.invert(named))
-        _report(frame, site, unnamed, lambda: (b.const("i32", int(FaultKind.WARP_MASK_SELF)), unnamed))
+        report(frame, site, unnamed, lambda: (b.const("i32", int(FaultKind.WARP_MASK_SELF)), unnamed))
     race.warp(frame, members)
     return members
 
@@ -91,7 +91,7 @@ def _gone(frame: Frame) -> Value:
     return b.select(b.compare("ult", rest, 32), beyond, b.const("i32", 0))
 
 
-def _report(frame: Frame, site: int, some: Value, tell: Callable[[], tuple[Value, Value]]) -> None:
+def report(frame: Frame, site: int, some: Value, tell: Callable[[], tuple[Value, Value]]) -> None:
     """Record lanes of the warp, as bits, that break a rule; nothing where there are none.
 
     Args:
@@ -202,7 +202,7 @@ def shfl(frame: Frame, i: Instruction) -> None:
     if known[0] is not None and known[1] is not None:
         # As in every reduction by halves: one instruction or two, where permute() takes thirty.
         sources, valid = _fixed_sources(frame, mode, known[0], known[1])
-        move = partial(_fixed_shuffle, b, sources=sources)
+        move = partial(shuffled, b, sources=sources)
         source = b.lanes_const("i32", sources)
     else:
         source, valid = _source(b, mode, frame.lane_numbers(), *(frame.read(i, o, _U32) for o in i.operands[2:4]))
@@ -280,7 +280,8 @@ def _fixed_sources(frame: Frame, mode: str, offset: int, control: int) -> tuple[
     return sources, frame.b.lanes_const("i1", [int(inside) for inside in within])
 
 
-def _fixed_shuffle(b: Builder, value: Value, sources: list[int]) -> Value:
+def shuffled(b: Builder, value: Value, sources: list[int]) -> Value:
+    """A vector of which each lane has the value of the lane that it names."""
     kind = b.type_of(value)
     order = ", ".join(f"i32 {source}" for source in sources)
     text = f"shufflevector {b.typed(value)}, {kind} poison, <{len(sources)} x i32> <{order}>"

@@ -1,0 +1,414 @@
+"""``mma.sync``: D = A * B + C for one warp, its matrices spread over the registers of 32 lanes.
+
+Source: PTX ISA, "Multiply-and-Accumulate Instruction: mma". Fragments: :mod:`kcheck.ptx.isa.fragments`; how floats
+are added up: :mod:`kcheck.ptx.isa.dot`. Each form is one function that is called: in place it would be a thousand
+instructions wherever a compiler unrolled a loop.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from kcheck.ptx.abi import FaultKind
+from kcheck.ptx.ast import Instruction, Operand, Vector
+from kcheck.ptx.builder import Builder, Value, integer_of
+from kcheck.ptx.frame import Frame
+from kcheck.ptx.isa import dot
+from kcheck.ptx.isa.effects import effect, ordered
+from kcheck.ptx.isa.fragments import LANES, Shape, column_sources, row_sources
+from kcheck.ptx.isa.warp import report, shuffled, whole_warp
+from kcheck.ptx.shadow import Shadows
+from kcheck.ptx.types import TYPES, PtxType
+
+_SHAPES = re.compile(r"m(\d+)n(\d+)k(\d+)")
+_INTEGERS = {"s8": 8, "u8": 8, "s4": 4, "u4": 4}
+_KS: dict[str, tuple[str, ...]] = {
+    "f16": ("m16n8k8", "m16n8k16"),
+    "bf16": ("m16n8k8", "m16n8k16"),
+    "tf32": ("m16n8k4", "m16n8k8"),
+    "f64": ("m8n8k4", "m16n8k4", "m16n8k8", "m16n8k16"),
+    "8": ("m8n8k16", "m16n8k16", "m16n8k32"),
+    "4": ("m8n8k32", "m16n8k32", "m16n8k64"),
+    "b1": ("m8n8k128", "m16n8k128", "m16n8k256"),
+    "e4m3": ("m16n8k16", "m16n8k32"),
+    "e5m2": ("m16n8k16", "m16n8k32"),
+}
+"""The shapes of each type of A (integers by bits) that are modelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What the modifiers of an ``mma`` say.
+
+    Attributes:
+        a, b, c, d: types of the elements.
+        saturate: integers that overflow become the nearest one.
+        bits: of b1, how they are multiplied: ``xor`` or ``and``.
+    """
+
+    name: str
+    shape: Shape
+    d: str
+    a: str
+    b: str
+    c: str
+    saturate: bool = False
+    bits: str = ""
+
+    @property
+    def registers(self) -> tuple[int, int, int, int]:
+        """Of D, A, B and C, in each lane."""
+        s = self.shape
+        per = {"f16": 2}
+        return s.results // per.get(self.d, 1), s.a_registers, s.b_registers, s.results // per.get(self.c, 1)
+
+    @property
+    def register(self) -> PtxType:
+        """The type of a register."""
+        return TYPES["b64" if self.a == "f64" else "b32"]
+
+
+def form(frame: Frame, i: Instruction) -> Form:
+    """What an ``mma`` is.
+
+    Raises:
+        PtxError: a form that is not modelled.
+    """
+    words = [m for m in i.modifiers if m not in ("sync", "aligned")]
+    saturate = "satfinite" in words
+    words = [w for w in words if w != "satfinite"]
+    shape = _SHAPES.fullmatch(words[0]) if words else None
+    if shape is None or len(words) < 7 or words[1:3] != ["row", "col"]:
+        raise frame.fail(i, "not modelled")
+    d, a, b, c, *rest = words[3:]
+    family = str(_INTEGERS[a]) if a in _INTEGERS else a
+    same = _INTEGERS.get(a) == _INTEGERS.get(b) if a in _INTEGERS else {a, b} <= {"e4m3", "e5m2"} or a == b
+    results = {"f64": ("f64",), "f16": ("f16", "f32"), "e4m3": ("f16", "f32"), "e5m2": ("f16", "f32")}
+    allowed = results.get(a, ("f32",) if a in ("bf16", "tf32") else ("s32",))
+    tails: tuple[list[str], ...] = (["xor", "popc"], ["and", "popc"]) if a == "b1" else ([],)
+    if not same or words[0] not in _KS.get(family, ()) or d not in allowed or c != d or rest not in tails:
+        raise frame.fail(i, "not modelled")
+    if saturate and a not in _INTEGERS:
+        raise frame.fail(i, ".satfinite is for integers")
+    m, n, k = map(int, shape.groups())
+    size = _INTEGERS.get(a) or {"b1": 1, "f64": 64, "tf32": 32, "e4m3": 8, "e5m2": 8}.get(a, 16)
+    name = ".".join(m for m in i.modifiers if m not in ("sync", "aligned", "row", "col"))
+    return Form(name, Shape(m, n, k, size), d, a, b, c, saturate, "".join(rest[:1]))
+
+
+@effect("mma")
+def mma(frame: Frame, i: Instruction) -> None:
+    """``mma.sync.aligned.shape.row.col{.satfinite}.d.a.b.c d, a, b, c``."""
+    whole_warp(frame, i)
+    ordered(frame, i, 4)
+    f = form(frame, i)
+    all_lanes(frame, i)
+    kind = f.register
+    registers = [_elements(frame, i, o, n) for o, n in zip(i.operands, f.registers, strict=True)]
+    sources = [frame.b.spread(frame.read(i, r, kind)) for operand in registers[1:] for r in operand]
+    if frame.shadows is not None:
+        _shadow(frame, frame.shadows, i, f, registers)
+    name = _function(frame, f)
+    b = frame.b
+    wide = b.type_of(sources[0])
+    result = f"{{{', '.join([wide] * f.registers[0])}}}"
+    text = f"call {result} {name}({', '.join(b.typed(s) for s in sources)})"
+    whole = b.value(text, kind.llvm, LANES)
+    for n, target in enumerate(registers[0]):
+        value = b.value(f"extractvalue {result} {whole.text}, {n}", kind.llvm, LANES)
+        frame.write(i, target, kind, value, False)
+
+
+def all_lanes(frame: Frame, i: Instruction) -> None:
+    """Record lanes of the warp that are not here. PTX ISA: an ``.aligned`` instruction is undefined unless all
+    threads of the warp execute it, and none has exited."""
+    b = frame.b
+    missing = b.invert(frame.active_bits())
+    kind = b.const("i32", int(FaultKind.WARP_ALIGNED))
+    report(frame, frame.unit.site(i, ""), missing, lambda: (kind, missing))
+
+
+def _elements(frame: Frame, i: Instruction, operand: Operand, count: int) -> tuple[Operand, ...]:
+    if isinstance(operand, Vector) and len(operand.elements) == count:
+        return operand.elements
+    if count == 1 and not isinstance(operand, Vector):
+        return (operand,)
+    raise frame.fail(i, f"expected a vector of {count} registers")
+
+
+# --- the function of a form
+
+
+def _function(frame: Frame, f: Form) -> str:
+    """The name of the function that computes a form, defined once for a module."""
+    name = f"@kcheck.mma.{f.name}"
+    unit = frame.unit
+    if name not in unit.definitions:
+        unit.definitions[name] = ""  # the place of what it calls is behind it
+        unit.definitions[name] = _definition(name, f, _capability(unit.module.target), unit.declarations)
+    return name
+
+
+def _capability(target: Sequence[str]) -> int:
+    found = re.search(r"sm_(\d+)", " ".join(target))
+    return int(found[1]) if found else 80
+
+
+def _definition(name: str, f: Form, capability: int, declarations: dict[str, str]) -> str:
+    b = Builder(LANES, declarations)
+    kind = f.register.llvm
+    counts = f.registers
+    values = [Value(f"%x{n}", kind, LANES) for n in range(sum(counts[1:]))]
+    a, rest = values[: counts[1]], values[counts[1] :]
+    right, c = rest[: counts[2]], rest[counts[2] :]
+    if f.a == "f64":
+        results = _doubles(b, f, a, right, c)
+    elif f.a in dot.FORMATS:
+        results = _floats(b, f, capability, a, right, c)
+    else:
+        results = _integers(b, f, a, right, c)
+    whole = f"{{{', '.join([b.type_of(values[0])] * counts[0])}}}"
+    last = "poison"
+    for n, result in enumerate(results):
+        last = b.value(f"insertvalue {whole} {last}, {b.typed(result)}, {n}", kind, LANES).text
+    parameters = ", ".join(b.typed(v) for v in values)
+    body = "\n".join(b.lines)
+    return f"\ndefine internal {whole} {name}({parameters}) noinline {{\n{body}\n  ret {whole} {last}\n}}\n"
+
+
+class _Moved:
+    """Values of A and B where the lanes that multiply them want them, each moved once."""
+
+    def __init__(self, b: Builder, shape: Shape) -> None:
+        self.b = b
+        self.shape = shape
+        self._done: dict[tuple[int, ...], Value] = {}
+
+    def of_a(self, key: int, values: Sequence[Value], half: int, k: int) -> tuple[Value, int]:
+        """Of the registers ``values`` of A, the one with element k of the rows of a half; and which element."""
+        block, rank, element = self.shape.along_k(k)
+        register = half + self.shape.halves * block
+        place = (0, key, register, rank)
+        if place not in self._done:
+            self._done[place] = shuffled(self.b, values[register], row_sources(rank))
+        return self._done[place], element
+
+    def of_b(self, key: int, values: Sequence[Value], parity: int, k: int) -> tuple[Value, int]:
+        """The same of B, for the columns of a parity."""
+        block, rank, element = self.shape.along_k(k)
+        place = (1, key, block, rank, parity)
+        if place not in self._done:
+            self._done[place] = shuffled(self.b, values[block], column_sources(rank, parity))
+        return self._done[place], element
+
+
+def _doubles(b: Builder, f: Form, a: list[Value], right: list[Value], c: list[Value]) -> list[Value]:
+    """f64: a chain of fma, k ascending."""
+    moved = _Moved(b, f.shape)
+    results = []
+    for n in range(f.shape.results):
+        total = b.bitcast(c[n], "double")
+        for k in range(f.shape.k):
+            x = b.bitcast(moved.of_a(0, a, n // 2, k)[0], "double")
+            y = b.bitcast(moved.of_b(0, right, n % 2, k)[0], "double")
+            total = b.canonical(b.intrinsic("fma", x, y, total))
+        results.append(b.bitcast(total, "i64"))
+    return results
+
+
+def _integers(b: Builder, f: Form, a: list[Value], right: list[Value], c: list[Value]) -> list[Value]:
+    """Integers of 8, 4 or 1 bits: exact, modulo 2**32 or saturated."""
+    moved = _Moved(b, f.shape)
+    shape = f.shape
+    results = []
+    for n in range(shape.results):
+        total = b.resize(c[n], "i64", signed=True) if f.saturate else c[n]
+        step = shape.pack
+        for k in range(0, shape.k, step):
+            x, _ = moved.of_a(0, a, n // 2, k)
+            y, _ = moved.of_b(0, right, n % 2, k)
+            if f.bits:
+                part = b.intrinsic("ctpop", b.op(f.bits, x, y))
+            else:
+                part = b.const("i32", 0)
+                for element in range(step):
+                    factors = (_part(b, v, element, shape.bits, kind) for v, kind in ((x, f.a), (y, f.b)))
+                    part = b.add(part, b.op("mul", *factors))
+            total = b.add(total, b.resize(part, total.type, signed=True))
+        if f.saturate:
+            for bound, name in ((0x7FFFFFFF, "smin"), (-0x80000000, "smax")):
+                total = b.intrinsic(name, total, b.const("i64", bound))
+        results.append(b.resize(total, "i32"))
+    return results
+
+
+def _part(b: Builder, x: Value, element: int, bits: int, kind: str) -> Value:
+    """One element of a register, extended to 32 bits."""
+    top = b.shift("shl", x, 32 - bits * (element + 1))
+    return b.shift("ashr" if kind[0] == "s" else "lshr", top, 32 - bits)
+
+
+def _rule(f: Form, capability: int) -> dot.Rule:
+    x, y = dot.FORMATS[f.a], dot.FORMATS[f.b]
+    eights = x.bits == 8
+    half = f.d == "f16"
+    if capability >= 90:
+        return dot.Rule(x, y, 25, f.shape.k, half)
+    block = min(f.shape.k, 128 // x.bits)
+    if eights:
+        return dot.Rule(x, y, 13, block, half, kept=13)
+    return dot.Rule(x, y, 24, block, half)
+
+
+def _floats(
+    b: Builder, f: Form, capability: int, a: list[Value], right: list[Value], c: list[Value]
+) -> list[Value]:
+    """Floats: as :mod:`kcheck.ptx.isa.dot` says; infinities and NaNs on a path of their own."""
+    rule = _rule(f, capability)
+    moved = _Moved(b, f.shape)
+    spots = _split(b, f.shape, a, rule.a), _split(b, f.shape, right, rule.b)
+
+    def factors(n: int) -> list[tuple[dot.Term, dot.Term]]:
+        found = []
+        for k in range(f.shape.k):
+            element = f.shape.along_k(k)[2]
+            terms = []
+            for place, spot, half in ((moved.of_a, spots[0], n // 2), (moved.of_b, spots[1], n % 2)):
+                parts = spot[element]
+                terms.append(dot.Term(*(place(element * 4 + p, parts[p], half, k)[0] for p in range(len(parts)))))
+            found.append((terms[0], terms[1]))
+        return found
+
+    adds = [_accumulators(b, f, c, n) for n in range(f.shape.results)]
+    finite, done, odd = b.fresh("finite"), b.fresh("done"), b.fresh("special")
+    usual = [dot.accumulate(b, rule, add, factors(n)) for n, add in enumerate(adds)]
+    wild = _any_special(b, [*(t for spot in spots for parts in spot for t in parts[0]), *adds])
+    b.line(f"br label %{finite}")
+    b.label(finite)
+    b.line(f"br i1 {wild.text}, label %{odd}, label %{done}, !prof !2")
+    b.label(odd)
+    others = []
+    for n, add in enumerate(adds):
+        others.append(dot.accumulate_any(b, rule, add, factors(n), usual[n]))
+    b.line(f"br label %{done}")
+    b.label(done)
+    results = []
+    for (*_, one), other in zip(usual, others, strict=True):
+        text = f"phi {b.type_of(one)} [{one.text}, %{finite}], [{other.text}, %{odd}]"
+        results.append(b.value(text, "float", LANES))
+    if f.d == "f32":
+        return [b.as_integer(r) for r in results]
+    halves = [b.resize(_to_half(b, r), "i32") for r in results]
+    return [b.lor(low, b.shift("shl", high, 16)) for low, high in zip(halves[::2], halves[1::2], strict=True)]
+
+
+def _to_half(b: Builder, x: Value) -> Value:
+    """The bits of an f32 that is an f16, infinite or a NaN."""
+    bits = b.bitcast(b.cast("fptrunc", x, "half"), "i16")
+    return b.select(b.compare("uno", x, x), b.const("i16", 0x7FFF), bits)
+
+
+def _accumulators(b: Builder, f: Form, c: list[Value], n: int) -> Value:
+    """Element n of C as f32."""
+    if f.c == "f32":
+        return b.bitcast(c[n], "float")
+    bits = b.resize(b.shift("lshr", c[n // 2], 16 * (n % 2)), "i16")
+    return b.cast("fpext", b.bitcast(bits, "half"), "float")
+
+
+def _any_special(b: Builder, values: Sequence[Value]) -> Value:
+    """Whether an f32 in any lane is infinite or a NaN."""
+    total = b.spread(b.const("i32", 0))
+    for value in values:
+        total = b.intrinsic("umax", total, b.land(b.as_integer(value), 0x7FFFFFFF))
+    return b.any(b.compare("uge", total, 0x7F800000))
+
+
+def _split(b: Builder, shape: Shape, registers: list[Value], f: dot.Format) -> list[list[list[Value]]]:
+    """By element of a register, by part of a term, by register."""
+    spots = []
+    for element in range(shape.pack):
+        terms = [dot.split(b, _number(b, r, element, f), f) for r in registers]
+        spots.append(
+            [
+                [t.number for t in terms],
+                [t.significand for t in terms],
+                [t.exponent for t in terms],
+            ]
+        )
+    return spots
+
+
+def _number(b: Builder, register: Value, element: int, f: dot.Format) -> Value:
+    """An element of a register as f32."""
+    if f.name == "tf32":
+        return b.bitcast(b.land(register, 0xFFFFE000), "float")
+    if f.name == "bf16":
+        bits = b.land(register, 0xFFFF0000) if element else b.shift("shl", register, 16)
+        return b.bitcast(bits, "float")
+    if f.bits == 8:
+        return _eight(b, b.land(b.shift("lshr", register, 8 * element), 0xFF), f)
+    half = b.resize(b.shift("lshr", register, 16 * element), "i16")
+    return b.cast("fpext", b.bitcast(half, "half"), "float")
+
+
+def _eight(b: Builder, code: Value, f: dot.Format) -> Value:
+    """An 8-bit float as f32: as an f16 with the fraction in its place, scaled where the exponent is shorter."""
+    size = b.land(code, 0x7F)
+    sign = b.shift("shl", b.land(code, 0x80), 24)
+    places, scale = (8, 1.0) if f.name == "e5m2" else (7, 256.0)
+    half = b.bitcast(b.resize(b.shift("shl", size, places), "i16"), "half")
+    number = b.op("fmul", b.cast("fpext", half, "float"), b.const("float", scale))
+    if f.name == "e4m3":  # its only NaN; it has no infinity
+        number = b.select(b.compare("eq", size, 0x7F), b.float_bits("float", 0x7FFFFFFF), number)
+    return b.bitcast(b.lor(b.as_integer(number), sign), "float")
+
+
+# --- initcheck
+
+
+def _shadow(
+    frame: Frame, shadows: Shadows, i: Instruction, f: Form, registers: Sequence[Sequence[Operand]]
+) -> None:
+    """An element of D is undefined where its row of A, its column of B or its element of C is."""
+    b = frame.b
+
+    def undefined(operands: Sequence[Operand]) -> Value | None:
+        found = shadows.undefined(*operands)
+        return None if found is None else b.resize(b.spread(found), "i32")
+
+    d, a, right, c = registers
+    halves = f.shape.halves
+    rows = [
+        _over_ranks(b, undefined(a[half::halves]), [row_sources(r) for r in range(4)]) for half in range(halves)
+    ]
+    found = undefined(right)
+    columns = [_over_ranks(b, found, [column_sources(r, parity) for r in range(4)]) for parity in range(2)]
+    each: list[Value | None] = []
+    packs = len(c) < f.shape.results
+    for n in range(f.shape.results):
+        each.append(_either(b, rows[n // 2], columns[n % 2], undefined([c[n // 2 if packs else n]])))
+    if len(d) < len(each):
+        each = [_either(b, *pair) for pair in zip(each[::2], each[1::2], strict=True)]
+    bits = integer_of(f.register.llvm)
+    for target, one in zip(d, each, strict=True):
+        shadow = None if one is None else b.cast("sext", b.compare("ne", one, 0), bits)
+        shadows.write(i, target, shadow, partial(b.const, "i1", 1))
+
+
+def _over_ranks(b: Builder, found: Value | None, sources: Sequence[list[int]]) -> Value | None:
+    """What any of the lanes that a lane reads has."""
+    if found is None:
+        return None
+    return _either(b, *(shuffled(b, found, lanes) for lanes in sources))
+
+
+def _either(b: Builder, *values: Value | None) -> Value | None:
+    result: Value | None = None
+    for value in values:
+        if value is not None:
+            result = value if result is None else b.lor(result, value)
+    return result
