@@ -36,7 +36,7 @@ _KS: dict[str, tuple[str, ...]] = {
     "e4m3": ("m16n8k16", "m16n8k32"),
     "e5m2": ("m16n8k16", "m16n8k32"),
 }
-"""The shapes of each type of A (integers by bits) that are modelled."""
+"""The shapes of each type of A (integers by bits) that are supported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +75,14 @@ def form(frame: Frame, i: Instruction) -> Form:
     """What an ``mma`` is.
 
     Raises:
-        PtxError: a form that is not modelled.
+        PtxError: an unsupported form.
     """
     words = [m for m in i.modifiers if m not in ("sync", "aligned")]
     saturate = "satfinite" in words
     words = [w for w in words if w != "satfinite"]
     shape = _SHAPES.fullmatch(words[0]) if words else None
     if shape is None or len(words) < 7 or words[1:3] != ["row", "col"]:
-        raise frame.fail(i, "not modelled")
+        raise frame.fail(i, "unsupported")
     d, a, b, c, *rest = words[3:]
     family = str(_INTEGERS[a]) if a in _INTEGERS else a
     same = _INTEGERS.get(a) == _INTEGERS.get(b) if a in _INTEGERS else {a, b} <= {"e4m3", "e5m2"} or a == b
@@ -90,7 +90,7 @@ def form(frame: Frame, i: Instruction) -> Form:
     allowed = results.get(a, ("f32",) if a in ("bf16", "tf32") else ("s32",))
     tails: tuple[list[str], ...] = (["xor", "popc"], ["and", "popc"]) if a == "b1" else ([],)
     if not same or words[0] not in _KS.get(family, ()) or d not in allowed or c != d or rest not in tails:
-        raise frame.fail(i, "not modelled")
+        raise frame.fail(i, "unsupported")
     if saturate and a not in _INTEGERS:
         raise frame.fail(i, ".satfinite is for integers")
     m, n, k = map(int, shape.groups())
@@ -266,7 +266,7 @@ def _rule(f: Form, capability: int) -> dot.Rule:
 def _floats(
     b: Builder, f: Form, capability: int, a: list[Value], right: list[Value], c: list[Value]
 ) -> list[Value]:
-    """Floats: as :mod:`kcheck.ptx.isa.dot` says; infinities and NaNs on a path of their own."""
+    """Floats: as :mod:`kcheck.ptx.isa.dot` says; infinities and NaNs are added up in a branch."""
     rule = _rule(f, capability)
     moved = _Moved(b, f.shape)
     spots = _split(b, f.shape, a, rule.a), _split(b, f.shape, right, rule.b)
