@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from kcheck.cpu.cache import ObjectCache
-from kcheck.cpu.faults import Windows, findings, grid_finding, kernel_name, still_running
+from kcheck.cpu.faults import findings, grid_finding, still_running
 from kcheck.cpu.jit import host
 from kcheck.cpu.kernel import Kernel
 from kcheck.cpu.memory import Kind, Memory, OutOfMemory
 from kcheck.cpu.module import Module
+from kcheck.cpu.naming import Geometry, Naming, Windows
 from kcheck.cpu.native import Native
 from kcheck.cpu.printf import printed
 from kcheck.cpu.races import Races
@@ -25,6 +26,7 @@ from kcheck.errors import PtxError
 from kcheck.model import NATURAL, Finding, Index3
 from kcheck.ptx.abi import FAULTS, Checks, Fault, FaultKind
 from kcheck.ptx.abi import Launch as LaunchContext
+from kcheck.ptx.symbols import kernel_name
 from kcheck.rng import Xorshift128Plus, arranged
 
 FAULT_CAPACITY = 1024
@@ -201,7 +203,7 @@ class Executor:
             self._heap_used = job.launch.heap_used
             if job.kernel.program.prints:
                 self._write(printed(self._prints, job.launch.print_used, self._string))
-            self.ending = self._judge(job, completion)
+            self.ending = self._judge(job, completion, launch)
             if self.ending is Ending.FINISHED and self._is_usual:
                 known.seconds = took * len(completion.workspaces)
                 known.job, known.shape = job, (launch.grid, launch.block, launch.shared)
@@ -325,22 +327,18 @@ class Executor:
                 context.lane_order = 1 + Xorshift128Plus(schedule.seed).below(width - 1)
         return vectors
 
-    def _judge(self, job: Job, completion: Completion) -> Ending:
+    def _judge(self, job: Job, completion: Completion, launch: KernelLaunch) -> Ending:
         """Report what was found; how the launch ended."""
         if not job.launch.fault_count and completion.is_plain and job.races is None:
             return Ending.FINISHED
         program = job.kernel.program
-        windows = Windows(
-            shared=[(workspace.context.shared, job.shared) for workspace in completion.workspaces],
-            state=[(workspace.context.state, job.state) for workspace in completion.workspaces],
-        )
+        naming = self._naming(job, completion, launch)
         faults = self._faults[: min(job.launch.fault_count, FAULT_CAPACITY)]
-        for finding in findings(faults, program, self.memory, windows, job.launch.threads):
+        for finding in findings(faults, program, self.memory, naming, job.launch.threads):
             self.report(finding)
         if job.races is not None and completion.workspaces:
-            shared = completion.workspaces[0].context.shared
             grid, block = tuple(job.launch.grid_dim), tuple(job.launch.block_dim)
-            for finding in job.races.findings(program, grid, block, shared):
+            for finding in job.races.findings(program, grid, block, naming):
                 self.report(finding)
         if completion.timed_out:
             self.report(still_running(faults, program))
@@ -359,6 +357,15 @@ class Executor:
             if FAULTS[kind].stops:
                 return _ENDINGS.get(kind, Ending.ILLEGAL_ADDRESS)
         return Ending.FINISHED
+
+    def _naming(self, job: Job, completion: Completion, launch: KernelLaunch) -> Naming:
+        """What the findings of a launch call its arrays."""
+        windows = Windows(
+            shared=[(workspace.context.shared, job.shared) for workspace in completion.workspaces],
+            state=[(workspace.context.state, job.state) for workspace in completion.workspaces],
+        )
+        geometry = Geometry(launch.grid, launch.block, launch.shared)
+        return Naming(job.kernel.program, launch.module, self.memory, windows, launch.params, geometry)
 
     def _string(self, address: int) -> bytes:
         """The NUL-terminated string at a device address, as far as it lies in an allocation."""

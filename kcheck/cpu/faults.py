@@ -1,24 +1,20 @@
-"""What lowered code recorded, told as findings: who did what to which array, and on which line of Python."""
+"""What lowered code recorded, as findings: who did what to which array, and on which line of Python."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
-from kcheck.cpu.memory import Block, Memory
+from kcheck.cpu.accesses import VERBS, access
+from kcheck.cpu.memory import Memory
+from kcheck.cpu.naming import Naming
 from kcheck.cpu.waiting import MASKS, GridWait, barrier_text, mask_text
 from kcheck.model import Finding, Index3, Span
 from kcheck.ptx.abi import FAULTS, Fault, FaultKind, Program, Site
+from kcheck.ptx.symbols import kernel_name
 
-_VERBS = {
-    FaultKind.OUT_OF_BOUNDS_LOAD: "reads",
-    FaultKind.OUT_OF_BOUNDS_STORE: "writes",
-    FaultKind.OUT_OF_BOUNDS_ATOMIC: "updates",
-    FaultKind.MISALIGNED: "accesses",
-}
-_OUT_OF_BOUNDS = (FaultKind.OUT_OF_BOUNDS_LOAD, FaultKind.OUT_OF_BOUNDS_STORE, FaultKind.OUT_OF_BOUNDS_ATOMIC)
 _MENDS = {
     FaultKind.DIVISION_BY_ZERO: "guard the division",
     FaultKind.BARRIER_DIVERGENCE: "let every thread of the block reach the same syncthreads()",
@@ -31,28 +27,19 @@ _MENDS = {
     FaultKind.WARP_ALIGNED: "let all 32 lanes of the warp execute it, in a block of whole warps",
     FaultKind.WARP_MASK_SELF: "name in the mask every lane that executes the call",
     FaultKind.STACK_OVERFLOW: "bound the recursion",
-    **dict.fromkeys(_OUT_OF_BOUNDS, "guard the access: a grid is often larger than the array"),
 }
 # Of which cuda.reduce synchronises two lanes by the full mask.
 _OF_NUMBA = re.compile(r"[\\/]numba[\\/]cuda[\\/]kernels[\\/]")
 _UNDEFINED = {
-    FaultKind.UNDEFINED_BRANCH: "decides a branch by",
+    FaultKind.UNDEFINED_BRANCH: "branches on",
     FaultKind.UNDEFINED_ADDRESS: "computes an address with",
-    FaultKind.UNDEFINED_STORE: "stores what it computed with",
-    FaultKind.UNDEFINED_ATOMIC: "updates atomically",
+    FaultKind.UNDEFINED_STORE: "stores a value computed with",
+    FaultKind.UNDEFINED_ATOMIC: "atomically updates",
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Windows:
-    """Where per-block memory lay during a launch: address and size of each window, in bytes."""
-
-    shared: Sequence[tuple[int, int]]
-    state: Sequence[tuple[int, int]]
-
-
 def findings(
-    faults: Iterable[Fault], program: Program, memory: Memory, windows: Windows, threads: int
+    faults: Iterable[Fault], program: Program, memory: Memory, naming: Naming, threads: int
 ) -> list[Finding]:
     """One finding per kind, array and line of Python, the first that was recorded, with the number of those alike.
 
@@ -71,7 +58,7 @@ def findings(
         if key in first:
             first[key] = replace(first[key], count=first[key].count + 1)
         else:
-            first[key] = _finding(fault, program, memory, windows, threads)
+            first[key] = _finding(fault, program, memory, naming, threads)
     alike: dict[tuple[object, ...], Finding] = {}
     for (kind, site), finding in first.items():
         told = (kind, finding.array, finding.place or site)
@@ -80,17 +67,18 @@ def findings(
     return list(alike.values())
 
 
-def _finding(fault: Fault, program: Program, memory: Memory, windows: Windows, threads: int) -> Finding:
+def _finding(fault: Fault, program: Program, memory: Memory, naming: Naming, threads: int) -> Finding:
     kind = FaultKind(fault.kind)
     row = FAULTS[kind]
     site = program.sites[fault.site] if fault.site < len(program.sites) else None
     array, index, message = None, None, row.what
     severity: Literal["error", "warn"] = "warn" if kind is FaultKind.WARP_MASK_GONE else "error"
     mend, told_at = _MENDS.get(kind, ""), site
-    if kind in _VERBS:
-        array, index, message = _access(kind, fault, site, memory, windows)
+    if kind in VERBS:
+        told = access(kind, fault, site, memory, naming)
+        array, index, message, mend = told.array, told.index, told.message, told.mend
     elif kind in _UNDEFINED:
-        array, index, message, mend = _undefined(kind, fault, site, program, memory, windows)
+        array, index, message, mend = _undefined(kind, fault, site, program, naming)
         told_at = site if place(site) is not None else _source(fault, program)
     elif kind in MASKS:
         message = mask_text(kind, fault)
@@ -167,75 +155,36 @@ def _index3(values: Iterable[int]) -> Index3:
     return (x, y, z)
 
 
-def _access(
-    kind: FaultKind, fault: Fault, site: Site | None, memory: Memory, windows: Windows
-) -> tuple[str | None, tuple[int, ...] | None, str]:
-    """Array, index and message of a bad access."""
-    space = site.space if site is not None else ""
-    verb = f"{_VERBS[kind]} {fault.size} byte{'s' if fault.size != 1 else ''}"
-    if kind is FaultKind.MISALIGNED:
-        verb += f" at an address that is no multiple of {fault.size}"
-    if space == "local":
-        return None, None, f"{verb} outside of the thread's local arrays"
-    if space == "shared" or (space != "global" and _inside(windows.shared, fault.address, 1 << 16)):
-        return None, None, f"{verb} {_offset(windows.shared, fault.address)}"
-    if fault.address < 1 << 16:
-        where = "null" if fault.address == 0 else f"address {fault.address:#x}, a null pointer and an offset"
-        return None, None, f"{verb} at {where}"
-    nearest = memory.nearest(fault.address)
-    if nearest is None:
-        return None, None, f"{verb} at address {fault.address:#x}, where nothing was ever allocated"
-    block, is_freed = nearest
-    if is_freed:
-        return None, None, f"{verb} at byte {fault.address - block.base} of {block.told} that was freed"
-    return _around(kind, fault, verb, block, memory)
-
-
-def _around(
-    kind: FaultKind, fault: Fault, verb: str, block: Block, memory: Memory
-) -> tuple[str | None, tuple[int, ...] | None, str]:
-    label = memory.labelled(block, fault.address)
-    if label is None:
-        name, low, high, array, index = block.told, block.base, block.end, None, None
-    else:
-        name, low, high, array, index = label.name, label.low, label.high, label.name, label.index(fault.address)
-    if kind is FaultKind.MISALIGNED:
-        return array, index, f"{verb}, in {name}"
-    if fault.address >= high:
-        where = f"{_far(fault.address - high)} past the end of {name}"
-    elif fault.address < low:
-        where = f"{_far(low - fault.address)} before the start of {name}"
-    else:
-        where = f"across the end of {name}"
-    return array, index, f"{verb} {where}"
-
-
 def _source(fault: Fault, program: Program) -> Site | None:
-    """The load that brought a value that nobody wrote; the arithmetic that wrapped."""
+    """The load of an uninitialized value; the arithmetic that wrapped."""
     return program.sites[fault.size - 1] if 0 < fault.size <= len(program.sites) else None
 
 
 def _undefined(
-    kind: FaultKind, fault: Fault, site: Site | None, program: Program, memory: Memory, windows: Windows
+    kind: FaultKind, fault: Fault, site: Site | None, program: Program, naming: Naming
 ) -> tuple[str | None, tuple[int, ...] | None, str, str]:
-    """Array, index, message and mend of a use of what nobody wrote; the fault names the load that brought it."""
+    """Array, index, message and fix of a use of uninitialized memory; the fault names the load of the value."""
     load = _source(fault, program)
     array, index, what, mend = None, None, "a value", "write it before it is read"
     if load is not None:
         space = load.space
-        if space == "shared" or (space != "global" and _inside(windows.shared, fault.address, 0)):
-            what = f"what lies {_offset(windows.shared, fault.address)}"
-            mend = "write it before, and let cuda.syncthreads() stand between"
-        elif space == "local" or (space != "global" and _inside(windows.state, fault.address, 0)):
-            what, mend = "an element of the thread's local array", "set every element of cuda.local.array() first"
+        if space == "shared" or (space != "global" and _inside(naming.windows.shared, fault.address)):
+            what = naming.told_shared(load, fault.address)
+            mend = "write it first, and put cuda.syncthreads() between the write and the read"
+        elif space == "local" or (space != "global" and _inside(naming.windows.state, fault.address)):
+            what, mend = "an element of a local array", "write every element of cuda.local.array() first"
         else:
-            array, index, what = _named(fault.address, memory)
-            mend = "write it before: cuda.device_array() is not zeroed"
-    told = f"{_UNDEFINED[kind]} {what}, which nobody wrote"
+            array, index, what = naming.told_global(load, fault.address)
+            mend = "write it first: cuda.device_array() does not zero memory"
+    message = f"{_UNDEFINED[kind]} {what}, which is uninitialized"
     start = place(load)
     if start is not None and start != place(site):
-        told += f" (read at line {start.line})"
-    return array, index, told, mend
+        message += f" (read at line {start.line})"
+    return array, index, message, mend
+
+
+def _inside(windows: Iterable[tuple[int, int]], address: int) -> bool:
+    return any(base <= address < base + size for base, size in windows)
 
 
 def _wrapped(fault: Fault, access: Site | None) -> str:
@@ -243,55 +192,4 @@ def _wrapped(fault: Fault, access: Site | None) -> str:
     exact = fault.address - (1 << 64 if fault.address >> 63 else 0)
     used = place(access)
     where = f" at line {used.line}" if used is not None else ""
-    return f"the result, {exact}, does not fit in 32 bits, and what is left of it is used as an address{where}"
-
-
-def _named(address: int, memory: Memory) -> tuple[str | None, tuple[int, ...] | None, str]:
-    """Array, index and a name of what lies at an address of global memory."""
-    block = memory.find(address)
-    if block is None:
-        return None, None, "a value"
-    label = memory.labelled(block, address)
-    if label is None:
-        return None, None, f"byte {address - block.base} of {block.told}"
-    index = label.index(address)
-    place_in = f"[{', '.join(map(str, index))}]" if index is not None else ""
-    return label.name, index, f"{label.name}{place_in}"
-
-
-def _inside(windows: Sequence[tuple[int, int]], address: int, slack: int) -> bool:
-    return any(base - slack <= address < base + size + slack for base, size in windows)
-
-
-def _offset(windows: Sequence[tuple[int, int]], address: int) -> str:
-    """Where in the nearest window an address lies."""
-    base, size = min(windows, key=lambda window: abs(address - window[0]))
-    if address < base:
-        return f"{_far(base - address)} before the block's shared memory"
-    if address >= base + size:
-        return f"{_far(address - base - size)} past the end of the block's {size} bytes of shared memory"
-    return f"at byte {address - base} of the block's {size} bytes of shared memory"
-
-
-def _far(distance: int) -> str:
-    """Of the first byte outside: that the 4 bytes right past an end are 0 bytes past it says little."""
-    return "right" if distance == 0 else "1 byte" if distance == 1 else f"{distance:,} bytes"
-
-
-_PART = re.compile(r"(\d+)")
-
-
-def kernel_name(symbol: str) -> str:
-    """The Python name in a symbol that numba mangled: ``_ZN8__main__4gemmB2v1B40c...E5ArrayIf...`` is ``gemm``.
-
-    A nested name of the Itanium C++ ABI: parts with their lengths, then ABI tags that begin with B. What is not
-    such a name is returned as it is.
-    """
-    if not symbol.startswith("_ZN"):
-        return symbol
-    at, name = 3, symbol
-    while match := _PART.match(symbol, at):
-        start = match.end()
-        at = start + int(match[1])
-        name = symbol[start:at]
-    return name
+    return f"the result, {exact}, does not fit in 32 bits, and the wrapped value is used as an address{where}"

@@ -13,7 +13,7 @@ from typing import Any
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.jit import LoadedCode, compile_ir, toolchain
 from kcheck.cpu.module import Module, variables_from_json, variables_to_json, version
-from kcheck.ptx.abi import Checks, ParamSlot, Program, Site
+from kcheck.ptx.abi import Checks, ParamSlot, Program, SharedVariable, Site
 
 _SECONDS_PER_BYTE = 5e-6
 """Of quick code: what it takes to make better code of the same kernel."""
@@ -103,6 +103,7 @@ def _from_json(fields: dict[str, Any]) -> Program:
     fields["sites"] = tuple(
         Site(**site | {"stack": tuple((file, line) for file, line in site["stack"])}) for site in fields["sites"]
     )
+    fields["shared"] = tuple(SharedVariable(**variable) for variable in fields["shared"])
     fields["checks"] = Checks(**fields["checks"])
     fields["globals"] = variables_from_json(fields["globals"])
     return Program(**fields)

@@ -79,6 +79,7 @@ class Label:
         base: address of the element with index 0 in every axis.
         shape, strides: in elements and bytes.
         low, high: the range of bytes that belongs to the array, half open.
+        dtype: of an element; empty where it is not known.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Label:
     itemsize: int
     low: int
     high: int
+    dtype: str = ""
 
     def index(self, address: int) -> tuple[int, ...] | None:
         """The index of the element at ``address``; outside the array the nearest index is out of its range.

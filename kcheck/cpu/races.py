@@ -9,11 +9,13 @@ import struct
 from dataclasses import dataclass, replace
 
 from kcheck.cpu.clocks import Clocks
-from kcheck.cpu.faults import kernel_name, place, stack
+from kcheck.cpu.faults import place, stack
 from kcheck.cpu.memory import Memory, OutOfMemory
+from kcheck.cpu.naming import Naming
 from kcheck.model import Finding, Index3
 from kcheck.ptx.abi import Program, Site
 from kcheck.ptx.race.layout import LAST_STAMP, RECORDS, SITE_MASK, BlockStart, Race, RaceState
+from kcheck.ptx.symbols import ITEMSIZES, TYPE_CODES, kernel_name
 
 RACES = 256
 """Kinds of races of one launch that are kept."""
@@ -131,19 +133,19 @@ class Races:
             self._fault = self._fault or fault
             return 1
 
-    def findings(self, program: Program, grid: Index3, block: Index3, shared: int) -> list[Finding]:
+    def findings(self, program: Program, grid: Index3, block: Index3, naming: Naming) -> list[Finding]:
         """One finding for each pair of lines and array, the first that was seen, with the number of those alike.
 
         Args:
             grid, block: the launch's, in blocks and threads.
-            shared: address of the block's shared memory.
+            naming: what the launch calls its arrays.
         """
         if self._fault is not None:
             fault, self._fault = self._fault, None
             raise fault
         told: dict[tuple[object, ...], Finding] = {}
         for race in self._races[: self._state.race_count]:
-            finding = self._finding(race, program, grid, block, shared)
+            finding = self._finding(race, program, grid, block, naming)
             key = (*sorted(line(number, program.sites) for number in (race.site, race.other_site)), race.base)
             known = told.get(key)
             if known is None:
@@ -163,17 +165,17 @@ class Races:
             found.append(Finding("racecheck", message, kernel=kernel_name(program.entry)))
         return found
 
-    def _finding(self, race: Race, program: Program, grid: Index3, block: Index3, shared: int) -> Finding:
+    def _finding(self, race: Race, program: Program, grid: Index3, block: Index3, naming: Naming) -> Finding:
         last = _Side(race.thread, race.block, race.site, program.sites)
         first = _Side(race.other_thread, self._block_at(race), race.other_site, program.sites)
         # Who came first is chance: a writer is told before a reader.
         here, other = (first, last) if last.verb == "reads" else (last, first)
-        array, index, where = self._where(race, shared)
+        array, index, where, dtype = _where(race, here.described, naming)
         who = f"thread {other.index(block)}"
         if not race.is_near:
             who += f" of block {'(unknown)' if other.block is None else unravel(other.block, grid)}"
         what, seen = here.verb, other.verb
-        value = _value(race, last)
+        value = _value(race, last, dtype)
         if value and last is here:
             what += f" {value} to"
         elif value:
@@ -206,19 +208,6 @@ class Races:
         n = bisect.bisect_right(starts, race.other_stamp, key=lambda entry: entry.stamp) - 1
         return starts[n].block if n >= 0 and self._state.block_count <= _BLOCKS else None
 
-    def _where(self, race: Race, shared: int) -> tuple[str | None, tuple[int, ...] | None, str]:
-        """The array, ``shared`` for shared memory, None where it has no name; the index; both in words."""
-        if not race.base:
-            return SHARED, None, f"byte {race.address - shared} of shared memory"
-        block = self._memory.find(race.address)
-        if block is None:
-            return None, None, f"address {race.address:#x}"
-        label = self._memory.labelled(block, race.address)
-        if label is not None and label.low <= race.address < label.high:
-            index = label.index(race.address)
-            return label.name, index, label.name + (f"[{', '.join(map(str, index))}]" if index else "")
-        return None, None, f"byte {race.address - block.base} of {block.told}"
-
 
 @dataclass(frozen=True, slots=True)
 class _Side:
@@ -245,12 +234,24 @@ class _Side:
 _VERBS = {"ld": "reads", "ldu": "reads", "st": "writes", "atom": "updates", "red": "updates", "": "accesses"}
 
 
-def _value(race: Race, last: _Side) -> str:
-    """What the later access wrote or read, where its instruction says of what type that is; else empty."""
+def _where(race: Race, site: Site | None, naming: Naming) -> tuple[str | None, tuple[int, ...] | None, str, str]:
+    """The array, ``shared`` for shared memory, None if it has no name; the index; both in words; the dtype."""
+    if race.base:
+        label = naming.array(site, race.address)
+        return *naming.told_global(site, race.address), label.dtype if label is not None else ""
+    label = naming.shared(site, race.address)
+    return SHARED, None, naming.told_shared(site, race.address), label.dtype if label is not None else ""
+
+
+def _value(race: Race, last: _Side, dtype: str) -> str:
+    """What the later access wrote or read, as the array's dtype, otherwise as its instruction's type; empty if
+    neither is known."""
     site = last.described
     if site is None or not (race.is_write if last.verb == "writes" else last.verb == "reads"):
         return ""
     kind = site.text.rpartition(".")[2]
+    if ITEMSIZES.get(dtype) == race.size:
+        kind = TYPE_CODES.get(dtype, kind)
     size = race.size
     content = bytes(race.value)[:size]
     if kind in _FLOATS:
@@ -258,8 +259,11 @@ def _value(race: Race, last: _Side) -> str:
         number = struct.unpack(code, content)[0]
         short, exact = (f"{number:.{d}g}" for d in digits)
         return short if struct.pack(code, float(short)) == content else exact
+    if kind == "bool":
+        return str(content != b"\0")
     if kind[0] in "us" or kind in ("b8", "b32", "b64"):
-        return str(int.from_bytes(content, "little", signed=True))
+        is_signed = kind[0] != "u" or dtype not in ITEMSIZES  # numba-cuda loads and stores signed integers as .u
+        return str(int.from_bytes(content, "little", signed=is_signed))
     return ""
 
 

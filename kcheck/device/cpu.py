@@ -124,7 +124,16 @@ class CpuBackend(CudaBackend):
         first = staged.array.device_ctypes_pointer.value
         low, high = (first - allocation.offset + end for end in extent(allocation))
         itemsize = allocation.dtype.itemsize
-        label = Label(allocation.name, first, allocation.shape, allocation.strides, itemsize, low, high)
+        label = Label(
+            allocation.name,
+            first,
+            allocation.shape,
+            allocation.strides,
+            itemsize,
+            low,
+            high,
+            allocation.dtype.name,
+        )
         self._executor.memory.label(label, is_exclusive=True)
         if allocation.role == "output":  # what was copied there is poison
             self._executor.memory.undefine(low, high - low)

@@ -10,6 +10,7 @@ Each is a change to a module right after it is imported, since programs import n
 * ``codegen.CUDACodeLibrary`` and ``JITCUDACodegen``: what is cached on disk is told apart from a GPU's.
 * ``compiler.compile_cuda``: ``lineinfo`` is on, so that a finding can name a line of Python; and
   ``debuginfo.DIBuilder`` marks it so that it links with NVRTC's code.
+* ``lowering`` and ``cudaimpl``: the symbol of a shared array tells its variable, shape and dtype.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 
 from kcheck import __version__
 from kcheck.driver.cubin import with_link_options
+from kcheck.driver.names import patch_arrays, patch_lowering
 from kcheck.errors import DeviceUnavailable
 
 # Archives are searched for what is missing: libcudadevrt, whose functions lowered code has of its own.
@@ -201,6 +203,8 @@ PATCHES: Mapping[str, tuple[Callable[[Any], None], ...]] = {
     "numba.cuda.codegen": (patch_codegen,),
     "numba.cuda.compiler": (patch_compiler,),
     "numba.cuda.debuginfo": (patch_debuginfo,),
+    "numba.cuda.lowering": (patch_lowering,),
+    "numba.cuda.cudaimpl": (patch_arrays,),
 }
 
 

@@ -364,6 +364,15 @@ class GlobalVariable:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedVariable:
+    """A variable in shared memory: ``offset`` in the block's window, ``size`` in bytes (None: dynamic)."""
+
+    symbol: str
+    offset: int
+    size: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A lowered kernel.
 
@@ -380,6 +389,7 @@ class Program:
         sites: by ``Fault.site``.
         cooperative: has a grid barrier.
         prints: calls vprintf.
+        shared: the variables in shared memory, by offset.
     """
 
     ir: str
@@ -396,6 +406,7 @@ class Program:
     sites: tuple[Site, ...]
     cooperative: bool
     prints: bool
+    shared: tuple[SharedVariable, ...] = ()
 
     def state_bytes(self, threads: int) -> int:
         """Bytes that ``Worker.state`` needs for a block of ``threads`` threads."""

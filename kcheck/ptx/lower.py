@@ -24,7 +24,7 @@ from kcheck.ptx.shadow import Shadows
 from kcheck.ptx.spin import may_spin
 from kcheck.ptx.stops import STOP_BYTES, StateLayout
 from kcheck.ptx.types import TYPES
-from kcheck.ptx.unit import Unit, align_up, module_variables, open_size, shared_layout
+from kcheck.ptx.unit import Unit, align_up, module_variables, open_size, shared_layout, shared_variables
 from kcheck.ptx.verify import verify_function
 from kcheck.ptx.view import POSTED, TAKEN, VECTOR_BYTES, posted_bytes, posted_columns
 from kcheck.ptx.warp import WarpFunction
@@ -144,6 +144,7 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
         sites=tuple(unit.sites),
         cooperative=any(s.arrival.kind == "grid" for s in entry_warp.stops),
         prints=unit.prints,
+        shared=shared_variables(module, functions, shared),
     )
 
 

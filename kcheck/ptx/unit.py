@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from kcheck.errors import PtxError
 from kcheck.ptx import memory, shadow_memory
-from kcheck.ptx.abi import Checks, FaultKind, GlobalVariable, Site
+from kcheck.ptx.abi import Checks, FaultKind, GlobalVariable, SharedVariable, Site
 from kcheck.ptx.ast import Call, Float, Function, Instruction, Integer, Module, Symbol, Variable
 from kcheck.ptx.builder import integer_of
 from kcheck.ptx.lookup import LocalLayout
@@ -162,6 +162,23 @@ def shared_layout(module: Module, functions: list[Function]) -> tuple[dict[str, 
     for variable in dynamic:
         offsets[variable.name] = end
     return offsets, end
+
+
+def shared_variables(
+    module: Module, functions: list[Function], offsets: dict[str, int]
+) -> tuple[SharedVariable, ...]:
+    """The shared variables of a module and of the functions used, by offset.
+
+    Args:
+        offsets: of :func:`shared_layout`.
+    """
+    found = {}
+    for scope in (module.variables, *(function.variables for function in functions)):
+        for variable in scope.values():
+            if variable.space == "shared" and variable.name in offsets:
+                size = None if open_size(variable) else (variable.count or 0) * TYPES[variable.type].bytes
+                found[variable.name] = SharedVariable(variable.name, offsets[variable.name], size)
+    return tuple(sorted(found.values(), key=lambda variable: variable.offset))
 
 
 def open_size(variable: Variable) -> bool:

@@ -5,6 +5,7 @@ One process runs all kernels of the table, in a folder whose name is not ASCII.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,51 @@ def op(x, y, n):
     if i < n:
         y[i] = xoroshiro128p_uniform_float32(states, i)  # kernel
 """
-KERNELS = {"device_functions": IN_DEVICE_FUNCTIONS, "library": IN_A_LIBRARY}
+ONE_LINE = """
+@cuda.jit
+def op(x, y, n):
+    i = cuda.grid(1)
+    t = cuda.threadIdx.x
+    tile = cuda.shared.array((4, 8), float32)
+    größe, other = cuda.shared.array(32, int32), cuda.shared.array(5, float32)
+    LINE
+"""
+WRONG_INDEX = {
+    # name: (the line, what the message says, what the fix says)
+    "no_guard": ("y[i] = x[i]", "reads x[70], axis 0 has size 70", "the grid has 96 threads along this axis"),
+    "one_more": ("if i < n: y[i] = x[i + 1]", "reads x[70], axis 0", "the index is 1 more than the thread's"),
+    "negative": (
+        "if i < n: y[i - 71] = x[i]",
+        "writes y 1 element before its start",
+        "below -70 it does not wrap",
+    ),
+    "loaded": (
+        "if i < n: y[i] = x[int(x[i] * 0) + 10**9]",
+        "reads x[1000000000], axis 0 has size 70",
+        "the index is computed from values loaded at line 11",
+    ),
+    "loop": ("for k in range(32, n + 1): y[k - i] = x[k] + i", "x[70], axis 0 has size 70", "one past the end"),
+    "shared_by_grid": ("größe[i] = i; y[i % n] = größe[t]", "writes größe[32], axis 0 has size 32", "threadIdx"),
+    "shared_in_2d": ("tile[t // 7, t % 7] = i; y[i % n] = tile[0, t % 8]", "of tile[4, 0], axis 0 has size 4", ""),
+}
+RACES = {
+    # name: (the line, what the message says)
+    "race_in_2d": (
+        "tile[t // 8, t % 8] = 3.25; y[i % n] = tile[(31 - t) // 8, (31 - t) % 8]",
+        r"writes 3\.25 to tile\[\d, \d\], which thread",
+    ),
+    "race_of_integers": ("größe[t] = t - 50; y[i % n] = größe[31 - t]", r"writes -\d+ to größe\[\d+\], which"),
+}
+UNINITIALIZED = "if i < n: y[i] = other[t % 5] + 1"
+KERNELS = {
+    "device_functions": IN_DEVICE_FUNCTIONS,
+    "library": IN_A_LIBRARY,
+    **{name: ONE_LINE.replace("LINE", line) for name, (line, *_) in WRONG_INDEX.items()},
+}
+CHECKED = {
+    **{name: ONE_LINE.replace("LINE", line) for name, (line, _) in RACES.items()},
+    "uninitialized": ONE_LINE.replace("LINE", UNINITIALIZED),
+}
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +106,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> CpuProject:
     made = CpuProject(tmp_path_factory.mktemp("places") / "Prüfstand → 1")
     for name, kernel in KERNELS.items():
         made.add(name, SPEC, kernel, REFERENCE)
+    for name, kernel in CHECKED.items():
+        made.add(name, SPEC.partition("sanitize")[0], kernel, REFERENCE)
     return made
 
 
@@ -110,3 +157,28 @@ def test_the_text_report_has_the_chain_and_the_source_in_any_folder(project) -> 
     assert "called from device_functions_k.py" in text
     assert "in numba_cuda/numba/cuda/random.py:" in text
     assert "\\303" not in text
+
+
+@pytest.mark.parametrize("name", WRONG_INDEX)
+def test_memcheck_names_index_and_axis_with_a_fix_that_suits_them(report, name) -> None:
+    """The element that was meant, the axis that it is outside of, and the likely reason."""
+    _, message, fix = WRONG_INDEX[name]
+    found = finding(report, name)
+    assert found["rule"] == "memcheck"
+    assert message in found["message"]
+    assert fix in found["mend"]
+
+
+@pytest.mark.parametrize("name", RACES)
+def test_a_race_in_shared_memory_names_the_element_and_its_value(report, name) -> None:
+    """As the source calls the array, with one index per axis; the value is one of its dtype."""
+    found = finding(report, name)
+    assert found["rule"] == "racecheck"
+    assert re.match(RACES[name][1], found["message"])
+
+
+def test_an_uninitialized_element_of_shared_memory_has_its_name(report) -> None:
+    """Of two arrays that one line allocates, the right one."""
+    found = finding(report, "uninitialized")
+    assert found["rule"] == "initcheck"
+    assert re.search(r"other\[\d\], which is uninitialized", found["message"])

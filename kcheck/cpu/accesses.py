@@ -1,0 +1,236 @@
+"""Accesses outside of every allocation, in words: which index of which array, and what is likely to fix it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kcheck.cpu.memory import Block, Kind, Label, Memory
+from kcheck.cpu.naming import Naming
+from kcheck.cpu.sources import local_arrays
+from kcheck.ptx.abi import Fault, FaultKind, Site
+
+VERBS = {
+    FaultKind.OUT_OF_BOUNDS_LOAD: "reads",
+    FaultKind.OUT_OF_BOUNDS_STORE: "writes",
+    FaultKind.OUT_OF_BOUNDS_ATOMIC: "updates",
+    FaultKind.MISALIGNED: "accesses",
+}
+_NULL = 1 << 16
+"""Addresses below are a null pointer plus an offset."""
+_NEAR = 64
+"""Elements: an index that is so much more than a thread's is taken for that index plus a constant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An access in words. ``index`` may be outside of the array's shape; ``mend`` is empty if nothing is known."""
+
+    message: str
+    mend: str = ""
+    array: str | None = None
+    index: tuple[int, ...] | None = None
+
+
+def access(kind: FaultKind, fault: Fault, site: Site | None, memory: Memory, naming: Naming) -> Told:
+    """What an access that was refused did."""
+    if kind is FaultKind.MISALIGNED:
+        return _misaligned(fault, site, naming)
+    verb, space = VERBS[kind], site.space if site is not None else ""
+    if space == "local":
+        return _local(verb, fault, site)
+    if space == "shared" or (space != "global" and _is_shared(fault.address, naming)):
+        return _shared(verb, fault, site, naming)
+    label = naming.array(site, fault.address)
+    if fault.address < _NULL and (label is None or label.base >= _NULL):
+        return Told(
+            f"{verb} {_bytes(fault.size)} through a null pointer (address {fault.address:#x})",
+            "check that the array is not empty and that the pointer was set",
+        )
+    nearest = memory.nearest(fault.address)
+    if nearest is not None and nearest[1]:
+        return _freed(verb, fault, nearest[0], label)
+    if label is not None and nearest is not None and nearest[0].kind is Kind.MODULE:
+        name = "a constant array" if "_cudapy_cmem" in label.name else f"the module's variable {label.name}"
+        where = _around(fault.address, label.low, label.high)
+        return Told(f"{verb} {_bytes(fault.size)} {where} {name}", "check the index")
+    if label is not None:
+        return _outside(verb, fault, site, label, naming)
+    if nearest is not None:
+        return Told(
+            f"{verb} {_bytes(fault.size)} {_around(fault.address, nearest[0].base, nearest[0].end)} "
+            f"{nearest[0].told}"
+        )
+    return Told(
+        f"{verb} {_bytes(fault.size)} at address {fault.address:#x}, which is in no allocation",
+        _loaded(site, naming) or "check how the address is computed",
+    )
+
+
+def _misaligned(fault: Fault, site: Site | None, naming: Naming) -> Told:
+    array, where = None, ""
+    if site is not None and site.space in ("", "global", "generic", "const"):
+        label = naming.array(site, fault.address)
+        array = label.name if label is not None else None
+        where = f", in {array}" if array else ""
+    return Told(
+        f"accesses {_bytes(fault.size)} at an address not aligned to {_bytes(fault.size)}{where}",
+        f"start the view at a multiple of {_bytes(fault.size)}",
+        array,
+    )
+
+
+def _local(verb: str, fault: Fault, site: Site | None) -> Told:
+    names = local_arrays(site.file, site.source_line) if site is not None and site.source_line else ()
+    if not names:
+        return Told(f"{verb} {_bytes(fault.size)} outside the thread's local arrays", "check the index")
+    listed = " or ".join(f"{array.name} (shape {_told_shape(array.shape)})" for array in names)
+    return Told(
+        f"{verb} {_bytes(fault.size)} outside the thread's local array {listed}",
+        "check the index against the array's shape",
+    )
+
+
+def _told_shape(shape: tuple[str, ...]) -> str:
+    return f"({', '.join(shape)}{',' if len(shape) == 1 else ''})"
+
+
+def _shared(verb: str, fault: Fault, site: Site | None, naming: Naming) -> Told:
+    label = naming.shared(site, fault.address)
+    if label is not None:
+        return _outside(verb, fault, site, label, naming, is_shared=True)
+    base, size = naming.window(fault.address)
+    where = _around(fault.address, base, base + size)
+    return Told(
+        f"{verb} {_bytes(fault.size)} {where} the block's {_bytes(size)} of shared memory", "check the index"
+    )
+
+
+def _is_shared(address: int, naming: Naming) -> bool:
+    return any(base - _NULL <= address < base + size + _NULL for base, size in naming.windows.shared)
+
+
+def _freed(verb: str, fault: Fault, block: Block, label: Label | None) -> Told:
+    mend = "keep a reference to the array until the kernel has finished"
+    if label is not None and block.base <= label.base < max(block.end, block.base + 1):
+        return Told(f"{verb} {label.name} after its memory was freed ({block.told})", mend, label.name)
+    return Told(f"{verb} byte {fault.address - block.base} of {block.told} that was freed", mend)
+
+
+def _outside(
+    verb: str, fault: Fault, site: Site | None, label: Label, naming: Naming, *, is_shared: bool = False
+) -> Told:
+    """An access outside of an array that is known."""
+    if 0 in label.shape:
+        mend = f"{label.name} is empty: guard the access, or do not launch"
+        return Told(f"{verb} {label.name}, which has no elements", mend, label.name)
+    index = _of_thread(label, fault, naming, is_block=is_shared) or label.index(fault.address)
+    axis = None if index is None else _axis(index, label.shape)
+    if index is None or axis is None:
+        where = _around(fault.address, label.low, label.high)
+        shape = _told_shape(tuple(map(str, label.shape)))
+        return Told(
+            f"{verb} {_bytes(fault.size)} {where} {label.name}, which has shape {shape}",
+            "check the index and the size of the access",
+            label.name,
+            index,
+        )
+    size = label.shape[axis]
+    if index[axis] < 0:
+        count = -index[axis] * _elements(label, axis)
+        what = f"{verb} {label.name} {count:,} element{'s' if count != 1 else ''} before its start"
+    else:
+        element = f"{label.name}[{', '.join(map(str, index))}]"
+        what = f"{verb} {element}" if len(index) == 1 else f"{verb} at the address of {element}"
+    mend = _mend(index[axis], axis, fault, site, label, naming, is_shared=is_shared)
+    return Told(f"{what}, axis {axis} has size {size:,}", mend, label.name, index)
+
+
+def _of_thread(label: Label, fault: Fault, naming: Naming, *, is_block: bool) -> tuple[int, ...] | None:
+    """The index made of the thread's own numbers, if it leads to the address and is out of range.
+
+    In an array of two dimensions several indices have one address; this is the likely one.
+    """
+    numbers = [number for number, _ in _ids(fault, naming, is_block=is_block)][:3]
+    for index in itertools.permutations(numbers, len(label.shape)) if len(label.shape) in (2, 3) else ():
+        offset = sum(i * stride for i, stride in zip(index, label.strides, strict=True))
+        if label.base + offset == fault.address and _axis(index, label.shape) is not None:
+            return index
+    return None
+
+
+def _axis(index: tuple[int, ...], shape: tuple[int, ...]) -> int | None:
+    """The first axis on which an index is out of range."""
+    pairs = zip(index, shape, strict=True)
+    return next((axis for axis, (i, size) in enumerate(pairs) if not 0 <= i < size), None)
+
+
+def _elements(label: Label, axis: int) -> int:
+    """Elements in one step along an axis, in an array without gaps; 1 for any other."""
+    return math.prod(label.shape[axis + 1 :]) if axis + 1 < len(label.shape) else 1
+
+
+def _mend(
+    value: int, axis: int, fault: Fault, site: Site | None, label: Label, naming: Naming, *, is_shared: bool
+) -> str:
+    """The fix that suits an index out of range."""
+    size, bound = label.shape[axis], f"{label.name}.shape[{axis}]"
+    if value < 0:
+        return f"guard the index, or check the subtraction in it: below -{size:,} it does not wrap around"
+    ids = list(_ids(fault, naming, is_block=is_shared))
+    if is_shared and value in [i for i, _ in _ids(fault, naming, is_block=False)] and value not in dict(ids):
+        return "each block has its own shared memory: index it by cuda.threadIdx, not by the position in the grid"
+    if any(i == value for i, _ in ids):
+        who = "block" if is_shared else "grid"
+        letter = "ijk"[axis] if axis < 3 else "i"
+        threads = next(count for i, count in ids if i == value)
+        return f"the {who} has {threads:,} threads along this axis: guard the access with `if {letter} < {bound}`"
+    offset = min((value - i for i, _ in ids if 0 < value - i <= _NEAR), default=None)
+    if (loaded := _loaded(site, naming)) and (offset is None or value > size + _NEAR):
+        return loaded
+    if offset is not None:
+        return f"the index is {offset} more than the thread's: guard it with `if i + {offset} < {bound}`"
+    if value == size:
+        return "it is one past the end: check the bound of the loop or the comparison"
+    return f"check how the index is computed: it is {value - size + 1:,} past the last element"
+
+
+def _ids(fault: Fault, naming: Naming, *, is_block: bool) -> Iterator[tuple[int, int]]:
+    """The numbers of a thread and how many threads there are so: along each axis, and all together."""
+    block, grid = naming.shape.block, naming.shape.grid
+    whole, threads = 0, 1
+    for at, size, b, blocks in zip(fault.thread, block, fault.block, grid, strict=True):
+        number, count = (at, size) if is_block else (b * size + at, size * blocks)
+        yield number, count
+        whole, threads = whole + number * threads, threads * count
+    yield whole, threads
+
+
+def _loaded(site: Site | None, naming: Naming) -> str:
+    """The fix for an index that was loaded from memory; empty if none was."""
+    made = naming.made_of(site)
+    lines = sorted({loc.line for loc in made.loads}) if made is not None else []
+    if not lines:
+        return ""
+    where = f"line {lines[0]}" if len(lines) == 1 else f"lines {', '.join(map(str, lines[:-1]))} and {lines[-1]}"
+    return f"the index is computed from values loaded at {where}: check what is stored there"
+
+
+def _around(address: int, low: int, high: int) -> str:
+    """Where an address is, seen from a range."""
+    if address >= high:
+        return f"{_far(address - high)} past the end of"
+    if address < low:
+        return f"{_far(low - address)} before the start of"
+    return "across the end of"
+
+
+def _far(distance: int) -> str:
+    """Of the first byte outside: that the 4 bytes right past an end are 0 bytes past it says little."""
+    return "right" if distance == 0 else "1 byte" if distance == 1 else f"{distance:,} bytes"
+
+
+def _bytes(size: int) -> str:
+    return "1 byte" if size == 1 else f"{size:,} bytes"

@@ -1,0 +1,235 @@
+"""What an address is called in findings: an array of the source and an index in it, where that is known.
+
+Global memory is named by the arguments of the launch, and by the labels of whoever allocated it (a spec's arrays,
+module variables); shared memory by the symbols of its arrays.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from kcheck.cpu.memory import Label, Memory
+from kcheck.cpu.sources import parameters
+from kcheck.model import Index3
+from kcheck.ptx.abi import Program, SharedVariable, Site
+from kcheck.ptx.ast import Module
+from kcheck.ptx.provenance import Provenance, provenance
+from kcheck.ptx.symbols import ITEMSIZES, Mangled, arguments, kernel_name, read_array_symbol
+
+_WORD = struct.Struct("<q")
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Where per-block memory lay during a launch: address and size of each window, in bytes."""
+
+    shared: Sequence[tuple[int, int]]
+    state: Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """The geometry of a launch: blocks, threads of a block, bytes of dynamic shared memory."""
+
+    grid: Index3
+    block: Index3
+    dynamic_shared: int
+
+
+class Parsed(Protocol):
+    """What is needed of a :class:`kcheck.cpu.module.Module`."""
+
+    @property
+    def tree(self) -> Module:
+        """The syntax tree."""
+
+
+class Naming:
+    """Names for one launch.
+
+    Args:
+        module: what was launched; read only when something is to be named.
+        params: the bytes of the launch's parameters.
+    """
+
+    def __init__(
+        self, program: Program, module: Parsed, memory: Memory, windows: Windows, params: bytes, shape: Geometry
+    ) -> None:
+        self._program = program
+        self._module = module
+        self._memory = memory
+        self._params = params
+        self.windows = windows
+        self.shape = shape
+        self._made: dict[int, Provenance | None] = {}
+
+    def made_of(self, site: Site | None) -> Provenance | None:
+        """What the address of an access is made of, as far as its PTX shows."""
+        if site is None or not site.space:
+            return None
+        if site.line not in self._made:
+            self._made[site.line] = provenance(self._module.tree, site.line)
+        return self._made[site.line]
+
+    # --- global memory
+
+    def array(self, site: Site | None, address: int) -> Label | None:
+        """The array that an access is meant for: the one that its address was computed from, otherwise the one
+        that holds the address or lies next to it."""
+        meant = self._meant(site)
+        if meant is not None:
+            return meant
+        block = self._memory.find(address) or (self._memory.nearest(address) or (None, False))[0]
+        if block is None:
+            return None
+        label = self._memory.labelled(block, address)
+        inside = [a for a in self.arguments if block.base <= a.base < max(block.end, block.base + 1)]
+        return label or min(inside, key=lambda a: max(a.low - address, address - a.high + 1, 0), default=None)
+
+    def _meant(self, site: Site | None) -> Label | None:
+        made = self.made_of(site)
+        if made is None or made.function != self._program.entry:
+            return None
+        found = [argument for slot, argument in self._arguments if slot in made.roots]
+        if len(found) != 1:
+            return None
+        block = self._memory.find(found[0].base)
+        label = self._memory.labelled(block, found[0].base) if block is not None else None
+        is_named = label is not None and label.base == found[0].base
+        return replace(found[0], name=label.name) if label is not None and is_named else found[0]
+
+    @property
+    def arguments(self) -> tuple[Label, ...]:
+        """The arrays among the arguments, by the names of the kernel's parameters in Python."""
+        return tuple(argument for _, argument in self._arguments)
+
+    @functools.cached_property
+    def _arguments(self) -> tuple[tuple[str, Label], ...]:
+        """Each array among the arguments, after the parameter of the PTX that holds its address."""
+        names = self._names()
+        found, slot = [], 0
+        for n, kind in enumerate(arguments(self._program.entry)):
+            slots = self._program.params[slot : slot + kind.params]
+            if not kind.params or len(slots) < kind.params:
+                break
+            if kind.is_array and all(s.size == _WORD.size and s.offset + 8 <= len(self._params) for s in slots):
+                words = [_WORD.unpack_from(self._params, s.offset)[0] for s in slots]
+                name = names[n] if n < len(names) else f"argument {n + 1}"
+                found.append((slots[4].name, _argument(kind, name, words)))
+            slot += kind.params
+        return tuple(found)
+
+    def _names(self) -> tuple[str, ...]:
+        name = kernel_name(self._program.entry)
+        for site in self._program.sites:
+            file, line = site.stack[-1] if site.stack else (site.file, site.source_line)
+            if line and (found := parameters(file, line, name)):
+                return found
+        return ()
+
+    def told_global(self, site: Site | None, address: int) -> tuple[str | None, tuple[int, ...] | None, str]:
+        """The array of an address in global memory, the index in it, and both in words."""
+        label = self.array(site, address)
+        block = self._memory.find(address)
+        if label is not None and label.low <= address < label.high:
+            return label.name, label.index(address), told(label, address) or label.name
+        if block is None:
+            return None, None, f"address {address:#x}"
+        return None, None, f"byte {address - block.base} of {block.told}"
+
+    # --- shared memory
+
+    def shared(self, site: Site | None, address: int) -> Label | None:
+        """The array in shared memory that an address lies in, or is meant for; None for what has no name."""
+        base, _ = self.window(address)
+        made = self.made_of(site)
+        roots = [v for v in self._program.shared if made is not None and v.symbol in made.roots]
+        inside = [v for v in self._program.shared if self._holds(v, address - base)]
+        candidates = [v for v in inside if v in roots] or inside or roots
+        labels = {(label.name, label.base): label for v in candidates if (label := self._shared_label(v, base))}
+        return next(iter(labels.values())) if len(labels) == 1 else None
+
+    def _holds(self, variable: SharedVariable, offset: int) -> bool:
+        size = self.shape.dynamic_shared if variable.size is None else variable.size
+        return variable.offset <= offset < variable.offset + size
+
+    def _shared_label(self, variable: SharedVariable, base: int) -> Label | None:
+        array = read_array_symbol(variable.symbol)
+        low = base + variable.offset
+        if array is None:
+            return None
+        shape = array.shape
+        size = variable.size
+        if size is None:
+            size = self.shape.dynamic_shared
+            shape = (size // array.itemsize,)
+        return Label(
+            array.name,
+            low,
+            shape,
+            contiguous(shape, array.itemsize),
+            array.itemsize,
+            low,
+            low + size,
+            array.dtype,
+        )
+
+    def window(self, address: int) -> tuple[int, int]:
+        """The nearest window of shared memory: address and size."""
+        return min(self.windows.shared, key=lambda window: max(window[0] - address, address - sum(window), 0))
+
+    def is_dynamic(self, address: int) -> bool:
+        """Whether an address lies in dynamic shared memory."""
+        base, _ = self.window(address)
+        start = self._program.shared_bytes
+        return start <= address - base < start + self.shape.dynamic_shared
+
+    def told_shared(self, site: Site | None, address: int) -> str:
+        """An address of shared memory in words: ``tile[1, 0]``, or its byte."""
+        label = self.shared(site, address)
+        if label is not None and (element := told(label, address)):
+            return element
+        base, _ = self.window(address)
+        if self.is_dynamic(address):
+            return f"byte {address - base - self._program.shared_bytes} of dynamic shared memory"
+        return f"byte {address - base} of shared memory"
+
+
+def told(label: Label, address: int) -> str:
+    """``x[3, 4]``, with the byte where the address is inside an element; empty where no index leads there."""
+    index = label.index(address)
+    if index is None:
+        return label.name if not label.shape else ""
+    inside = address - label.base - sum(i * stride for i, stride in zip(index, label.strides, strict=True))
+    return f"{label.name}[{', '.join(map(str, index))}]" + (f" (byte {inside})" if inside else "")
+
+
+def contiguous(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """The strides of a C-contiguous array, in bytes."""
+    return tuple(itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def _argument(kind: Mangled, name: str, words: Sequence[int]) -> Label:
+    """An array argument. ``words``: meminfo, parent, number of elements, their size, data, shape, strides."""
+    ndim = int(kind.arguments[1].name)
+    dtype = kind.arguments[0].name
+    itemsize, base = words[3], words[4] & 0xFFFF_FFFF_FFFF_FFFF
+    shape, strides = tuple(words[5 : 5 + ndim]), tuple(words[5 + ndim :])
+    ends = [stride * (size - 1) for size, stride in zip(shape, strides, strict=True)]
+    low, high = (base + sum(bound(end, 0) for end in ends) for bound in (min, max))
+    is_empty = 0 in shape
+    return Label(
+        name,
+        base,
+        shape,
+        strides,
+        itemsize,
+        base if is_empty else low,
+        base if is_empty else high + itemsize,
+        dtype if dtype in ITEMSIZES else "",
+    )

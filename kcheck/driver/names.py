@@ -1,0 +1,65 @@
+"""Shared arrays get symbols that tell the variable, shape and dtype, so that findings can name their elements.
+
+Numba calls them ``_cudapy_smem_1``, ``_cudapy_smem_2``. A symbol goes unchanged through NVVM, the linker and every
+cache, and no instruction depends on it.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Any
+
+from kcheck.ptx.symbols import ITEMSIZES, ArraySymbol, array_symbol
+
+_SHARED = 3  # the address space, as NVVM numbers them
+_here = threading.local()
+
+
+def patch_lowering(lowering: Any) -> None:
+    """Change ``numba.cuda.lowering``: know which assignment is being lowered."""
+    plain = lowering.CUDALower.lower_assign
+
+    @functools.wraps(plain)
+    def lower_assign(self: Any, kind: Any, assignment: Any) -> Any:
+        before = getattr(_here, "assignment", None)
+        _here.assignment = (self, assignment)
+        try:
+            return plain(self, kind, assignment)
+        finally:
+            _here.assignment = before
+
+    lowering.CUDALower.lower_assign = lower_assign
+
+
+def patch_arrays(cudaimpl: Any) -> None:
+    """Change ``numba.cuda.cudaimpl``: name the symbol of a shared array after its variable."""
+    plain = cudaimpl._generic_array
+
+    @functools.wraps(plain)
+    def generic_array(
+        context: Any, builder: Any, shape: Any, dtype: Any, symbol_name: str, addrspace: int, **options: Any
+    ) -> Any:
+        name = _variable()
+        if addrspace == _SHARED and name:
+            text = str(dtype)
+            size = ITEMSIZES.get(text) or getattr(dtype, "size", 0)
+            if size:
+                array = ArraySymbol(name, tuple(map(int, shape)), text if text in ITEMSIZES else "", int(size))
+                symbol_name = array_symbol(symbol_name, array)
+        return plain(context, builder, shape, dtype, symbol_name, addrspace, **options)
+
+    cudaimpl._generic_array = generic_array
+
+
+def _variable() -> str:
+    """The variable of the assignment that is being lowered; empty if the value gets no name."""
+    if getattr(_here, "assignment", None) is None:
+        return ""
+    lower, assignment = _here.assignment
+    target = assignment.target.name
+    if target.startswith("$"):  # a temporary: the value may be assigned on
+        values = [s for block in lower.blocks.values() for s in block.body if type(s) is type(assignment)]
+        named = [s.target for s in values if type(s.value) is type(s.target) and s.value.name == target]
+        target = next((var.name for var in named if not var.name.startswith("$")), "")
+    return str(target).partition(".")[0]  # without Numba's number of a variable that is assigned more than once
