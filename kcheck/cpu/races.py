@@ -231,7 +231,15 @@ class _Side:
         return _VERBS[mnemonic(self.site, self.sites)]
 
 
-_VERBS = {"ld": "reads", "ldu": "reads", "st": "writes", "atom": "updates", "red": "updates", "": "accesses"}
+_VERBS = {
+    "ld": "reads",
+    "ldu": "reads",
+    "ldmatrix": "reads",
+    "st": "writes",
+    "atom": "updates",
+    "red": "updates",
+    "": "accesses",
+}
 
 
 def _where(race: Race, site: Site | None, naming: Naming) -> tuple[str | None, tuple[int, ...] | None, str, str]:

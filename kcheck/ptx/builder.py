@@ -166,6 +166,12 @@ class Builder:
         where = f"i32 {lane}" if isinstance(lane, int) else f"{lane.type} {lane.text}"
         return self.value(f"extractelement {self.typed(value)}, {where}", value.type)
 
+    def shuffle(self, x: Value, y: Value, places: Sequence[int]) -> Value:
+        """A vector of elements of ``x`` (from 0) and ``y`` (from ``x.lanes`` on)."""
+        order = ", ".join(f"i32 {place}" for place in places)
+        text = f"shufflevector {self.typed(x)}, {self.typed(y)}, <{len(places)} x i32> <{order}>"
+        return self.value(text, x.type, len(places))
+
     # --- operations
 
     def op(self, name: str, x: Value, y: Value) -> Value:

@@ -102,7 +102,7 @@ def brings(operation: Operation, is_param: Callable[[str], bool]) -> bool:
     Args:
         is_param: whether a name is a parameter of the kernel, which is defined.
     """
-    if isinstance(operation, Call) or operation.opcode not in ("ld", "ldu", "atom"):
+    if isinstance(operation, Call) or operation.opcode not in ("ld", "ldu", "ldmatrix", "atom"):
         return False
     if operation.opcode == "atom":  # others are told at once, and what they give counts as defined
         return _UPDATES_TELL in operation.modifiers
@@ -136,7 +136,7 @@ def analyse(cfg: Cfg, is_param: Callable[[str], bool], constants: Mapping[str, i
     while again:
         again = False
         for operation in operations:
-            moves = operation.opcode in ("mov", "cvta", "shfl")
+            moves = operation.opcode in ("mov", "cvta", "shfl", "movmatrix")
             copies = True if moves else is_copy(operation, constants)
             for target, source, is_data in _flows(operation):
                 if source not in how:
@@ -157,12 +157,12 @@ def analyse(cfg: Cfg, is_param: Callable[[str], bool], constants: Mapping[str, i
 
 def _flows(operation: Instruction) -> Iterator[tuple[str, str, bool]]:
     """(register written, register read, whether its bits may go through) wherever a result depends on a source."""
-    if operation.opcode in ("ld", "ldu", "atom", "red", "st") or operation.opcode in _HARMLESS:
+    if operation.opcode in ("ld", "ldu", "ldmatrix", "atom", "red", "st") or operation.opcode in _HARMLESS:
         return  # addresses, operands of atomics and predicates of reductions are told where they are used
     results = writes(operation)
     if not results:
         return
-    data = 1 if operation.opcode == "shfl" else MOVES.get(operation.opcode, len(operation.operands))
+    data = 1 if operation.opcode in ("shfl", "movmatrix") else MOVES.get(operation.opcode, len(operation.operands))
     found = [(r.name, k < data) for k, o in enumerate(operation.operands[1:]) for r in registers(o)]
     guard = operation.guard.name if operation.guard is not None else ""
     named = {name for name, _ in found}

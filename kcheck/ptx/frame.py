@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcheck.errors import PtxError
@@ -43,6 +44,14 @@ CONTEXT = "ptr %launch, ptr %worker, ptr %block, ptr %warp, i32 %t0"
 """What every lowered function takes first; outlined accesses take ``i32 %site`` as well."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What each lane of a warp loaded for an ``ldmatrix``: the words of a row, and for initcheck their shadows."""
+
+    words: tuple[Value, ...]
+    shadows: tuple[Value, ...] = ()
+
+
 class Frame:
     """The state of lowering one function.
 
@@ -69,6 +78,7 @@ class Frame:
         symbols: registers that only one instruction writes, with the address of a symbol.
         exact: numbers beside its registers, for overflow; None without it.
         nans: where it shows which NaN a register holds; None: nowhere.
+        rows: for an ``ldmatrix``, what the lanes loaded before; None: it has to load them itself.
         param_offsets: of a kernel: where each parameter lies.
         local_offsets: where each local variable lies in the function's frame, of ``local_bytes`` bytes.
     """
@@ -88,6 +98,7 @@ class Frame:
         self.lines: dict[str, Line] = {}
         self.line_loops: Mapping[int, LineLoop] = {}
         self.inlining = ""
+        self.rows: Rows | None = None
         self.first_lane = False
         self.in_loop = False
         self.active = Value("true", "i1")

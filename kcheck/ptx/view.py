@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable
 from kcheck.ptx.ast import Call, Instruction, Integer, Operand, Vector
 from kcheck.ptx.builder import Builder, Value, integer_of, vector_type
 from kcheck.ptx.cfg import Operation, is_collective
-from kcheck.ptx.frame import Frame
+from kcheck.ptx.frame import Frame, Rows
 from kcheck.ptx.isa.effects import EFFECTS
+from kcheck.ptx.isa.matrices import WORDS, load_rows
 from kcheck.ptx.liveness import has_result
 from kcheck.ptx.shadow import Shadows
 from kcheck.ptx.types import TYPES, PtxType
@@ -42,7 +43,8 @@ def posted_bytes(unit: Unit) -> int:
 
 def posted_columns(operations: Iterable[Operation]) -> int:
     """The most operands that a lane posts for one instruction."""
-    return max((len(sources(o)) for o in operations if isinstance(o, Instruction) and is_collective(o)), default=0)
+    found = (o for o in operations if isinstance(o, Instruction) and is_collective(o))
+    return max((2 * WORDS if o.opcode == "ldmatrix" else len(sources(o)) for o in found), default=0)
 
 
 def sources(instruction: Instruction) -> list[Operand]:
@@ -86,7 +88,13 @@ def members(frame: Frame, instruction: Instruction) -> Value:
 
 
 def post(frame: Frame, instruction: Instruction, place: Place) -> None:
-    """Write the operands of the active lanes to the vector's state, 64 bits each."""
+    """Write the operands of the active lanes to the vector's state, 64 bits each. For an ``ldmatrix``: what they
+    load, and its shadows."""
+    if instruction.opcode == "ldmatrix":
+        rows = load_rows(frame, instruction)
+        for column, value in enumerate((*rows.words, *rows.shadows)):
+            _put(frame, place, column, value)
+        return
     for column, operand in enumerate(sources(instruction)):
         value = frame.read(instruction, operand, _kind(instruction, operand))
         _put(frame, place, column, frame.b.as_integer(value))
@@ -147,6 +155,9 @@ class _View(Frame):
         self.b.lines = real.b.lines
         self.prologue, self.each = real.prologue, real.each
         self.taken = place(TAKEN, posted_bytes(real.unit), 64)
+        if instruction.opcode == "ldmatrix":
+            words = [self._word(column) for column in range(2 * WORDS if real.shadows is not None else WORDS)]
+            self.rows = Rows(tuple(words[:WORDS]), tuple(words[WORDS:]))
         self.columns = {id(o): self.taken + 8 * real.width * k for k, o in enumerate(sources(instruction))}
         if real.shadows is not None and _has_source(instruction):
             self.shadows = _PostedShadows(self, real.shadows, instruction)
@@ -156,6 +167,9 @@ class _View(Frame):
         if id(source) not in self.columns:
             return super().read(operation, source, kind, relaxed)
         return self.b.bitcast(self.b.resize(self.posted(self.columns[id(source)]), f"i{kind.bits}"), kind.llvm)
+
+    def _word(self, column: int) -> Value:
+        return self.b.resize(self.posted(self.taken + 8 * self.real.width * column), "i32")
 
     def posted(self, column: int) -> Value:
         """What each lane of the warp posted in the column at an offset, as i64."""

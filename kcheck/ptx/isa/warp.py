@@ -282,10 +282,7 @@ def _fixed_sources(frame: Frame, mode: str, offset: int, control: int) -> tuple[
 
 def shuffled(b: Builder, value: Value, sources: list[int]) -> Value:
     """A vector of which each lane has the value of the lane that it names."""
-    kind = b.type_of(value)
-    order = ", ".join(f"i32 {source}" for source in sources)
-    text = f"shufflevector {b.typed(value)}, {kind} poison, <{len(sources)} x i32> <{order}>"
-    return b.value(text, value.type, value.lanes)
+    return b.shuffle(value, Value("poison", value.type, value.lanes), sources)
 
 
 def _share(frame: Frame, shadows: Shadows, i: Instruction, here: Value) -> None:

@@ -68,12 +68,14 @@ def gather(functions: Iterable[Function]) -> RaceFacts:
             fences |= statement.opcode in ("membar", "fence") or not {"acquire", "release", "acq_rel"}.isdisjoint(
                 statement.modifiers
             )
-            if statement.opcode not in ("ld", "ldu", "st", "atom", "red"):
+            if statement.opcode not in ("ld", "ldu", "st", "atom", "red", "ldmatrix"):
                 continue
             space = space_of(statement)
             if space == "param" and _through_register(statement):
                 space = "generic"
             kind = TYPES.get(statement.modifiers[-1]) if statement.modifiers else None
+            if statement.opcode == "ldmatrix":  # a row at a time, in words
+                kind = TYPES["b32"]
             if kind is None or (space not in CHECKED and space != "generic"):
                 continue
             for place in CHECKED if space == "generic" else (space,):

@@ -1,0 +1,128 @@
+"""8 x 8 matrices of 16-bit elements on their way between shared memory and a warp's registers: ``ldmatrix``,
+``movmatrix``.
+
+Source: PTX ISA, "Warp-level matrix load instruction: ldmatrix", "... transpose instruction: movmatrix". A lane is
+``4 * group + rank``. It holds elements ``2 * rank`` and ``2 * rank + 1`` of row ``group``, or with ``.trans`` of
+column ``group``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from kcheck.ptx.ast import Instruction, Register
+from kcheck.ptx.builder import Builder, Value
+from kcheck.ptx.frame import Frame, Rows
+from kcheck.ptx.isa.effects import effect, ordered
+from kcheck.ptx.isa.fragments import LANES, RANKS
+from kcheck.ptx.isa.loadstore import Form, elements, load_values
+from kcheck.ptx.isa.mma import all_lanes
+from kcheck.ptx.isa.warp import whole_warp
+from kcheck.ptx.types import TYPES
+
+WORDS = 4
+"""Words of a row: 8 elements of 16 bits."""
+
+_B32 = TYPES["b32"]
+_SIZE = 8
+
+
+def matrices(frame: Frame, i: Instruction) -> int:
+    """How many matrices an ``ldmatrix`` loads.
+
+    Raises:
+        PtxError: an unsupported form.
+    """
+    words = [m for m in i.modifiers if m not in ("sync", "aligned", "trans", "shared", "shared::cta")]
+    if len(words) != 3 or words[0] != "m8n8" or words[1] not in ("x1", "x2", "x4") or words[2] != "b16":
+        raise frame.fail(i, "unsupported")
+    return int(words[1][1:])
+
+
+def load_rows(frame: Frame, i: Instruction) -> Rows:
+    """The row that each lane's address names, in the lanes whose address counts: the first 8 for each matrix."""
+    b = frame.b
+    ordered(frame, i, 2)
+    space = "shared" if any(m.startswith("shared") for m in i.modifiers) else "generic"
+    before = frame.active
+    lane = b.add(b.value("and i32 %t0, 31", "i32"), frame.lane_numbers())
+    used = b.compare("ult", lane, _SIZE * matrices(frame, i))
+    frame.active = b.land(before, used)
+    shadows: list[Value] = []
+    words = load_values(frame, i, frame.address(i, i.operands[1], space), Form(space, _B32, WORDS), None, shadows)
+    frame.active = before
+    return Rows(tuple(words), tuple(shadows))
+
+
+@effect("ldmatrix")
+def ldmatrix(frame: Frame, i: Instruction) -> None:
+    """``ldmatrix.sync.aligned.m8n8.num{.trans}{.shared}.b16 r, [p]``."""
+    whole_warp(frame, i)
+    count = matrices(frame, i)
+    all_lanes(frame, i)
+    rows = load_rows(frame, i) if frame.rows is None else frame.rows
+    move = _transposed if "trans" in i.modifiers else _in_place
+    for number, target in enumerate(elements(frame, i, i.operands[0], count)):
+        frame.write(i, target, _B32, move(frame.b, rows.words, number), False)
+        if frame.shadows is not None:
+            shadow = move(frame.b, rows.shadows, number) if rows.shadows else None
+            frame.shadows.write(i, target, shadow, partial(frame.b.const, "i1", 0))
+
+
+@effect("movmatrix")
+def movmatrix(frame: Frame, i: Instruction) -> None:
+    """``movmatrix.sync.aligned.m8n8.trans.b16 d, a``."""
+    whole_warp(frame, i)
+    ordered(frame, i, 2)
+    if i.modifiers != ("sync", "aligned", "m8n8", "trans", "b16"):
+        raise frame.fail(i, "unsupported")
+    all_lanes(frame, i)
+    b, source = frame.b, i.operands[1]
+    value = _exchanged(b, b.spread(frame.read(i, source, _B32)))
+    if frame.shadows is not None and isinstance(source, Register):
+        shadow = frame.shadows.bits(source, _B32)
+        made = frame.shadows.made(source)
+        moved = None if shadow is None else _exchanged(b, b.spread(shadow))
+        # A half of the result may come from either of two lanes: it was computed if either was.
+        flags = _exchanged(b, b.cast("sext", b.spread(made), "i32"))
+        frame.shadows.write(i, i.operands[0], moved, partial(b.compare, "ne", flags, 0))
+    frame.write(i, i.operands[0], _B32, value, False)
+
+
+def _in_place(b: Builder, words: Sequence[Value], number: int) -> Value:
+    """Word ``rank`` of row ``group`` of a matrix."""
+    rows = [_SIZE * number + lane // RANKS for lane in range(LANES)]
+    return _picked(b, words, [(lane % RANKS, row) for lane, row in enumerate(rows)])
+
+
+def _transposed(b: Builder, words: Sequence[Value], number: int) -> Value:
+    """Elements ``2 * rank`` and ``2 * rank + 1`` of column ``group`` of a matrix."""
+    halves = [b.value(f"bitcast {b.typed(word)} to <{2 * LANES} x i16>", "i16", 2 * LANES) for word in words]
+    places = []
+    for half in range(2 * LANES):
+        group, rank = divmod(half // 2, RANKS)
+        row = _SIZE * number + 2 * rank + half % 2
+        places.append((group // 2, 2 * row + group % 2))
+    picked = _picked(b, halves, places)
+    return b.value(f"bitcast {b.typed(picked)} to <{LANES} x i32>", "i32", LANES)
+
+
+def _exchanged(b: Builder, value: Value) -> Value:
+    """Rows and columns of the matrix that the lanes hold."""
+    halves = b.value(f"bitcast {b.typed(value)} to <{2 * LANES} x i16>", "i16", 2 * LANES)
+    places = []
+    for half in range(2 * LANES):
+        group, rank = divmod(half // 2, RANKS)
+        lane = RANKS * (2 * rank + half % 2) + group // 2
+        places.append(2 * lane + group % 2)
+    moved = b.shuffle(halves, halves, places)
+    return b.value(f"bitcast {b.typed(moved)} to <{LANES} x i32>", "i32", LANES)
+
+
+def _picked(b: Builder, vectors: Sequence[Value], places: Sequence[tuple[int, int]]) -> Value:
+    """A vector of the elements at (number of one of four vectors, place in it)."""
+    lanes = len(places)
+    order = [v % 2 * lanes + place for v, place in places]
+    low, high = (b.shuffle(vectors[n], vectors[n + 1], order) for n in (0, 2))
+    return b.shuffle(low, high, [n if v < 2 else lanes + n for n, (v, _) in enumerate(places)])
