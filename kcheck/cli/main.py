@@ -19,6 +19,9 @@ from kcheck.cli.help import Context, prepared
 from kcheck.errors import SpecError, UserError
 
 SECTIONS = {
+    "Start": {
+        "init": "Create a project that passes, or draft a spec for a kernel.",
+    },
     "Check kernels": {
         "run": "Run the cases of op specs and check the results.",
         "validate": "Check op specs for mistakes without running anything.",

@@ -1,0 +1,136 @@
+"""``kcheck init``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+
+from kcheck.errors import UserError
+
+
+@click.command("init")
+@click.argument("folder", metavar="[DIR]", default=".", type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--kernel", metavar="FILE:NAME", help="Draft a spec and a reference for this kernel instead of an example."
+)
+def command(folder: Path, kernel: str | None) -> None:
+    """Create a project that passes, or draft a spec for a kernel.
+
+    \b
+      kcheck init                             an example project in this folder
+      kcheck init demo                        the same in demo/
+      kcheck init --kernel ops.py:softmax     draft a spec and a reference
+
+    The example is one kernel, its reference, its spec, and a twin with a bug in a folder that `kcheck run` does
+    not read. Works in an existing project. Never overwrites a file: if one of them exists, nothing is written.
+    """
+    if kernel is None:
+        _example(folder)
+    else:
+        _draft(folder, kernel)
+
+
+def _example(folder: Path) -> None:
+    from kcheck.draft.starter import BUGGY, FILES, SETTINGS, SPEC
+    from kcheck.specfile.paths import ROOT_MARKERS
+
+    files = dict(FILES)
+    if not any(os.path.lexists(folder / marker) for marker in ROOT_MARKERS):
+        files[SETTINGS[0]] = SETTINGS[1]
+    _write(folder, files)
+    here = folder.resolve() == Path.cwd()
+    click.echo("\nNext steps:")
+    for line in _steps(
+        *([] if here else [(f"cd {folder}", "")]),
+        (f"kcheck run {SPEC}", "passes"),
+        (f"kcheck run {BUGGY}", "shows a bug caught"),
+        ("kcheck init --kernel FILE:NAME", "drafts a spec for your kernel"),
+    ):
+        click.echo(line)
+
+
+def _draft(folder: Path, kernel: str) -> None:
+    from kcheck.draft import op_name, reference_text, sketch, spec_text
+    from kcheck.specfile.paths import nearest_root
+    from kcheck.specfile.project import read_project
+
+    path, name = split_kernel(kernel)
+    root = Path(os.path.abspath(folder)) if folder != Path(".") else nearest_root(Path()) or Path.cwd()
+    drawn = sketch(path, name)
+    inside = os.path.relpath(path.resolve(), root.resolve())
+    if inside.startswith(".."):
+        raise UserError(f"{path} is not in the project {root}; run `kcheck init --kernel` in the kernel's project")
+    op = op_name(name)
+    specs = read_project(root).settings().specs[0] if root.is_dir() else "specs"
+    spec, reference = f"{specs}/{op}.yaml", f"references/{op}.py"
+    files = {
+        spec: spec_text(drawn, f"{Path(inside).as_posix()}:{name}", f"{reference}:{op}"),
+        reference: reference_text(drawn, spec, reference),
+    }
+    if nearest_root(root / "specs") is None:
+        from kcheck.draft.starter import SETTINGS
+
+        files[SETTINGS[0]] = SETTINGS[1]
+    written = _write(Path(os.path.relpath(root)), files)
+    for guess in drawn.guesses:
+        click.echo(f"note: {guess}")
+    click.echo("\nNext steps:")
+    for line in _steps(
+        (f"edit {written[spec]}", "check every TODO"),
+        (f"edit {written[reference]}", "return the correct results"),
+        (f"kcheck run {written[spec]}", ""),
+        (f"kcheck try {kernel}", "only the sanitizers, without a reference"),
+    ):
+        click.echo(line)
+
+
+def split_kernel(text: str) -> tuple[Path, str]:
+    """The file and the name of ``file.py:name``.
+
+    Raises:
+        UserError: the text has another form, or there is no such file.
+    """
+    file, separator, name = text.rpartition(":")
+    if not separator or not name.isidentifier():
+        raise UserError(f"{text!r} does not name a kernel; write FILE:NAME, such as kernels/softmax.py:softmax")
+    if not Path(file).is_file():
+        raise UserError(f"there is no file {file!r}")
+    return Path(file), name
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
+    """Write files below a folder; returns their names as the user would type them.
+
+    Raises:
+        UserError: one of them exists, or cannot be written; the files written before it are removed.
+    """
+    taken = [str(folder / path) for path in files if os.path.lexists(folder / path)]
+    if taken:
+        exist = "exists" if len(taken) == 1 else "exist"
+        raise UserError(
+            f"{', '.join(taken)} {exist} already; nothing was written: move the file or name another DIR"
+        )
+    done: list[Path] = []
+    try:
+        for path, text in files.items():
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("x", encoding="utf-8", newline="\n") as file:
+                done.append(target)
+                file.write(text)
+    except OSError as error:
+        for target in done:
+            target.unlink()
+        raise UserError(f"{folder / path}: cannot write the file: {error.strerror}; nothing was written") from None
+    for target in done:
+        click.echo(f"created {target}")
+    return {path: str(folder / path) for path in files}
+
+
+def _steps(*steps: tuple[str, str]) -> Iterator[str]:
+    width = max(len(line) for line, _ in steps)
+    for line, text in steps:
+        yield f"  {line:<{width}}   {text}".rstrip()

@@ -1,0 +1,18 @@
+"""Drafts for new users: a spec from a kernel's text, and a project that passes.
+
+Kernels are parsed, never imported.
+"""
+
+from kcheck.draft.sketch import Argument, Sketch, sketch
+from kcheck.draft.spectext import in_place, op_name, reference_text, result_name, spec_text
+
+__all__ = [
+    "Argument",
+    "Sketch",
+    "in_place",
+    "op_name",
+    "reference_text",
+    "result_name",
+    "sketch",
+    "spec_text",
+]

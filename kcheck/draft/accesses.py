@@ -1,0 +1,308 @@
+"""Which arrays a kernel reads and writes, with which indexes, and what bounds those indexes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kcheck.draft.names import dotted, expanded, single_assignments
+
+_SIZE_CASTS = ("int", "int32", "int64", "uint32", "uint64", "intp")
+_DEEPEST_CALL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis of an array parameter."""
+
+    array: str
+    axis: int
+
+
+Node = Axis | str
+"""A size that the kernel knows: an axis of an array, or a scalar parameter by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One subscript of an array parameter.
+
+    Attributes:
+        keys: for each axis, the index as text in which every loop variable is unique.
+        indexes: the same as expressions, local names replaced by what they stand for.
+    """
+
+    array: str
+    keys: tuple[str, ...]
+    indexes: tuple[ast.expr, ...]
+    loads: bool
+    stores: bool
+
+
+@dataclass(slots=True)
+class Found:
+    """Everything about a kernel's arrays that its text says.
+
+    Attributes:
+        bounds: by key of an index, and by its text with local names replaced, the size that it stays below.
+        names: by size, the local name that the kernel gives it (``N = x.shape[1]``).
+        arrays: parameters that are used as arrays.
+        least_rank: by array, the number of axes that it has at least.
+        integers: names of parameters whose values are used as integers: in an index, a bound, or a range.
+        indexing: arrays whose elements are used as indexes.
+        passed: arrays that are passed to a function whose text is not known.
+    """
+
+    accesses: list[Access] = field(default_factory=list)
+    bounds: dict[str, Node] = field(default_factory=dict)
+    names: dict[Node, str] = field(default_factory=dict)
+    arrays: dict[str, None] = field(default_factory=dict)
+    least_rank: dict[str, int] = field(default_factory=dict)
+    integers: set[str] = field(default_factory=set)
+    indexing: set[str] = field(default_factory=set)
+    passed: set[str] = field(default_factory=set)
+
+
+def find_accesses(
+    function: ast.FunctionDef, parameters: Sequence[str], functions: Mapping[str, ast.FunctionDef]
+) -> Found:
+    """Read a kernel's text.
+
+    Args:
+        parameters: its parameters, in order.
+        functions: the functions of its file by name: arrays are followed into them.
+    """
+    found = Found()
+    _Walk(function, {name: (name, ()) for name in parameters}, functions, found, "", 0).run()
+    return found
+
+
+_Base = tuple[str, tuple[ast.expr, ...]]
+
+
+class _Walk(ast.NodeVisitor):
+    """Walks one function; ``aliases`` maps its names to a parameter of the kernel and the indexes taken so far."""
+
+    def __init__(
+        self,
+        function: ast.FunctionDef,
+        aliases: Mapping[str, _Base],
+        functions: Mapping[str, ast.FunctionDef],
+        found: Found,
+        prefix: str,
+        depth: int,
+    ) -> None:
+        self.function = function
+        self.aliases = dict(aliases)
+        self.functions = functions
+        self.found = found
+        self.prefix = prefix
+        self.depth = depth
+        self.values = single_assignments(function)
+        self.loops: dict[str, str] = {}
+        self.subscripted = {
+            node.value.id
+            for node in ast.walk(function)
+            if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.value, ast.Name)
+        }
+
+    def run(self) -> None:
+        for name, value in self.values.items():
+            node = self.node(value)
+            if node is not None and not self.depth:
+                self.found.names.setdefault(node, name)
+            base = self.base(value)
+            if base is not None and (isinstance(value, ast.Name) or name in self.subscripted):
+                self.aliases[name] = base
+        for statement in self.function.body:
+            self.visit(statement)
+
+    # Arrays.
+
+    def base(self, node: ast.expr) -> _Base | None:
+        """The parameter that an expression is a part of, and the indexes taken of it."""
+        if isinstance(node, ast.Name):
+            return self.aliases.get(node.id)
+        if isinstance(node, ast.Subscript):
+            inner = self.base(node.value)
+            if inner is not None:
+                return inner[0], (*inner[1], *self.elements(node.slice))
+        return None
+
+    def elements(self, index: ast.expr) -> tuple[ast.expr, ...]:
+        """The indexes of a subscript, one for each axis."""
+        if isinstance(index, ast.Name) and index.id in self.values:
+            value = self.values[index.id]
+            if isinstance(value, ast.Tuple):
+                return tuple(value.elts)
+            index = value if _grid_rank(value) > 1 else index
+        rank = _grid_rank(index)
+        if rank > 1:
+            return tuple(ast.Subscript(index, ast.Constant(axis), ast.Load()) for axis in range(rank))
+        return tuple(index.elts) if isinstance(index, ast.Tuple) else (index,)
+
+    def access(self, base: _Base, *, loads: bool, stores: bool) -> None:
+        array, indexes = base
+        self.found.arrays.setdefault(array)
+        whole = tuple(expanded(index, self.values) for index in indexes)
+        keys = tuple(self.key(index) for index in indexes)
+        self.found.accesses.append(Access(array, keys, whole, loads, stores))
+        for index in indexes:
+            self.used_as_integer(index)
+
+    def used_as_integer(self, node: ast.expr) -> None:
+        """Parameters in an index are integers; arrays of which elements are in it hold integers."""
+        for part in ast.walk(expanded(node, self.values)):
+            if isinstance(part, ast.Name) and part.id in self.aliases:
+                self.found.integers.add(self.aliases[part.id][0])
+            if isinstance(part, ast.Subscript) and (inner := self.base(part)) is not None:
+                self.found.indexing.add(inner[0])
+
+    def key(self, node: ast.expr) -> str:
+        """The text of an index, in which loop variables of different loops differ."""
+
+        class Rename(ast.NodeTransformer):
+            def visit_Name(inner, name: ast.Name) -> ast.Name:  # noqa: N805  # ast's name; self is the walk's
+                return ast.Name(self.loops.get(name.id, name.id), name.ctx)
+
+        return self.prefix + ast.unparse(Rename().visit(ast.parse(ast.unparse(node), mode="eval").body))
+
+    # Sizes.
+
+    def node(self, node: ast.expr) -> Node | None:
+        """The size that an expression is: a scalar parameter, or the length of an axis."""
+        match node:
+            case ast.Name(id=name):
+                if name in self.values:
+                    return self.node(self.values[name])
+                base = self.aliases.get(name)
+                return base[0] if base is not None and not base[1] else None
+            case ast.Subscript(
+                value=ast.Attribute(value=array, attr="shape"), slice=ast.Constant(value=int() as axis)
+            ):
+                base = self.base(array)
+                return None if base is None or axis < 0 else self.axis(base, axis)
+            case ast.Attribute(value=array, attr="size"):
+                base = self.base(array)
+                return None if base is None else self.axis(base, 0)
+            case ast.Call(func=ast.Name(id="len"), args=[array]):
+                base = self.base(array)
+                return None if base is None else self.axis(base, 0)
+            case ast.Call(func=function, args=[inner]) if dotted(function).split(".")[-1] in _SIZE_CASTS:
+                return self.node(inner)
+        return None
+
+    def axis(self, base: _Base, axis: int) -> Axis:
+        array, taken = base
+        self.found.arrays.setdefault(array)
+        place = len(taken) + axis
+        self.found.least_rank[array] = max(self.found.least_rank.get(array, 0), place + 1)
+        return Axis(array, place)
+
+    def bound(self, index: ast.expr, size: ast.expr) -> None:
+        node = self.node(size)
+        if node is not None and not isinstance(index, ast.Constant):
+            self.found.bounds.setdefault(self.key(index), node)
+            whole = ast.unparse(expanded(index, self.values))
+            if whole != ast.unparse(index):
+                self.found.bounds.setdefault(whole, node)
+
+    # Statements and expressions.
+
+    def visit_For(self, node: ast.For) -> None:  # ast's name
+        before = dict(self.loops)
+        if isinstance(node.target, ast.Name) and isinstance(node.iter, ast.Call):
+            self.loops[node.target.id] = f"{node.target.id}_{node.lineno}"
+            arguments = node.iter.args
+            if dotted(node.iter.func) == "range" and arguments:
+                self.bound(node.target, arguments[0] if len(arguments) == 1 else arguments[1])
+                for argument in arguments:
+                    self.used_as_integer(argument)
+        self.generic_visit(node)
+        self.loops = before
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        sides = [node.left, *node.comparators]
+        for left, operator, right in zip(sides, node.ops, sides[1:], strict=False):
+            if isinstance(operator, ast.Lt | ast.GtE):  # i < n; if i >= n: return
+                self.bound(left, right)
+            elif isinstance(operator, ast.Gt | ast.LtE):
+                self.bound(right, left)
+        self.generic_visit(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        base = self.base(node.target)
+        if base is not None and base[1]:
+            self.access(base, loads=True, stores=True)
+            self.visit(node.value)
+        else:
+            self.generic_visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        base = self.base(node)
+        if base is None:
+            self.generic_visit(node)
+            return
+        self.access(base, loads=isinstance(node.ctx, ast.Load), stores=isinstance(node.ctx, ast.Store))
+        for index in base[1]:
+            self.visit(index)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        base = self.base(node.value)
+        if base is not None and node.attr in ("shape", "size", "ndim", "strides", "dtype", "T", "flat"):
+            self.found.arrays.setdefault(base[0])
+        self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        is_alias = len(node.targets) == 1 and isinstance(node.targets[0], ast.Name) and self.base(node.value)
+        if is_alias and node.targets[0].id in self.aliases:  # type: ignore[attr-defined]
+            return  # `row = x[i]` of which elements are taken later: not a load
+        if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
+            self._unpacked(node.targets[0], node.value)
+        self.generic_visit(node)
+
+    def _unpacked(self, target: ast.expr, shape: ast.Attribute) -> None:
+        """``M, N = x.shape`` says how many axes x has."""
+        base = self.base(shape.value)
+        if base is not None and isinstance(target, ast.Tuple):
+            self.axis(base, len(target.elts) - 1)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        name = dotted(node.func)
+        rest = list(node.args)
+        if ".atomic." in f".{name}" and len(rest) >= 2:
+            base = self.base(rest[0])
+            if base is not None:
+                self.access((base[0], (*base[1], *self.elements(rest[1]))), loads=True, stores=True)
+                rest = rest[1:]
+        elif name in self.functions and self.depth < _DEEPEST_CALL:
+            self._follow(self.functions[name], node.args)
+            rest = [argument for argument in rest if self.base(argument) is None]
+        elif name != "len":
+            for argument in rest:
+                base = self.base(argument)
+                if base is not None and not base[1] and base[0] in self.found.arrays:
+                    self.found.passed.add(base[0])
+        for argument in (*rest, *(keyword.value for keyword in node.keywords)):
+            self.visit(argument)
+
+    def _follow(self, function: ast.FunctionDef, arguments: Sequence[ast.expr]) -> None:
+        """Walk a device function with what it is passed."""
+        aliases: dict[str, _Base] = {}
+        for parameter, argument in zip(function.args.args, arguments, strict=False):
+            base = self.base(argument)
+            if base is not None:
+                aliases[parameter.arg] = base
+        prefix = f"{self.prefix}{function.name}:"
+        _Walk(function, aliases, self.functions, self.found, prefix, self.depth + 1).run()
+
+
+def _grid_rank(node: ast.expr) -> int:
+    """2 of ``cuda.grid(2)``; 0 of anything else."""
+    match node:
+        case ast.Call(func=function, args=[ast.Constant(value=int() as rank)]) if dotted(function).endswith(
+            "grid"
+        ):
+            return rank
+    return 0

@@ -1,0 +1,141 @@
+"""How a kernel is launched, as far as its text shows: which axis of the grid runs over what, threads per block."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from kcheck.draft.accesses import Axis, Found, Node
+from kcheck.draft.names import dotted, expanded, integer
+
+AXES = "xyz"
+MAX_THREADS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinate:
+    """What an index is made of: ``thread``: one thread per element along an axis of the grid; ``block``: one block
+    per element; ``lane``: a thread's place in its block.
+
+    Attributes:
+        width: threads per block along the axis, where the index has it as a constant; else 0.
+    """
+
+    axis: str
+    kind: Literal["thread", "block", "lane"]
+    width: int = 0
+
+
+def coordinate(index: ast.expr, known: Mapping[str, int]) -> Coordinate | None:
+    """What an index is made of, its local names replaced by what they stand for."""
+    match index:
+        case ast.Call(func=function, args=[ast.Constant(value=1)]) if dotted(function).endswith("grid"):
+            return Coordinate("x", "thread")
+        case ast.Subscript(value=ast.Call(func=function), slice=ast.Constant(value=int() as axis)) if dotted(
+            function
+        ).endswith("grid") and 0 <= axis < len(AXES):
+            return Coordinate(AXES[axis], "thread")
+        case ast.BinOp(op=ast.Add()):
+            blocks, lanes = _parts(index, "blockIdx"), _parts(index, "threadIdx")
+            shared = [axis for axis in AXES if axis in blocks and axis in lanes]
+            return Coordinate(shared[0], "thread", _width(index, known)) if len(shared) == 1 else None
+    text = dotted(index)
+    for name, kind in (("blockIdx.", "block"), ("threadIdx.", "lane")):
+        if name in text and text[-1] in AXES:
+            return Coordinate(text[-1], kind)  # type: ignore[arg-type]
+    return None
+
+
+def _parts(node: ast.expr, name: str) -> set[str]:
+    """The axes of ``cuda.blockIdx`` or ``cuda.threadIdx`` in an expression."""
+    found = (dotted(part) for part in ast.walk(node) if isinstance(part, ast.Attribute))
+    return {text[-1] for text in found if f"{name}." in text}
+
+
+def _width(node: ast.expr, known: Mapping[str, int]) -> int:
+    for part in ast.walk(node):
+        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mult):
+            for side, other in ((part.left, part.right), (part.right, part.left)):
+                if "blockIdx." in dotted(side) and (width := integer(other, known)):
+                    return width
+    return 0
+
+
+def grid_over(
+    found: Found, known: Mapping[str, int], values: Mapping[str, ast.expr], size: Callable[[Node], str]
+) -> dict[str, tuple[str, Coordinate]]:
+    """By axis of the grid, the size that it runs over, and how.
+
+    Args:
+        size: the text of a size in the spec.
+    """
+    chosen: dict[str, tuple[str, Coordinate]] = {}
+    for access in sorted(found.accesses, key=lambda access: not access.stores):
+        for place, (key, index) in enumerate(zip(access.keys, access.indexes, strict=True)):
+            where = coordinate(index, known)
+            if where is not None and where.kind != "lane" and where.axis not in chosen:
+                node = found.bounds.get(key)
+                chosen[where.axis] = (
+                    size(node) if node is not None else size_of_axis(access.array, place, size),
+                    where,
+                )
+    for key, node in found.bounds.items():
+        where = coordinate(expanded(ast.parse(key.rpartition(":")[2], mode="eval").body, values), known)
+        if where is not None and where.kind != "lane" and where.axis not in chosen:
+            chosen[where.axis] = (size(node), where)
+    return chosen
+
+
+def size_of_axis(array: str, axis: int, size: Callable[[Node], str]) -> str:
+    """The text of the length of an axis."""
+    return size(Axis(array, axis))
+
+
+def launched_blocks(tree: ast.Module, kernel: str, known: Mapping[str, int]) -> Iterable[tuple[int, ...]]:
+    """Threads per block of launches ``kernel[grid, block](...)`` in the file, where they are constants."""
+    for function in [tree, *(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))]:
+        local = dict(known)
+        tuples: dict[str, ast.Tuple] = {}
+        for node in ast.walk(function):
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                value = integer(node.value, local)
+                if value is not None:
+                    local[node.targets[0].id] = value
+                elif isinstance(node.value, ast.Tuple):
+                    tuples[node.targets[0].id] = node.value
+        for node in ast.walk(function):
+            match node:
+                case ast.Subscript(value=ast.Name(id=name), slice=ast.Tuple(elts=[_, block, *_])) if (
+                    name == kernel
+                ):
+                    whole = tuples.get(block.id, block) if isinstance(block, ast.Name) else block
+                    parts = whole.elts if isinstance(whole, ast.Tuple) else [whole]
+                    sizes = [integer(part, local) for part in parts]
+                    if None not in sizes:
+                        yield tuple(size for size in sizes if size is not None)
+
+
+def shared_block(
+    function: ast.FunctionDef, known: Mapping[str, int], values: Mapping[str, ast.expr]
+) -> dict[str, int]:
+    """Threads per block along axes of which a shared array has one element each: ``tile[ty, tx]``."""
+    shapes: dict[str, Sequence[int | None]] = {}
+    for name, value in values.items():
+        if isinstance(value, ast.Call) and dotted(value.func).endswith("shared.array"):
+            shape = (
+                value.args[0] if value.args else next((k.value for k in value.keywords if k.arg == "shape"), None)
+            )
+            if shape is not None:
+                parts = shape.elts if isinstance(shape, ast.Tuple) else [shape]
+                shapes[name] = [integer(part, known) for part in parts]
+    found: dict[str, int] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in shapes:
+            index = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            for part, length in zip(index, shapes[node.value.id], strict=False):
+                where = coordinate(expanded(part, values), known)
+                if where is not None and where.kind == "lane" and length:
+                    found[where.axis] = min(length, found.get(where.axis, length))
+    return found

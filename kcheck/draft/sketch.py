@@ -1,0 +1,331 @@
+"""What a kernel's text shows about how it is to be called: arrays, sizes, scalars, grid and block.
+
+Nothing of the user's is run: the file is parsed. What the text does not show is guessed, and named in ``guesses``.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from kcheck.draft.accesses import Axis, Found, Node, find_accesses
+from kcheck.draft.geometry import AXES, MAX_THREADS, Coordinate, grid_over, launched_blocks, shared_block
+from kcheck.draft.names import constants, dotted, single_assignments
+from kcheck.errors import UserError
+from kcheck.specfile.paths import shown
+from kcheck.symbolic import did_you_mean
+
+_FRESH = ("M", "N", "K", "L", "P", "Q", "R", "S", "U", "V", "W")
+_FLOATS = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A parameter of the kernel.
+
+    Attributes:
+        kind: ``dim``: a scalar that is the size of something.
+        shape: of an array, one expression of dims for each axis.
+        dtype: what the kernel's signature or its use says; empty where neither does.
+        dim: of a ``dim``, its name in the spec.
+    """
+
+    name: str
+    kind: Literal["array", "scalar", "dim"]
+    shape: tuple[str, ...] = ()
+    dtype: str = ""
+    loads: bool = False
+    stores: bool = False
+    dim: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """A kernel as far as its text shows it.
+
+    Attributes:
+        path: of its file, as given.
+        line: of its ``def``.
+        dims: the names of sizes, in the order in which arrays use them.
+        grid: 1 to 3 expressions of dims; ``block``: threads along each axis.
+        block_from: what says the block; empty where it is a guess.
+        guesses: what was not seen in the text, one sentence each.
+    """
+
+    name: str
+    path: Path
+    line: int
+    arguments: tuple[Argument, ...]
+    dims: tuple[str, ...]
+    grid: tuple[str, ...]
+    block: tuple[int, ...]
+    block_from: str = ""
+    guesses: tuple[str, ...] = ()
+
+    @property
+    def arrays(self) -> tuple[Argument, ...]:
+        return tuple(argument for argument in self.arguments if argument.kind == "array")
+
+
+def sketch(path: Path, name: str) -> Sketch:
+    """Read the kernel of this name in a file.
+
+    Raises:
+        UserError: there is no such file or function, or the file is not Python.
+    """
+    place = shown(path)
+    try:
+        tree = ast.parse(path.read_bytes(), filename=place)
+    except OSError as error:
+        raise UserError(f"{place}: cannot read the file: {error.strerror}") from None
+    except (SyntaxError, ValueError) as error:
+        raise UserError(f"{place}:{getattr(error, 'lineno', None) or 1}: this is not Python: {error}") from None
+    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    if name not in functions:
+        kernels = [function.name for function in functions.values() if _is_kernel(function)]
+        fix = did_you_mean(name, functions) or (f"its kernels are {', '.join(kernels)}" if kernels else "")
+        raise UserError(f"{place}: no function {name!r} in this file{f'; {fix}' if fix else ''}")
+    return _Drawing(path, tree, functions[name], functions).sketch()
+
+
+def _is_kernel(function: ast.FunctionDef) -> bool:
+    calls = (d.func if isinstance(d, ast.Call) else d for d in function.decorator_list)
+    return any(dotted(call).endswith("cuda.jit") for call in calls)
+
+
+@dataclass(slots=True)
+class _Drawing:
+    path: Path
+    tree: ast.Module
+    function: ast.FunctionDef
+    functions: Mapping[str, ast.FunctionDef]
+    guesses: list[str] = field(default_factory=list)
+    _parent: dict[Node, Node] = field(default_factory=dict)
+    _products: dict[Axis, tuple[Node, ...]] = field(default_factory=dict)
+    _dim: dict[Node, str] = field(default_factory=dict)
+
+    def sketch(self) -> Sketch:
+        parameters = [argument.arg for argument in self.function.args.args]
+        signature = dict(zip(parameters, _signature(self.function), strict=False))
+        found = find_accesses(self.function, parameters, self.functions)
+        for name, (_, rank) in signature.items():
+            if rank:
+                found.arrays.setdefault(name)
+                found.least_rank[name] = rank
+        self._join(found)
+        ranks = {name: self._rank(found, name) for name in parameters if name in found.arrays}
+        self._name(found, ranks, parameters)
+        arguments = tuple(self._argument(found, name, ranks, signature.get(name, ("", 0))) for name in parameters)
+        if arguments and not any(argument.stores for argument in arguments):
+            self.guesses.append("no array is written in the kernel's text: check which arrays are outputs")
+        values, known = single_assignments(self.function), constants(self.tree)
+        over = grid_over(found, known, values, self._size)
+        block, block_from = self._block(over, known, values)
+        return Sketch(
+            self.function.name,
+            self.path,
+            self.function.lineno,
+            arguments,
+            tuple(dict.fromkeys(self._dim.values())),
+            self._grid(over, block),
+            block,
+            block_from,
+            tuple(dict.fromkeys(self.guesses)),
+        )
+
+    # Sizes: axes that share an index, and what bounds that index, have one size.
+
+    def _root(self, node: Node) -> Node:
+        while self._parent.get(node, node) != node:
+            node = self._parent[node]
+        return node
+
+    def _union(self, one: Node, other: Node) -> None:
+        first, second = self._root(one), self._root(other)
+        if first != second:
+            # A scalar stays the root: it has a name that the user gave.
+            self._parent[first if isinstance(first, Axis) else second] = (
+                second if isinstance(first, Axis) else first
+            )
+
+    def _join(self, found: Found) -> None:
+        by_key: dict[str, Axis] = {}
+        for access in found.accesses:
+            for place, (key, index) in enumerate(zip(access.keys, access.indexes, strict=True)):
+                axis = Axis(access.array, place)
+                bound = found.bounds.get(key)
+                if bound is not None:
+                    self._union(axis, bound)
+                elif (parts := _flattened(index, found)) is not None:
+                    self._products.setdefault(axis, parts)
+                elif not isinstance(index, ast.Constant):
+                    self._union(axis, by_key.setdefault(key, axis))
+
+    def _rank(self, found: Found, name: str) -> int:
+        ranks = [len(access.keys) for access in found.accesses if access.array == name]
+        least = found.least_rank.get(name, 0)
+        if not ranks and not least:
+            self.guesses.append(f"{name}: the number of axes is a guess")
+        return max([least, *ranks]) or 1
+
+    def _name(self, found: Found, ranks: Mapping[str, int], parameters: Sequence[str]) -> None:
+        """Give every size a name: the scalar's, the kernel's local name, or a new one."""
+        nodes: list[Node] = []
+        for name, rank in ranks.items():
+            for axis in (Axis(name, place) for place in range(rank)):
+                nodes += self._products.get(axis, (axis,))
+        classes: dict[Node, None] = dict.fromkeys(self._root(node) for node in nodes)
+        taken = set(parameters)
+        local = {self._root(node): name for node, name in reversed(found.names.items()) if name not in parameters}
+        unnamed = []
+        for root in classes:
+            name = root if isinstance(root, str) else local.get(root, "")
+            if not name or (name in taken and name != root) or not re.fullmatch(r"[A-Za-z]\w*", name):
+                unnamed.append(root)
+                continue
+            self._dim[root] = name
+            taken.add(name)
+        fresh = iter([name for name in (_FRESH[1:2] if len(classes) == 1 else _FRESH) if name not in taken])
+        counter = (f"D{number}" for number in range(1000))
+        for root in unnamed:
+            self._dim[root] = next(fresh, None) or next(name for name in counter if name not in taken)
+        self._dim = {root: self._dim[root] for root in classes}
+
+    def _size(self, node: Node) -> str:
+        if isinstance(node, Axis) and node in self._products:
+            return " * ".join(self._size(part) for part in self._products[node])
+        return self._dim.get(self._root(node), "1")
+
+    def _argument(self, found: Found, name: str, ranks: Mapping[str, int], signed: tuple[str, int]) -> Argument:
+        if name not in ranks:
+            if self._root(name) in self._dim:
+                return Argument(name, "dim", dtype=signed[0], dim=self._dim[self._root(name)])
+            return Argument(name, "scalar", dtype=signed[0] or ("int32" if name in found.integers else "float32"))
+        uses = [access for access in found.accesses if access.array == name]
+        stores = any(access.stores for access in uses)
+        loads = any(access.loads for access in uses)
+        if name in found.passed:
+            self.guesses.append(f"{name} is passed to a function that is not in this file: check who writes it")
+        dtype = signed[0] or ("int32" if name in found.indexing and not stores else "")
+        shape = tuple(self._size(Axis(name, place)) for place in range(ranks[name]))
+        return Argument(name, "array", shape, dtype, loads or not stores, stores)
+
+    # The launch.
+
+    def _block(
+        self, over: Mapping[str, tuple[str, Coordinate]], known: Mapping[str, int], values: Mapping[str, ast.expr]
+    ) -> tuple[tuple[int, ...], str]:
+        launched = next(iter(launched_blocks(self.tree, self.function.name, known)), ())
+        if launched:
+            return launched, "a launch in the file"
+        widths = {axis: where.width for axis, (_, where) in over.items() if where.width}
+        shared = shared_block(self.function, known, values)
+        rank = max([1, *(AXES.index(axis) + 1 for axis in (*_threads(self.function), *shared, *widths))])
+        default = (128,) if rank == 1 else (16, 16) if rank == 2 else (8, 8, 4)
+        block = tuple(
+            widths.get(axis) or shared.get(axis) or size for axis, size in zip(AXES, default, strict=False)
+        )
+        threads = 1
+        for size in block:
+            threads *= size
+        if threads > MAX_THREADS or not (widths or shared):
+            return default, ""
+        return block, "the index arithmetic" if widths else "the shape of a shared array"
+
+    def _grid(self, over: Mapping[str, tuple[str, Coordinate]], block: tuple[int, ...]) -> tuple[str, ...]:
+        used = [axis for axis in AXES if axis in over or axis in _blocks(self.function)]
+        rank = max([1, *(AXES.index(axis) + 1 for axis in used)])
+        grid = []
+        for place, axis in enumerate(AXES[:rank]):
+            if axis not in over:
+                self.guesses.append(f"the grid along {axis} is a guess")
+                first = next(iter(self._dim.values()), "1")
+                width = block[place] if place < len(block) else 1
+                grid.append(f"ceildiv({first}, {width})" if not place else "1")
+                continue
+            size, where = over[axis]
+            width = block[place] if place < len(block) else 1
+            grid.append(size if where.kind == "block" else f"ceildiv({size}, {width})")
+        return tuple(grid)
+
+
+def _flattened(index: ast.expr, found: Found) -> tuple[Node, ...] | None:
+    """The sizes of which the product is the length of an axis that is indexed by ``row * N + column``."""
+
+    def sizes(node: ast.expr) -> tuple[Node, ...] | None:
+        bound = found.bounds.get(ast.unparse(node))
+        if bound is not None:
+            return (bound,)
+        if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)):
+            return None
+        for product in (node.left, node.right):
+            if isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult):
+                for outer, inner in ((product.left, product.right), (product.right, product.left)):
+                    head = sizes(outer)
+                    width = _size_node(inner)
+                    if head is not None and width is not None:
+                        return (*head, width)
+        return None
+
+    found_sizes = sizes(index)
+    return found_sizes if found_sizes is not None and len(found_sizes) > 1 else None
+
+
+def _size_node(node: ast.expr) -> Node | None:
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Subscript(
+            value=ast.Attribute(value=ast.Name(id=array), attr="shape"), slice=ast.Constant(value=int() as axis)
+        ):
+            return Axis(array, axis)
+    return None
+
+
+def _axes_of(function: ast.FunctionDef, name: str) -> Iterator[str]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.Attribute) and (text := dotted(node)) and f"{name}." in text:
+            yield text[-1]
+        if isinstance(node, ast.Call) and dotted(node.func).endswith("grid") and node.args:
+            rank = node.args[0]
+            if isinstance(rank, ast.Constant) and isinstance(rank.value, int):
+                yield from AXES[: rank.value]
+
+
+def _threads(function: ast.FunctionDef) -> set[str]:
+    return set(_axes_of(function, "threadIdx"))
+
+
+def _blocks(function: ast.FunctionDef) -> set[str]:
+    return set(_axes_of(function, "blockIdx"))
+
+
+_TYPE = re.compile(r"(?:[\w.]*\.)?(\w+?)((?:\[[^\]]*\])?)")
+
+
+def _signature(function: ast.FunctionDef) -> list[tuple[str, int]]:
+    """(dtype, number of axes) of each parameter where the decorator has one explicit signature."""
+    for decorator in function.decorator_list:
+        if not isinstance(decorator, ast.Call) or not decorator.args:
+            continue
+        given = decorator.args[0]
+        text = given.value if isinstance(given, ast.Constant) else ast.unparse(given)
+        if not isinstance(text, str) or text.startswith("["):
+            continue
+        inside = re.fullmatch(r"[^(]*\((.*)\)", text.strip())
+        if inside is None:
+            continue
+        parts = re.findall(r"[\w.]+(?:\[[^\]]*\])?", inside[1])
+        return [_typed(part) for part in parts]
+    return []
+
+
+def _typed(text: str) -> tuple[str, int]:
+    name, _, axes = text.partition("[")
+    short = {"f4": "float32", "f8": "float64", "i4": "int32", "i8": "int64", "boolean": "bool", "b1": "bool"}
+    dtype = name.rpartition(".")[2]
+    return short.get(dtype, dtype), axes.count(":") if "::" not in axes else axes.count(",") + 1

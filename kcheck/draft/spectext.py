@@ -1,0 +1,136 @@
+"""A sketch as files: a spec with comments that say what to check, and a reference that is to be filled in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from kcheck.draft.sketch import Argument, Sketch
+
+RANGE = "1..100"
+_SMALL = "1..40"  # with three or more dims, so that arrays stay small
+
+
+def op_name(name: str) -> str:
+    """A function's name as the name of an op: ``[a-z][a-z0-9_]*``."""
+    text = re.sub(r"[^a-z0-9_]", "_", name.lower()).lstrip("_0123456789")
+    return (text or "kernel")[:64]
+
+
+def in_place(sketch: Sketch) -> tuple[Argument, ...]:
+    """Arrays that the kernel both reads and writes."""
+    return tuple(array for array in sketch.arrays if array.loads and array.stores)
+
+
+def result_name(sketch: Sketch, array: Argument) -> str:
+    """The name of an array's result: its own name, or a new one where the kernel reads the array as well."""
+    if not array.loads:
+        return array.name
+    names = {argument.name for argument in sketch.arguments} | set(sketch.dims)
+    name = f"{array.name}_out"
+    while name in names:
+        name += "_"
+    return name
+
+
+def spec_text(sketch: Sketch, kernel: str, reference: str) -> str:
+    """The text of a draft.
+
+    Args:
+        kernel, reference: as a spec names functions: ``file.py:name``, the file relative to the project root.
+    """
+    return "\n".join(_lines(sketch, kernel, reference)) + "\n"
+
+
+def _lines(sketch: Sketch, kernel: str, reference: str) -> Iterator[str]:
+    yield f"# Drafted from {kernel}. Check every line marked TODO, then delete the mark."
+    for guess in sketch.guesses:
+        yield f"# TODO: {guess}"
+    yield "kcheck: 1"
+    yield f"op: {op_name(sketch.name)}"
+    yield f"kernel: {kernel}"
+    yield f"reference: {reference}   # TODO: fill it in; it gets float64 arrays"
+    sizes = _SMALL if len(sketch.dims) > 2 else RANGE
+    if sketch.dims:
+        yield "dims:                        # TODO: the sizes, in elements, that the kernel is for"
+        yield from (f"  {name}: {sizes}" for name in sketch.dims)
+    if any(not array.dtype for array in sketch.arrays):
+        yield "dtypes: [float32]            # TODO: every dtype that the kernel is for"
+    inputs = [array for array in sketch.arrays if array.loads]
+    if inputs:
+        yield "inputs:"
+        yield from (f"  {array.name}: {_declared(array, sketch)}" for array in inputs)
+    params = [argument for argument in sketch.arguments if argument.kind == "scalar"]
+    if params:
+        yield "params:"
+        yield from (f"  {param.name}: {_param(param)}" for param in params)
+    outputs = [array for array in sketch.arrays if array.stores]
+    yield "outputs:"
+    for array in outputs:
+        shape = ", ".join(_quoted(part) for part in array.shape)
+        if array.loads:
+            result = result_name(sketch, array)
+            yield f"  {result}: {{shape: [{shape}], alias: {array.name}}}   # computed in place in {array.name}"
+        else:
+            yield f"  {array.name}: {_declared(array, sketch)}"
+    if not outputs:
+        yield "  {}                         # TODO: the arrays that the kernel writes"
+    yield "launch:"
+    yield f"  args: [{', '.join(_passed(argument) for argument in sketch.arguments)}]"
+    yield f"  grid: [{', '.join(_quoted(size) for size in sketch.grid)}]   # TODO: blocks along x, y, z"
+    seen = f"from {sketch.block_from}" if sketch.block_from else "TODO: threads per block, as the kernel expects"
+    yield f"  block: [{', '.join(str(size) for size in sketch.block)}]   # {seen}"
+
+
+def _quoted(size: str) -> str:
+    return f'"{size}"' if re.search(r"[^\w]", size) else size
+
+
+def _declared(array: Argument, sketch: Sketch) -> str:
+    shape = f"[{', '.join(_quoted(part) for part in array.shape)}]"
+    if not array.dtype:
+        return shape
+    if array.dtype.startswith(("int", "uint")) and not array.stores:
+        least = next(iter(sketch.dims), "1")
+        return (
+            f"{{shape: {shape}, dtype: {array.dtype}, values: {{integers: [0, {least} - 1]}}}}   # TODO: its range"
+        )
+    return f"{{shape: {shape}, dtype: {array.dtype}}}"
+
+
+def _param(param: Argument) -> str:
+    values = {"bool": "[false, true]"}.get(param.dtype) or (
+        "[1, 2]" if param.dtype.startswith(("int", "uint")) else "[0.5]"
+    )
+    return f"{{dtype: {param.dtype}, values: {values}}}   # TODO: its values"
+
+
+def _passed(argument: Argument) -> str:
+    if argument.kind != "dim":
+        return argument.name
+    return f"{{{argument.dim}: {argument.dtype}}}" if argument.dtype.startswith(("int", "uint")) else argument.dim
+
+
+def reference_text(sketch: Sketch, spec: str, path: str) -> str:
+    """The text of a reference that raises until it is filled in.
+
+    Args:
+        spec, path: of the spec and of this file, for its comments.
+    """
+    inputs = [array for array in sketch.arrays if array.loads]
+    outputs = [array for array in sketch.arrays if array.stores]
+    params = [argument.name for argument in sketch.arguments if argument.kind == "scalar"]
+    names = ", ".join([*(array.name for array in inputs), *params])
+    shapes = "; ".join(f"{array.name}: [{', '.join(array.shape)}]" for array in inputs)
+    results = [f"{result_name(sketch, array)}: [{', '.join(array.shape)}]" for array in outputs]
+    form = "the array" if len(results) == 1 else "a dict of the arrays by name"
+    return f'''"""NumPy reference of the kernel {sketch.name}. Fill it in, then run: kcheck run {spec}"""
+
+
+def {op_name(sketch.name)}({names}):
+    """Return {form} {"; ".join(results) or "(no output was found)"}.
+
+    Arguments are float64 arrays (integers as they are): {shapes or "none"}.
+    """
+    raise NotImplementedError("fill in {path}: return what the kernel {sketch.name} must compute")
+'''

@@ -1,0 +1,169 @@
+"""What is read from a kernel's text: arrays, sizes, scalars, grid and block."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from kcheck.draft import Sketch, op_name, reference_text, sketch, spec_text
+from kcheck.errors import UserError
+from kcheck.specfile import load_spec
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def drawn(tmp_path: Path):
+    """The sketch of the function k in a text."""
+
+    def draw(text: str) -> Sketch:
+        path = tmp_path / "k.py"
+        path.write_text("from numba import cuda\nimport numpy as np\n" + textwrap.dedent(text))
+        return sketch(path, "k")
+
+    return draw
+
+
+def told(found: Sketch) -> dict[str, str]:
+    """By parameter, what it was seen to be, in one line."""
+    lines = {}
+    for one in found.arguments:
+        uses = "read" * one.loads + "+" * (one.loads and one.stores) + "write" * one.stores
+        lines[one.name] = {
+            "array": f"{one.dtype} [{', '.join(one.shape)}] {uses}".strip(),
+            "dim": f"dim {one.dim}",
+            "scalar": f"scalar {one.dtype}",
+        }[one.kind]
+    return lines
+
+
+def test_a_bound_that_is_a_parameter_is_a_dim(drawn) -> None:
+    """``if i < n`` makes n the length of every array that i indexes."""
+    found = drawn("""
+        @cuda.jit
+        def k(x, alpha, y, n):
+            i = cuda.grid(1)
+            if i < n:
+                y[i] = alpha * x[i]
+    """)
+    assert told(found) == {"x": "[n] read", "alpha": "scalar float32", "y": "[n] write", "n": "dim n"}
+    assert found.grid == ("ceildiv(n, 128)",)
+    assert found.block == (128,)
+    assert not found.block_from
+
+
+def test_a_guard_that_returns_is_a_bound_too(drawn) -> None:
+    """``if i >= n: return`` says the same; names of x.shape are kept."""
+    found = drawn("""
+        @cuda.jit
+        def k(x, y):
+            rows, columns = x.shape
+            i, j = cuda.grid(2)
+            if i >= columns or j >= rows:
+                return
+            y[j, i] += x[j, i]
+    """)
+    assert told(found) == {"x": "[rows, columns] read", "y": "[rows, columns] read+write"}
+    assert found.grid == ("ceildiv(columns, 16)", "ceildiv(rows, 16)")
+
+
+def test_one_block_per_row_with_a_shared_array(drawn) -> None:
+    """blockIdx.x as an index is a block per element; the block is as long as the shared array."""
+    found = drawn("""
+        B = 64
+
+        @cuda.jit
+        def k(x, y):
+            part = cuda.shared.array(B, np.float32)
+            t = cuda.threadIdx.x
+            row = cuda.blockIdx.x
+            for c in range(t, x.shape[1], B):
+                part[t] += x[row, c]
+            y[row] = part[0]
+    """)
+    assert told(found) == {"x": "[M, N] read", "y": "[M] write"}
+    assert (found.grid, found.block, found.block_from) == (("M",), (64,), "the shape of a shared array")
+
+
+def test_a_launch_in_the_file_says_the_block(drawn) -> None:
+    """Its constants are followed."""
+    found = drawn("""
+        @cuda.jit
+        def k(x):
+            x[cuda.grid(2)] = 1
+
+        def main(x):
+            threads = (8, 4)
+            k[(1, 1), threads](x)
+    """)
+    assert (found.block, found.block_from) == ((8, 4), "a launch in the file")
+
+
+def test_aliases_atomics_device_functions_and_flat_indexes(drawn) -> None:
+    """Rows of arrays, atomics, functions of the file, and ``i * n + j`` are followed."""
+    found = drawn("""
+        @cuda.jit(device=True)
+        def put(out, i, v):
+            out[i] = v
+
+        @cuda.jit
+        def k(x, where, hist, out, flat, m, n):
+            i, j = cuda.grid(2)
+            if i < m and j < n:
+                row = x[i]
+                cuda.atomic.add(hist, where[i], row[j])
+                put(out, i, 1)
+                flat[i * n + j] = 0
+    """)
+    assert told(found) == {
+        "x": "[m, n] read",
+        "where": "int32 [m] read",
+        "hist": "[M] read+write",
+        "out": "[N] write",
+        "flat": "[m * n] write",
+        "m": "dim m",
+        "n": "dim n",
+    }
+
+
+def test_an_explicit_signature_gives_dtypes(drawn) -> None:
+    """Of arrays and scalars, and the number of axes."""
+    found = drawn("""
+        @cuda.jit("void(float64[:,:], int64, float32[:])")
+        def k(x, s, y):
+            y[0] = s
+    """)
+    assert told(found) == {"x": "float64 [M, N] read", "s": "scalar int64", "y": "float32 [K] write"}
+
+
+def test_an_unknown_function_names_the_nearest(tmp_path: Path) -> None:
+    """Else the kernels of the file."""
+    (tmp_path / "k.py").write_text("@cuda.jit\ndef softmax(x):\n    pass\n")
+    with pytest.raises(UserError, match="no function 'softmx' in this file; did you mean 'softmax'"):
+        sketch(tmp_path / "k.py", "softmx")
+    with pytest.raises(UserError, match="its kernels are softmax"):
+        sketch(tmp_path / "k.py", "zzz")
+
+
+KERNELS = [
+    (path, node.name)
+    for path in sorted((ROOT / "kernels").glob("*.py"))
+    for node in ast.parse(path.read_text("utf-8")).body
+    if isinstance(node, ast.FunctionDef)
+    and "cuda.jit" in "".join(map(ast.unparse, node.decorator_list))
+    and "device=True" not in "".join(map(ast.unparse, node.decorator_list))
+]
+
+
+@pytest.mark.parametrize(("path", "name"), KERNELS, ids=[name for _, name in KERNELS])
+def test_every_draft_validates(tmp_path: Path, path: Path, name: str) -> None:
+    """Drafts of the project's own kernels are valid specs, and their references are Python."""
+    (tmp_path / "kcheck.yaml").touch()
+    (tmp_path / path.name).write_bytes(path.read_bytes())
+    found = sketch(path, name)
+    (tmp_path / "r.py").write_text(reference_text(found, "s.yaml", "r.py"))
+    (tmp_path / "s.yaml").write_text(spec_text(found, f"{path.name}:{name}", f"r.py:{op_name(name)}"))
+    assert load_spec(tmp_path / "s.yaml").op == op_name(name)
