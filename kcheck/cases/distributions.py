@@ -74,7 +74,7 @@ class Request:
             return first, second
         low, high = (float(number) for number in self.argument)
         if not (math.isfinite(low) and math.isfinite(high)):
-            raise DrawError(f"[{low}, {high}] is not finite", "give finite numbers; 'choice' takes .inf and .nan")
+            raise DrawError(f"[{low}, {high}] is not finite", "use finite numbers; 'choice' accepts .inf and .nan")
         return low, high
 
     def axis(self) -> int:
@@ -85,7 +85,7 @@ class Request:
         """
         axis = -1 if self.argument is None else int(self.argument)
         if not -len(self.shape) <= axis < len(self.shape):
-            raise DrawError(f"axis {axis} does not exist in {len(self.shape)} axes", "name an axis of its shape")
+            raise DrawError(f"axis {axis} is out of range for {len(self.shape)} axes", "use an axis of its shape")
         return axis % len(self.shape)
 
     def few(self) -> npt.NDArray[np.int64]:
@@ -114,10 +114,10 @@ def _uniform(r: Request) -> Drawn:
     """Half-open after rounding too: nothing rounds up to ``high``, or down below ``low``."""
     low, high = r.pair(-1.0, 1.0)
     if not low < high:
-        raise DrawError(f"uniform has no number in [{low}, {high})", "put the lower bound first")
+        raise DrawError(f"uniform is empty: there are no numbers in [{low}, {high})", "put the lower bound first")
     first, last = at_least(low, r.dtype), below(high, r.dtype)
     if not low <= first <= last < high:
-        raise DrawError(f"no {r.dtype} lies in [{low}, {high})", "widen the bounds")
+        raise DrawError(f"there is no {r.dtype} in [{low}, {high})", "widen the bounds")
     u = r.stream.floats(r.size)
     return np.clip((1.0 - u) * low + u * high, first, last)
 
@@ -231,7 +231,8 @@ def _integers(r: Request) -> Drawn:
         return np.empty(0, np.int64)
     if low > high:
         raise DrawError(
-            f"no integer lies from {low} to {high}", "add a constraint that keeps the lower bound below the upper"
+            f"there is no integer from {low} to {high}",
+            "add a constraint that keeps the lower bound below the upper",
         )
     _check_range(low, high, r.dtype)
     return r.stream.integers(low, high, r.size)
@@ -258,7 +259,7 @@ def _bernoulli(r: Request) -> Drawn:
     """1 with probability p: where a float of [0, 1) is below p."""
     p = 0.5 if r.argument is None else float(r.argument)
     if not 0.0 <= p <= 1.0:
-        raise DrawError(f"{p} is no probability", "take a number from 0 to 1")
+        raise DrawError(f"{p} is not a probability", "use a number from 0 to 1")
     return (r.stream.floats(r.size) < p).astype(np.int64)
 
 
@@ -269,7 +270,7 @@ def _offsets(r: Request) -> Drawn:
         return np.empty(0, np.int64)
     if total < 0 or (r.row == 1 and total > 0):
         what = f"{r.row} offset{'' if r.row == 1 else 's'} cannot run from 0 to {total}"
-        raise DrawError(what, "add a constraint that rules such sizes out")
+        raise DrawError(what, "add a constraint that excludes such sizes")
     _check_range(0, total, r.dtype)
     inner = r.stream.integers(0, total, r.rows * max(0, r.row - 2)).reshape(r.rows, -1)
     ends = np.zeros((r.rows, 1), np.int64)
@@ -291,7 +292,7 @@ def _probabilities(r: Request) -> Drawn:
 
 def _whole(value: Any, what: str) -> int:
     if value is None or (isinstance(value, float) and not value.is_integer()):
-        raise DrawError(f"{what} must be a whole number, and this is {value}", "'//' divides and rounds down")
+        raise DrawError(f"{what} must be a whole number, but is {value}", "use '//' to divide and round down")
     return int(value)
 
 
@@ -301,8 +302,8 @@ def _check_range(low: int, high: int, dtype: DType) -> None:
     least = -most if dtype.is_float else dtype.min
     if low < least or high > most:
         raise DrawError(
-            f"{dtype} does not hold every whole number from {low} to {high}",
-            "take a wider dtype, or a constraint that keeps the dims smaller",
+            f"{dtype} cannot represent every integer from {low} to {high}",
+            "use a wider dtype, or add a constraint that limits the dims",
         )
 
 

@@ -42,7 +42,7 @@ class Expander:
         """The case of a seed. What an example states is taken as it stands, the rest is drawn.
 
         Raises:
-            SpecError: no sizes meet the constraints; a param has no value; an array has a negative extent, or
+            SpecError: no sizes satisfy the constraints; a param has no value; an array has a negative extent, or
                 a layout or distribution that it cannot take.
         """
         spec = self._spec
@@ -103,9 +103,9 @@ class Expander:
         )
         if not legal:
             axes = "1 axis" if rank == 1 else f"{rank} axes"
-            what = f"{array.name!r} with {axes} cannot be laid out {', '.join(declared)}"
+            what = f"{array.name!r} with {axes} cannot have the layout {', '.join(declared)}"
             if "broadcast" in declared and rank:
-                what += " (it is written, or its values must differ along every axis)"
+                what += " (the kernel writes it, or its values must differ along every axis)"
             place = array.span if given is None else stated.span
             raise SpecError([Fault(place, what, "add 'contiguous' to its layouts")])
         return _stream(seed, "layouts", array.name).choice(legal)
@@ -131,7 +131,7 @@ class Expander:
                     found[param.name] = evaluate(parse(param.expr.text), {**dims, **found})
                 except ExpressionError as error:
                     what = f"param {param.name!r}: {error.what} for {_shown(dims)}"
-                    mend = error.mend or "add a constraint that rules such dims out"
+                    mend = error.mend or "add a constraint that excludes such dims"
                     raise SpecError([Fault(param.expr.span, what, mend)]) from None
         return {name: found[name] for name in self._spec.params}
 

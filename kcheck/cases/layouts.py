@@ -162,7 +162,7 @@ class Allocation:
         if buffer is None:
             return self.buffer
         if buffer.dtype != np.uint8 or buffer.shape != self.buffer.shape:
-            raise ValueError(f"{self.name} lies in {self.buffer.size} bytes, not in {buffer.dtype} {buffer.shape}")
+            raise ValueError(f"{self.name} needs {self.buffer.size} bytes, not {buffer.dtype} {buffer.shape}")
         return buffer
 
 

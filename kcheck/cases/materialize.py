@@ -153,7 +153,7 @@ def _generated(
     try:
         signature = inspect.signature(call)
     except (TypeError, ValueError):
-        raise KernelError(f"{place}: its parameters cannot be known; name a Python function") from None
+        raise KernelError(f"{place}: its signature cannot be read; use a Python function") from None
     wanted = {
         parameter.name: parameter
         for parameter in signature.parameters.values()
@@ -162,19 +162,19 @@ def _generated(
     unknown = [key for key, parameter in wanted.items() if key not in known and parameter.default is kinds.empty]
     if unknown:
         offered = ", ".join(known)
-        raise KernelError(
-            f"{place}: it asks for {', '.join(unknown)}, which is not known here; known are {offered}"
-        )
+        raise KernelError(f"{place}: unknown parameter {', '.join(unknown)}; available: {offered}")
     try:
         made = call(**{key: known[key] for key in wanted if key in known})
     except (Exception, SystemExit) as error:
         raise KernelError(
-            f"{place}: it raised {type(error).__name__}: {error}; mend it, or what it is given"
+            f"{place}: it raised {type(error).__name__}: {error}; fix the function or its arguments"
         ) from error
     if not isinstance(made, np.ndarray):
         raise KernelError(f"{place}: it returned {type(made).__name__}; return a numpy array of shape {shape}")
     if made.shape != shape:
-        raise KernelError(f"{place}: it returned shape {made.shape}; return {shape}, the shape that it is given")
+        raise KernelError(f"{place}: it returned shape {made.shape}; return {shape}, the shape it was called with")
     if made.dtype != dtype.numpy:
-        raise KernelError(f"{place}: it returned dtype {made.dtype}; end it with .astype(dtype), here {dtype}")
+        raise KernelError(
+            f"{place}: it returned dtype {made.dtype}; convert the result with .astype(dtype), here {dtype}"
+        )
     return made

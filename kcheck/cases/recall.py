@@ -101,7 +101,7 @@ def differences(before: Case, now: Case) -> Iterator[str]:
             if name not in one:
                 yield f"{what} {name} is new: {other[name]}"
             elif name not in other:
-                yield f"{what} {name} is no more; it was {one[name]}"
+                yield f"{what} {name} no longer exists; it was {one[name]}"
             elif one[name] != other[name]:
                 yield f"{what} {name}: {one[name]} before, {other[name]} now"
 
@@ -123,11 +123,11 @@ def check_fits(spec: OpSpec, taken: Snapshot) -> None:
             changed.append(f"{role} {name} is new")
         elif (held[name].shape, held[name].dtype, held[name].role) != (shape, dtype, role):
             before = f"{held[name].role} of {held[name].dtype} {list(held[name].shape)}"
-            changed.append(f"{name} was an {before}, and is an {role} of {dtype} {list(shape)} now")
-    changed += [f"array {name} is no more" for name in held if name not in owned]
+            changed.append(f"{name} was an {before} and is now an {role} of {dtype} {list(shape)}")
+    changed += [f"array {name} no longer exists" for name in held if name not in owned]
     aliases = {name: output.alias for name, output in spec.outputs.items() if output.alias is not None}
     if dict(taken.aliases) != aliases:
-        changed.append("which output is computed in place of which input")
+        changed.append("the outputs that are computed in place have changed")
     changed += [f"param {name} has changed" for name in set(taken.params) ^ set(spec.params)]
     if changed:
         raise Gone(tuple(changed))
@@ -138,16 +138,16 @@ def _dims(spec: OpSpec, case: Case) -> Iterator[str]:
     for name, size in case.dims.items():
         domain = spec.dims[name].domain if name in spec.dims else None
         if isinstance(domain, Range) and not domain.low <= size <= domain.high:
-            yield f"dim {name} = {size} is not within {domain.low}..{domain.high} any more"
+            yield f"dim {name} = {size} is no longer in {domain.low}..{domain.high}"
         elif isinstance(domain, Choices) and size not in domain.values:
-            yield f"dim {name} = {size} is none of {list(domain.values)} any more"
+            yield f"dim {name} = {size} is no longer one of {list(domain.values)}"
 
 
 def _dtypes(spec: OpSpec, case: Case) -> Iterator[str]:
     yield from _names("type variable", case.dtypes, spec.dtypes)
     for name, dtype in case.dtypes.items():
         if name in spec.dtypes and dtype not in spec.dtypes[name].choices:
-            yield f"{name} = {dtype} is none of {', '.join(spec.dtypes[name].choices)} any more"
+            yield f"{name} = {dtype} is no longer one of {', '.join(spec.dtypes[name].choices)}"
 
 
 def _arrays(spec: OpSpec, case: Case) -> Iterator[str]:
@@ -159,7 +159,7 @@ def _arrays(spec: OpSpec, case: Case) -> Iterator[str]:
         layout = case.layouts.get(name)
         stated = {example.layouts.get(name) for example in examples}
         if layout and layout not in array.layouts and layout not in stated and not _alias(array):
-            yield f"{name} is not laid out {layout} any more, but {', '.join(array.layouts)}"
+            yield f"{name} no longer has the layout {layout}, but {', '.join(array.layouts)}"
     for name, given in spec.inputs.items():
         drawn = case.values.get(name)
         shown = {str(example.values[name]) for example in examples if name in example.values}
@@ -167,7 +167,7 @@ def _arrays(spec: OpSpec, case: Case) -> Iterator[str]:
             continue
         dtype = DTYPES.get(case.dtypes.get(given.dtype, given.dtype))
         if dtype is not None and not any(_may_draw(one, drawn) for one in _declared(given.values, dtype)):
-            yield f"{name} is not drawn from {drawn} any more"
+            yield f"{name} is no longer drawn from {drawn}"
 
 
 def _declared(values: tuple[Distribution, ...], dtype: DType) -> tuple[Distribution, ...]:
@@ -194,11 +194,11 @@ def _params(spec: OpSpec, case: Case) -> Iterator[str]:
         param = spec.params.get(name)
         stated = {example.params.get(name) for example in spec.examples}
         if param is not None and param.expr is None and value not in param.values and value not in stated:
-            yield f"param {name} = {value} is none of {list(param.values)} any more"
+            yield f"param {name} = {value} is no longer one of {list(param.values)}"
 
 
 def _names(what: str, before: Mapping[str, object], now: Mapping[str, object]) -> Iterator[str]:
-    yield from (f"{what} {name} is no more" for name in before if name not in now)
+    yield from (f"{what} {name} no longer exists" for name in before if name not in now)
     yield from (f"{what} {name} is new" for name in now if name not in before)
 
 

@@ -50,7 +50,7 @@ def round_to(values: Reals, dtype: DType) -> Array:
     infinite = np.isinf(values)
     any_infinite = bool(infinite.any())
     if any_infinite and dtype.name == "float8_e4m3fn":
-        raise DrawError("float8_e4m3fn has no infinity", "leave infinities out where this dtype is drawn")
+        raise DrawError("float8_e4m3fn has no infinity", "do not use infinities with this dtype")
     clipped = np.clip(values, dtype.min, dtype.max)
     if any_infinite:
         clipped = np.where(infinite, values, clipped)
@@ -103,13 +103,13 @@ def scalar(value: int | float | bool, dtype: DType) -> np.generic:
         # What rounds to the largest finite number is fine; the next half unit up is not.
         if np.isfinite(number) and abs(number) > float(part.max) * (1.0 + part.unit_roundoff / 2):
             raise DrawError(
-                f"{value} does not fit {dtype}, whose largest is {part.max:.6g}", "take a smaller number"
+                f"{value} does not fit {dtype}, whose maximum is {part.max:.6g}", "use a smaller number"
             )
         element: np.generic = round_to(np.array([number]), part).astype(dtype.numpy)[0]
         return element
     whole = int(value) if np.isfinite(_as_float(value)) and value == int(value) else None
     if whole is None or not dtype.min <= whole <= dtype.max:
-        mend = f"take a whole number from {dtype.min} to {dtype.max}"
+        mend = f"use an integer from {dtype.min} to {dtype.max}"
         raise DrawError(f"{value} is not a value of {dtype}", mend)
     exact: np.generic = np.array([whole], dtype=dtype.numpy)[0]
     return exact
@@ -119,4 +119,4 @@ def _as_float(value: int | float | bool) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise DrawError("an integer is beyond float64", "take a smaller number") from None
+        raise DrawError("this integer is too large for float64", "use a smaller number") from None

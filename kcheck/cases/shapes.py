@@ -248,17 +248,13 @@ class Shapes:
             sizes = derive(self._spec.dims, drawn)
         except ExpressionError as error:
             return Fault(
-                place, f"no sizes found: {error.what} for {shown}", "add a constraint that rules such sizes out"
+                place, f"found no sizes: {error.what} for {shown}", "add a constraint that excludes such sizes"
             )
         for constraint in self._spec.constraints:
             if not _holds(constraint, sizes):
-                mend = "loosen it, or state other dims"
-                return Fault(
-                    constraint.span, f"no sizes found for which '{constraint}' holds (tried {shown})", mend
-                )
-        return Fault(
-            place, f"the dims stated disagree with the derived ones: {sizes}", "leave the derived dims out"
-        )
+                mend = "relax it, or change the given dims"
+                return Fault(constraint.span, f"found no sizes that satisfy '{constraint}' (tried {shown})", mend)
+        return Fault(place, f"the given dims do not match the derived ones: {sizes}", "remove the derived dims")
 
     def classes(self, sizes: Mapping[str, int]) -> dict[str, str]:
         """The class of each drawn dim's size, for coverage: what it is, however it came to be drawn."""

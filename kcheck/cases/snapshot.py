@@ -48,7 +48,7 @@ def restore(taken: Snapshot) -> CaseArrays:
 def _allocation(array: ArraySnapshot) -> Allocation:
     dtype = DTYPES.get(array.dtype)
     if dtype is None:
-        raise SnapshotRefused(f"{array.name} has the dtype {array.dtype!r}, which there is not")
+        raise SnapshotRefused(f"{array.name} has the unknown dtype {array.dtype!r}")
     reach = [stride * (extent - 1) for stride, extent in zip(array.strides, array.shape, strict=True)]
     if 0 in array.shape:
         low = high = array.offset
@@ -56,7 +56,7 @@ def _allocation(array: ArraySnapshot) -> Allocation:
         low = array.offset + sum(step for step in reach if step < 0)
         high = array.offset + sum(step for step in reach if step > 0) + dtype.itemsize
     if low < 0 or high > array.size or not 0 <= array.guard <= 255:
-        raise SnapshotRefused(f"{array.name} does not lie within its {array.size} bytes")
+        raise SnapshotRefused(f"{array.name} does not fit in its {array.size} bytes")
     buffer = aligned(array.size)
     buffer.fill(array.guard)
     made = Allocation(array.name, array.role, dtype, array.shape, array.strides, array.offset, buffer, array.guard)

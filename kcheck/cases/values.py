@@ -51,14 +51,14 @@ def check_legal(distribution: Distribution, dtype: DType) -> None:
         return
     if isinstance(distribution.argument, Distribution):
         if distribution.argument.name == "from":
-            raise DrawError("sorted does not take 'from'", "sort in the function itself")
+            raise DrawError("sorted does not take 'from'", "sort in the function")
         check_legal(distribution.argument, dtype)
     row = DISTRIBUTIONS.get(distribution.name)
     if row is None:
         raise DrawError(f"unknown distribution {distribution.name!r}", f"one of {', '.join(DISTRIBUTIONS)}")
     if not row.discrete and not dtype.is_inexact:
         discrete = ", ".join(name for name, other in DISTRIBUTIONS.items() if other.discrete)
-        raise DrawError(f"{dtype} does not take {distribution.name!r}", f"take one of {discrete}, from")
+        raise DrawError(f"{dtype} does not support {distribution.name!r}", f"use one of {discrete}, from")
 
 
 def free_axes(distribution: Distribution, rank: int) -> tuple[int, ...]:

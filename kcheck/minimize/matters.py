@@ -28,12 +28,12 @@ def _sizes(search: Search, found: Sequence[Found]) -> Iterator[str]:
     asked = [one for one in found if one.text]
     free = [one.dim for one in found if not one.text]
     if not asked:
-        yield f"fails whatever {_listed(free)}: at each size that was tried"
+        yield f"fails for any {_listed(free)}: at every size tried"
         return
     text = "fails when " + " and ".join(one.text for one in asked)
     if len(asked) > 1:
         text += ", each with the others as small as here"
-    yield text + (f", whatever {_listed(free)}" if free else "")
+    yield text + (f", for any {_listed(free)}" if free else "")
 
 
 def _kinds(search: Search) -> Iterator[str]:
@@ -64,9 +64,9 @@ def _values(search: Search) -> Iterator[str]:
         more = f" and {len(places) - _FEW} more" if len(places) > _FEW else ""
         telling.append(", ".join(shown) + more)
     if telling:
-        yield f"of the values, these matter: {'; '.join(telling)}"
+        yield f"values that matter: {'; '.join(telling)}"
     else:
-        yield "the values do not matter: each input may hold one number"
+        yield "the values do not matter: each input can be filled with one number"
 
 
 def _commonest(values: Values) -> int:

@@ -172,7 +172,7 @@ class Minimizer:
     @property
     def _state(self) -> Search:
         if self._search is None:
-            raise ValueError(f"{self._case.id} does not fail: there is nothing to look for")
+            raise ValueError(f"{self._case.id} does not fail, so there is nothing to minimize")
         return self._search
 
     def _look(self, strategy: Strategy) -> None:

@@ -146,7 +146,9 @@ class Trials:
             InternalError: a fault of kcheck.
         """
         if self._device.lost:
-            raise UserError(f"{self._device.lost}; shrink it where a fault does not end the process: --device cpu")
+            raise UserError(
+                f"{self._device.lost}; minimize with --device cpu, where a kernel fault does not end the process"
+            )
         self.runs += 1
         try:
             arrays = materialize(self._spec, candidate.case, candidate.held)

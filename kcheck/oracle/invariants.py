@@ -132,7 +132,7 @@ def _normalized(invariant: Invariant, on: Judged) -> list[Finding]:
     for name in _chosen(invariant, on.outputs):
         dtype, actual = on.reference.dtypes[name], on.outputs[name]
         if not -actual.ndim <= invariant.axis < actual.ndim:
-            message = f"{name} has {actual.ndim} axes, there is no axis {invariant.axis}"
+            message = f"{name} has {actual.ndim} axes, so axis {invariant.axis} is out of range"
             findings.append(Finding(WRONG_INVARIANT, f"{invariant}: {message}", place=invariant.span))
             continue
         count = actual.shape[invariant.axis]
@@ -170,7 +170,7 @@ def _symmetric(invariant: Invariant, on: Judged) -> list[Finding]:
     for name in _chosen(invariant, on.outputs):
         dtype, actual = on.reference.dtypes[name], on.outputs[name]
         if actual.ndim < 2 or actual.shape[-1] != actual.shape[-2]:
-            message = f"{name} has shape {list(actual.shape)}, whose last two axes cannot be exchanged"
+            message = f"{name} has shape {list(actual.shape)}, whose last two axes cannot be swapped"
             findings.append(Finding(WRONG_INVARIANT, f"{invariant}: {message}", place=invariant.span))
             continue
         if actual.size == 0:
@@ -244,7 +244,7 @@ def _wide(array: Array) -> Array:
 def _not_of_reference(invariant: Invariant, array: str | None, detail: str) -> Finding:
     message = f"{invariant}: does not hold for the reference either" + (f": {detail}" if detail else "")
     return Finding(
-        WRONG_INVARIANT, message, mend="mend the invariant or the reference", array=array, place=invariant.span
+        WRONG_INVARIANT, message, mend="fix the invariant or the reference", array=array, place=invariant.span
     )
 
 

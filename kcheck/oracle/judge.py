@@ -51,8 +51,8 @@ class Truth:
             if spec.compare.nan == "forbid" and array.dtype.kind in "fc" and np.isnan(array).any():
                 index = tuple(int(n) for n in np.argwhere(np.isnan(array))[0])
                 reference.fail(
-                    f"the reference's {name!r} is NaN although the spec says `compare: {{nan: forbid}}`",
-                    "mend the reference, keep NaN out of the inputs, or say `nan: match`",
+                    f"the reference's {name!r} is NaN, but the spec sets `compare: {{nan: forbid}}`",
+                    "fix the reference, keep NaN out of the inputs, or set `nan: match`",
                     name,
                     index,
                 )
@@ -73,7 +73,7 @@ def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome) -> Verdict:
     findings = _levelled(spec, outcome.findings)
     if not outcome.outputs and spec.outputs:
         if not any(finding.severity == "error" for finding in findings):
-            raise InternalError(f"device {outcome.device} gave back no output of {outcome.case.id} and no reason")
+            raise InternalError(f"device {outcome.device} returned no output of {outcome.case.id} and no reason")
         return _verdict(outcome, findings, ())
     try:
         truth = Truth.of(spec, arrays)
@@ -141,7 +141,7 @@ def _narrow(truth: Truth, outcome: Outcome, comparisons: Iterable[Comparison], s
         if again.passed:
             yield (
                 f"{found.output} is as close as arithmetic in {dtype.name} gets: compute in float32 and round"
-                f" once, or say 'compute: {dtype.name}'"
+                f" once, or set 'compute: {dtype.name}'"
             )
 
 

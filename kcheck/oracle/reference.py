@@ -133,7 +133,7 @@ class Reference:
                 result = self.function(*first, **given)
         except (Exception, SystemExit) as error:
             raise ReferenceFailed(self._raised(error)) from error
-        return self._checked(result)
+        return self._checked(result, exact=wrap is None)
 
     def _raised(self, error: BaseException) -> Finding:
         """The innermost line of the user's own code, else that of the ``def``."""
@@ -160,7 +160,7 @@ class Reference:
             Finding("reference", message, mend=mend, array=output, index=index, place=self._place())
         )
 
-    def _checked(self, result: object) -> dict[str, Array]:
+    def _checked(self, result: object, exact: bool) -> dict[str, Array]:
         declared = list(self.spec.outputs)
         if not isinstance(result, Mapping):
             if len(declared) != 1:
@@ -171,20 +171,22 @@ class Reference:
         for name in result:
             if name not in declared:
                 hint = did_you_mean(str(name), declared) or f"the outputs are {', '.join(declared)}"
-                self.fail(f"the reference returned {name!r}, which is no output of the spec", hint)
+                self.fail(f"the reference returned {name!r}, which is not an output of the spec", hint)
         missing = [name for name in declared if name not in result]
         if missing:
-            self.fail(f"the reference returned nothing for output {missing[0]!r}", "return every declared output")
-        return {name: self._output(name, result[name]) for name in declared}
+            self.fail(f"the reference did not return the output {missing[0]!r}", "return every declared output")
+        return {name: self._output(name, result[name], exact) for name in declared}
 
-    def _output(self, name: str, value: object) -> Array:
+    def _output(self, name: str, value: object, exact: bool) -> Array:
         if value is None:
             self.fail(f"the reference returned None for output {name!r}", "return an array", name)
         try:
             # The copy of a subclass is one of its uses; then a plain array, for the model of rounding ends here.
             array: Array = np.array(value, copy=True, subok=True).view(np.ndarray)
         except (TypeError, ValueError) as error:
-            self.fail(f"the reference's {name!r} is no array: {error}", "return a rectangular NumPy array", name)
+            self.fail(
+                f"the reference's {name!r} is not an array: {error}", "return a rectangular NumPy array", name
+            )
         shape, dtype = self.shapes[name], self.dtypes[name]
         if array.shape != shape:
             self.fail(
@@ -194,15 +196,38 @@ class Reference:
             )
         kind = array.dtype.kind if array.dtype.kind in "?biufc" else "f" if _extended_float(array.dtype) else "O"
         accepted = {"bool": "b", "int": "biu", "uint": "biu", "float": "biuf", "complex": "biufc"}[dtype.kind]
+        if kind == "f" and dtype.kind in ("bool", "int", "uint"):
+            # Under a model of rounding, whole numbers need not stay whole, and nothing reads them.
+            return self._integers(name, array, dtype) if exact else array
         if kind not in accepted:
-            if dtype.is_integer and kind == "f":
-                mend = f"return integers, such as `.astype(np.{dtype.name})`"
-            else:
-                mend = f"return values that {dtype} can hold"
-            self.fail(f"the reference's {name!r} is {array.dtype}, the spec declares {dtype}", mend, name)
+            self.fail(
+                f"the reference's {name!r} is {array.dtype}, the spec declares {dtype}",
+                f"return values that {dtype} can hold",
+                name,
+            )
         if dtype.is_inexact:
             return array.astype(np.complex128 if dtype.kind == "complex" else np.float64)
         return array
+
+    def _integers(self, name: str, array: Array, dtype: DType) -> Array:
+        """The floats returned for an integer or bool output, as integers.
+
+        Raises:
+            ReferenceFailed: a float is not a whole number in the range of the dtype; the finding names the element.
+        """
+        low, high = (0, 1) if dtype.kind == "bool" else (int(dtype.min), int(dtype.max))
+        wide = array.astype(np.float64) if array.dtype.itemsize < 8 else array
+        # The largest int64 rounds up to 2**63 as a float; the number after it is exact for every dtype.
+        fits = (wide == np.floor(wide)) & (wide >= low) & (wide < float(high + 1))
+        if not fits.all():
+            index = tuple(int(i) for i in np.unravel_index(int(np.argmin(fits)), fits.shape))
+            self.fail(
+                f"the reference's {name}{list(index) if index else ''} is {wide[index]}, the spec declares {dtype}",
+                f"return whole numbers from {low} to {high}",
+                name,
+                index,
+            )
+        return wide.astype(dtype.numpy)
 
 
 def _extended_float(dtype: np.dtype[Any]) -> bool:
@@ -233,5 +258,5 @@ def _match(spec: OpSpec, function: Callable[..., object], known: tuple[str, ...]
             positional += parameter.kind is parameter.POSITIONAL_ONLY
         elif parameter.default is parameter.empty:
             mend = did_you_mean(parameter.name, known) or f"the spec has {', '.join(known)}"
-            raise fail(f"parameter {parameter.name!r} of {spec.reference} names no input, param or dim", mend)
+            raise fail(f"parameter {parameter.name!r} of {spec.reference} is not an input, param or dim", mend)
     return tuple(named), positional

@@ -154,7 +154,7 @@ class Vacuity:
                 f"a kernel that writes {self._written(self._kernels[0])} and computes nothing passes all"
                 f" {self._cases} cases",
                 severity="warn",
-                mend="tighten the tolerance, or draw values for which the result is not trivial",
+                mend="tighten the tolerance, or use values that do not give a trivial result",
                 place=self._spec.span,
             ),
         )
@@ -166,7 +166,7 @@ class Vacuity:
             return ""
         return (
             f"whether a kernel that computes nothing would pass was not checked: {self._cases} cases have"
-            f" elements, {LEAST_CASES} are wanted"
+            f" elements, and at least {LEAST_CASES} are needed"
         )
 
     def _written(self, kernel: tuple[str, ...]) -> str:

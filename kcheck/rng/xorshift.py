@@ -87,7 +87,7 @@ class Xorshift128Plus:
             ValueError: high < low, or neither int64 nor uint64 holds the range.
         """
         if high < low:
-            raise ValueError(f"no integer lies from {low} to {high}")
+            raise ValueError(f"there is no integer from {low} to {high}")
         dtype = np.int64 if high < 2**63 else np.uint64
         if low < np.iinfo(dtype).min or high > MASK64:
             raise ValueError(f"neither int64 nor uint64 holds {low} to {high}")

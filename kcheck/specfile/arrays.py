@@ -72,7 +72,7 @@ def _cyclic(reader: Reader, expressions: dict[str, Expression], noun: str) -> li
         except CycleError as error:
             first = error.cycle[0]
             circle = " -> ".join(error.cycle)
-            mend = "break the circle: declare one of them by its values"
+            mend = "break the cycle: give one of them explicit values"
             reader.fault(expressions[first].span, f"{noun} {first!r} depends on itself: {circle}", mend)
             lost.extend(error.cycle[:-1])
             expressions = {name: expression for name, expression in expressions.items() if name not in error.cycle}
@@ -91,13 +91,13 @@ def _domain(reader: Reader, entry: YamlEntry) -> Choices | Range | Expression | 
     expr, text, tile = (reader.get(node, key) for key in ("expr", "range", "tile"))
     if expr is not None:
         if text is not None or tile is not None:
-            what = f"dim {entry.key!r} has 'expr' and {'range' if text is not None else 'tile'!r}"
-            reader.fault(node.span, what, "a derived dim has nothing but its formula")
+            what = f"dim {entry.key!r} has both 'expr' and {'range' if text is not None else 'tile'!r}"
+            reader.fault(node.span, what, "a derived dim takes 'expr' only")
             return None
         return reader.expression(expr, ("dim",), f"dim {entry.key!r}")
     if text is None:
         if tile is not None:
-            reader.fault(node.span, f"dim {entry.key!r} has a tile and no range", "add 'range: 1..64'")
+            reader.fault(node.span, f"dim {entry.key!r}has a tile but no range", "add 'range: 1..64'")
         return None
     if tile is None:
         return _range(reader, text, ())
@@ -114,7 +114,7 @@ def _range(reader: Reader, node: YamlNode, tiles: tuple[int, ...]) -> Range | No
         return None
     ends = [part.replace("_", "") for part in match.groups()]
     if any(len(end.lstrip("0")) > 13 or int(end) > MAX_SIZE for end in ends):
-        reader.fault(node.span, f"a size of more than {MAX_SIZE} elements", "no memory holds it")
+        reader.fault(node.span, "this size is too large", f"the limit is {MAX_SIZE} elements")
         return None
     low, high = (int(end) for end in ends)
     if low > high:
@@ -188,7 +188,7 @@ def _array_dtype(reader: Reader, entry: YamlEntry, rest: YamlMap | None, noun: s
         return reader.dtype(node, f"{noun} {entry.key!r}")
     if "T" in reader.variables:
         return "T"
-    what = f"{noun} {entry.key!r} names no dtype, and there is no type variable 'T'"
+    what = f"{noun} {entry.key!r} has no dtype, and there is no type variable 'T'"
     example = next(iter(reader.variables), "float32")
     reader.fault(entry.span, what, f"write {{shape: {shape_text(_parts(entry.value)[0])}, dtype: {example}}}")
     return None
@@ -198,7 +198,7 @@ def check_layout(reader: Reader, span: Span, layout: str, name: str, ndim: int |
     """Whether an array may have a layout. ``written`` says why it is written to, if it is."""
     if layout == "broadcast" and written:
         what = f"{name!r} cannot be broadcast: {written}, and its elements would share memory"
-        reader.fault(span, what, "broadcast is for inputs that are only read")
+        reader.fault(span, what, "use broadcast only for inputs that the kernel does not write")
         return False
     least = {"contiguous": 0, "offset": 0, "transposed": 2}.get(layout, 1)
     if ndim is not None and ndim < least:
@@ -277,8 +277,8 @@ def _aliased_layouts(
 ) -> tuple[str, ...] | None:
     node = reader.get(rest, "layouts")
     if node is not None:
-        what = f"{entry.key!r} is the same memory as {alias or 'an input'!r}, so it has no layouts of its own"
-        reader.fault(node.span, what, "give them to the input")
+        what = f"{entry.key!r} shares the memory of {alias or 'an input'!r}, so it cannot have its own layouts"
+        reader.fault(node.span, what, "set them on the input")
         return None
     return inputs[alias].layouts if alias in inputs else ("contiguous",)
 
@@ -291,10 +291,10 @@ def _check_alias(
         return
     ours, theirs = ([size.text.replace(" ", "") for size in sizes] for sizes in (shape or (), of.shape))
     if shape is not None and ours != theirs:
-        what = f"{entry.key!r} is the same memory as {of.name!r} and has another shape"
+        what = f"{entry.key!r} shares the memory of {of.name!r} but has a different shape"
         reader.fault(entry.span, what, f"write the shape [{', '.join(size.text for size in of.shape)}]")
     if dtype is not None and dtype != of.dtype:
-        what = f"{entry.key!r} is the same memory as {of.name!r} and has another dtype"
+        what = f"{entry.key!r} shares the memory of {of.name!r} but has a different dtype"
         reader.fault(entry.span, what, f"write 'dtype: {of.dtype}'")
 
 
@@ -335,7 +335,7 @@ def param_value(reader: Reader, node: YamlNode, name: str, dtype: str | None) ->
     for candidate in reader.concrete(dtype):
         why = unfit(node.value, candidate)
         if why:
-            reader.fault(node.span, f"{node.text} {why}, and param {name!r} may be {candidate}")
+            reader.fault(node.span, f"{node.text} {why}, but param {name!r} can be {candidate}")
             return None
     return node.value
 

@@ -72,7 +72,7 @@ def load_spec(path: Path, profile: str = "") -> OpSpec:
     if reader.faults:
         raise SpecError(_presentable(reader.faults))
     if spec is None:
-        raise InternalError(f"{file} was refused without a fault")
+        raise InternalError(f"{file} was refused without an error")
     return spec
 
 
@@ -92,7 +92,7 @@ def duplicate_ops(specs: Sequence[OpSpec]) -> tuple[Fault, ...]:
         earlier = first.setdefault((spec.root, spec.op), spec)
         if earlier is not spec and earlier.path != spec.path:
             what = f"the op {spec.op!r} is taken by {earlier.span.file}:{earlier.span.line}"
-            faults.append(Fault(spec.span, what, "an op is unique in a project: rename one of them"))
+            faults.append(Fault(spec.span, what, "op names must be unique in a project; rename one of them"))
     return tuple(faults)
 
 
@@ -223,9 +223,7 @@ class _Build:
             evaluate_size(parse(axis.text), sizes)
         except ExpressionError as error:
             given = ", ".join(f"{name} = {size}" for name, size in sizes.items())
-            self.reader.fault(
-                axis.span, f"for {given}: {error.what}", "add a constraint that keeps such sizes out"
-            )
+            self.reader.fault(axis.span, f"for {given}: {error.what}", "add a constraint that excludes such sizes")
 
     def _explain(self, dims: dict[str, Dim], constraints: list[Expression]) -> None:
         """The fault for sizes that cannot be: at the derived dim or the first constraint that leaves nothing."""
@@ -233,17 +231,17 @@ class _Build:
             if isinstance(dim.domain, Expression):
                 only = {n: d for n, d in dims.items() if n == name or not isinstance(d.domain, Expression)}
                 if names(parse(dim.domain.text)) <= only.keys() and Solver(only, []).witness().status == "none":
-                    what = f"dim {name!r} is never a size: {dim.domain.text} is negative or not whole"
-                    self.reader.fault(dim.domain.span, what, "change it, or the sizes that it follows from")
+                    what = f"dim {name!r} has no valid size: {dim.domain.text} is negative or not a whole number"
+                    self.reader.fault(dim.domain.span, what, "change it, or the dims that it depends on")
                     return
         for count, constraint in enumerate(constraints, start=1):
             if Solver(dims, [constraint]).witness().status == "none":
-                what = f"no sizes meet the constraint {constraint.text}"
+                what = f"no sizes satisfy the constraint {constraint.text}"
                 self.reader.fault(constraint.span, what, "change it, or the dims in it")
                 return
             if Solver(dims, constraints[:count]).witness().status == "none":
-                what = f"no sizes meet the constraint {constraint.text} and those before it"
+                what = f"no sizes satisfy the constraint {constraint.text} together with those before it"
                 self.reader.fault(constraint.span, what, "change one of them")
                 return
         span = constraints[-1].span if constraints else Span(self.reader.file)
-        self.reader.fault(span, "no sizes meet the constraints", "change one of them, or the dims")
+        self.reader.fault(span, "no sizes satisfy the constraints", "change one of them, or the dims")

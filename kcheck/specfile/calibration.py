@@ -33,7 +33,7 @@ from kcheck.symbolic import did_you_mean, shorten
 
 FILE = "calibration.yaml"
 VERSION = 1
-_ANEW = "mend it, or delete the file and run 'kcheck calibrate' again"
+_ANEW = "fix it, or delete the file and run 'kcheck calibrate' again"
 _NUMBERS = ("envelope", "cases", "median", "p95", "largest")
 _OF_OP = ("seed", "cases", "device", "kcheck", "numba-cuda", "envelopes")
 _HEAD = """\
@@ -131,7 +131,7 @@ class _Reader:
         parts = self.mapping(top, "the file", ("calibration", "ops"))
         version = parts.get("calibration")
         if version is not None and not (isinstance(version, YamlScalar) and version.value == VERSION):
-            self.fault(version.span, f"'calibration' must be {VERSION}: this kcheck knows no other version")
+            self.fault(version.span, f"'calibration' must be {VERSION}: this version of kcheck supports no other")
         ops = self.mapping(parts["ops"], "'ops'") if "ops" in parts else {}
         return {op: calibration for op, node in ops.items() if (calibration := self.op(op, node)) is not None}
 
@@ -147,7 +147,7 @@ class _Reader:
                 inexact = [row.name for row in DTYPES.values() if row.is_inexact]
                 self.fault(
                     line.span,
-                    f"{shorten(name)!r} is no floating-point dtype",
+                    f"{shorten(name)!r} is not a floating-point dtype",
                     did_you_mean(name, inexact) or _ANEW,
                 )
                 continue
@@ -169,7 +169,7 @@ class _Reader:
         right = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
         if not right or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
             noun = "whole number" if whole else "number"
-            self.fault(node.span, f"{name!r} must be a finite {noun} that is not negative")
+            self.fault(node.span, f"{name!r} must be a finite, non-negative {noun}")
             return 0
         return value
 

@@ -49,7 +49,7 @@ def _check_signature(
     if signature is None:
         return
     if signature.positional_only:
-        what = f"{who} takes {signature.positional_only[0]!r} by position only, and it is called by keyword"
+        what = f"{who} takes {signature.positional_only[0]!r} by position only, but kcheck passes it by keyword"
         reader.fault(node.span, what, "remove the '/' from its parameters")
         return
     check_keywords(reader, node, who, signature.required, known)
@@ -82,7 +82,7 @@ def read_launch(
         passed = {arg.name for arg in args if isinstance(arg, NameArg)}
         lost = [name for name in reader.named("output") if not {name, aliases.get(name)} & passed]
         for name in lost:
-            what = f"the output {name!r} is not among the args, so no kernel can write it"
+            what = f"the output {name!r} is not in args, so the kernel cannot write it"
             reader.fault(args_node.span, what, f"add {name!r}")
         if not lost:
             _check_arity(reader, args_node, len(args), kernel)
@@ -92,7 +92,7 @@ def read_launch(
     if block is not None and block_node is not None:
         threads = _constant(block)
         if threads is not None and threads > MAX_THREADS:
-            what = f"the block has {threads} threads, and CUDA allows {MAX_THREADS}"
+            what = f"the block has {threads} threads; CUDA allows at most {MAX_THREADS}"
             reader.fault(block_node.span, what, "use a smaller block and a larger grid")
     shared_node = reader.get(node, "shared")
     shared = reader.expression(shared_node, _SIZES, "shared")

@@ -60,7 +60,7 @@ def discover(arguments: Sequence[Path], recursive: bool) -> Discovery:
         elif argument.suffix == ".py":
             specs = list(_that_use(argument))
         else:
-            what = "this is neither a spec, nor a folder of specs, nor a Python file that specs name"
+            what = "this is not a spec, a folder of specs, or a Python file that a spec uses"
             faults.append(Fault(Span(shown(argument)), what, "name a .yaml file"))
             continue
         for spec in specs:
@@ -74,10 +74,10 @@ def _missing(argument: Path) -> Fault:
         near = did_you_mean(folder.name, names_in(folder.parent))
         return Fault(Span(shown(argument)), f"there is no folder {shown(folder)!r}", near)
     if argument.is_symlink():
-        what = f"this link leads to {os.readlink(argument)!r}, which is not there"
-        return Fault(Span(shown(argument)), what, "mend the link, or remove it")
+        what = f"this link points to {os.readlink(argument)!r}, which does not exist"
+        return Fault(Span(shown(argument)), what, "fix or remove the link")
     near = did_you_mean(argument.name, names_in(folder))
-    return Fault(Span(shown(argument)), "there is no such file or folder", near)
+    return Fault(Span(shown(argument)), "no such file or folder", near)
 
 
 def _in_folder(folder: Path, recursive: bool) -> Iterator[Path]:

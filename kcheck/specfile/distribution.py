@@ -120,7 +120,7 @@ def read_distribution(reader: Reader, node: YamlNode | None, target: Target) -> 
     if wrong is not None and not row.discrete:
         known = [known.name for known in DISTRIBUTIONS.values() if known.discrete]
         mend = f"{wrong} takes {', '.join(known)}"
-        reader.fault(span, f"distribution {name!r} is for floats, and {target.name!r} may be {wrong}", mend)
+        reader.fault(span, f"distribution {name!r} is for floats, but {target.name!r} can be {wrong}", mend)
         return None
     if argument is None:
         return Distribution(name, None, span)
@@ -148,7 +148,7 @@ def _argument(reader: Reader, row: Row, node: YamlNode, target: Target) -> objec
         case "probability":
             value = reader.number(node)
             if value is not None and math.isnan(value):
-                reader.fault(node.span, "a probability must be from 0 to 1, not .nan")
+                reader.fault(node.span, "a probability must be between 0 and 1, not .nan")
             return value
         case "total":
             total = reader.expression(node, _SIZES, where)
@@ -171,10 +171,14 @@ def _pair(reader: Reader, row: Row, node: YamlNode) -> tuple[object, ...] | None
         )
     elif row.takes == "mean_std" and second < 0:
         reader.fault(
-            items[1].span, f"the standard deviation of {row.name!r} must not be negative, and this is {second}"
+            items[1].span, f"the standard deviation of {row.name!r} must not be negative, but is {second}"
         )
     elif row.takes == "low_high" and first >= second:
-        reader.fault(node.span, f"{row.name!r} has no numbers between {first} and {second}", "write [low, high]")
+        reader.fault(
+            node.span,
+            f"{row.name!r} is empty: there are no numbers between {first} and {second}",
+            "write [low, high]",
+        )
     return (first, second)
 
 
@@ -186,7 +190,7 @@ def _scalar(reader: Reader, node: YamlNode, target: Target) -> int | float | boo
     for dtype in target.dtypes:
         why = unfit(value, dtype)
         if why:
-            reader.fault(node.span, f"{node.text} {why}, and {target.name!r} may be {dtype}")
+            reader.fault(node.span, f"{node.text} {why}, but {target.name!r} can be {dtype}")
             return None
     return value
 
@@ -194,14 +198,14 @@ def _scalar(reader: Reader, node: YamlNode, target: Target) -> int | float | boo
 def unfit(value: int | float | bool, dtype: DType) -> str:
     """Why a dtype cannot hold a value, as a message says it; empty where it can. Rounding does not count."""
     if dtype.kind == "bool":
-        return "" if value in (0, 1) else "is neither true nor false"
+        return "" if value in (0, 1) else "is not true or false"
     if isinstance(value, bool):
         return "is a bool"
     if dtype.is_integer:
         if isinstance(value, float) and not value.is_integer():
-            return "is not whole"
-        return "" if dtype.min <= value <= dtype.max else f"is not from {dtype.min} to {dtype.max}"
-    return "" if not math.isfinite(value) or abs(value) <= dtype.max else f"is beyond {dtype.max}"
+            return "is not a whole number"
+        return "" if dtype.min <= value <= dtype.max else f"is outside {dtype.min}..{dtype.max}"
+    return "" if not math.isfinite(value) or abs(value) <= dtype.max else f"exceeds {dtype.max}"
 
 
 def _bounds(reader: Reader, node: YamlNode, target: Target, where: str) -> tuple[object, ...] | None:
@@ -219,17 +223,17 @@ def _bounds(reader: Reader, node: YamlNode, target: Target, where: str) -> tuple
         for dtype in target.dtypes:
             why = unfit(value, dtype) if value is not None and dtype.is_integer else ""
             if why:
-                reader.fault(item.span, f"{value} {why}, and {target.name!r} may be {dtype}")
+                reader.fault(item.span, f"{value} {why}, but {target.name!r} can be {dtype}")
                 return None
     if low is not None and high is not None and low > high:
-        reader.fault(node.span, f"no integer lies between {low} and {high}", "write [low, high]")
+        reader.fault(node.span, f"there is no integer between {low} and {high}", "write [low, high]")
     return tuple(_as_written(item) for item in items)
 
 
 def _axis(reader: Reader, node: YamlNode, target: Target, row: Row) -> int | None:
     axis = reader.integer(node)
     if axis is not None and target.ndim is not None and not -target.ndim <= axis < target.ndim:
-        reader.fault(node.span, f"{row.name!r} has axis {axis}, and {target.name!r} has {target.ndim} axes")
+        reader.fault(node.span, f"{row.name!r} uses axis {axis}, but {target.name!r} has {target.ndim} axes")
     return axis
 
 
@@ -250,8 +254,8 @@ def check_keywords(
     """A fault for each parameter that a function needs and nothing in the spec is called by."""
     for name in required:
         if name not in known:
-            mend = did_you_mean(name, known) or f"it is called by keyword with {', '.join(known[:20])}"
-            reader.fault(node.span, f"{who} takes {name!r}, which it is not called with", mend)
+            mend = did_you_mean(name, known) or f"kcheck passes {', '.join(known[:20])}"
+            reader.fault(node.span, f"{who} takes {name!r}, which kcheck does not pass", mend)
 
 
 def _as_written(node: YamlNode) -> int | float | str | None:

@@ -62,8 +62,8 @@ class _Example:
             impossible = not solver.admits(dims) if free - dims.keys() else solver.witness(dims).status == "none"
             if impossible:
                 span = self.reader.get(self.node, "dims") or self.node
-                what = "the sizes of this example break the constraints"
-                self.reader.fault(span.span, what, "choose sizes that meet every one of them")
+                what = "the sizes of this example violate the constraints"
+                self.reader.fault(span.span, what, "choose sizes that satisfy all of them")
         if len(self.reader.faults) > before or not self.whole:
             return None
         return Example(self.node.span, dims, dtypes, values, layouts, params)
@@ -82,14 +82,16 @@ class _Example:
             if size is None or dim is None:
                 self.whole = False
             elif isinstance(dim.domain, Expression):
-                what = f"dim {entry.key!r} is derived: it follows from the others"
+                what = f"dim {entry.key!r} is derived from others"
                 self.reader.fault(entry.span, what, "leave it out")
             elif isinstance(dim.domain, Choices) and size not in dim.domain.values:
                 known = ", ".join(str(value) for value in dim.domain.values[:20])
-                self.reader.fault(entry.value.span, f"dim {entry.key!r} is never {size}", f"it is one of {known}")
+                self.reader.fault(
+                    entry.value.span, f"dim {entry.key!r} cannot be {size}", f"its sizes are {known}"
+                )
             elif isinstance(dim.domain, Range) and not dim.domain.low <= size <= dim.domain.high:
-                mend = f"it is from {dim.domain.low} to {dim.domain.high}"
-                self.reader.fault(entry.value.span, f"dim {entry.key!r} is never {size}", mend)
+                mend = f"its range is {dim.domain.low}..{dim.domain.high}"
+                self.reader.fault(entry.value.span, f"dim {entry.key!r} cannot be {size}", mend)
             else:
                 sizes[entry.key] = size
         return sizes
@@ -99,7 +101,7 @@ class _Example:
         for entry in self.entries("dtypes"):
             if entry.key not in self.reader.variables:
                 mend = did_you_mean(entry.key, self.reader.variables)
-                mend = mend or f"known: {', '.join(self.reader.variables)}"
+                mend = mend or f"available: {', '.join(self.reader.variables)}"
                 self.reader.fault(entry.span, f"unknown type variable {entry.key!r} in example", mend)
                 continue
             variable = self.reader.variables[entry.key]
@@ -107,8 +109,8 @@ class _Example:
             if variable is None or dtype is None:
                 self.whole = False
             elif dtype not in variable.choices:
-                mend = f"it is one of {', '.join(variable.choices)}"
-                self.reader.fault(entry.value.span, f"type variable {entry.key!r} is never {dtype}", mend)
+                mend = f"its dtypes are {', '.join(variable.choices)}"
+                self.reader.fault(entry.value.span, f"type variable {entry.key!r} cannot be {dtype}", mend)
             else:
                 chosen[entry.key] = dtype
         return chosen
@@ -147,8 +149,8 @@ class _Example:
             if entry.key in self.sections["outputs"]:
                 written = "it is an output"
                 if self.reader.get(arrays[entry.key].value, "alias") is not None:
-                    what = f"{entry.key!r} is the same memory as its input, so it has no layout of its own"
-                    self.reader.fault(entry.span, what, "give it to the input")
+                    what = f"{entry.key!r} shares the memory of its input, so it cannot have its own layout"
+                    self.reader.fault(entry.span, what, "set it on the input")
                     continue
             if layout not in LAYOUTS:
                 self.whole = False
@@ -167,7 +169,7 @@ class _Example:
                 continue
             node = declared[entry.key].value
             if self.reader.get(node, "expr") is not None:
-                what = f"param {entry.key!r} is derived: it follows from the others"
+                what = f"param {entry.key!r} is derived from others"
                 self.reader.fault(entry.span, what, "leave it out")
                 continue
             dtype = self.reader.text(self.reader.get(node, "dtype"))

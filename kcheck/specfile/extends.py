@@ -50,10 +50,10 @@ def extended(path: Path, top: YamlMap, root: Path) -> tuple[YamlMap, list[Fault]
         real = os.path.realpath(base)
         names.append(shown(base))
         if real in seen:
-            raise _refused(faults, node, f"a spec extends itself: {' -> '.join(names)}", "break the circle")
+            raise _refused(faults, node, f"this spec extends itself: {' -> '.join(names)}", "break the cycle")
         if len(seen) > MOST:
-            what = f"{names[0]} extends more than {MOST} specs, one through the other"
-            raise _refused(faults, node, what, "extend one of the last")
+            what = f"{names[0]} extends more than {MOST} specs in a chain"
+            raise _refused(faults, node, what, "shorten the chain")
         seen.append(real)
         other, more = read(base, shown(base))
         faults.extend(more)
@@ -67,7 +67,7 @@ def _base(root: Path, name: str, node: YamlScalar, faults: list[Fault]) -> Path:
     except PathRefused as refused:
         raise _refused(faults, node, f"{KEY}: {refused.what}", refused.mend) from None
     if base.suffix not in (".yaml", ".yml"):
-        raise _refused(faults, node, f"{KEY}: {shown(base)!r} is no spec", "name a .yaml file")
+        raise _refused(faults, node, f"{KEY}: {shown(base)!r} is not a spec", "name a .yaml file")
     return base
 
 

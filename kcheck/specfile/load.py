@@ -48,9 +48,9 @@ def load_function(spec_root: str, function: Function) -> Callable[..., Any]:
     found = getattr(module, function.name, None)
     if found is None:
         mend = did_you_mean(function.name, vars(module)) or "define it at the top level of the file"
-        raise KernelError(f"{shown(path)}:1: no {function.name!r} is defined here; {mend}")
+        raise KernelError(f"{shown(path)}:1: {function.name!r} is not defined in this file; {mend}")
     if not callable(found):
-        raise KernelError(f"{shown(path)}:1: {function.name!r} is no function, but of type {type(found).__name__}")
+        raise KernelError(f"{shown(path)}:1: {function.name!r} is not a function, but a {type(found).__name__}")
     callable_object: Callable[..., Any] = found
     return callable_object
 
@@ -100,7 +100,7 @@ def _message(error: BaseException, path: Path) -> str:
     """``file:line: exception: text``, with the innermost line that is in the user's file."""
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, SyntaxError) and error.filename:
-        return f"{shown(Path(error.filename))}:{error.lineno or 1}: this is not Python: {error.msg}"
+        return f"{shown(Path(error.filename))}:{error.lineno or 1}: this is not valid Python: {error.msg}"
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if Path(frame.filename).resolve() == path.resolve()]
     line = ours[-1].lineno if ours else 1
@@ -108,5 +108,5 @@ def _message(error: BaseException, path: Path) -> str:
     if isinstance(error, ModuleNotFoundError):
         mend = f"; install {error.name!r}, or put it into the project root"
     elif isinstance(error, SystemExit):
-        mend = "; a file that is imported must not exit"
+        mend = "; this file must not exit when it is imported"
     return f"{shown(path)}:{line}: importing this file raised {what.splitlines()[0]}{mend}"

@@ -52,8 +52,8 @@ def find_root(path: Path) -> Path:
     """
     root = nearest_root(path)
     if root is None:
-        what = "no folder above this spec is a project root"
-        mend = f"put an empty {ROOT_MARKERS[0]} into the folder that its paths start from"
+        what = "this spec is not inside a project"
+        mend = f"put an empty {ROOT_MARKERS[0]} into the folder that its paths are relative to"
         raise SpecError([Fault(Span(shown(path)), what, mend)])
     return root
 
@@ -73,22 +73,22 @@ def file_in_root(root: Path, path: str, form: str = "write file.py:name") -> Pat
     if "\\" in path:
         raise PathRefused(f"the path {shorten(path)!r} has a '\\'", "write '/' between folders")
     if not path.isprintable():
-        raise PathRefused(f"the path {shorten(path)!r} names no file")
+        raise PathRefused(f"{shorten(path)!r} is not a valid path")
     if path.startswith(("/", "~")) or (len(path) > 1 and path[1] == ":"):
-        raise PathRefused(f"the path {shorten(path)!r} is not relative", "start it from the project root")
+        raise PathRefused(f"the path {shorten(path)!r} is not relative", "write it relative to the project root")
     try:
         target = root / path
         real = target.resolve()
         if not Path(os.path.normpath(target)).is_relative_to(root) or not real.is_relative_to(root.resolve()):
             raise PathRefused(
-                f"the path {shorten(path)!r} leads outside of the project root", "move the file into it"
+                f"the path {shorten(path)!r} leaves the project root", "move the file into the project"
             )
         if real.is_file():
             return target
         if real.is_dir():
             raise PathRefused(f"{shorten(path)!r} is a folder", form)
     except (OSError, RuntimeError):  # a name that is too long; a circle of links
-        raise PathRefused(f"the path {shorten(path)!r} names no file") from None
+        raise PathRefused(f"{shorten(path)!r} is not a valid path") from None
     raise PathRefused(f"there is no file {shorten(path, 80)!r} in the project", _neighbour(root, target))
 
 
@@ -98,7 +98,7 @@ def _neighbour(root: Path, target: Path) -> str:
     if folder.is_dir():
         return did_you_mean(target.name, names_in(folder))
     near = did_you_mean(folder.name, names_in(folder.parent)) if folder.parent.is_dir() else ""
-    return near or f"paths start from the project root, {shown(root)!r}"
+    return near or f"paths are relative to the project root, {shown(root)!r}"
 
 
 def names_in(folder: Path, most: int = 2000) -> list[str]:

@@ -78,7 +78,7 @@ def parse_python(path: Path, shown: str) -> PythonFile:
 @lru_cache(maxsize=512)
 def _parse(path: str, shown: str, size: int, _changed: int) -> PythonFile:
     if size > MAX_BYTES:
-        fault = Fault(Span(shown), f"the file has {size} bytes", f"at most {MAX_BYTES} are read")
+        fault = Fault(Span(shown), f"the file has {size} bytes", f"the limit is {MAX_BYTES} bytes")
         return PythonFile(_NOTHING, False, (), fault)
     try:
         with warnings.catch_warnings():
@@ -86,9 +86,9 @@ def _parse(path: str, shown: str, size: int, _changed: int) -> PythonFile:
             tree = ast.parse(Path(path).read_bytes(), filename=shown)
     except SyntaxError as error:
         span = Span(shown, max(1, error.lineno or 1), max(1, error.offset or 1))
-        return PythonFile(_NOTHING, False, (), Fault(span, f"this is not Python: {error.msg}"))
+        return PythonFile(_NOTHING, False, (), Fault(span, f"this is not valid Python: {error.msg}"))
     except (ValueError, RecursionError, MemoryError) as error:
-        return PythonFile(_NOTHING, False, (), Fault(Span(shown), f"this is not Python: {error}"))
+        return PythonFile(_NOTHING, False, (), Fault(Span(shown), f"this is not valid Python: {error}"))
     except OSError as error:
         return PythonFile(_NOTHING, False, (), Fault(Span(shown), f"the file cannot be read: {error.strerror}"))
     definitions: dict[str, Definition] = {}

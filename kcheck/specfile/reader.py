@@ -101,12 +101,12 @@ class Reader:
         if not name.isidentifier() or not name.isascii() or len(name) > 64:
             return False
         if keyword.iskeyword(name) or name in _RESERVED:
-            self.fault(entry.span, f"{name!r} cannot be a name: Python or YAML gives it a meaning", "rename it")
+            self.fault(entry.span, f"{name!r} cannot be a name: it is reserved in Python or YAML", "rename it")
             return False
         if name in self.kinds:
             first = self._places[name]
-            where = f"in line {first.line}" if first.file == entry.span.file else f"in {first.file}:{first.line}"
-            what = f"the name {name!r} is taken by the {self.kinds[name]} {where}"
+            where = f"on line {first.line}" if first.file == entry.span.file else f"in {first.file}:{first.line}"
+            what = f"the name {name!r} is already used by the {self.kinds[name]} {where}"
             self.fault(entry.span, what, "dims, params and arrays share one namespace: rename one of them")
             return False
         self.kinds[name] = kind
@@ -134,7 +134,9 @@ class Reader:
             what = f"{name!r} in {where} is {article} {self.kinds[name]}, not {_article(noun)}"
         else:
             what = f"unknown {noun} {shorten(name)!r} in {where}"
-        mend = did_you_mean(name, known) or (f"known: {', '.join(known[:20])}" if known else f"declare {name!r}")
+        mend = did_you_mean(name, known) or (
+            f"available: {', '.join(known[:20])}" if known else f"declare {name!r}"
+        )
         self.fault(span, what, mend)
 
     # Dtypes.
@@ -147,7 +149,7 @@ class Reader:
         if name in DTYPES or name in self.variables:
             return name
         known = [*self.variables, *DTYPES]
-        mend = did_you_mean(name, known) or f"known: {', '.join(known)}"
+        mend = did_you_mean(name, known) or f"available: {', '.join(known)}"
         self.fault(node.span, f"unknown dtype {shorten(name)!r} in {where}", mend)
         return None
 
@@ -202,8 +204,8 @@ class Reader:
         torn = _torn(items)
         if torn is not None:
             first, text = torn
-            what = f"in {where}: a comma inside a list ends the item, also inside a call"
-            self.fault(first.span, what, f'put it in quotes: "{shorten(text)}"')
+            what = f"in {where}: a comma ends a list item in YAML, even inside parentheses"
+            self.fault(first.span, what, f'quote it: "{shorten(text)}"')
             return [None]
         return [self.expression(item, kinds, where) for item in items]
 
@@ -219,9 +221,11 @@ class Reader:
         if check == "size":
             division = fractional(tree)
             if division is not None:
-                raise ExpressionError("'/' gives a fraction, and a size is whole", division.column, "write '//'")
+                raise ExpressionError(
+                    "'/' can give a fraction, but a size is a whole number", division.column, "write '//'"
+                )
             if isinstance(tree, (Compare, Logical)) or (isinstance(tree, Unary) and tree.operator == "not"):
-                raise ExpressionError("a condition stands where a size is expected", 1)
+                raise ExpressionError("expected a size, found a condition", 1)
             if not names(tree):
                 evaluate_size(tree, {})
         elif check == "condition" and not (
@@ -229,9 +233,7 @@ class Reader:
             or (isinstance(tree, Unary) and tree.operator == "not")
             or (isinstance(tree, Call) and tree.function in ("all", "any"))
         ):
-            raise ExpressionError(
-                "a number stands where a condition is expected", 1, "compare it: '<=', '==', ..."
-            )
+            raise ExpressionError("expected a condition, found a number", 1, "compare it with '<=', '==', ...")
 
     # Functions.
 
@@ -255,7 +257,7 @@ class Reader:
         definition = parsed.definitions.get(name)
         if definition is None and not parsed.anything:
             mend = did_you_mean(name, parsed.definitions) or "define it at the top level of the file"
-            self.fault(node.span, f"{role}: {shown(target)!r} defines no {shorten(name)!r}", mend)
+            self.fault(node.span, f"{role}: {shown(target)!r} does not define {shorten(name)!r}", mend)
             return None
         relative = target.parent.resolve().joinpath(target.name)
         root = self.root.resolve()

@@ -136,7 +136,7 @@ def _plain_invariant(reader: Reader, node: YamlNode, text: str) -> Invariant | N
         return None
     if text.isidentifier() and text not in reader.kinds:
         known = ("finite", "shape_preserved", *_OF_ARRAY)
-        mend = did_you_mean(text, known) or f"known: {', '.join(known)} and conditions such as 'out <= 1'"
+        mend = did_you_mean(text, known) or f"available: {', '.join(known)} and conditions such as 'out <= 1'"
         reader.fault(node.span, f"unknown invariant {shorten(text)!r}", mend)
         return None
     expression = reader.expression(node, _ALL, "invariant", "condition", arrays=True)
@@ -145,9 +145,7 @@ def _plain_invariant(reader: Reader, node: YamlNode, text: str) -> Invariant | N
     if not mentions(expression) & set(reader.named("output")):
         aliased = _aliased(reader)
         if not mentions(expression) & aliased:
-            reader.fault(
-                node.span, "this invariant mentions no output, so it says nothing of the kernel", "name one"
-            )
+            reader.fault(node.span, "this invariant uses no output, so it does not check the kernel", "name one")
             return None
     return Invariant("expression", node.span, expression=expression)
 
@@ -210,7 +208,7 @@ def _patterns(reader: Reader, node: YamlNode, key: str) -> tuple[str, ...]:
                 span = type(span)(span.file, span.line, item.content.column + position)
             message = getattr(error, "msg", "it is too large")
             reader.fault(
-                span, f"this is no regular expression: {message}", "a '\\' before a character takes it as it is"
+                span, f"this is not a valid regular expression: {message}", "put a '\\' before special characters"
             )
         else:
             good.append(text)

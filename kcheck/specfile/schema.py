@@ -210,7 +210,7 @@ def _show(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            return f"the text {shorten(value)!r}"
+            return f"the string {shorten(value)!r}"
         case dict():
             return "a mapping"
         case list():
@@ -260,7 +260,7 @@ def _choices(value: Any, known: Sequence[Any]) -> str:
     names = [str(choice) for choice in known]
     near = did_you_mean(value, names) if isinstance(value, str) else ""
     return near or (
-        f"write {', '.join(names[:-1])} or {names[-1]}" if 1 < len(names) < 4 else f"known: {', '.join(names)}"
+        f"write {', '.join(names[:-1])} or {names[-1]}" if 1 < len(names) < 4 else f"available: {', '.join(names)}"
     )
 
 
@@ -387,7 +387,7 @@ def _bound(place: _Place) -> Iterator[Fault]:
 
 def _length(place: _Place) -> Iterator[Fault]:
     if place.error.validator == "maxLength":
-        yield place.fault(f"{place.name} is {len(place.value)} characters long", f"at most {place.rule} are read")
+        yield place.fault(f"{place.name} is {len(place.value)} characters long", f"the limit is {place.rule}")
         return
     side = "at least" if str(place.error.validator).startswith("min") else "at most"
     low, high = place.schema.get("minItems"), place.schema.get("maxItems")
@@ -398,12 +398,12 @@ def _length(place: _Place) -> Iterator[Fault]:
 
 
 def _empty(place: _Place) -> Iterator[Fault]:
-    yield place.fault(f"{place.name} is empty", f"write {place.expected}, or leave the key out")
+    yield place.fault(f"{place.name} is empty", f"write {place.expected}, or remove the key")
 
 
 def _not(place: _Place) -> Iterator[Fault]:
     first, second = place.rule["required"]
-    yield place.fault(f"{first!r} and {second!r} exclude each other", "keep one", place.key_span(second))
+    yield place.fault(f"{first!r} and {second!r} cannot be combined", "keep one of them", place.key_span(second))
 
 
 def _unique(place: _Place) -> Iterator[Fault]:
@@ -411,12 +411,12 @@ def _unique(place: _Place) -> Iterator[Fault]:
     assert isinstance(place.node, YamlList)
     for item, node in zip(place.value, place.node.items, strict=True):
         if item in seen:
-            yield place.fault(f"{_show(item)} stands twice in {place.name}", "keep one", node.span)
+            yield place.fault(f"{_show(item)} appears twice in {place.name}", "remove one", node.span)
         seen.append(item)
 
 
 def _min_length(place: _Place) -> Iterator[Fault]:
-    yield place.fault(f"{place.name} is empty text", "write something, or leave it out")
+    yield place.fault(f"{place.name} is an empty string", "write a value, or remove it")
 
 
 def _anything_else(place: _Place) -> Iterator[Fault]:

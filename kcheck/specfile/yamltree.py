@@ -121,15 +121,15 @@ def _text(path: Path, shown: str) -> str:
             what = "this is a folder" if stat.S_ISDIR(status.st_mode) else "this is not a regular file"
             raise _refuse(start, what, "name a .yaml file")
         if status.st_size > MAX_BYTES:
-            raise _refuse(start, f"the file has {status.st_size} bytes", f"a spec has at most {MAX_BYTES}")
+            raise _refuse(start, f"the file has {status.st_size} bytes", f"the limit for a spec is {MAX_BYTES}")
         with open(path, "rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise _refuse(start, f"the file cannot be read: {error.strerror or error}") from None
     except ValueError:  # a NUL in the name
-        raise _refuse(start, "this is not the name of a file") from None
+        raise _refuse(start, "this is not a valid file name") from None
     if len(data) > MAX_BYTES:
-        raise _refuse(start, "the file grows while it is read", f"a spec has at most {MAX_BYTES} bytes")
+        raise _refuse(start, "the file grew while it was being read", f"the limit for a spec is {MAX_BYTES} bytes")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -140,7 +140,7 @@ def _text(path: Path, shown: str) -> str:
     odd = _NOT_TEXT.search(text)
     if odd is not None:
         place = _place(shown, text[: odd.start()])
-        raise _refuse(place, f"character U+{ord(odd.group()):04X} is not text", "a spec is a UTF-8 text file")
+        raise _refuse(place, f"character U+{ord(odd.group()):04X} is not allowed", "a spec must be UTF-8 text")
     return text
 
 
@@ -168,7 +168,11 @@ class _Composer:
         for event in self.events:
             if isinstance(event, yaml.DocumentStartEvent):
                 if root is not None:
-                    raise _refuse(self.span(event.start_mark), "a second document starts", "one spec per file")
+                    raise _refuse(
+                        self.span(event.start_mark),
+                        "a second YAML document starts here",
+                        "write one spec per file",
+                    )
                 root = self.node(next(self.events), 0)[0]
         if root is None or (isinstance(root, YamlScalar) and root.value is None):
             raise _refuse(Span(self.shown), "the file is empty", "start with 'kcheck: 1'")
@@ -180,11 +184,13 @@ class _Composer:
         """The node that starts with an event, and how deep it is itself."""
         span = self.span(event.start_mark)
         if above >= MAX_DEPTH:
-            raise _refuse(span, f"the file nests more than {MAX_DEPTH} deep", "no part of a spec is that deep")
+            raise _refuse(
+                span, f"the file is nested more than {MAX_DEPTH} levels deep", "remove some of the nesting"
+            )
         if isinstance(event, yaml.AliasEvent):
             return self.alias(event, above)
         if event.tag is not None:
-            raise _refuse(span, f"the tag {shorten(event.tag)!r} is not part of a spec", "remove it")
+            raise _refuse(span, f"YAML tags such as {shorten(event.tag)!r} are not supported", "remove it")
         before = self.size
         self.grow(1, span)
         if event.anchor is not None:
@@ -216,12 +222,12 @@ class _Composer:
             place = self.span(event.start_mark)
             if not isinstance(key, YamlScalar):
                 self.faults.append(
-                    Fault(place, "a key must be a name, not a list or a mapping", "quote it if it is text")
+                    Fault(place, "a key must be a name, not a list or a mapping", "quote it if it is a string")
                 )
             elif key.text in entries:
                 first = entries[key.text].span
                 what = f"duplicate key {shorten(key.text)!r}"
-                self.faults.append(Fault(place, what, f"it first stands in line {first.line}; keep one"))
+                self.faults.append(Fault(place, what, f"it is first set on line {first.line}; remove one"))
             else:
                 entries[key.text] = YamlEntry(key.text, place, value)
         return YamlMap(span, entries), depth
@@ -230,12 +236,14 @@ class _Composer:
         span = self.span(event.start_mark)
         known = self.anchors.get(event.anchor)
         if known is None:
-            raise _refuse(span, f"the alias *{shorten(event.anchor)} has no anchor", "quote it if it is text")
+            raise _refuse(span, f"the alias *{shorten(event.anchor)} has no anchor", "quote it if it is a string")
         node, size, depth = known
         if node is None:
-            raise _refuse(span, f"the alias *{shorten(event.anchor)} stands inside of its own anchor")
+            raise _refuse(span, f"the alias *{shorten(event.anchor)} is inside its own anchor")
         if above + depth > MAX_DEPTH:
-            raise _refuse(span, f"the file nests more than {MAX_DEPTH} deep", "no part of a spec is that deep")
+            raise _refuse(
+                span, f"the file is nested more than {MAX_DEPTH} levels deep", "remove some of the nesting"
+            )
         self.grow(size, span)
         return node, depth
 
@@ -267,7 +275,7 @@ class _Composer:
             return text
         if _INTEGER.fullmatch(text):
             if len(text) > 80:
-                raise _refuse(span, f"the integer {shorten(text)} is too large", "at most 80 digits are read")
+                raise _refuse(span, f"the integer {shorten(text)} is too large", "the limit is 80 digits")
             base = 16 if text.startswith("0x") else 8 if text.startswith("0o") else 10
             return int(text, base)
         if _FLOAT.fullmatch(text):
@@ -294,11 +302,11 @@ _SYNTAX: tuple[tuple[str, str, str], ...] = (
     (
         r"mapping values are not allowed",
         "a second ':' in one entry",
-        "quote text that holds ': ', or start a new line",
+        "quote text that contains ': ', or start a new line",
     ),
-    (r"found character '\\t'", "a tab stands where indentation is expected", "indent with spaces"),
-    (r"found character '[@`]'", "text may not start with '@' or '`'", "quote it"),
-    (r"found character '%'", "text may not start with '%'", "quote it"),
+    (r"found character '\\t'", "a tab cannot be used for indentation", "indent with spaces"),
+    (r"found character '[@`]'", "text cannot start with '@' or '`'", "quote it"),
+    (r"found character '%'", "text cannot start with '%'", "quote it"),
     (
         r"could not find expected ':'",
         "this line is neither 'key: value' nor '- item'",
@@ -309,23 +317,31 @@ _SYNTAX: tuple[tuple[str, str, str], ...] = (
     (r"found unexpected end of stream", "this quoted text is not closed", "add the closing quote"),
     (
         r"found unknown escape character",
-        "this escape is not known",
-        "double quotes give '\\' a meaning: use single quotes",
+        "unknown escape sequence",
+        "use single quotes to keep a '\\' as it is",
     ),
     (
         r"escape sequence of|escape sequence",
-        "this escape is not complete",
+        "incomplete escape sequence",
         "use single quotes to keep a '\\' as it is",
     ),
-    (r"expected <block end>", "this line does not fit the indentation above it", "align it with its neighbours"),
-    (r"block sequence entries are not allowed", "a '- item' may not stand here", "start it on a line of its own"),
-    (r"block mapping|mapping keys are not allowed", "a key may not stand here", "start it on a line of its own"),
-    (r"sequence entries are not allowed", "a '- item' may not stand here", "start it on a line of its own"),
-    (r"document start|directive", "this is not part of a YAML document", "start with 'kcheck: 1'"),
+    (
+        r"expected <block end>",
+        "this line does not fit the indentation above it",
+        "align it with the lines around it",
+    ),
+    (r"block sequence entries are not allowed", "a '- item' is not allowed here", "start a new line"),
+    (r"block mapping|mapping keys are not allowed", "a key is not allowed here", "start a new line"),
+    (r"sequence entries are not allowed", "a '- item' is not allowed here", "start a new line"),
+    (
+        r"document start|directive",
+        "a YAML directive or document marker is not allowed here",
+        "start with 'kcheck: 1'",
+    ),
     (r"expected the node content", "a value is missing here", ""),
-    (r"did not find URI|tag|handle", "a tag is not part of a spec", "quote text that starts with '!'"),
-    (r"alphabetic or numeric character", "text may not start with '&' or '*'", "quote it"),
-    (r"chomping|indentation indicators", "this block text has a wrong header", "write | or > alone"),
+    (r"did not find URI|tag|handle", "YAML tags are not supported", "quote text that starts with '!'"),
+    (r"alphabetic or numeric character", "text cannot start with '&' or '*'", "quote it"),
+    (r"chomping|indentation indicators", "invalid header of block text", "write | or > with nothing after it"),
 )
 
 

@@ -105,7 +105,7 @@ class _Evaluator:
         try:
             shape = self.np.broadcast_shapes(*shapes)
         except ValueError:
-            what = f"shapes {_shape(shapes[0])} and {_shape(shapes[1])} do not fit together"
+            what = f"shapes {_shape(shapes[0])} and {_shape(shapes[1])} cannot be broadcast together"
             raise ExpressionError(what, column) from None
         if math.prod(shape) > MAX_ELEMENTS:
             what = f"shapes {_shape(shapes[0])} and {_shape(shapes[1])} make {math.prod(shape)} elements"
@@ -189,7 +189,7 @@ class _Evaluator:
             if isinstance(axis, bool) or not isinstance(axis, int):
                 raise ExpressionError("axis must be an integer", column)
             if not -array.ndim <= axis < array.ndim:
-                what = f"axis {axis} is not there: the array's shape is {_shape(array.shape)}"
+                what = f"axis {axis} is out of range: the array's shape is {_shape(array.shape)}"
                 raise ExpressionError(what, column)
             where = axis
         if function in ("min", "max"):

@@ -20,7 +20,7 @@ class CycleError(ExpressionError):
 
     def __init__(self, cycle: tuple[str, ...]) -> None:
         self.cycle = cycle
-        super().__init__(f"{cycle[0]!r} depends on itself: {' -> '.join(cycle)}", 1, "break the circle")
+        super().__init__(f"{cycle[0]!r} depends on itself: {' -> '.join(cycle)}", 1, "break the cycle")
 
 
 def dependency_order(expressions: Mapping[str, str]) -> tuple[str, ...]:

@@ -79,10 +79,10 @@ def evaluate_size(node: Node, env: Mapping[str, Value]) -> int:
     value = evaluate(node, env)
     if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
         raise ExpressionError(
-            f"a size must be a whole number, and this is {value}", 1, "'//' divides and rounds down"
+            f"a size must be a whole number, but is {value}", 1, "use '//' to divide and round down"
         )
     if value < 0:
-        raise ExpressionError(f"a size must not be negative, and this is {value}", 1)
+        raise ExpressionError(f"a size must not be negative, but is {value}", 1)
     return int(value)
 
 
@@ -125,7 +125,7 @@ def call(function: str, arguments: list[Value], column: int) -> Value:
     """One function on numbers."""
     row = FUNCTIONS[function]
     if row.number is None:
-        raise ExpressionError(f"{function} is for arrays, in invariants", column)
+        raise ExpressionError(f"{function} is only available in invariants, for arrays", column)
     if len(arguments) < row.least:
         raise ExpressionError(f"{function} takes at least {row.least} numbers", column)
     try:
@@ -135,7 +135,7 @@ def call(function: str, arguments: list[Value], column: int) -> Value:
     except OverflowError:
         raise ExpressionError(f"{_call(function, arguments)} is too large for a float64", column) from None
     except TypeError as error:
-        raise ExpressionError(str(error), column, "'//' divides and rounds down") from None
+        raise ExpressionError(str(error), column, "use '//' to divide and round down") from None
     if isinstance(value, int) and value.bit_length() > MAX_BITS:
         raise _too_wide(_call(function, arguments), column)
     return value

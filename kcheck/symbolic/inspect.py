@@ -29,10 +29,10 @@ def check_scalar(node: Node) -> None:
             continue
         row = FUNCTIONS[found.function]
         if not row.sizes:
-            mend = f"here the functions are {', '.join(SCALAR_FUNCTIONS)}"
-            raise ExpressionError(f"{found.function} may stand in invariants only", found.column, mend)
+            mend = f"available here: {', '.join(SCALAR_FUNCTIONS)}"
+            raise ExpressionError(f"{found.function} is only available in invariants", found.column, mend)
         if found.axis is not None:
-            raise ExpressionError("axis may stand in invariants only", found.column)
+            raise ExpressionError("axis is only available in invariants", found.column)
         if len(found.arguments) < row.least:
             what = f"{found.function} takes at least {row.least} arguments here, not {len(found.arguments)}"
             raise ExpressionError(what, found.column)

@@ -33,8 +33,8 @@ _MENDS = {
     "!": "write 'not', or '!=' to compare",
     "^": "write '**' for a power",
     "~": "write 'not'",
-    ".": "attributes are not part of expressions",
-    "[": "subscripts are not part of expressions",
+    ".": "attributes are not supported in expressions",
+    "[": "subscripts are not supported in expressions",
     "×": "write '*'",
     "·": "write '*'",
     "÷": "write '/' or '//'",
@@ -68,7 +68,7 @@ def tokenize(text: str) -> list[Token]:
     """
     if len(text) > MAX_CHARACTERS:
         what = f"the expression is {len(text)} characters long"
-        raise ExpressionError(what, 1, f"at most {MAX_CHARACTERS} are read")
+        raise ExpressionError(what, 1, f"the limit is {MAX_CHARACTERS}")
     tokens: list[Token] = []
     at = 0
     while at < len(text):
@@ -90,7 +90,7 @@ def tokenize(text: str) -> list[Token]:
 def _unexpected(text: str, at: int) -> ExpressionError:
     pair = text[at : at + 2]
     character = pair if pair in _MENDS else text[at]
-    return ExpressionError(f"{character!r} is not part of an expression", at + 1, _MENDS.get(character, ""))
+    return ExpressionError(f"{character!r} is not allowed in an expression", at + 1, _MENDS.get(character, ""))
 
 
 def _number(text: str, column: int) -> int | float:
@@ -98,7 +98,7 @@ def _number(text: str, column: int) -> int | float:
         # 2**256 has 78 digits: a longer text is refused before it is converted.
         if len(text.replace("_", "")) > 78 or int(text).bit_length() > MAX_BITS:
             raise ExpressionError(
-                f"the integer {shorten(text)} is too large", column, f"at most {MAX_BITS} bits are kept"
+                f"the integer {shorten(text)} is too large", column, f"the limit is {MAX_BITS} bits"
             )
         return int(text)
     if _FLOAT.fullmatch(text):
@@ -106,10 +106,10 @@ def _number(text: str, column: int) -> int | float:
         if value == float("inf"):
             raise ExpressionError(f"the number {shorten(text)} is too large for a float64", column)
         return value
-    mend = "numbers are decimal: 64, 1_000_000, 0.5, 1e-5"
+    mend = "write numbers in decimal: 64, 1_000_000, 0.5, 1e-5"
     digits = text.lstrip("0_")
     if _INTEGER.fullmatch(digits):
-        mend = f"write {digits}: a leading zero is not part of a number"
+        mend = f"write {digits}: a number cannot start with 0"
     raise ExpressionError(f"{shorten(text)!r} is not a number", column, mend)
 
 

@@ -77,8 +77,8 @@ class _Parser:
         """What binds at least as tightly as ``least``."""
         self.nesting += 1
         if self.nesting > MAX_NESTING:
-            what = f"the expression nests more than {MAX_NESTING} deep"
-            raise ExpressionError(what, self.peek().column, "name a part of it as a derived dim")
+            what = f"the expression is nested more than {MAX_NESTING} levels deep"
+            raise ExpressionError(what, self.peek().column, "move a part of it into a derived dim")
         node = self.prefix(least)
         while True:
             token = self.peek()
@@ -100,7 +100,7 @@ class _Parser:
         token = self.take()
         if self.operators > MAX_OPERATORS:
             what = f"the expression has more than {MAX_OPERATORS} operators"
-            raise ExpressionError(what, token.column, "name a part of it as a derived dim")
+            raise ExpressionError(what, token.column, "move a part of it into a derived dim")
         return token
 
     def comparison(self, first: Node) -> Node:
@@ -137,21 +137,21 @@ class _Parser:
             if self.peek().text == "(":
                 return self.call(token)
             if token.text in _KEYWORDS:
-                raise ExpressionError(f"{token.text!r} is not part of an expression", token.column)
+                raise ExpressionError(f"{token.text!r} is not allowed in an expression", token.column)
             return Name(token.text, token.column)
         if token.text == "(":
             inner = self.expression(_OR)
             self.close(token)
             return inner
         if token.kind == "end":
-            raise ExpressionError("the expression ends where a value is expected", token.column)
+            raise ExpressionError("expected a value, found the end of the expression", token.column)
         raise ExpressionError(f"{token} stands where a value is expected", token.column)
 
     def call(self, name: Token) -> Node:
         opening = self.take()
         row = FUNCTIONS.get(name.text)
         if row is None:
-            mend = did_you_mean(name.text, FUNCTIONS) or f"the functions are {', '.join(FUNCTIONS)}"
+            mend = did_you_mean(name.text, FUNCTIONS) or f"available: {', '.join(FUNCTIONS)}"
             raise ExpressionError(f"unknown function {shorten(name.text)!r}", name.column, mend)
         arguments: list[Node] = []
         axis: Node | None = None
@@ -159,15 +159,15 @@ class _Parser:
             keyword = self.peek()
             if keyword.kind == "name" and self.tokens[self.at + 1].text == "=":
                 if keyword.text != "axis":
-                    what = f"{name.text} takes no keyword {shorten(keyword.text)!r}"
-                    raise ExpressionError(what, keyword.column, "'axis' is the only one; '==' compares")
+                    what = f"{name.text} has no keyword argument {shorten(keyword.text)!r}"
+                    raise ExpressionError(what, keyword.column, "only 'axis' is available; use '==' to compare")
                 if not row.reduces or axis is not None:
                     what = f"{name.text} takes no axis" if not row.reduces else "axis is given twice"
                     raise ExpressionError(what, keyword.column)
                 self.at += 2
                 axis = self.expression(_OR)
             elif axis is not None:
-                raise ExpressionError("an argument stands after axis", keyword.column, "put axis last")
+                raise ExpressionError("there is an argument after axis", keyword.column, "put axis last")
             else:
                 arguments.append(self.expression(_OR))
             if self.peek().text != ",":
@@ -196,12 +196,12 @@ class _Parser:
     def _after_value(self, token: Token) -> ExpressionError:
         """The error for a token after a complete value."""
         if token.text == "=":
-            return ExpressionError("'=' does not compare", token.column, "write '=='")
+            return ExpressionError("'=' is not a comparison", token.column, "write '=='")
         if token.text == ")":
-            return ExpressionError("this parenthesis closes nothing", token.column)
+            return ExpressionError("this parenthesis has no opening one", token.column)
         if token.text == ",":
-            return ExpressionError("a comma stands outside a call", token.column)
+            return ExpressionError("unexpected comma outside a call", token.column)
         if token.text in _KEYWORDS:
-            return ExpressionError(f"{token.text!r} is not part of an expression", token.column)
+            return ExpressionError(f"{token.text!r} is not allowed in an expression", token.column)
         mend = "put an operator between them" if token.kind in ("name", "number") or token.text == "(" else ""
         return ExpressionError(f"{token} stands where an operator is expected", token.column, mend)

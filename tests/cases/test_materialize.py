@@ -132,9 +132,9 @@ def test_adding_an_array_changes_no_other_bytes(spec: OpSpec) -> None:
         ),
         (
             {"shape": ("N",), "values": (Distribution("integers", (0, "N - 5")),), "dtype": "int8"},
-            "no integer lies from 0 to -1 (with N=4)",
+            "there is no integer from 0 to -1 (with N=4)",
         ),
-        ({"shape": ("N - 5",)}, "a size must not be negative, and this is -1 for N=4"),
+        ({"shape": ("N - 5",)}, "a size must not be negative, but is -1 for N=4"),
     ],
 )
 def test_what_cannot_be_made(build: Callable[..., OpSpec], fields: dict[str, Any], message: str) -> None:
@@ -220,12 +220,12 @@ def test_a_generator_cannot_change_what_it_reads(build: Callable[..., OpSpec], t
     ("name", "message"),
     [
         ("short", "returned shape (4,); return (5,)"),
-        ("wide", "returned dtype float64; end it with .astype(dtype), here float32"),
+        ("wide", "returned dtype float64; convert the result with .astype(dtype), here float32"),
         ("listed", "returned list; return a numpy array of shape (5,)"),
-        ("asks", "asks for later, which is not known here; known are n, q, rng, shape, dtype"),
+        ("asks", "unknown parameter later; available: n, q, rng, shape, dtype"),
         ("raises", "raised IndexError: no row 3"),
         ("leaves", "raised SystemExit: 0"),
-        ("opaque", "its parameters cannot be known"),
+        ("opaque", "its signature cannot be read"),
     ],
 )
 def test_a_generator_that_is_wrong(build: Callable[..., OpSpec], tmp_path: Path, name: str, message: str) -> None:

@@ -182,9 +182,9 @@ def test_layouts_are_those_an_array_can_take(build: Callable[..., OpSpec]) -> No
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"shape": ("N",), "layouts": ("transposed",)}, "'x' with 1 axis cannot be laid out transposed"),
+        ({"shape": ("N",), "layouts": ("transposed",)}, "'x' with 1 axis cannot have the layout transposed"),
         ({"shape": ("N",), "layouts": ("broadcast",), "dtype": "int8", "values": ("permutation",)}, "must differ"),
-        ({"shape": ("N",), "dtype": "int8", "values": ("normal",)}, "int8 does not take 'normal'"),
+        ({"shape": ("N",), "dtype": "int8", "values": ("normal",)}, "int8 does not support 'normal'"),
     ],
 )
 def test_what_no_case_can_have(build: Callable[..., OpSpec], fields: dict[str, object], message: str) -> None:

@@ -12,7 +12,7 @@ from benchmarks.evidence.corpus import ROOT
 CHEAP = {"reduce_sum_floor_grid": "true N=33, "}
 OTHERS = {
     "matmul_unguarded_tile": "M=1 N=1 K=1, true M=1 N=1 K=1,",
-    "softmax_pad_zero": "fails when N % 128 != 0, whatever M",
+    "softmax_pad_zero": "fails when N % 128 != 0, for any M",
 }
 
 

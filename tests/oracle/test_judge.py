@@ -46,12 +46,12 @@ def test_a_wrong_output_fails_with_its_place(bench: Bench) -> None:
     [
         ("def ref(x):\n    y = x\n    return y['q']\n", "raised IndexError: only integers", 4),
         ("def ref(x):\n    raise SystemExit(3)\n", "raised SystemExit: 3", 3),
-        ("def ref(x):\n    return {'z': x}\n", "returned 'z', which is no output", 2),
+        ("def ref(x):\n    return {'z': x}\n", "returned 'z', which is not an output", 2),
         ("def ref(x):\n    return None\n", "returned None for output 'y'", 2),
         ("def ref(x):\n    return x[:2]\n", "has shape [2], the spec declares [3]", 2),
         ("def ref(x):\n    return x + 1j\n", "is complex128, the spec declares float32", 2),
         ("def ref(x):\n    return ['a', 'b', 'c']\n", "is <U1, the spec declares float32", 2),
-        ("def ref(x):\n    return [[1], [1, 2]]\n", "is no array", 2),
+        ("def ref(x):\n    return [[1], [1, 2]]\n", "is not an array", 2),
         ("def ref(x, sclae):\n    return x\n", "parameter 'sclae'", 2),
     ],
 )
@@ -88,12 +88,47 @@ def test_names_get_a_suggestion(bench: Bench, source: str, mend: str) -> None:
     assert verdict(bench, source).findings[0].mend == mend
 
 
-def test_integers_from_a_float_reference_are_refused(bench: Bench) -> None:
-    """An integer output compares exactly, so a float reference for it says what to do."""
-    spec = bench.spec("def ref(x):\n    return x * 1.0\n", {"x": "int32"}, {"y": "int32"})
+@pytest.mark.parametrize(
+    ("dtype", "source", "actual"),
+    [
+        ("int32", "x * 1.0", [1, 2]),
+        ("int64", "x * 2.0**61", [2**61, 2**62]),
+        ("uint64", "x * 2.0**62", [2**62, 2**63]),
+        ("uint8", "(x * 127.5).astype(np.float16) // 1", [127, 255]),
+        ("bool", "x - 1.0", [False, True]),
+    ],
+)
+def test_whole_floats_of_a_reference_are_integers(
+    bench: Bench, dtype: str, source: str, actual: list[int]
+) -> None:
+    """A reference of an integer or bool output may return floats that are whole numbers in range."""
+    spec = bench.spec(f"import numpy as np\n\n\ndef ref(x):\n    return {source}\n", {"x": "int32"}, {"y": dtype})
     arrays = bench.arrays(spec, {"x": [1, 2]}, {"y": (2,)})
-    found = judge(spec, arrays, bench.outcome(arrays, {"y": [1, 2]}))
-    assert found.findings[0].mend == "return integers, such as `.astype(np.int32)`"
+    assert judge(spec, arrays, bench.outcome(arrays, {"y": actual})).status is Status.PASSED
+    wrong = [actual[0], actual[1] - 1]
+    assert judge(spec, arrays, bench.outcome(arrays, {"y": wrong})).status is Status.FAILED
+
+
+@pytest.mark.parametrize(
+    ("dtype", "source", "what", "mend"),
+    [
+        ("int32", "x * 0.5", "y[0] is 0.5", "whole numbers from -2147483648 to 2147483647"),
+        ("int32", "x / (x - 2)", "y[1] is inf", "whole numbers from -2147483648 to 2147483647"),
+        ("int64", "x * 2.0**62", "y[1] is 9.223372036854776e+18", f"to {2**63 - 1}"),
+        ("uint8", "x - 2.0", "y[0] is -1.0", "whole numbers from 0 to 255"),
+        ("bool", "x * 1.0", "y[1] is 2.0", "whole numbers from 0 to 1"),
+    ],
+)
+def test_any_other_float_of_an_integer_output_is_an_error_that_names_the_element(
+    bench: Bench, dtype: str, source: str, what: str, mend: str
+) -> None:
+    """An integer output compares exactly: fractions, NaN and numbers out of range have no integer."""
+    spec = bench.spec(f"def ref(x):\n    return {source}\n", {"x": "int32"}, {"y": dtype})
+    arrays = bench.arrays(spec, {"x": [1, 2]}, {"y": (2,)})
+    found = judge(spec, arrays, bench.outcome(arrays, {"y": [1, 1]}))
+    assert found.status is Status.ERROR
+    assert found.findings[0].message == f"the reference's {what}, the spec declares {dtype}"
+    assert found.findings[0].mend.endswith(mend)
 
 
 def test_what_the_reference_is_given(bench: Bench) -> None:
@@ -186,7 +221,7 @@ def test_rounding_to_16_bits_on_the_way_is_told_from_a_bug(bench: Bench) -> None
         found = judge(spec, arrays, bench.outcome(arrays, {"out": actual}))
         assert found.status is status
         assert len(found.notes) == notes
-        assert all(note.endswith("or say 'compute: float16'") for note in found.notes)
+        assert all(note.endswith("or set 'compute: float16'") for note in found.notes)
 
 
 def test_an_unwritten_element_fails_once(bench: Bench) -> None:

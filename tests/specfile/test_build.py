@@ -169,7 +169,7 @@ def test_definitions_are_found_without_importing(source: str, project: Path, sof
 def test_what_is_not_at_the_top_level_is_no_definition(source: str, project: Path, softmax: str) -> None:
     """A nested function, an attribute or a bare annotation defines nothing that can be imported."""
     (project / "kernels/softmax.py").write_text(source)
-    with pytest.raises(SpecError, match="defines no 'softmax'"):
+    with pytest.raises(SpecError, match="does not define 'softmax'"):
         _load(softmax)
 
 
@@ -180,7 +180,7 @@ def test_links_that_leave_the_root_are_refused(
     outside = tmp_path_factory.mktemp("outside")
     (outside / "softmax.py").write_text("def softmax(x, y): pass\n")
     (project / "kernels/link.py").symlink_to(outside / "softmax.py")
-    with pytest.raises(SpecError, match=r"the path 'kernels/link\.py' leads outside of the project root"):
+    with pytest.raises(SpecError, match=r"the path 'kernels/link\.py' leaves the project root"):
         _load(softmax.replace("kernels/softmax.py", "kernels/link.py"))
     (project / "kernels/inner.py").symlink_to(project / "kernels/softmax.py")
     assert _load(softmax.replace("kernels/softmax.py", "kernels/inner.py")).kernel is not None
@@ -213,7 +213,9 @@ def test_the_root_is_the_nearest_marked_folder(marker: str, tmp_path: Path) -> N
 def test_no_root_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a marked folder, the message says how to make one."""
     monkeypatch.setattr("kcheck.specfile.paths.ROOT_MARKERS", ("no-such-marker",))
-    with pytest.raises(SpecError, match="put an empty no-such-marker into the folder that its paths start from"):
+    with pytest.raises(
+        SpecError, match="put an empty no-such-marker into the folder that its paths are relative to"
+    ):
         find_root(tmp_path / "s.yaml")
 
 
@@ -226,7 +228,7 @@ def test_ops_are_unique_in_a_project(project: Path, softmax: str) -> None:
     ]
     assert [str(fault) for fault in duplicate_ops([*specs, specs[0]])] == [
         "specs/b.yaml:2:5: the op 'softmax' is taken by specs/a.yaml:2; "
-        "an op is unique in a project: rename one of them"
+        "op names must be unique in a project; rename one of them"
     ]
 
 

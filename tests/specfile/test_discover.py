@@ -86,13 +86,13 @@ def test_from_elsewhere_paths_are_absolute(tree: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ("specs/aa.yaml", "specs/aa.yaml:1:1: there is no such file or folder; did you mean 'a.yaml'?"),
+        ("specs/aa.yaml", "specs/aa.yaml:1:1: no such file or folder; did you mean 'a.yaml'?"),
         ("spec/a.yaml", "spec/a.yaml:1:1: there is no folder 'spec'; did you mean 'specs'?"),
-        ("spec", "spec:1:1: there is no such file or folder; did you mean 'specs'?"),
+        ("spec", "spec:1:1: no such file or folder; did you mean 'specs'?"),
         (
             "specs/notes.txt",
-            "specs/notes.txt:1:1: this is neither a spec, nor a folder of specs, "
-            "nor a Python file that specs name; name a .yaml file",
+            "specs/notes.txt:1:1: this is not a spec, a folder of specs, "
+            "or a Python file that a spec uses; name a .yaml file",
         ),
     ],
 )
@@ -108,7 +108,7 @@ def test_a_link_to_nothing_says_where_it_leads(tree: Path) -> None:
     Path("specs/link.yaml").symlink_to("gone.yaml")
     (fault,) = discover([Path("specs/link.yaml")], False).faults
     assert str(fault) == (
-        "specs/link.yaml:1:1: this link leads to 'gone.yaml', which is not there; mend the link, or remove it"
+        "specs/link.yaml:1:1: this link points to 'gone.yaml', which does not exist; fix or remove the link"
     )
 
 

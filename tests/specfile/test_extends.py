@@ -59,7 +59,7 @@ def test_a_key_that_is_given_replaces_the_other_whole(base: str) -> None:
     assert list(twin.dims) == ["N", "M"]
     assert str(twin.kernel) == "kernels/other.py:softmax"
     missing = _faults(f"{TWIN}dims: {{N: [7]}}\n")
-    assert missing[0] == "specs/base.yaml:6:14: unknown dim or param 'M' in shape [M, N]; known: N"
+    assert missing[0] == "specs/base.yaml:6:14: unknown dim or param 'M' in shape [M, N]; available: N"
 
 
 def test_launch_and_launcher_replace_each_other(base: str) -> None:
@@ -107,13 +107,13 @@ def test_the_other_file_need_not_be_good_alone(base: str) -> None:
         (
             "op: softmax",
             "op: softmax\nop: two",
-            ["specs/base.yaml:3:1: duplicate key 'op'; it first stands in line 2; keep one"],
+            ["specs/base.yaml:3:1: duplicate key 'op'; it is first set on line 2; remove one"],
         ),
         ("\ndims: {M", "\ndimz: {M", ["specs/base.yaml:5:1: unknown key 'dimz'; did you mean 'dims'?"]),
         (
             "tags:",
             "\ttags:",
-            ["specs/base.yaml:9:1: a tab stands where indentation is expected; indent with spaces"],
+            ["specs/base.yaml:9:1: a tab cannot be used for indentation; indent with spaces"],
         ),
         ("reference:", "referense:", ["specs/base.yaml:4:1: unknown key 'referense'; did you mean 'reference'?"]),
         (
@@ -133,9 +133,9 @@ def test_faults_of_the_other_file(old: str, new: str, faults: list[str], base: s
     ("own", "fault"),
     [
         ("extends: specs/bas.yaml", "there is no file 'specs/bas.yaml' in the project; did you mean 'base.yaml'?"),
-        ("extends: ../b.yaml", "the path '../b.yaml' leads outside of the project root; move the file into it"),
+        ("extends: ../b.yaml", "the path '../b.yaml' leaves the project root; move the file into the project"),
         ("extends: specs", "'specs' is a folder; name a .yaml file"),
-        ("extends: kernels/other.py", "'kernels/other.py' is no spec; name a .yaml file"),
+        ("extends: kernels/other.py", "'kernels/other.py' is not a spec; name a .yaml file"),
     ],
 )
 def test_extends_that_names_no_spec(own: str, fault: str, base: str) -> None:
@@ -157,7 +157,7 @@ def test_extends_that_is_no_text(base: str) -> None:
 def test_a_circle_of_one(base: str) -> None:
     """A spec that extends itself."""
     assert _faults(TWIN.replace("base", "twin")) == [
-        "specs/twin.yaml:2:10: a spec extends itself: specs/twin.yaml -> specs/twin.yaml; break the circle"
+        "specs/twin.yaml:2:10: this spec extends itself: specs/twin.yaml -> specs/twin.yaml; break the cycle"
     ]
 
 
@@ -165,8 +165,8 @@ def test_a_circle_of_two_is_told_where_it_closes(base: str) -> None:
     """With the way round."""
     Path("specs/base.yaml").write_text(base + "extends: specs/twin.yaml\n")
     assert _faults(TWIN) == [
-        "specs/base.yaml:12:10: a spec extends itself: specs/twin.yaml -> specs/base.yaml -> specs/twin.yaml;"
-        " break the circle"
+        "specs/base.yaml:12:10: this spec extends itself: specs/twin.yaml -> specs/base.yaml -> specs/twin.yaml;"
+        " break the cycle"
     ]
 
 
@@ -177,8 +177,7 @@ def test_a_long_chain_ends(base: str) -> None:
         Path(f"specs/s{number}.yaml").write_text(text)
     assert load_spec(Path("specs/s7.yaml")).count == 9
     assert _faults(TWIN.replace("base", "s7")) == [
-        "specs/s0.yaml:2:10: specs/twin.yaml extends more than 8 specs, one through the other;"
-        " extend one of the last"
+        "specs/s0.yaml:2:10: specs/twin.yaml extends more than 8 specs in a chain; shorten the chain"
     ]
 
 
@@ -192,9 +191,11 @@ def test_an_own_op_is_asked_for(base: str) -> None:
 def test_a_name_that_two_files_declare_says_which(base: str) -> None:
     """A line number alone would be one of the wrong file."""
     (found,) = (
-        fault for fault in _faults(f"{TWIN}params: {{M: {{dtype: int32, values: [1]}}}}\n") if "taken" in fault
+        fault
+        for fault in _faults(f"{TWIN}params: {{M: {{dtype: int32, values: [1]}}}}\n")
+        if "already used" in fault
     )
-    assert found.startswith("specs/twin.yaml:4:10: the name 'M' is taken by the dim in specs/base.yaml:5;")
+    assert found.startswith("specs/twin.yaml:4:10: the name 'M' is already used by the dim in specs/base.yaml:5;")
 
 
 def test_discovery_follows_it(base: str) -> None:

@@ -50,13 +50,16 @@ def _many(template: str, count: int) -> str:
 
 
 _HOSTILE = {
-    "100 MB": (b"", "1:1: the file has 104857600 bytes; a spec has at most 131072"),
+    "100 MB": (b"", "1:1: the file has 104857600 bytes; the limit for a spec is 131072"),
     "aliases that explode": (
         "a0: &a0 [1]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 40)),
         "6:",
     ),
-    "nesting": ("dims: " + "[" * 100_000, "1:38: the file nests more than 32 deep"),
-    "block nesting": ("".join(" " * i + "a:\n" for i in range(400)), "32:32: the file nests more than 32 deep"),
+    "nesting": ("dims: " + "[" * 100_000, "1:38: the file is nested more than 32 levels deep"),
+    "block nesting": (
+        "".join(" " * i + "a:\n" for i in range(400)),
+        "32:32: the file is nested more than 32 levels deep",
+    ),
     "a power of powers": (
         "{softmax}constraints: [9**9**9 > M]\n",
         "9:16: in constraint: 9 ** 387420489 is an integer",

@@ -66,8 +66,8 @@ def test_files_of_one_name_are_different_modules(load: Callable[..., Any]) -> No
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("def F(): pass\n", "kernels/k.py:1: no 'f' is defined here; did you mean 'F'?"),
-        ("f = 5\n", "kernels/k.py:1: 'f' is no function, but of type int"),
+        ("def F(): pass\n", "kernels/k.py:1: 'f' is not defined in this file; did you mean 'F'?"),
+        ("f = 5\n", "kernels/k.py:1: 'f' is not a function, but a int"),
         ("x = 1\n1 / 0\n", "kernels/k.py:2: importing this file raised ZeroDivisionError: division by zero"),
         ("def h():\n    raise OSError('a\\nb')\nh()\n", "kernels/k.py:2: importing this file raised OSError: a"),
         (
@@ -75,10 +75,10 @@ def test_files_of_one_name_are_different_modules(load: Callable[..., Any]) -> No
             "kernels/k.py:1: importing this file raised ModuleNotFoundError: No module named 'no_such'; "
             "install 'no_such', or put it into the project root",
         ),
-        ("def f(:\n", "kernels/k.py:1: this is not Python: invalid syntax"),
+        ("def f(:\n", "kernels/k.py:1: this is not valid Python: invalid syntax"),
         (
             "import sys\nsys.exit(3)\n",
-            "kernels/k.py:2: importing this file raised SystemExit: 3; a file that is imported must not exit",
+            "kernels/k.py:2: importing this file raised SystemExit: 3; this file must not exit when it is imported",
         ),
         ("raise Exception\n", "kernels/k.py:1: importing this file raised Exception"),
     ],

@@ -67,20 +67,20 @@ def test_scalars_are_those_of_yaml_1_2(text: str, value: object, tmp_path: Path)
         (b"- a\n", "1:1: a spec is a mapping of keys to values; start with 'kcheck: 1'"),
         (b"a: 1\nb: \xff\n", "2:4: byte 0xff is not UTF-8; save the file as UTF-8 text"),
         (b"\x89PNG\r\n\x1a\n\x00", "1:1: byte 0x89 is not UTF-8; save the file as UTF-8 text"),
-        (b"a: 1\r\nb: x\x00\r\n", "2:5: character U+0000 is not text; a spec is a UTF-8 text file"),
+        (b"a: 1\r\nb: x\x00\r\n", "2:5: character U+0000 is not allowed; a spec must be UTF-8 text"),
         ("a: 1\n".encode("utf-16"), "1:1: byte 0xff is not UTF-8; save the file as UTF-8 text"),
         (b"a: [1, 2\nb: 3\n", "1:4: this list is not closed; add ',' between items, and ']' at the end"),
         (b"a: {b: 1\n", "1:4: this mapping is not closed; add ',' between entries, and '}' at the end"),
-        (b"a: 1\n---\nb: 2\n", "2:1: a second document starts; one spec per file"),
-        (b"a: &x [*x]\n", "1:8: the alias *x stands inside of its own anchor"),
+        (b"a: 1\n---\nb: 2\n", "2:1: a second YAML document starts here; write one spec per file"),
+        (b"a: &x [*x]\n", "1:8: the alias *x is inside its own anchor"),
         (b"a: &x 1\nb: &x 2\n", "2:4: the anchor 'x' is set twice; rename one of them"),
-        (b"a: " + b"[" * 5000, "1:35: the file nests more than 32 deep; no part of a spec is that deep"),
+        (b"a: " + b"[" * 5000, "1:35: the file is nested more than 32 levels deep; remove some of the nesting"),
         (b"a: 1e999\n", "1:4: the number 1e999 is too large for a float64; write .inf for infinity"),
-        (b"a: " + b"9" * 5000, "1:4: the integer 9999999999999999999999999999999999999... is too large; at most 80 digits are read"),
-        (b"a: !!python/object:os.system x\n", "1:4: the tag 'tag:yaml.org,2002:python/object:os.sy...' is not part of a spec; remove it"),
-        (b"a: 1\n  b: 2\n", "2:4: a second ':' in one entry; quote text that holds ': ', or start a new line"),
+        (b"a: " + b"9" * 5000, "1:4: the integer 9999999999999999999999999999999999999... is too large; the limit is 80 digits"),
+        (b"a: !!python/object:os.system x\n", "1:4: YAML tags such as 'tag:yaml.org,2002:python/object:os.sy...' are not supported; remove it"),
+        (b"a: 1\n  b: 2\n", "2:4: a second ':' in one entry; quote text that contains ': ', or start a new line"),
         (b"a: 1\nb\nc: 2\n", "3:1: this line is neither 'key: value' nor '- item'; add the ':' after the key"),
-        (b'a: "\\d"\n', "1:6: this escape is not known; double quotes give '\\' a meaning: use single quotes"),
+        (b'a: "\\d"\n', "1:6: unknown escape sequence; use single quotes to keep a '\\' as it is"),
     ],
 )  # fmt: skip
 def test_what_is_not_a_spec_file_says_so(text: bytes, message: str, tmp_path: Path) -> None:
@@ -117,8 +117,8 @@ def test_duplicate_keys_are_faults_and_the_rest_is_read(tmp_path: Path) -> None:
     tree, faults = read(path, "spec.yaml")
     assert plain(tree) == {"a": 1, "b": {"c": 1}}
     assert [str(fault) for fault in faults] == [
-        "spec.yaml:2:11: duplicate key 'c'; it first stands in line 2; keep one",
-        "spec.yaml:3:1: duplicate key 'a'; it first stands in line 1; keep one",
+        "spec.yaml:2:11: duplicate key 'c'; it is first set on line 2; remove one",
+        "spec.yaml:3:1: duplicate key 'a'; it is first set on line 1; remove one",
     ]
 
 
@@ -165,7 +165,7 @@ def test_messages_do_not_depend_on_libyaml(text: str, tmp_path: Path, monkeypatc
     [
         (
             lambda path: path.write_bytes(b" " * (MAX_BYTES + 1)),
-            "the file has 131073 bytes; a spec has at most 131072",
+            "the file has 131073 bytes; the limit for a spec is 131072",
         ),
         (lambda path: path.mkdir(), "this is a folder; name a .yaml file"),
         (lambda path: None, "the file cannot be read: No such file or directory"),

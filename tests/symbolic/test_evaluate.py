@@ -63,8 +63,8 @@ def test_every_value_equals_pythons(text: str, sizes: dict[str, int]) -> None:
         ("10.0 ** 400", 6, "10.0 ** 400 is too large for a float64"),
         ("9**9**9", 2, "9 ** 387420489 is an integer of more than 256 bits"),
         ("n", 1, "unknown name 'n'; did you mean 'N'?"),
-        ("next_pow2(N / 2)", 1, "next_pow2 takes an integer, not 1.5; '//' divides and rounds down"),
-        ("sum(N)", 1, "sum is for arrays, in invariants"),
+        ("next_pow2(N / 2)", 1, "next_pow2 takes an integer, not 1.5; use '//' to divide and round down"),
+        ("sum(N)", 1, "sum is only available in invariants, for arrays"),
         ("max(N)", 1, "max takes at least 2 numbers"),
     ],
 )

@@ -47,7 +47,7 @@ def test_a_long_chain_does_not_exhaust_the_stack() -> None:
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ("A - 10", "dim 'B': a size must not be negative, and this is -7"),
+        ("A - 10", "dim 'B': a size must not be negative, but is -7"),
         ("1 // (A - 3)", "dim 'B': 1 // 0 divides"),
     ],
 )
