@@ -213,7 +213,7 @@ class Reference:
         """The floats returned for an integer or bool output, as integers.
 
         Raises:
-            ReferenceFailed: a float is not a whole number in the range of the dtype; the finding names the element.
+            ReferenceFailed: a float is not a whole number in range; the finding names the element.
         """
         low, high = (0, 1) if dtype.kind == "bool" else (int(dtype.min), int(dtype.max))
         wide = array.astype(np.float64) if array.dtype.itemsize < 8 else array
@@ -221,8 +221,9 @@ class Reference:
         fits = (wide == np.floor(wide)) & (wide >= low) & (wide < float(high + 1))
         if not fits.all():
             index = tuple(int(i) for i in np.unravel_index(int(np.argmin(fits)), fits.shape))
+            element = f"{name}{list(index)}" if index else name
             self.fail(
-                f"the reference's {name}{list(index) if index else ''} is {wide[index]}, the spec declares {dtype}",
+                f"the reference's {element} is {wide[index]}, the spec declares {dtype}",
                 f"return whole numbers from {low} to {high}",
                 name,
                 index,

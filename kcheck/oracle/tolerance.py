@@ -210,8 +210,8 @@ class NoiseFloor:
         """No operation of the reference could be rounded: evaluate it on inputs cast to the compute precision, and
         let an element move as by as many independent roundings as the longest axis of an input has elements."""
         self.notes.append(
-            f"the rounding errors of {self._reference.spec.reference} were estimated from its inputs alone, because "
-            "it computes outside NumPy's array functions (np.asarray, a compiled function); plain NumPy on its "
+            f"the rounding errors of {self._reference.spec.reference} were estimated from its inputs alone, "
+            "because it computes outside NumPy's array functions (np.asarray, a compiled function); plain NumPy on its "
             "arguments makes `conditioned` more precise"
         )
         narrow = self._precision.numpy

@@ -177,7 +177,7 @@ class _Reader:
         if node is None:
             return ""
         if not isinstance(node, YamlScalar) or not node.text:
-            self.fault(node.span, f"{name!r} must be text")
+            self.fault(node.span, f"{name!r} must be a string")
             return ""
         return node.text
 

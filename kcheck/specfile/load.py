@@ -108,5 +108,5 @@ def _message(error: BaseException, path: Path) -> str:
     if isinstance(error, ModuleNotFoundError):
         mend = f"; install {error.name!r}, or put it into the project root"
     elif isinstance(error, SystemExit):
-        mend = "; this file must not exit when it is imported"
+        mend = "; it must not exit when it is imported"
     return f"{shown(path)}:{line}: importing this file raised {what.splitlines()[0]}{mend}"

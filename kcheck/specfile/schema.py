@@ -181,9 +181,7 @@ class _Place:
         if not title:
             types = self.schema.get("type", "object")
             title = " or ".join(_TYPES[name] for name in ([types] if isinstance(types, str) else types))
-        return (
-            title if title.startswith(("'", "true ", "text")) else f"{'an' if title[0] in 'aeio' else 'a'} {title}"
-        )
+        return title if title.startswith(("'", "true ")) else f"{'an' if title[0] in 'aeio' else 'a'} {title}"
 
     def key_span(self, key: str) -> Span:
         return self.node.entries[key].span if isinstance(self.node, YamlMap) else self.node.span
@@ -195,7 +193,7 @@ class _Place:
 _TYPES = {
     "object": "mapping",
     "array": "list",
-    "string": "text",
+    "string": "string",
     "number": "number",
     "integer": "integer",
     "boolean": "true or false",

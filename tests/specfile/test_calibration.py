@@ -100,7 +100,7 @@ GOOD = calibration_text({"softmax": calibration()})
         ("calibration: 1", "calibrations: 1", r":3:1: unknown key 'calibrations' in the file; did you mean"),
         ("seed: 18446744073709551615", "seed: soon", r":6:11: 'seed' must be a finite, non-negative whole number"),
         ("cases: 100", "cases: 1.5", r":7:12: 'cases' must be a finite, non-negative whole number"),
-        ("device: cpu", "device: [cpu]", r":8:13: 'device' must be text"),
+        ("device: cpu", "device: [cpu]", r":8:13: 'device' must be a string"),
         (
             "envelope: 1.500e-07",
             "envelope: -1",

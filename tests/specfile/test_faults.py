@@ -61,7 +61,7 @@ import pytest
         ('outputs', 'constraints: [M + N]\noutputs', ["7:15: in constraint: expected a condition, found a number; compare it with '<=', '==', ..."]),
         ('outputs', 'constraints: [x < 3]\noutputs', ["7:15: 'x' in constraint is an input, not a dim; available: M, N"]),
         ('op: softmax\n', 'op: softmax\ndeterministic: yes\n', ["3:16: 'deterministic' must be true or false, not the string 'yes'; write true"]),
-        ('op: softmax\n', 'op: softmax\ndescription: 5\n', ["3:14: 'description' must be text, not 5; quote it: '5'"]),
+        ('op: softmax\n', 'op: softmax\ndescription: 5\n', ["3:14: 'description' must be a string, not 5; quote it: '5'"]),
         ('op: softmax\n', 'op: softmax\ncases: {count: 1_000, seed: -1}\n', [
             "3:16: 'count' must be a non-negative integer, not the string '1_000'; write 1000, without quotes or '_'",
             "3:29: 'seed' must be at least 0, not -1",
@@ -193,7 +193,7 @@ import pytest
             "3:61: 'y' in example is an output, not an input; available: x",
         ]),
         ('op: softmax\n', 'op: "soft\\nmax"\n', ["2:5: 'op' must be a name such as softmax (a to z, 0 to 9 and _, starting with a letter), not 'soft\\nmax'; write soft_max"]),
-        ('op: softmax\n', 'op: softmax\ntags: [1, x]\n', ["3:8: an item of 'tags' must be text, not 1; quote it: '1'"]),
+        ('op: softmax\n', 'op: softmax\ntags: [1, x]\n', ["3:8: an item of 'tags' must be a string, not 1; quote it: '1'"]),
         ('op: softmax\n', 'op: softmax\ntolerance: {float32: {atol: .inf}}\n', ['3:29: atol of float32 must be finite, not inf; write a number']),
         ('kcheck: 1', 'KCHECK: 1', ["1:1: unknown key 'KCHECK'; did you mean 'kcheck'?"]),
     ],

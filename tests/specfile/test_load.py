@@ -78,7 +78,7 @@ def test_files_of_one_name_are_different_modules(load: Callable[..., Any]) -> No
         ("def f(:\n", "kernels/k.py:1: this is not valid Python: invalid syntax"),
         (
             "import sys\nsys.exit(3)\n",
-            "kernels/k.py:2: importing this file raised SystemExit: 3; this file must not exit when it is imported",
+            "kernels/k.py:2: importing this file raised SystemExit: 3; it must not exit when it is imported",
         ),
         ("raise Exception\n", "kernels/k.py:1: importing this file raised Exception"),
     ],
