@@ -211,8 +211,8 @@ class NoiseFloor:
         let an element move as by as many independent roundings as the longest axis of an input has elements."""
         self.notes.append(
             f"the rounding errors of {self._reference.spec.reference} were estimated from its inputs alone, "
-            "because it computes outside NumPy's array functions (np.asarray, a compiled function); plain NumPy on "
-            "its arguments makes `conditioned` more precise"
+            "because it computes outside NumPy's array functions (np.asarray, a compiled function); plain "
+            "NumPy on its arguments makes `conditioned` more precise"
         )
         narrow = self._precision.numpy
 

@@ -42,7 +42,7 @@ def read_regression(reader: Reader, node: YamlNode | None) -> Mapping[str, Limit
             found[entry.key] = limit
         elif entry.value.text.endswith("x") and _LIMIT.fullmatch(entry.value.text):
             what = f"the factor {entry.value.text} is less than 1"
-            reader.fault(entry.value.span, what, "1.5x allows half as much again")
+            reader.fault(entry.value.span, what, "1.5x allows an increase of 50%")
         elif not isinstance(entry.value.value, str):  # the schema reports text
             reader.fault(entry.value.span, f"{shorten(entry.value.text)} is not a limit", _MEND)
     return found
