@@ -157,12 +157,13 @@ def command(
         return Exit.GOOD
     outputs = pair(ctx.meta["kcheck.order"], formats, files)
 
-    from kcheck.cli.recall import recalled
-    from kcheck.cli.reports import Reports
-    from kcheck.cli.specs import collect, none_found, project_specs
-    from kcheck.cli.unchecked import unchecked
-    from kcheck.runner import Options, parse_keyword, select
-    from kcheck.store import Recorder
+    with _kept():
+        from kcheck.cli.recall import recalled
+        from kcheck.cli.reports import Reports
+        from kcheck.cli.specs import collect, none_found, project_specs
+        from kcheck.cli.unchecked import unchecked
+        from kcheck.runner import Options, parse_keyword, select
+        from kcheck.store import Recorder
 
     if keyword:
         parse_keyword(keyword)
@@ -200,10 +201,11 @@ def command(
     recorder = Recorder(_not_stored) if stored else None
     with Reports(outputs, verbosity=verbose - quiet, color=color, recorder=recorder) as reports:
         with _kept():
-            from kcheck.device import choose
+            from kcheck.device import choose, unused
             from kcheck.runner import run
 
-            chosen = choose(device, _targets(specs))
+            runs = any(isinstance(spec, OpSpec) for spec in specs)
+            chosen = choose(device, _targets(specs)) if runs else unused(device)
         code = reports.consume(run(specs, options, chosen))
     if touched and (line := unchecked(reports.summary, chosen)):
         click.echo(line, err=True)
@@ -234,8 +236,8 @@ def _not_stored(why: str) -> None:
 
 @contextmanager
 def _kept() -> Iterator[None]:
-    """What is imported within is there to stay: the garbage collector does not look at it, now or later. Looking
-    through Numba takes it 0.1 s each time, a tenth of a run from full caches."""
+    """Keep the garbage collector from looking at what is imported here, now or later: it stays anyway, and each
+    look through Numba takes 0.1 s, a tenth of a run from full caches."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

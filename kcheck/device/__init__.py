@@ -4,6 +4,6 @@ One launch path for all of them, by ordinary host calls of ``numba.cuda``; they 
 """
 
 from kcheck.device.base import Device, unheard
-from kcheck.device.choose import DEVICES, choose
+from kcheck.device.choose import DEVICES, choose, unused
 
-__all__ = ["DEVICES", "Device", "choose", "unheard"]
+__all__ = ["DEVICES", "Device", "choose", "unheard", "unused"]

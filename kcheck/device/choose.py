@@ -7,6 +7,8 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
 
 from kcheck.device.base import Device
 from kcheck.device.cuda import CudaBackend, driver_answers
@@ -33,13 +35,37 @@ def choose(name: str, targets: Sequence[str] = ()) -> Device:
     return make(targets)
 
 
-def _auto(targets: Sequence[str]) -> Device:
+def unused(name: str) -> Device:
+    """The device of that name for a run that launches nothing, since every spec is refused. Imports no Numba."""
+    if name == "auto":
+        name = _automatic()[0]
+    return cast(Device, _Unused(name))
+
+
+@dataclass(frozen=True, slots=True)
+class _Unused:
+    """A device with a name and nothing else: a use of it is an error in kcheck."""
+
+    name: str
+
+    @property
+    def description(self) -> str:
+        return self.name
+
+
+def _automatic() -> tuple[str, str]:
+    """What ``auto`` stands for on this machine, and why it is not the cpu device, or empty."""
     if driver_answers():
-        return _gpu(targets)
+        return "gpu", ""
     from kcheck.device.cpu import missing
 
     why_not = missing()
-    return _simulator(targets, f"; not the cpu device: {why_not}") if why_not else _cpu(targets)
+    return ("simulator", why_not) if why_not else ("cpu", "")
+
+
+def _auto(targets: Sequence[str]) -> Device:
+    name, why_not = _automatic()
+    return _simulator(targets, f"; not the cpu device: {why_not}") if why_not else DEVICES[name](targets)
 
 
 def _gpu(targets: Sequence[str]) -> Device:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -29,7 +29,9 @@ from kcheck.model import (
 from kcheck.report import Settings, coverage, layout, plain, wording
 from kcheck.report.causes import Group, groups
 from kcheck.report.detail import ReadLine, Role, Row, finding_rows, read_line, rows, sentence
-from kcheck.report.progress import Progress
+
+if TYPE_CHECKING:
+    from kcheck.report.progress import Progress
 
 _STYLES: dict[Role, str] = {
     "plain": "",
@@ -92,7 +94,11 @@ class ConsoleReporter:
             emoji=False,
             legacy_windows=False,
         )
-        self._progress = Progress(settings.progress) if settings.progress is not None else None
+        self._progress: Progress | None = None
+        if settings.progress is not None:
+            from kcheck.report.progress import Progress  # a run without a terminal does not need it
+
+            self._progress = Progress(settings.progress)
         self._run: RunStarted | None = None
         self._open: _Open | None = None
         self._lines: list[_Line] = []

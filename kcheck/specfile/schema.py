@@ -1,7 +1,7 @@
-"""The JSON Schema of op specs, and its failures in prose.
+"""Check specs against the JSON Schema, and explain its failures in prose.
 
-Where a value may take several forms, the schema lists them under ``anyOf`` with a JSON type for each, so that the
-form which was meant is known by its type, and the message speaks of that one alone.
+Where a value may take several forms, the schema lists them under ``anyOf`` with a JSON type for each. The type of
+the value tells which form was meant, and the message is about that form only.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
-
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import ValidationError
-from jsonschema.validators import extend
+from typing import TYPE_CHECKING, Any
 
 from kcheck.model import Fault, Span
+from kcheck.specfile.conform import conforms
 from kcheck.specfile.yamltree import YamlEntry, YamlList, YamlMap, YamlNode, plain
 from kcheck.symbolic import did_you_mean, nearest, shorten
+
+if TYPE_CHECKING:  # takes 50 ms to import, and only a spec with an error needs it
+    from jsonschema.exceptions import ValidationError
 
 _FILE = "op-spec.schema.json"
 
@@ -38,9 +38,16 @@ def _strict_integer(_: Any, instance: Any) -> bool:
 
 
 @lru_cache(maxsize=2)
+def _schema(file: str) -> Any:
+    return json.loads(schema_text(file))
+
+
+@lru_cache(maxsize=2)
 def _validator(file: str) -> Any:
-    schema = json.loads(schema_text(file))
-    schema = _inlined(schema, schema, ())
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
+
+    schema = _inlined(_schema(file), _schema(file), ())
     # JSON counts 1.0 as an integer; a size that is written with a fraction is a mistake.
     checker = Draft202012Validator.TYPE_CHECKER.redefine("integer", _strict_integer)
     return extend(Draft202012Validator, type_checker=checker)(schema)  # type: ignore[no-untyped-call]
@@ -78,7 +85,10 @@ def schema_faults(root: YamlMap, file: str = _FILE) -> tuple[list[Fault], YamlMa
         The faults, and the tree with mistyped keys as they were meant, so that what is declared below such a key
         is known to the rest of the spec.
     """
-    errors = list(_flat(_validator(file).iter_errors(plain(root))))
+    tree = plain(root)
+    if conforms(tree, _schema(file)):
+        return [], root
+    errors = list(_flat(_validator(file).iter_errors(tree)))
     faults = [fault for error in errors for fault in _prose(root, error)]
     respelled: dict[int, dict[str, str]] = {}
     for error in errors:

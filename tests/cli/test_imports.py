@@ -19,8 +19,8 @@ print(json.dumps([int(code), sorted(sys.modules)]), file=sys.stderr)
 """
 
 
-def imported(kcheck: Kcheck, *arguments: str) -> set[str]:
-    """The modules that a command which succeeds has imported at its end."""
+def imported(kcheck: Kcheck, *arguments: str, exit_code: int = 0) -> set[str]:
+    """The modules that a command has imported at its end."""
     done = subprocess.run(
         [sys.executable, "-c", PROBE, *arguments],
         cwd=kcheck.folder,
@@ -29,7 +29,7 @@ def imported(kcheck: Kcheck, *arguments: str) -> set[str]:
         text=True,
     )
     code, modules = json.loads(done.stderr.splitlines()[-1])
-    assert code == 0, done.stderr
+    assert code == exit_code, done.stderr
     return set(modules)
 
 
@@ -41,7 +41,7 @@ def imported(kcheck: Kcheck, *arguments: str) -> set[str]:
         (("--version",), {"numba", "llvmlite", "rich", "numpy", "yaml", "jsonschema", "cuda", "junit_xml"}),
         (("schema",), {"numba", "llvmlite", "rich", "cuda", "junit_xml"}),
         (("schema", "report"), {"numba", "llvmlite", "rich", "numpy", "cuda", "junit_xml"}),
-        (("validate", "specs/good.yaml"), {"numba", "llvmlite", "rich", "cuda", "junit_xml"}),
+        (("validate", "specs/good.yaml"), {"numba", "llvmlite", "rich", "cuda", "junit_xml", "jsonschema"}),
         (("cases", "specs/good.yaml"), {"llvmlite", "rich", "cuda", "junit_xml"}),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
@@ -61,6 +61,9 @@ COMPILERS = {
     "cffi",
     "kcheck.ptx.lower",  # imported when kcheck compiles
     "kcheck.ptx.parser",
+    "kcheck.lint.measure",
+    "jsonschema",  # a valid spec needs no messages
+    "rich.progress",  # stderr is no terminal
 }
 
 
@@ -74,6 +77,39 @@ def test_run_from_full_caches_imports_no_compiler(kcheck: Kcheck, project: Path,
     first = imported(kcheck, *arguments)
     assert {"numba.cuda.cudaimpl", "kcheck.ptx.lower"} <= first
     assert COMPILERS.isdisjoint(again := imported(kcheck, *arguments)), COMPILERS & again
+
+
+@pytest.mark.parametrize("device", ["auto", "cpu"])
+def test_run_of_refused_specs_imports_no_numba(kcheck: Kcheck, device: str) -> None:
+    """Specs are refused before a device is set up, so that `run` refuses them as quickly as `validate`."""
+    modules = imported(kcheck, "run", "specs/broken/typo.yaml", "--device", device, exit_code=2)
+    assert {"numba", "llvmlite", "cuda"}.isdisjoint(modules)
+
+
+LAST_WORDS = """\
+import atexit, sys, threading, time
+import kcheck.__main__ as command
+
+def main():
+    import numba
+    atexit.register(lambda: print("exit handler", flush=False))
+    release = threading.Event()
+    threading.Thread(target=lambda: (release.wait(), print("thread"))).start()
+    threading.Timer(0.1, release.set).start()
+    print("main")
+    return 5
+
+command.main = main
+command.process()
+"""
+
+
+def test_the_command_ends_as_python_does(kcheck: Kcheck) -> None:
+    """The short way out waits for threads, calls exit handlers, flushes streams and keeps the exit code."""
+    done = subprocess.run(
+        [sys.executable, "-c", LAST_WORDS], env=kcheck.environment, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout.splitlines(), done.stderr, done.returncode) == (["main", "thread", "exit handler"], "", 5)
 
 
 def test_validate_imports_no_code_of_the_user(kcheck: Kcheck, project: Path) -> None:
