@@ -185,9 +185,9 @@ def layernorm(add):
     def kernel(a, rng):
         x = a["x"]
         f = x.dtype.type
-        centred = x - (add(x) / f(x.shape[-1]))[..., None]
-        variance = add(centred * centred) / f(x.shape[-1])
-        return centred * ulps(1 / np.sqrt(variance + f(1e-5)), rng, 2)[..., None]
+        centered = x - (add(x) / f(x.shape[-1]))[..., None]
+        variance = add(centered * centered) / f(x.shape[-1])
+        return centered * ulps(1 / np.sqrt(variance + f(1e-5)), rng, 2)[..., None]
 
     return kernel
 
@@ -247,8 +247,8 @@ def rmsnorm_reference(x, w):
 
 
 def layernorm_reference(x):
-    centred = x - x.mean(axis=-1, keepdims=True)
-    return centred / np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + 1e-5)
+    centered = x - x.mean(axis=-1, keepdims=True)
+    return centered / np.sqrt((centered * centered).mean(axis=-1, keepdims=True) + 1e-5)
 
 
 def gelu_tanh_reference(x):

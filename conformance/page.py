@@ -73,7 +73,7 @@ def widths(verdicts: Sequence[Verdict]) -> str:
         WIDTHS,
         "",
         "Every launch that the suite makes in pytest's processes, made from the same memory with one lane to a"
-        " vector (in code that LLVM optimises its own way) and as usual (in quick code), and everything compared"
+        " vector (in code that LLVM optimizes its own way) and as usual (in quick code), and everything compared"
         " that it leaves: all allocations, the heap in use, the lines"
         " printed, and how it ended. A launch that differs is made again at the usual width in three other orders"
         " of blocks, warps and lanes: where that gives other bits too, the kernel is not deterministic. Written by"
@@ -122,9 +122,9 @@ def sanitized(findings: Sequence[Finding], judged: Mapping[str, str], names: Seq
     for finding in findings:
         sites.setdefault(site_of(finding), []).append(finding)
     for site, alike in sorted(sites.items()):
-        judgement = cause_of(site, judged) or f"not judged: {cell(alike[0].message)}"
+        judgment = cause_of(site, judged) or f"not judged: {cell(alike[0].message)}"
         seen = sum(finding.count for finding in alike)
-        lines.append(f"| `{site}` | {seen} | `{alike[0].kernel}` | {judgement} |")
+        lines.append(f"| `{site}` | {seen} | `{alike[0].kernel}` | {judgment} |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,5 +1,5 @@
 """Launches each kernel twice from the same memory, one lane to a vector and as usual, and compares what is left.
-The code of one lane is optimised in LLVM's own way, the usual code is the quick one that a kernel begins with.
+The code of one lane is optimized in LLVM's own way, the usual code is the quick one that a kernel begins with.
 
 Loaded by the plugin in the processes that run tests. What a kernel leaves is every byte of every live allocation,
 the part of the device heap that is used, the lines that it prints, and how it ends. A launch that differs is run

@@ -45,7 +45,7 @@ class KernelError(UserError):
 
 
 class PtxError(UserError):
-    """PTX that is malformed or not modelled; the message starts with ``file.ptx:line:``."""
+    """PTX that is malformed or not supported; the message starts with ``file.ptx:line:``."""
 
 
 class DeviceUnavailable(UserError):

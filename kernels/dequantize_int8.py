@@ -1,4 +1,4 @@
-"""Dequantisation of int8 with a scale and a zero point per channel, four rows a thread."""
+"""Dequantization of int8 with a scale and a zero point per channel, four rows a thread."""
 
 import numpy as np
 from numba import cuda

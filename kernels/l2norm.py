@@ -1,4 +1,4 @@
-"""L2 normalisation: one warp per row, sums by shuffles, no shared memory and no barrier."""
+"""L2 normalization: one warp per row, sums by shuffles, no shared memory and no barrier."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Quantisation to int8 with one scale per row, found from the row's largest magnitude."""
+"""Quantization to int8 with one scale per row, found from the row's largest magnitude."""
 
 import numpy as np
 from numba import cuda

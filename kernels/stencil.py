@@ -9,7 +9,7 @@ EDGE = TILE + 2  # a tile with its halo
 
 @cuda.jit
 def stencil(u, rate, v):
-    """v = u + rate * (the sum of the four neighbours - 4 * u), with u zero outside of the grid.
+    """v = u + rate * (the sum of the four neighbors - 4 * u), with u zero outside of the grid.
 
     u, v: [H, W] of float32, any strides; rate: float32. Launch with grid [ceil(W / TILE), ceil(H / TILE)] and
     block [TILE, TILE].
@@ -28,5 +28,5 @@ def stencil(u, rate, v):
     x = cuda.threadIdx.x + 1  # in the tile, where the halo comes first
     y = cuda.threadIdx.y + 1
     if row < v.shape[0] and column < v.shape[1]:
-        neighbours = tile[y - 1, x] + tile[y + 1, x] + tile[y, x - 1] + tile[y, x + 1]
-        v[row, column] = tile[y, x] + rate * (neighbours - np.float32(4.0) * tile[y, x])
+        neighbors = tile[y - 1, x] + tile[y + 1, x] + tile[y, x - 1] + tile[y, x + 1]
+        v[row, column] = tile[y, x] + rate * (neighbors - np.float32(4.0) * tile[y, x])

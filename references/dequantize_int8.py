@@ -1,4 +1,4 @@
-"""The reference of dequantisation from int8."""
+"""The reference of dequantization from int8."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The reference of L2 normalisation."""
+"""The reference of L2 normalization."""
 
 import numpy as np
 

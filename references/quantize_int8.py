@@ -1,4 +1,4 @@
-"""The reference of quantisation to int8."""
+"""The reference of quantization to int8."""
 
 import numpy as np
 

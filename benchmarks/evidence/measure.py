@@ -24,7 +24,7 @@ from benchmarks.evidence.strategies import STRATEGIES, Strategy, friendly, mix, 
 from benchmarks.evidence.trial import INSTRUMENTED_CASES, POLICIES, Policy, Seen, cpu_device, look
 from kcheck.device import Device
 from kcheck.device.artifact import compile_here
-from kcheck.device.specialise import in_order
+from kcheck.device.specialize import in_order
 from kcheck.lint.ptx_text import find_entry
 from kcheck.model import SANITIZERS, Case, Function, Level, OpSpec
 from kcheck.model.compiled import Signature

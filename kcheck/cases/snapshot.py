@@ -65,7 +65,7 @@ def _allocation(array: ArraySnapshot) -> Allocation:
     elif array.values.shape != array.shape or array.values.dtype != dtype.numpy:
         raise SnapshotRefused(f"{array.name} has values of {array.values.dtype} {array.values.shape}")
     else:
-        # Byte by byte: assigning floats may quieten a signalling NaN.
+        # Byte by byte: assigning floats may quieten a signaling NaN.
         values = np.ascontiguousarray(array.values).reshape(array.shape)
         made.bytes_view()[...] = np.ndarray((*array.shape, dtype.itemsize), np.uint8, values.tobytes())
     return made

@@ -82,7 +82,7 @@ def save(name: str, paths: tuple[Path, ...], *, device: str, cases: int | None, 
             )
         kernels = sum(len(found.kernels) for found in taken.ops.values())
         click.echo(
-            f"{wording.count(len(taken.ops), 'op')}, {wording.count(kernels, 'specialisation')}, "
+            f"{wording.count(len(taken.ops), 'op')}, {wording.count(kernels, 'specialization')}, "
             f"{wording.count(sum(f.passed + f.failed for f in taken.ops.values()), 'case')}: {shown(path)}",
             file=out,
         )
@@ -105,7 +105,7 @@ def list_() -> int:
         made = "  ".join(
             f"{key} {value}" for key, value in found.versions.items() if key in ("kcheck", "numba-cuda")
         )
-        ops, compiled = wording.count(len(found.ops), "op"), wording.count(kernels, "specialisation")
+        ops, compiled = wording.count(len(found.ops), "op"), wording.count(kernels, "specialization")
         click.echo(f"{name:<16}  {ops:>7}  {compiled:>19}  {made}")
     return Exit.GOOD
 

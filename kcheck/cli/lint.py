@@ -96,7 +96,7 @@ def command(
 ) -> int:
     """Measure compiled kernels, and hold them against `artifact:`.
 
-    For each target and each specialisation that a spec's dtypes and layouts ask for: registers, spills, stack,
+    For each target and each specialization that a spec's dtypes and layouts ask for: registers, spills, stack,
     shared and constant bytes as the assembler allocates them; instructions of the PTX by kind, and of the machine
     code where nvdisasm is installed; theoretical occupancy. Warns of what is likely to be slow. No GPU is needed.
     Without paths: specs/.
@@ -185,7 +185,7 @@ def _tell(found: Sequence[Linted], color: str) -> None:
     missed = sum(bool(linted.unchecked) for linted in found)
     advice = {(f.rule, f.kernel, f.place) for metric in metrics for f in metric.advice}
     click.echo(
-        f"{wording.count(len(metrics), 'specialisation')} of "
+        f"{wording.count(len(metrics), 'specialization')} of "
         f"{wording.count(len({(m.kernel, m.place) for m in metrics}), 'kernel')}: "
         f"{wording.count(broken, 'violation')}, {wording.count(len(advice), 'warning')}"
         + (f", {wording.count(missed, 'spec')} not checked in full" if missed else "")

@@ -86,9 +86,9 @@ def say_title(*parts: str) -> None:
 
 
 def say_rows(rows: Iterable[Row], indent: int = 2) -> None:
-    """Labelled rows, as in the report of a run."""
+    """Labeled rows, as in the report of a run."""
     for row in rows:
-        for left, text in layout.labelled(row, indent, width()):
+        for left, text in layout.labeled(row, indent, width()):
             say((left + text).rstrip())
 
 

@@ -5,7 +5,7 @@ that no barrier orders. What a thread knows is a graph that only grows: a node s
 known and points at nodes that it includes, so that joining two costs the same however much they know.
 
 Source: PTX ISA, "Memory Consistency Model": a *release pattern* is a fence and then a strong write by the same
-thread; it synchronises with what observes the written value, also through a chain of atomics. More is taken for
+thread; it synchronizes with what observes the written value, also through a chain of atomics. More is taken for
 order here than the ISA promises, in two ways that programs rely on: whoever observes acquires, with or without a
 fence of its own; and what a thread has fenced before a barrier may be published by another after it.
 """
@@ -56,7 +56,7 @@ class Clocks:
 
     Args:
         state: of racecheck.
-        lanes: ``RaceState.lanes``: what each lane knows of the others by partial synchronisation.
+        lanes: ``RaceState.lanes``: what each lane knows of the others by partial synchronization.
     """
 
     def __init__(self, state: RaceState, lanes: ctypes.Array[ctypes.c_uint32]) -> None:

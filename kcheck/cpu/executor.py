@@ -135,7 +135,7 @@ class Executor:
     def checks(self) -> Checks:
         """What launches are checked for beyond memory and barriers; may be changed between launches.
 
-        Memory that is allocated before ``init`` is first asked for counts as initialised.
+        Memory that is allocated before ``init`` is first asked for counts as initialized.
         """
         return self._checks
 

@@ -28,7 +28,7 @@ _MENDS = {
     FaultKind.WARP_MASK_SELF: "name in the mask every lane that executes the call",
     FaultKind.STACK_OVERFLOW: "bound the recursion",
 }
-# Of which cuda.reduce synchronises two lanes by the full mask.
+# Of which cuda.reduce synchronizes two lanes by the full mask.
 _OF_NUMBA = re.compile(r"[\\/]numba[\\/]cuda[\\/]kernels[\\/]")
 _UNDEFINED = {
     FaultKind.UNDEFINED_BRANCH: "branches on",

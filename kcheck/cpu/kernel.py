@@ -48,7 +48,7 @@ class Variant:
 
     Attributes:
         width: lanes per vector; ``widens``: more where the kernel suits them.
-        row: how many lanes are neighbours along x in its blocks, as :func:`kcheck.ptx.abi.row_of` says.
+        row: how many lanes are neighbors along x in its blocks, as :func:`kcheck.ptx.abi.row_of` says.
     """
 
     entry: str
@@ -65,7 +65,7 @@ def compile_kernel(module: Module, variant: Variant, cache: ObjectCache, *, quic
         quick: what is in no cache is made in a third of the time, and takes two to three times as long.
 
     Raises:
-        PtxError: an instruction that is not modelled, or code that breaks a rule of PTX.
+        PtxError: an instruction that is not supported, or code that breaks a rule of PTX.
         InternalError: LLVM does not accept what was lowered.
     """
     key = "\0".join((version(), toolchain(), str(variant), module.file, module.text))

@@ -25,7 +25,7 @@ QUARANTINE = 256 << 20
 """Freed bytes, guard zones too, that are kept from being given out again."""
 
 FRESH, FREED = 0xA9, 0xDD
-"""Bytes that uninitialised and freed memory is filled with: as doubles and floats, tiny negative and huge
+"""Bytes that uninitialized and freed memory is filled with: as doubles and floats, tiny negative and huge
 negative numbers; as integers, neither small nor zero."""
 FILL_MAX = 256 << 20
 """Larger allocations are left as the system gives them, zero, since filling would make every page real."""
@@ -136,7 +136,7 @@ class Memory:
         self._serial = 0
         self._used = 0
         self._labels: dict[int, Label] = {}
-        self._exclusive: set[int] = set()  # bases of blocks of which only labelled ranges may be touched
+        self._exclusive: set[int] = set()  # bases of blocks of which only labeled ranges may be touched
         self._table: tuple[ctypes.Array[Entry], int] | None = None
         self._shadow: mmap.mmap | None = None
         self._shadow_base = 0
@@ -273,7 +273,7 @@ class Memory:
             self._hole(block.base, extent)
 
     def _hole(self, address: int, extent: int) -> None:
-        """Add a hole, joined with its neighbours."""
+        """Add a hole, joined with its neighbors."""
         n = bisect.bisect_left(self._holes, (address, 0))
         if n < len(self._holes) and address + extent == self._holes[n][0]:
             extent += self._holes.pop(n)[1]
@@ -344,7 +344,7 @@ class Memory:
         """Name a range; a later label of the same base replaces an earlier one; it goes with its block.
 
         Args:
-            is_exclusive: kernels may touch nothing of the block but its labelled ranges: what lies around them are
+            is_exclusive: kernels may touch nothing of the block but its labeled ranges: what lies around them are
                 guard bytes of the caller's. Copies may.
         """
         with self._lock:
@@ -354,7 +354,7 @@ class Memory:
                 self._exclusive.add(block.base)
             self._table = None
 
-    def labelled(self, block: Block, address: int) -> Label | None:
+    def labeled(self, block: Block, address: int) -> Label | None:
         """The label within ``block`` that is closest to ``address``."""
         with self._lock:
             inside = self._labels_of(block)

@@ -92,7 +92,7 @@ class Module:
         entries: its kernels by name.
 
     Raises:
-        PtxError: it is not PTX, or has a directive that is not modelled.
+        PtxError: it is not PTX, or has a directive that is not supported.
     """
 
     def __init__(self, text: str, memory: Memory, cache: ObjectCache, file: str = "kernel.ptx") -> None:
@@ -128,7 +128,7 @@ class Module:
         return {entry.name: entry for entry in entries}, variables
 
     def variables(self) -> Mapping[str, tuple[int, int]]:
-        """Address and size, in bytes, of every variable; they are placed and initialised at the first call.
+        """Address and size, in bytes, of every variable; they are placed and initialized at the first call.
 
         Raises:
             PtxError: a variable declared here is defined in no module that was linked.

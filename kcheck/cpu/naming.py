@@ -87,7 +87,7 @@ class Naming:
         block = self._memory.find(address) or (self._memory.nearest(address) or (None, False))[0]
         if block is None:
             return None
-        label = self._memory.labelled(block, address)
+        label = self._memory.labeled(block, address)
         inside = [a for a in self.arguments if block.base <= a.base < max(block.end, block.base + 1)]
         return label or min(inside, key=lambda a: max(a.low - address, address - a.high + 1, 0), default=None)
 
@@ -99,7 +99,7 @@ class Naming:
         if len(found) != 1:
             return None
         block = self._memory.find(found[0].base)
-        label = self._memory.labelled(block, found[0].base) if block is not None else None
+        label = self._memory.labeled(block, found[0].base) if block is not None else None
         is_named = label is not None and label.base == found[0].base
         return replace(found[0], name=label.name) if label is not None and is_named else found[0]
 

@@ -155,7 +155,7 @@ class Races:
                 told[key] = replace(first, count=known.count + finding.count)
         found = list(told.values())
         if self._state.now >= LAST_STAMP:
-            message = "gave up within this launch, after 4 billion synchronisations"
+            message = "gave up within this launch, after 4 billion synchronizations"
             found.append(Finding("racecheck", message, "warn", kernel=kernel_name(program.entry)))
         if self._state.counted:
             message = "a barrier of some threads of the block is taken for one of all: a race may be missed"

@@ -81,7 +81,7 @@ class Kernels:
         """The kernel, compiled; for blocks as long as this one along x.
 
         Raises:
-            PtxError: an instruction that is not modelled, or code that breaks a rule of PTX.
+            PtxError: an instruction that is not supported, or code that breaks a rule of PTX.
         """
         variants = self.known.get(module)
         if variants is None:

@@ -1,6 +1,6 @@
-"""Compile a kernel's specialisations in a second process, beside the cases, into the caches on disk.
+"""Compile a kernel's specializations in a second process, beside the cases, into the caches on disk.
 
-On the cpu device a case waits for its specialisation to be compiled, up to a second or two, in Python for the most
+On the cpu device a case waits for its specialization to be compiled, up to a second or two, in Python for the most
 part: another thread would not help, another process does. It begins with what is wanted last, and leaves what it
 makes where this process looks before it compiles; where they meet both compile the same one, to the same end.
 Nothing waits for it, nothing depends on it.
@@ -20,14 +20,14 @@ from typing import Any
 from kcheck.device.artifact import compile_kernel, from_json, numba_type, to_json
 from kcheck.device.child import Child
 from kcheck.device.frozen import KeptKernels, kept_kernels
-from kcheck.device.specialise import in_order
+from kcheck.device.specialize import in_order
 from kcheck.errors import KernelError, PtxError
 from kcheck.model import Case, Function, OpSpec, Span
 from kcheck.model.compiled import Signature
 from kcheck.specfile.load import load_file, load_function, loaded_files
 
 LEAST = 3
-"""Specialisations to be compiled, that a process is started for: it takes as long to start as two of them."""
+"""Specializations to be compiled, that a process is started for: it takes as long to start as two of them."""
 
 
 class Ahead:

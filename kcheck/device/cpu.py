@@ -101,7 +101,7 @@ class CpuBackend(CudaBackend):
         """Compile a kernel of Numba's to machine code as launches want it: plain, and with the checks of these.
 
         Raises:
-            PtxError: it has what is not modelled.
+            PtxError: it has what is not supported.
         """
         module = self._executor.load(kernel.library.get_cubin().code.split(b"\0")[0].decode())
         for wanted in ((), sanitizers):

@@ -92,7 +92,7 @@ class CudaBackend:
         return 0.0
 
     def launched(self) -> tuple[Launched, ...]:
-        """As :meth:`kcheck.device.base.Backend.launched`: every specialisation that Numba has of those kernels,
+        """As :meth:`kcheck.device.base.Backend.launched`: every specialization that Numba has of those kernels,
         with every block that the kernel was launched with."""
         return tuple(
             launched(dispatcher.py_func, signature_of_types(types), block, shared)

@@ -21,7 +21,7 @@ from kcheck.model import Index3
 from kcheck.model.multiprocessor import REGISTERS
 
 # CUlaunchAttributeID; an attribute is 8 bytes of id and 64 of value. Those that only steer scheduling or memory
-# (priority, access and synchronisation policy, memory domains, programmatic launch, carveout) change no result.
+# (priority, access and synchronization policy, memory domains, programmatic launch, carveout) change no result.
 _IGNORED = frozenset({0, 1, 3, 6, 7, 8, 9, 10, 12, 14})
 _COOPERATIVE, _CLUSTER = 2, 4
 _ATTRIBUTE_BYTES = 72

@@ -105,7 +105,7 @@ def called_from(texts: Sequence[str]) -> list[str]:
 
 
 def _keep(names: Sequence[str]) -> str:
-    """CUDA C++ that keeps functions through link-time optimisation, which sees none of the calls in PTX."""
+    """CUDA C++ that keeps functions through link-time optimization, which sees none of the calls in PTX."""
     declared = "".join(f'extern "C" __device__ void {name}();\n' for name in names)
     stored = "".join(f"to[{n}] = (void*){name};\n" for n, name in enumerate(names))
     return f'{declared}extern "C" __global__ void kcheck_keep(void** to) {{\n{stored}}}\n'

@@ -38,11 +38,11 @@ _LEAST_LANES = 8
 
 
 def advice(kernel: CompiledKernel, module: Module, entry: Function, lanes: int = 32) -> tuple[Finding, ...]:
-    """The warnings about one specialisation, one for each rule and line.
+    """The warnings about one specialization, one for each rule and line.
 
     Args:
         module: the kernel's PTX; ``entry`` is the kernel in it.
-        lanes: how many lanes of a warp are neighbours along x, in the blocks that it is launched with.
+        lanes: how many lanes of a warp are neighbors along x, in the blocks that it is launched with.
 
     Raises:
         PtxError: control flow that cannot be followed.
@@ -119,7 +119,7 @@ def _of_access(
     access: Access, lanes: int, place: Place, warn: Callable[[str, str, str, Span], Finding]
 ) -> Iterator[Finding]:
     at = place(access.instruction)
-    apart = f"neighbouring lanes are {abs(access.stride):,} bytes apart in {access.space} memory"
+    apart = f"neighboring lanes are {abs(access.stride):,} bytes apart in {access.space} memory"
     if access.space == "global":
         touched, wanted = sectors(access, lanes)
         if touched >= _WASTE * wanted:
@@ -127,7 +127,7 @@ def _of_access(
                 "uncoalesced",
                 f"{apart}: {touched} sectors of 32 bytes are moved for what fits in {wanted} "
                 f"({access.instruction.mnemonic})",
-                "let neighbouring threads take neighbouring elements, through shared memory if need be",
+                "let neighboring threads take neighboring elements, through shared memory if need be",
                 at,
             )
     elif (times := conflicts(access, lanes)) > 1:

@@ -20,9 +20,9 @@ _Found: TypeAlias = Callable[[Sequence[re.Match[str]]], tuple[str, Span | None]]
 
 
 def check(artifact: Artifact, kernels: Iterable[CompiledKernel]) -> tuple[Finding, ...]:
-    """Every threshold that a specialisation exceeds and every pattern it offends, as ``artifact`` findings.
+    """Every threshold that a specialization exceeds and every pattern it offends, as ``artifact`` findings.
 
-    The same offence in several specialisations is one finding that counts them and names the worst.
+    The same offence in several specializations is one finding that counts them and names the worst.
     """
     worst: dict[str, tuple[float, Finding]] = {}
     seen: dict[str, int] = {}

@@ -51,7 +51,7 @@ class Access:
 
 
 def accesses(module: Module, kernel: Function) -> list[Access]:
-    """The accesses of a kernel whose stride the PTX shows, in its order, where the lanes of a warp are neighbours
+    """The accesses of a kernel whose stride the PTX shows, in its order, where the lanes of a warp are neighbors
     along x.
 
     Raises:
@@ -59,13 +59,13 @@ def accesses(module: Module, kernel: Function) -> list[Access]:
     """
     whole = expand(module, kernel, control.is_barrier)
     graph = control.build(whole, module.file)
-    live = liveness.analyse(graph)
+    live = liveness.analyze(graph)
 
     def divergent(name: str) -> bool:
         variable = whole.variables.get(name)
         return variable is not None and variable.space in ("local", "param")
 
-    found = uniformity.analyse(graph, live, divergent, frozenset(), _WARP)
+    found = uniformity.analyze(graph, live, divergent, frozenset(), _WARP)
     strides = _Strides(graph, found.uniform, liveness.constants(graph), divergent).run()
     seen = []
     for block in graph.order:

@@ -20,7 +20,7 @@ from kcheck.ptx.parser import parse
 
 
 def measure(kernel: CompiledKernel, block: Index3 | None = None, shared: int = 0) -> Metrics:
-    """What there is to say about one specialisation.
+    """What there is to say about one specialization.
 
     Args:
         block: threads per block that it is launched with; None: not known, so no occupancy.

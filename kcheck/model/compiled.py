@@ -80,7 +80,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class CompiledKernel:
-    """One specialisation of a kernel for one target.
+    """One specialization of a kernel for one target.
 
     Attributes:
         kernel: the Python function's name; ``place`` its line, or where a compiler stopped in it.

@@ -1,4 +1,4 @@
-"""What the linter measures of one specialisation of a kernel."""
+"""What the linter measures of one specialization of a kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judgement of one case."""
+"""The judgment of one case."""
 
 from __future__ import annotations
 

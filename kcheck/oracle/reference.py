@@ -41,7 +41,7 @@ def upcast(array: Array, dtype: DType) -> Array:
     """A C-contiguous copy: floats as float64, complex as complex128 (both exact), all else as it is."""
     if dtype.is_inexact:
         wide = np.complex128 if dtype.kind == "complex" else np.float64
-        with np.errstate(invalid="ignore"):  # a signalling NaN
+        with np.errstate(invalid="ignore"):  # a signaling NaN
             return np.ascontiguousarray(array).astype(wide).reshape(array.shape)
     return np.array(array, order="C", copy=True)
 

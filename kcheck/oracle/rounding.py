@@ -1,4 +1,4 @@
-"""Rounding float64 values to a narrower format, and counting units in the last place. Exact, vectorised.
+"""Rounding float64 values to a narrower format, and counting units in the last place. Exact, vectorized.
 
 Source of the rules: IEEE 754-2019, 4.3.1 (roundTiesToEven) and 5.10 (the order of numbers, which the integer
 encoding of a binary format follows).
@@ -56,7 +56,7 @@ def half_step(magnitude: Floats, dtype: DType) -> Floats:
 
 
 def _ordinals(encoded: Array) -> npt.NDArray[np.int64]:
-    """Integers in the order of the numbers, neighbours one apart, both zeros 0. ``encoded`` is a float array."""
+    """Integers in the order of the numbers, neighbors one apart, both zeros 0. ``encoded`` is a float array."""
     bits = encoded.dtype.itemsize * 8
     integers = encoded.view(np.dtype(f"int{bits}")).astype(np.int64)
     magnitude = integers & ((1 << (bits - 1)) - 1)

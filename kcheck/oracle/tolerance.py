@@ -164,8 +164,8 @@ class NoiseFloor:
         self._unjudged = {name: np.zeros(array.size, np.bool_) for name, array in inexact.items()}
         nearest = Arithmetic(self._precision, "nearest")
         runs = [self._evaluate(nearest)]
-        modelled = runs[0] is not None and nearest.uses > 0
-        if modelled:
+        modeled = runs[0] is not None and nearest.uses > 0
+        if modeled:
             runs.append(self._evaluate(Arithmetic(self._precision, "backwards")))
         # In float64 the reference's own order of summation is no better than any other: where that overflows
         # although every input is finite, whether it did says nothing.
@@ -175,7 +175,7 @@ class NoiseFloor:
                 for name, mask in self._unjudged.items():
                     mask |= (own | np.isfinite(inexact[name].ravel())) & ~np.isfinite(outputs[name].ravel())
                 self._widen(outputs)
-        if not modelled and self._reference.float_inputs:
+        if not supported and self._reference.float_inputs:
             self._without_model()
         self.draw(DRAWS)
 

@@ -22,7 +22,7 @@ Memory is host memory: generic, global, const, shared and local addresses are ho
   looks an allocation up by binary search and keeps it in ``Worker.sites``.
 * ``Worker.shared``: the block's shared window, ``Program.shared_bytes`` of static variables, then the dynamic
   ones (``Launch.dynamic_shared`` bytes). Aligned to 256.
-* ``Worker.state``: ``Program.state_bytes(threads)`` bytes, aligned to 64; contents need not be initialised.
+* ``Worker.state``: ``Program.state_bytes(threads)`` bytes, aligned to 64; contents need not be initialized.
 * ``Worker.sites``: ``len(Program.sites)`` SiteCache records, all zero at the start of a launch.
 * With ``Checks.init`` there is a byte for each byte of memory, 0 where that is defined and 0xFF where nobody wrote
   it: at ``Launch.init_delta`` from it; for shared memory at ``Worker.shared_init``, which has SHARED_INIT_SPARE
@@ -160,7 +160,7 @@ class Launch(ctypes.Structure):
             "race",
             ctypes.c_uint64,
         ),  # address of race.layout.RaceState; 0 where the code has no Checks.race
-        ("init_delta", ctypes.c_uint64),  # added to an address: that of the byte that tells if it is initialised
+        ("init_delta", ctypes.c_uint64),  # added to an address: that of the byte that tells if it is initialized
         ("vector_order", ctypes.c_uint64),  # address of uint32[vectors]: the order to run them in; 0: as they lie
         ("lane_order", ctypes.c_uint32),  # lanes that act one after another: the k-th is lane k ^ lane_order
         ("reserved", ctypes.c_uint32),

@@ -159,14 +159,14 @@ class Body:
                 self.rest_begins = cursor.tokens[cursor.index + 1].text.strip('"') == "nounroll"
             skip_line(cursor)
         else:
-            cursor.fail(f"directive {token.text} is not modelled inside a function")
+            cursor.fail(f"directive {token.text} is not supported inside a function")
 
     # reg ::= ".reg" type register ("," register)* ";"      register ::= name [ "<" int ">" ]
     def _reg(self) -> None:
         cursor = self.cursor
         cursor.expect(".reg")
         if cursor.token.text in (".v2", ".v4"):
-            cursor.fail("vector registers are not modelled")
+            cursor.fail("vector registers are not supported")
         kind, _ = type_name(cursor)
         scope = self.scopes[-1]
         while True:
@@ -197,7 +197,7 @@ class Body:
             elif cursor.token.text == ".callprototype":
                 self._prototype(token.text)
             elif cursor.token.text == ".calltargets":
-                cursor.fail(".calltargets is not modelled")
+                cursor.fail(".calltargets is not supported")
             else:
                 scope = self.scopes[-1]
                 if token.text in scope.labels:

@@ -167,7 +167,7 @@ def _split(function: Function, file: str, waits: Callable[[Operation], bool]) ->
             if not isinstance(table, Symbol) or table.name not in function.branch_targets:
                 raise PtxError(f"{file}:{end.line}: brx.idx wants an index and the name of a .branchtargets")
             if end.guard is not None:
-                raise PtxError(f"{file}:{end.line}: a guarded brx.idx is not modelled")
+                raise PtxError(f"{file}:{end.line}: a guarded brx.idx is not supported")
             successors = tuple(place(name, end.line) for name in function.branch_targets[table.name])
         elif isinstance(end, Instruction) and end.opcode in _RETURNS and end.guard is None:
             successors = ()

@@ -1,4 +1,4 @@
-"""Declarations of variables and parameters, with their initialisers.
+"""Declarations of variables and parameters, with their initializers.
 
 Source: PTX ISA, "State Spaces, Types, and Variables".
 """
@@ -43,7 +43,7 @@ def type_name(cursor: Cursor) -> tuple[str, int]:
     token = cursor.expect_kind("dotted", "a type")
     name = token.text[1:]
     if name in ("texref", "samplerref", "surfref"):
-        cursor.fail(f"{token.text}: textures, samplers and surfaces are not modelled", token.line)
+        cursor.fail(f"{token.text}: textures, samplers and surfaces are not supported", token.line)
     if name not in TYPES:
         cursor.fail(f"expected a type, found {token.text!r}", token.line)
     return name, lanes
@@ -81,7 +81,7 @@ def parameter(cursor: Cursor) -> Variable:
     """One parameter or returned value of a function."""
     line = cursor.line
     if cursor.token.text == ".reg":
-        cursor.fail("parameters in registers (.reg) are not modelled")
+        cursor.fail("parameters in registers (.reg) are not supported")
     cursor.expect(".param")
     align, kind, lanes = _attributes(cursor)
     if cursor.accept(".ptr"):
@@ -133,7 +133,7 @@ def _alignment(cursor: Cursor) -> int:
     if align < 1 or align & (align - 1):
         cursor.fail(f"{align} is no alignment: a power of two", line)
     if align > PAGE:
-        cursor.fail(f"an alignment of {align} bytes is not modelled: at most {PAGE}, a page of memory", line)
+        cursor.fail(f"an alignment of {align} bytes is not supported: at most {PAGE}, a page of memory", line)
     return align
 
 
@@ -179,7 +179,7 @@ def _initial_value(cursor: Cursor) -> Initial:
     if token.kind in ("int", "float", "-"):
         number = cursor.number()
         if cursor.token.kind == "(":
-            cursor.fail("a masked address as an initial value is not modelled", token.line)
+            cursor.fail("a masked address as an initial value is not supported", token.line)
         return number
     if token.kind != "name":
         cursor.fail(f"expected an initial value, found {describe(token)}")

@@ -114,7 +114,7 @@ def brings(operation: Operation, is_param: Callable[[str], bool]) -> bool:
     return not (isinstance(address, Address) and isinstance(address.base, Symbol) and is_param(address.base.name))
 
 
-def analyse(cfg: Cfg, is_param: Callable[[str], bool], constants: Mapping[str, int]) -> Definedness:
+def analyze(cfg: Cfg, is_param: Callable[[str], bool], constants: Mapping[str, int]) -> Definedness:
     """Forward over the reachable blocks until nothing changes, whatever the order of execution.
 
     Args:

@@ -124,7 +124,7 @@ class _Expansion:
         if name in path:
             raise PtxError(
                 f"{self.module.file}:{call.line}: call: {name} calls itself and has a barrier or waits for other "
-                "threads, which is not modelled"
+                "threads, which is not supported"
             )
         formal = (*callee.params, *callee.returns)
         actual = (*call.arguments, *call.returns)

@@ -160,7 +160,7 @@ def _literal(operation: Operation) -> int | None:
     return source.value if isinstance(source, Integer) else None
 
 
-def analyse(cfg: Cfg) -> Liveness:
+def analyze(cfg: Cfg) -> Liveness:
     """Backward liveness over the reachable blocks.
 
     What is written under a guard is read as well: where the guard is false the old value stays. The results of

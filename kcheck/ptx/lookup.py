@@ -26,7 +26,7 @@ SPACES = {"global": 0, "const": 0, "generic": 1, "shared": 2, "local": 3}
 class LocalLayout:
     """Where local memory lies in the state of a vector: ``stride`` bytes for each lane from ``offset`` on.
 
-    With ``Checks.init`` the byte that tells if one is initialised lies ``init`` bytes after it.
+    With ``Checks.init`` the byte that tells if one is initialized lies ``init`` bytes after it.
     """
 
     offset: int

@@ -46,11 +46,11 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
     vector, whatever was asked for; ``Program.width`` says which it became.
 
     Args:
-        row: the code will run in blocks in which so many lanes, or any power of two below, are neighbours along x
+        row: the code will run in blocks in which so many lanes, or any power of two below, are neighbors along x
             (:func:`kcheck.ptx.abi.row_of`); 1: in any.
 
     Raises:
-        PtxError: no such kernel, an instruction or directive that is not modelled, or operands that do not fit.
+        PtxError: no such kernel, an instruction or directive that is not supported, or operands that do not fit.
         ValueError: a width that is none of WIDTHS.
     """
     if width not in WIDTHS:
@@ -105,7 +105,7 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
         if not function.is_entry:
             if any(b.terminator is not None and waits(b.terminator) for b in graphs[function.name].blocks):
                 raise PtxError(
-                    f"{module.file}:{function.line}: a barrier in a function that is called is not modelled"
+                    f"{module.file}:{function.line}: a barrier in a function that is called is not supported"
                 )
             warp = _prepare(
                 unit, function, graphs[function.name], frames[function.name], {}, StateLayout(0), waits
@@ -215,7 +215,7 @@ def param_slots(kernel: Function) -> tuple[tuple[ParamSlot, ...], int]:
 
 
 INLINED_ACCESSES = 256
-"""Beyond so many loads and stores (unoptimised code: a thousand) they are calls, which compile 10 times faster."""
+"""Beyond so many loads and stores (unoptimized code: a thousand) they are calls, which compile 10 times faster."""
 
 
 def _memory_accesses(functions: list[Function]) -> int:
@@ -302,7 +302,7 @@ def _prepare(
     state: StateLayout,
     waits: Callable[[control.Operation], bool],
 ) -> WarpFunction:
-    live = liveness.analyse(graph)
+    live = liveness.analyze(graph)
     spinning = may_spin(graph) if function.is_entry else frozenset()
     guarded = {
         b.successors[0]
@@ -318,21 +318,21 @@ def _prepare(
             return variable.space in ("local", "param")
         return not function.is_entry and any(v.name == name for v in (*function.params, *function.returns))
 
-    found = uniformity.analyse(graph, live, divergent, spinning | guarded, unit.width)
+    found = uniformity.analyze(graph, live, divergent, spinning | guarded, unit.width)
     frame = Frame(unit, function, found.uniform, params)
     frame.local_bytes, frame.local_offsets = local
     frame.unread = liveness.unread(graph)
     frame.constants = liveness.constants(graph)
     if unit.checks.init:
-        frame.shadows = Shadows(frame, definedness.analyse(graph, lambda name: name in params, frame.constants))
+        frame.shadows = Shadows(frame, definedness.analyze(graph, lambda name: name in params, frame.constants))
     frame.symbols = liveness.symbols(graph)
-    frame.nans = nans.analyse(graph)
+    frame.nans = nans.analyze(graph)
     if unit.in_rows:
-        frame.strides = strides.analyse(graph, live, found, frame.constants, divergent, unit.width)
+        frame.strides = strides.analyze(graph, live, found, frame.constants, divergent, unit.width)
     if unit.width > 1 and unit.checks == NO_CHECKS and not unit.outlined:
         frame.line_loops = lines.find(graph, live, frame, divergent, waits, spinning)
     if unit.checks.overflow:
-        watched = wrapping.analyse(graph, frame.constants)
+        watched = wrapping.analyze(graph, frame.constants)
         frame.exact = Exact(frame, watched) if watched.wide else None
 
     def keeps(block: int, register: str) -> bool:

@@ -9,7 +9,7 @@ An access of W lanes takes the first of these that fits:
 4. *gather*: every active lane is inside that same allocation.
 5. lane by lane, each address looked up in the table; what is in no allocation is recorded and dropped.
 
-Where the code itself says that lanes are neighbours (:mod:`kcheck.ptx.strides`), a row of elements is accessed by the
+Where the code itself says that lanes are neighbors (:mod:`kcheck.ptx.strides`), a row of elements is accessed by the
 address of the first, and only that is checked, with the row's length. Shared memory is one window for all: its
 bounds are known without asking what an instruction touched before.
 

@@ -1,7 +1,7 @@
 """Where it shows which NaN a register holds, found before a function is lowered.
 
 Which NaN comes out of LLVM's arithmetic hangs on the order of operands and on what is folded when: on the number
-of lanes, then, and on how far code is optimised. Source of what it has to be: PTX ISA, "Floating Point
+of lanes, then, and on how far code is optimized. Source of what it has to be: PTX ISA, "Floating Point
 Instructions".
 
 An f32 is "an unspecified NaN": here *the* NaN of the type (:meth:`kcheck.ptx.builder.Builder.canonical`) wherever
@@ -64,7 +64,7 @@ class Nans:
         return id(operation) in self.shown and register in self.made
 
 
-def analyse(cfg: Cfg) -> Nans | None:
+def analyze(cfg: Cfg) -> Nans | None:
     """Over the reachable blocks, whatever the order of execution; None where nothing is to be done."""
     return _Analysis(cfg).run()
 

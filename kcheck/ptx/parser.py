@@ -32,7 +32,7 @@ def parse(text: str, file: str = "kernel.ptx") -> Module:
     Several modules in one text (as numba-cuda concatenates them) are one module; each may repeat the header.
 
     Raises:
-        PtxError: not PTX, or a directive that is not modelled; starts with ``file:line:``.
+        PtxError: not PTX, or a directive that is not supported; starts with ``file:line:``.
     """
     return _ModuleParser(Cursor(text, file)).read()
 
@@ -97,7 +97,7 @@ class _ModuleParser:
         line = cursor.take().line
         self.address_size = cursor.integer("32 or 64")
         if self.address_size != 64:
-            cursor.fail(".address_size 32 is not modelled: 64 only", line)
+            cursor.fail(".address_size 32 is not supported: 64 only", line)
 
     # file ::= ".file" int string ["," int "," int]
     def _file(self) -> None:
@@ -139,7 +139,7 @@ class _ModuleParser:
         elif token.text == ".func":
             self._function(linked, is_entry=False)
         elif token.text == ".alias":
-            cursor.fail(".alias is not modelled")
+            cursor.fail(".alias is not supported")
         else:
             cursor.fail(f"expected a directive, found {describe(token)}")
 
@@ -178,7 +178,7 @@ class _ModuleParser:
             elif directive == ".pragma":
                 skip_line(cursor)
             else:
-                cursor.fail(f"directive {directive} is not modelled before a body")
+                cursor.fail(f"directive {directive} is not supported before a body")
         head = Function(line, is_entry, name, linked, returns, params, None, performance=performance)
         names = [v.name for v in (*returns, *params) if v.name != "_"]
         if len(set(names)) != len(names):

@@ -16,7 +16,7 @@ def read(frame: Frame, operation: Instruction | Call, name: str) -> Value:
     """The value of a special register, i32 or i64.
 
     Raises:
-        PtxError: one that is not modelled.
+        PtxError: one that is not supported.
     """
     head, _, axis = name.partition(".")
     if axis and axis in "xyz":
@@ -55,7 +55,7 @@ def read(frame: Frame, operation: Instruction | Call, name: str) -> Value:
         if head.endswith("_hi"):
             return frame.b.resize(frame.b.shift("lshr", now, 32), "i32")
         return frame.b.resize(now, "i32") if head in ("clock", "globaltimer_lo") else now
-    raise frame.fail(operation, f"special register %{name} is not modelled")
+    raise frame.fail(operation, f"special register %{name} is not supported")
 
 
 def _thread_index(p: Builder, axis: str, lanes: int) -> Value:

@@ -44,7 +44,7 @@ class Shape:
 _SAME = Shape(0)
 
 
-def analyse(
+def analyze(
     cfg: Cfg,
     live: Liveness,
     found: Uniformity,

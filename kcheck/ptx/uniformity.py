@@ -45,7 +45,7 @@ class Uniformity:
     harmful: Mapping[int, int]
 
 
-def analyse(
+def analyze(
     cfg: Cfg, live: Liveness, divergent_symbols: Callable[[str], bool], suspended: frozenset[int], width: int
 ) -> Uniformity:
     """Uniform registers of a function, and the writes to blend.

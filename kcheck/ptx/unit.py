@@ -29,7 +29,7 @@ class Unit:
         functions: numbers of the functions, by name.
         checks: what to check beyond memory and barriers.
         dynamic_shared: whether the code names shared memory of open size.
-        in_rows: whether the threads of every vector are neighbours along x.
+        in_rows: whether the threads of every vector are neighbors along x.
         outlined: whether vector accesses are calls, for code that has very many of them.
         posted_columns: the most operands that a lane of a narrow vector posts for what its warp does together.
         accesses: names of the functions that do accesses, by (store, element, space, scalar, with its shadow).
@@ -205,7 +205,7 @@ def module_variables(module: Module) -> tuple[GlobalVariable, ...]:
             if isinstance(value, Symbol):
                 if kind.bytes != 8:
                     raise PtxError(
-                        f"{module.file}:{variable.line}: an address in a .{variable.type} is not modelled"
+                        f"{module.file}:{variable.line}: an address in a .{variable.type} is not supported"
                     )
                 relocations.append((at, value.name, value.offset))
             else:

@@ -129,7 +129,7 @@ class _Checker:
     def _row(self, i: Instruction) -> None:
         match = rows.of(i)
         if match is None:
-            self.fail(i, "not modelled")
+            self.fail(i, "not supported")
         row, mods = rows.by_operands(i, *match)
         if len(i.operands) != len(row.slots):
             self.fail(i, f"expected {len(row.slots)} operands, found {len(i.operands)}")

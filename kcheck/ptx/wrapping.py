@@ -112,7 +112,7 @@ def _registers(operands: tuple[Operand, ...]) -> Iterator[str]:
     return (o.name for o in operands if isinstance(o, Register))
 
 
-def analyse(cfg: Cfg, constants: Mapping[str, int]) -> Wrapping:
+def analyze(cfg: Cfg, constants: Mapping[str, int]) -> Wrapping:
     """What to watch in a function; nothing where no 32-bit arithmetic feeds an address."""
     instructions = [o for n in cfg.order for o in cfg.blocks[n].operations if isinstance(o, Instruction)]
     made: dict[str, list[Instruction]] = {}

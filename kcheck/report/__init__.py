@@ -19,7 +19,7 @@ class Settings:
 
     Attributes:
         verbosity: -1 shows only what is wrong, 0 is normal, 1 shows every failing case in full.
-        color: ANSI colours; formats for machines ignore it.
+        color: ANSI colors; formats for machines ignore it.
         width: terminal columns that text is laid out for.
         progress: where a live progress bar may be drawn (a terminal), or None.
     """

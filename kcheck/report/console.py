@@ -74,7 +74,7 @@ class ConsoleReporter:
 
     Args:
         stream: where the report goes; never the progress bar, which has ``settings.progress``.
-        settings: verbosity, colour, width.
+        settings: verbosity, color, width.
         source: reads the source line of a place that a finding names.
     """
 
@@ -280,7 +280,7 @@ class ConsoleReporter:
     def _rows(self, found: Iterable[Row], indent: int) -> None:
         for row in found:
             style = _STYLES[row.role]
-            for left, text in layout.labelled(row, indent, self._settings.width):
+            for left, text in layout.labeled(row, indent, self._settings.width):
                 self._print(Text.assemble((left, "dim"), (text, style)))
 
     def _table(self) -> None:

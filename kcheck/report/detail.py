@@ -1,4 +1,4 @@
-"""A failing case in full, as labelled rows: what the console prints and JUnit carries as text."""
+"""A failing case in full, as labeled rows: what the console prints and JUnit carries as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kcheck.report import plain, wording
 Role = Literal["plain", "wrong", "right", "warn", "place", "source", "mend", "paste"]
 ReadLine = Callable[[Span], str]
 Paint = Callable[[str, Role], str]
-"""Gives text the colour of a role, or leaves it."""
+"""Gives text the color of a role, or leaves it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Row:
         label: of the left column; empty continues the row above.
         items: what may be broken into further lines, and only between them.
         gap: what stands between two items on one line.
-        role: what it is, for colours; ``source`` and ``paste`` are one line each.
+        role: what it is, for colors; ``source`` and ``paste`` are one line each.
     """
 
     label: str

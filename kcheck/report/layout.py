@@ -57,7 +57,7 @@ def wrap(items: Iterable[str], gap: str, width: int) -> Iterator[str]:
     yield line
 
 
-def labelled(row: Row, indent: int, width: int) -> Iterator[tuple[str, str]]:
+def labeled(row: Row, indent: int, width: int) -> Iterator[tuple[str, str]]:
     """The lines of a row as (left column, text); the left column is indented and padded.
 
     A line to ``paste`` stays whole, below its label where there is more room; a ``source`` line is cut.

@@ -33,7 +33,7 @@ def lint_lines(
     Args:
         title: the op's name; empty for a PTX file.
         width: terminal columns.
-        paint: gives text the colour of a role, or leaves it.
+        paint: gives text the color of a role, or leaves it.
         source: reads the line of a file that a finding points to.
     """
     yield plain.line(f"{title}  {path}" if title else path)
@@ -59,7 +59,7 @@ def lint_lines(
 
 
 def _merged(metrics: Sequence[Metrics]) -> list[Finding]:
-    """The advice on all specialisations, each rule and line once, of the one where it is most."""
+    """The advice on all specializations, each rule and line once, of the one where it is most."""
     worst: dict[tuple[object, ...], tuple[Finding, int]] = {}
     for metric in metrics:
         for finding in metric.advice:
@@ -70,7 +70,7 @@ def _merged(metrics: Sequence[Metrics]) -> list[Finding]:
     return [
         replace(
             finding,
-            message=f"{finding.message}, in {times} of {len(metrics)} specialisations"
+            message=f"{finding.message}, in {times} of {len(metrics)} specializations"
             if several
             else finding.message,
             count=1,
@@ -81,7 +81,7 @@ def _merged(metrics: Sequence[Metrics]) -> list[Finding]:
 
 def _finding(finding: Finding, width: int, paint: Paint, source: ReadLine) -> Iterator[str]:
     for row in finding_rows(finding, source):
-        for left, text in layout.labelled(row, 2, width):
+        for left, text in layout.labeled(row, 2, width):
             yield f"{paint(left, row.role) if row.label else left}{paint(text, row.role)}".rstrip()
 
 
@@ -134,7 +134,7 @@ def short_types(types: str) -> str:
 
 
 def _mix(metric: Metrics, width: int) -> Iterator[str]:
-    """What the instructions of one specialisation are, of PTX and of the machine: the most frequent first."""
+    """What the instructions of one specialization are, of PTX and of the machine: the most frequent first."""
     others = {"division": metric.divisions, "print": metric.prints}
     rows = [("PTX ", metric.instructions, metric.families, others)]
     if (sass := metric.sass) is not None:

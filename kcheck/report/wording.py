@@ -10,7 +10,7 @@ Value = float | complex | int | bool | None
 
 
 def digits(dtype: str) -> int:
-    """Significant decimal digits that tell any two neighbours apart: 1 + ceil(p log10 2) (Matula 1968)."""
+    """Significant decimal digits that tell any two neighbors apart: 1 + ceil(p log10 2) (Matula 1968)."""
     row = DTYPES.get(dtype)
     return 1 + math.ceil(row.precision * math.log10(2)) if row is not None and row.precision else 17
 

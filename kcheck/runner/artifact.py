@@ -11,7 +11,7 @@ from typing import Self
 from kcheck.device import Device
 from kcheck.device.ahead import Ahead, begin
 from kcheck.device.artifact import Compilation, compile_here, no_compiler
-from kcheck.device.specialise import signatures
+from kcheck.device.specialize import signatures
 from kcheck.lint.check import check, unchecked
 from kcheck.model import Case, Finding, Function, Index3, OpSpec
 from kcheck.model.compiled import CompiledKernel, Launched, Signature

@@ -1,7 +1,7 @@
 """Which cases run in instrumented code: as many that a run takes about three times as long as without, at most.
 
 Instrumented code (racecheck, initcheck, overflow) gives the same bits, so that a case runs in it or in plain code.
-What costs is to compile it, once per specialisation, and that it is slower. A device tells how many seconds a case
+What costs is to compile it, once per specialization, and that it is slower. A device tells how many seconds a case
 spent there; all other time of the run, *the rest*, is no more than the run would have taken without. So the run
 keeps to its limit where the seconds spent are at most SHARE times the rest. A case is instrumented
 

@@ -13,7 +13,7 @@ from kcheck.device import Device, unheard
 from kcheck.device.artifact import Compilation, assemble, link, no_compiler
 from kcheck.device.disassembler import disassemble, find_disassembler, no_disassembler
 from kcheck.device.plan import Geometry, LaunchFault, geometry
-from kcheck.device.specialise import signatures
+from kcheck.device.specialize import signatures
 from kcheck.errors import KernelError, SpecError
 from kcheck.lint.check import check, unchecked
 from kcheck.lint.measure import measure
@@ -51,7 +51,7 @@ class Linted:
 
 
 def lint_spec(spec: OpSpec, device: Device | None, targets: Sequence[str], *, sass: bool = False) -> Linted:
-    """Compile every specialisation of a spec's kernels and measure it.
+    """Compile every specialization of a spec's kernels and measure it.
 
     Args:
         device: on which a launcher's kernels are seen; only asked of specs with ``launcher:``.

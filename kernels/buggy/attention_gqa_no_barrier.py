@@ -13,7 +13,7 @@ BLOCK = 64  # threads per block, a power of two, and keys per tile; the launch m
 
 @cuda.jit
 def attention_gqa(q, k, v, scale, out):
-    """out[b, h] = softmax(scale * q[b, h] @ k[b, :, g].T) @ v[b, :, g], with g = h // (H / G): neighbours share.
+    """out[b, h] = softmax(scale * q[b, h] @ k[b, :, g].T) @ v[b, :, g], with g = h // (H / G): neighbors share.
 
     Launch with grid [H, B] and block [BLOCK]. q, out: [B, H, D]; k, v: [B, N, G, D], of T, with G dividing H, D
     <= BLOCK, T bfloat16 or float32 and any strides; scale: float32. Accumulates in float32.

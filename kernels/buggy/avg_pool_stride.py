@@ -25,7 +25,7 @@ def avg_pool(x, K, S, P, count_include_pad, y):
         count = (min(top + K, x.shape[0] + P) - top) * (min(left + K, x.shape[1] + P) - left)
     else:
         count = (last_row - first_row) * (last_column - first_column)
-    # Neighbouring threads read neighbouring channels, which lie side by side.
+    # Neighboring threads read neighboring channels, which lie side by side.
     for c in range(cuda.threadIdx.x, x.shape[2], cuda.blockDim.x):
         total = np.float32(0.0)
         for row in range(first_row, last_row):

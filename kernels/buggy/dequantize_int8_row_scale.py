@@ -1,4 +1,4 @@
-"""Dequantisation of int8 with a planted bug: the scale is that of the row's number, where it is one per column."""
+"""Dequantization of int8 with a planted bug: the scale is that of the row's number, where it is one per column."""
 
 import numpy as np
 from numba import cuda

@@ -1,4 +1,4 @@
-"""Dequantisation of int8 with a planted bug: each thread takes four rows, though there may be fewer left."""
+"""Dequantization of int8 with a planted bug: each thread takes four rows, though there may be fewer left."""
 
 import numpy as np
 from numba import cuda

@@ -1,4 +1,4 @@
-"""Dequantisation of int8 with a planted bug: the bytes are read without their sign."""
+"""Dequantization of int8 with a planted bug: the bytes are read without their sign."""
 
 import numpy as np
 from numba import cuda

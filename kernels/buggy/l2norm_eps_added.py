@@ -1,4 +1,4 @@
-"""L2 normalisation with a planted bug: eps is added to the norm, where it should be a floor under it."""
+"""L2 normalization with a planted bug: eps is added to the norm, where it should be a floor under it."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""L2 normalisation with a planted bug: a square is taken in float16 before it is widened."""
+"""L2 normalization with a planted bug: a square is taken in float16 before it is widened."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""L2 normalisation with a planted bug.
+"""L2 normalization with a planted bug.
 
 The butterfly starts at 8, so each half of the warp has a sum of its own.
 """

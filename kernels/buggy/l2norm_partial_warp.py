@@ -1,4 +1,4 @@
-"""L2 normalisation with a planted bug: lanes without a column return before the shuffles that name all 32."""
+"""L2 normalization with a planted bug: lanes without a column return before the shuffles that name all 32."""
 
 import math
 

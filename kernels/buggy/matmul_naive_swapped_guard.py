@@ -10,7 +10,7 @@ def matmul_naive(a, b, c):
 
     a: [M, K], b: [K, N], c: [M, N], all of float32 with any strides. K may be 0: an empty sum is 0.
     """
-    column, row = cuda.grid(2)  # x runs along a row, so that neighbouring threads read neighbouring elements of b
+    column, row = cuda.grid(2)  # x runs along a row, so that neighboring threads read neighboring elements of b
     if row < c.shape[1] and column < c.shape[0]:
         acc = np.float32(0.0)
         for k in range(a.shape[1]):

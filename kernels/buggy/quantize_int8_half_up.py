@@ -1,4 +1,4 @@
-"""Quantisation to int8 with a planted bug: floor(x + 1 / 2), which rounds every tie up."""
+"""Quantization to int8 with a planted bug: floor(x + 1 / 2), which rounds every tie up."""
 
 import math
 

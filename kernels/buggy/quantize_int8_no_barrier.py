@@ -1,4 +1,4 @@
-"""Quantisation to int8 with a planted bug.
+"""Quantization to int8 with a planted bug.
 
 The tree reduction starts before all threads have put down their part.
 """

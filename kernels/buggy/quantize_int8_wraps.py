@@ -1,4 +1,4 @@
-"""Quantisation to int8 with a planted bug: what is too large for int8 wraps round."""
+"""Quantization to int8 with a planted bug: what is too large for int8 wraps round."""
 
 import numpy as np
 from numba import cuda

@@ -1,4 +1,4 @@
-"""Quantisation to int8 with a planted bug: a row of zeros has a scale of 0, and 0 / 0 is NaN."""
+"""Quantization to int8 with a planted bug: a row of zeros has a scale of 0, and 0 / 0 is NaN."""
 
 import numpy as np
 from numba import cuda

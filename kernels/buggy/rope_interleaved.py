@@ -1,4 +1,4 @@
-"""Rotary embedding with a planted bug: a pair is two neighbours, as in GPT-J, not two numbers half of R apart."""
+"""Rotary embedding with a planted bug: a pair is two neighbors, as in GPT-J, not two numbers half of R apart."""
 
 import numpy as np
 from numba import cuda

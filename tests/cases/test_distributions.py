@@ -151,7 +151,7 @@ def test_normal_takes_mean_and_deviation() -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_cancelling(dtype: str) -> None:
-    """Each row of ``cancelling`` sums to much less than its magnitudes; its neighbours are not its pairs."""
+    """Each row of ``cancelling`` sums to much less than its magnitudes; its neighbors are not its pairs."""
     drawn = as_float(sample("cancelling", dtype, (50, 200)))
     assert (np.abs(drawn.sum(axis=1)) < 0.15 * np.abs(drawn).sum(axis=1)).all()
     near = np.abs(drawn[:, ::2] + drawn[:, 1::2]) < 0.2 * np.abs(drawn[:, ::2])
@@ -356,14 +356,14 @@ def all_numbers(dtype: str) -> np.ndarray:
     """Every finite number of a 16-bit or 8-bit type, ascending."""
     row = DTYPES[dtype]
     bits = np.arange(2 ** (8 * row.itemsize), dtype=np.uint16).astype(f"u{row.itemsize}").view(row.numpy)
-    with np.errstate(invalid="ignore"):  # signalling NaN
+    with np.errstate(invalid="ignore"):  # signaling NaN
         values = bits.astype(np.float64)
     return np.unique(values[np.isfinite(values)])
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
 def test_rounding_is_to_nearest_even_once(dtype: str) -> None:
-    """Midpoints go to the even neighbour, a hair to either side of one to that side: every two neighbours."""
+    """Midpoints go to the even neighbor, a hair to either side of one to that side: every two neighbors."""
     numbers = all_numbers(dtype)
     middle = (numbers[:-1] + numbers[1:]) / 2
     for x, expected in [

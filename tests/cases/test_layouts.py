@@ -63,7 +63,7 @@ def gaps(a: Allocation, axis: int) -> bool:
 
 @pytest.mark.parametrize("shape", [(5,), (3, 5), (2, 3, 4)])
 def test_strided_has_gaps_in_every_axis(shape: tuple[int, ...]) -> None:
-    """No two neighbours along any axis touch, whatever the widths drawn."""
+    """No two neighbors along any axis touch, whatever the widths drawn."""
     for seed in range(20):
         a = lay("strided", shape, seed=seed)
         assert all(gaps(a, axis) for axis in range(len(shape)))

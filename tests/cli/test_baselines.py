@@ -75,7 +75,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Kcheck:
     kcheck = Kcheck(root)
     done = kcheck("baseline", "save", "v1")
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
-    assert done.stdout == "1 op, 1 specialisation, 6 cases: baselines/v1.json\n"
+    assert done.stdout == "1 op, 1 specialization, 6 cases: baselines/v1.json\n"
     return kcheck
 
 
@@ -144,7 +144,7 @@ def test_list_show_and_rm(saved: Kcheck) -> None:
     text = (saved.folder / "baselines/v1.json").read_text()
     (saved.folder / "baselines/v2.json").write_text(text)
     assert [line.split()[0] for line in saved("baseline", "list").stdout.splitlines()] == ["v1", "v2"]
-    assert saved("baseline", "list").stdout.startswith("v1                   1 op     1 specialisation  kcheck ")
+    assert saved("baseline", "list").stdout.startswith("v1                   1 op     1 specialization  kcheck ")
     shown = saved("baseline", "show", "v2").stdout
     assert "dot  specs/dot.yaml  6 of 6 cases passed on cpu" in shown
     assert "registers" in shown

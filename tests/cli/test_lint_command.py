@@ -44,13 +44,13 @@ PTX = """\
 
 @needs_nvvm
 def test_a_spec_is_measured_for_every_target(kcheck: Kcheck) -> None:
-    """One row for each target and specialisation, in 80 columns, and the sum; nothing wrong is exit 0."""
+    """One row for each target and specialization, in 80 columns, and the sum; nothing wrong is exit 0."""
     done = kcheck("lint", "specs/good.yaml", "--target", "sm_80", "--target", "9.0", COLUMNS="80")
     assert (done.returncode, done.stderr) == (0, "")
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith("    sm_")]
     assert [row[0] for row in rows] == ["sm_80", "sm_90"]
     assert all(int(row[1]) > 0 and row[-2:] == ["float32", "CC"] for row in rows)
-    assert done.stdout.splitlines()[-1] == "2 specialisations of 1 kernel: 0 violations, 0 warnings"
+    assert done.stdout.splitlines()[-1] == "2 specializations of 1 kernel: 0 violations, 0 warnings"
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
@@ -78,7 +78,7 @@ def test_what_does_not_compile_is_told_once_at_its_line(kcheck: Kcheck, project:
 
 @needs_nvvm
 def test_json_holds_what_the_table_shows(kcheck: Kcheck) -> None:
-    """Registers, spills, occupancy and families by name, for each specialisation."""
+    """Registers, spills, occupancy and families by name, for each specialization."""
     (linted,) = json.loads(kcheck("lint", "specs/good.yaml", "--format", "json").stdout)["lint"]
     (metric,) = linted["metrics"]
     assert linted["op"] == "good"

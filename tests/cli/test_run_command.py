@@ -189,7 +189,7 @@ def test_quiet_says_only_the_sum_when_all_is_well(kcheck: Kcheck) -> None:
     ],
 )
 def test_colour_where_it_is_wanted(kcheck: Kcheck, when: str, environment: dict[str, str], colored: bool) -> None:
-    """A pipe gets colours only when asked; the option wins over NO_COLOR, and that over FORCE_COLOR."""
+    """A pipe gets colors only when asked; the option wins over NO_COLOR, and that over FORCE_COLOR."""
     done = kcheck(*RUN, "specs/good.yaml", "--cases", "1", "--color", when, **environment)
     assert ("\x1b[" in done.stdout) is colored
 

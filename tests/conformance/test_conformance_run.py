@@ -161,7 +161,7 @@ def test_a_finding_that_nobody_judged_is_told() -> None:
 
 
 def test_the_page_keeps_the_sections_that_another_command_wrote() -> None:
-    """Each finding has a row with its judgement; a section is found again in the page that has it."""
+    """Each finding has a row with its judgment; a section is found again in the page that has it."""
     text = sanitized([RACE], {"racecheck *": "a race of the test's"}, ["racecheck"])
     assert "| `racecheck cudapy/test_a.py:7` | 3 | `gemm` | a race of the test's |" in text
     assert "not judged: writes a[0] \\| 1" in sanitized([RACE], {}, ["racecheck"])

@@ -138,7 +138,7 @@ def test_label_finds_the_index(shape, strides, itemsize, offset, index) -> None:
 
 
 def test_exclusive_labels_narrow_what_kernels_reach() -> None:
-    """With exclusive labels only the labelled ranges are in the table; copies still find the whole block."""
+    """With exclusive labels only the labeled ranges are in the table; copies still find the whole block."""
     memory = Memory(MIB)
     base = memory.allocate(1000, Kind.DEVICE)
     for name, low, high in (("b", 600, 700), ("a", 100, 200), ("c", 650, 720)):

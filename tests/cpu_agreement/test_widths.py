@@ -1,5 +1,5 @@
 """One lane per vector and many leave the same bytes, in quick code and in the better one: the narrow code, which
-LLVM optimises in a way of its own, is the oracle of the others."""
+LLVM optimizes in a way of its own, is the oracle of the others."""
 
 from __future__ import annotations
 

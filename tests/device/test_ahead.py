@@ -1,4 +1,4 @@
-"""Specialisations are compiled ahead of the cases, in a second process, to where the first one looks."""
+"""Specializations are compiled ahead of the cases, in a second process, to where the first one looks."""
 
 import importlib.util
 import os
@@ -9,7 +9,7 @@ import pytest
 from cpu_project import HEAD, environment
 
 from kcheck.cases import plan
-from kcheck.device.specialise import in_order, signatures
+from kcheck.device.specialize import in_order, signatures
 
 KERNEL = "@cuda.jit\ndef twice(x, y):\n    i = cuda.grid(1)\n    if i < x.size:\n        y[i] = x[i] + x[i]\n"
 REFERENCE = "def twice(x):\n    return 2 * x\n"

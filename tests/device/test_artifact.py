@@ -11,7 +11,7 @@ import pytest
 from kcheck.cases.layouts import GUARDS, allocate, geometry
 from kcheck.device.artifact import Compilation, assemble, link, read_ptxas_log
 from kcheck.device.launched import signature_of_values
-from kcheck.device.specialise import signatures
+from kcheck.device.specialize import signatures
 from kcheck.driver.cubin import read_resources
 from kcheck.errors import InternalError
 from kcheck.lint.ptx_text import find_entry
@@ -163,7 +163,7 @@ def test_a_kernel_compiles_for_each_signature_and_target(project) -> None:
 @pytest.mark.slow
 @needs_nvvm
 def test_what_does_not_compile_says_so(project) -> None:
-    """A kernel that Numba cannot type is a problem of the specialisation, not an exception."""
+    """A kernel that Numba cannot type is a problem of the specialization, not an exception."""
     project.write("k.py", "from numba import cuda\n\n@cuda.jit\ndef k(x):\n    x[0] = 'text'\n")
     function = Function("k.py", "k", Span("op.yaml", 9, 9))
     (kernel,) = Compilation(str(project.root), function, [(ArrayType("float32", 1, "C"),)], ("sm_80",)).result()

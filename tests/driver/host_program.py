@@ -220,7 +220,7 @@ def bfloat16_with_lines():
 
 @check
 def linked_ptx_calls_linked_code():
-    """A function in PTX calls one in CUDA C++ that nothing else calls, so that optimising the link may drop it."""
+    """A function in PTX calls one in CUDA C++ that nothing else calls, so that optimizing the link may drop it."""
     ptx = """.version 8.0
 .target sm_80
 .address_size 64

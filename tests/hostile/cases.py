@@ -99,7 +99,7 @@ _WHO = [
         {"index": (50,), "block": (0, 0, 0), "thread": (0, 0, 0)},
     ),
     (
-        "neighbour's element",
+        "neighbor's element",
         "@cuda.jit\ndef k(a, b):\n    i = cuda.grid(1)\n    b[i] = a[i] + a[i + 1]  # here\n",
         "k[4, 32](place('a', np.zeros(128, 'f4')), place('b', np.zeros(128, 'f4')))",
         {"array": "a", "index": (128,), "block": (3, 0, 0), "thread": (31, 0, 0)},

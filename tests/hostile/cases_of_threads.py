@@ -98,12 +98,12 @@ for _who, _guard in (("all", "i >= 0"), ("one lane", "i == 17"), ("last block", 
     )
 add(
     "trap",
-    "an instruction that is not modelled",
+    "an instruction that is not supported",
     "(a):\n    a[0] = breakpoint_(a[0])\n",
     "k[3, 32](np.zeros(96, 'i4'))",
     rule="compile",
     raises="CUDA_ERROR_INVALID_PTX",
-    says="brkpt: not modelled",
+    says="brkpt: not supported",
 )
 add(
     "trap",

@@ -49,7 +49,7 @@ def _float_edges(f: Format) -> list[int]:
         f.infinity,
         f.infinity | f.quiet,
         f.infinity | f.quiet | 0x15,
-        f.infinity | 1,  # signalling
+        f.infinity | 1,  # signaling
         f.canonical_nan,
     ]
     return [m | s for m in magnitudes for s in (0, f.sign)]

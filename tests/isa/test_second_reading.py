@@ -50,7 +50,7 @@ def test_encode_rounds_as_numpy_does(bits: int) -> None:
 @given(bits64)
 @settings(deadline=None)
 def test_directed_roundings_bracket(bits: int) -> None:
-    """rm and rp are neighbours around a number that is not exact, rz the one nearer to zero."""
+    """rm and rp are neighbors around a number that is not exact, rz the one nearer to zero."""
     if F64.is_nan(bits) or F64.is_infinite(bits):
         return
     x = decode(F64, bits)

@@ -339,7 +339,7 @@ def check_variables(machine: Machine) -> None:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_variables(width: int, cpu: Callable[[int], Cpu]) -> None:
-    """Variables of a module hold their initialisers, the rest of an array zeros, and addresses of one another."""
+    """Variables of a module hold their initializers, the rest of an array zeros, and addresses of one another."""
     check_variables(cpu(width))
 
 

@@ -25,7 +25,7 @@ import numpy as np
 from numba import cuda
 
 @cuda.jit
-def neighbours(x, y):
+def neighbors(x, y):
     i = cuda.grid(1)
     if i < y.size:
         y[i] = x[i]                        # fine

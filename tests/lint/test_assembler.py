@@ -25,7 +25,7 @@ from pathlib import Path
 from cuda.core import Linker, LinkerOptions, ObjectCode
 from kcheck.device import choose
 from kcheck.device.artifact import Compilation
-from kcheck.device.specialise import signatures
+from kcheck.device.specialize import signatures
 from kcheck.driver.cubin import read_resources
 from kcheck.runner.linting import _launched
 from kcheck.specfile import load_spec
@@ -55,7 +55,7 @@ print(json.dumps(rows))
 
 @pytest.mark.parametrize("name", SPECS)
 def test_the_log_agrees_with_the_code(name: str) -> None:
-    """Of every specialisation for three targets, a launcher's kernels too: registers, stack and shared memory are
+    """Of every specialization for three targets, a launcher's kernels too: registers, stack and shared memory are
     those of the cubin's own sections; spills those of a log that was asked for anew, and so registers, but where a
     subroutine that is linked in takes more."""
     child = subprocess.run(

@@ -66,7 +66,7 @@ def test_a_required_pattern_must_match_in_the_entry() -> None:
 
 
 def test_one_offence_in_many_specialisations_is_one_finding_of_the_worst() -> None:
-    """The finding counts the specialisations and names the one that is worst."""
+    """The finding counts the specializations and names the one that is worst."""
     worse = dataclasses.replace(
         KERNEL,
         target="sm_90",

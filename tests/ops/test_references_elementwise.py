@@ -1,4 +1,4 @@
-"""References of elementwise ops, quantisation and pooling against SciPy, published vectors and plain loops."""
+"""References of elementwise ops, quantization and pooling against SciPy, published vectors and plain loops."""
 
 import importlib.util
 import math
@@ -150,7 +150,7 @@ def test_quantize_int8_is_the_exact_quotient_rounded_half_to_even(x: Array, clip
 
 
 def test_quantize_int8_rounds_half_to_even_and_saturates() -> None:
-    """A scale of 1: ties go to the even neighbour; a scale of 1/2: 127 and -127 are too much."""
+    """A scale of 1: ties go to the even neighbor; a scale of 1/2: 127 and -127 are too much."""
     ties = np.array([[127, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5]])
     assert load("quantize_int8")(x=ties, clip=1.0)["q"].tolist() == [[127, 0, 2, 2, 0, -2, -2]]
     assert load("quantize_int8")(x=np.array([[127.0, -127.0, 3.0]]), clip=0.5)["q"].tolist() == [[127, -128, 6]]

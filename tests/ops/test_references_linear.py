@@ -1,4 +1,4 @@
-"""The references of linear algebra and neighbourhoods against SciPy and against loops."""
+"""The references of linear algebra and neighborhoods against SciPy and against loops."""
 
 import importlib.util
 import math

@@ -1,4 +1,4 @@
-"""The references of attention, softmax and normalisation against SciPy, math.fsum and loops by element."""
+"""The references of attention, softmax and normalization against SciPy, math.fsum and loops by element."""
 
 import importlib.util
 import math
@@ -167,7 +167,7 @@ def test_attention_causal_is_the_definition(B: int, M: int, past: int, D: int) -
     ("B", "H", "G", "N", "D"), [(1, 1, 1, 1, 1), (2, 6, 3, 4, 5), (1, 4, 1, 7, 2), (1, 3, 3, 5, 2)]
 )
 def test_attention_gqa_is_the_definition(B: int, H: int, G: int, N: int, D: int) -> None:
-    """Head h attends to head h // (H / G) of keys and values: neighbours share."""
+    """Head h attends to head h // (H / G) of keys and values: neighbors share."""
     draw = np.random.default_rng(H)
     q, k, v = draw.normal(size=(B, H, D)), draw.normal(size=(B, N, G, D)), draw.normal(size=(B, N, G, D))
     actual = attention_gqa(q=q, k=k, v=v, scale=0.7)

@@ -57,7 +57,7 @@ def test_a_correct_kernel_is_clean_under_every_sanitizer(name: str) -> None:
 )
 def test_the_other_correct_kernels_pass(names: list[str]) -> None:
     """The first example of each, under every sanitizer: no finding; exit 0. Picked out: so `artifact` need not
-    compile every specialisation."""
+    compile every specialization."""
     code, specs = run(names, "--cases", "0", "-k", "example_0", "--sanitize", "all")
     assert [spec["op"] for spec in specs] == names
     for spec in specs:

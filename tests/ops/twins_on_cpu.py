@@ -38,13 +38,13 @@ def outcome(device: Device, twin: Twin, spec: OpSpec) -> dict[str, Any]:
     seen = []
     caught = False
     for number, case in enumerate(cases):
-        compiled.add(specialisation(case))
+        compiled.add(specialization(case))
         seen.append(look(device, spec, case, instrument=instrument if number < 10 else ()))
         caught = bool(seen[-1].rules() & expected)
         if caught:
             break
     harmless = [
-        case for case in cases[len(seen) :] if twin.is_harmless(case.dims) and specialisation(case) in compiled
+        case for case in cases[len(seen) :] if twin.is_harmless(case.dims) and specialization(case) in compiled
     ]
     seen += [look(device, spec, case, instrument=instrument) for case in harmless[:HARMLESS]]
     if not caught and "artifact" in expected and spec.artifact is not None:
@@ -58,7 +58,7 @@ def outcome(device: Device, twin: Twin, spec: OpSpec) -> dict[str, Any]:
     return {"caught": caught, "wrong": wrong, "rules": sorted(set().union(*(one.rules() for one in seen)))}
 
 
-def specialisation(case: Case) -> tuple[tuple[str, str], ...]:
+def specialization(case: Case) -> tuple[tuple[str, str], ...]:
     """What decides which code a case runs."""
     return (*case.dtypes.items(), *case.layouts.items())
 

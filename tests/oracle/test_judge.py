@@ -283,9 +283,9 @@ def test_fixed_tolerances_fill_in_what_is_not_written(
 
 @pytest.mark.parametrize("nan", ["match", "ignore"])
 def test_signalling_nans_are_read_quietly(bench: Bench, nan: str) -> None:
-    """An output or input full of signalling NaNs raises no warning, it fails."""
-    signalling = np.full(3, 0x7F800001, np.uint32).view(np.float32)
+    """An output or input full of signaling NaNs raises no warning, it fails."""
+    signaling = np.full(3, 0x7F800001, np.uint32).view(np.float32)
     spec = bench.spec(DOUBLE, {"x": "float32"}, {"y": "float32"}, nan=nan, invariants=(invariant("finite"),))
     arrays = bench.arrays(spec, {"x": X}, {"y": (3,)})
-    outcome = Outcome(arrays.case, "simulator", {"y": signalling}, {})
+    outcome = Outcome(arrays.case, "simulator", {"y": signaling}, {})
     assert judge(spec, arrays, outcome).status is Status.FAILED

@@ -84,7 +84,7 @@ def test_ulp_distance_counts_the_numbers_between(name: str) -> None:
     dtype = DTYPES[name]
     size = np.dtype(f"uint{8 * dtype.itemsize}")
     every = np.arange(2 ** (8 * dtype.itemsize), dtype=np.uint64).astype(size).view(dtype.numpy)
-    with np.errstate(invalid="ignore"):  # signalling NaNs
+    with np.errstate(invalid="ignore"):  # signaling NaNs
         every = every[np.isfinite(every.astype(np.float64))]
     line = np.unique(every.astype(np.float64))  # -0.0 and 0.0 are one number
     place = np.random.default_rng(0).integers(0, line.size, (2, 500))

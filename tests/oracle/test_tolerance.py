@@ -129,7 +129,7 @@ def test_one_dropped_term_is_caught(bench: Bench, length: int) -> None:
 
 
 def test_a_one_pass_variance_fails_where_it_loses_its_digits(bench: Bench) -> None:
-    """E[x^2] - E[x]^2 passes on centred data and fails with an offset: it is less stable than the reference."""
+    """E[x^2] - E[x]^2 passes on centered data and fails with an offset: it is less stable than the reference."""
     source = "def ref(x):\n    return x.var(1)\n"
 
     def one_pass(x: Any) -> Any:
@@ -195,7 +195,7 @@ def test_an_easy_case_calls_the_reference_once(bench: Bench, monkeypatch: pytest
 
 
 def test_the_same_case_is_judged_alike(bench: Bench) -> None:
-    """Two judgements of one case are equal to the last digit of the floor."""
+    """Two judgments of one case are equal to the last digit of the floor."""
     source, _, buggy = CLASSICS["softmax padded with 0"]
     one, two = (status(bench, source, buggy, DATA["normal"]) for _ in range(2))
     assert one.comparisons == two.comparisons

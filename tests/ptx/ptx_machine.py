@@ -30,7 +30,7 @@ class Ended:
 
 @lru_cache(maxsize=64)
 def compiled(text: str, width: int, row: int = 1) -> tuple[abi.Program, LoadedCode]:
-    """The first kernel of a module, for blocks in which ``row`` lanes are neighbours: quick code for 8 and 32
+    """The first kernel of a module, for blocks in which ``row`` lanes are neighbors: quick code for 8 and 32
     lanes, the better one for others."""
     module = parse(text, "test.ptx")
     program = lower(module, module.entries[0].name, width, row=row)

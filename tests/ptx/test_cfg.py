@@ -85,7 +85,7 @@ def test_a_branch_to_nowhere_names_its_line() -> None:
 def test_a_write_under_a_guard_does_not_end_a_life() -> None:
     """Where the guard is false the old value is read later."""
     c = graph("mov.u32 %x, 1; setp.lt.u32 %p, %t, 1; bra A; A: @%p mov.u32 %x, 2; mov.u32 %y, %x; ret;")
-    live = liveness.analyse(c)
+    live = liveness.analyze(c)
     assert "%x" in live.names(1)
     assert "%y" not in live.names(1)
 
@@ -93,7 +93,7 @@ def test_a_write_under_a_guard_does_not_end_a_life() -> None:
 def uniform(body: str, suspended: frozenset[int] = frozenset()) -> frozenset[str]:
     """The uniform registers of a body."""
     c = graph(body)
-    return uniformity.analyse(c, liveness.analyse(c), lambda name: False, suspended, 16).uniform
+    return uniformity.analyze(c, liveness.analyze(c), lambda name: False, suspended, 16).uniform
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ def is_nan(doubles: np.ndarray) -> np.ndarray:
     ],
 )
 def test_the_sign_of_a_nan_of_f64(instruction: str, flips) -> None:
-    """A sign is a bit, also where an optimiser would take it into a sum."""
+    """A sign is a bit, also where an optimizer would take it into a sum."""
     text, words = kernel(f"{DOUBLES} {instruction}; st.global.v2.f64 [%out], {{%g3, %g1}};"), doubles()
     ran = [run(text, words, width) for width in WIDTHS]
     for one in ran:
@@ -212,7 +212,7 @@ def test_a_single_becomes_the_nan_of_f64() -> None:
     ],
 )
 def test_copies_keep_payloads(body: str, width: int) -> None:
-    """What is loaded and stored, whatever the registers on the way, keeps its bits, signalling NaNs too."""
+    """What is loaded and stored, whatever the registers on the way, keeps its bits, signaling NaNs too."""
     assert np.array_equal(run(kernel(body), singles(), width), singles())
 
 
@@ -249,7 +249,7 @@ def test_quick_and_better_code_leave_the_same(monkeypatch: pytest.MonkeyPatch) -
 
 def found(body: str) -> nans.Nans | None:
     """What is made canonical in a kernel."""
-    return nans.analyse(control.build(parse(kernel(body), "kernel.ptx").functions["k"], "kernel.ptx"))
+    return nans.analyze(control.build(parse(kernel(body), "kernel.ptx").functions["k"], "kernel.ptx"))
 
 
 def test_a_loop_pays_nothing() -> None:

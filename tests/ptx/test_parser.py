@@ -225,8 +225,8 @@ def test_module_variables_and_functions() -> None:
         (HEAD + ".entry k() { .reg .b32 %r1;\nmov.u32 %r1, 99999999999999999999999; }", 5, "no integer literal"),
         (HEAD + ".entry k() { .reg .b32 %r1;\nmov.u32 %r1, 1 / 0; }", 5, "divides by zero"),
         (HEAD + ".entry k() { .reg .b32 %r1;\nmov.u32 %r1, " + "(" * 5000 + "; }", 5, "too deep"),
-        (HEAD + ".address_size 32", 4, "not modelled"),
-        (HEAD + ".global .texref t;", 4, "not modelled"),
+        (HEAD + ".address_size 32", 4, "not supported"),
+        (HEAD + ".global .texref t;", 4, "not supported"),
     ],
 )
 def test_malformed_text_is_refused_with_its_line(text: str, line: int, what: str) -> None:
@@ -240,9 +240,9 @@ def test_malformed_text_is_refused_with_its_line(text: str, line: int, what: str
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("frobnicate.u32 %r1, %r2;", "frobnicate.u32: not modelled"),
-        ("add.u31 %r1, %r2, %r3;", "add.u31: not modelled"),
-        ("add.rn.u32 %r1, %r2, %r3;", "add.rn.u32: not modelled"),
+        ("frobnicate.u32 %r1, %r2;", "frobnicate.u32: not supported"),
+        ("add.u31 %r1, %r2, %r3;", "add.u31: not supported"),
+        ("add.rn.u32 %r1, %r2, %r3;", "add.rn.u32: not supported"),
         ("add.u32 %r1, %r2;", "expected 3 operands, found 2"),
         ("add.u32 %r1, %r2, %rd3;", "%rd3 is .b64, but .u32 is wanted"),
         ("add.u32 %p1, %r2, %r3;", "%p1 is .pred, but .u32 is wanted"),

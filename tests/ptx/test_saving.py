@@ -41,7 +41,7 @@ def graph(body: str) -> control.Cfg:
 def kept(body: str) -> list[frozenset[str]]:
     """What each barrier need not save, in the order of the text."""
     cfg = graph(body)
-    live = liveness.analyse(cfg)
+    live = liveness.analyze(cfg)
     names: Mapping[int, tuple[str, ...]] = {
         n: tuple(live.names(cfg.blocks[n].successors[0]))
         for n in cfg.order

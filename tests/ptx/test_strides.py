@@ -25,10 +25,10 @@ def kernel(body: str, before: str = "") -> str:
 def stride_of(body: str, register: str = "%r1") -> int | None:
     """The stride that the analysis finds for a register; None for none."""
     graph = control.build(parse(kernel(body), "kernel.ptx").functions["k"], "kernel.ptx")
-    live = liveness.analyse(graph)
-    found = uniformity.analyse(graph, live, lambda name: False, frozenset(), WIDTH)
+    live = liveness.analyze(graph)
+    found = uniformity.analyze(graph, live, lambda name: False, frozenset(), WIDTH)
     constants = liveness.constants(graph)
-    return strides.analyse(graph, live, found, constants, lambda name: False, WIDTH).get(register)
+    return strides.analyze(graph, live, found, constants, lambda name: False, WIDTH).get(register)
 
 
 @pytest.mark.parametrize(

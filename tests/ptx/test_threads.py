@@ -181,7 +181,7 @@ def test_local_arrays_lie_as_aligned_as_they_ask(width: int, align: int) -> None
 
 def test_an_alignment_beyond_a_page_is_not_modelled() -> None:
     """What no window of memory is aligned to is refused by its line, in every space."""
-    with pytest.raises(PtxError, match=r"test\.ptx:\d+:.* 8192 bytes is not modelled: at most 4096"):
+    with pytest.raises(PtxError, match=r"test\.ptx:\d+:.* 8192 bytes is not supported: at most 4096"):
         run(kernel(".local .align 8192 .b8 wide[4];"), 1, 16)
 
 

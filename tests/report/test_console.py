@@ -76,13 +76,13 @@ def test_narrow_terminal_loses_no_verdict(width: int) -> None:
 
 
 def test_plain_text_has_no_escape_sequence() -> None:
-    """Without colour nothing but printable text and line feeds is written."""
+    """Without color nothing but printable text and line feeds is written."""
     text = render(fake_events.everything())
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)
 
 
 def test_colour_changes_nothing_but_colour() -> None:
-    """The coloured report without its SGR sequences is the plain report."""
+    """The colored report without its SGR sequences is the plain report."""
     colored = render(fake_events.everything(), color=True)
     assert "\x1b[" in colored
     assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == render(fake_events.everything())

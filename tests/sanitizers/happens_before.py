@@ -1,7 +1,7 @@
 """Random small programs, as PTX and as a list of what each thread does, and which of its accesses race.
 
 The judge here knows nothing of stamps and records: each access has a vector clock of all threads, which barriers
-and the synchronisation of warps join, and each pair of accesses of one byte is looked at.
+and the synchronization of warps join, and each pair of accesses of one byte is looked at.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _MASKS = (0xFFFFFFFF, 0xFFFFFFFF, 1, 2, 0x80000000, 0xFFFF, 0x00010001)
 
 
 def draw(seed: int, *, is_one_place: bool = False, has_partial: bool = False) -> list[Step]:
-    """A program of 3 to 9 steps; of some seeds without atomics, or without synchronisation of warps.
+    """A program of 3 to 9 steps; of some seeds without atomics, or without synchronization of warps.
 
     Args:
         is_one_place: every access is of the same element.
-        has_partial: parts of a warp synchronise.
+        has_partial: parts of a warp synchronize.
     """
     rng = random.Random(seed)
     kinds = ["read", "write", "read", "write", "barrier"]

@@ -73,7 +73,7 @@ def too_few_blocks(x, y, N):
 
 
 def summed(x):
-    """Sums of 32 neighbours."""
+    """Sums of 32 neighbors."""
     return {"y": x.reshape(-1, 32).sum(axis=1)}
 
 

@@ -5,7 +5,7 @@ end, and each line that a finding on the other twin points at names the rule::
 
     @pair(1, 64, x=np.ones(64), y=np.zeros(64), like="Oclgrind data-race/...")
     @cuda.jit
-    def neighbours(x, y):
+    def neighbors(x, y):
         \"""What is wrong with the other twin, in one sentence.\"""
         t = cuda.threadIdx.x
         tile[t] = x[t]  # racecheck

@@ -68,7 +68,7 @@ def fence_between_global_accesses(scratch, output):
 @pair(1, 4, data=counted(4), before=counted(4), like="Oclgrind data-race/global_read_write_race")
 @cuda.jit
 def shifted_in_place(data, before):
-    """Each thread reads the element that its left neighbour overwrites."""
+    """Each thread reads the element that its left neighbor overwrites."""
     i = cuda.grid(1)
     if i > 0:
         data[i] = before[i - 1]  # bug: data[i] = data[i - 1]  # racecheck
@@ -160,7 +160,7 @@ def barrier_for_a_grid(data):
 @pair(3, 32, x=counted(98), y=ints(98))
 @cuda.jit
 def smoothed_in_place(x, y):
-    """A block waits before it stores, but its neighbours' blocks still read what it overwrites."""
+    """A block waits before it stores, but its neighbors' blocks still read what it overwrites."""
     i = cuda.grid(1) + 1
     mean = (x[i - 1] + x[i] + x[i + 1]) // 3  # racecheck
     cuda.syncthreads()
@@ -196,7 +196,7 @@ def bits_of_a_word(x, bits):
 @pair(2, 32, x=counted(64), marks=np.zeros(64, np.uint8))
 @cuda.jit
 def bytes_of_a_word(x, marks):
-    """Neighbouring bytes are no race; the same byte is."""
+    """Neighboring bytes are no race; the same byte is."""
     i = cuda.grid(1)
     slot = i  # bug: slot = i ^ (i & 1)
     marks[slot] = x[i] + 1  # racecheck
@@ -285,7 +285,7 @@ def set_before_counting(data):
 @pair(1, 4, data=ints(4), like="Oclgrind atomics/atomic_same_workitem")
 @cuda.jit
 def plain_and_atomic_by_one_thread(data):
-    """A thread may store to its own element and count it up; neighbours on one element race."""
+    """A thread may store to its own element and count it up; neighbors on one element race."""
     i = cuda.grid(1)
     mine = i  # bug: mine = i // 2
     if i % 2 == 0:

@@ -137,7 +137,7 @@ def tree_of_sums(x, sums):
 @pair(1, 64, x=counted(64), y=ints(64))
 @cuda.jit
 def scan_in_place(x, y):
-    """A prefix sum reads its left neighbours while these store their new sums."""
+    """A prefix sum reads its left neighbors while these store their new sums."""
     tile = cuda.shared.array(64, int32)
     t = cuda.threadIdx.x
     tile[t] = x[t]
@@ -201,7 +201,7 @@ def flag_reset_too_early(x, y):
 @pair(1, 64, x=counted(64), y=ints(64))
 @cuda.jit
 def two_for_one_slot(x, y):
-    """Neighbours store in the same slot."""
+    """Neighbors store in the same slot."""
     tile = cuda.shared.array(64, int32)
     t = cuda.threadIdx.x
     tile[t] = 0
@@ -244,7 +244,7 @@ def halo_in_a_taken_slot(x, y):
 @pair(1, 32, x=counted(32), y=ints(32))
 @cuda.jit
 def neighbour_in_the_warp(x, y):
-    """A lane reads its neighbour's slot in the belief that lanes go together."""
+    """A lane reads its neighbor's slot in the belief that lanes go together."""
     tile = cuda.shared.array(32, int32)
     t = cuda.threadIdx.x
     tile[t] = x[t]  # racecheck

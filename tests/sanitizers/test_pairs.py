@@ -59,7 +59,7 @@ Oclgrind uninitialized/uninitialized_local_variable
 Oclgrind uninitialized/uninitialized_private_array
 """
 """Of NVIDIA's compute-sanitizer samples every bug that a kernel has; of Oclgrind's tests those of races, barriers
-and uninitialised memory. OpenCL has fences of local and of global memory, where CUDA's barrier orders both: there
+and uninitialized memory. OpenCL has fences of local and of global memory, where CUDA's barrier orders both: there
 the buggy twin has a fence in place of the barrier."""
 
 

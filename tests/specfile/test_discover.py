@@ -97,7 +97,7 @@ def test_from_elsewhere_paths_are_absolute(tree: Path, monkeypatch: pytest.Monke
     ],
 )
 def test_what_names_nothing_is_a_fault_beside_what_is_found(argument: str, message: str, tree: Path) -> None:
-    """A mistyped argument is reported with its neighbours, and the others are still found."""
+    """A mistyped argument is reported with its neighbors, and the others are still found."""
     found = discover([Path(argument), Path("specs/a.yaml")], False)
     assert [str(fault) for fault in found.faults] == [message]
     assert found.specs == (Path("specs/a.yaml"),)

@@ -76,12 +76,12 @@ import pytest
         ('op: softmax\n', 'op: softmax\ntolerance: {flot32: {atol: 1}}\n', ["3:13: unknown dtype 'flot32'; did you mean 'float32'?"]),
         ('op: softmax\n', 'op: softmax\ntolerance: {float32: {atoll: 1}}\n', ["3:23: unknown key 'atoll' in 'float32'; did you mean 'atol'?"]),
         ('op: softmax\n', 'op: softmax\ntolerance: conditoned\n', ["3:12: unknown tolerance 'conditoned'; did you mean 'conditioned'?"]),
-        ('op: softmax\n', "op: softmax\ninvariants: [finit, non_negative, 'sum(y)', 'x > 0', {normalised: y}, {normalized: y}, {non_negative: x}, 'max(yy) < 3']\n", [
+        ('op: softmax\n', "op: softmax\ninvariants: [finit, non_negative, 'sum(y)', 'x > 0', {normalized: y}, {normalized: y}, {non_negative: x}, 'max(yy) < 3']\n", [
             "3:14: unknown invariant 'finit'; did you mean 'finite'?",
             "3:21: the invariant 'non_negative' needs an output; write {non_negative: out}",
             "3:36: in invariant: expected a condition, found a number; compare it with '<=', '==', ...",
             '3:45: this invariant uses no output, so it does not check the kernel; name one',
-            "3:55: unknown key 'normalised' in 'invariants'; did you mean 'normalized'?",
+            "3:55: unknown key 'normalized' in 'invariants'; did you mean 'normalized'?",
             "3:84: 'normalized' must be a mapping {of: out, axis: -1}, not the string 'y'",
             "3:103: 'x' in 'non_negative' is an input, not an output; available: y",
             "3:112: unknown name 'yy' in invariant; did you mean 'y'?",

@@ -39,7 +39,7 @@ def test_the_function_itself_is_returned(load: Callable[..., Any]) -> None:
 
 
 def test_root_and_own_folder_can_be_imported_from(load: Callable[..., Any], tmp_path: Path) -> None:
-    """A kernel may share code with its neighbours and with packages of the project."""
+    """A kernel may share code with its neighbors and with packages of the project."""
     (tmp_path / "shared_by_all.py").write_text("ONE = 1\n")
     (tmp_path / "kernels").mkdir()
     (tmp_path / "kernels/next_door.py").write_text("TWO = 2\n")

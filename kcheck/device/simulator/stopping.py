@@ -1,7 +1,7 @@
 """Ends the OS threads of a launch that is over, wherever its kernel stands, and nothing but the kernel.
 
 Python cannot kill a thread; it can have an exception raised on one. A kernel may swallow it (a bare ``except``),
-and whatever else Python runs on that thread meanwhile (the garbage collector's callbacks, finalisers) must not get
+and whatever else Python runs on that thread meanwhile (the garbage collector's callbacks, finalizers) must not get
 it.
 """
 

@@ -21,7 +21,7 @@ def apply(frame: Frame, operation: Operation) -> None:
     """Lower one instruction that is no branch and no barrier, under its guard.
 
     Raises:
-        PtxError: an instruction that is not modelled, or operands that do not fit it.
+        PtxError: an instruction that is not supported, or operands that do not fit it.
     """
     everywhere = frame.active
     if operation.guard is not None:
@@ -50,7 +50,7 @@ def apply(frame: Frame, operation: Operation) -> None:
 def _apply_row(frame: Frame, i: Instruction) -> None:
     match = rows.of(i)
     if match is None:
-        raise frame.fail(i, "not modelled")
+        raise frame.fail(i, "not supported")
     row, mods = match
     row, mods = rows.by_operands(i, row, mods)
     sources, targets = _operands(frame, i, row, mods)

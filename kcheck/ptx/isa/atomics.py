@@ -98,7 +98,7 @@ def atom(frame: Frame, i: Instruction) -> None:
         elif modifier not in _SEMANTICS and not modifier.startswith("L2"):
             words.append(modifier)
     if len(words) != 2 or words[1] not in _TYPES.get(words[0], ()):
-        raise frame.fail(i, "not modelled")
+        raise frame.fail(i, "not supported")
     operation, kind = words[0], TYPES[words[1]]
     operands = list(i.operands)
     target = operands.pop(0) if i.opcode == "atom" else Sink()

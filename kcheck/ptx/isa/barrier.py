@@ -82,7 +82,7 @@ def arrival(frame: Frame, operation: Operation) -> Arrival:
     """What a barrier asks for.
 
     Raises:
-        PtxError: a barrier of a kind that is not modelled (clusters), or with the wrong operands.
+        PtxError: a barrier of a kind that is not supported (clusters), or with the wrong operands.
     """
     if isinstance(operation, Call):
         return Arrival("grid")
@@ -95,7 +95,7 @@ def arrival(frame: Frame, operation: Operation) -> Arrival:
     if reduces and len(operands) in (3, 4) and isinstance(operands[-1], Register | Not):
         threads = operands[2] if len(operands) == 4 else None
         return Arrival("block", operands[1], threads, operands[-1], aligned)
-    raise frame.fail(operation, "not modelled")
+    raise frame.fail(operation, "not supported")
 
 
 def finish_reduction(frame: Frame, operation: Instruction, place: int) -> None:
@@ -134,7 +134,7 @@ def without_waiting(frame: Frame, i: Instruction) -> None:
         check_mask(frame, i, i.operands[0])
         return
     if words != ["arrive"]:
-        raise frame.fail(i, "not modelled")
+        raise frame.fail(i, "not supported")
     ordered(frame, i, 2)
     number = b.land(b.extract(frame.read(i, i.operands[0], TYPES["u32"]), frame.first_active()), 15)
     _add(frame, Block.arrive_count.offset, number, frame.active_bits())

@@ -111,7 +111,7 @@ def narrow_fma(b: Builder, m: Mods, x: Value, y: Value, z: Value) -> Value:
         wide.append(b.cast("fpext", single, "double"))
     total, error = two_sum(b, b.op("fmul", wide[0], wide[1]), wide[2])
     bits = b.as_integer(total)
-    # Round to odd: where the sum was inexact, the neighbour (towards the error) whose last bit is 1.
+    # Round to odd: where the sum was inexact, the neighbor (towards the error) whose last bit is 1.
     inexact = b.land(b.compare("one", error, 0.0), b.compare("eq", b.land(bits, 1), 0))
     same_way = b.compare("sge", b.xor(b.as_integer(error), bits), 0)
     stepped = b.add(bits, b.select(same_way, b.const("i64", 1), b.const("i64", -1)))

@@ -54,7 +54,7 @@ def form(frame: Frame, i: Instruction) -> Form:
     """What the modifiers of a memory instruction say.
 
     Raises:
-        PtxError: a modifier that is not modelled.
+        PtxError: a modifier that is not supported.
     """
     space, count = "generic", 1
     for modifier in i.modifiers[:-1]:
@@ -64,10 +64,10 @@ def form(frame: Frame, i: Instruction) -> Form:
         elif modifier in ("v2", "v4", "v8"):
             count = int(modifier[1:])
         elif modifier not in _HINTS and not modifier.startswith(_HINT_PREFIXES):
-            raise frame.fail(i, f".{modifier} is not modelled")
+            raise frame.fail(i, f".{modifier} is not supported")
     kind = TYPES.get(i.modifiers[-1]) if i.modifiers else None
     if kind is None or kind.kind == "pred" or kind.bits > 64:
-        raise frame.fail(i, "not modelled")
+        raise frame.fail(i, "not supported")
     return Form(space, kind, count)
 
 

@@ -42,7 +42,7 @@ def mov(frame: Frame, i: Instruction) -> None:
     """``mov.type d, a``; with a vector on one side it packs or unpacks bits, lowest first."""
     ordered(frame, i, 2)
     if len(i.modifiers) != 1 or i.modifiers[0] not in _MOVABLE or i.modifiers[0] == "b128":
-        raise frame.fail(i, "not modelled")
+        raise frame.fail(i, "not supported")
     kind = TYPES[i.modifiers[0]]
     target, source = i.operands
     if frame.shadows is not None:
@@ -114,7 +114,7 @@ def cvta(frame: Frame, i: Instruction) -> None:
     """Between generic addresses and a window's: the identity, since all are host addresses."""
     ordered(frame, i, 2)
     if i.modifiers[-1] == "u32":
-        raise frame.fail(i, "32-bit addresses are not modelled")
+        raise frame.fail(i, "32-bit addresses are not supported")
     if frame.shadows is not None:
         _shadow(frame.shadows, i, i.operands[0], i.operands[1], TYPES["u64"])
     value = frame.read(i, i.operands[1], TYPES["u64"])
@@ -143,7 +143,7 @@ def isspacep(frame: Frame, i: Instruction) -> None:
     elif space == "global":
         result = b.invert(b.lor(shared, local))
     else:
-        raise frame.fail(i, "not modelled")
+        raise frame.fail(i, "not supported")
     frame.write(i, i.operands[0], TYPES["pred"], result, False)
 
 

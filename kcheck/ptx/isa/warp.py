@@ -159,7 +159,7 @@ def vote(frame: Frame, i: Instruction) -> None:
         "uni": b.lor(b.compare("eq", true, here), b.compare("eq", true, 0)),
     }
     if len(words) != 2 or words[0] not in results or words[1] != "pred":
-        raise frame.fail(i, "not modelled")
+        raise frame.fail(i, "not supported")
     frame.write(i, i.operands[0], _PRED, results[words[0]], False)
 
 
@@ -194,7 +194,7 @@ def shfl(frame: Frame, i: Instruction) -> None:
     whole_warp(frame, i)
     mode = i.modifiers[-2] if len(i.modifiers) >= 2 else ""
     if i.modifiers[-1:] != ("b32",) or mode not in ("up", "down", "bfly", "idx"):
-        raise frame.fail(i, "not modelled")
+        raise frame.fail(i, "not supported")
     ordered(frame, i, 5 if "sync" in i.modifiers else 4)
     b = frame.b
     value = b.spread(frame.read(i, i.operands[1], TYPES["b32"]))
@@ -334,7 +334,7 @@ def redux(frame: Frame, i: Instruction) -> None:
     ordered(frame, i, 3)
     words = [m for m in i.modifiers if m != "sync"]
     if len(words) != 2 or words[1] not in ("u32", "s32", "b32"):
-        raise frame.fail(i, "not modelled")
+        raise frame.fail(i, "not supported")
     b = frame.b
     members = check_mask(frame, i, i.operands[2])
     here = b.land(frame.active_bits(), members)
@@ -350,7 +350,7 @@ def redux(frame: Frame, i: Instruction) -> None:
         extremes = (0x7FFFFFFF, -0x80000000) if signed else (-1, 0)
         neutral = extremes[operation == "max"]
     else:
-        raise frame.fail(i, "not modelled")
+        raise frame.fail(i, "not supported")
     none = b.const("i32", neutral)
     if here.lanes == 1:
         result = _reduce(frame, name, b.select(b.bits_mask(here, frame.width), value, none))
@@ -378,7 +378,7 @@ def match(frame: Frame, i: Instruction) -> None:
     ordered(frame, i, 3)
     words = [m for m in i.modifiers if m != "sync"]
     if len(words) != 2 or words[0] not in ("any", "all") or words[1] not in ("b32", "b64"):
-        raise frame.fail(i, "not modelled")
+        raise frame.fail(i, "not supported")
     b, W = frame.b, frame.width
     kind = TYPES[words[1]]
     members = check_mask(frame, i, i.operands[2])

@@ -4,7 +4,7 @@ Emitted for W lanes side by side (:func:`chunk`) and for one granule alone (:fun
 
 A record is *old* when a barrier lies between: it is of an earlier launch, or of this block before its last
 barrier. What is not old is in order with an access by the same thread of the same block, or by the same warp
-before its last synchronisation; all else is a race. Of another block nothing but a new launch is in between.
+before its last synchronization; all else is a race. Of another block nothing but a new launch is in between.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class RaceFacts:
     Attributes:
         granule: by space, the smallest access in bytes; a space that is not accessed is left out.
         kinds: by space, which kinds of records can be there (WRITE, ATOMIC, READ, STRONG_READ).
-        warps: lanes of a warp synchronise.
+        warps: lanes of a warp synchronize.
         fences: it has fences, or accesses with ``.acquire`` or ``.release``.
     """
 

@@ -79,7 +79,7 @@ def exchange(
 
 
 def warp(frame: Frame, members: Value) -> None:
-    """The active lanes synchronise, those together that name each other. ``members``: their masks, i32.
+    """The active lanes synchronize, those together that name each other. ``members``: their masks, i32.
 
     Vectors narrower than a warp have the scheduler say so, once for the warp.
     """

@@ -1,7 +1,7 @@
 """What racecheck's code and its host share: the state of a launch, the shadow of memory, the races found.
 
 **Time** is one 32-bit counter, ``RaceState.now``, which only grows, across launches too. It moves on at the start
-of a launch and of a block, at a barrier, and where lanes of a warp synchronise. What happened before the last of
+of a launch and of a block, at a barrier, and where lanes of a warp synchronize. What happened before the last of
 these is told by a comparison with the time at which it was (``launch``, ``start``, ``barrier``, ``synced``), so
 nothing is ever cleared.
 
@@ -11,7 +11,7 @@ time) and an info (thread of the block, site, FAR), each in an array of its own,
 of one kind at once.
 
 **Two** records of a kind are as good as all. What orders accesses is hierarchical: blocks of a launch not at all,
-warps of a block by its barriers, lanes of a warp by those and by warp-level synchronisation. So two of different
+warps of a block by its barriers, lanes of a warp by those and by warp-level synchronization. So two of different
 blocks conflict with whatever comes later in the launch; else two of different warps since the last barrier with
 whatever comes before the next; else, within one warp, the last one and the last one of another lane are those that
 the least is ordered after. Fences can order more than that: with them two are no longer as good as all.
@@ -45,7 +45,7 @@ class RaceState(ctypes.Structure):
         ("launch", ctypes.c_uint32),  # when the launch began, or all its blocks passed a grid barrier
         ("start", ctypes.c_uint32),  # when the block that runs began
         ("barrier", ctypes.c_uint32),  # when the block that runs passed its last barrier
-        ("synced", ctypes.c_uint32 * 32),  # by warp: when all its lanes last synchronised
+        ("synced", ctypes.c_uint32 * 32),  # by warp: when all its lanes last synchronized
         ("global_base", ctypes.c_uint64),  # the range of device memory that has a shadow
         ("global_size", ctypes.c_uint64),
         ("shared_size", ctypes.c_uint64),
@@ -72,7 +72,7 @@ class Event(IntEnum):
 
     BLOCK = 0  # a block begins
     BARRIER = 1
-    WARP = 2  # warp, lanes: they synchronise
+    WARP = 2  # warp, lanes: they synchronize
     FENCE = 3  # first thread, lanes, 1 for a fence of the block only
     STRONG = 4  # first thread, address of Strong
     DECIDE = 5  # info of an access, info and stamp of an earlier one, allocation | benign: is that one known?

@@ -69,7 +69,7 @@ define internal void @kcheck.race.barrier(ptr %launch) noinline {{
 }}
 """
 
-# Lanes that name each other synchronise: all of the warp, or a part of it, which then knows what each of it knew.
+# Lanes that name each other synchronize: all of the warp, or a part of it, which then knows what each of it knew.
 _WARP = f"""
 define internal void @kcheck.race.warp(ptr %launch, i32 %warp, i32 %active, ptr %masks) noinline {{
 {state_ir()}  %n.p = getelementptr i8, ptr %launch, i64 {Launch.threads.offset}

@@ -52,7 +52,7 @@ def _power(exponent: float) -> Fraction:
 
 
 def _quantum(f: Format, x: Fraction) -> Fraction:
-    """The distance between neighbours of the format around x."""
+    """The distance between neighbors of the format around x."""
     exponent = f.emin
     if x:
         exponent = max(math.frexp(float(abs(x)))[1] - 1 if abs(x) < 2**1000 else f.emax, f.emin)
