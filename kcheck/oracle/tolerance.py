@@ -175,7 +175,7 @@ class NoiseFloor:
                 for name, mask in self._unjudged.items():
                     mask |= (own | np.isfinite(inexact[name].ravel())) & ~np.isfinite(outputs[name].ravel())
                 self._widen(outputs)
-        if not supported and self._reference.float_inputs:
+        if not modeled and self._reference.float_inputs:
             self._without_model()
         self.draw(DRAWS)
 
