@@ -21,6 +21,7 @@ from kcheck.errors import SpecError, UserError
 SECTIONS = {
     "Start": {
         "init": "Create a project that passes, or draft a spec for a kernel.",
+        "try": "Run the sanitizers on a kernel that has no spec.",
     },
     "Check kernels": {
         "run": "Run the cases of op specs and check the results.",
@@ -52,6 +53,9 @@ SECTIONS = {
 COMMANDS = {name: line for section in SECTIONS.values() for name, line in section.items()}
 
 
+_MODULES = {"try": "try_"}  # `try` is a keyword of Python
+
+
 class Subcommands(click.Group):
     """A group that imports a command when it is called, and suggests the nearest name for a mistyped one."""
 
@@ -65,7 +69,7 @@ class Subcommands(click.Group):
         """Imports the command's module."""
         if cmd_name not in COMMANDS:
             return None
-        return prepared(import_module(f"kcheck.cli.{cmd_name}").command)
+        return prepared(import_module(f"kcheck.cli.{_MODULES.get(cmd_name, cmd_name)}").command)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands, then the options."""

@@ -4,12 +4,15 @@ Kernels are parsed, never imported.
 """
 
 from kcheck.draft.sketch import Argument, Sketch, sketch
-from kcheck.draft.spectext import in_place, op_name, reference_text, result_name, spec_text
+from kcheck.draft.spectext import default_sizes, op_name, reference_text, result_name, spec_text
+from kcheck.draft.words import Words, apply
 
 __all__ = [
     "Argument",
     "Sketch",
-    "in_place",
+    "Words",
+    "apply",
+    "default_sizes",
     "op_name",
     "reference_text",
     "result_name",

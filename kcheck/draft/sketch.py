@@ -32,6 +32,7 @@ class Argument:
         shape: of an array, one expression of dims for each axis.
         dtype: what the kernel's signature or its use says; empty where neither does.
         dim: of a ``dim``, its name in the spec.
+        values: of a scalar, its values as a spec writes them; empty where the user gave none.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Argument:
     loads: bool = False
     stores: bool = False
     dim: str = ""
+    values: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class Sketch:
         grid: 1 to 3 expressions of dims; ``block``: threads along each axis.
         block_from: what says the block; empty where it is a guess.
         guesses: what was not seen in the text, one sentence each.
+        domains: by dim, its sizes as a spec writes them, where the user gave them.
     """
 
     name: str
@@ -65,6 +68,7 @@ class Sketch:
     block: tuple[int, ...]
     block_from: str = ""
     guesses: tuple[str, ...] = ()
+    domains: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def arrays(self) -> tuple[Argument, ...]:

@@ -7,19 +7,19 @@ from collections.abc import Iterator
 
 from kcheck.draft.sketch import Argument, Sketch
 
-RANGE = "1..100"
+_RANGE = "1..100"
 _SMALL = "1..40"  # with three or more dims, so that arrays stay small
+
+
+def default_sizes(dims: int) -> str:
+    """The sizes of a dim of which the text says nothing, in a spec with this number of dims."""
+    return _SMALL if dims > 2 else _RANGE
 
 
 def op_name(name: str) -> str:
     """A function's name as the name of an op: ``[a-z][a-z0-9_]*``."""
     text = re.sub(r"[^a-z0-9_]", "_", name.lower()).lstrip("_0123456789")
     return (text or "kernel")[:64]
-
-
-def in_place(sketch: Sketch) -> tuple[Argument, ...]:
-    """Arrays that the kernel both reads and writes."""
-    return tuple(array for array in sketch.arrays if array.loads and array.stores)
 
 
 def result_name(sketch: Sketch, array: Argument) -> str:
@@ -50,10 +50,10 @@ def _lines(sketch: Sketch, kernel: str, reference: str) -> Iterator[str]:
     yield f"op: {op_name(sketch.name)}"
     yield f"kernel: {kernel}"
     yield f"reference: {reference}   # TODO: fill it in; it gets float64 arrays"
-    sizes = _SMALL if len(sketch.dims) > 2 else RANGE
+    sizes = default_sizes(len(sketch.dims))
     if sketch.dims:
         yield "dims:                        # TODO: the sizes, in elements, that the kernel is for"
-        yield from (f"  {name}: {sizes}" for name in sketch.dims)
+        yield from (f"  {name}: {sketch.domains.get(name, sizes)}" for name in sketch.dims)
     if any(not array.dtype for array in sketch.arrays):
         yield "dtypes: [float32]            # TODO: every dtype that the kernel is for"
     inputs = [array for array in sketch.arrays if array.loads]
@@ -99,6 +99,8 @@ def _declared(array: Argument, sketch: Sketch) -> str:
 
 
 def _param(param: Argument) -> str:
+    if param.values:
+        return f"{{dtype: {param.dtype}, values: {param.values}}}"
     values = {"bool": "[false, true]"}.get(param.dtype) or (
         "[1, 2]" if param.dtype.startswith(("int", "uint")) else "[0.5]"
     )

@@ -287,6 +287,8 @@ class OpSpec:
         sanitize: level by sanitizer, every one of SANITIZERS present.
         regression: how much worse a number may become, by name of MEASURES; those that are not said are left out.
         targets: what the kernel is compiled for: those of ``artifact``, else the project's.
+        judged: False where outputs are not compared with a reference (``kcheck try``): then ``reference`` is the
+            kernel.
     """
 
     path: str
@@ -319,6 +321,7 @@ class OpSpec:
     examples: tuple[Example, ...]
     regression: Mapping[str, Limit] = field(default_factory=dict)
     targets: tuple[str, ...] = DEFAULT_TARGETS
+    judged: bool = True
 
     @property
     def functions(self) -> tuple[Function, ...]:

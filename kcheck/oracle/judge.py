@@ -75,6 +75,8 @@ def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome) -> Verdict:
         if not any(finding.severity == "error" for finding in findings):
             raise InternalError(f"device {outcome.device} returned no output of {outcome.case.id} and no reason")
         return _verdict(outcome, findings, ())
+    if not spec.judged:
+        return _verdict(outcome, findings, ())
     try:
         truth = Truth.of(spec, arrays)
     except ReferenceFailed as error:

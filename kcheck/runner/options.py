@@ -47,6 +47,7 @@ class Options:
         skip_unsupported: count cases that the device does not support as skipped, not as errors.
         device: ``--device`` where it was given, for the replay line; empty otherwise.
         profile: ``--profile``, for the replay line.
+        replay_by: the command that the replay line starts with, where it is not `kcheck run`.
     """
 
     command: str = "kcheck run"
@@ -62,6 +63,7 @@ class Options:
     strict: bool = False
     sanitize: Mapping[str, Level] = field(default_factory=dict)
     profile: str = ""
+    replay_by: tuple[str, ...] = ()
     skip_unsupported: bool = False
     only_failed: bool = False
 
@@ -77,6 +79,8 @@ def replay(spec: OpSpec, case: Case, options: Options) -> str:
     A generated case is a function of its own seed; an example is one of its label and of the master seed, which
     what it leaves open is drawn from.
     """
+    if options.replay_by:
+        return shlex.join([*options.replay_by, "--case-seed", str(case.seed)])
     words = ["kcheck", "run", _as_typed(spec)]
     if case.label.startswith(STORED):
         words = ["kcheck", "reproduce", str(case.seed), "--op", spec.op]

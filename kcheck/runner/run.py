@@ -257,7 +257,7 @@ class _Run:
             timeout=self.options.timeout,
             instrument=lambda size: self._instrument(spec, size),
             arrays=queued.arrays(),
-            observe=vacuity.observe,
+            observe=vacuity.observe if spec.judged else None,
         )
         instrumented = 0.0 if done.outcome is None else done.outcome.instrumented
         self._budget.add(done.verdict.seconds - instrumented, instrumented, done.size)

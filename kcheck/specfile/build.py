@@ -43,7 +43,8 @@ from kcheck.specfile.rules import (
     read_tolerance,
 )
 from kcheck.specfile.schema import schema_faults
-from kcheck.specfile.yamltree import read
+from kcheck.specfile.yamltree import YamlMap, read
+from kcheck.specfile.yamltree import parse as parse_yaml
 from kcheck.symbolic import ExpressionError, Solver, evaluate_size, names, parse
 
 
@@ -60,15 +61,35 @@ def load_spec(path: Path, profile: str = "") -> OpSpec:
         SpecError: with every :class:`~kcheck.model.Fault` found, in the order of the files.
         UserError: the project has no such profile.
     """
+    own, faults = read(path, shown(path))
+    return _built(path, find_root(path), profile, own, faults)
+
+
+def spec_without_reference(text: str, path: Path, root: Path) -> OpSpec:
+    """A spec from a text, for ``kcheck try``: its outputs are not compared with anything.
+
+    Args:
+        text: as in a file; its ``reference`` is not looked at.
+        path: what reports call the spec: the kernel's file.
+        root: of the project, absolute.
+
+    Raises:
+        SpecError: with every fault; the places are those of the text.
+    """
+    own, faults = parse_yaml(text, shown(path))
+    return _built(path, root, "", own, faults, judged=False)
+
+
+def _built(
+    path: Path, root: Path, profile: str, own: YamlMap, faults: list[Fault], *, judged: bool = True
+) -> OpSpec:
     file = shown(path)
-    own, faults = read(path, file)
-    root = find_root(path)
     settings = read_project(root).settings(profile)
     top, others = extended(path, own, root)
     refused, respelled = schema_faults(top)
     reader = Reader(root, file, respelled)
     reader.faults.extend((*faults, *others, *refused))
-    spec = _Build(reader, path, settings).spec()
+    spec = _Build(reader, path, settings, judged).spec()
     if reader.faults:
         raise SpecError(_presentable(reader.faults))
     if spec is None:
@@ -97,10 +118,11 @@ def duplicate_ops(specs: Sequence[OpSpec]) -> tuple[Fault, ...]:
 
 
 class _Build:
-    def __init__(self, reader: Reader, path: Path, settings: Settings) -> None:
+    def __init__(self, reader: Reader, path: Path, settings: Settings, judged: bool) -> None:
         self.reader = reader
         self.path = path
         self.settings = settings
+        self.judged = judged
 
     def spec(self) -> OpSpec | None:
         reader, get = self.reader, self.reader.get
@@ -125,7 +147,7 @@ class _Build:
         kernel = read_kernel(reader)
         launch = read_launch(reader, arrays, aliases, kernel)
         launcher = read_launcher(reader)
-        reference = read_reference(reader)
+        reference = read_reference(reader) if self.judged else kernel[0] if kernel is not None else None
         tolerance = read_tolerance(reader)
         compare = read_compare(reader)
         sanitize = read_sanitize(reader, self.settings.sanitize)
@@ -186,6 +208,7 @@ class _Build:
             examples=examples,
             regression=read_regression(reader, get(top, "regression")),
             targets=self.settings.targets if artifact is None else artifact.targets,
+            judged=self.judged,
         )
 
     def _texts(self, section: str) -> tuple[str, ...]:

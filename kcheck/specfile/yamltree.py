@@ -96,7 +96,11 @@ def read(path: Path, shown: str) -> tuple[YamlMap, list[Fault]]:
     Raises:
         SpecError: the file cannot be read, is too large, not text, not YAML, or holds no mapping.
     """
-    text = _text(path, shown)
+    return parse(_text(path, shown), shown)
+
+
+def parse(text: str, shown: str) -> tuple[YamlMap, list[Fault]]:
+    """Read the text of a spec, as :func:`read` does; SpecError: it is not YAML, or not a mapping."""
     try:
         return _Composer(shown, text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)).document()
     except yaml.YAMLError:

@@ -1,0 +1,191 @@
+"""``kcheck try``."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kcheck.cli.init import split_kernel
+from kcheck.cli.params import CASES, COLOR, DEVICE, SEED, TIME_LIMIT
+from kcheck.cli.sanitize import Sanitize
+from kcheck.cli.settings import given, sanitize_levels, settings_for
+from kcheck.errors import SpecError, UserError
+from kcheck.model import Level
+
+if TYPE_CHECKING:
+    from kcheck.draft import Sketch
+    from kcheck.model import OpSpec
+
+SANITIZE = Sanitize()
+_CASES = 30
+
+
+@click.command("try")
+@click.argument("kernel", metavar="FILE:KERNEL")
+@click.option("--dims", metavar="M=1..64,...", default="", help="Sizes of each dim: a range, a number or a list.")
+@click.option(
+    "--args",
+    metavar="x[M,N],...",
+    default="",
+    help="The kernel's arguments in order: x[M,N], x[M,N]:float16, alpha=0.5:float32, or a dim.",
+)
+@click.option("--grid", metavar="X[,Y[,Z]]", default="", help="Blocks along each axis: numbers or expressions.")
+@click.option("--block", metavar="X[,Y[,Z]]", default="", help="Threads per block along each axis.")
+@DEVICE
+@click.option("--cases", type=CASES, metavar="N", default=_CASES, show_default=True, help="Number of cases.")
+@click.option("--seed", type=SEED, metavar="S", default=0, show_default=True, help="Seed of the cases.")
+@click.option("--case-seed", type=SEED, metavar="S", help="Run only the case with this seed.")
+@click.option(
+    "--sanitize",
+    type=SANITIZE,
+    multiple=True,
+    metavar="NAME[=LEVEL]",
+    help="Set the level of a sanitizer: error, warn or off; repeatable.",
+)
+@TIME_LIMIT
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the drafted spec here."
+)
+@click.option("-v", "--verbose", is_flag=True, help="Show every failing case in full.")
+@COLOR
+def command(
+    *,
+    kernel: str,
+    dims: str,
+    args: str,
+    grid: str,
+    block: str,
+    device: str,
+    cases: int,
+    seed: int,
+    case_seed: int | None,
+    sanitize: tuple[tuple[str, Level], ...],
+    timeout: float | None,
+    output: Path | None,
+    verbose: bool,
+    color: str,
+) -> int:
+    """Run the sanitizers on a kernel that has no spec.
+
+    \b
+      kcheck try ops.py:scale
+      kcheck try ops.py:scale --dims 'M=1..64,N=1..2048' --args 'x[M,N],y[M,N]'
+      kcheck try ops.py:scale --args 'x[N],alpha=0.5:float32,y[N],N:int32'
+
+    What the options leave open is read from the kernel's text and shown. Checks memory accesses, races,
+    uninitialized memory, barriers and determinism on random inputs; results are not checked, because that takes a
+    reference. Prints a drafted spec at the end.
+    """
+    from kcheck.draft import Words, apply, op_name, sketch, spec_text
+    from kcheck.specfile.paths import nearest_root
+
+    path, name = split_kernel(kernel)
+    if output is not None and os.path.lexists(output):
+        raise UserError(f"-o {output}: the file exists already; name another one")
+    root = nearest_root(path) or Path(os.path.abspath(path)).parent
+    drawn = apply(sketch(path, name), Words(dims, args, grid, block))
+    place = f"{Path(os.path.relpath(path.resolve(), root.resolve())).as_posix()}:{name}"
+    spec = _spec(spec_text(drawn, place, place), path, root)
+    for line in _plan(drawn, kernel, bool(args), bool(grid)):
+        click.echo(line)
+    settings = settings_for([path])
+    code = _run(
+        spec,
+        verbosity=int(verbose),
+        color=color,
+        device=given("device", settings.device),
+        timeout=given("timeout", settings.timeout),
+        count=cases,
+        seed=seed,
+        case_seed=case_seed,
+        sanitize=sanitize_levels(SANITIZE, sanitize),
+        replay_by=_replay(kernel, dims, args, grid, block),
+    )
+    op = op_name(name)
+    text = spec_text(drawn, place, f"references/{op}.py:{op}")
+    click.echo("\nNot checked: results. To check them, write a reference in NumPy and a spec:")
+    if output is None:
+        click.echo(f"`kcheck init --kernel {shlex.quote(kernel)}` drafts both. The spec:\n")
+        click.echo(text, nl=False)
+    else:
+        output.write_text(text, encoding="utf-8")
+        click.echo(f"wrote {output}; `kcheck init --kernel {shlex.quote(kernel)}` also drafts the reference")
+    return code
+
+
+def _spec(text: str, path: Path, root: Path) -> OpSpec:
+    """The spec that is run. An error in its text is an error in the options, so it is reported without a line."""
+    from kcheck.model import Fault
+    from kcheck.specfile.build import spec_without_reference
+
+    # An element that is not written is often meant; whether an input may change is not known.
+    levels = "sanitize: {unwritten: warn, mutated: off}\n"
+    try:
+        return spec_without_reference(text + levels, path, root)
+    except SpecError as error:
+        faults = [fault for fault in error.faults if isinstance(fault, Fault)]
+        lines = [f"{fault.what}; {fault.mend}" if fault.mend else fault.what for fault in faults]
+        raise UserError("\n".join(dict.fromkeys(lines))) from None
+
+
+def _run(
+    spec: OpSpec, *, verbosity: int, color: str, device: str, replay_by: tuple[str, ...], **asked: object
+) -> int:
+    from kcheck.cli.outputs import Output
+    from kcheck.cli.reports import Reports
+    from kcheck.device import choose
+    from kcheck.runner import Options, run
+
+    options = Options(
+        command=shlex.join(["kcheck", *sys.argv[1:]]),
+        device="" if device == "auto" else device,
+        replay_by=replay_by,
+        **asked,  # type: ignore[arg-type]  # names and types are those of Options
+    )
+    with Reports((Output("text", None),), verbosity=verbosity, color=color) as reports:
+        return reports.consume(run([spec], options, choose(device, [])))
+
+
+def _replay(kernel: str, dims: str, args: str, grid: str, block: str) -> tuple[str, ...]:
+    words = ["kcheck", "try", kernel]
+    for option, value in (("--dims", dims), ("--args", args), ("--grid", grid), ("--block", block)):
+        words += [option, value] if value else []
+    return tuple(words)
+
+
+def _plan(drawn: Sketch, kernel: str, has_args: bool, has_grid: bool) -> Iterator[str]:
+    """What is run: each argument, the sizes, the launch, and where each is from."""
+    from kcheck.draft import default_sizes
+
+    rows = []
+    for argument in drawn.arguments:
+        if argument.kind == "array":
+            uses = {(True, False): "read", (False, True): "written", (True, True): "read and written"}
+            what = f"[{', '.join(argument.shape)}] {argument.dtype or 'float32'}"
+            rows.append((argument.name, what, uses[argument.loads, argument.stores]))
+        elif argument.kind == "scalar":
+            rows.append((argument.name, f"{argument.values or 'a guess'} {argument.dtype}", ""))
+        else:
+            rows.append((argument.name, f"dim {argument.dim}", ""))
+    for name in drawn.dims:
+        sizes = drawn.domains.get(name)
+        rows.append((name, sizes or default_sizes(len(drawn.dims)), "--dims" if sizes else "default"))
+    unsure = any("grid" in guess for guess in drawn.guesses)
+    grid_from = "--grid" if has_grid else "a guess: check it, or use --grid" if unsure else "the kernel's indexes"
+    rows.append(("grid", f"[{', '.join(drawn.grid)}]", grid_from))
+    block_from = drawn.block_from or "default: check it, or use --block"
+    rows.append(("block", f"[{', '.join(map(str, drawn.block))}]", block_from))
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    yield f"{kernel} · arguments {'from --args' if has_args else 'as read from the kernel'}"
+    for name, what, source in rows:
+        yield f"  {name:<{widths[0]}}  {what:<{widths[1]}}  {source}".rstrip()
+    for guess in drawn.guesses:
+        if "grid" not in guess:
+            yield f"  note: {guess}"
+    yield ""
