@@ -26,7 +26,7 @@ from typing import Any
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.device.child import Child
-from kcheck.device.cuda import compiler_message, compiler_place
+from kcheck.device.compile_errors import compiler_message, explain
 from kcheck.device.disassembler import disassemble, find_disassembler, identity, no_disassembler
 from kcheck.driver.cubin import assembler_version, read_resources
 from kcheck.driver.install import settings
@@ -186,8 +186,9 @@ def _compile(dispatcher: Any, kernel: CompiledKernel, lineinfo: bool, is_linked_
                 entry, ptx = _ptx(dispatcher, kernel, lineinfo)
             resources = _resources(dispatcher, ptx, kernel.target)
     except Exception as error:  # Numba, NVVM and nvJitLink raise a hundred kinds; each is the kernel's problem
-        where = compiler_place(error) or kernel.place
-        return CompiledKernel(**(made | {"problem": compiler_message(error), "place": where}))
+        why = explain(error)
+        problem = f"{why.message}; {why.mend}" if why.mend else why.message
+        return CompiledKernel(**(made | {"problem": problem, "place": why.place or kernel.place}))
     return CompiledKernel(**(made | {"entry": entry, "ptx": ptx, "resources": resources}))
 
 

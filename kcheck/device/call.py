@@ -20,17 +20,18 @@ def load_kernel(spec: OpSpec, backend: Backend) -> Any:
     """The kernel of a ``launch:``.
 
     Raises:
-        KernelError: it cannot be loaded, or is no kernel.
+        KernelError: it cannot be loaded, or is not a kernel.
     """
     assert spec.kernel is not None
     kernel: Any = load_function(spec.root, spec.kernel)
-    if not backend.is_kernel(kernel):
+    for_cpu = type(kernel).__name__ == "CPUDispatcher"  # Numba's own class for @jit and @njit
+    if for_cpu or not backend.is_kernel(kernel):
         place, name = function_place(kernel) or spec.kernel.span, spec.kernel.name
+        if for_cpu:
+            raise KernelError(f"{place}: {name} is compiled for the CPU by @njit; decorate it with @cuda.jit")
         if hasattr(kernel, "py_func"):
-            raise KernelError(
-                f"{place}: {name} is a device function, which only kernels call; leave out device=True"
-            )
-        raise KernelError(f"{place}: {name} is no kernel; decorate it with @cuda.jit")
+            raise KernelError(f"{place}: {name} is a device function, which only kernels call; remove device=True")
+        raise KernelError(f"{place}: {name} is not a kernel; decorate it with @cuda.jit")
     return kernel
 
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
-import re
 import sys
 import threading
 import time
-import traceback
 import warnings
 from collections.abc import Callable, Collection
 from importlib import import_module
@@ -17,14 +14,15 @@ from typing import Any, TypeAlias
 
 from kcheck.cases import Allocation
 from kcheck.device.base import Staged
+from kcheck.device.compile_errors import explain, is_compiler_error
 from kcheck.device.harvest import Bytes
 from kcheck.device.launched import launched, signature_of_types
-from kcheck.device.places import error_place, one_line
+from kcheck.device.places import error_place, function_place, one_line
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
+from kcheck.driver.signatures import SignatureMismatch, check_signature
 from kcheck.errors import DeviceUnavailable
 from kcheck.model import Finding, Index3, OpSpec, Schedule, Span
 from kcheck.model.compiled import Launched
-from kcheck.model.span import as_typed
 
 _LIBRARIES = {"win32": ("nvcuda.dll",), "darwin": ()}
 _STICKY = frozenset({700, 702, 710, 713, 714, 715, 716, 717, 718, 719})
@@ -106,9 +104,9 @@ class CudaBackend:
         return None
 
     def is_kernel(self, function: Any) -> bool:
-        """Whether it is a dispatcher that is not a device function."""
-        options = getattr(function, "targetoptions", None)
-        return hasattr(function, "py_func") and isinstance(options, dict) and not options.get("device")
+        """Whether it is a dispatcher of ``@cuda.jit`` that is not a device function."""
+        dispatcher = import_module("numba.cuda.dispatcher").CUDADispatcher
+        return isinstance(function, dispatcher) and not function.targetoptions.get("device")
 
     def stage(self, allocation: Allocation, buffer: Bytes) -> Staged:
         """The whole allocation as bytes on the device, guards too, and the strided array inside it."""
@@ -176,7 +174,11 @@ class CudaBackend:
         if code is not None:
             return self._driver_finding(code, kernel, place)
         if is_compiler_error(error):
-            return Finding("compile", compiler_message(error), kernel=kernel, place=compiler_place(error) or place)
+            why = explain(error)
+            return Finding("compile", why.message, mend=why.mend, kernel=kernel, place=why.place or place)
+        if isinstance(error, SignatureMismatch):
+            told = f"{error.function.__name__} is {error.message}"
+            return Finding("launch", told, mend=error.mend, kernel=kernel, place=function_place(error.function))
         return Finding("launch", f"the launch raised {one_line(error)}", kernel=kernel, place=place)
 
     def _driver_finding(self, code: int, kernel: str | None, place: Span | None) -> Finding:
@@ -226,6 +228,7 @@ def _watch_calls(kind: Any, called: _Called) -> None:
 
     @functools.wraps(call)
     def watched(dispatcher: Any, args: Any, launch_config: Any) -> Any:
+        check_signature(dispatcher, args)
         x, y, z = launch_config.blockdim
         called.setdefault(dispatcher, {})[(int(x), int(y), int(z)), int(launch_config.sharedmem)] = None
         return call(dispatcher, args, launch_config)
@@ -242,40 +245,3 @@ def _timeout(spec: OpSpec) -> Finding:
         kernel=spec.kernel.name if spec.kernel is not None else None,
         place=function.span if function is not None else None,
     )
-
-
-def is_compiler_error(error: BaseException) -> bool:
-    """Whether Numba, NVVM, nvJitLink or NVRTC refused the kernel's code."""
-    names = {kind.__name__ for kind in type(error).__mro__}
-    return bool(names & {"NumbaError", "NvvmError", "LinkerError", "NVRTCError", "nvJitLinkError", "NVVMError"})
-
-
-def compiler_message(error: BaseException) -> str:
-    """The telling lines of a compiler's message, on one line; no overloads that Numba tried, no addresses, no
-    excerpts of the source, of which the place is told anyway."""
-    text = re.sub(r"\x1b\[[0-9;]*m| at 0x[0-9a-f]+", "", str(error))
-    text = re.split(r"^\s*There (?:are|is) \d+ candidate", text, maxsplit=1, flags=re.MULTILINE)[0]
-    text = re.sub(r"^\s*File \".*(?:\n.*\S.*)*", "", text, flags=re.MULTILINE)  # with the lines that follow it
-    lines = [line.strip() for line in text.splitlines()]
-    telling = [line for line in lines if line and not line.startswith(("During:", "Failed in"))]
-    return f"does not compile: {type(error).__name__}: {' '.join(telling[:4])[:400]}"
-
-
-def compiler_place(error: BaseException) -> Span | None:
-    """The last place that the message names; where there is none, the last that Numba looked at in a user's file.
-
-    Type inference often drops the place from the message (numba-cuda 0.30); its frames still hold it, as ``loc``
-    of the statement or constraint.
-    """
-    places = re.findall(r'File "([^"]+)", line (\d+)', str(error))
-    if places:
-        return Span(as_typed(places[-1][0]), int(places[-1][1]))
-    own = [os.path.dirname(str(import_module(name).__file__)) for name in ("numba", "numba.cuda")]
-    found = None
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        for name in ("inst", "constraint"):
-            loc = getattr(frame.f_locals.get(name), "loc", None)
-            file, line = getattr(loc, "filename", None), getattr(loc, "line", None)
-            if isinstance(file, str) and isinstance(line, int) and not file.startswith(tuple(own)):
-                found = Span(as_typed(file), line)
-    return found

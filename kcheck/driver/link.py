@@ -11,6 +11,7 @@ Each is a change to a module right after it is imported, since programs import n
 * ``compiler.compile_cuda``: ``lineinfo`` is on, so that a finding can name a line of Python; and
   ``debuginfo.DIBuilder`` marks it so that it links with NVRTC's code.
 * ``lowering`` and ``cudaimpl``: the symbol of a shared array tells its variable, shape and dtype.
+* ``dispatcher.CUDADispatcher.call``: the arguments are held against an explicit signature.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Any
 from kcheck import __version__
 from kcheck.driver.cubin import with_link_options
 from kcheck.driver.names import patch_arrays, patch_lowering
+from kcheck.driver.signatures import patch_dispatcher
 from kcheck.errors import DeviceUnavailable
 
 # Archives are searched for what is missing: libcudadevrt, whose functions lowered code has of its own.
@@ -205,6 +207,7 @@ PATCHES: Mapping[str, tuple[Callable[[Any], None], ...]] = {
     "numba.cuda.debuginfo": (patch_debuginfo,),
     "numba.cuda.lowering": (patch_lowering,),
     "numba.cuda.cudaimpl": (patch_arrays,),
+    "numba.cuda.dispatcher": (patch_dispatcher,),
 }
 
 

@@ -38,6 +38,29 @@ def no_function(x):
     x[i] = np.linalg.norm(x)
 
 
+def sorts(x):
+    x[0] = np.sort(x)[0]
+
+
+def sorts_in_a_library(x):
+    x[0] = sorted(x)[0]
+
+
+def indexes_a_scalar(x):
+    n = x.size
+    x[0] = n[0]
+
+
+def shape_of_a_scalar(x):
+    n = x.size
+    x[0] = n.shape[0]
+
+
+def array_as_condition(x):
+    if x > 0:
+        x[0] = 1
+
+
 @cuda.jit(device=True)
 def below(x):
     return x + "b"
@@ -47,31 +70,83 @@ def in_a_device_function(x):
     i = cuda.grid(1)
     x[i] = below(x[i])
 """
+LINE = {line[4:].partition("(")[0]: n for n, line in enumerate(KERNELS.splitlines(), 1) if line.startswith("def ")}
 CHILD = """
-import json
-from kcheck.device.cuda import compiler_message, compiler_place
+import json, sys
+from kcheck.device.compile_errors import explain
 import kernels
 from numba import cuda, types
 told = {}
-for name in ("unknown_name", "wrong_types", "no_attribute", "no_function", "in_a_device_function"):
+for name in sys.argv[1:]:
     try:
         cuda.compile(getattr(kernels, name), (types.float32[:],), cc=(8, 0))
     except Exception as error:
-        place = compiler_place(error)
-        told[name] = (compiler_message(error), place and (place.file, place.line))
+        why = explain(error)
+        told[name] = (why.message, why.place and (why.place.file, why.place.line), why.mend)
 print(json.dumps(told))
 """
 
 
+ROWS = [
+    # kernel, line, how the message begins, what the fix says
+    ("unknown_name", 7, "does not compile: TypingError: NameError: name 'size' is not defined", ""),
+    (
+        "wrong_types",
+        14,
+        "does not compile: TypingError: No implementation of function Function(<built-in function add>) "
+        "found for signature: >>> add(float32, Literal[str](a))",
+        "",
+    ),
+    ("no_attribute", 19, "does not compile: TypingError: Unknown attribute 'nothing' of type array(", ""),
+    (
+        "no_function",
+        24,
+        "does not compile: np.linalg.norm(float32[:]) is not supported in CUDA kernels",
+        "loop over",
+    ),
+    ("in_a_device_function", LINE["below"] + 1, "does not compile: ", ""),
+    (
+        "sorts",
+        LINE["sorts"] + 1,
+        "does not compile: np.sort(float32[:]) is not supported in CUDA kernels",
+        "sort in",
+    ),
+    (
+        "sorts_in_a_library",
+        LINE["sorts_in_a_library"] + 1,
+        "does not compile: sorted(float32[:]) is not",
+        "sort in",
+    ),
+    (
+        "indexes_a_scalar",
+        LINE["indexes_a_scalar"] + 2,
+        "does not compile: n is used as an array, but it is a scalar (int64)",
+        "pass an array for n",
+    ),
+    (
+        "shape_of_a_scalar",
+        LINE["shape_of_a_scalar"] + 2,
+        "does not compile: n is used as an array, but it is a scalar (int64)",
+        "pass an array for n",
+    ),
+    (
+        "array_as_condition",
+        LINE["array_as_condition"] + 1,
+        "does not compile: x is used as a scalar, but it is an array",
+        "index it, as in x[i]",
+    ),
+]
+
+
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, tuple[str, int] | None]]:
-    """By kernel: message, and file and line. In a process of its own: here numba.cuda is its simulator."""
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, tuple[str, int] | None, str]]:
+    """By kernel: message, file and line, fix. In a process of its own: here numba.cuda is its simulator."""
     folder = tmp_path_factory.mktemp("compiler")
     (folder / "kernels.py").write_text(KERNELS)
     variables = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}"}
     variables.pop("NUMBA_ENABLE_CUDASIM", None)
     done = subprocess.run(
-        [sys.executable, "-m", "kcheck", "exec", "--", sys.executable, "-c", CHILD],
+        [sys.executable, "-m", "kcheck", "exec", "--", sys.executable, "-c", CHILD, *(name for name, *_ in ROWS)],
         cwd=folder,
         env=variables,
         capture_output=True,
@@ -81,27 +156,14 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, tuple
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize(
-    ("kernel", "line", "says"),
-    [
-        ("unknown_name", 7, "does not compile: TypingError: NameError: name 'size' is not defined"),
-        (
-            "wrong_types",
-            14,
-            "does not compile: TypingError: No implementation of function Function(<built-in function add>) "
-            "found for signature: >>> add(float32, Literal[str](a))",
-        ),
-        ("no_attribute", 19, "does not compile: TypingError: Unknown attribute 'nothing' of type array("),
-        ("no_function", 24, "does not compile: "),
-        ("in_a_device_function", 29, "does not compile: "),
-    ],
-)
-def test_it_names_the_line_and_says_it_shortly(told, kernel: str, line: int, says: str) -> None:
+@pytest.mark.parametrize(("kernel", "line", "says", "fix"), ROWS)
+def test_it_names_the_line_and_says_it_shortly(told, kernel: str, line: int, says: str, fix: str) -> None:
     """The place is in the user's file; candidates, addresses and Numba's own files are left out."""
-    message, place = told[kernel]
+    message, place, mend = told[kernel]
     assert place is not None
     assert (Path(place[0]).name, place[1]) == ("kernels.py", line), (message, place)
     assert message.startswith(says)
+    assert fix in mend
     assert "candidate" not in message
     assert "source elided" not in message
     assert "cuda.grid" not in message

@@ -260,7 +260,7 @@ def test_what_a_launcher_allocates_holds_no_value_until_written(project):
 @pytest.mark.parametrize(
     ("spec", "kernel", "says"),
     [
-        (fill_spec(), "def op(y):\n    y[0] = 1\n", "op is no kernel"),
+        (fill_spec(), "def op(y):\n    y[0] = 1\n", "op is not a kernel"),
         (fill_spec(), FILL.replace("cuda.jit", "cuda.jit(device=True)"), "op is a device function"),
     ],
 )

@@ -162,7 +162,7 @@ def test_tags_select_specs_and_keep_the_refused_ones(project):
     ("kernel", "reference", "file", "line", "says"),
     [
         ("import nowhere\n" + KERNEL, REFERENCE, "k.py", 4, "nowhere"),
-        (KERNEL.replace("@cuda.jit\n", ""), REFERENCE, "k.py", 4, "is no kernel"),
+        (KERNEL.replace("@cuda.jit\n", ""), REFERENCE, "k.py", 4, "is not a kernel"),
         (KERNEL, "1 / 0\n" + REFERENCE, "r.py", 3, "ZeroDivisionError"),
     ],
 )

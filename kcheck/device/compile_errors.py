@@ -1,0 +1,207 @@
+"""What a compiler refuses, in one sentence at a line of the user's, with a fix where one is known."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import os
+import re
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kcheck.model import Span
+from kcheck.model.span import as_typed
+from kcheck.ptx.unit import is_users
+
+_ERRORS = frozenset({"NumbaError", "NvvmError", "LinkerError", "NVRTCError", "nvJitLinkError", "NVVMError"})
+_MISSING = re.compile(
+    r"No implementation of function Function\([^)]*\)?.*?\) found for signature:\s*>>> (\w+)\((.*)\)"
+)
+_METHOD = re.compile(r"No definition for lowering array\.(\w+)\(")
+_ATTRIBUTE = re.compile(r"Unknown attribute '(\w+)' of type (bool|u?int\d+|float\d+|Literal\[int\]\(\d+\))\b")
+_OF_ARRAYS = frozenset({"shape", "size", "ndim", "strides", "dtype", "T", "flat", "itemsize", "nbytes"})
+_INDEXING = frozenset({"getitem", "setitem", "static_getitem", "static_setitem"})
+_ON_SCALARS = frozenset({"bool", "range", "int", "float", "abs", "min", "max"})
+_FIXES = {
+    **dict.fromkeys(
+        ("sort", "sorted", "argsort", "partition", "unique"),
+        "sort in a loop of your own, or before the launch",
+    ),
+    **dict.fromkeys(
+        ("zeros", "ones", "empty", "full", "zeros_like", "empty_like", "array"),
+        "allocate with cuda.local.array or cuda.shared.array, or pass the array in",
+    ),
+}
+_FIX = "write it as a loop over the elements, or compute it before the launch"
+
+
+@dataclass(frozen=True, slots=True)
+class CompileError:
+    """Why code does not compile: a sentence, the fix (empty if none is known), and the user's line."""
+
+    message: str
+    mend: str
+    place: Span | None
+
+
+def is_compiler_error(error: BaseException) -> bool:
+    """Whether Numba, NVVM, nvJitLink or NVRTC refused the kernel's code."""
+    return bool({kind.__name__ for kind in type(error).__mro__} & _ERRORS)
+
+
+def explain(error: BaseException) -> CompileError:
+    """A compiler's error in plain words."""
+    place = compiler_place(error)
+    line = _Line(place)
+    text = re.sub(r"\x1b\[[0-9;]*m| at 0x[0-9a-f]+", "", str(error))
+    if attribute := _ATTRIBUTE.search(text):
+        if attribute[1] in _OF_ARRAYS:
+            return _not_an_array(line.owner(attribute[1]), attribute[2], place)
+    elif method := _METHOD.search(text):
+        return _unsupported(line.call(method[1]), method[1], "", place)
+    elif missing := _MISSING.search(text):
+        name, types = missing[1], _types(missing[2])
+        first = types.partition(",")[0]
+        if name in _INDEXING and "[" not in first and "(" not in first:
+            return _not_an_array(_indexed(error) or line.only_indexed(), first, place)
+        if name in _ON_SCALARS and "[" in types:
+            return _not_a_scalar(line.bare(), types, place)
+        if call := line.call(name):
+            return _unsupported(call, name, types, place)
+    return CompileError(compiler_message(error), "", place)
+
+
+def _unsupported(call: str, name: str, types: str, place: Span | None) -> CompileError:
+    return CompileError(
+        f"does not compile: {call or name}({types}) is not supported in CUDA kernels",
+        _FIXES.get(name, _FIX),
+        place,
+    )
+
+
+def _not_an_array(name: str, kind: str, place: Span | None) -> CompileError:
+    kind = "int64" if kind.startswith("Literal") else kind
+    return CompileError(
+        f"does not compile: {name or 'a value'} is used as an array, but it is a scalar ({kind})",
+        f"pass an array for {name}, or use {name} without an index" if name else "pass an array",
+        place,
+    )
+
+
+def _not_a_scalar(name: str, types: str, place: Span | None) -> CompileError:
+    return CompileError(
+        f"does not compile: {name or 'an array'} is used as a scalar, but it is an array"
+        + (f" ({types})" if not name else ""),
+        f"index it, as in {name or 'x'}[i], or pass a scalar",
+        place,
+    )
+
+
+def _types(text: str) -> str:
+    """Numba's types as Python writes them: ``array(float32, 1d, C), Literal[int](3)`` is ``float32[:], int64``."""
+
+    def array(match: re.Match[str]) -> str:
+        return f"{match[1]}[{', '.join(':' * int(match[2]))}]"
+
+    text = re.sub(r"array\((\w+), (\d+)d, \w\)", array, text)
+    text = re.sub(r"class\((\w+)\)", r"\1", text)
+    return re.sub(r"Literal\[(\w+)\]\([^)]*\)", lambda match: "int64" if match[1] == "int" else match[1], text)
+
+
+class _Line:
+    """The source at a place."""
+
+    def __init__(self, place: Span | None) -> None:
+        self._nodes: list[ast.AST] = []
+        self._parameters: set[str] = set()
+        text = "".join(linecache.getlines(place.file)) if place is not None else ""
+        try:
+            tree = ast.parse(text)
+        except SyntaxError:
+            return
+        assert place is not None or not text
+        for node in ast.walk(tree):
+            if place is not None and getattr(node, "lineno", 0) <= place.line <= getattr(node, "end_lineno", 0):
+                if isinstance(node, ast.FunctionDef):
+                    self._parameters = {a.arg for a in (*node.args.posonlyargs, *node.args.args)}
+                elif node.lineno == place.line:  # type: ignore[attr-defined]
+                    self._nodes.append(node)
+
+    def call(self, name: str) -> str:
+        """What is called by that name: ``np.sort``; empty if nothing is."""
+        for node in self._nodes:
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == name:
+                return ast.unparse(node.func)
+        return ""
+
+    def owner(self, attribute: str) -> str:
+        """The variable of which an attribute is taken."""
+        found = (n.value for n in self._nodes if isinstance(n, ast.Attribute) and n.attr == attribute)
+        return next((value.id for value in found if isinstance(value, ast.Name)), "")
+
+    def only_indexed(self) -> str:
+        """The only variable that is indexed."""
+        found = {n.value.id for n in self._nodes if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name)}
+        return found.pop() if len(found) == 1 else ""
+
+    def bare(self) -> str:
+        """The only parameter that is used without an index or an attribute."""
+        owners = {id(n.value) for n in self._nodes if isinstance(n, ast.Subscript | ast.Attribute)}
+        names = {n.id for n in self._nodes if isinstance(n, ast.Name) and id(n) not in owners}
+        found = names & self._parameters
+        return found.pop() if len(found) == 1 else ""
+
+
+def compiler_message(error: BaseException) -> str:
+    """The lines of a compiler's message that say what is wrong, on one line: no overloads that Numba tried, no
+    addresses, and no excerpts of the source, whose place is known anyway."""
+    text = re.sub(r"\x1b\[[0-9;]*m| at 0x[0-9a-f]+", "", str(error))
+    text = re.split(r"^\s*There (?:are|is) \d+ candidate", text, maxsplit=1, flags=re.MULTILINE)[0]
+    text = re.sub(r"^\s*File \".*(?:\n.*\S.*)*", "", text, flags=re.MULTILINE)  # with the lines that follow it
+    lines = [line.strip() for line in text.splitlines()]
+    telling = [line for line in lines if line and not line.startswith(("During:", "Failed in"))]
+    return f"does not compile: {type(error).__name__}: {' '.join(telling[:4])[:400]}"
+
+
+def compiler_place(error: BaseException) -> Span | None:
+    """The last place in a user's file that the message names; if there is none, the last that Numba looked at.
+
+    Type inference often drops the place from the message (numba-cuda 0.30); its frames still hold it, as ``loc``
+    of the statement or constraint.
+    """
+    named = re.findall(r'File "([^"]+)", line (\d+)', str(error))
+    places = [Span(as_typed(file), int(line)) for file, line in named if _is_source(file)]
+    if places:
+        return places[-1]
+    found = None
+    for part in _parts(error):
+        loc = getattr(part, "loc", None)
+        file, line = getattr(loc, "filename", None), getattr(loc, "line", None)
+        if isinstance(file, str) and isinstance(line, int) and _is_source(file):
+            found = Span(as_typed(file), line)
+    return found
+
+
+def _is_source(file: str) -> bool:
+    """Whether a path is a file of the user's, and not the relative name of one of Numba's."""
+    return is_users(os.path.abspath(file)) and os.path.exists(file)
+
+
+def _parts(error: BaseException) -> Iterator[Any]:
+    """The statements and constraints that Numba was working on, outermost first."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        for name in ("inst", "constraint"):
+            if name in frame.f_locals:
+                yield frame.f_locals[name]
+
+
+def _indexed(error: BaseException) -> str:
+    """The variable that the innermost constraint indexes."""
+    name = ""
+    for part in _parts(error):
+        operands = [getattr(part, "value", None), *(getattr(part, "args", None) or ())]
+        names = [getattr(operand, "name", "") for operand in operands]
+        name = next((n for n in names if isinstance(n, str) and n and not n.startswith("$")), name)
+    return name.partition(".")[0]

@@ -1,0 +1,89 @@
+"""Kernels that are compiled for one explicit signature, called with other types.
+
+Numba does not look at the arguments of such a kernel, so a float32 array is read as float64, past its end.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+
+class SignatureMismatch(TypeError):
+    """A launch whose arguments do not fit the kernel's only signature.
+
+    Attributes:
+        function: the kernel in Python.
+        mend: what to do about it.
+    """
+
+    def __init__(self, function: Any, message: str, mend: str) -> None:
+        super().__init__(f"{function.__name__} is {message}; {mend}")
+        self.function, self.message, self.mend = function, message, mend
+
+
+def check_signature(dispatcher: Any, args: Sequence[Any]) -> None:
+    """Compare the arguments of a launch with the kernel's explicit signature, if it has just one.
+
+    Raises:
+        SignatureMismatch: an argument is of another dtype, number of dimensions or layout.
+    """
+    if dispatcher._can_compile or not dispatcher.specialized or dispatcher.extensions:
+        return
+    (expected,) = dispatcher.overloads
+    if len(expected) != len(args):
+        return  # which Numba refuses
+    names = dispatcher.py_func.__code__.co_varnames
+    wrong = []
+    for name, kind, value in zip(names, expected, args, strict=False):
+        try:
+            actual = dispatcher.typeof_pyval(value)
+        except (TypeError, ValueError):  # no type: Numba says so
+            return
+        if (found := _differ(kind, actual)) is not None:
+            wrong.append((name, *found))
+    if wrong:
+        name, wanted, given = wrong[0]
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        raise SignatureMismatch(
+            dispatcher.py_func,
+            f"compiled for {wanted}, called with {given}: argument {name}{more}",
+            f"pass {wanted}, or leave the signature out of @cuda.jit",
+        )
+
+
+def patch_dispatcher(module: Any) -> None:
+    """Change ``numba.cuda.dispatcher``: look at the arguments before a launch."""
+    plain = module.CUDADispatcher.call
+
+    @functools.wraps(plain)
+    def call(dispatcher: Any, args: Any, launch_config: Any) -> Any:
+        check_signature(dispatcher, args)
+        return plain(dispatcher, args, launch_config)
+
+    module.CUDADispatcher.call = call
+
+
+def _differ(expected: Any, actual: Any) -> tuple[str, str] | None:
+    """The two types as signatures write them, where one cannot be used for the other."""
+    arrays = [all(hasattr(kind, name) for name in ("dtype", "ndim", "layout")) for kind in (expected, actual)]
+    if arrays == [False, False]:
+        return None  # numbers are converted
+    if arrays != [True, True]:
+        return _told(expected, arrays[0]), _told(actual, arrays[1])
+    if (str(expected.dtype), expected.ndim) != (str(actual.dtype), actual.ndim):
+        return _told(expected, True), _told(actual, True)
+    if expected.layout not in ("A", actual.layout):
+        return _told(expected, True, layout=True), _told(actual, True, layout=True)
+    return None
+
+
+def _told(kind: Any, is_array: bool, *, layout: bool = False) -> str:
+    """``float32[:, :]``; with its layout ``float32[:, ::1]``."""
+    if not is_array:
+        return str(kind)
+    axes = [":"] * kind.ndim
+    if layout and kind.layout in ("C", "F") and axes:
+        axes[-1 if kind.layout == "C" else 0] = "::1"
+    return f"{kind.dtype}[{', '.join(axes)}]"

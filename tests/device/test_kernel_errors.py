@@ -1,0 +1,59 @@
+"""Kernels that cannot be launched as the spec launches them: one clear error each."""
+
+from __future__ import annotations
+
+import pytest
+from cpu_project import CpuProject
+
+from kcheck.device.cpu import missing
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing())]
+
+SPEC = """
+kcheck: 1
+op: op
+kernel: k.py:op
+reference: r.py:op
+dims: {N: [70]}
+inputs: {x: [N]}
+outputs: {y: [N]}
+launch: {args: [x, y], grid: ["ceildiv(N, 32)"], block: [32]}
+cases: {count: 1}
+"""
+REFERENCE = "def op(x):\n    return {'y': 2 * x}\n"
+BODY = """
+def op(x, y):
+    i = cuda.grid(1)
+    if i < x.size:
+        y[i] = 2 * x[i]
+"""
+
+
+@pytest.fixture
+def project(tmp_path) -> CpuProject:
+    return CpuProject(tmp_path / "a project")
+
+
+def test_an_explicit_signature_of_another_dtype_is_one_error(project) -> None:
+    """Both types are told, at the decorator; nothing runs, so memcheck has nothing to say."""
+    project.add("op", SPEC, '@cuda.jit("void(float64[:], float64[:])")' + BODY, REFERENCE)
+    (case,) = project.report()["op"]["cases"]
+    (finding,) = case["findings"]
+    assert finding["rule"] == "launch"
+    assert finding["message"].startswith("op is compiled for float64[:], called with float32[:]: argument x")
+    assert "leave the signature out of @cuda.jit" in finding["mend"]
+    assert project.line("op", finding).startswith("@cuda.jit(")
+
+
+def test_an_explicit_signature_that_fits_runs(project) -> None:
+    """The same types, of any layout."""
+    project.add("op", SPEC, '@cuda.jit("void(float32[:], float32[::1])")' + BODY, REFERENCE)
+    assert [case["status"] for case in project.report()["op"]["cases"]] == ["passed"]
+
+
+def test_an_njit_function_is_not_a_kernel(project) -> None:
+    """The spec is refused, with exit code 2, and the message names the decorator to use."""
+    project.add("op", SPEC, "from numba import njit\n@njit" + BODY, REFERENCE)
+    done = project.run(".")
+    assert done.returncode == 2
+    assert "op is compiled for the CPU by @njit; decorate it with @cuda.jit" in done.stdout + done.stderr
