@@ -131,7 +131,7 @@ class Reports:
             try:
                 with self._interrupts.held():
                     if self._recorder is not None:
-                        self._recorder.handle(event)
+                        event = self._recorder.handle(event)
                     for report in list(self._reports):
                         self._handle(report, event)
             except KeyboardInterrupt:

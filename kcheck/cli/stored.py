@@ -15,6 +15,7 @@ import click
 
 from kcheck.report import layout, plain
 from kcheck.report.detail import Row
+from kcheck.report.wording import moment as moment
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -61,11 +62,6 @@ def here() -> Path:
 def width() -> int:
     """Columns that text is laid out for."""
     return max(40, shutil.get_terminal_size((80, 24)).columns)
-
-
-def moment(at: datetime) -> str:
-    """A time on this machine's clock, to the minute."""
-    return at.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def reproduce_line(seed: int, op: str) -> str:

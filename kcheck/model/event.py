@@ -1,4 +1,4 @@
-"""What the runner tells the world, in order; reporters and the store read nothing else.
+"""The events of a run, in order. The store and the reporters read nothing else.
 
 ::
 
@@ -27,12 +27,12 @@ class RunStarted:
     """The run begins.
 
     Attributes:
-        command: the command line, shell-quoted, for the reader of a report.
-        device: ``gpu``, ``cpu`` or ``simulator``; ``device_name`` says more, for people.
+        command: the command line, shell-quoted.
+        device: ``gpu``, ``cpu`` or ``simulator``. ``device_name`` describes it for people.
         specs: how many specs were found.
         started: with its time zone.
-        sanitize: levels that the command line gives, over those of every spec.
-        strict: warnings about a spec as a whole are errors, and their findings say so.
+        sanitize: levels from the command line, which override those of every spec.
+        strict: warnings about a spec as a whole are errors; their findings have that severity.
     """
 
     version: str
@@ -58,7 +58,7 @@ class SpecRefused:
 
 @dataclass(frozen=True, slots=True)
 class SpecStarted:
-    """A spec's cases begin. ``line`` is that of its kernel or launcher in the spec file; ``root`` its project."""
+    """A spec's cases begin. ``line`` is where the spec names its kernel or launcher; ``root`` is its project."""
 
     path: str
     line: int
@@ -73,11 +73,12 @@ class SpecStarted:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Captured:
-    """What a case that failed was launched with, and what came back; just before its CaseFinished, where it was
-    asked for. Whoever wants it takes it at once: it is large, and its arrays are the run's own.
+    """The inputs and outputs of a case that failed, just before its CaseFinished, if the run was asked for them.
+
+    A consumer must copy what it wants to keep: the arrays are large and belong to the run.
 
     Attributes:
-        outputs: by name; empty where the launch did not come to its end.
+        outputs: by name; empty if the launch did not finish.
     """
 
     snapshot: Snapshot
@@ -86,7 +87,7 @@ class Captured:
 
 @dataclass(frozen=True, slots=True)
 class CaseFinished:
-    """A case was judged. ``replay`` is the command line that runs this case alone."""
+    """A case was judged. ``replay`` is the command line that runs only this case."""
 
     path: str
     line: int
@@ -97,7 +98,7 @@ class CaseFinished:
 
 @dataclass(frozen=True, slots=True)
 class Compiling:
-    """A spec's cases are done, and its kernels still compile for ``artifact``: some seconds without a case."""
+    """A spec's cases are done, but its kernels are still being compiled for ``artifact``, which takes seconds."""
 
     path: str
     op: str
@@ -105,7 +106,7 @@ class Compiling:
 
 @dataclass(frozen=True, slots=True)
 class Sanitized:
-    """How many of a spec's cases a sanitizer saw. One that is off is not there at all."""
+    """How many cases of a spec a sanitizer checked. A sanitizer that is off is left out."""
 
     name: str
     level: Level
@@ -124,6 +125,8 @@ class SpecFinished:
         sanitizers: those that are not off.
         unsupported: how many of ``skipped`` the device does not support; only with ``--touched``.
         recalled: how many of the cases that ran are open failures beyond the planned cases.
+        fixed: stored failures that pass now. The store fills it in, as the runner does not know them.
+        fixed_since: when the last of these failed.
     """
 
     path: str
@@ -138,14 +141,22 @@ class SpecFinished:
     sanitizers: tuple[Sanitized, ...] = ()
     unsupported: int = 0
     recalled: int = 0
+    fixed: int = 0
+    fixed_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RunFinished:
-    """The run is over; ``interrupted``: by Ctrl-C, so what is not here was not run."""
+    """The run is over.
+
+    Attributes:
+        interrupted: by Ctrl-C.
+        not_begun: paths of the specs that were not reached.
+    """
 
     seconds: float
     interrupted: bool
+    not_begun: tuple[str, ...] = ()
 
 
 Event: TypeAlias = (

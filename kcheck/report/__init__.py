@@ -1,7 +1,7 @@
-"""Reports: each reporter turns the run's event stream into one format on one text stream.
+"""Reports: each reporter writes the events of a run in one format to one text stream.
 
-A reporter reads events (``kcheck.model.event``) and nothing else. It may be closed at any point of the stream:
-what it has seen by then makes a whole, valid report, so Ctrl-C leaves one behind as well.
+A reporter reads events (``kcheck.model.event``) and nothing else. It may be closed at any point of the stream: it
+then writes a complete, valid report of what it has seen, so Ctrl-C leaves one behind too.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from kcheck.model import Event
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a person may choose about a report.
+    """The user's choices for a report.
 
     Attributes:
-        verbosity: -1 shows only what is wrong, 0 is normal, 1 shows every failing case in full.
+        verbosity: -1 shows only what is wrong, 0 groups failing cases by cause, 1 shows all of them.
         color: ANSI colors; formats for machines ignore it.
-        width: terminal columns that text is laid out for.
-        progress: where a live progress bar may be drawn (a terminal), or None.
+        width: terminal columns.
+        progress: a terminal to draw a progress bar on, or None.
     """
 
     verbosity: int = 0
@@ -34,10 +34,10 @@ class Reporter(Protocol):
     """One report being written."""
 
     def handle(self, event: Event) -> None:
-        """Takes the next event of the run."""
+        """Takes the next event."""
 
     def close(self) -> None:
-        """Writes what is left. Nothing is handled afterwards; the stream stays open, it is the caller's."""
+        """Writes the rest of the report. The caller closes the stream."""
 
 
 def _text(stream: TextIO, settings: Settings) -> Reporter:
@@ -58,14 +58,25 @@ def _junit(stream: TextIO, settings: Settings) -> Reporter:
     return JunitReporter(stream, settings)
 
 
+def _concise(stream: TextIO, settings: Settings) -> Reporter:
+    from kcheck.report.concise import ConciseReporter
+
+    return ConciseReporter(stream, settings)
+
+
 def progress_bar(stream: TextIO) -> Reporter:
-    """A progress bar alone, for runs whose report is read by machines; ``stream`` is a terminal."""
+    """A progress bar without a text report; ``stream`` is a terminal."""
     from kcheck.report.progress import Progress  # Rich
 
     return Progress(stream)
 
 
-REPORTERS: dict[str, Callable[[TextIO, Settings], Reporter]] = {"text": _text, "json": _json, "junit": _junit}
-"""Every format by the name that ``--format`` takes."""
+REPORTERS: dict[str, Callable[[TextIO, Settings], Reporter]] = {
+    "text": _text,
+    "concise": _concise,
+    "json": _json,
+    "junit": _junit,
+}
+"""Every format by its name in ``--format``."""
 
 __all__ = ["REPORTERS", "Reporter", "Settings", "progress_bar"]

@@ -1,45 +1,58 @@
-"""Which of many failing cases to show: the simplest one of each distinct cause."""
+"""The failing cases of a spec grouped by cause: one bug is reported once.
+
+A case shows as many symptoms as it has findings, and most follow from one: a missing barrier also leaves shared
+memory uninitialized, makes values wrong, and makes results vary. So rules are ordered by what explains what, and a
+case belongs to the first cause that it shows. The rest is counted in one line.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from kcheck.model import CaseFinished, Verdict
+from kcheck.model import INSTRUMENTED, CaseFinished, Comparison, Finding, Verdict
 
-Cause = tuple[tuple[str, ...], ...]
+_RULES = (
+    *("spec", "compile", "unsupported", "reference", "calibration"),  # the kernel could not be judged
+    *("launch", "timeout", "memcheck", "guard", "mutated"),  # faults
+    *("synccheck", "racecheck"),
+    *("initcheck", "unwritten"),
+    "overflow",
+    *("mismatch", "invariant", "nondeterministic"),  # values
+)
+"""Rules in the order in which they explain each other; a rule that is not listed comes before the values."""
+_VALUES = ("mismatch", "invariant", "nondeterministic")
+
+Key = tuple[str, str, str]
+"""One symptom: rule, kernel, and where: source lines, or an array if no line is known."""
+_ARRAY = "array "
 
 
-@dataclass(slots=True)
-class Group:
-    """Failing cases that look alike: ``first`` is the simplest, ``rest`` the others in order of the run."""
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Failing cases of one spec that fail for one reason.
 
-    first: CaseFinished
-    rest: list[CaseFinished] = field(default_factory=list)
-
-
-def cause(verdict: Verdict) -> Cause:
-    """What makes two failures alike: which outputs differ and how; each finding's rule, array, kernel, line.
-
-    Indices, threads and numbers are left out: they change from case to case of one bug.
+    Attributes:
+        rule: such as ``racecheck``.
+        cases: those that show it and that no earlier rule explains, in the order of the run. Two causes with the
+            same rule may have cases in common.
+        simplest: the one of them to show.
+        unseen: cases whose values are wrong and which this cause's sanitizer did not check; probably the same bug.
+        found: the findings of the simplest case that are this cause; empty for a mismatch.
+        also: what else these cases and the unseen ones show: (what, in how many of them).
     """
-    found = {
-        (
-            finding.rule,
-            finding.array or "",
-            finding.kernel or "",
-            f"{finding.place.file}:{finding.place.line}" if finding.place else "",
-        )
-        for finding in verdict.findings
-        if finding.severity == "error"
-    }
-    differing = {("", c.output, c.why) for c in verdict.comparisons if not c.passed}
-    return tuple(sorted({*found, *differing}))
+
+    rule: str
+    cases: tuple[CaseFinished, ...]
+    simplest: CaseFinished
+    unseen: tuple[CaseFinished, ...]
+    found: tuple[Finding, ...]
+    also: tuple[tuple[str, int], ...]
 
 
 def simplicity(verdict: Verdict) -> tuple[float, int, int, int]:
-    """The order of simpler before less simple: smaller sizes, plainer layouts, plainer values, fewer findings."""
+    """Sorts simpler cases first: smaller sizes, plainer layouts, plainer values, fewer findings."""
     case = verdict.case
     return (
         sum(math.log2(1 + abs(size)) for size in case.dims.values()),
@@ -49,13 +62,161 @@ def simplicity(verdict: Verdict) -> tuple[float, int, int, int]:
     )
 
 
-def groups(failures: Iterable[CaseFinished]) -> list[Group]:
-    """One group per cause, in the order of their simplest cases."""
-    by_cause: dict[Cause, list[CaseFinished]] = {}
-    for event in failures:
-        by_cause.setdefault(cause(event.verdict), []).append(event)
+def causes(failures: Sequence[CaseFinished]) -> list[Cause]:
+    """The causes that explain the failing cases of one spec, in the order in which they explain them."""
+    shown = [_symptoms(event.verdict) for event in failures]
+    root = _merged(shown)
+    sets = [{root[key] for key in keys} for keys in shown]
+    counts = {key: sum(key in keys for keys in sets) for keys in sets for key in keys}
+    order = sorted(counts, key=lambda key: (_rank(key), -counts[key], key))
+    owner = [next(key for key in order if key in keys) for keys in sets]
+    first = next((key for key in order if key in owner), None)
+    unseen = _unseen(failures, owner, first)
     found = []
-    for events in by_cause.values():
-        first = min(events, key=lambda event: simplicity(event.verdict))
-        found.append(Group(first, [event for event in events if event is not first]))
-    return sorted(found, key=lambda group: simplicity(group.first.verdict))
+    for key in order:
+        mine = [n for n, owning in enumerate(owner) if owning == key and n not in unseen]
+        if mine:
+            same = [n for n, keys in enumerate(sets) if key in keys and owner[n][0] == key[0]]
+            found.append(_Making(failures, shown, root, key, mine, same, unseen if key == first else []).cause())
+    return found
+
+
+def _rank(key: Key) -> int:
+    rule = key[0]
+    return _RULES.index(rule) if rule in _RULES else _RULES.index("mismatch") - 1
+
+
+def _symptoms(verdict: Verdict) -> list[Key]:
+    """What a failing case shows, each once. Indices, threads and numbers vary within one bug."""
+    found = [_key(finding) for finding in verdict.findings if finding.severity == "error"]
+    found += [_mismatch(comparison) for comparison in verdict.comparisons if not comparison.passed]
+    return list(dict.fromkeys(found)) or [("mismatch", "", "")]
+
+
+def _key(finding: Finding) -> Key:
+    lines = sorted({f"{place.file}:{place.line}" for place in (finding.place, finding.other_place) if place})
+    where = "\n".join(lines) if lines else _ARRAY + finding.array if finding.array else finding.message
+    return finding.rule, finding.kernel or "", where
+
+
+def _mismatch(comparison: Comparison) -> Key:
+    return "mismatch", "", _ARRAY + comparison.output
+
+
+def _has_no_line(key: Key) -> bool:
+    return key[0] in _VALUES or key[2].startswith(_ARRAY)
+
+
+def _merged(shown: Sequence[Sequence[Key]]) -> dict[Key, Key]:
+    """For each symptom the one that stands for its cause.
+
+    Two findings of one rule are one cause if they share a source line. Two symptoms without a line (an output that
+    differs, one that is not written) are one cause if a case shows both.
+    """
+    root = {key: key for keys in shown for key in keys}
+
+    def find(key: Key) -> Key:
+        while root[key] != key:
+            key = root[key]
+        return key
+
+    def union(one: Key, other: Key) -> None:
+        kept, merged = sorted((find(one), find(other)), key=lambda key: (_rank(key), key))
+        root[merged] = kept
+
+    at_line: dict[tuple[str, str, str], Key] = {}
+    for key in root:
+        rule, kernel, where = key
+        for line in () if _has_no_line(key) else where.split("\n"):
+            union(key, at_line.setdefault((rule, kernel, line), key))
+    for keys in shown:
+        together: dict[str, Key] = {}
+        for key in filter(_has_no_line, keys):
+            union(key, together.setdefault("values" if key[0] in _VALUES else key[0], key))
+    return {key: find(key) for key in root}
+
+
+def _unseen(failures: Sequence[CaseFinished], owner: Sequence[Key], first: Key | None) -> list[int]:
+    """Cases with wrong values that the sanitizer of the first cause did not check."""
+    if first is None or first[0] not in INSTRUMENTED:
+        return []
+    return [
+        number
+        for number, (event, key) in enumerate(zip(failures, owner, strict=True))
+        if key[0] in _VALUES and first[0] not in event.verdict.checked
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Making:
+    """A cause: the numbers of the cases that belong to it (``mine``), and of all that show it (``same``)."""
+
+    failures: Sequence[CaseFinished]
+    shown: Sequence[Sequence[Key]]
+    root: Mapping[Key, Key]
+    key: Key
+    mine: Sequence[int]
+    same: Sequence[int]
+    unseen: Sequence[int]
+
+    def cause(self) -> Cause:
+        """The cause, shown by the simplest case that has its rule."""
+        rule = self.key[0]
+        telling = [n for n in self.mine if any(key[0] == rule for key in self._own(n))]
+        number = min(telling, key=lambda n: simplicity(self.failures[n].verdict))
+        verdict = self.failures[number].verdict
+        errors = [finding for finding in verdict.findings if finding.severity == "error"]
+        found = {_key(f): f for f in reversed(errors) if f.rule == rule and self.root[_key(f)] == self.key}
+        compared = [_mismatch(c) for c in verdict.comparisons if not c.passed and rule == "mismatch"]
+        told = {*list(reversed(found))[:1], *compared[:1]}
+        return Cause(
+            rule,
+            tuple(self.failures[n] for n in self.same),
+            self.failures[number],
+            tuple(self.failures[n] for n in self.unseen),
+            tuple(reversed(found.values())),
+            tuple(self._also(told)),
+        )
+
+    def _own(self, number: int) -> list[Key]:
+        return [key for key in self.shown[number] if self.root[key] == self.key]
+
+    def _also(self, told: Collection[Key]) -> Iterator[tuple[str, int]]:
+        counts: dict[tuple[int, str], int] = {}
+        for number in (*self.same, *self.unseen):
+            others = {(_rank(key), self._words(key)) for key in self.shown[number] if key not in told}
+            rules = {key[0] for key in self.shown[number]}
+            for other in others:
+                if other[1] != _WORDS["invariant"] or "mismatch" not in rules:  # they break where values are wrong
+                    counts[other] = counts.get(other, 0) + 1
+        for (_, words), number in sorted(counts.items()):
+            yield words, number
+
+    def _words(self, key: Key) -> str:
+        """``races at lines 28 and 31``; without the lines for a rule other than this cause's."""
+        rule, _, where = key
+        words = _WORDS.get(rule, rule)
+        if rule != self.key[0]:
+            return words
+        if where.startswith(_ARRAY):
+            return f"{words} of {where.removeprefix(_ARRAY)}"
+        lines = [line.rpartition(":")[2] for line in where.split("\n")]
+        if not all(line.isdigit() for line in lines):
+            return f"more {words}"
+        return f"{words} at line{'s' * (len(lines) > 1)} {' and '.join(lines)}"
+
+
+_WORDS = {
+    "memcheck": "invalid accesses",
+    "guard": "writes outside an array",
+    "mutated": "modified inputs",
+    "synccheck": "invalid barriers",
+    "racecheck": "races",
+    "initcheck": "uninitialized reads",
+    "unwritten": "unwritten elements",
+    "overflow": "integer overflows",
+    "mismatch": "wrong values",
+    "invariant": "broken invariants",
+    "nondeterministic": "varying results",
+}
+"""What a rule finds, for counts: ``wrong values in 9 of 11 cases``."""

@@ -1,19 +1,19 @@
-"""A failing case in full, as labeled rows: what the console prints and JUnit carries as text."""
+"""Findings and failing cases as labeled rows: what the console prints and JUnit carries as text."""
 
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from kcheck.model import CaseFinished, Comparison, Finding, Span, Verdict
 from kcheck.report import plain, wording
 
-Role = Literal["plain", "wrong", "right", "warn", "place", "source", "mend", "paste"]
+Role = Literal["plain", "wrong", "right", "warn", "place", "source", "fix", "paste"]
 ReadLine = Callable[[Span], str]
 Paint = Callable[[str, Role], str]
-"""Gives text the color of a role, or leaves it."""
+"""Colors text by its role, or returns it as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +21,11 @@ class Row:
     """A line of a detail.
 
     Attributes:
-        label: of the left column; empty continues the row above.
-        items: what may be broken into further lines, and only between them.
-        gap: what stands between two items on one line.
-        role: what it is, for colors; ``source`` and ``paste`` are one line each.
+        label: for the left column; empty to continue the row above.
+        items: the text; a line breaks between two items if possible.
+        gap: what separates two items on one line.
+        role: what the text is, for colors. A ``source`` line is cut, a ``place`` shortened, and a ``paste`` line
+            broken only as a shell allows.
     """
 
     label: str
@@ -39,13 +40,18 @@ class Row:
 
 
 def read_line(place: Span) -> str:
-    """The source line at ``place``, stripped; empty where the file is not there any more."""
+    """The source line at ``place``, stripped; empty if the file no longer exists."""
     return plain.line(linecache.getline(place.file, place.line)).strip()
 
 
 def sentence(label: str, text: str, role: Role = "plain") -> Row:
-    """A row that may be broken at each space."""
+    """A row that may break at each space."""
     return Row(label, tuple(plain.line(text).split()), " ", role)
+
+
+def listed(label: str, items: Sequence[str]) -> Row:
+    """A row of ``one, two, three`` that may break after a comma."""
+    return Row(label, (*(f"{item}," for item in items[:-1]), *items[-1:]), " ")
 
 
 def facts(label: str, pairs: Mapping[str, object]) -> Row:
@@ -54,18 +60,18 @@ def facts(label: str, pairs: Mapping[str, object]) -> Row:
 
 
 def headline(verdict: Verdict) -> str:
-    """What is wrong with a case in one sentence: its first error, or else its first differing output."""
+    """What is wrong with a case in one sentence: its first error, otherwise its first output that differs."""
     for finding in verdict.findings:
         if finding.severity == "error":
             return plain.line(f"{finding.rule}: {finding.message}")
     for comparison in verdict.comparisons:
         if not comparison.passed:
-            return f"mismatch: {_extent(comparison)}"
+            return f"mismatch: {extent(comparison)}"
     return "failed"
 
 
 def rows(event: CaseFinished, source: ReadLine = read_line) -> Iterator[Row]:
-    """Everything about a case that helps to find the bug, the replay line last. Notes are said once per report.
+    """A failing case in full, the replay line last. Notes are left out: a report has each of them once.
 
     Args:
         source: reads the line of a file that a finding points to.
@@ -73,7 +79,7 @@ def rows(event: CaseFinished, source: ReadLine = read_line) -> Iterator[Row]:
     verdict = event.verdict
     for comparison in verdict.comparisons:
         if not comparison.passed:
-            yield from _comparison(comparison)
+            yield from comparison_rows(comparison)
     for finding in verdict.findings:
         yield from finding_rows(finding, source)
     case = verdict.case
@@ -90,7 +96,8 @@ def rows(event: CaseFinished, source: ReadLine = read_line) -> Iterator[Row]:
     yield Row("replay", (plain.line(event.replay),), role="paste")
 
 
-def _extent(comparison: Comparison) -> str:
+def extent(comparison: Comparison) -> str:
+    """How much of an output differs, in a sentence."""
     where = wording.element(comparison.output, comparison.worst)
     text = f"{where}: {wording.share(comparison.beyond, comparison.elements)} beyond tolerance"
     if comparison.why:
@@ -98,8 +105,9 @@ def _extent(comparison: Comparison) -> str:
     return plain.line(text)
 
 
-def _comparison(comparison: Comparison) -> Iterator[Row]:
-    yield sentence("mismatch", _extent(comparison), "wrong")
+def comparison_rows(comparison: Comparison) -> Iterator[Row]:
+    """An output that differs: how much of it, and its worst element."""
+    yield sentence("mismatch", extent(comparison), "wrong")
     if comparison.worst is not None or comparison.actual is not None:
         yield Row("actual", (wording.value(comparison.actual, comparison.dtype),), role="wrong")
         yield Row("expected", (wording.value(comparison.expected, comparison.dtype),), role="right")
@@ -115,40 +123,65 @@ def _comparison(comparison: Comparison) -> Iterator[Row]:
     if comparison.not_judged:
         yield sentence(
             "note",
-            f"{wording.share(comparison.not_judged, comparison.elements)} not judged:"
-            " the reference overflows in compute precision there",
+            f"{wording.share(comparison.not_judged, comparison.elements)} not compared:"
+            " the reference overflows there in compute precision",
         )
 
 
-def finding_rows(finding: Finding, source: ReadLine = read_line) -> Iterator[Row]:
-    """A finding: its sentence, who and where, the line of the user's Python, the mend."""
+def finding_rows(finding: Finding, source: ReadLine = read_line, *, times: bool = True) -> Iterator[Row]:
+    """A finding: its sentence, who did it, the source lines of both sides, the fix.
+
+    Args:
+        source: reads the line of a file that a finding points to.
+        times: whether to say how often it was seen.
+    """
     role: Role = "wrong" if finding.severity == "error" else "warn"
-    message = finding.message + (f" ({finding.count:,} times)" if finding.count > 1 else "")
+    message = finding.message + (f" ({finding.count:,} times)" if times and finding.count > 1 else "")
     yield sentence(plain.line(finding.rule), message, role)
-    who = []
-    if finding.array is not None:
-        who.append(wording.element(finding.array, finding.index))
-    if finding.kernel is not None:
-        who.append(f"kernel {finding.kernel}")
-    if finding.block is not None:
-        who.append(f"block {finding.block}")
-    if finding.thread is not None:
-        who.append(f"thread {finding.thread}")
-    against = [] if finding.other is None else [f"against block {finding.other[0]}", f"thread {finding.other[1]}"]
-    apart = finding.other_place is not None and finding.other_place != finding.place
-    if not apart:
-        who += against
+    who = tuple(plain.line(part) for part in _who(finding))
     if who:
-        yield Row("", tuple(plain.line(part) for part in who))
-    if finding.place is not None:
-        yield from _line(finding.place, source, is_access=finding.thread is not None)
-        yield from _calls(finding, source)
-    if apart and against:
-        yield Row("", tuple(against))
-    if apart and finding.other_place is not None:
-        yield from _line(finding.other_place, source, is_access=True)
+        yield Row("", who)
+    yield from _places(finding, source)
     if finding.mend:
-        yield sentence("", f"→ {finding.mend}", "mend")
+        yield sentence("fix", finding.mend, "fix")
+
+
+def _who(finding: Finding) -> Iterator[str]:
+    element = "" if finding.array is None else wording.element(finding.array, finding.index)
+    if element and element not in finding.message:
+        yield element
+    if finding.kernel is not None:
+        yield f"kernel {finding.kernel}"
+    if finding.block is not None:
+        yield f"block {finding.block}"
+    if finding.thread is None:
+        return
+    if finding.other is None or f"thread {finding.other[1]}" in finding.message:
+        yield f"thread {finding.thread}"
+    elif finding.other[0] == finding.block:
+        yield f"threads {finding.thread} and {finding.other[1]}"
+    else:
+        yield f"thread {finding.thread}"
+        yield f"and block {finding.other[0]}"
+        yield f"thread {finding.other[1]}"
+
+
+def _places(finding: Finding, source: ReadLine) -> Iterator[Row]:
+    """The lines of both sides; the file is named once if both are in it."""
+    named = ""
+    places = [place for place in (finding.place, finding.other_place) if place is not None]
+    for number, place in enumerate(dict.fromkeys(places)):
+        text = source(place)
+        if place.file != named or not text:
+            yield Row("", (plain.line(place.short),), role="place")
+            named = place.file
+        if text:
+            yield Row("", (f"{place.line} │ {text}",), role="source")
+        if (number or finding.thread is not None) and text.startswith("def "):
+            # LLVM gives an instruction that it moves out of a loop the line of the function, if any.
+            yield sentence("", "(somewhere in this function: the compiler moved the instruction)")
+        if place is finding.place:
+            yield from _calls(finding, source)
 
 
 def _calls(finding: Finding, source: ReadLine) -> Iterator[Row]:
@@ -159,14 +192,3 @@ def _calls(finding: Finding, source: ReadLine) -> Iterator[Row]:
         yield Row("", ("called from", plain.line(place.short)), " ", "place")
         if text := source(place):
             yield Row("", (f"{place.line} │ {text}",), role="source")
-
-
-def _line(place: Span, source: ReadLine, *, is_access: bool) -> Iterator[Row]:
-    """A place and what stands there. An instruction that LLVM moves out of a loop keeps the line of the function
-    alone, where no thread reads or writes anything."""
-    yield Row("", (plain.line(f"{place.file}:{place.line}"),), role="place")
-    text = source(place)
-    if text:
-        yield Row("", (f"{place.line} │ {text}",), role="source")
-    if is_access and text.startswith("def "):
-        yield sentence("", "(somewhere in it: the compiler moved the instruction and kept no line of its own)")

@@ -1,23 +1,23 @@
-"""Laying text out in terminal cells, of which a CJK character takes two: wrapping, shortening, columns."""
+"""Text in terminal cells, of which a CJK character takes two: wrapping, shortening, columns."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.cells import cell_len
 
 from kcheck.report.detail import Row
 
-_LABEL = (
-    9  # "racecheck", "unwritten", "invariant": the longest labels but "nondeterministic", which gets its own line
-)
+_LABEL = 9  # cells; "racecheck" and "unwritten" fit, a longer label gets a line of its own
+_NARROW = 60  # columns; below, text starts right after its label and continues under it
 _ASCII = str.maketrans(
     {"·": "-", "…": "...", "│": "|", "→": "->", "━": "-", "░": ".", "▒": ":", "▓": "+", "█": "#"}
 )
 
 
 def pad(text: str, width: int) -> str:
-    """``text`` filled with spaces to ``width`` cells."""
+    """``text`` padded with spaces to ``width`` cells."""
     return text + " " * (width - cell_len(text))
 
 
@@ -31,7 +31,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def shorten_path(path: str, width: int) -> str:
-    """``path`` in at most ``width`` cells; the file's name is what tells paths apart, so folders go first."""
+    """``path`` in at most ``width`` cells. Leading folders are cut first: the name tells paths apart."""
     if cell_len(path) <= width:
         return path
     parts = path.split("/")
@@ -45,64 +45,93 @@ def shorten_path(path: str, width: int) -> str:
     return "…" + name
 
 
-def wrap(items: Iterable[str], gap: str, width: int) -> Iterator[str]:
-    """Lines of at most ``width`` cells, broken only between items; an item that is wider stands alone."""
-    line = ""
+def wrap(items: Iterable[str], gap: str, width: int, first: int | None = None) -> Iterator[str]:
+    """Lines of at most ``width`` cells, broken between items; an item that is wider is broken where it must be.
+
+    Args:
+        first: cells of the first line, if it is shorter.
+    """
+    line, room = "", width if first is None else first
     for item in items:
-        if line and cell_len(line) + cell_len(gap) + cell_len(item) > width:
-            yield line
-            line = item
-        else:
+        if not line or cell_len(line) + cell_len(gap) + cell_len(item) <= room:
             line = f"{line}{gap}{item}" if line else item
+        else:
+            yield line
+            line, room = item, width
+        while cell_len(line) > room:
+            head = _cells(line, room)
+            yield head
+            line, room = line[len(head) :], width
     yield line
+
+
+def _cells(text: str, width: int) -> str:
+    """The beginning of ``text`` in at most ``width`` cells; at least one character."""
+    end = min(len(text), max(1, width))
+    while end > 1 and cell_len(text[:end]) > width:
+        end -= 1
+    return text[:end]
 
 
 def labeled(row: Row, indent: int, width: int) -> Iterator[tuple[str, str]]:
     """The lines of a row as (left column, text); the left column is indented and padded.
 
-    A line to ``paste`` stays whole, below its label where there is more room; a ``source`` line is cut.
+    A ``paste`` line stays whole if it fits below its label; otherwise backslashes break it, as shells allow.
+    A ``source`` line is cut, a ``place`` loses leading folders.
     """
     left = " " * indent + pad(row.label, _LABEL) + "  "
     blank = " " * (indent + _LABEL + 2)
-    if cell_len(row.label) > _LABEL:
+    if width < _NARROW:
+        left, blank = " " * indent + (f"{row.label} " if row.label else "  "), " " * (indent + 2)
+    elif cell_len(row.label) > _LABEL:
         yield " " * indent + row.label, ""
         left = blank
-    room = max(20, width - len(blank))
+    room = max(8, width - len(blank))
+    first = max(8, width - cell_len(left))
+    if row.role == "paste" and first < cell_len(row.text) <= width - indent:
+        yield left.rstrip(), ""
+        yield " " * indent, row.text
+        return
     if row.role == "paste":
-        if cell_len(row.text) > room:
-            yield left.rstrip(), ""
-            left = " " * indent
-        lines = iter([row.text])
+        lines = _continued(row.text, room, first)
     elif row.role == "source":
-        lines = iter([shorten(row.text, room)])
+        lines = iter([shorten(row.text, first)])
+    elif row.role == "place":
+        before = " ".join([*row.items[:-1], ""])
+        lines = iter([before + shorten_path(row.items[-1], first - cell_len(before))])
     else:
-        lines = wrap(row.items, row.gap, room)
+        lines = wrap(row.items, row.gap, room, first)
     for number, line in enumerate(lines):
         yield (blank if number else left), line
 
 
-def fit_columns(rows: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Widths in cells for a table of (mark, path, name, result, time), two cells between columns.
+_ARGUMENT = re.compile(r"""(?:'[^']*'|"[^"]*"|\\.|[^\s'"\\])+""")
 
-    Path and name give way when ``width`` is too small; the name goes altogether (0) before the path is unreadable.
-    """
-    natural = [max((cell_len(row[i]) for row in rows), default=0) for i in range(5)]
-    mark, path, name, result, time = natural
-    room = width - mark - result - time - 8
-    if path + name > room:
-        if room < 30:
-            name, room = 0, room + 2
+
+def _continued(command: str, width: int, first: int) -> Iterator[str]:
+    """A command line over several lines, each but the last ending in a backslash. No argument is broken."""
+    arguments: list[str] = []
+    for argument in _ARGUMENT.findall(command):
+        if arguments and re.fullmatch("-[^ ]+", arguments[-1]) and not argument.startswith("-"):
+            arguments[-1] += f" {argument}"  # an option and its value
         else:
-            name = min(name, max(12, room - path))
-        path = min(path, max(12, room - name))
-    return [mark, path, name, result, time]
+            arguments.append(argument)
+    *arguments, last = arguments
+    line, room = "", first
+    for argument, end in (*((each, 2) for each in arguments), (last, 0)):
+        if line and cell_len(f"{line} {argument}") + end > room:
+            yield line + " \\"
+            line, room = argument, width
+        else:
+            line = f"{line} {argument}" if line else argument
+    yield line
 
 
 def table(rows: Sequence[Sequence[str]], width: int, right: Sequence[int] = ()) -> Iterator[str]:
-    """Rows in columns, two cells between them; the last column is cut where ``width`` ends.
+    """Rows in columns, two cells between them; the last column is cut at ``width``.
 
     Args:
-        right: the columns that are aligned to the right.
+        right: the columns aligned to the right.
     """
     widths = [max(cell_len(cell) for cell in column) for column in zip(*rows, strict=True)]
     for row in rows:
@@ -114,7 +143,7 @@ def table(rows: Sequence[Sequence[str]], width: int, right: Sequence[int] = ()) 
 
 
 def encodable(text: str, encoding: str | None) -> str:
-    """``text`` as a stream of this encoding can write it: drawing characters become ASCII, others escapes."""
+    """``text`` as a stream of this encoding can write it: drawing characters become ASCII, others are escaped."""
     if encoding is None:
         return text
     try:

@@ -1,4 +1,4 @@
-"""The live progress bar, on stderr and only on a terminal. It leaves nothing behind."""
+"""The progress bar: on stderr, only on a terminal, and cleared at the end."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from kcheck.model import (
     SpecStarted,
     Status,
 )
-from kcheck.report import plain
+from kcheck.report import layout, plain
 
 
 class Progress:
-    """A bar for the cases of the spec that runs, and how many specs are done.
+    """A bar for the cases of the current spec, with the failures so far and the number of specs done.
 
-    Hidden while the report prints, since both may share one terminal; the next event brings it back.
+    It is hidden while the report prints, since both may share a terminal; the next event shows it again.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -35,12 +35,12 @@ class Progress:
         self._op, self._cases, self._cases_done = "", 0, 0
 
     def handle(self, event: Event) -> None:
-        """Takes the next event; with :meth:`close`, a reporter of its own where no text report is written."""
+        """Takes the next event. With :meth:`close` this is a reporter of its own, if there is no text report."""
         match event:
             case RunStarted():
                 self._specs = event.specs
             case SpecStarted():
-                self._op, self._cases, self._cases_done, self._failed = plain.line(event.op), event.cases, 0, 0
+                self._op, self._cases, self._cases_done = plain.line(event.op), event.cases, 0
                 self._show()
             case CaseFinished():
                 self._cases_done += 1
@@ -81,7 +81,7 @@ class Progress:
         self._bar.update(
             self._task,
             completed=self._cases_done,
-            op=self._op if len(self._op) <= 24 else self._op[:23] + "…",
+            op=layout.shorten(self._op, max(8, min(24, self._console.width // 4))),
             doing=doing or f"{self._cases_done}/{self._cases} cases",
             failed=f"{self._failed} failed" if self._failed else "",
             spec=f"{min(self._specs_done + 1, self._specs)}/{self._specs}",

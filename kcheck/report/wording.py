@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime
 
 from kcheck.model import DTYPES
 
@@ -64,6 +65,11 @@ def share(part: int, whole: int) -> str:
 def element(array: str, index: tuple[int, ...] | None) -> str:
     """``y[0, 64]``; an array without an index, or 0-d, by its name alone."""
     return f"{array}[{', '.join(str(i) for i in index)}]" if index else array
+
+
+def moment(at: datetime) -> str:
+    """A time on this machine's clock, to the minute: ``2026-11-20 14:30``."""
+    return at.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def seconds(duration: float) -> str:

@@ -47,7 +47,7 @@ def run(specs: Sequence[OpSpec | SpecRefused], options: Options, device: Device)
 
     Yields:
         ``RunStarted (SpecRefused | SpecStarted (Captured? CaseFinished)* Compiling? SpecFinished)* RunFinished``.
-        After Ctrl-C the spec at hand and the run are finished, with what was not run counted as skipped.
+        After Ctrl-C the current spec and the run are finished; cases and specs that were not run are counted.
 
     Raises:
         UserError: ``options.keyword`` is not an expression; before the first event.
@@ -104,11 +104,13 @@ class _Run:
     selects: Matcher | None
     failures: int = 0
     interrupted: bool = False
+    _told: bool = False  # the spec at hand has had its first event
     _notes: dict[str, None] = field(default_factory=dict)
     _budget: Budget = field(default_factory=Budget)
 
     def events(self, specs: Sequence[OpSpec | SpecRefused]) -> Iterator[Event]:
         begun = time.monotonic()
+        done = 0
         try:
             yield RunStarted(
                 __version__,
@@ -124,12 +126,16 @@ class _Run:
                 if self.interrupted:
                     break
                 if isinstance(spec, SpecRefused):
+                    self._told = True
                     yield spec
                 else:
                     yield from self._spec(replace(spec, sanitize={**spec.sanitize, **self.options.sanitize}))
+                self._told = False
+                done += 1
         except KeyboardInterrupt:
             self.interrupted = True
-        yield RunFinished(time.monotonic() - begun, self.interrupted)
+        left = specs[done + self._told :] if self.interrupted else ()
+        yield RunFinished(time.monotonic() - begun, self.interrupted, tuple(spec.path for spec in left))
 
     def _spec(self, spec: OpSpec) -> Iterator[Event]:
         started, begun = _now(), time.monotonic()
@@ -141,11 +147,13 @@ class _Run:
             if cases:
                 _load(spec, self.device)
         except SpecError as error:
+            self._told = True
             yield SpecRefused(
                 spec.path, tuple(as_fault(fault, spec) for fault in error.faults), started, spec.root
             )
             return
         except KernelError as error:
+            self._told = True
             yield SpecRefused(spec.path, (kernel_fault(error, spec),), started, spec.root)
             return
         if not cases and (self.selects is not None or self.options.only_failed or self.options.count == 0):
@@ -156,6 +164,7 @@ class _Run:
         self._budget.begin(len(cases))
         vacuity = Vacuity()
         findings: tuple[Finding, ...] = ()
+        self._told = True
         try:
             yield SpecStarted(
                 spec.path, line, spec.op, spec.description, spec.tags, len(cases), seed, started, spec.root

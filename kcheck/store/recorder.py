@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -49,6 +49,9 @@ class _Open:
     spec: int = 0
     path: str = ""
     added: int = 0  # snapshots of this spec
+    fixed: list[str] = field(
+        default_factory=list
+    )  # when each failure that this spec no longer shows was last seen
 
 
 class Recorder:
@@ -67,12 +70,21 @@ class Recorder:
         self._now: _Open | None = None
         self._captured: Captured | None = None
 
-    def handle(self, event: Event) -> None:
-        """Store what the event tells; committed when this returns."""
+    def handle(self, event: Event) -> Event:
+        """Store the event; committed when this returns.
+
+        Returns:
+            The event for the reporters: a SpecFinished also says which stored failures are fixed.
+        """
+        now = self._now
         try:
             self._handle(event)
         except (StoreError, OSError) as error:
             self._give_up(error)
+        if isinstance(event, SpecFinished) and now is not None and now.fixed:
+            since = datetime.fromisoformat(max(now.fixed))
+            return replace(event, fixed=len(now.fixed), fixed_since=since)
+        return event
 
     def close(self) -> None:
         """Let go of the databases. What was not told to be finished stays so."""
@@ -135,7 +147,7 @@ class Recorder:
         self._warn(f"{error}; judging goes on, and is not stored")
 
     def _begin_spec(self, store: _Open, event: SpecStarted) -> None:
-        store.path, store.added = event.path, 0
+        store.path, store.added, store.fixed = event.path, 0, []
         store.spec = int(
             store.connection.execute(
                 "INSERT INTO specs (run, path, op, seed, planned) VALUES (?, ?, ?, ?, ?)",
@@ -189,7 +201,7 @@ class Recorder:
         """
         verdict, started = event.verdict, self._started
         found = store.connection.execute(
-            """SELECT rule FROM failures
+            """SELECT rule, last_seen FROM failures
                WHERE "case" = ? AND state != 'fixed' AND device = ? AND (state = 'gone' OR last_seen < ?)""",
             (case, verdict.device, "" if started is None else when(started.started)),
         ).fetchone()
@@ -198,6 +210,7 @@ class Recorder:
         store.connection.execute(
             """UPDATE failures SET state = 'fixed', closed = ? WHERE "case" = ?""", (when(event.started), case)
         )
+        store.fixed.append(str(found[1]))
 
     def _failed(self, store: _Open, event: CaseFinished, case: int, captured: Captured | None) -> None:
         snapshot = None

@@ -262,7 +262,57 @@ def partly_sanitized() -> list[Event]:
     return [*events, RunFinished(9.6, False)]
 
 
+def missing_barrier() -> list[Event]:
+    """A matmul without the barrier after loading its tiles: 12 cases, of which only the empty one passes."""
+    path, file = "specs/buggy/matmul.yaml", "kernels/buggy/matmul.py"
+    fix = "add cuda.syncthreads() between lines 28 and 31"
+    there = {"kernel": "matmul", "block": (0, 0, 0), "thread": (0, 0, 0)}
+    races = [
+        Finding(
+            "racecheck",
+            f"thread (1, 0, 0) reads {tile}[0, 0] while thread (0, 0, 0) writes it, with no synchronization"
+            " between them",
+            mend=fix,
+            array=tile,
+            index=(0, 0),
+            other=((0, 0, 0), (1, 0, 0)),
+            place=Span(file, line),
+            other_place=Span(file, 31),
+            count=3840,
+            **there,
+        )
+        for tile, line in (("a_tile", 28), ("b_tile", 29))
+    ]
+    unset = Finding("initcheck", "stores a value computed from uninitialized data", place=Span(file, 35), **there)
+    varies = Finding("nondeterministic", "another schedule changes 4 of 4 elements of c", array="c", index=(0, 0))
+    cases = []
+    for n in range(12):
+        wrong = (mismatch("c"),) if n not in (0, 3) else ()
+        findings = (*races, unset, *((varies,) if 4 <= n < 8 else ()))
+        changes: dict[str, Any] = {
+            "path": path,
+            "dims": {"M": 1 + n, "N": 1 + n % 3, "K": n % 5 if n else 0},
+            "dtypes": {"T": ("float32", "float16")[n % 2]},
+            "layouts": {"a": "strided", "b": "contiguous", "c": "contiguous"},
+            "values": {"a": Distribution("offset"), "b": Distribution("normal")},
+            "checked": ("racecheck", "initcheck"),
+        }
+        if n % 5 == 0:
+            cases.append(case("matmul", n, **changes))
+        else:
+            cases.append(case("matmul", n, Status.FAILED, comparisons=wrong, findings=findings, **changes))
+    failed = sum(event.verdict.status is Status.FAILED for event in cases)
+    return [
+        started(1, device="cpu"),
+        spec_started("matmul", path, cases=12),
+        *cases,
+        spec_finished("matmul", path, passed=12 - failed, failed=failed),
+        RunFinished(3.3, False),
+    ]
+
+
 STREAMS = {
+    "missing_barrier": missing_barrier,
     "partly_sanitized": partly_sanitized,
     "all_passing": all_passing,
     "everything": everything,

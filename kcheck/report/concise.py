@@ -1,0 +1,86 @@
+"""One line for each place that is wrong: ``file:line:col: rule: message``, for editors and ``grep``.
+
+A finding without a source line, such as a mismatch, is reported at the line of the spec that names the kernel. The
+lines of a spec appear when it ends, sorted by file and line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TextIO
+
+from kcheck.model import CaseFinished, Event, Finding, Span, SpecFinished, SpecRefused, SpecStarted
+from kcheck.report import Settings, layout, plain
+from kcheck.report.causes import simplicity
+from kcheck.report.detail import extent
+
+_Key = tuple[str, str, str, str]
+
+
+class ConciseReporter:
+    """Writes the report. ``settings`` are ignored, except that ``-q`` leaves warnings out."""
+
+    def __init__(self, stream: TextIO, settings: Settings) -> None:
+        self._stream = stream
+        self._warnings = settings.verbosity >= 0
+        self._started: SpecStarted | None = None
+        self._cases: list[CaseFinished] = []
+
+    def handle(self, event: Event) -> None:
+        """Takes the next event; writes the lines of a spec when it ends."""
+        match event:
+            case SpecRefused():
+                for fault in event.faults:
+                    fix = f"; {fault.mend}" if fault.mend else ""
+                    self._write(fault.span, "spec", fault.what + fix)
+            case SpecStarted():
+                self._started, self._cases = event, []
+            case CaseFinished():
+                self._cases.append(event)
+            case SpecFinished():
+                self._spec(event.findings)
+            case _:
+                pass
+
+    def close(self) -> None:
+        """Writes the lines of a spec whose end never came."""
+        self._spec(())
+
+    def _spec(self, findings: Iterable[Finding]) -> None:
+        started, self._started = self._started, None
+        if started is None:
+            return
+        here = Span(started.path, started.line)
+        simplest: dict[_Key, tuple[Finding, CaseFinished | None]] = {}
+        counts: dict[_Key, int] = {}
+        for finding in findings:
+            simplest.setdefault(_key(finding, here), (finding, None))
+        for event in sorted(self._cases, key=lambda event: simplicity(event.verdict)):
+            for key, finding in {_key(finding, here): finding for finding in reversed([*_found(event)])}.items():
+                simplest.setdefault(key, (finding, event))
+                counts[key] = counts.get(key, 0) + 1
+        for key, (finding, seen) in sorted(simplest.items(), key=lambda row: (row[1][0].place or here, row[0])):
+            if finding.severity == "warn" and not self._warnings:
+                continue
+            message = "warning: " * (finding.severity == "warn") + finding.message
+            if seen is not None:
+                message += f" ({counts[key]:,} of {len(self._cases):,} cases)"
+            self._write(finding.place or here, finding.rule, message)
+
+    def _write(self, place: Span, rule: str, message: str) -> None:
+        text = plain.line(f"{place.file}:{place.line}:{place.column}: {rule}: {message}")
+        self._stream.write(layout.encodable(text, getattr(self._stream, "encoding", None)) + "\n")
+        self._stream.flush()
+
+
+def _key(finding: Finding, here: Span) -> _Key:
+    place = finding.place or here
+    return f"{place.file}:{place.line}", finding.rule, finding.severity, finding.array or ""
+
+
+def _found(event: CaseFinished) -> Iterator[Finding]:
+    """The findings of a case; an output that differs is one too."""
+    yield from event.verdict.findings
+    for comparison in event.verdict.comparisons:
+        if not comparison.passed:
+            yield Finding("mismatch", extent(comparison), array=comparison.output)

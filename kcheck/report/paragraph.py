@@ -1,0 +1,101 @@
+"""One cause of failure in one paragraph: what, where, in which cases, and the smallest of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from kcheck.model import SANITIZERS, Case, CaseFinished, Status
+from kcheck.report import plain
+from kcheck.report.causes import Cause
+from kcheck.report.detail import ReadLine, Row, comparison_rows, finding_rows, listed, read_line, sentence
+from kcheck.report.when import seen_when
+
+
+def cause_rows(cause: Cause, run: Sequence[CaseFinished], source: ReadLine = read_line) -> Iterator[Row]:
+    """The paragraph; at 80 columns at most 15 lines.
+
+    Args:
+        run: every case of the spec that was run.
+        source: reads the line of a file that a finding points to.
+    """
+    verdict = cause.simplest.verdict
+    if cause.rule == "mismatch":
+        differing = [comparison for comparison in verdict.comparisons if not comparison.passed]
+        for comparison in differing[:1]:
+            yield from comparison_rows(comparison)
+        if not differing:
+            yield sentence("failed", "for no reason that was recorded", "wrong")
+    else:
+        yield from finding_rows(cause.found[0], source, times=False)
+    yield sentence("cases", _cases(cause, run))
+    also = list(_also(cause))
+    if also:
+        yield listed("also", also)
+    seed = str(verdict.case.seed) not in cause.simplest.replay
+    yield Row("smallest", tuple(case_words(verdict.case, seed=seed)), " ")
+    yield Row("replay", (plain.line(cause.simplest.replay),), role="paste")
+
+
+def _cases(cause: Cause, run: Sequence[CaseFinished]) -> str:
+    """``11 of 12: every T, K > 1``; the condition is left out if none separates the cases."""
+    seen = run
+    if cause.rule in SANITIZERS and all(cause.rule in event.verdict.checked for event in cause.cases):
+        seen = [event for event in run if cause.rule in event.verdict.checked]
+    number = f"{len(cause.cases):,}"
+    if len(seen) < len(run):
+        text = f"{number} of the {len(seen):,} that {cause.rule} checked"
+    elif len(cause.cases) == len(run):
+        text = f"all {number}" if len(run) > 1 else "1 of 1"
+    else:
+        text = f"{number} of {len(run):,}"
+    if cause.simplest.verdict.status is Status.ERROR:
+        text += ", not judged"
+    passing = [event.verdict.case for event in seen if event.verdict.status is Status.PASSED]
+    when = seen_when([event.verdict.case for event in cause.cases], passing)
+    return f"{text}: {when}" if when else text
+
+
+def _also(cause: Cause) -> Iterator[str]:
+    """What follows from the cause, in how many of its cases, and where else it shows."""
+    every = len(cause.cases) + len(cause.unseen)
+    for number, (what, cases) in enumerate(cause.also):
+        if every == 1:
+            yield what
+        elif cases == every:
+            yield f"{what} in all {every:,}"
+        else:
+            yield f"{what} in {cases:,}" + ("" if number else f" of {every:,}")
+    if cause.unseen:
+        yield f"{cause.rule} did not check {len(cause.unseen):,} of these"
+
+
+def case_words(case: Case, *, seed: bool = True) -> Iterator[str]:
+    """A case in a few words: sizes, dtypes, params, layouts, values, and its seed."""
+    groups = [
+        _pairs("", {**case.dims, **case.dtypes, **case.params}),
+        _pairs("layouts ", _shortened(case.layouts)),
+        _pairs("values ", _shortened({name: str(drawn) for name, drawn in case.values.items()})),
+        [f"seed {case.seed}"] if seed else [],
+    ]
+    told = [group for group in groups if group]
+    for number, group in enumerate(told):
+        end = " ·" if number < len(told) - 1 else ""
+        *others, last = group
+        yield from others
+        yield last + end
+
+
+def _pairs(label: str, pairs: Mapping[str, object]) -> list[str]:
+    words = [plain.line(f"{name}={value}" if name else str(value)) for name, value in pairs.items()]
+    if "" in pairs and len(words) > 1:
+        words[-2] += ","
+    return [label + words[0], *words[1:]] if words else []
+
+
+def _shortened(pairs: Mapping[str, str]) -> dict[str, str]:
+    """``all contiguous``, or the odd ones and ``others contiguous``."""
+    plainest = max({*pairs.values()}, key=lambda value: (list(pairs.values()).count(value), value), default="")
+    if list(pairs.values()).count(plainest) < 2:
+        return dict(pairs)
+    odd = {name: value for name, value in pairs.items() if value != plainest}
+    return {**odd, "": f"others {plainest}" if odd else f"all {plainest}"}

@@ -1,0 +1,178 @@
+"""What a run came to: a line for each spec, the notes, and the last line of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import Literal
+
+from kcheck.model import RunFinished, RunStarted, SpecFinished, SpecRefused
+from kcheck.report import coverage, plain, wording
+from kcheck.report.detail import Row, listed, sentence
+
+Mark = Literal["ok", "warn", "stop", "FAIL", "ERROR"]
+_NAMED = 5  # specs that were not run and are named; of more, the rest is counted
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One spec. ``op`` is empty if it is the file's name; ``time`` is empty if it is not known."""
+
+    mark: Mark
+    path: str
+    op: str
+    result: str
+    time: str
+
+
+@dataclass(slots=True)
+class Totals:
+    """Counts over the events of a run.
+
+    Attributes:
+        lines: the specs, in the order of the run.
+        not_run: paths of specs of which no case was run.
+    """
+
+    run: RunStarted | None = None
+    finished: RunFinished | None = None
+    lines: list[Line] = field(default_factory=list)
+    not_run: list[str] = field(default_factory=list)
+    _specs: list[SpecFinished] = field(default_factory=list)
+    _notes: dict[str, int] = field(default_factory=dict)
+    _warnings: int = 0
+
+    def refused(self, event: SpecRefused) -> Line:
+        """Counts a spec that cannot be run; returns its line."""
+        result = f"not run, {wording.count(len(event.faults), 'error')}"
+        self.lines.append(Line("ERROR", plain.line(event.path), "", result, ""))
+        return self.lines[-1]
+
+    def finish(self, event: SpecFinished, wrong: int, warned: int, notes: Iterable[str]) -> Line:
+        """Counts a spec that has ended; returns its line.
+
+        Args:
+            wrong, warned: its own findings by severity, and warnings of its cases.
+            notes: of its cases.
+        """
+        mark: Mark = "FAIL" if event.failed or wrong else "ERROR" if event.errors else "ok"
+        if mark == "ok":
+            mark = "stop" if event.skipped else "warn" if warned else "ok"
+        for note in dict.fromkeys((*notes, *event.notes)):
+            self._notes[note] = self._notes.get(note, 0) + 1
+        self._specs.append(event)
+        self._warnings += warned
+        path, op = plain.line(event.path), plain.line(event.op)
+        if event.skipped and not event.passed + event.failed + event.errors:
+            self.not_run.append(path)
+        time = wording.seconds(event.seconds) if event.seconds else ""
+        line = Line(mark, path, "" if op == PurePosixPath(path).stem else op, _result(event, wrong, warned), time)
+        self.lines.append(line)
+        return line
+
+    @property
+    def bad(self) -> list[Line]:
+        """The specs that failed or could not be judged."""
+        return [line for line in self.lines if line.mark in ("FAIL", "ERROR")]
+
+    @property
+    def _cases(self) -> int:
+        return sum(event.passed + event.failed + event.errors for event in self._specs)
+
+    @property
+    def _interrupted(self) -> bool:
+        return self.finished is None or self.finished.interrupted
+
+    @property
+    def end(self) -> Literal["good", "bad", "open"]:
+        """Whether everything passed, something failed, or neither."""
+        if self.bad:
+            return "bad"
+        return "good" if self.lines and self._cases and not self._interrupted else "open"
+
+    def rows(self) -> Iterator[Row]:
+        """The notes of all specs, and the specs that were not run."""
+        for note, specs in self._notes.items():
+            where = f" ({wording.count(specs, 'spec')})" if len(self.lines) > 1 else ""
+            yield sentence("note", note + where)
+        yield from coverage.coverage_rows(self._specs)
+        never = [*self.not_run, *map(plain.line, self.finished.not_begun if self.finished is not None else ())]
+        if never:
+            more = [f"and {len(never) - _NAMED:,} more"] if len(never) > _NAMED else []
+            yield listed("not run", [*never[:_NAMED], *more])
+
+    def parts(self) -> Iterator[str]:
+        """The last line, in parts that stay whole."""
+        if self._interrupted:
+            yield "interrupted"
+        specs = wording.count(len(self.lines), "spec")
+        if self.bad:
+            yield f"{len(self.bad):,} of {specs} failed"
+        elif self._cases and not any(line.mark == "stop" for line in self.lines):
+            yield f"{specs} passed"
+        elif not self._cases and not self._interrupted:
+            yield "no case was run" if any(event.skipped for event in self._specs) else "nothing selected"
+        never = len(self.not_run) + self._not_begun
+        if never:
+            yield f"{wording.count(never, 'spec')} not run"
+        if self._cases:
+            yield self._tally()
+        fixed = sum(event.fixed for event in self._specs)
+        since: datetime | None = max(
+            (event.fixed_since for event in self._specs if event.fixed_since), default=None
+        )
+        if fixed and since is not None:
+            yield f"{fixed:,} fixed since {wording.moment(since)}"
+        if self._warnings:
+            yield wording.count(self._warnings, "warning")
+        if self.run is not None:
+            yield plain.line(self.run.device)
+        if self.finished is not None:
+            yield wording.seconds(self.finished.seconds)
+
+    def _tally(self) -> str:
+        """``3 cases + 20 open failures: 22 passed, 1 failed``: failures run beyond the cases asked for."""
+        counts = {
+            "passed": sum(event.passed for event in self._specs),
+            "failed": sum(event.failed for event in self._specs),
+            "errors": sum(event.errors for event in self._specs),
+            "not run": sum(event.skipped for event in self._specs),
+        }
+        told = [f"{counts[name]:,} {name}" for name in ("passed", "failed") if counts[name]]
+        told += [wording.count(counts["errors"], "error")] if counts["errors"] else []
+        told += [f"{counts['not run']:,} not run"] if counts["not run"] else []
+        recalled = sum(event.recalled for event in self._specs)
+        ran = [wording.count(self._cases - recalled, "case")] if self._cases > recalled else []
+        ran += [wording.count(recalled, "open failure")] if recalled else []
+        text = " + ".join(ran)
+        return f"{text}: {', '.join(told)}" if len(told) > 1 or self.bad else text
+
+    @property
+    def _not_begun(self) -> int:
+        """Specs that were not reached; without the end of the run, those that no event was seen of."""
+        if self.finished is not None:
+            return len(self.finished.not_begun)
+        return max(0, self.run.specs - len(self.lines)) if self.run is not None else 0
+
+
+def _result(event: SpecFinished, wrong: int, warned: int) -> str:
+    """``31 of 100 failed, 2 errors, 5 not run``; ``100 passed``."""
+    cases = event.passed + event.failed + event.errors
+    parts = []
+    if event.failed:
+        parts.append(f"{event.failed:,} of {cases:,} failed")
+    if event.errors:
+        parts.append(wording.count(event.errors, "error"))
+    if not parts:
+        parts.append(f"{event.passed:,} passed")
+    if event.fixed:
+        parts.append(f"{event.fixed:,} fixed")
+    if wrong:
+        parts.append(wording.count(wrong, "finding"))
+    if warned:
+        parts.append(wording.count(warned, "warning"))
+    if event.skipped:
+        parts.append(f"{event.skipped:,} not run")
+    return ", ".join(parts)

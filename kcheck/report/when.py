@@ -1,0 +1,148 @@
+"""Which cases of a spec fail, as a condition that holds for each case that fails and for none that passes.
+
+Such a condition describes the cases seen; no more are run. With few cases many conditions fit by chance, so one is
+reported only if it is simple enough for the number of cases, and if no condition on other coordinates fits too.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from kcheck.cases.condition import Condition, size_conditions
+from kcheck.model import Case, Distribution
+
+_MODULI = (2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256)
+_RELATION = 2.2  # cost of a condition on two sizes
+_BITS, _PAIR_BITS, _BITS_PER_COST = 7.0, 10.0, 1.5
+"""How improbable it must be that a condition fits by chance. There are more of the complicated ones."""
+_LEAD = 0.8  # how much cheaper a condition must be than every one on other coordinates
+
+
+@dataclass(frozen=True, slots=True)
+class _Atom:
+    """A condition on one or two coordinates, and the passing cases that meet it as bits."""
+
+    text: str
+    cost: float
+    about: frozenset[str]
+    passing: int
+    pair: bool = False
+
+
+def seen_when(failing: Sequence[Case], passing: Sequence[Case]) -> str:
+    """``every T, K > 1``: true for each failing case, false for each passing one; empty if nothing simple is."""
+    condition = _condition(failing, passing) if failing and passing else ""
+    return ", ".join([*_every(failing, passing), condition]) if condition else ""
+
+
+def _every(failing: Sequence[Case], passing: Sequence[Case]) -> Iterator[str]:
+    """``every T`` for a type variable that fails with each of the dtypes seen."""
+    for name in failing[0].dtypes:
+        known = {case.dtypes.get(name) for case in (*failing, *passing)}
+        if len(known) > 1 and known == {case.dtypes.get(name) for case in failing}:
+            yield f"every {name}"
+
+
+def _condition(failing: Sequence[Case], passing: Sequence[Case]) -> str:
+    atoms = sorted(_atoms(failing, passing), key=lambda atom: atom.cost)
+    bits = math.log2(math.comb(len(failing) + len(passing), len(failing)))
+    exact = [atom for atom in atoms if not atom.passing]
+    if exact:
+        return _best(exact, bits)
+    useful = _strongest(atoms, len(passing))
+    pairs = [
+        _Atom(f"{one.text}, {other.text}", one.cost + other.cost, one.about | other.about, 0, pair=True)
+        for one, other in combinations(useful, 2)
+        if not one.passing & other.passing
+    ]
+    return _best(sorted(pairs, key=lambda pair: pair.cost), bits)
+
+
+def _best(fitting: Sequence[_Atom], bits: float) -> str:
+    """The cheapest that does not fit by chance, unless one on other coordinates is about as simple.
+
+    Args:
+        bits: -log2 of the probability that a condition fits by chance.
+    """
+    believed = [atom for atom in fitting if bits >= _needed(atom)]
+    if not believed:
+        return ""
+    best = believed[0]
+    rivals = [atom for atom in believed[1:] if atom.about != best.about and atom.cost < best.cost + _LEAD]
+    return "" if rivals else best.text
+
+
+def _needed(atom: _Atom) -> float:
+    if re.fullmatch(r"\w+ (>|==) 0", atom.text):
+        return 0.0  # an empty array is never a coincidence
+    return (_PAIR_BITS if atom.pair else _BITS) + _BITS_PER_COST * atom.cost
+
+
+def _strongest(atoms: Sequence[_Atom], passing: int) -> list[_Atom]:
+    """Conditions that rule out some passing cases; of several that rule out the same, the cheapest."""
+    kept: dict[tuple[frozenset[str], int], _Atom] = {}
+    for atom in atoms:
+        if atom.cost < 2 and passing - atom.passing.bit_count() >= 2:
+            kept.setdefault((atom.about, atom.passing), atom)
+    return list(kept.values())
+
+
+def _atoms(failing: Sequence[Case], passing: Sequence[Case]) -> Iterator[_Atom]:
+    """Every condition considered that each failing case meets."""
+    for text, cost, about, holds in _offered(failing, passing):
+        if all(map(holds, failing)):
+            met = sum(1 << number for number, case in enumerate(passing) if holds(case))
+            yield _Atom(text, cost, frozenset(about), met)
+
+
+_Test = Callable[[Case], bool]
+_Offer = tuple[str, float, tuple[str, ...], _Test]
+"""A condition: its text, its cost, the coordinates it is about, and the test."""
+
+
+def _offered(failing: Sequence[Case], passing: Sequence[Case]) -> Iterator[_Offer]:
+    first = failing[0]
+    for name in first.dims:
+        yield from _of_size(name, min(case.dims[name] for case in failing))
+    for one, other in combinations(first.dims, 2):
+        yield from _of_sizes(one, other)
+    for kind, sign in (("dtypes", " = "), ("layouts", " "), ("params", " = "), ("values", " ")):
+        for name in getattr(first, kind):
+            yield from _of_choice(kind, name, sign, first)
+    for name in first.layouts:
+        yield _not_contiguous(name)
+
+
+def _of_size(name: str, least: int) -> Iterator[_Offer]:
+    for condition in size_conditions(name, least, _MODULI):
+        if condition.text:
+            yield condition.text, condition.cost, (name,), _met(name, condition)
+
+
+def _met(name: str, condition: Condition) -> _Test:
+    return lambda case: condition.holds(case.dims[name])
+
+
+def _of_sizes(one: str, other: str) -> Iterator[_Offer]:
+    yield f"{one} < {other}", _RELATION, (one, other), lambda case: case.dims[one] < case.dims[other]
+    yield f"{one} > {other}", _RELATION, (one, other), lambda case: case.dims[one] > case.dims[other]
+    yield f"{one} != {other}", _RELATION, (one, other), lambda case: case.dims[one] != case.dims[other]
+
+
+def _of_choice(kind: str, name: str, sign: str, first: Case) -> Iterator[_Offer]:
+    """``T = float16``: the only choice that every failing case can have is that of the first."""
+    choice = _chosen(first, kind, name)
+    yield f"{name}{sign}{choice}", 1.3, (name,), lambda case: _chosen(case, kind, name) == choice
+
+
+def _not_contiguous(name: str) -> _Offer:
+    return f"{name} not contiguous", 1.2, (name,), lambda case: case.layouts[name] != "contiguous"
+
+
+def _chosen(case: Case, kind: str, name: str) -> str:
+    drawn = getattr(case, kind)[name]
+    return drawn.name if isinstance(drawn, Distribution) else str(drawn)

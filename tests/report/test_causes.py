@@ -1,0 +1,162 @@
+"""Which failing cases are one bug, and in which order bugs explain each other."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import fake_events
+import pytest
+
+from kcheck.model import CaseFinished, Comparison, Finding, Span, Status
+from kcheck.report.causes import causes
+
+
+def at(rule: str, line: int, other: int = 0, *, array: str | None = None, file: str = "k.py") -> Finding:
+    return Finding(
+        rule,
+        f"{rule} found",
+        array=array,
+        kernel="k",
+        place=Span(file, line),
+        other_place=Span(file, other) if other else None,
+    )
+
+
+def of(rule: str, array: str) -> Finding:
+    return Finding(rule, f"{rule} found", array=array)
+
+
+def failing(number: int, *shown: Finding | Comparison, checked: tuple[str, ...] = ("racecheck",)) -> CaseFinished:
+    findings = tuple(each for each in shown if isinstance(each, Finding))
+    comparisons = tuple(each for each in shown if isinstance(each, Comparison))
+    return fake_events.case(
+        number=number, status=Status.FAILED, findings=findings, comparisons=comparisons, checked=checked
+    )
+
+
+WRONG = fake_events.mismatch("y")
+ORDER = [
+    "memcheck",
+    "synccheck",
+    "racecheck",
+    "initcheck",
+    "unwritten",
+    "mismatch",
+    "invariant",
+    "nondeterministic",
+]
+
+
+@pytest.mark.parametrize(("first", "second"), list(pairwise(ORDER)))
+def test_a_rule_explains_the_rules_after_it(first: str, second: str) -> None:
+    """A case that shows two symptoms belongs to the one that explains the other, whichever was found first."""
+
+    def shows(rule: str) -> Finding | Comparison:
+        return WRONG if rule == "mismatch" else at(rule, 10)
+
+    (cause,) = causes([failing(0, shows(second), shows(first))])
+    assert cause.rule == first
+
+
+def test_faults_of_the_launch_explain_everything() -> None:
+    """What raises, does not end or does not compile comes before any access that it made."""
+    for rule in ("launch", "timeout", "compile"):
+        (cause,) = causes([failing(0, at("memcheck", 3), at(rule, 9))])
+        assert cause.rule == rule
+
+
+def test_a_rule_without_a_place_in_the_order_explains_values_only() -> None:
+    """A rule that the order does not name comes after the sanitizers and before the values."""
+    (cause,) = causes([failing(0, WRONG, at("new rule", 3))])
+    assert cause.rule == "new rule"
+    (cause,) = causes([failing(0, at("new rule", 3), at("unwritten", 3))])
+    assert cause.rule == "unwritten"
+
+
+def test_what_follows_is_counted() -> None:
+    """Symptoms that a cause explains are counted over its cases, not told as bugs of their own."""
+    race, late = at("racecheck", 28, 31), at("initcheck", 35)
+    (cause,) = causes([failing(0, race, late, WRONG), failing(1, race, late), failing(2, race)])
+    assert [event.verdict.case.label for event in cause.cases] == ["iter_0", "iter_1", "iter_2"]
+    assert cause.also == (("uninitialized reads", 2), ("wrong values", 1))
+
+
+def test_a_case_that_only_shows_a_consequence_is_another_cause() -> None:
+    """Wrong values in a case that racecheck checked and found clean are not blamed on a race elsewhere."""
+    first, second = causes([failing(0, at("racecheck", 28, 31), WRONG), failing(1, WRONG)])
+    assert (first.rule, second.rule) == ("racecheck", "mismatch")
+    assert [event.verdict.case.label for event in second.cases] == ["iter_1"]
+
+
+def test_wrong_values_in_a_case_that_the_sanitizer_did_not_check_follow_from_its_finding() -> None:
+    """Racecheck may see a part of the cases, to save time: the others are not a second bug, and are counted."""
+    (cause,) = causes([failing(0, at("racecheck", 28, 31), WRONG), failing(1, WRONG, checked=())])
+    assert len(cause.cases) == 1
+    assert len(cause.unseen) == 1
+    assert cause.also == (("wrong values", 2),)
+
+
+def test_races_that_share_a_line_are_one_cause() -> None:
+    """Two tiles are loaded on two lines and read on one: one barrier is missing."""
+    both = failing(0, at("racecheck", 28, 31), at("racecheck", 29, 31))
+    (cause,) = causes([both, failing(1, at("racecheck", 29, 31))])
+    assert len(cause.cases) == 2
+    assert [finding.place.line for finding in cause.found if finding.place] == [28, 29]
+    assert cause.also == (("races at lines 29 and 31", 2),)
+
+
+def test_accesses_on_separate_lines_are_separate_causes() -> None:
+    """Two missing guards are two bugs, each counted in every case that shows it."""
+    a, b = at("memcheck", 28, array="a"), at("memcheck", 29, array="b")
+    first, second = causes([failing(0, b), failing(1, a, b), failing(2, a), failing(3, b)])
+    assert [len(first.cases), len(second.cases)] == [3, 2]
+    assert first.also == (("invalid accesses at line 28", 1),)
+
+
+def test_a_line_in_two_files_or_kernels_is_two_causes() -> None:
+    """A source line is a file and a number, and a kernel."""
+    assert len(causes([failing(0, at("memcheck", 3)), failing(1, at("memcheck", 3, file="other.py"))])) == 2
+
+
+def test_two_arrays_on_one_line_are_one_cause() -> None:
+    """``y[i] = q[i]`` past the end of both is one missing guard."""
+    assert len(causes([failing(0, at("memcheck", 22, array="q")), failing(1, at("memcheck", 22, array="y"))])) == 1
+
+
+def test_outputs_that_are_wrong_together_are_one_cause() -> None:
+    """Values and indices of a maximum are wrong together in one case: wrong indices alone are the same bug."""
+    index = fake_events.mismatch("index")
+    (cause,) = causes([failing(0, WRONG, index), failing(1, index), failing(2, of("invariant", "index"), index)])
+    assert len(cause.cases) == 3
+    assert cause.rule == "mismatch"
+
+
+def test_outputs_that_are_never_wrong_together_are_separate_causes() -> None:
+    """No case ties them together."""
+    assert len(causes([failing(0, WRONG), failing(1, fake_events.mismatch("z"))])) == 2
+
+
+def test_values_that_are_wrong_in_two_ways_are_one_cause() -> None:
+    """An output that is NaN in one case and off in another is told once."""
+    nan = fake_events.mismatch("y", why="NaN where the reference is finite")
+    assert len(causes([failing(0, WRONG), failing(1, nan)])) == 1
+
+
+def test_the_simplest_case_of_the_rule_is_shown() -> None:
+    """Of its cases the one with the smallest sizes that shows the rule itself."""
+    (cause,) = causes(
+        [
+            failing(7, WRONG),
+            failing(3, WRONG),
+            failing(1, of("invariant", "y")),
+            failing(5, WRONG, of("invariant", "y")),
+        ]
+    )
+    assert cause.simplest.verdict.case.label == "iter_3"
+
+
+def test_warnings_are_no_cause() -> None:
+    """A finding of severity warn does not fail a case."""
+    warning = Finding("racecheck", "same value", severity="warn", place=Span("k.py", 3))
+    (cause,) = causes([failing(0, warning, WRONG)])
+    assert cause.rule == "mismatch"
