@@ -82,6 +82,7 @@ class OpBaseline:
         passed, failed: cases, an error counted as failed.
         errors: by output dtype.
         kernels: numbers of MEASURES by kernel, target and argument types.
+        places: ``file:line`` of each kernel by name; known after a measurement, not stored.
     """
 
     spec: str
@@ -92,6 +93,7 @@ class OpBaseline:
     failed: int
     errors: Mapping[str, Errors] = field(default_factory=dict)
     kernels: Mapping[tuple[str, str, str], Mapping[str, float]] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +113,14 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A number that is not what it was.
+    """A number that has changed.
 
     Attributes:
-        measure: of MEASURES; ``detail``: which one, such as ``largest``.
+        measure: a name in MEASURES; ``detail`` says which one, such as ``largest``.
         where: kernel, target and argument types, or the output's dtype.
-        limit: how much worse it might have become.
-        kind: ``worse`` (beyond its limit), ``within`` (worse, and allowed), ``better``.
+        limit: how much worse it may become.
+        kind: ``worse`` (beyond its limit), ``within`` (worse, but allowed), ``better``.
+        at: ``file:line`` of the kernel, or the spec's path; empty if unknown.
     """
 
     op: str
@@ -128,3 +131,4 @@ class Change:
     after: float
     limit: Limit
     kind: Literal["worse", "within", "better"]
+    at: str = ""

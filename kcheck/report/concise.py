@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import TextIO
 
 from kcheck.model import CaseFinished, Event, Finding, Span, SpecFinished, SpecRefused, SpecStarted
-from kcheck.report import Settings, layout, plain
+from kcheck.report import Settings, layout, plain, wording
 from kcheck.report.causes import simplicity
 from kcheck.report.detail import extent
 
@@ -64,7 +64,7 @@ class ConciseReporter:
                 continue
             message = "warning: " * (finding.severity == "warn") + finding.message
             if seen is not None:
-                message += f" ({counts[key]:,} of {len(self._cases):,} cases)"
+                message += f" ({counts[key]:,} of {wording.count(len(self._cases), 'case')})"
             self._write(finding.place or here, finding.rule, message)
 
     def _write(self, place: Span, rule: str, message: str) -> None:

@@ -265,12 +265,6 @@ class ConsoleReporter:
         for part in layout.wrap([*line.result.split(" "), time.strip()], " ", width - 7):
             self._print(Text(" " * 7 + part, result.style))
 
-    def _counted(self, cases: int) -> str:
-        """``3 cases + 20 open failures``: failures that are run beyond the cases that were asked for."""
-        recalled = sum(event.recalled for event in self._specs)
-        parts = [wording.count(cases - recalled, "case")] if cases > recalled else []
-        return " + ".join(parts + [wording.count(recalled, "open failure")] * bool(recalled))
-
     def _gap(self) -> None:
         """An empty line between two parts of the report."""
         if self._printed:

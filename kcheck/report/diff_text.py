@@ -1,11 +1,11 @@
-"""``kcheck diff`` for people: what has become worse, what better, what is new, and what may be the cause."""
+"""``kcheck diff`` for people: what is worse and where, what is better."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from kcheck.model.baseline import Change
-from kcheck.report import layout, plain, wording
+from kcheck.report import layout, plain
 from kcheck.report.detail import Paint, Role
 from kcheck.report.lint_text import short_types
 
@@ -14,43 +14,69 @@ _KINDS: dict[str, tuple[str, Role]] = {
     "within": ("within", "warn"),
     "better": ("better", "right"),
 }
+_INDENT = 10
 
 
 def change_lines(changes: Sequence[Change], width: int, paint: Paint) -> Iterator[str]:
-    """One line for each change, by op, the worst kind first; where it is, below where there is no room beside."""
+    """One line for each change, by op, the worst first; its place beside it, or below if there is no room.
+
+    Args:
+        width: terminal columns.
+        paint: colors text by its role.
+    """
     order = list(_KINDS)
     for op in dict.fromkeys(change.op for change in changes):
-        yield plain.line(op)
+        yield from layout.wrap([plain.line(op)], "", width)
         mine = sorted((c for c in changes if c.op == op), key=lambda change: order.index(change.kind))
         sizes = [max(len(cells[n]) for cells in map(_cells, mine)) for n in range(3)]
         for change in mine:
             word, role = _KINDS[change.kind]
             cells = _cells(change)
             text = "  ".join(cell.ljust(size) for cell, size in zip(cells, sizes, strict=True))
-            where = plain.line("  ".join(_where(change)))
             line = f"  {word:<6}  {text}".rstrip()
-            if where and len(line) + 2 + len(where) <= width:
-                line, where = f"{line}  {where}", ""
-            yield paint(line, role)
+            where = [plain.line(part) for part in _where(change)]
+            beside = "  ".join([f"  {word:<6}  {text}", *where])
+            if where and len(beside) <= width:
+                yield paint(beside, role)
+                continue
+            parts = [text.rstrip()] if len(line) <= width else layout.wrap(cells, "  ", width - _INDENT)
+            for number, part in enumerate(parts):
+                yield paint(" " * _INDENT + part if number else f"  {word:<6}  {part}", role)
             if where:
-                yield f"          {layout.shorten(where, width - 10)}"
+                yield from (" " * _INDENT + part for part in layout.wrap(where, "  ", width - _INDENT))
 
 
 def _cells(change: Change) -> tuple[str, str, str]:
     """What, from where to where, by how much and how much is allowed."""
     name = change.measure if not change.detail else f"{change.measure} {change.detail}"
     low, high = sorted((change.before, change.after))
-    by = f"{change.after - change.before:+g}" if change.limit.times is None or not low else f"{high / low:.3g}x"
+    by = (
+        f"{change.after - change.before:+g}" if change.limit.times is None or not low else f"{_ratio(high / low)}x"
+    )
     allowed = f"({by}, allowed {change.limit})" if change.kind == "worse" else f"({by})"
-    return name, f"{_number(change.before)} → {_number(change.after)}", allowed
+    before, after = _numbers(change)
+    return name, f"{before} → {after}", allowed
 
 
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value == int(value) else wording.measure(value)
+def _numbers(change: Change) -> tuple[str, str]:
+    """Both numbers, with digits enough to tell them apart."""
+    numbers = (change.before, change.after)
+    if all(number == int(number) for number in numbers):
+        return f"{change.before:,.0f}", f"{change.after:,.0f}"
+    for digits in range(3, 17):
+        before, after = (f"{number:.{digits}g}" for number in numbers)
+        if before != after:
+            break
+    return before, after
+
+
+def _ratio(ratio: float) -> str:
+    """With three digits, or as many as it takes to differ from 1."""
+    return next(text for digits in range(3, 18) if (text := f"{ratio:.{digits}g}") != "1" or digits == 17)
 
 
 def _where(change: Change) -> tuple[str, ...]:
-    if len(change.where) != 3:
-        return change.where
-    kernel, target, types = change.where
-    return kernel, target, short_types(types)
+    where = change.where
+    if len(where) == 3:
+        where = (where[0], where[1], short_types(where[2]))
+    return (*([change.at] if change.at and change.kind == "worse" else []), *where)

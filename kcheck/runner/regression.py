@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from kcheck.model import CaseFinished, Event, OpSpec, Status
 from kcheck.model.baseline import MEASURES, Change, Errors, Limit, OpBaseline
@@ -70,6 +71,7 @@ class Collector:
             self.failed,
             errors,
             dict(sorted(kernels.items())),
+            {metric.kernel: f"{metric.place.file}:{metric.place.line}" for metric in metrics},
         )
 
 
@@ -97,7 +99,7 @@ def numbers(metric: Metrics) -> dict[str, float]:
 
 
 def changes(op: str, before: OpBaseline, after: OpBaseline, limits: Mapping[str, Limit]) -> Iterator[Change]:
-    """Every number that is not what it was: cases, errors, then kernels that are in both.
+    """Every number that has changed: cases, errors, then kernels that both have.
 
     Args:
         limits: by measure, in place of those of MEASURES.
@@ -109,9 +111,13 @@ def changes(op: str, before: OpBaseline, after: OpBaseline, limits: Mapping[str,
         high, low = max(old, new), min(old, new)
         beyond = limit.more is not None and high - low > limit.more
         beyond |= limit.times is not None and high > limit.times * low
-        return Change(
-            op, measure, detail, where, old, new, limit, "better" if not worse else "worse" if beyond else "within"
-        )
+        at = after.places.get(where[0], "") if len(where) == 3 else after.spec
+        kind: Literal["worse", "within", "better"] = "better" if not worse else "worse" if beyond else "within"
+        return Change(op, measure, detail, where, old, new, limit, kind, at)
+
+    def told(change: Change) -> bool:
+        """Whether it is large enough to be seen in the report, which has three digits."""
+        return change.kind == "worse" or f"{change.before:.3g}" != f"{change.after:.3g}"
 
     # Where other cases were run, how many passed says nothing.
     if before.passed + before.failed == after.passed + after.failed and before.passed != after.passed:
@@ -122,10 +128,12 @@ def changes(op: str, before: OpBaseline, after: OpBaseline, limits: Mapping[str,
             continue
         for detail in ("p95", "largest"):
             was, now = getattr(old, detail), getattr(new, detail)
-            if was != now and max(was, now) >= _LEAST_ERROR:
-                yield judge("error", f"{detail}, in {_UNITS[old.unit]}", (dtype,), was, now)
-        if old.ulp != new.ulp:
-            yield judge("ulp", "", (dtype,), old.ulp, new.ulp)
+            change = judge("error", f"{detail}, in {_UNITS[old.unit]}", (dtype,), was, now)
+            if was != now and max(was, now) >= _LEAST_ERROR and told(change):
+                yield change
+        change = judge("ulp", "", (dtype,), old.ulp, new.ulp)
+        if old.ulp != new.ulp and told(change):
+            yield change
     for key, was_of in before.kernels.items():
         now_of = after.kernels.get(key, {})
         for measure in MEASURES:

@@ -93,6 +93,27 @@ def test_errors_are_held_to_a_factor(largest: float, kind: str) -> None:
     assert kinds(after) == {"error": kind}
 
 
+def test_a_change_that_three_digits_do_not_show_is_none() -> None:
+    """0.9991 → 0.9993 is not better; where the limit is that tight it is still worse."""
+    errors = {"float32": dataclasses.replace(ERRORS, p95=0.99931, largest=0.99931)}
+    before = dataclasses.replace(OP, errors=errors)
+    for largest, limits, kind in ((0.99912, {}, {}), (0.99944, {"error": Limit(times=1.0)}, {"error": "worse"})):
+        after = dataclasses.replace(
+            OP, errors={"float32": dataclasses.replace(errors["float32"], largest=largest)}
+        )
+        found = {change.measure: change.kind for change in changes("k", before, after, limits)}
+        assert found == kind
+
+
+def test_what_is_worse_has_a_line() -> None:
+    """A kernel's change is at the kernel, an error's at its spec."""
+    after = dataclasses.replace(with_numbers(registers=60), passed=29, failed=1, places={"k": "kernels/k.py:9"})
+    assert {change.measure: change.at for change in changes("k", OP, after, {})} == {
+        "registers": "kernels/k.py:9",
+        "passed": "specs/k.yaml",
+    }
+
+
 def test_next_to_no_error_has_no_history() -> None:
     """Twice an error of a thousandth of the noise is no change that anybody needs to hear of."""
     tiny = dataclasses.replace(ERRORS, p95=0.001, largest=0.001)

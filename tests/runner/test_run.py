@@ -218,6 +218,7 @@ def test_ctrl_c_ends_the_run_with_what_is_known(project):
     found = events([spec, spec], Scripted("interrupt"))
     assert [type(event) for event in found] == [RunStarted, SpecStarted, CaseFinished, SpecFinished, RunFinished]
     assert found[-1].interrupted
+    assert found[-1].not_begun == (spec.path,)
     assert found[-2].skipped == 6
 
 
@@ -274,6 +275,7 @@ def test_ctrl_c_at_any_event_ends_the_run_in_good_order(project, at):
     assert found[-1].interrupted
     assert kinds.count(SpecStarted) == kinds.count(SpecFinished)
     assert SpecRefused not in kinds
+    assert found[-1].not_begun == (() if SpecStarted in kinds else (spec.path,)) + ("x.yaml",)
 
 
 BROKEN = "def twice(x):\n    raise RuntimeError('no')\n"

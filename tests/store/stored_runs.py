@@ -16,6 +16,7 @@ from kcheck.model import (
     Comparison,
     Distribution,
     Element,
+    Event,
     Finding,
     RunFinished,
     RunStarted,
@@ -73,6 +74,7 @@ class Runs:
         self.root = root
         self.at = NOON
         self.warnings: list[str] = []
+        self.finished: Event | None = None  # the SpecFinished that reporters got
 
     def __call__(self, *verdicts: Verdict | tuple[Verdict, Captured], ended: bool = True) -> Recorder:
         recorder = Recorder(self.warnings.append)
@@ -89,7 +91,7 @@ class Runs:
             recorder.handle(CaseFinished(path, 4, one, "kcheck run", self.at))
         if ended:
             counts = [sum(v.status is s for v in verdicts if isinstance(v, Verdict)) for s in Status]
-            recorder.handle(SpecFinished(path, "twice", *counts, 0, (), (), 1.0))
+            self.finished = recorder.handle(SpecFinished(path, "twice", *counts, 0, (), (), 1.0))
             recorder.handle(RunFinished(1.0, False))
             recorder.close()
         return recorder

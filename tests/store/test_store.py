@@ -12,7 +12,7 @@ import pytest
 from stored_runs import NOON, Runs, captured, case, verdict
 
 from kcheck.cases import SnapshotRefused, expand, materialize, restore, snapshot
-from kcheck.model import LAYOUTS, Case, Distribution, Function, Span, Status
+from kcheck.model import LAYOUTS, Case, Distribution, Function, Span, SpecFinished, Status
 from kcheck.store import Store, retention
 from kcheck.store.documents import DocumentRefused, dumps, loads
 from kcheck.store.recorder import recipe
@@ -64,6 +64,21 @@ def test_a_failure_is_fixed_by_the_same_case_alone(runs: Runs, tmp_path: Path) -
     runs(verdict(n=5))
     (failure,) = store.failures()
     assert (failure.times, failure.closed, failure.first_seen) == (2, None, NOON + timedelta(minutes=1))
+
+
+def test_what_is_fixed_is_reported(runs: Runs) -> None:
+    """Reporters hear how many stored failures a run has fixed, and when they last failed; each once."""
+    runs(verdict(seed=1), verdict(seed=2))
+    runs(verdict(seed=2), verdict(seed=3), verdict(Status.PASSED, seed=4))
+    since = runs.at
+    assert isinstance(runs.finished, SpecFinished)
+    assert runs.finished.fixed == 0
+    runs(verdict(Status.PASSED, seed=1), verdict(Status.PASSED, seed=2), verdict(seed=3))
+    assert isinstance(runs.finished, SpecFinished)
+    assert (runs.finished.fixed, runs.finished.fixed_since) == (2, since)
+    runs(verdict(Status.PASSED, seed=1), verdict(Status.PASSED, seed=4))
+    assert isinstance(runs.finished, SpecFinished)
+    assert (runs.finished.fixed, runs.finished.fixed_since) == (0, None)
 
 
 @pytest.mark.parametrize(("checked", "left"), [((), 1), (("racecheck",), 0)])
