@@ -59,7 +59,7 @@ def _cells(change: Change) -> tuple[str, str, str]:
 
 
 def _numbers(change: Change) -> tuple[str, str]:
-    """Both numbers, with digits enough to tell them apart."""
+    """Both numbers, with enough digits to differ."""
     numbers = (change.before, change.after)
     if all(number == int(number) for number in numbers):
         return f"{change.before:,.0f}", f"{change.after:,.0f}"

@@ -1,4 +1,4 @@
-"""What a run came to: a line for each spec, the notes, and the last line of the report."""
+"""The totals of a run: a line for each spec, the notes, and the last line of the report."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Totals:
             yield listed("not run", [*never[:_NAMED], *more])
 
     def parts(self) -> Iterator[str]:
-        """The last line, in parts that stay whole."""
+        """The parts of the last line; a line break does not split a part."""
         if self._interrupted:
             yield "interrupted"
         specs = wording.count(len(self.lines), "spec")

@@ -1,4 +1,4 @@
-"""Which cases of a spec fail, as a condition that holds for each case that fails and for none that passes.
+"""When a spec fails: a condition that holds for every case that fails and does not hold for any that passes.
 
 Such a condition describes the cases seen; no more are run. With few cases many conditions fit by chance, so one is
 reported only if it is simple enough for the number of cases, and if no condition on other coordinates fits too.
