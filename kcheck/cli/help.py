@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
 
+COMPLETION = "_KCHECK_COMPLETE"
+"""Set by the completion script of a shell."""
 _VERBATIM = "\b"  # click's mark for a paragraph that is not to be wrapped
 
 
@@ -62,6 +65,10 @@ class Context(click.Context):
 def prepared(command: click.Command) -> click.Command:
     """The command, with this module's context; those below it, too."""
     command.context_class = Context
+    if COMPLETION in os.environ:
+        from kcheck.cli.complete import install
+
+        install(command)
     for inner in command.commands.values() if isinstance(command, click.Group) else ():
         prepared(inner)
     return command

@@ -46,6 +46,7 @@ SECTIONS = {
     },
     "Settings": {
         "config": "Show the project's settings and where each value is from.",
+        "completion": "Print the shell completion script, or explain how to install it.",
         "schema": "Print the JSON Schema of specs, settings or reports.",
     },
 }
