@@ -17,17 +17,20 @@ from kcheck.ptx.symbols import kernel_name
 
 _MENDS = {
     FaultKind.DIVISION_BY_ZERO: "guard the division",
-    FaultKind.BARRIER_DIVERGENCE: "let every thread of the block reach the same syncthreads()",
-    FaultKind.BARRIER_EXITED: "let every thread of the block come to this syncthreads(), none return before it",
-    FaultKind.BARRIER_COUNT: "let as many threads come to the barrier as it asks for",
-    FaultKind.BARRIER_SPLIT: "let every thread of a warp reach the same barrier",
-    FaultKind.GRID_BARRIER_EXITED: "let every thread come to this grid sync, and none return before it",
-    FaultKind.WARP_MASK: "name in the mask only lanes that execute the call",
-    FaultKind.WARP_MASK_GONE: "CUDA waits for none that left; a mask of those that are there says what is meant",
-    FaultKind.WARP_ALIGNED: "let all 32 lanes of the warp execute it, in a block of whole warps",
-    FaultKind.WARP_MASK_SELF: "name in the mask every lane that executes the call",
+    FaultKind.BARRIER_DIVERGENCE: "all threads of the block must reach the same cuda.syncthreads()",
+    FaultKind.BARRIER_EXITED: "move cuda.syncthreads() out of the branch so that every thread reaches it",
+    FaultKind.BARRIER_GONE: "exited threads are ignored; guard the work instead of returning before the barrier",
+    FaultKind.BARRIER_COUNT: "make the number of threads that reach the barrier equal to its count",
+    FaultKind.BARRIER_SPLIT: "all threads of a warp must reach the same barrier",
+    FaultKind.GRID_BARRIER_EXITED: "all threads of the grid must reach the grid sync; do not return before it",
+    FaultKind.WARP_MASK: "name only lanes that execute the call in the mask",
+    FaultKind.WARP_MASK_GONE: "exited lanes are ignored; name only the active lanes in the mask",
+    FaultKind.SHUFFLE_GONE: "the value is undefined; use it only if the source lane takes part in the shuffle",
+    FaultKind.WARP_ALIGNED: "all 32 lanes of the warp must execute it, in a block of whole warps",
+    FaultKind.WARP_MASK_SELF: "name every lane that executes the call in the mask",
     FaultKind.STACK_OVERFLOW: "bound the recursion",
 }
+_WARNINGS = (FaultKind.WARP_MASK_GONE, FaultKind.SHUFFLE_GONE, FaultKind.BARRIER_GONE)
 # Of which cuda.reduce synchronizes two lanes by the full mask.
 _OF_NUMBA = re.compile(r"[\\/]numba[\\/]cuda[\\/]kernels[\\/]")
 _UNDEFINED = {
@@ -70,13 +73,18 @@ def findings(
 def _finding(fault: Fault, program: Program, memory: Memory, naming: Naming, threads: int) -> Finding:
     kind = FaultKind(fault.kind)
     row = FAULTS[kind]
+    rule = row.rule
     site = program.sites[fault.site] if fault.site < len(program.sites) else None
     array, index, message = None, None, row.what
-    severity: Literal["error", "warn"] = "warn" if kind is FaultKind.WARP_MASK_GONE else "error"
+    severity: Literal["error", "warn"] = "warn" if kind in _WARNINGS else "error"
     mend, told_at = _MENDS.get(kind, ""), site
     if kind in VERBS:
         told = access(kind, fault, site, memory, naming)
         array, index, message, mend = told.array, told.index, told.message, told.mend
+    elif kind in _UNDEFINED and _is_shuffle(_source(fault, program)):
+        rule, mend = "synccheck", _MENDS[FaultKind.SHUFFLE_GONE]
+        message = _shuffled(kind, fault, site, program)
+        told_at = site if place(site) is not None else _source(fault, program)
     elif kind in _UNDEFINED:
         array, index, message, mend = _undefined(kind, fault, site, program, naming)
         told_at = site if place(site) is not None else _source(fault, program)
@@ -91,7 +99,7 @@ def _finding(fault: Fault, program: Program, memory: Memory, naming: Naming, thr
         arithmetic = _source(fault, program)
         told_at = arithmetic if place(arithmetic) is not None else site
     return Finding(
-        row.rule,
+        rule,
         message,
         severity=severity,
         mend=mend,
@@ -156,8 +164,21 @@ def _index3(values: Iterable[int]) -> Index3:
 
 
 def _source(fault: Fault, program: Program) -> Site | None:
-    """The load of an uninitialized value; the arithmetic that wrapped."""
+    """The load of an uninitialized value, the shuffle that read an exited lane, or the arithmetic that wrapped."""
     return program.sites[fault.size - 1] if 0 < fault.size <= len(program.sites) else None
+
+
+def _is_shuffle(site: Site | None) -> bool:
+    return site is not None and site.text.startswith("shfl")
+
+
+def _shuffled(kind: FaultKind, fault: Fault, site: Site | None, program: Program) -> str:
+    """The message for a use of a value that a shuffle read from an exited lane, whose number is the address."""
+    told = f"{_UNDEFINED[kind]} an undefined value: the shuffle"
+    start = place(_source(fault, program))
+    if start is not None and start != place(site):
+        told += f" on line {start.line}"
+    return f"{told} reads lane {fault.address}, which has exited"
 
 
 def _undefined(
@@ -165,7 +186,7 @@ def _undefined(
 ) -> tuple[str | None, tuple[int, ...] | None, str, str]:
     """Array, index, message and fix of a use of uninitialized memory; the fault names the load of the value."""
     load = _source(fault, program)
-    array, index, what, mend = None, None, "a value", "write it before it is read"
+    array, index, what, mend = None, None, "a value", "write it before reading it"
     if load is not None:
         space = load.space
         if space == "shared" or (space != "global" and _inside(naming.windows.shared, fault.address)):

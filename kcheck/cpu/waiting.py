@@ -31,12 +31,18 @@ class GridWait:
         text = f"{here} of {_count(blocks, 'block')} {_wait(here)} at this grid barrier"
         for site, there in self.places.items():
             if site != self.site:
-                text += f", {len(there)} at the one in {_line(sites[site])}"
+                text += f", {len(there)} at the one on {_line(sites[site])}"
         return text + (f", and {self.gone} ended without coming to it" if self.gone else "")
 
 
 MASKS = frozenset(
-    {FaultKind.WARP_MASK, FaultKind.WARP_MASK_GONE, FaultKind.WARP_MASK_SELF, FaultKind.WARP_ALIGNED}
+    {
+        FaultKind.WARP_MASK,
+        FaultKind.WARP_MASK_GONE,
+        FaultKind.WARP_MASK_SELF,
+        FaultKind.WARP_ALIGNED,
+        FaultKind.SHUFFLE_GONE,
+    }
 )
 _RANGES = 4  # of lanes, that are written out
 
@@ -57,18 +63,22 @@ def barrier_text(kind: FaultKind, fault: Fault, sites: Sequence[Site], threads: 
         text = (
             f"{come} threads come to {number}" if come != told["asked"] else f"too many threads come to {number}"
         )
-        return text + (f": {here} here and {there} in {_line(other)}" if other else "")
+        return text + (f": {here} here and {there} on {_line(other)}" if other else "")
     if kind is FaultKind.BARRIER_SPLIT:
         text = f"a warp comes to this barrier in parts: {_count(here, 'thread')} {_wait(here)} here"
-        return text + (f" and {there} in {_line(other)}" if other else "")
+        return text + (f" and {there} on {_line(other)}" if other else "")
     barrier = "this grid barrier" if kind is FaultKind.GRID_BARRIER_EXITED else "this barrier"
+    if told["asked"]:
+        barrier = f"barrier {told['barrier']}, which expects {told['asked']}"
     text = f"{here} of {_count(threads, 'thread')} {_wait(here)} at {barrier}"
     if other is not None:
         elsewhere = threads - here - there - gone
-        text += f", {there} at the one in {_line(other)}"
+        text += f", {there} at the one on {_line(other)}"
         text += f", {elsewhere} elsewhere" if elsewhere > 0 else ""
+    if gone and kind is FaultKind.BARRIER_EXITED and not told["asked"]:
+        return f"{text}; {gone} skipped it and exited"
     if gone:
-        text += f", and {gone} left the kernel" + (" without coming to it" if other is None else "")
+        text += f"; {'the other ' if gone + here == threads else ''}{gone} exited"
     return text
 
 
@@ -76,20 +86,22 @@ def mask_text(kind: FaultKind, fault: Fault) -> str:
     """One sentence on the lanes that break a rule and those that execute the instruction."""
     lanes, here = fault.address & 0xFFFFFFFF, fault.address >> 32
     if kind is FaultKind.WARP_MASK_SELF:
-        return f"{lanes_text(lanes)} {_take(lanes)} part, and the mask does not name {_them(lanes)}"
+        return f"{lanes_text(lanes)} {_takes(lanes)} part, but the mask does not name {_them(lanes)}"
     if kind is FaultKind.WARP_ALIGNED:
         do = "does" if _single(lanes) else "do"
         return f"all lanes of a warp must execute this, and {lanes_text(lanes)} {do} not"
-    text = f"the mask names {lanes_text(lanes)}"
     beyond = lanes >> fault.size << fault.size == lanes
+    size = f"this warp has {_count(fault.size, 'lane')}"
+    exited = f"which {'has' if _single(lanes) else 'have'} exited"
+    if kind is FaultKind.SHUFFLE_GONE:
+        return f"the shuffle reads {lanes_text(lanes)}, " + (f"but {size}" if beyond else exited)
+    text = f"the mask names {lanes_text(lanes)}, "
     if kind is FaultKind.WARP_MASK_GONE:
-        if beyond:
-            return text + f", and this warp has {_count(fault.size, 'lane')}"
-        return text + f", which {'has' if _single(lanes) else 'have'} left the kernel"
-    text += f", which {'does' if _single(lanes) else 'do'} not take part"
+        return text + (f"but {size}" if beyond else exited)
+    text += f"which {'does' if _single(lanes) else 'do'} not take part"
     if beyond:
-        return text + f": this warp has {_count(fault.size, 'lane')}"
-    return text + f"; {lanes_text(here)} {'does' if _single(here) else 'do'}"
+        return f"{text}: {size}"
+    return f"{text}; {lanes_text(here)} {'does' if _single(here) else 'do'}"
 
 
 def lanes_text(bits: int) -> str:
@@ -123,7 +135,7 @@ def _single(lanes: int) -> bool:
     return lanes & (lanes - 1) == 0
 
 
-def _take(lanes: int) -> str:
+def _takes(lanes: int) -> str:
     return "takes" if _single(lanes) else "take"
 
 

@@ -184,7 +184,7 @@ class Block(ctypes.Structure):
         ("true_result", ctypes.c_uint32 * 16),  # the same of the barrier that was completed last
         ("arrived_result", ctypes.c_uint32 * 16),
         ("arrive_count", ctypes.c_uint32 * 16),  # bar.arrive: threads
-        ("told", ctypes.c_uint64),  # 1 once a barrier of the block went wrong: what follows is its consequence
+        ("told", ctypes.c_uint64),  # what was recorded of the block's barriers, as bits: diagnose.BLAMED, WARNED
     ]
 
 
@@ -241,8 +241,8 @@ class PrintRecord(ctypes.Structure):
 class FaultKind(IntEnum):
     """What went wrong.
 
-    Of the four WARP kinds the address holds the lanes that break the rule, and from bit 32 on those that execute
-    the instruction. RUNNING is no fault: where a thread was when the host stopped the
+    For the kinds of a warp (WARP_* and SHUFFLE_GONE) the address holds the lanes that break the rule, and from bit 32
+    on those that execute the instruction. RUNNING is not a fault: it is where a thread was when the host stopped the
     launch.
     """
 
@@ -269,6 +269,8 @@ class FaultKind(IntEnum):
     BARRIER_SPLIT = 21
     RUNNING = 22
     WARP_ALIGNED = 24
+    BARRIER_GONE = 25
+    SHUFFLE_GONE = 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,9 +291,11 @@ FAULTS: Mapping[FaultKind, FaultRow] = {
     FaultKind.STACK_OVERFLOW: FaultRow("stack", True, "overflowed the stack"),
     FaultKind.DIVISION_BY_ZERO: FaultRow("division", False, "divides an integer by zero: the result is undefined"),
     FaultKind.BARRIER_DIVERGENCE: FaultRow("synccheck", False, "threads of one block wait at different barriers"),
-    FaultKind.BARRIER_EXITED: FaultRow("synccheck", False, "threads of the block exited before this barrier"),
+    FaultKind.BARRIER_EXITED: FaultRow("synccheck", False, "threads of the block skipped this barrier"),
+    FaultKind.BARRIER_GONE: FaultRow("synccheck", False, "threads of the block exited before this barrier"),
     FaultKind.WARP_MASK: FaultRow("synccheck", False, "lanes named in the mask do not take part"),
-    FaultKind.WARP_MASK_GONE: FaultRow("synccheck", False, "lanes named in the mask have left the kernel"),
+    FaultKind.WARP_MASK_GONE: FaultRow("synccheck", False, "lanes named in the mask have exited"),
+    FaultKind.SHUFFLE_GONE: FaultRow("synccheck", False, "a shuffle reads lanes that have exited"),
     FaultKind.WARP_MASK_SELF: FaultRow("synccheck", False, "a lane takes part that its own mask does not name"),
     FaultKind.WARP_ALIGNED: FaultRow("synccheck", False, "lanes of the warp do not execute this instruction"),
     FaultKind.GRID_BARRIER_EXITED: FaultRow("synccheck", False, "threads exited before the grid barrier"),

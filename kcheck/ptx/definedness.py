@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from kcheck.ptx.ast import Address, Call, Instruction, Integer, Register, Symbol
+from kcheck.ptx.ast import Address, Call, Instruction, Integer, Pair, Register, Symbol
 from kcheck.ptx.cfg import Cfg, Operation
 from kcheck.ptx.liveness import reads, registers, writes
 
@@ -132,6 +132,12 @@ def analyze(cfg: Cfg, is_param: Callable[[str], bool], constants: Mapping[str, i
                 how[register.name] = how.get(register.name, 0) | COPIED | (COMPUTED if through_call else 0)
                 exact.add(register.name)
                 loads.setdefault(register.name, set()).add(None if through_call else id(operation))
+        elif operation.opcode == "shfl" and "sync" in operation.modifiers:  # from a lane that has exited
+            pair = operation.operands[0]
+            for register in registers(pair.first if isinstance(pair, Pair) else pair):
+                how[register.name] = how.get(register.name, 0) | COMPUTED
+                exact.add(register.name)
+                loads.setdefault(register.name, set()).add(id(operation))
     again = True
     while again:
         again = False
@@ -151,8 +157,8 @@ def analyze(cfg: Cfg, is_param: Callable[[str], bool], constants: Mapping[str, i
                     again = True
                 if moves or is_precise(operation):
                     exact.add(target)
-    registers = {name: Shadowed(bits, name in exact) for name, bits in how.items()}
-    return Definedness(registers, {name: frozenset(found) for name, found in loads.items()})
+    shadowed = {name: Shadowed(bits, name in exact) for name, bits in how.items()}
+    return Definedness(shadowed, {name: frozenset(found) for name, found in loads.items()})
 
 
 def _flows(operation: Instruction) -> Iterator[tuple[str, str, bool]]:

@@ -15,6 +15,9 @@ from kcheck.ptx.stops import STOP_BYTES
 KINDS = {"block": 0, "grid": 1, "spin": 2, "warp": 3}
 """What a stop waits for, as numbers in ``@kcheck.kinds``."""
 
+BLAMED, WARNED = 1, 2
+"""Bits of ``Block.told``: an error of a barrier was recorded, after which nothing is; a warning was."""
+
 ANY = -1
 """For ``@kcheck.diagnose``: look at every stop, and not only at those of one barrier."""
 
@@ -47,8 +50,13 @@ def diagnose_ir(W: int, stops: int, vector_bytes: int) -> str:
 define internal void @kcheck.diagnose(ptr %launch, ptr %block, ptr %vectors, i32 %n, i32 %only, i32 %why) noinline cold {{
   %toldp = getelementptr i8, ptr %block, i64 {Block.told.offset}
   %told = load i64, ptr %toldp
-  store i64 1, ptr %toldp
-  %again = icmp ne i64 %told, 0
+  %mild = icmp eq i32 %why, {int(FaultKind.BARRIER_GONE)}
+  %mark = select i1 %mild, i64 {WARNED}, i64 {BLAMED}
+  %marked = or i64 %told, %mark
+  store i64 %marked, ptr %toldp
+  %before = select i1 %mild, i64 %told, i64 {BLAMED}
+  %both = and i64 %before, %told
+  %again = icmp ne i64 %both, 0
   br i1 %again, label %done, label %first
 first:
   %counts = alloca [{stops} x i32]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kcheck.errors import PtxError
 from kcheck.ptx import cfg as control
-from kcheck.ptx import definedness, lines, liveness, nans, strides, uniformity, wrapping
+from kcheck.ptx import definedness, lines, liveness, nans, skips, strides, uniformity, wrapping
 from kcheck.ptx.abi import Checks, ParamSlot, Program
 from kcheck.ptx.apart import may_come_apart, waits_for_lanes
 from kcheck.ptx.ast import Call, Function, Instruction, Label, Module, Symbol
@@ -319,6 +319,9 @@ def _prepare(
         return not function.is_entry and any(v.name == name for v in (*function.params, *function.returns))
 
     found = uniformity.analyze(graph, live, divergent, spinning | guarded, unit.width)
+    alike = found
+    if function.is_entry and unit.width == 1:  # who skips a barrier must not depend on the width
+        alike = uniformity.analyze(graph, live, divergent, spinning | guarded, 2)
     frame = Frame(unit, function, found.uniform, params)
     frame.local_bytes, frame.local_offsets = local
     frame.unread = liveness.unread(graph)
@@ -338,7 +341,7 @@ def _prepare(
     def keeps(block: int, register: str) -> bool:
         return bool(found.harmful[block] >> live.number[register] & 1)
 
-    return WarpFunction(frame, graph, live, spinning, state, keeps, waits)
+    return WarpFunction(frame, graph, live, spinning, state, keeps, waits, skips.parting(graph, alike.uniform))
 
 
 def _together(functions: list[Function]) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from kcheck.ptx.abi import FINISHED, GRID_BARRIER, STOPPED, Block, FaultKind, Launch, Worker
 from kcheck.ptx.diagnose import ANY, diagnose_ir
+from kcheck.ptx.exited import exited_ir
 from kcheck.ptx.gather import gather_ir
 from kcheck.ptx.stops import STOP_BYTES
 
@@ -211,15 +212,54 @@ xgo:
   %jc = load i32, ptr %jcp
   %jsum = add i32 %ja, %jc
   %jsome = icmp ne i32 %ja, 0
+  br i1 %jsome, label %jcome, label %judged
+jcome:
+  %jparted = icmp ne i32 %alive, %warps
+  %jfewer = xor i1 %jall, true
+  %jlanewise = and i1 %jfewer, %jparted
+  br i1 %jlanewise, label %jwarps, label %jthreads
+jthreads:
   %jenough = icmp uge i32 %jsum, %jneed
-  %jdone = and i1 %jsome, %jenough
-  br i1 %jdone, label %jfinish, label %judged
-jfinish:
-{counted}  %jtimes = udiv i32 %jsum, %jneed
+  br i1 %jenough, label %jexact, label %jshort
+jexact:
+  %jtimes = udiv i32 %jsum, %jneed
   %jused = mul i32 %jtimes, %jneed
-  %jfree = call i32 @llvm.usub.sat.i32(i32 %jused, i32 %jc)
-  %jkeep = call i32 @llvm.usub.sat.i32(i32 %jc, i32 %jused)
-  %jkp = getelementptr i32, ptr %complete, i32 %i
+  %jfree0 = call i32 @llvm.usub.sat.i32(i32 %jused, i32 %jc)
+  %jkeep0 = call i32 @llvm.usub.sat.i32(i32 %jc, i32 %jused)
+  br label %jfinish
+jshort:
+  br i1 %jall, label %jblock, label %judged
+jblock:
+  %jevery = icmp eq i32 %ja, %alive
+  br i1 %jevery, label %jgone, label %judged
+jgone:
+  %jskip = call i1 @kcheck.skipped(ptr %vectors, i32 %n, i32 %i)
+  %jwhy0 = select i1 %jskip, i32 {int(FaultKind.BARRIER_EXITED)}, i32 {int(FaultKind.BARRIER_GONE)}
+  br label %jfinish
+jwarps:
+  call void @kcheck.whole(ptr %vectors, i32 %n, i32 %i, i32 0, ptr %found)
+  %jtotal0 = load i32, ptr %found
+  %jtotal = add i32 %jtotal0, %jc
+  %jfull = icmp uge i32 %jtotal, %je
+  br i1 %jfull, label %jlanes, label %judged
+jlanes:
+  %jwtimes = udiv i32 %jtotal, %je
+  %jwused = mul i32 %jwtimes, %je
+  %jbudget = call i32 @llvm.usub.sat.i32(i32 %jwused, i32 %jc)
+  %jkeep1 = call i32 @llvm.usub.sat.i32(i32 %jc, i32 %jwused)
+  call void @kcheck.whole(ptr %vectors, i32 %n, i32 %i, i32 %jbudget, ptr %found)
+  %jfp = getelementptr i32, ptr %found, i32 1
+  %jfree1 = load i32, ptr %jfp
+  %jxp = getelementptr i32, ptr %found, i32 2
+  %jexited = load i32, ptr %jxp
+  %jleft = icmp ne i32 %jexited, 0
+  %jwhy1 = select i1 %jleft, i32 {int(FaultKind.BARRIER_GONE)}, i32 0
+  br label %jfinish
+jfinish:
+  %jfree = phi i32 [%jfree0, %jexact], [%ja, %jgone], [%jfree1, %jlanes]
+  %jkeep = phi i32 [%jkeep0, %jexact], [0, %jgone], [%jkeep1, %jlanes]
+  %jwhy = phi i32 [0, %jexact], [%jwhy0, %jgone], [%jwhy1, %jlanes]
+{counted}  %jkp = getelementptr i32, ptr %complete, i32 %i
   store i32 %jfree, ptr %jkp
   store i32 %jkeep, ptr %jcp
   store i32 1, ptr %progress
@@ -241,9 +281,15 @@ jcount:
   br label %judged
 jwhole:
   %jsplit = call i1 @kcheck.split(ptr %vectors, i32 %n, i32 %i)
-  br i1 %jsplit, label %jparts, label %judged
+  br i1 %jsplit, label %jparts, label %jentire
 jparts:
   call void @kcheck.diagnose(ptr %launch, ptr %block, ptr %vectors, i32 %n, i32 {ANY}, i32 {int(FaultKind.BARRIER_SPLIT)})
+  br label %judged
+jentire:
+  %jlack = icmp ne i32 %jwhy, 0
+  br i1 %jlack, label %jtell, label %judged
+jtell:
+  call void @kcheck.diagnose(ptr %launch, ptr %block, ptr %vectors, i32 %n, i32 %i, i32 %jwhy)
   br label %judged
 judged:
   %in1 = add i32 %i, 1
@@ -268,7 +314,7 @@ define internal void @kcheck.reduce(ptr %block, i32 %i) {{
   store i32 0, ptr %ci
   ret void
 }}
-{gather_ir(W, stops, vector_bytes, posted, race)}{diagnose_ir(W, stops, vector_bytes)}
+{gather_ir(W, stops, vector_bytes, posted, race)}{diagnose_ir(W, stops, vector_bytes)}{exited_ir(W, stops, vector_bytes)}
 define internal i32 @kcheck.general(ptr %launch, ptr %worker, ptr %block, ptr %vectors, i32 %n, i32 %resume) noinline {{
   %total = alloca i32
   %grid = alloca i32
@@ -280,6 +326,7 @@ define internal i32 @kcheck.general(ptr %launch, ptr %worker, ptr %block, ptr %v
   %where = alloca [16 x i32]
   %differs = alloca [16 x i32]
   %clashes = alloca [16 x i32]
+  %found = alloca [3 x i32]
   %complete = alloca [16 x i32]
 {field("order", "launch", Launch.vector_order.offset, "ptr", "orderp")}  %natural = icmp eq ptr %order, null
   %resumed = icmp ne i32 %resume, 0
@@ -317,6 +364,8 @@ decidewarp:
   %ready = call i1 @kcheck.gather({told}ptr %vectors, i32 %n, i1 false)
   br i1 %ready, label %releasing, label %decide1
 decide1:
+  %n31 = add i32 %n, 31
+  %warps = and i32 %n31, -32
   br label %judge
 {per_barrier}verdict:
   %prog = load i32, ptr %progress

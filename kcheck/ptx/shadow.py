@@ -210,6 +210,16 @@ class Shadows:
         """Put on record, where a load brought undefined bits, which one it was."""
         record(self.frame, id(i), site, address, self.frame.b.compare("ne", shadow, 0))
 
+    def brought(self, i: Instruction, source: Value, lanes: Value) -> None:
+        """Record that a shuffle brought some lanes the undefined value of an exited lane.
+
+        Args:
+            source: the lane that each lane reads, i32.
+            lanes: those that read an exited one, i1.
+        """
+        what = self.frame.b.cast("zext", self.frame.b.spread(source), "i64")
+        record(self.frame, id(i), self.frame.unit.site(i, ""), what, lanes)
+
     def enter(self) -> None:
         """At the start of a function that is called nobody has written its local variables."""
         frame, b = self.frame, self.frame.b

@@ -15,10 +15,11 @@ from kcheck.ptx.isa.barrier import Arrival, finish_reduction
 from kcheck.ptx.types import LLVM_BITS, TYPES
 from kcheck.ptx.unit import align_up
 
-STOP_BYTES = 20
-"""Of one stop in a vector's state, 4 each: lanes waiting, lanes released, barrier number, threads expected; for
-what lanes of a warp do together the last two are the member mask and the lanes that take part, and then come those
-that had left the kernel when the last ones came there."""
+STOP_BYTES = 24
+"""Bytes of one stop in a vector's state, 4 each: lanes waiting, lanes released, barrier number, threads expected.
+For a warp-level instruction the last two are the member mask and the lanes that take part, followed by the lanes that
+had exited when the last ones arrived. At SKIPPED are the lanes that skipped a barrier of the block."""
+SKIPPED = 20
 
 
 @dataclass(frozen=True, slots=True)

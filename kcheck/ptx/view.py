@@ -245,6 +245,10 @@ class _PostedShadows(Shadows):
         flags = self.frame.posted(self.column + 8 * self.frame.real.width)
         return b.compare("ne", b.land(flags, bits), 0)
 
+    def brought(self, i: Instruction, source: Value, lanes: Value) -> None:
+        """Record it for the lanes of this vector."""
+        self.real.brought(i, self.frame.mine(self.frame.b.spread(source)), self.frame.mine(lanes))
+
     def made(self, *operands: Operand) -> Value:
         """Whether the first operand was computed."""
         b = self.frame.b

@@ -13,11 +13,11 @@ that those who left it (and other warps) run: independent thread scheduling hold
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 
-from kcheck.ptx import saving, spin, turn, view
+from kcheck.ptx import saving, skips, spin, turn, view
 from kcheck.ptx.abi import FaultKind, Launch, Worker
 from kcheck.ptx.ast import Call, Instruction, Label
 from kcheck.ptx.builder import Value
@@ -30,7 +30,7 @@ from kcheck.ptx.lines import LineLoop
 from kcheck.ptx.liveness import Liveness, writes
 from kcheck.ptx.march import March
 from kcheck.ptx.shadow import companions
-from kcheck.ptx.stops import STOP_BYTES, Aside, StateLayout, Stop, left, read_mask
+from kcheck.ptx.stops import SKIPPED, STOP_BYTES, Aside, StateLayout, Stop, left, read_mask
 from kcheck.ptx.types import TYPES
 
 WARP = 32
@@ -51,6 +51,7 @@ class WarpFunction:
         state: StateLayout,
         keeps: Callable[[int, str], bool],
         waits: Callable[[Operation], bool],
+        parts: Callable[[int], bool],
     ) -> None:
         self.waits = waits
         self.keeps = keeps
@@ -64,12 +65,14 @@ class WarpFunction:
         self.position = {n: k for k, n in enumerate(cfg.order)}
         self.spinning = spinning
         self._loop_sites: dict[int, int] = {}
+        self._barriers: dict[int, int] = {}  # by block that ends in a barrier of the threads of a block, its stop
         self.stops = self._find_stops()
         self.aside = Aside(frame, self.live.types, state)
         self.outcomes: list[tuple[str, str]] = []
         if frame.function.is_entry and frame.width == WARP:
             ends = [self._mask(n) for n in cfg.order if cfg.blocks[n].only_leaves]
             frame.left = partial(left, frame, self.stops, ["%exited", *ends])
+        self._skips = skips.analyze(cfg, self._barriers, parts)
         self.ends: dict[int, list[Loop]] = {}
         for loop in cfg.loops:
             last = max(self.position[n] for n in loop.blocks)
@@ -101,6 +104,8 @@ class WarpFunction:
             together = self._is_collective(n)
             asked = Arrival("warp") if together else arrival(self.frame, block.terminator)
             after = block.successors[0]
+            if asked.kind == "block":
+                self._barriers[n] = len(stops)
             stops.append(Stop(len(stops), after, block.terminator, asked, names[n], kept[n], again[n]))
         for header in sorted(self.spinning):
             stops.append(Stop(len(stops), header, None, Arrival("spin"), tuple(self.live.names(header))))
@@ -197,6 +202,8 @@ class WarpFunction:
             others = b.land(waiting, b.invert(b.resize(Value("%mask", self.bits), "i32")))
             b.line(f"store i32 {others.text}, ptr {pointer.text}")
             self.aside.restore(stop)
+            if stop.number in self._barriers.values():
+                self._mark_skips(self._skips.skipped, Value("%mask", self.bits), False)
             b.line(f"store {self.bits} %mask, ptr {self._mask(stop.block)}")
             b.line(f"br label %B{stop.block}")
 
@@ -351,11 +358,11 @@ class WarpFunction:
             taken, rest = self._split(end)
         assert isinstance(end, Instruction)
         if end.opcode == "bra":
-            self._send(block.successors[0], taken)
+            self._choose(n, 0, block.successors[0], taken)
             if rest is not None and len(block.successors) > 1:
-                self._send(block.successors[1], rest)
+                self._choose(n, 1, block.successors[1], rest)
         elif end.opcode == "brx":
-            self._indexed(block.successors, end)
+            self._indexed(n, block.successors, end)
         else:
             if end.opcode == "trap":
                 self._trap(end, taken)
@@ -381,7 +388,23 @@ class WarpFunction:
         taken = b.op("and", self.lanes, bits)
         return taken, b.op("xor", self.lanes, taken)
 
-    def _indexed(self, targets: tuple[int, ...], end: Instruction) -> None:
+    def _choose(self, n: int, k: int, target: int, lanes: Value) -> None:
+        """Send lanes from the end of a block to its successor number ``k``."""
+        self._mark_skips(self._skips.away.get((n, k), ()), lanes, True)
+        self._mark_skips(self._skips.toward.get((n, k), ()), lanes, False)
+        self._send(target, lanes)
+
+    def _mark_skips(self, barriers: Iterable[int], lanes: Value, skip: bool) -> None:
+        """Note that lanes skip barriers, or that they do not."""
+        b = self.b
+        for barrier in barriers:
+            at = STOP_BYTES * self._barriers[barrier] + SKIPPED
+            pointer = b.value(f"getelementptr i8, ptr %warp, i64 {at}", "ptr")
+            old, mask = b.value(f"load i32, ptr {pointer.text}", "i32"), b.resize(lanes, "i32")
+            new = b.lor(old, mask) if skip else b.land(old, b.invert(mask))
+            b.line(f"store i32 {new.text}, ptr {pointer.text}")
+
+    def _indexed(self, n: int, targets: tuple[int, ...], end: Instruction) -> None:
         """``brx.idx``; an index past the end is undefined, and those lanes take the last target."""
         b = self.b
         if self.frame.shadows is not None:
@@ -390,10 +413,10 @@ class WarpFunction:
         left = self.lanes
         for k, target in enumerate(targets):
             if k == len(targets) - 1:
-                self._send(target, left)
+                self._choose(n, k, target, left)
             else:
                 here = b.op("and", left, b.mask_bits(b.compare("eq", index, k)))
-                self._send(target, here)
+                self._choose(n, k, target, here)
                 left = b.op("xor", left, here)
 
     def _trap(self, end: Instruction, lanes: Value) -> None:
@@ -417,7 +440,7 @@ class WarpFunction:
         lanes = self.lanes
         if end.guard is not None:
             lanes, rest = self._split(end)
-            self._send(stop.block, rest)
+            self._choose(n, skips.PAST, stop.block, rest)
             self.lanes = lanes
         if stop.arrival.kind == "warp" and self.width == WARP:
             self._unless_here(stop, lanes)

@@ -98,7 +98,7 @@ BUGS = {
         "synccheck",
         SYNC,
         "    if t < 16: cuda.syncthreads()\n    else:\n        cuda.syncthreads()\n        s[t] += 0",
-        "16 of 32 threads wait at this barrier, 16 at the one in line",
+        "16 of 32 threads wait at this barrier, 16 at the one on line",
         None,
     ),
     "input_changed": ("mutated", READ, READ + "; x[i] = 0", "input x was changed in 70 of 70", None),

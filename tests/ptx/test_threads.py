@@ -269,7 +269,8 @@ def test_a_store_by_one_lane_in_many_does_not_hide_the_others() -> None:
     [
         ("setp.lt.u32 %p, %t, 20; @%p bra A; bar.sync 0; bra B;\nA: bar.sync 0;\nB:", "BARRIER_DIVERGENCE"),
         ("setp.lt.u32 %p, %t, 20; @%p bra A; bar.sync 1; bra B;\nA: bar.sync 0;\nB:", "BARRIER_DIVERGENCE"),
-        ("setp.lt.u32 %p, %t, 20; @%p ret;\nbar.sync 0;", "BARRIER_EXITED"),
+        ("setp.lt.u32 %p, %t, 20; @%p ret;\nbar.sync 0;", "BARRIER_GONE"),
+        ("setp.lt.u32 %p, %t, 20; @%p bra A; bar.sync 0;\nA:", "BARRIER_EXITED"),
     ],
 )
 def test_barriers_that_not_all_threads_reach_are_findings_and_the_kernel_ends(
@@ -414,19 +415,19 @@ AFTER = "vote.sync.ballot.b32 %r1, %p, -1; st.global.u32 [%a], %r1;"
         (f"{HALF} @!%p ret; {AFTER}", "WARP_MASK_GONE"),
         (f"{HALF} @!%p bra END; {AFTER} END: ret;", "WARP_MASK_GONE"),
         (f"{HALF} @!%p exit; shfl.sync.up.b32 %r1, %t, 4, 0, -1; {AFTER}", "WARP_MASK_GONE"),
-        (f"{HALF} @!%p ret; shfl.sync.down.b32 %r1, %t, 4, 31, -1; {AFTER}", "WARP_MASK WARP_MASK_GONE"),
+        (f"{HALF} @!%p ret; shfl.sync.down.b32 %r1, %t, 4, 31, -1; {AFTER}", "SHUFFLE_GONE WARP_MASK_GONE"),
         (f"{HALF} @!%p ret; mov.u32 %r2, 4; shfl.sync.bfly.b32 %r1, %t, %r2, 31, -1; {AFTER}", "WARP_MASK_GONE"),
-        (f"{HALF} @!%p ret; bar.sync 0; redux.sync.add.u32 %r2, %t, -1; {AFTER}", "BARRIER_EXITED WARP_MASK_GONE"),
+        (f"{HALF} @!%p ret; bar.sync 0; redux.sync.add.u32 %r2, %t, -1; {AFTER}", "BARRIER_GONE WARP_MASK_GONE"),
         (f"{HALF} @!%p ret; bar.warp.sync -1; bar.warp.sync 0xFFFF; {AFTER}", "WARP_MASK_GONE"),
     ],
 )
 def test_lanes_named_in_a_mask_that_do_not_come_are_a_finding(body: str, kind: str, width: int) -> None:
-    """Half of the warp takes part; the other half is elsewhere, or has left, or only has to leave.
+    """Half of the warp takes part; the other half is elsewhere, or has exited, or only has to exit.
 
-    Where lanes come one after another it is not known who had left before: all count as being elsewhere.
+    Where lanes come one after another it is not known which had exited before: all count as being elsewhere.
     """
     if width == 1:
-        kind = kind.replace("_GONE", "")
+        kind = kind.replace("WARP_MASK_GONE", "WARP_MASK").replace("SHUFFLE_GONE", "WARP_MASK")
     out = np.zeros(32, np.uint32)
     ended = launch(kernel(body), [out], width)
     assert {k for k, *_ in ended.faults} == set(kind.split())

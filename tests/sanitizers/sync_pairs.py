@@ -75,7 +75,7 @@ def one_barrier_in_each_branch(data):
 @pair(2, 64, x=ints(100), y=ints(100), n=100)
 @cuda.jit
 def return_before_the_barrier(x, y, n):
-    """Threads past the end return, and the others wait for them."""
+    """Threads past the end return, and the barrier waits for the others only."""
     tile = cuda.shared.array(64, int32)
     t = cuda.threadIdx.x
     i = cuda.grid(1)
@@ -83,7 +83,7 @@ def return_before_the_barrier(x, y, n):
     if outside:
         return
     tile[t] = x[min(i, n - 1)]
-    cuda.syncthreads()  # synccheck
+    cuda.syncthreads()  # synccheck (warn)
     if i < n:
         y[i] = tile[t]
 
@@ -96,7 +96,7 @@ def more_rounds_for_some(y, rounds):
     mine = rounds  # bug: mine = rounds + t // 32
     for j in range(mine):
         y[t] += j
-        cuda.syncthreads()  # synccheck
+        cuda.syncthreads()  # synccheck (warn)
 
 
 @pair(1, 64, x=np.arange(64, dtype=np.int32), y=ints(64))
@@ -117,7 +117,7 @@ def count_among_some(x, y):
     t = cuda.threadIdx.x
     chosen = x[t] < 200  # bug: chosen = x[t] < 32
     if chosen:
-        y[t] = cuda.syncthreads_count(x[t] % 2)  # synccheck
+        y[t] = cuda.syncthreads_count(x[t] % 2)  # synccheck (warn)
 
 
 @pair(1, 64, y=ints(64))
@@ -142,7 +142,9 @@ def loop_until_done(x, y):
     while going:
         y[t] += 1
         left -= 1
-        going = cuda.syncthreads_or(max(left, 0))  # bug: cuda.syncthreads(); going = int32(left > 0)  # synccheck
+        going = cuda.syncthreads_or(
+            max(left, 0)
+        )  # bug: cuda.syncthreads(); going = int32(left > 0)  # synccheck (warn)
 
 
 # Named barriers

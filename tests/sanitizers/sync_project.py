@@ -72,64 +72,105 @@ def _whole(lines: list[str]) -> str:
 
 
 BARRIERS: dict[str, Row] = {
-    "some threads only": Row(
-        "if t < 40:  # mend\n    cuda.syncthreads()  # here\n",
+    "skipped by some threads": Row(
+        "if t < 40:  # mend\n    cuda.syncthreads()  # here\ny[i] = 0 * s[t]\n",
         "if t < 64:",
-        "40 of 64 threads wait at this barrier, and 24 left the kernel without coming to it",
+        "40 of 64 threads wait at this barrier; 24 skipped it and exited",
     ),
-    "one thread only": Row(
-        "if t == 63:  # mend\n    cuda.syncthreads()  # here\n",
+    "skipped by all but one thread": Row(
+        "if t == 63:  # mend\n    cuda.syncthreads()  # here\ny[i] = 0 * s[t]\n",
         "if t >= 0:",
-        "1 of 64 threads waits at this barrier, and 63 left the kernel without coming to it",
+        "1 of 64 threads waits at this barrier; 63 skipped it and exited",
         thread=63,
     ),
     "some threads, and another barrier for all": Row(
         "if t < 24:  # mend\n    cuda.syncthreads()  # here\ns[t] += 1\ncuda.syncthreads()  # there\n",
         "if t < 64:",
-        "24 of 64 threads wait at this barrier, 40 at the one in line {there}",
-    ),
-    "threads gone": Row(
-        "if t >= 50:  # mend\n    return\ncuda.syncthreads()  # here\n",
-        "if t >= 64:",
-        "50 of 64 threads wait at this barrier, and 14 left the kernel without coming to it",
-    ),
-    "the last block's threads gone": Row(
-        "if i >= 160:  # mend\n    return\ncuda.syncthreads()  # here\n",
-        "if i >= 192:",
-        "32 of 64 threads wait at this barrier, and 32 left the kernel without coming to it",
-        grid=3,
-        block=2,
+        "24 of 64 threads wait at this barrier, 40 at the one on line {there}",
     ),
     "two branches, each with a barrier": Row(
         "if t < 20:  # mend\n    s[t] += 1\n    cuda.syncthreads()  # here\n    s[t] += 2\n"
         "else:\n    s[t] -= 1\n    cuda.syncthreads()  # there\n    s[t] -= 2\n",
         "if t < 64:",
-        "20 of 64 threads wait at this barrier, 44 at the one in line {there}",
+        "20 of 64 threads wait at this barrier, 44 at the one on line {there}",
     ),
-    "other trip counts": Row(
-        "for j in range(t // 32 + 1):  # mend\n    cuda.syncthreads()  # here\n    s[t] += j\n",
+    "other trip counts, and work for all behind the loop": Row(
+        "for j in range(t // 32 + 1):  # mend\n    cuda.syncthreads()  # here\n    s[t] += j\ny[i] = 0 * s[t]\n",
         "for j in range(2):",
-        "32 of 64 threads wait at this barrier, and 32 left the kernel without coming to it",
+        "32 of 64 threads wait at this barrier; 32 skipped it and exited",
         thread=32,
+    ),
+    "a barrier in a guard in a loop": Row(
+        "for j in range(x[i] * 0 + 3):\n    if t < 60 or j == 0:  # mend\n        cuda.syncthreads()  # here\n"
+        "    s[t] += j\n",
+        "if t < 64 or j == 0:",
+        "60 of 64 threads wait at this barrier; 4 skipped it and exited",
     ),
     "a count by some": Row(
         "if t < 40:  # mend\n    s[t] = cuda.syncthreads_count(int32(t > 3))  # here\ny[i] = 0 * s[t]\n",
         "if t < 64:",
-        "40 of 64 threads wait at this barrier, and 24 left the kernel without coming to it",
+        "40 of 64 threads wait at this barrier; 24 skipped it and exited",
     ),
     "a break before the barrier": Row(
         "for j in range(4):\n    if x[i] * 0 + t < j * 8:  # mend\n        break\n    cuda.syncthreads()  # here\n"
-        "    s[t] += j\n",
+        "    s[t] += j\ny[i] = 0 * s[t]\n",
         "if x[i] * 0 + t < 0:",
-        "56 of 64 threads wait at this barrier, and 8 left the kernel without coming to it",
+        "56 of 64 threads wait at this barrier; 8 skipped it and exited",
         thread=8,
     ),
     "a barrier in a function": Row(
-        "if t < 32:  # mend\n    meet(s, t)\n",
+        "if t < 32:  # mend\n    meet(s, t)\ny[i] = 0 * s[t]\n",
         "if t < 64:",
-        "32 of 64 threads wait at this barrier, and 32 left the kernel without coming to it",
+        "32 of 64 threads wait at this barrier; 32 skipped it and exited",
     ),
 }
+
+RETURNED: dict[str, Row] = {
+    "threads that return": Row(
+        "if t >= 50:  # mend\n    return\ncuda.syncthreads()  # here\ny[i] = 0 * s[t]\n",
+        "if t >= 64:",
+        "50 of 64 threads wait at this barrier; the other 14 exited",
+    ),
+    "the last block's threads": Row(
+        "if i >= 160:  # mend\n    return\ncuda.syncthreads()  # here\ny[i] = 0 * s[t]\n",
+        "if i >= 192:",
+        "32 of 64 threads wait at this barrier; the other 32 exited",
+        grid=3,
+        block=2,
+    ),
+    "a barrier that is the last thing to do": Row(
+        "if t < 40:  # mend\n    cuda.syncthreads()  # here\n",
+        "if t < 64:",
+        "40 of 64 threads wait at this barrier; the other 24 exited",
+    ),
+    "other trip counts, and nothing behind the loop": Row(
+        "for j in range(t // 32 + 1):  # mend\n    cuda.syncthreads()  # here\n    s[t] += j\n",
+        "for j in range(2):",
+        "32 of 64 threads wait at this barrier; the other 32 exited",
+        thread=32,
+    ),
+    "a return from a loop that has a barrier": Row(
+        "for j in range(4):\n    if x[i] * 0 + t < j * 8:  # mend\n        return\n"
+        "    cuda.syncthreads()  # here\n"
+        "    s[t] += j\ny[i] = 0 * s[t]\n",
+        "if x[i] * 0 + t < 0:",
+        "56 of 64 threads wait at this barrier; the other 8 exited",
+        thread=8,
+    ),
+    "a return between loops that have barriers": Row(
+        "for j in range(3):\n    for k in range(x[0] * 0 + 3):\n        cuda.syncthreads()  # here\n"
+        "        s[t] += k\n    if x[i] * 0 + t < j * 8:  # mend\n        return\ny[i] = 0 * s[t]\n",
+        "if x[i] * 0 + t < 0:",
+        "56 of 64 threads wait at this barrier; the other 8 exited",
+        thread=8,
+    ),
+    "a count": Row(
+        "if t >= 40:  # mend\n    return\ns[t] = cuda.syncthreads_count(1)  # here\ny[i] = 0 * s[t]\n",
+        "if t >= 64:",
+        "40 of 64 threads wait at this barrier; the other 24 exited",
+    ),
+}
+"""What CUDA allows, and is worth a warning: threads that exit before a barrier, which waits for the others."""
 
 WARPS: dict[str, Row] = {
     "shfl in a branch": Row(
@@ -138,23 +179,11 @@ WARPS: dict[str, Row] = {
         "the mask names lanes 16-31, which do not take part; lanes 0-15 do",
         thread=16,
     ),
-    "shfl_up after lanes left": Row(
-        "if t == 5:  # mend\n    return\ny[i] = 0 * cuda.shfl_up_sync(0xFFFFFFFF, t, 1)  # here\n",
-        "if t == 64:",
-        "the mask names lane 5, which does not take part; lanes 0-4, 6-31 do",
-        thread=5,
-    ),
     "a mask of half of the warp": Row(
         "y[i] = 0 * cuda.shfl_down_sync(0x0000FFFF, t, 1)  # here\n",
         "y[i] = 0 * cuda.shfl_down_sync(0xFFFFFFFF, t, 1)",
-        "lanes 16-31 take part, and the mask does not name them",
+        "lanes 16-31 take part, but the mask does not name them",
         thread=16,
-    ),
-    "a partial warp": Row(
-        "y[i] = 0 * cuda.shfl_down_sync(0xFFFFFFFF, t, 1)  # here\n",
-        "y[i] = 0 * cuda.shfl_down_sync(0x000FFFFF, t, 1)",
-        "the mask names lanes 20-31, which do not take part: this warp has 20 lanes",
-        threads=20,
     ),
     "ballot by odd lanes": Row(
         "if t % 2:  # mend\n    s[t] = cuda.ballot_sync(0xFFFFFFFF, 1)  # here\ny[i] = 0\n",
@@ -184,49 +213,90 @@ WARPS: dict[str, Row] = {
     "syncwarp without the lane itself": Row(
         "cuda.syncwarp(0xFFFFFFFE)  # here\n",
         "cuda.syncwarp(0xFFFFFFFF)",
-        "lane 0 takes part, and the mask does not name it",
+        "lane 0 takes part, but the mask does not name it",
     ),
 }
 
 LEFT: dict[str, Row] = {
+    "a shuffle whose value is not used": Row(
+        "if t == 5:  # mend\n    return\ny[i] = 0 * cuda.shfl_up_sync(0xFFFFFFFF, t, 1)  # here\n",
+        "if t == 64:",
+        "the shuffle reads lane 5, which has exited",
+        thread=5,
+    ),
+    "a shuffle whose value is not used, in a partial warp": Row(
+        "y[i] = 0 * cuda.shfl_down_sync(0xFFFFFFFF, t, 1)  # here\n",
+        "y[i] = 0 * cuda.shfl_down_sync(0x000FFFFF, t, 1)",
+        "the shuffle reads lane 20, but this warp has 20 lanes",
+        threads=20,
+    ),
+    "a shuffle whose value is discarded": Row(
+        "v = x[i]\nif t >= 40:  # mend\n    return\nw = cuda.shfl_down_sync(0xFFFFFFFF, v, 4)  # here\n"
+        "y[i] = (v if t >= 36 or t < 32 else w) * 0\ns[t] = v + (w if t < 4 else 0)\n",
+        "if t >= 64:",
+        "the shuffle reads lanes 8-11, which have exited",
+        thread=40,
+    ),
     "a vote after a return": Row(
         "if t >= 40:  # mend\n    return\ny[i] = 0 * cuda.ballot_sync(0xFFFFFFFF, t > 3)  # here\n",
         "if t >= 64:",
-        "the mask names lanes 8-31, which have left the kernel",
+        "the mask names lanes 8-31, which have exited",
         thread=40,
     ),
     "a vote by the last to do anything": Row(
         "if t != 5:  # mend\n    s[t] = cuda.any_sync(0xFFFFFFFF, t == 3)  # here\n",
         "if t < 64:",
-        "the mask names lane 5, which has left the kernel",
+        "the mask names lane 5, which has exited",
         thread=5,
     ),
     "a match in a partial warp": Row(
         "y[i] = 0 * cuda.match_any_sync(0xFFFFFFFF, t % 3)  # here\n",
         "y[i] = 0 * cuda.match_any_sync(0x000FFFFF, t % 3)",
-        "the mask names lanes 20-31, and this warp has 20 lanes",
+        "the mask names lanes 20-31, but this warp has 20 lanes",
         threads=20,
     ),
     "syncwarp in a partial warp": Row(
         "cuda.syncwarp()  # here\n",
         "cuda.syncwarp(0x000FFFFF)",
-        "the mask names lanes 20-31, and this warp has 20 lanes",
+        "the mask names lanes 20-31, but this warp has 20 lanes",
         threads=20,
     ),
     "a shuffle that reads lanes that are there": Row(
         "if t >= 40:  # mend\n    return\ny[i] = 0 * cuda.shfl_up_sync(0xFFFFFFFF, t, 4)  # here\n",
         "if t >= 64:",
-        "the mask names lanes 8-31, which have left the kernel",
+        "the mask names lanes 8-31, which have exited",
         thread=40,
     ),
     "lanes that left before a barrier": Row(
         "cuda.syncthreads()\nif t == 7:  # mend\n    return\ns[t] += 1\ncuda.syncwarp()  # here\n",
         "if t == 64:",
-        "the mask names lane 7, which has left the kernel",
+        "the mask names lane 7, which has exited",
         thread=7,
     ),
 }
 """What CUDA allows, and is worth a warning: masks that name lanes which will not come any more."""
+
+_LOST = "v = x[i]\nif t >= 40:  # mend\n    return\nw = cuda.shfl_down_sync(0xFFFFFFFF, v, 4)  # there\n"
+_UNDEFINED = "an undefined value: the shuffle on line {there} reads lane 8, which has exited"
+
+USED: dict[str, Row] = {
+    "stored": Row(
+        _LOST + "y[i] = w & 0x1000  # here\n", "if t >= 64:", f"stores a value computed with {_UNDEFINED}"
+    ),
+    "stored as it is": Row(
+        _LOST + "y[i] = w  # here\n", "if t >= 64:", f"stores a value computed with {_UNDEFINED}"
+    ),
+    "a branch": Row(
+        _LOST + "if w > 4:  # here\n    cuda.atomic.add(s, 0, 1)\n", "if t >= 64:", f"branches on {_UNDEFINED}"
+    ),
+    "an address": Row(_LOST + "y[w % 64] = 0  # here\n", "if t >= 64:", f"computes an address with {_UNDEFINED}"),
+    "shuffled on": Row(
+        _LOST + "u = cuda.shfl_xor_sync(0xFFFFFFFF, w, 1)\ny[i] = u + 1  # here\n",
+        "if t >= 64:",
+        f"stores a value computed with {_UNDEFINED}",
+    ),
+}
+"""Uses of what a shuffle reads from a lane that has exited."""
 
 GRIDS: dict[str, Row] = {
     "a block gone": Row(
@@ -240,7 +310,7 @@ GRIDS: dict[str, Row] = {
     "threads gone": Row(
         "g = cuda.cg.this_grid()\nif t == 2:  # mend\n    return\ng.sync()  # here\n",
         "if t == 99:",
-        "31 of 32 threads wait at this grid barrier, and 1 left the kernel without coming to it",
+        "31 of 32 threads wait at this grid barrier; the other 1 exited",
         grid=4,
         threads=32,
         cooperative=True,
@@ -249,7 +319,7 @@ GRIDS: dict[str, Row] = {
         "g = cuda.cg.this_grid()\nif b == 1:  # mend\n    s[t] = 0\n    g.sync()  # here\n    y[i] = s[t]\n"
         "else:\n    g.sync()  # there\n",
         "if b >= 0:",
-        "1 of 4 blocks waits at this grid barrier, 3 at the one in line {there}",
+        "1 of 4 blocks waits at this grid barrier, 3 at the one on line {there}",
         block=1,
         grid=4,
         threads=32,
@@ -259,7 +329,7 @@ GRIDS: dict[str, Row] = {
         "g = cuda.cg.this_grid()\nif t < 8:  # mend\n    cuda.syncthreads()  # here\n    s[t] = 0\n"
         "else:\n    g.sync()  # there\n    s[t] = 1\n",
         "if t < 32:",
-        "8 of 32 threads wait at this barrier, 24 at the one in line {there}",
+        "8 of 32 threads wait at this barrier, 24 at the one on line {there}",
         grid=4,
         threads=32,
         cooperative=True,

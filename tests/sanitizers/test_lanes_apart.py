@@ -83,11 +83,6 @@ BUGS = {
         "@%p bra A;\nbar.warp.sync -1;\nbra B;\nA: vote.sync.ballot.b32 %r1, %p, -1;\nB:",
         ["bar.warp.sync -1;", "A: vote.sync.ballot.b32 %r1, %p, -1;"],
     ),
-    "lanes gone, in a kernel that spins": (
-        f"setp.ge.u32 %q, %t, 32; @%q bra SET; @%p ret;\n{SPIN}\nshfl.sync.idx.b32 %r1, %l, 3, 31, -1;\nbra END;\n"
-        "SET: st.volatile.global.u32 [flag], 5;\nEND:",
-        ["shfl.sync.idx.b32 %r1, %l, 3, 31, -1;"],
-    ),
 }
 
 
@@ -117,12 +112,18 @@ def test_those_that_never_come_are_a_finding(name: str, width: int) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_those_that_left_before_are_a_warning(width: int) -> None:
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("vote.sync.ballot.b32 %r9, %q, -1;", "WARP_MASK_GONE"),
+        ("shfl.sync.idx.b32 %r1, %l, 3, 31, -1;", "SHUFFLE_GONE"),
+    ],
+)
+def test_those_that_exited_before_are_a_warning(line: str, kind: str, width: int) -> None:
     """As in kernels whose lanes keep together; where they come one after another, all who do not come count."""
-    line = "vote.sync.ballot.b32 %r9, %q, -1;"
     body = f"setp.ge.u32 %q, %t, 32; @%q bra SET; @%p ret;\n{SPIN}\n{line}\nbra END;\n"
     text = kernel(body + "SET: st.volatile.global.u32 [flag], 5;\nEND:")
     ended = launch(text, [np.zeros(64, np.uint32)], width, block=(64,))
     assert ended.status == abi.FINISHED
-    kind = "WARP_MASK" if width == 1 else "WARP_MASK_GONE"
+    kind = "WARP_MASK" if width == 1 else kind
     assert {(told, at) for told, at, _, _ in ended.faults} == {(kind, 1 + text.splitlines().index(line))}

@@ -10,7 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "device"))
 
 from cpu_project import CpuProject
-from sync_project import ENDLESS, LEFT, PRELUDE, REFERENCE, TABLES, Row
+from sync_project import ENDLESS, LEFT, PRELUDE, REFERENCE, RETURNED, TABLES, USED, Row
 
 from kcheck.device.cpu import missing
 
@@ -77,17 +77,20 @@ def ran(folders: pytest.TempPathFactory, rows: dict[str, Row], *words: str):
     return project, project.report(*words, ".", KCHECK_CACHE_DIR=str(folders.mktemp("cache")))
 
 
+EXITED = {**LEFT, **RETURNED}
+
+
 @pytest.fixture(scope="module")
 def left(tmp_path_factory: pytest.TempPathFactory):
-    """Kernels whose masks name lanes that have left."""
-    return ran(tmp_path_factory, LEFT)
+    """Kernels with threads that exit before a barrier, or lanes that a mask names."""
+    return ran(tmp_path_factory, EXITED)
 
 
-@pytest.mark.parametrize("name", LEFT)
-def test_a_mask_that_names_lanes_that_left_is_a_warning(left, name: str) -> None:
-    """PTX ISA: such instructions wait for "all non-exited threads" of the mask. So the case has passed."""
+@pytest.mark.parametrize("name", EXITED)
+def test_threads_that_exit_before_a_barrier_or_are_named_in_a_mask_are_a_warning(left, name: str) -> None:
+    """PTX ISA: barriers and instructions with a mask wait for non-exited threads only. So the case has passed."""
     project, report = left
-    number, row = list(LEFT).index(name), LEFT[name]
+    number, row = list(EXITED).index(name), EXITED[name]
     (case,) = report[f"bug_{number}"]["cases"]
     (finding,) = case["findings"]
     assert (finding["rule"], finding["severity"], finding["message"]) == ("synccheck", "warn", row.says)
@@ -96,6 +99,28 @@ def test_a_mask_that_names_lanes_that_left_is_a_warning(left, name: str) -> None
     assert case["status"] == "passed"
     (case,) = report[f"clean_{number}"]["cases"]
     assert (case["status"], case["findings"]) == ("passed", [])
+
+
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory):
+    """Kernels that use what a shuffle read from a lane that had exited."""
+    return ran(tmp_path_factory, USED)
+
+
+@pytest.mark.parametrize("name", USED)
+def test_a_use_of_what_a_shuffle_read_from_an_exited_lane_is_an_error(used, name: str) -> None:
+    """The shuffle alone is a warning; the value is undefined, and the error is where it is used."""
+    project, report = used
+    number, row = list(USED).index(name), USED[name]
+    (case,) = report[f"bug_{number}"]["cases"]
+    here, there = (marked(project, f"bug_{number}", mark) for mark in ("# here", "# there"))
+    found = [f for f in case["findings"] if f["rule"] == "synccheck"]
+    errors = [f for f in found if f["severity"] == "error"]
+    assert [(f["message"], f["place"]["line"]) for f in errors] == [(row.says.format(there=there), here)], found
+    assert there in [f["place"]["line"] for f in found if f["severity"] == "warn"]
+    assert case["status"] == "failed"
+    (case,) = report[f"clean_{number}"]["cases"]
+    assert [f for f in case["findings"] if f["rule"] == "synccheck"] == []
 
 
 @pytest.fixture(scope="module")

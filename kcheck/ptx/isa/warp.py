@@ -23,6 +23,9 @@ from kcheck.ptx.race import hooks as race
 from kcheck.ptx.shadow import Shadows
 from kcheck.ptx.types import TYPES
 
+UNDEFINED = -1
+"""What a lane gets that reads an exited one: NaN in every float type. Any value may do (PTX ISA, shfl.sync)."""
+
 _U32 = TYPES["u32"]
 _PRED = TYPES["pred"]
 
@@ -48,13 +51,23 @@ def check_mask(frame: Frame, i: Instruction, operand: Operand, source: Value | N
     Args:
         source: the lane that each lane reads, i32; None where lanes do not read each other.
     """
+    return _checked(frame, i, operand, source)[0]
+
+
+def _checked(frame: Frame, i: Instruction, operand: Operand, source: Value | None) -> tuple[Value, Value]:
+    """The mask of each lane, and the lanes, as bits, that read one that has exited."""
     b = frame.b
     members = frame.read(i, operand, _U32)
     missing = b.land(members, b.invert(frame.active_bits()))
     if members.lanes > 1:
         missing = _reduce(frame, "or", b.select(frame.active, missing, b.const("i32", 0)))
     site = frame.unit.site(i, "")
-    report(frame, site, missing, partial(_absent, frame, missing, source))
+    lost = f"%{b.fresh('lost')}"
+    if source is not None:
+        frame.prologue.line(f"{lost} = alloca i32")
+        b.line(f"store i32 0, ptr {lost}")
+    report(frame, site, missing, partial(_absent, frame, missing, source, lost))
+    reads = b.const("i32", 0) if source is None else b.value(f"load i32, ptr {lost}", "i32")
     if frame.constant(operand) not in (-1, 0xFFFFFFFF):
         named = members
         if members.lanes > 1:
@@ -63,20 +76,26 @@ def check_mask(frame: Frame, i: Instruction, operand: Operand, source: Value | N
         unnamed = b.land(frame.active_bits(), b.invert(named))
         report(frame, site, unnamed, lambda: (b.const("i32", int(FaultKind.WARP_MASK_SELF)), unnamed))
     race.warp(frame, members)
-    return members
+    return members, reads
 
 
-def _absent(frame: Frame, missing: Value, source: Value | None) -> tuple[Value, Value]:
-    """The kind of fault and the lanes to tell, of lanes that are named and do not take part."""
+def _absent(frame: Frame, missing: Value, source: Value | None, lost: str) -> tuple[Value, Value]:
+    """The kind of fault and the lanes to report, of lanes that are named and do not take part."""
     b = frame.b
-    late = b.land(missing, b.invert(_gone(frame)))
-    bad = late
+    gone = _gone(frame)
+    late = b.land(missing, b.invert(gone))
+    kind, lanes = b.const("i32", int(FaultKind.WARP_MASK_GONE)), missing
     if source is not None:
         bit = b.shift("shl", b.spread(b.const("i32", 1)), b.spread(source))
-        wanted = _reduce(frame, "or", b.select(b.spread(frame.active), bit, b.const("i32", 0)))
-        bad = b.lor(late, b.land(missing, wanted))
-    kinds = (b.const("i32", int(kind)) for kind in (FaultKind.WARP_MASK, FaultKind.WARP_MASK_GONE))
-    return b.select(b.compare("ne", bad, 0), *kinds), b.select(b.compare("ne", late, 0), late, missing)
+        bit = b.select(b.spread(frame.active), bit, b.const("i32", 0))
+        read = b.land(b.land(missing, gone), _reduce(frame, "or", bit))
+        reads = b.compare("ne", b.land(bit, b.spread(read)), 0)
+        b.line(f"store {b.typed(b.mask_bits(reads))}, ptr {lost}")
+        some = b.compare("ne", read, 0)
+        kind = b.select(some, b.const("i32", int(FaultKind.SHUFFLE_GONE)), kind)
+        lanes = b.select(some, read, lanes)
+    isnt_late = b.compare("eq", late, 0)
+    return b.select(isnt_late, kind, b.const("i32", int(FaultKind.WARP_MASK))), b.select(isnt_late, lanes, late)
 
 
 def _gone(frame: Frame) -> Value:
@@ -207,22 +226,34 @@ def shfl(frame: Frame, i: Instruction) -> None:
     else:
         source, valid = _source(b, mode, frame.lane_numbers(), *(frame.read(i, o, _U32) for o in i.operands[2:4]))
         move = partial(permute, frame, source=source)
+    result, lost = move(value), None
     if "sync" in i.modifiers:
-        check_mask(frame, i, i.operands[4], source)
-    result = move(value)
+        lost = b.bits_mask(_checked(frame, i, i.operands[4], source)[1], 32)
+        result = b.select(lost, b.const("i32", UNDEFINED), result)
     target = i.operands[0]
     targets: tuple[Operand, ...] = (target.first, target.second) if isinstance(target, Pair) else (target,)
     if frame.shadows is not None:
-        _shuffle_shadow(frame, frame.shadows, i, targets, move)
+        if lost is not None:
+            frame.shadows.brought(i, source, lost)
+        _shuffle_shadow(frame, frame.shadows, i, targets, move, lost)
     frame.write(i, targets[0], TYPES["b32"], result, False)
     if len(targets) > 1:
         frame.write(i, targets[1], _PRED, valid, False)
 
 
 def _shuffle_shadow(
-    frame: Frame, shadows: Shadows, i: Instruction, targets: tuple[Operand, ...], move: Callable[[Value], Value]
+    frame: Frame,
+    shadows: Shadows,
+    i: Instruction,
+    targets: tuple[Operand, ...],
+    move: Callable[[Value], Value],
+    lost: Value | None,
 ) -> None:
-    """The shadow goes from lane to lane as its value does."""
+    """The shadow goes from lane to lane as its value does; what is read from an exited lane is undefined.
+
+    Args:
+        lost: the lanes that read an exited one; None: none can.
+    """
     b = frame.b
     shadow = shadows.bits(i.operands[1], TYPES["b32"])
     control = shadows.undefined(*i.operands[2:4])
@@ -235,6 +266,10 @@ def _shuffle_shadow(
         undecided = b.cast("sext", b.spread(control), "i32")
         shadow = undecided if shadow is None else b.lor(shadow, undecided)
         made = b.lor(made, control)
+    if lost is not None:
+        undefined = b.cast("sext", lost, "i32")
+        shadow = undefined if shadow is None else b.lor(shadow, undefined)
+        made = b.lor(b.spread(made), lost)
     shadows.write(i, targets[0], shadow, lambda: made)
     for target in targets[1:]:
         shadows.write(i, target, control, partial(b.const, "i1", 1))
