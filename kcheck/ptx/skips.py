@@ -26,11 +26,11 @@ PAST = -1
 
 @dataclass(frozen=True, slots=True)
 class Skips:
-    """The edges at which lanes decide whether they come to a barrier.
+    """The edges at which lanes decide whether they reach a barrier.
 
     Attributes:
         away: by edge, the barriers (as numbers of blocks) that lanes skip there.
-        toward: by edge, the barriers that lanes may come to after all.
+        toward: by edge, the barriers that lanes may reach after all.
     """
 
     away: Mapping[Edge, tuple[int, ...]]

@@ -17,8 +17,8 @@ from kcheck.ptx.unit import align_up
 
 STOP_BYTES = 24
 """Bytes of one stop in a vector's state, 4 each: lanes waiting, lanes released, barrier number, threads expected.
-For a warp-level instruction the last two are the member mask and the lanes that take part, followed by the lanes that
-had exited when the last ones arrived. At SKIPPED are the lanes that skipped a barrier of the block."""
+For a warp-level instruction the last two are the member mask and the lanes that take part, followed by the lanes
+that had exited when the last ones arrived. At SKIPPED are the lanes that skipped a barrier of the block."""
 SKIPPED = 20
 
 
