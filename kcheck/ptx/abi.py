@@ -242,8 +242,8 @@ class FaultKind(IntEnum):
     """What went wrong.
 
     For the kinds of a warp (WARP_* and SHUFFLE_GONE) the address holds the lanes that break the rule, and from bit
-    32 on those that execute the instruction. RUNNING is not a fault: it is where a thread was when the host stopped
-    the launch.
+    32 on those that execute the instruction. RUNNING is not a fault: it is where a thread was when the host
+    stopped the launch.
     """
 
     OUT_OF_BOUNDS_LOAD = 1

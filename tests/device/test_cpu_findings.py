@@ -93,7 +93,13 @@ BUGS = {
         "outside the thread's local array a (shape (4,))",
         (None, None, [0, 0, 0], [0, 0, 0]),
     ),
-    "barrier_that_some_leave_out": ("synccheck", SYNC, "    if t < 16: cuda.syncthreads()", "16 skipped it and exited", None),
+    "barrier_that_some_leave_out": (
+        "synccheck",
+        SYNC,
+        "    if t < 16: cuda.syncthreads()",
+        "16 skipped it and exited",
+        None,
+    ),
     "two_barriers": (
         "synccheck",
         SYNC,
