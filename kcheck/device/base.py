@@ -112,6 +112,10 @@ class Backend(Protocol):
         """Whether the kernels of the last :meth:`launch` add floats atomically, in an order that is left open.
         None where the device does not see it."""
 
+    def narrow_floats(self) -> bool | None:
+        """Whether the kernels of the last :meth:`launch` do arithmetic in 16-bit floats. None where the device
+        cannot tell."""
+
     def is_kernel(self, function: Any) -> bool:
         """Whether an object is a ``@cuda.jit`` kernel (and not a device function)."""
 

@@ -34,6 +34,8 @@ from kcheck.model.span import as_typed
 from kcheck.ptx.abi import Checks
 from kcheck.ptx.unit import is_users
 
+_NARROW = re.compile(rb"\b(?:add|sub|mul|fma|ex2|tanh)\.[\w.]*\bb?f16(?:x2)?\b")
+"""Arithmetic that rounds to 16 bits."""
 _FLOAT_ADD = re.compile(rb"\b(?:atom|red)\.[\w.]*\badd\.[\w.]*b?f(?:16|32|64)")
 
 
@@ -78,7 +80,7 @@ class CpuBackend(CudaBackend):
         self._instrumented = self._compiling = 0.0
         self._found: list[Finding] = []
         self._deadline: float | None = None
-        self._float_adds: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()  # by compiled kernel
+        self._matches: WeakKeyDictionary[Any, dict[re.Pattern[bytes], bool]] = WeakKeyDictionary()  # by kernel
         machine = _installed(capability(targets)).machine
         self._executor = machine.executor
         self._executor.report = self._found.append
@@ -110,13 +112,21 @@ class CpuBackend(CudaBackend):
 
     def float_atomics(self) -> bool | None:
         """As :meth:`kcheck.device.base.Backend.float_atomics`, by the PTX of what the last launch came to."""
-        return any(self._adds(kernel) for called in self._called for kernel in called.overloads.values())
+        return self._any(_FLOAT_ADD)
 
-    def _adds(self, kernel: Any) -> bool:
-        adds = self._float_adds.get(kernel)
-        if adds is None:
-            adds = self._float_adds[kernel] = _FLOAT_ADD.search(kernel.library.get_cubin().code) is not None
-        return adds
+    def narrow_floats(self) -> bool | None:
+        """As :meth:`kcheck.device.base.Backend.narrow_floats`, by the PTX of the kernels of the last launch."""
+        return self._any(_NARROW)
+
+    def _any(self, pattern: re.Pattern[bytes]) -> bool:
+        """Whether the PTX of a kernel of the last launch matches."""
+        found = False
+        for kernel in (kernel for called in self._called for kernel in called.overloads.values()):
+            known = self._matches.setdefault(kernel, {})
+            if pattern not in known:
+                known[pattern] = pattern.search(kernel.library.get_cubin().code) is not None
+            found = found or known[pattern]
+        return found
 
     def stage(self, allocation: Allocation, buffer: Bytes) -> Staged:
         """As on a GPU; and kernels may touch the array's own bytes only, under its name."""

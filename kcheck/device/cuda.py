@@ -103,6 +103,10 @@ class CudaBackend:
         """Not known: it would take a compilation of its own to see a kernel's PTX."""
         return None
 
+    def narrow_floats(self) -> bool | None:
+        """Not known, as for :meth:`float_atomics`."""
+        return None
+
     def is_kernel(self, function: Any) -> bool:
         """Whether it is a dispatcher of ``@cuda.jit`` that is not a device function."""
         dispatcher = import_module("numba.cuda.dispatcher").CUDADispatcher

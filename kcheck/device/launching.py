@@ -132,8 +132,10 @@ class LaunchingDevice:
         except LaunchFault as fault:  # the first launch came to its end, a repeat of it did not
             findings += _fatal(spec, fault.findings)
         checked = _checked(spec, self._backend, seen)
+        narrow = self._backend.narrow_floats()
+        found = tuple(findings)
         return Outcome(
-            arrays.case, self.name, outputs, unwritten, tuple(findings), notes, checked, self._instrumented
+            arrays.case, self.name, outputs, unwritten, found, notes, checked, self._instrumented, narrow
         )
 
     def _first(

@@ -77,6 +77,7 @@ class Outcome:
         checked: the sanitizers that saw this case, in the order of SANITIZERS.
         instrumented: seconds spent in code with checks in it, and in compiling it.
         device: ``gpu``, ``cpu`` or ``simulator``.
+        narrow: whether the kernel does arithmetic in 16-bit floats; None where the device cannot tell.
     """
 
     case: Case
@@ -87,3 +88,4 @@ class Outcome:
     notes: tuple[str, ...] = ()
     checked: tuple[str, ...] = ()
     instrumented: float = 0.0
+    narrow: bool | None = None

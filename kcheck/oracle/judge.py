@@ -122,7 +122,7 @@ def _narrow(truth: Truth, outcome: Outcome, comparisons: Iterable[Comparison], s
     ``a * x + y`` of float16 rounds the product to float16 in Numba, as it is written. Where the spec does not say
     ``compute``, that is beyond what a kernel may do, and whoever wrote it should learn which of the two to change.
     """
-    if truth.spec.compute is not None:
+    if truth.spec.compute is not None or outcome.narrow is False:
         return
     for found in comparisons:
         dtype = truth.reference.dtypes[found.output]
@@ -141,9 +141,14 @@ def _narrow(truth: Truth, outcome: Outcome, comparisons: Iterable[Comparison], s
             outcome.unwritten.get(found.output),
         )
         if again.passed:
+            why = (
+                f"if the kernel computes in {dtype.name}"
+                if outcome.narrow is None
+                else "the kernel computes in it"
+            )
             yield (
-                f"{found.output} is as close as arithmetic in {dtype.name} gets: compute in float32 and round"
-                f" once, or set 'compute: {dtype.name}'"
+                f"{truth.spec.op}: {found.output} is within the rounding of {dtype.name} arithmetic; {why}, "
+                f"compute in float32 and round once, or set 'compute: {dtype.name}'"
             )
 
 

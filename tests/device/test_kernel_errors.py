@@ -57,3 +57,18 @@ def test_an_njit_function_is_not_a_kernel(project) -> None:
     done = project.run(".")
     assert done.returncode == 2
     assert "op is compiled for the CPU by @njit; decorate it with @cuda.jit" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "noted"),
+    [("y[i] = x[i] * x[i] + x[i]", True), ("y[i] = float32(x[i]) * float32(x[i]) * float32(1.001) + x[i]", False)],
+)
+def test_only_a_kernel_that_computes_in_float16_is_told_to_compute_in_float32(project, line, noted) -> None:
+    """A wrong constant in a kernel that computes in float32 is no rounding, however small it is."""
+    spec = SPEC.replace("inputs: {x: [N]}", "inputs: {x: {shape: [N], dtype: float16}}")
+    spec = spec.replace("outputs: {y: [N]}", "outputs: {y: {shape: [N], dtype: float16}}")
+    kernel = "@cuda.jit" + BODY.replace("y[i] = 2 * x[i]", line)
+    project.add("op", spec, kernel, "def op(x):\n    return {'y': x * x + x}\n")
+    (case,) = project.report()["op"]["cases"]
+    assert case["status"] == "failed"
+    assert any("within the rounding of float16" in note for note in case["notes"]) is noted

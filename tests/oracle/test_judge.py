@@ -205,22 +205,26 @@ def test_a_sanitizer_s_warning_stays_one(bench: Bench, level: str) -> None:
 
 
 def test_rounding_to_16_bits_on_the_way_is_told_from_a_bug(bench: Bench) -> None:
-    """A float16 product that is rounded before its sum fails, with a note that says what to change; a wrong sum
-    has no note, nor has a spec that says what its kernel computes in."""
+    """A float16 product that is rounded before its sum fails, with a note that says what to change. A wrong sum
+    has no note, nor has a kernel that does no arithmetic in float16, nor a spec that says what its kernel
+    computes in."""
     source = "def ref(a, x, y):\n    return a * x + y\n"
     types = {"a": "float16", "x": "float16", "y": "float16"}
     a, x, y = (np.float16([value] * 3) for value in (0.1, 1.7, -0.187))
-    for actual, compute, status, notes in (
-        (a * x + y, None, Status.FAILED, 1),
-        (a * x + y, "float16", Status.PASSED, 0),
-        (a * x - y, None, Status.FAILED, 0),
-        (a * x + y + np.float16(0.001), None, Status.FAILED, 0),
+    for actual, compute, narrow, status, notes in (
+        (a * x + y, None, True, Status.FAILED, 1),
+        (a * x + y, None, None, Status.FAILED, 1),
+        (a * x + y, None, False, Status.FAILED, 0),
+        (a * x + y, "float16", True, Status.PASSED, 0),
+        (a * x - y, None, True, Status.FAILED, 0),
+        (a * x + y + np.float16(0.001), None, True, Status.FAILED, 0),
     ):
         spec = bench.spec(source, types, {"out": "float16"}, compute=compute)
         arrays = bench.arrays(spec, {"a": a, "x": x, "y": y}, {"out": (3,)})
-        found = judge(spec, arrays, bench.outcome(arrays, {"out": actual}))
+        found = judge(spec, arrays, bench.outcome(arrays, {"out": actual}, narrow=narrow))
         assert found.status is status
         assert len(found.notes) == notes
+        assert all(note.startswith("op: out is within") for note in found.notes)
         assert all(note.endswith("or set 'compute: float16'") for note in found.notes)
 
 

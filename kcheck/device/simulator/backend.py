@@ -54,6 +54,10 @@ class SimulatorBackend:
         """Whether a thread of the last launch came to ``atomic.add`` or ``atomic.sub`` of a float."""
         return self._simulation.session.float_atomics
 
+    def narrow_floats(self) -> bool | None:
+        """Not known: the simulator runs Python, and does not see the dtype of every operation."""
+        return None
+
     def is_kernel(self, function: Any) -> bool:
         """Whether it is what the simulator's ``@cuda.jit`` makes of a function that is not a device function."""
         return hasattr(function, "py_func") and not getattr(function, "_device", False)
