@@ -141,13 +141,9 @@ def _narrow(truth: Truth, outcome: Outcome, comparisons: Iterable[Comparison], s
             outcome.unwritten.get(found.output),
         )
         if again.passed:
-            why = (
-                f"if the kernel computes in {dtype.name}"
-                if outcome.narrow is None
-                else "the kernel computes in it"
-            )
+            condition = f"if the kernel computes in {dtype.name}, " if outcome.narrow is None else ""
             yield (
-                f"{truth.spec.op}: {found.output} is within the rounding of {dtype.name} arithmetic; {why}, "
+                f"{truth.spec.op}: {found.output} is within the rounding of {dtype.name} arithmetic: {condition}"
                 f"compute in float32 and round once, or set 'compute: {dtype.name}'"
             )
 

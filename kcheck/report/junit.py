@@ -1,9 +1,9 @@
 """The report as JUnit XML: a suite per spec, a test case per case.
 
-For GitHub, GitLab and Jenkins alike: names are unique in a suite, every test case has a file and a line, a
-kernel that fails is a ``<failure>``, what could not be judged or is refused an ``<error>``. Timestamps are UTC
-without an offset, as the schema of Ant's JUnit task has them (``YYYY-MM-DDThh:mm:ss``), which strict
-readers demand.
+For GitHub, GitLab and Jenkins alike: names are unique in a suite, and every test case has a file and a line, the
+kernel's if a finding has one, otherwise the spec's. A kernel that fails is a ``<failure>``; what could not be
+judged or is refused is an ``<error>``. Timestamps are UTC without an offset (``YYYY-MM-DDThh:mm:ss``), as strict
+readers of the schema of Ant's JUnit task require.
 """
 
 from __future__ import annotations
@@ -93,13 +93,14 @@ class JunitReporter:
         if self._open is None:
             return
         verdict = event.verdict
+        file, line = _place(verdict.findings) or (event.path, event.line)
         case = TestCase(
             self._unique(plain.line(verdict.case.id)),
             classname=_classname(event.path),
             elapsed_sec=_seconds(verdict.seconds),
             timestamp=_timestamp(event.started),
-            file=plain.line(event.path),
-            line=event.line,
+            file=plain.line(file),
+            line=line,
         )
         if verdict.status is Status.PASSED:
             warnings = [finding for finding in verdict.findings if finding.severity == "warn"]
@@ -117,7 +118,7 @@ class JunitReporter:
         wrong = [finding for finding in event.findings if finding.severity == "error"]
         warned = [finding for finding in event.findings if finding.severity == "warn"]
         if wrong or warned:
-            case = self._about_spec(opened, f"{plain.line(event.op)}[spec]")
+            case = self._about_spec(opened, f"{plain.line(event.op)}[spec]", _place(event.findings))
             if wrong:
                 message = plain.line(f"{wrong[0].rule}: {wrong[0].message}")
                 case.add_failure_info(message, self._listing(wrong), plain.line(wrong[0].rule))
@@ -129,14 +130,10 @@ class JunitReporter:
             opened.cases.append(case)
         self._suite(opened, event.notes, event.sanitizers)
 
-    def _about_spec(self, opened: _Open, name: str) -> Any:
+    def _about_spec(self, opened: _Open, name: str, place: tuple[str, int] | None = None) -> Any:
         started = opened.started
-        return TestCase(
-            self._unique(name),
-            classname=_classname(started.path),
-            file=plain.line(started.path),
-            line=started.line,
-        )
+        file, line = place or (started.path, started.line)
+        return TestCase(self._unique(name), classname=_classname(started.path), file=plain.line(file), line=line)
 
     def _suite(self, opened: _Open, notes: tuple[str, ...], sanitizers: tuple[Sanitized, ...]) -> None:
         properties: dict[str, object] = {"op": opened.started.op, "seed": opened.started.seed}
@@ -190,6 +187,15 @@ def _classname(path: str) -> str:
 def _text(found: Iterable[Row]) -> str:
     """Rows as plain text of two columns, not broken."""
     return "\n".join(f"{row.label:<11}{row.text}".rstrip() for row in found)
+
+
+def _place(findings: Iterable[Finding]) -> tuple[str, int] | None:
+    """File and line of the first error that has a place in the kernel, or else of the first warning; None without
+    any, where the spec's own line is told."""
+    places = [(f.severity != "error", f.place) for f in findings if f.place is not None]
+    for _, place in sorted(places, key=lambda pair: pair[0]):
+        return place.file, place.line
+    return None
 
 
 def _type(event: CaseFinished) -> str:

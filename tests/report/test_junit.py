@@ -54,7 +54,7 @@ def test_structure_is_what_readers_accept(name: str) -> None:
         for case in suite.iter("testcase"):
             assert case.get("name")
             assert case.get("classname")
-            assert case.get("file") == suite.get("file")
+            assert case.get("file")
             assert int(case.get("line", "0")) >= 1
             children = [child.tag for child in case]
             assert len(set(children) & {"failure", "error", "skipped"}) <= 1
@@ -189,3 +189,14 @@ def test_passing_case_shows_its_warnings() -> None:
     case = next(root.iter("testcase"))
     assert case.find("failure") is None
     assert "vacuous" in (case.findtext("system-out") or "")
+
+
+def test_a_case_is_at_the_line_of_the_kernel_that_its_first_error_names() -> None:
+    """A test case whose finding has a place is there, so that a click leads to the bug; any other at its spec."""
+    path = "specs/buggy/softmax.yaml"
+    suite = suite_of(write(fake_events.everything()), path)
+    places = {(case.get("file"), case.get("line")) for case in suite.iter("testcase")}
+    at = fake_events.OUT_OF_BOUNDS.place
+    assert at is not None
+    assert (at.file, str(at.line)) in places
+    assert {file for file, _ in places} == {at.file, path}
