@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kcheck.model import Fault, Span
 from kcheck.specfile.conform import conforms
-from kcheck.specfile.yamltree import YamlEntry, YamlList, YamlMap, YamlNode, plain
+from kcheck.specfile.yamltree import YamlEntry, YamlList, YamlMap, YamlNode, YamlScalar, plain
 from kcheck.symbolic import did_you_mean, nearest, shorten
 
 if TYPE_CHECKING:  # takes 50 ms to import, and only a spec with an error needs it
@@ -85,6 +85,7 @@ def schema_faults(root: YamlMap, file: str = _FILE) -> tuple[list[Fault], YamlMa
         The faults, and the tree with mistyped keys as they were meant, so that what is declared below such a key
         is known to the rest of the spec.
     """
+    root = _calls_joined(root)
     tree = plain(root)
     if conforms(tree, _schema(file)):
         return [], root
@@ -114,6 +115,27 @@ def _meant(value: dict[str, Any], schema: dict[str, Any]) -> dict[str, str]:
     unknown = [key for key in value if key not in known][:_GUESSED]
     meant = {key: nearest(key, known) for key in unknown}
     return {key: near for key, near in meant.items() if near is not None and near not in value}
+
+
+def _calls_joined(node: YamlMap) -> YamlMap:
+    """Repairs ``{grid: ceildiv(M, 4)}``, where YAML ends the value at the comma and reads ``4)`` as a key."""
+    entries: dict[str, YamlEntry] = {}
+    torn: YamlEntry | None = None
+    for key, entry in node.entries.items():
+        value = entry.value
+        if isinstance(value, YamlMap):
+            value = _calls_joined(value)
+        if torn is not None and isinstance(value, YamlScalar) and value.value is None:
+            assert isinstance(torn.value, YamlScalar)
+            text = f"{torn.value.text}, {key}"
+            torn = YamlEntry(torn.key, torn.span, YamlScalar(torn.value.span, text, text, None))
+            entries[torn.key] = torn
+        else:
+            entries[key] = torn = YamlEntry(key, entry.span, value)
+        whole = torn.value
+        if not isinstance(whole, YamlScalar) or whole.text.count("(") <= whole.text.count(")"):
+            torn = None
+    return YamlMap(node.span, entries)
 
 
 def _respell(node: YamlMap, respelled: dict[int, dict[str, str]]) -> YamlMap:
@@ -247,7 +269,7 @@ def _retype(place: _Place) -> str:
         if wanted & {"integer", "number"} and digits.isascii() and digits.isdigit():
             return f"write {digits}, without quotes or '_'"
         if title.startswith("list") and place.schema.get("minItems", 0) < 2:
-            return f"write [{shorten(value)}]"
+            return f'write ["{shorten(value)}"]' if "," in value else f"write [{shorten(value)}]"
     if isinstance(value, float) and "integer" in wanted and value.is_integer():
         return f"write {int(value)}"
     if isinstance(value, (int, float, bool)) and wanted == {"string"}:

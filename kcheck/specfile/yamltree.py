@@ -107,7 +107,7 @@ def parse(text: str, shown: str) -> tuple[YamlMap, list[Fault]]:
         try:
             return _Composer(shown, text, yaml.SafeLoader).document()
         except yaml.YAMLError as error:
-            raise SpecError([_syntax_fault(shown, error)]) from None
+            raise SpecError([_syntax_fault(shown, text, error)]) from None
 
 
 def _refuse(span: Span, what: str, mend: str = "") -> SpecError:
@@ -349,9 +349,12 @@ _SYNTAX: tuple[tuple[str, str, str], ...] = (
 )
 
 
-def _syntax_fault(shown: str, error: yaml.YAMLError) -> Fault:
+def _syntax_fault(shown: str, text: str, error: yaml.YAMLError) -> Fault:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     problem = str(getattr(error, "problem", None) or error).splitlines()[0]
+    after = _text_after_a_value(shown, text, error, problem)
+    if after is not None:
+        return after
     unclosed = re.search(r"expected ',' or|unexpected end of stream", problem)
     if unclosed and getattr(error, "context_mark", None) is not None:
         mark = error.context_mark  # type: ignore[attr-defined]  # where it was opened
@@ -360,3 +363,30 @@ def _syntax_fault(shown: str, error: yaml.YAMLError) -> Fault:
         if re.search(pattern, problem):
             return Fault(span, what, mend)
     return Fault(span, f"this is not YAML: {shorten(problem, 120)}")
+
+
+_CLOSED = {
+    "]": ("list", "inside the brackets"),
+    "}": ("mapping", "inside the braces"),
+    '"': ("quoted text", "inside the quotes"),
+    "'": ("quoted text", "inside the quotes"),
+}
+"""By the character that closes a value: what it is, and where more of it would belong."""
+
+
+def _text_after_a_value(shown: str, text: str, error: yaml.YAMLError, problem: str) -> Fault | None:
+    """The fault for ``grid: [a] b``: a value is closed, and more follows on its line."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None or not re.match(r"expected (<block end>|',' or)", problem):
+        return None
+    lines = re.split("\r\n|\r|\n", text)
+    line = lines[mark.line] if mark.line < len(lines) else ""
+    before, rest = line[: mark.column].rstrip(), line[mark.column :].strip()
+    if before[-1:] not in _CLOSED or rest[:1] in ("", ":"):
+        return None
+    kind, inside = _CLOSED[before[-1]]
+    in_flow = problem.startswith("expected ','")
+    odd = re.split(r"[,\]}#]", rest)[0].strip() if in_flow else rest.split(" #")[0].strip()
+    mend = "add ',' before it, or remove it" if in_flow else f"remove it, or put it {inside}"
+    place = Span(shown, mark.line + 1, mark.column + 1)
+    return Fault(place, f"unexpected {shorten(odd)!r} after the {kind}", mend)

@@ -54,6 +54,12 @@ import pytest
             "6:10: the name 'N' is already used by the dim on line 5; dims, params and arrays share one namespace: rename one of them",
             "8:17: unknown argument 'x' in args; available: M, N, y",
         ]),
+        ('grid: [M]', 'grid: ceildiv(M, 4)', [
+            "8:30: 'grid' must be a list of 1 to 3 expressions, not the string 'ceildiv(M, 4)'; write [\"ceildiv(M, 4)\"]",
+        ]),
+        ('grid: [M]', 'grid: ceildiv(min(M, N), 4)', [
+            "8:30: 'grid' must be a list of 1 to 3 expressions, not the string 'ceildiv(min(M, N), 4)'; write [\"ceildiv(min(M, N), 4)\"]",
+        ]),
         ('op: softmax\n', 'op: softmax\nop: x\n', ["3:1: duplicate key 'op'; it is first set on line 2; remove one"]),
         ('N: 1..2048', 'N: 1..2048, K: {expr: L}, L: {expr: K + 1}', ["5:40: dim 'K' depends on itself: K -> L -> K; break the cycle: give one of them explicit values"]),
         ('outputs', 'constraints: [M > 64]\noutputs', ['7:15: no sizes satisfy the constraint M > 64; change it, or the dims in it']),
@@ -76,12 +82,12 @@ import pytest
         ('op: softmax\n', 'op: softmax\ntolerance: {flot32: {atol: 1}}\n', ["3:13: unknown dtype 'flot32'; did you mean 'float32'?"]),
         ('op: softmax\n', 'op: softmax\ntolerance: {float32: {atoll: 1}}\n', ["3:23: unknown key 'atoll' in 'float32'; did you mean 'atol'?"]),
         ('op: softmax\n', 'op: softmax\ntolerance: conditoned\n', ["3:12: unknown tolerance 'conditoned'; did you mean 'conditioned'?"]),
-        ('op: softmax\n', "op: softmax\ninvariants: [finit, non_negative, 'sum(y)', 'x > 0', {normalized: y}, {normalized: y}, {non_negative: x}, 'max(yy) < 3']\n", [
+        ('op: softmax\n', "op: softmax\ninvariants: [finit, non_negative, 'sum(y)', 'x > 0', {normalised: y}, {normalized: y}, {non_negative: x}, 'max(yy) < 3']\n", [
             "3:14: unknown invariant 'finit'; did you mean 'finite'?",
             "3:21: the invariant 'non_negative' needs an output; write {non_negative: out}",
             "3:36: in invariant: expected a condition, found a number; compare it with '<=', '==', ...",
             '3:45: this invariant uses no output, so it does not check the kernel; name one',
-            "3:55: unknown key 'normalized' in 'invariants'; did you mean 'normalized'?",
+            "3:55: unknown key 'normalised' in 'invariants'; did you mean 'normalized'?",
             "3:84: 'normalized' must be a mapping {of: out, axis: -1}, not the string 'y'",
             "3:103: 'x' in 'non_negative' is an input, not an output; available: y",
             "3:112: unknown name 'yy' in invariant; did you mean 'y'?",
