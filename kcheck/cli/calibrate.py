@@ -62,7 +62,7 @@ def command(
     """
     from kcheck.cli.interrupt import Interrupts
     from kcheck.cli.outputs import claimed_stdout
-    from kcheck.cli.specs import collect, project_specs
+    from kcheck.cli.specs import collect, no_tag, none_found, project_specs
     from kcheck.model import OpSpec, RunFinished
     from kcheck.report import layout, plain, progress_bar, wording
     from kcheck.runner import Calibrator, Options, run, select
@@ -70,9 +70,12 @@ def command(
 
     settings = settings_for(paths)
     device, timeout = given("device", settings.device), given("timeout", settings.timeout)
-    found = select(collect(paths or project_specs("calibrate"), recursive=recursive), tags)
+    paths = paths or project_specs("calibrate")
+    specs_found = collect(paths, recursive=recursive)
+    found = select(specs_found, tags)
     if not found:
-        click.echo("kcheck: nothing selected: no spec there, or none with that tag", err=True)
+        why = no_tag(specs_found, tags) if specs_found else none_found(paths, may_recurse=not recursive)
+        click.echo(f"kcheck: {why}", err=True)
         return Exit.NOTHING
     specs = [measured_spec(spec, cases, seed) for spec in found if isinstance(spec, OpSpec)]
     refused = [spec for spec in found if not isinstance(spec, OpSpec)]

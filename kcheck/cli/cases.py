@@ -34,9 +34,13 @@ def command(path: Path, cases: int | None, seed: int | None, keyword: str) -> in
     `kcheck run SPEC --case-seed SEED` runs one of them, `kcheck run SPEC -k LABEL` an example.
     """
     from kcheck.cases import plan
+    from kcheck.cli.specs import none_found
     from kcheck.runner import parse_keyword
-    from kcheck.specfile import load_spec
+    from kcheck.specfile import discover, load_spec
 
+    if path.is_dir() and not discover([path], recursive=False).specs:
+        click.echo(f"kcheck: {none_found([path], may_recurse=False)}", err=True)
+        return Exit.NOTHING
     selects = parse_keyword(keyword) if keyword else None
     spec = load_spec(path)
     count = spec.count if cases is None else cases

@@ -160,7 +160,7 @@ def command(
     with _kept():
         from kcheck.cli.recall import recalled
         from kcheck.cli.reports import Reports
-        from kcheck.cli.specs import collect, none_found, project_specs
+        from kcheck.cli.specs import collect, no_tag, none_found, project_specs
         from kcheck.cli.unchecked import unchecked
         from kcheck.runner import Options, parse_keyword, select
         from kcheck.store import Recorder
@@ -174,7 +174,7 @@ def command(
     specs = select(found, tags)
     if not specs:
         if not touched:
-            why = _no_tag(found, tags) if found else none_found(paths, may_recurse=not recursive)
+            why = no_tag(found, tags) if found else none_found(paths, may_recurse=not recursive)
             click.echo(f"kcheck: {why}", err=True)
         return Exit.GOOD if touched else Exit.NOTHING
     recalls = stored and case_seed is None and (last_failed or not keyword)
@@ -252,10 +252,3 @@ def _targets(specs: Sequence[OpSpec | SpecRefused]) -> list[str]:
     """The first target of each spec that names any."""
     artifacts = [spec.artifact for spec in specs if isinstance(spec, OpSpec)]
     return [artifact.targets[0] for artifact in artifacts if artifact is not None and artifact.targets]
-
-
-def _no_tag(found: Sequence[OpSpec | SpecRefused], tags: Sequence[str]) -> str:
-    known = sorted({tag for spec in found if isinstance(spec, OpSpec) for tag in spec.tags})
-    has = f"their tags are {', '.join(known)}" if known else "they have no tags"
-    asked = " or ".join(repr(tag) for tag in tags)
-    return f"nothing selected: no spec, of {len(found)}, has the tag {asked}; {has}"

@@ -108,6 +108,14 @@ def none_found(paths: Sequence[Path], *, may_recurse: bool) -> str:
     return f"nothing selected: {'; '.join(why)}"
 
 
+def no_tag(found: Sequence[OpSpec | SpecRefused], tags: Sequence[str]) -> str:
+    """Why tags select none of the specs that were found."""
+    known = sorted({tag for spec in found if isinstance(spec, OpSpec) for tag in spec.tags})
+    has = f"their tags are {', '.join(known)}" if known else "they have no tags"
+    asked = " or ".join(repr(tag) for tag in tags)
+    return f"nothing selected: none of {len(found)} specs has the tag {asked}; {has}"
+
+
 def _is_spec(path: Path) -> bool:
     """Whether a changed file is an op spec: YAML in a spec folder of its project, or with a top key ``kcheck``."""
     if path.suffix not in (".yaml", ".yml") or not path.is_file():

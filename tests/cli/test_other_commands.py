@@ -97,7 +97,7 @@ def test_no_arguments_show_help(kcheck: Kcheck) -> None:
         (("validate", "kernels", "kernels/unused.py"), "no spec uses kernels/unused.py; no specs in"),
         (("lint", "kernels"), "no specs in kernels; add -r"),
         (("baseline", "save", "v1", "kernels"), "no specs in kernels"),
-        (("run", "-t", "absent"), "no spec, of 2, has the tag 'absent'; their tags are clean"),
+        (("run", "-t", "absent"), "none of 2 specs has the tag 'absent'; their tags are clean"),
     ],
 )
 def test_nothing_selected_says_where_nothing_is(kcheck: Kcheck, arguments: tuple[str, ...], why: str) -> None:
