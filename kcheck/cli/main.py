@@ -22,6 +22,7 @@ SECTIONS = {
     "Start": {
         "init": "Create a project that passes, or draft a spec for a kernel.",
         "try": "Run the sanitizers on a kernel that has no spec.",
+        "doctor": "Check the installation: versions, devices, caches, project.",
     },
     "Check kernels": {
         "run": "Run the cases of op specs and check the results.",

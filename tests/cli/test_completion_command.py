@@ -36,7 +36,8 @@ def completed(kcheck: Kcheck, words: str) -> tuple[list[str], set[str]]:
         capture_output=True,
         text=True,
     )
-    return [line.partition(",")[2] for line in done.stdout.splitlines()], set(done.stderr.split())
+    lines = [line for line in done.stdout.splitlines() if line]
+    return [line.partition(",")[2] for line in lines], set(done.stderr.split())
 
 
 @pytest.mark.parametrize(

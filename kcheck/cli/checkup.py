@@ -1,0 +1,266 @@
+"""What ``kcheck doctor`` looks at. Each check gives lines; nothing here imports numba or runs a kernel."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+from kcheck import __version__
+from kcheck.errors import KcheckError
+
+Status = Literal["ok", "warn", "error"]
+_PACKAGES = ("numba", "numba-cuda", "llvmlite", "numpy", "cuda-bindings", "cuda-pathfinder")
+_COMPILER = {"nvidia-cuda-nvrtc": "NVRTC", "nvidia-nvvm": "NVVM", "nvidia-nvjitlink": "nvJitLink"}
+_NVVM_OF_12 = "nvidia-cuda-nvcc"  # CUDA 12 has NVVM in the wheel of its compiler
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing that was looked at.
+
+    Attributes:
+        fix: what to do about a warning or an error.
+    """
+
+    name: str
+    value: str
+    status: Status = "ok"
+    fix: str = ""
+
+
+def versions() -> Iterator[Line]:
+    """Python and the packages that kcheck needs, and whether their versions fit together."""
+    yield Line("kcheck", f"{__version__} in {Path(__file__).parents[1]}")
+    fits = (3, 11) <= sys.version_info[:2] <= (3, 13)
+    yield Line(
+        "Python",
+        platform.python_version(),
+        "ok" if fits else "error",
+        "" if fits else "use Python 3.11, 3.12 or 3.13",
+    )
+    needed = _needed("kcheck") | {
+        f"{name} of {of}": r for of in ("numba", "numba-cuda") for name, r in _needed(of).items()
+    }
+    for package in _PACKAGES:
+        installed = version_of(package)
+        if not installed:
+            yield Line(package, "not installed", "error", "pip install 'kcheck[cu13]'")
+            continue
+        misfit = next(
+            (
+                f"{key.partition(' of ')[2] or 'kcheck'} needs {package}{wanted}"
+                for key, wanted in needed.items()
+                if key.partition(" of ")[0] == package and not fits_requirement(installed, wanted)
+            ),
+            "",
+        )
+        fix = f"{misfit}: pip install --upgrade 'kcheck[cu13]'" if misfit else ""
+        yield Line(package, installed, "error" if misfit else "ok", fix)
+    yield from _compiler()
+
+
+def _compiler() -> Iterator[Line]:
+    """The wheels of CUDA's compiler: of which CUDA, and whether two of them are mixed."""
+    found = {
+        name: (metadata_name, version)
+        for metadata_name, version in _nvidia().items()
+        for name in (*_COMPILER, _NVVM_OF_12)
+        if metadata_name in (name, f"{name}-cu12")
+    }
+    lacking = [label for name, label in _COMPILER.items() if name not in found]
+    if _NVVM_OF_12 in found and "NVVM" in lacking:
+        lacking.remove("NVVM")
+    listed = " · ".join(f"{_COMPILER.get(name, 'NVVM')} {version}" for name, (_, version) in found.items())
+    majors = {version.partition(".")[0] for _, version in found.values()}
+    if not found:
+        yield Line("CUDA compiler", "not installed", "error", "pip install 'kcheck[cu13]'")
+    elif lacking:
+        extra = f"cu{min(majors)}"
+        yield Line(
+            "CUDA compiler", f"{listed}; without {', '.join(lacking)}", "error", f"pip install 'kcheck[{extra}]'"
+        )
+    elif len(majors) > 1:
+        fix = f"keep one CUDA version: pip uninstall {' '.join(name for name, _ in found.values())}, then "
+        yield Line("CUDA compiler", listed, "warn", f"{fix}pip install 'kcheck[cu13]'")
+    else:
+        yield Line("CUDA compiler", f"CUDA {min(majors)}: {listed}")
+
+
+def _nvidia() -> dict[str, str]:
+    names = ((d.metadata["Name"] or "", d.version) for d in metadata.distributions())
+    return {
+        name.lower().replace("_", "-"): version for name, version in names if name.lower().startswith("nvidia")
+    }
+
+
+def version_of(package: str) -> str:
+    """The installed version; empty if the package is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _needed(package: str) -> dict[str, str]:
+    """By package, the versions that another one requires, extras left out."""
+    try:
+        lines = metadata.requires(package) or []
+    except metadata.PackageNotFoundError:
+        return {}
+    found = (re.fullmatch(r"([\w.-]+)\s*([<>=!~][^;]*)?(;.*)?", line) for line in lines)
+    return {m[1].replace("_", "-"): m[2].strip() for m in found if m and m[2] and not m[3]}
+
+
+def fits_requirement(version: str, wanted: str) -> bool:
+    """Whether a version is one of ``>=0.30,<0.31``. Only numbers are compared: 0.50.0dev0 counts as 0.50.0."""
+    have = _numbers(version)
+    for part in wanted.split(","):
+        matched = re.fullmatch(r"\s*(>=|<=|==|!=|<|>|~=)\s*([\w.*+]+)\s*", part)
+        if matched is None or "*" in matched[2]:
+            continue
+        bound = _numbers(matched[2])
+        holds = {
+            ">=": have >= bound,
+            "<=": have <= bound,
+            "<": have < bound,
+            ">": have > bound,
+            "==": have == bound,
+            "!=": have != bound,
+            "~=": have >= bound,
+        }
+        if not holds[matched[1]]:
+            return False
+    return True
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    found = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(int(number) for number in found[0].split(".")) if found else ()
+
+
+def devices(asked: str) -> Iterator[Line]:
+    """Each device, whether it can run, and which one a run takes.
+
+    Args:
+        asked: the device that the settings name.
+    """
+    from kcheck.device.cpu import missing
+    from kcheck.device.cuda import driver_answers
+
+    has_gpu, no_cpu = driver_answers(), missing()
+    yield Line("gpu", "found" if has_gpu else "no CUDA driver with a device (not required)")
+    fix = "" if "only" in no_cpu else "install what is missing; the simulator finds no races" if no_cpu else ""
+    yield Line("cpu", no_cpu or "available", "warn" if no_cpu else "ok", fix)
+    yield Line("simulator", "available")
+    chosen = asked if asked != "auto" else "gpu" if has_gpu else "simulator" if no_cpu else "cpu"
+    can_run = {"gpu": has_gpu, "cpu": not no_cpu, "simulator": True}.get(chosen, False)
+    why = {"gpu": "a CUDA driver answers", "cpu": "there is no GPU"}.get(
+        chosen, "there is no GPU, and cpu cannot run"
+    )
+    yield Line(
+        "chosen",
+        f"{chosen}: {why if asked == 'auto' else 'as the settings say'}",
+        "ok" if can_run else "error",
+        "" if can_run else "set device: auto, or see `kcheck config`",
+    )
+
+
+def processor() -> Iterator[Line]:
+    """The processor that the cpu device compiles for."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = f"{count} thread{'' if count == 1 else 's'}"
+    try:
+        from kcheck.cpu.jit import host
+
+        found = host()
+    except ImportError:
+        yield Line("processor", f"{platform.machine()}, {threads}")
+        return
+    has = [
+        label
+        for flag, label in (("avx512f", "AVX-512"), ("avx2", "AVX2"), ("fma", "FMA"), ("f16c", "F16C"))
+        if f"+{flag}" in found.features.split(",")
+    ]
+    yield Line("processor", f"{found.name}, {threads}, {found.width} lanes ({', '.join(has) or 'no AVX'})")
+
+
+def caches(environment: Mapping[str, str]) -> Iterator[Line]:
+    """The folder of compiled code: its size, and whether it can be written."""
+    from kcheck.driver.install import settings
+
+    try:
+        folder = settings({**environment, "KCHECK_CC": ""}).cache
+    except (KcheckError, AttributeError, ValueError, OSError):  # no sysconf here
+        return
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    if not os.access(existing, os.W_OK):
+        yield Line(
+            "cache", f"{folder}: not writable", "warn", "set KCHECK_CACHE_DIR to a folder that you can write"
+        )
+        return
+    yield Line("cache", f"{folder}: {size_of(folder)}")
+
+
+def size_of(path: Path) -> str:
+    """The size of a file, or of everything in a folder, as people write it."""
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    size = float(sum(file.stat().st_size for file in files))
+    for unit in ("B", "KB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"
+
+
+def project() -> Iterator[Line]:
+    """The project of the current folder: root, settings, specs, store, pre-commit hook."""
+    from kcheck.specfile.discover import project_specs
+    from kcheck.specfile.paths import nearest_root, shown
+    from kcheck.specfile.project import read_project
+
+    root = nearest_root(Path())
+    if root is None:
+        yield Line("root", "this folder is in no project", "warn", "run `kcheck init`, or go to your project")
+        return
+    yield Line("root", str(root))
+    try:
+        found = read_project(root)
+        specs = list(project_specs(root))
+    except KcheckError as error:
+        yield Line(
+            "settings", str(error).splitlines()[0], "error", "fix the line; `kcheck schema config` has every key"
+        )
+        return
+    yield Line("settings", found.file or "none: every setting has its default")
+    folders = ", ".join(found.settings().specs)
+    yield Line(
+        "specs",
+        f"{len(specs)} in {folders}",
+        "ok" if specs else "warn",
+        "" if specs else "run `kcheck init` for an example, or `kcheck init --kernel FILE:NAME`",
+    )
+    store = root / ".kcheck" / "store.db"
+    if os.environ.get("KCHECK_STORE", "").lower() in ("off", "0", "false", "no"):
+        yield Line("store", "off (KCHECK_STORE)")
+    else:
+        yield Line("store", f"{shown(store)}: {size_of(store)}" if store.exists() else "none yet")
+    yield from _hook(root)
+
+
+def _hook(root: Path) -> Iterator[Line]:
+    """Whether commits are checked: kcheck in pre-commit's file, and pre-commit in git."""
+    listed = root / ".pre-commit-config.yaml"
+    named = listed.is_file() and "kcheck-" in listed.read_text("utf-8", errors="replace")
+    if not named:
+        yield Line("git hook", "none; docs: README, As a pre-commit hook")
+    elif not (root / ".git/hooks/pre-commit").exists():
+        yield Line("git hook", "configured, not installed", "warn", "run `pre-commit install`")
+    else:
+        yield Line("git hook", "pre-commit")
