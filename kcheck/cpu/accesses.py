@@ -1,4 +1,4 @@
-"""Accesses outside of every allocation, in words: which index of which array, and what is likely to fix it."""
+"""Describes accesses outside every allocation: which index of which array is out of range, and the likely fix."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ VERBS = {
 _NULL = 1 << 16
 """Addresses below are a null pointer plus an offset."""
 _NEAR = 64
-"""Elements: an index that is so much more than a thread's is taken for that index plus a constant."""
+"""Elements. An index that exceeds a thread's by at most this much is treated as that index plus a constant."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An access in words. ``index`` may be outside of the array's shape; ``mend`` is empty if nothing is known."""
+    """A description of an access. ``index`` may be outside the array's shape; an empty fix is unknown."""
 
     message: str
     mend: str = ""
@@ -35,7 +35,7 @@ class Told:
 
 
 def access(kind: FaultKind, fault: Fault, site: Site | None, memory: Memory, naming: Naming) -> Told:
-    """What an access that was refused did."""
+    """Describe an invalid access."""
     if kind is FaultKind.MISALIGNED:
         return _misaligned(fault, site, naming)
     verb, space = VERBS[kind], site.space if site is not None else ""
@@ -122,7 +122,7 @@ def _freed(verb: str, fault: Fault, block: Block, label: Label | None) -> Told:
 def _outside(
     verb: str, fault: Fault, site: Site | None, label: Label, naming: Naming, *, is_shared: bool = False
 ) -> Told:
-    """An access outside of an array that is known."""
+    """An access outside a known array."""
     if 0 in label.shape:
         mend = f"{label.name} is empty: guard the access, or do not launch"
         return Told(f"{verb} {label.name}, which has no elements", mend, label.name)

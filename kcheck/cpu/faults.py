@@ -54,7 +54,7 @@ def findings(
     first: dict[tuple[int, int], Finding] = {}
     for fault in faults:
         if fault.kind == FaultKind.RUNNING:
-            continue  # tells of a launch that was stopped where it was
+            continue  # not an error: where a stopped launch was
         key = (fault.kind, fault.site)
         if fault.kind == FaultKind.WRAPPED_ADDRESS and (arithmetic := _source(fault, program)) is not None:
             key = (fault.kind, arithmetic.line)  # once, however many accesses there are at that address
@@ -140,7 +140,7 @@ def grid_finding(wait: GridWait, program: Program, grid: Sequence[int]) -> Findi
     return Finding(
         "synccheck",
         wait.text(program.sites, x * y * z),
-        mend="let every block come to the same grid sync",
+        mend="make every block reach the same grid sync",
         kernel=kernel_name(program.entry),
         block=(block % x, block // x % y, block // (x * y)),
         place=place(program.sites[wait.site]),

@@ -79,8 +79,8 @@ class Naming:
     # --- global memory
 
     def array(self, site: Site | None, address: int) -> Label | None:
-        """The array that an access is meant for: the one that its address was computed from, otherwise the one
-        that holds the address or lies next to it."""
+        """The array of an access: the one that the address was computed from, otherwise the one that contains the
+        address or is next to it."""
         meant = self._meant(site)
         if meant is not None:
             return meant
@@ -145,7 +145,8 @@ class Naming:
     # --- shared memory
 
     def shared(self, site: Site | None, address: int) -> Label | None:
-        """The array in shared memory that an address lies in, or is meant for; None for what has no name."""
+        """The array in shared memory that contains an address, or that the address was computed from. None if it
+        has no name."""
         base, _ = self.window(address)
         made = self.made_of(site)
         roots = [v for v in self._program.shared if made is not None and v.symbol in made.roots]

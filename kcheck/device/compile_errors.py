@@ -27,7 +27,7 @@ _ON_SCALARS = frozenset({"bool", "range", "int", "float", "abs", "min", "max"})
 _FIXES = {
     **dict.fromkeys(
         ("sort", "sorted", "argsort", "partition", "unique"),
-        "sort in a loop of your own, or before the launch",
+        "write the sort as a loop, or sort before the launch",
     ),
     **dict.fromkeys(
         ("zeros", "ones", "empty", "full", "zeros_like", "empty_like", "array"),

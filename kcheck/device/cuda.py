@@ -182,7 +182,7 @@ class CudaBackend:
             return Finding("compile", why.message, mend=why.mend, kernel=kernel, place=why.place or place)
         if isinstance(error, SignatureMismatch):
             told = f"{error.function.__name__} is {error.message}"
-            return Finding("launch", told, mend=error.mend, kernel=kernel, place=function_place(error.function))
+            return Finding("launch", told, mend=error.fix, kernel=kernel, place=function_place(error.function))
         return Finding("launch", f"the launch raised {one_line(error)}", kernel=kernel, place=place)
 
     def _driver_finding(self, code: int, kernel: str | None, place: Span | None) -> Finding:

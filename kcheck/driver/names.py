@@ -1,4 +1,4 @@
-"""Shared arrays get symbols that tell the variable, shape and dtype, so that findings can name their elements.
+"""Give shared arrays symbols that contain variable, shape and dtype, so that findings can name their elements.
 
 Numba calls them ``_cudapy_smem_1``, ``_cudapy_smem_2``. A symbol goes unchanged through NVVM, the linker and every
 cache, and no instruction depends on it.

@@ -15,12 +15,12 @@ class SignatureMismatch(TypeError):
 
     Attributes:
         function: the kernel in Python.
-        mend: what to do about it.
+        fix: what to do about it.
     """
 
-    def __init__(self, function: Any, message: str, mend: str) -> None:
-        super().__init__(f"{function.__name__} is {message}; {mend}")
-        self.function, self.message, self.mend = function, message, mend
+    def __init__(self, function: Any, message: str, fix: str) -> None:
+        super().__init__(f"{function.__name__} is {message}; {fix}")
+        self.function, self.message, self.fix = function, message, fix
 
 
 def check_signature(dispatcher: Any, args: Sequence[Any]) -> None:

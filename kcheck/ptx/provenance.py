@@ -86,7 +86,7 @@ class _Slice:
 
 
 def _pointers(writer: Instruction | Call) -> list[Operand]:
-    """The operands from which a result may have got a pointer; none where it is no pointer."""
+    """The operands from which a result may have got a pointer; empty if it is not a pointer."""
     if not isinstance(writer, Instruction):
         return []
     if writer.opcode == "ld" and "param" in writer.modifiers:

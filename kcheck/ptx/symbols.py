@@ -1,7 +1,7 @@
-"""What is in the symbols of PTX: names and types of kernel arguments, and of arrays in shared memory.
+"""Reads the symbols of PTX: names and argument types of kernels, and arrays in shared memory.
 
-Numba mangles the name of a kernel and the types of its arguments after the Itanium C++ ABI. The arrays in shared
-memory that it numbers get names that tell more from kcheck's own driver (:func:`array_symbol`).
+Numba mangles the name of a kernel and the types of its arguments like the Itanium C++ ABI. kcheck's driver gives
+arrays in shared memory symbols that contain their names and types (:func:`array_symbol`).
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class ArraySymbol:
 
 
 def array_symbol(unique: str, array: ArraySymbol) -> str:
-    """A symbol that tells what array it is: ``_cudapy_smem_3__tile__8x9__float32``.
+    """A symbol that describes the array: ``_cudapy_smem_3__tile__8x9__float32``.
 
     Args:
         unique: the symbol that Numba would give it.

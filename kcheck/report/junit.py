@@ -190,8 +190,7 @@ def _text(found: Iterable[Row]) -> str:
 
 
 def _place(findings: Iterable[Finding]) -> tuple[str, int] | None:
-    """File and line of the first error that has a place in the kernel, or else of the first warning; None without
-    any, where the spec's own line is told."""
+    """File and line of the first error that has a place, otherwise of the first warning; None if there is none."""
     places = [(f.severity != "error", f.place) for f in findings if f.place is not None]
     for _, place in sorted(places, key=lambda pair: pair[0]):
         return place.file, place.line

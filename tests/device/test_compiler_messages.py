@@ -109,13 +109,13 @@ ROWS = [
         "sorts",
         LINE["sorts"] + 1,
         "does not compile: np.sort(float32[:]) is not supported in CUDA kernels",
-        "sort in",
+        "write the sort as a loop",
     ),
     (
         "sorts_in_a_library",
         LINE["sorts_in_a_library"] + 1,
         "does not compile: sorted(float32[:]) is not",
-        "sort in",
+        "write the sort as a loop",
     ),
     (
         "indexes_a_scalar",
