@@ -13,18 +13,27 @@ import click
 from kcheck.cli.exits import Exit
 from kcheck.cli.outputs import columns
 from kcheck.cli.params import CASES, SEED
+from kcheck.cli.settings import PROFILE
 
 _GAP = "  "
 
 
 @click.command("cases")
 @click.argument("path", metavar="SPEC", type=click.Path(path_type=Path))
-@click.option("--cases", type=CASES, metavar="N", help="How many cases to draw, in place of the spec's own.")
+@PROFILE
+@click.option(
+    "--cases",
+    type=CASES,
+    metavar="N",
+    envvar="KCHECK_CASES",
+    show_envvar=True,
+    help="Number of cases (default: the spec's).",
+)
 @click.option(
     "--seed", type=SEED, metavar="S", help="Master seed that cases are drawn from, in place of the spec's."
 )
 @click.option("-k", "keyword", metavar="EXPR", default="", help="List the cases that EXPR selects, as in run.")
-def command(path: Path, cases: int | None, seed: int | None, keyword: str) -> int:
+def command(path: Path, profile: str, cases: int | None, seed: int | None, keyword: str) -> int:
     """List the cases of a spec without running them.
 
     \b
@@ -42,7 +51,7 @@ def command(path: Path, cases: int | None, seed: int | None, keyword: str) -> in
         click.echo(f"kcheck: {none_found([path], may_recurse=False)}", err=True)
         return Exit.NOTHING
     selects = parse_keyword(keyword) if keyword else None
-    spec = load_spec(path)
+    spec = load_spec(path, profile)
     count = spec.count if cases is None else cases
     planned = plan(spec, count=count, master=spec.seed if seed is None else seed)
     rows = [("case", "seed", "dims", "dtypes", "params", "layouts", "values")]

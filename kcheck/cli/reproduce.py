@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     default=TIMEOUT,
     show_default=True,
+    envvar="KCHECK_TIMEOUT",
+    show_envvar=True,
     help="Time limit per case; 0 means no limit.",
 )
 @click.option("--debug", is_flag=True, help="Then open a Python prompt with inputs, actual, expected at hand.")

@@ -39,6 +39,12 @@ def imported(kcheck: Kcheck, *arguments: str, exit_code: int = 0) -> set[str]:
         (("--help",), {"numba", "llvmlite", "rich", "numpy", "yaml", "jsonschema", "cuda", "junit_xml"}),
         (("run", "--help"), {"numba", "llvmlite", "rich", "numpy", "yaml", "jsonschema", "cuda", "junit_xml"}),
         (("--version",), {"numba", "llvmlite", "rich", "numpy", "yaml", "jsonschema", "cuda", "junit_xml"}),
+        (("config",), {"numba", "llvmlite", "rich", "numpy", "cuda", "junit_xml", "jsonschema"}),
+        (
+            ("completion", "bash"),
+            {"numba", "llvmlite", "rich", "numpy", "yaml", "jsonschema", "cuda", "junit_xml"},
+        ),
+        (("init", "new"), {"numba", "llvmlite", "rich", "numpy", "cuda", "junit_xml"}),
         (("schema",), {"numba", "llvmlite", "rich", "cuda", "junit_xml"}),
         (("schema", "report"), {"numba", "llvmlite", "rich", "numpy", "cuda", "junit_xml"}),
         (("validate", "specs/good.yaml"), {"numba", "llvmlite", "rich", "cuda", "junit_xml", "jsonschema"}),
