@@ -122,3 +122,16 @@ def test_the_smallest_spec_is_valid(tmp_path: Path) -> None:
     spec = tmp_path / "specs" / "softmax.yaml"
     spec.write_text(text)
     assert load_spec(spec).op == "softmax"
+
+
+@pytest.mark.slow
+def test_the_kernel_reference_and_spec_pass_as_shown(tmp_path: Path) -> None:
+    """A new user copies the three into a folder and runs them."""
+    (spec,) = (block for block in blocks("yaml") if block.startswith("kcheck: 1"))
+    for text in (*blocks("python"), f"# specs/softmax.yaml\n{spec}"):
+        file = tmp_path / text.partition("\n")[0].removeprefix("# ")
+        file.parent.mkdir()
+        file.write_text(text)
+    (tmp_path / "kcheck.yaml").write_text("")
+    ran = kcheck("kcheck run --cases 4", tmp_path)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
