@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
-import ctypes
 import os
 import sys
-import threading
 from typing import NoReturn
 
 from kcheck.cli.main import main
@@ -18,25 +15,10 @@ def process() -> NoReturn:
     """Run the command and end the process with its exit code."""
     code = main()
     if "numba" in sys.modules and os.name == "posix":
-        _leave(code)
+        from kcheck.cli.leaving import leave
+
+        leave(code)
     sys.exit(code)
-
-
-def _leave(code: int) -> None:
-    """End the process as Python would, except that it does not first take every module apart, which takes 0.1 s
-    with Numba loaded. Threads are waited for, exit handlers are called and streams are flushed.
-
-    Returns only if a stream cannot be flushed; Python's own way out reports that.
-    """
-    threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except (OSError, ValueError):
-        return
-    ctypes.CDLL(None).fflush(None)  # what an extension module wrote by C's printf
-    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -137,18 +137,19 @@ def group(ctx: click.Context) -> None:
         ctx.exit(Exit.USAGE)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, obj: object = None) -> int:
     """Run ``kcheck`` and return its exit code. Every kind of ending gets its exit code and its message here.
 
     Args:
         arguments: without the program's name; default: those of the process.
+        obj: ``ctx.obj`` of the command.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     # Python has None for a stream that was closed when it started, as by `kcheck run >&-`.
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115  # open until the process ends
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     try:
-        code = group.main(arguments, prog_name="kcheck", standalone_mode=False)
+        code = group.main(arguments, prog_name="kcheck", standalone_mode=False, obj=obj)
         return int(code) if code is not None else Exit.GOOD
     except PipeClosed:
         # Python flushes stdout at exit, and nothing reads it.

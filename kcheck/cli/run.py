@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,7 @@ from pathlib import Path
 import click
 
 from kcheck.cli.exits import Exit
-from kcheck.cli.outputs import PairedCommand, pair
+from kcheck.cli.outputs import Output, PairedCommand, pair
 from kcheck.cli.params import CASES, COLOR, DEVICE, SEED, TIME_LIMIT
 from kcheck.cli.sanitize import Sanitize
 from kcheck.cli.settings import PROFILE, given, on_command_line, sanitize_levels, settings_for
@@ -106,6 +107,11 @@ SANITIZE = Sanitize()
     help="PATHS are changed files: run the specs among them and the specs that use them. No error if nothing "
     "matches, or if the device does not support a kernel.",
 )
+@click.option(
+    "--watch",
+    is_flag=True,
+    help="Keep running: after a save, run the specs that the edit touches, failing ones first. Ctrl-C stops.",
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -132,6 +138,7 @@ def command(
     color: str,
     stored: bool,
     touched: bool,
+    watch: bool,
 ) -> int:
     """Run the cases of op specs and judge them.
 
@@ -144,6 +151,7 @@ def command(
       kcheck run kernels/softmax.py                the specs that use this file
       kcheck run -k 'float16 and not buggy'        cases by id or tag
       kcheck run --lf                              open failures only
+      kcheck run kernels/softmax.py --watch        again after each save
       kcheck run --sanitize all                    every case with every sanitizer
       kcheck run --format junit -o r.xml --format json -o r.json
     """
@@ -156,6 +164,11 @@ def command(
     if touched and not paths:
         return Exit.GOOD
     outputs = pair(ctx.meta["kcheck.order"], formats, files)
+    this_round = ctx.obj
+    if watch and this_round is None:
+        return _watch(paths, recursive, profile, device, outputs, touched)
+    if this_round is not None:
+        paths = this_round.paths
 
     with _kept():
         from kcheck.cli.recall import recalled
@@ -172,6 +185,8 @@ def command(
     paths = paths or project_specs("run")
     found = collect(paths, recursive=recursive, touched=touched, profile=profile)
     specs = select(found, tags)
+    if this_round is not None:
+        specs = tuple(sorted(specs, key=lambda spec: spec.path not in this_round.first))
     if not specs:
         if not touched:
             why = no_tag(found, tags) if found else none_found(paths, may_recurse=not recursive)
@@ -207,11 +222,49 @@ def command(
             runs = any(isinstance(spec, OpSpec) for spec in specs)
             chosen = choose(device, _targets(specs)) if runs else unused(device)
         code = reports.consume(run(specs, options, chosen))
+    if this_round is not None:
+        this_round.failing = list(reports.summary.failing)
     if touched and (line := unchecked(reports.summary, chosen)):
         click.echo(line, err=True)
     if code is Exit.NOTHING and not touched:
         click.echo(f"kcheck: nothing selected: {_no_case(keyword, cases)}", err=True)
     return Exit.GOOD if touched and code is Exit.NOTHING else code
+
+
+def _watch(
+    paths: tuple[Path, ...],
+    recursive: bool,
+    profile: str,
+    device: str,
+    outputs: tuple[Output, ...],
+    touched: bool,
+) -> int:
+    """``--watch``: this process watches, and each round is a process that runs the same command once."""
+    if [output.format for output in outputs] != ["text"] or outputs[0].path is not None or touched:
+        raise click.UsageError("--watch writes the text report to the terminal; remove --format, -o and --touched")
+    if not hasattr(os, "fork"):
+        raise click.UsageError("--watch needs Linux or macOS")
+
+    with _kept():
+        from kcheck.cli.main import main
+        from kcheck.cli.reports import Reports  # noqa: F401  # every round needs these
+        from kcheck.cli.specs import collect, project_specs
+        from kcheck.cli.watch import apart, watch
+        from kcheck.device.choose import warm
+        from kcheck.report import console  # noqa: F401
+
+    paths = paths or project_specs("run")
+    arguments = sys.argv[1:]
+
+    def device_and_targets() -> object:
+        specs = collect([path for path in paths if path.exists()], recursive=recursive, profile=profile)
+        return given("device", settings_for(paths, profile).device), _targets(specs)
+
+    def warm_up() -> None:
+        if (answer := apart(device_and_targets)) is not None:  # else the first round reports the error
+            warm(*answer)
+
+    return watch(paths, recursive=recursive, run=lambda this: main(arguments, this), warm=warm_up)
 
 
 def _check_last_failed(stored: bool, *, drawn: bool) -> None:

@@ -35,10 +35,36 @@ def choose(name: str, targets: Sequence[str] = ()) -> Device:
     return make(targets)
 
 
+def warm(name: str, targets: Sequence[str] = ()) -> None:
+    """Import what launches on the device need, so that processes forked from this one have it.
+
+    Nothing is initialized and no thread is started. Only the cpu device has much to import; for the others, and
+    where the device is not available, this does nothing.
+    """
+    if name == "auto":
+        name = "gpu" if _driver_answers_in_child() else _automatic(driver_answers=False)[0]
+    if name != "cpu":
+        return
+    from kcheck.device import cpu
+
+    if cpu.missing():
+        return
+    _set_mode("cpu", simulated=False)
+    cpu.warm(targets)
+
+
+def _driver_answers_in_child() -> bool:
+    """As :func:`driver_answers`, which initializes the driver: after that, a process must not be forked."""
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if driver_answers() else 1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 def unused(name: str) -> Device:
     """The device of that name for a run that launches nothing, since every spec is refused. Imports no Numba."""
     if name == "auto":
-        name = _automatic()[0]
+        name = _automatic(driver_answers())[0]
     return cast(Device, _Unused(name))
 
 
@@ -53,9 +79,9 @@ class _Unused:
         return self.name
 
 
-def _automatic() -> tuple[str, str]:
+def _automatic(driver_answers: bool) -> tuple[str, str]:
     """What ``auto`` stands for on this machine, and why it is not the cpu device, or empty."""
-    if driver_answers():
+    if driver_answers:
         return "gpu", ""
     from kcheck.device.cpu import missing
 
@@ -64,7 +90,7 @@ def _automatic() -> tuple[str, str]:
 
 
 def _auto(targets: Sequence[str]) -> Device:
-    name, why_not = _automatic()
+    name, why_not = _automatic(driver_answers())
     return _simulator(targets, f"; not the cpu device: {why_not}") if why_not else DEVICES[name](targets)
 
 

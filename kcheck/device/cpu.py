@@ -63,6 +63,40 @@ def capability(targets: Iterable[str]) -> tuple[int, int]:
     return max((read_cc(target) for target in targets), default=DEFAULT_CC)
 
 
+_WARM = (
+    "numba.cuda.dispatcher",
+    "kcheck.ptx.lower",
+    "kcheck.ptx.parser",
+    "kcheck.cpu.jit",
+    "kcheck.device.ahead",
+)
+
+
+def warm(targets: Iterable[str]) -> None:
+    """Install the device and import what compiles for it, for processes that are forked from this one.
+
+    The device is not initialized and no thread is started: neither would survive a fork. ``KCHECK_CC`` is set, so
+    that the forked processes, which may run some of the specs only, have this very device.
+
+    Args:
+        targets: as for :func:`capability`.
+    """
+    cc = capability(targets)
+    os.environ["KCHECK_CC"] = f"{cc[0]}.{cc[1]}"
+    _installed(cc)
+    for name in _WARM:
+        import_module(name)
+    # Numba reads its tables of what it can compile on the first compilation, and that is half of its time.
+    cuda: Any = import_module("numba.cuda")
+
+    def kernel(x: Any) -> None:
+        i = cuda.grid(1)
+        if i < x.size:
+            x[i] += x[i]
+
+    cuda.compile_ptx(kernel, (cuda.types.float32[:],), cc=DEFAULT_CC)
+
+
 class CpuBackend(CudaBackend):
     """A :class:`kcheck.device.base.Backend` with no GPU.
 

@@ -18,6 +18,7 @@ class Summary:
         spec_errors: findings of severity error about specs as a whole.
         interrupted: by Ctrl-C.
         unsupported: by spec, the cases that were skipped because the device does not support them.
+        failing: the specs that were refused, or have a case or a finding that fails, by path, in order.
         unchecked: sanitizers that were on in a spec and saw none of its cases.
     """
 
@@ -30,18 +31,24 @@ class Summary:
     interrupted: bool = False
     unsupported: dict[str, int] = field(default_factory=dict)
     unchecked: dict[str, None] = field(default_factory=dict)
+    failing: dict[str, None] = field(default_factory=dict)
 
     def handle(self, event: Event) -> None:
         """Count one event."""
         match event:
-            case CaseFinished(verdict=verdict):
+            case CaseFinished(path=path, verdict=verdict):
+                if verdict.status is not Status.PASSED:
+                    self.failing[path] = None
                 self.passed += verdict.status is Status.PASSED
                 self.failed += verdict.status is Status.FAILED
                 self.errors += verdict.status is Status.ERROR
-            case SpecRefused():
+            case SpecRefused(path=path):
+                self.failing[path] = None
                 self.refused += 1
             case SpecFinished():
                 self.skipped += event.skipped
+                if any(finding.severity == "error" for finding in event.findings):
+                    self.failing[event.path] = None
                 self.spec_errors += sum(finding.severity == "error" for finding in event.findings)
                 if event.unsupported:
                     self.unsupported[event.path] = event.unsupported

@@ -5,7 +5,7 @@
 
 from kcheck.specfile.build import duplicate_ops, load_spec
 from kcheck.specfile.calibration import calibrated
-from kcheck.specfile.discover import Discovery, discover
+from kcheck.specfile.discover import Discovery, discover, files_of
 from kcheck.specfile.load import load_function
 from kcheck.specfile.paths import find_root
 from kcheck.specfile.schema import schema_text
@@ -15,6 +15,7 @@ __all__ = [
     "calibrated",
     "discover",
     "duplicate_ops",
+    "files_of",
     "find_root",
     "load_function",
     "load_spec",

@@ -21,7 +21,7 @@ class _Unsure(Exception):
 
 def conforms(value: Any, schema: Schema) -> bool:
     """Whether a tree of dicts, lists and scalars surely meets a schema. False if it does not, or if a keyword is
-    not known here.
+    unknown here.
 
     Args:
         schema: a whole schema; ``$ref`` points into it. An integer is an ``int``: 1.0 is not one.

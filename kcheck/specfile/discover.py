@@ -13,7 +13,7 @@ from kcheck.model import Fault, Span
 from kcheck.specfile import calibration
 from kcheck.specfile.extends import extended
 from kcheck.specfile.paths import names_in, nearest_root, shown
-from kcheck.specfile.project import FILE, read_project
+from kcheck.specfile.project import FILE, PYPROJECT, read_project
 from kcheck.specfile.pythonfile import parse_python
 from kcheck.specfile.yamltree import YamlList, YamlMap, YamlNode, YamlScalar, read
 from kcheck.symbolic import did_you_mean
@@ -111,6 +111,28 @@ def project_specs(root: Path) -> Iterator[Path]:
     """
     for folder in read_project(root).settings().specs:
         yield from _in_folder(root / folder, recursive=True)
+
+
+def files_of(spec: Path) -> frozenset[str]:
+    """The files that the verdicts of a spec depend on, by real path.
+
+    These are the spec and what it extends, the settings and calibration of its project, and the Python files that
+    it names, with everything of the project that these import. A missing file is listed too.
+    """
+    found = {os.path.realpath(spec)}
+    root = nearest_root(spec)
+    if root is None:
+        return frozenset(found)
+    found |= {os.path.realpath(root / name) for name in (FILE, PYPROJECT, calibration.FILE)}
+    try:
+        tree, _ = extended(spec, read(spec, shown(spec))[0], root)
+    except SpecError as error:
+        return frozenset(found | {os.path.realpath(fault.span.file) for fault in error.faults})  # type: ignore[attr-defined]
+    found |= {os.path.realpath(entry.span.file) for entry in tree.entries.values()}
+    for name in _named_files(tree):
+        file = os.path.realpath(root / name)
+        found |= {file} | reach(str(root), file)
+    return frozenset(found)
 
 
 def _named_files(tree: YamlMap) -> set[str]:

@@ -1,0 +1,292 @@
+"""``kcheck run --watch``: run again what an edit touches.
+
+::
+
+    watcher:  imports Numba once ── fork ── polls files ── a file changed ── fork ── polls files ...
+    round:                           └ finds specs and their files, runs     └ ...
+
+The watcher holds no spec and no code of the user's, and never starts the device. Each round is a process forked
+from it. It starts with Numba imported and everything else new, so an edit cannot meet what an earlier version of
+the file left behind, and memory does not grow.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kcheck.cli.exits import Exit
+from kcheck.cli.leaving import leave
+
+POLL = 0.1  # seconds between two looks at the files
+GRACE = 1.5  # seconds that a round gets to end by itself after Ctrl-C
+QUIET = 0.05  # seconds without a change after which an edit counts as complete
+PATIENCE = 5.0  # seconds that a round gets to end after a signal
+
+Stamps = Mapping[str, str]
+"""By real path, what a file holds: a digest, or the specs in it for a folder; empty if it is missing."""
+
+
+@dataclass(slots=True)
+class Round:
+    """One run within a watch: the ``obj`` of its command.
+
+    Attributes:
+        paths: the specs to run.
+        first: the specs that failed last time, which run first.
+        failing: filled in by the command: the specs that fail now.
+    """
+
+    paths: tuple[Path, ...]
+    first: Collection[str]
+    failing: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Watch:
+    """What the watcher knows from the rounds so far.
+
+    Attributes:
+        specs: by spec, the files that its verdicts depend on.
+        stamps: of every file, as the last round found it.
+        failing: the specs that failed when they were last run.
+    """
+
+    specs: dict[str, list[str]] = field(default_factory=dict)
+    stamps: dict[str, str] = field(default_factory=dict)
+    failing: dict[str, None] = field(default_factory=dict)
+
+
+def watch(
+    paths: Sequence[Path],
+    *,
+    recursive: bool,
+    run: Callable[[Round], int],
+    warm: Callable[[], None],
+) -> int:
+    """Run the specs, then again those that an edit touches, until Ctrl-C.
+
+    Args:
+        paths: as for ``kcheck run``: specs, folders, Python files.
+        run: runs a round, in its own process, and returns its exit code.
+        warm: imports what every round needs.
+
+    Returns:
+        The exit code of Ctrl-C.
+    """
+    try:
+        warm()
+        gc.collect()
+        gc.freeze()  # shared with every round: a collection there would copy it page by page
+        seen = _Watch()
+        changed: set[str] | None = None
+        while True:
+            again = _round(seen, paths, recursive, changed, run)
+            changed = again or _wait(seen)
+            if sys.stdout.isatty():
+                click.clear()
+            click.echo(f"kcheck: {_names(changed)} changed", err=True)
+    except KeyboardInterrupt:
+        click.echo("kcheck: stopped watching", err=True)
+        return Exit.INTERRUPTED
+
+
+def _round(
+    seen: _Watch, paths: Sequence[Path], recursive: bool, changed: set[str] | None, run: Callable[[Round], int]
+) -> set[str]:
+    """Run one round to its end, or until a file changes under it.
+
+    Returns:
+        The files to run again: if a file changed before the round ended, that file and the round's own.
+    """
+    seen.stamps = dict(_stamps({*seen.stamps, *_places(paths, recursive)}))  # until the round reports its own
+    child, reads, writes = _fork()
+    if child == 0:
+        _child(writes, seen, paths, recursive, changed, run)
+    try:
+        return _follow(child, reads, seen, changed)
+    except KeyboardInterrupt:
+        if not _ended(child, GRACE):  # a terminal sends Ctrl-C to both; another sender may not
+            _end(child)
+        raise
+    finally:
+        os.close(reads)
+
+
+def _fork() -> tuple[int, int, int]:
+    """(child, the end of a pipe that the parent reads, the end that the child writes); child is 0 in the child."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    reads, writes = os.pipe()
+    child = os.fork()
+    os.close(reads if child == 0 else writes)
+    return child, reads, writes
+
+
+def apart(function: Callable[[], object]) -> Any:
+    """What a function returns, as JSON, in a forked process that leaves nothing behind; None if it raises."""
+    child, reads, writes = _fork()
+    if child == 0:
+        try:
+            _tell(writes, function())
+        finally:
+            os._exit(0)
+    with os.fdopen(reads, "rb") as pipe:
+        answer = pipe.read()
+    os.waitpid(child, 0)
+    return json.loads(answer) if answer else None
+
+
+def _child(
+    writes: int,
+    seen: _Watch,
+    paths: Sequence[Path],
+    recursive: bool,
+    changed: set[str] | None,
+    run: Callable[[Round], int],
+) -> None:
+    """A round, in its own process, which ends here."""
+    from kcheck.specfile import discover, files_of
+
+    sys.dont_write_bytecode = True  # a .pyc is out of date only if the source is a second older or newer
+    code: int = Exit.FAULT
+    try:
+        found = discover([path for path in paths if path.exists()], recursive).specs
+        specs = {str(spec): sorted(files_of(spec)) for spec in found}
+        files = {file for each in specs.values() for file in each} | _places(paths, recursive)
+        _tell(writes, {"specs": specs, "stamps": _stamps(files)})
+        touched = [s for s, needs in specs.items() if changed is None or s not in seen.specs or changed & {*needs}]
+        this = Round(tuple(map(Path, touched)) or tuple(paths), seen.failing)
+        if touched or not specs:
+            code = run(this)
+        else:
+            code = Exit.GOOD
+            click.echo("kcheck: no spec uses what changed", err=True)
+        _tell(writes, {"ran": touched, "failing": this.failing})
+    except KeyboardInterrupt:
+        code = Exit.INTERRUPTED
+    finally:
+        leave(code)
+        os._exit(code)
+
+
+def _tell(writes: int, message: object) -> None:
+    data = json.dumps(message).encode() + b"\n"
+    while data:
+        data = data[os.write(writes, data) :]
+
+
+def _follow(child: int, reads: int, seen: _Watch, changed: set[str] | None) -> set[str]:
+    """Take in what a round tells, and end it when a file changes."""
+    buffer = b""
+    while True:
+        ready, _, _ = select.select([reads], [], [], POLL)
+        if ready:
+            data = os.read(reads, 1 << 16)
+            buffer += data
+            *lines, buffer = buffer.split(b"\n")
+            for line in lines:
+                _take(seen, json.loads(line))
+            if not data:
+                os.waitpid(child, 0)
+                return set()
+        elif edited := _edited(seen):
+            click.echo(f"kcheck: {_names(edited)} changed; running again", err=True)
+            _end(child)
+            return {*edited, *(seen.stamps if changed is None else changed)}
+
+
+def _take(seen: _Watch, message: dict[str, object]) -> None:
+    match message:
+        case {"specs": dict(specs), "stamps": dict(stamps)}:
+            seen.specs, seen.stamps = specs, stamps
+            for gone in seen.failing.keys() - specs.keys():
+                del seen.failing[gone]
+        case {"ran": list(ran), "failing": list(failing)}:
+            for spec in ran:
+                seen.failing.pop(spec, None)
+            seen.failing.update(dict.fromkeys(failing))
+
+
+def _end(child: int) -> None:
+    """Have a round end by Ctrl-C, so that its store and its terminal are left in order; kill it if it does not."""
+    os.kill(child, signal.SIGINT)
+    if not _ended(child, PATIENCE):
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def _ended(child: int, patience: float) -> bool:
+    """Whether a round ends within ``patience`` seconds."""
+    deadline = time.monotonic() + patience
+    while os.waitpid(child, os.WNOHANG)[0] == 0:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _wait(seen: _Watch) -> set[str]:
+    """The files that an edit changed, once it is complete."""
+    count = len(seen.specs)
+    click.echo(f"kcheck: watching {count} spec{'' if count == 1 else 's'}; Ctrl-C stops", err=True)
+    edited: Stamps = {}
+    while True:
+        time.sleep(QUIET if edited else POLL)
+        before, edited = edited, _edited(seen)
+        if edited and edited == before:  # an editor may write several files, or one in several steps
+            return set(edited)
+
+
+def _edited(seen: _Watch) -> Stamps:
+    """The files whose content is not what the last round found, as they are now."""
+    return {file: digest for file, digest in _stamps(seen.stamps).items() if digest != seen.stamps[file]}
+
+
+def _names(files: Iterable[str]) -> str:
+    names = sorted(os.path.relpath(file) for file in files)
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _places(paths: Sequence[Path], recursive: bool) -> set[str]:
+    """The paths of the command line themselves, and the folders that are searched for specs."""
+    found = set()
+    for path in paths:
+        found.add(os.path.realpath(path))
+        if recursive and path.is_dir():
+            found |= {os.path.realpath(here) for here, _, _ in os.walk(path)}
+    return found
+
+
+def _stamps(files: Iterable[str]) -> Stamps:
+    return {file: _stamp(file) for file in files}
+
+
+_known: dict[str, tuple[tuple[int, int, int], str]] = {}
+
+
+def _stamp(file: str) -> str:
+    try:
+        status = os.stat(file)
+        if os.path.isdir(file):
+            return "/".join(sorted(name for name in os.listdir(file) if name.endswith((".yaml", ".yml"))))
+        key = (status.st_mtime_ns, status.st_size, status.st_ino)
+        known = _known.get(file)
+        if known is None or known[0] != key:
+            digest = blake2b(Path(file).read_bytes(), digest_size=16).hexdigest()
+            known = _known[file] = (key, digest)
+        return known[1]
+    except OSError:
+        return ""
