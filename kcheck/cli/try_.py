@@ -161,7 +161,7 @@ def _replay(kernel: str, dims: str, args: str, grid: str, block: str) -> tuple[s
 
 def _plan(drawn: Sketch, kernel: str, has_args: bool, has_grid: bool) -> Iterator[str]:
     """What is run: each argument, the sizes, the launch, and where each is from."""
-    from kcheck.draft import default_sizes
+    from kcheck.draft import default_sizes, guessed_values
 
     rows = []
     for argument in drawn.arguments:
@@ -170,7 +170,8 @@ def _plan(drawn: Sketch, kernel: str, has_args: bool, has_grid: bool) -> Iterato
             what = f"[{', '.join(argument.shape)}] {argument.dtype or 'float32'}"
             rows.append((argument.name, what, uses[argument.loads, argument.stores]))
         elif argument.kind == "scalar":
-            rows.append((argument.name, f"{argument.values or 'a guess'} {argument.dtype}", ""))
+            values = argument.values or guessed_values(argument.dtype)
+            rows.append((argument.name, f"{values} {argument.dtype}", "--args" if argument.values else "a guess"))
         else:
             rows.append((argument.name, f"dim {argument.dim}", ""))
     for name in drawn.dims:

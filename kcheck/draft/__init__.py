@@ -4,7 +4,7 @@ Kernels are parsed, never imported.
 """
 
 from kcheck.draft.sketch import Argument, Sketch, sketch
-from kcheck.draft.spectext import default_sizes, op_name, reference_text, result_name, spec_text
+from kcheck.draft.spectext import default_sizes, guessed_values, op_name, reference_text, result_name, spec_text
 from kcheck.draft.words import Words, apply
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Words",
     "apply",
     "default_sizes",
+    "guessed_values",
     "op_name",
     "reference_text",
     "result_name",

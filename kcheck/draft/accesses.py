@@ -50,7 +50,7 @@ class Found:
         arrays: parameters that are used as arrays.
         least_rank: by array, the number of axes that it has at least.
         integers: names of parameters whose values are used as integers: in an index, a bound, or a range.
-        indexing: arrays whose elements are used as indexes.
+        indexing: arrays whose elements are used as indexes, each with the axis that they index.
         passed: arrays that are passed to a function whose text is not known.
     """
 
@@ -60,7 +60,7 @@ class Found:
     arrays: dict[str, None] = field(default_factory=dict)
     least_rank: dict[str, int] = field(default_factory=dict)
     integers: set[str] = field(default_factory=set)
-    indexing: set[str] = field(default_factory=set)
+    indexing: dict[str, Axis] = field(default_factory=dict)
     passed: set[str] = field(default_factory=set)
 
 
@@ -101,6 +101,7 @@ class _Walk(ast.NodeVisitor):
         self.depth = depth
         self.values = single_assignments(function)
         self.loops: dict[str, str] = {}
+        self.current: dict[str, ast.expr] = {}  # names that are assigned more than once: the latest value
         self.subscripted = {
             node.value.id
             for node in ast.walk(function)
@@ -145,19 +146,24 @@ class _Walk(ast.NodeVisitor):
     def access(self, base: _Base, *, loads: bool, stores: bool) -> None:
         array, indexes = base
         self.found.arrays.setdefault(array)
-        whole = tuple(expanded(index, self.values) for index in indexes)
+        whole = tuple(self.whole(index) for index in indexes)
         keys = tuple(self.key(index) for index in indexes)
         self.found.accesses.append(Access(array, keys, whole, loads, stores))
-        for index in indexes:
-            self.used_as_integer(index)
+        for place, index in enumerate(indexes):
+            self.used_as_integer(index, Axis(array, place))
 
-    def used_as_integer(self, node: ast.expr) -> None:
+    def whole(self, node: ast.expr) -> ast.expr:
+        """An expression with local names replaced by what they stand for here."""
+        return expanded(node, {**self.values, **self.current})
+
+    def used_as_integer(self, node: ast.expr, axis: Axis | None = None) -> None:
         """Parameters in an index are integers; arrays of which elements are in it hold integers."""
-        for part in ast.walk(expanded(node, self.values)):
+        for part in ast.walk(self.whole(node)):
             if isinstance(part, ast.Name) and part.id in self.aliases:
                 self.found.integers.add(self.aliases[part.id][0])
-            if isinstance(part, ast.Subscript) and (inner := self.base(part)) is not None:
-                self.found.indexing.add(inner[0])
+            inner = self.base(part) if isinstance(part, ast.Subscript) else None
+            if inner is not None and axis is not None and axis.array != inner[0]:
+                self.found.indexing.setdefault(inner[0], axis)
 
     def key(self, node: ast.expr) -> str:
         """The text of an index, in which loop variables of different loops differ."""
@@ -204,7 +210,7 @@ class _Walk(ast.NodeVisitor):
         node = self.node(size)
         if node is not None and not isinstance(index, ast.Constant):
             self.found.bounds.setdefault(self.key(index), node)
-            whole = ast.unparse(expanded(index, self.values))
+            whole = ast.unparse(self.whole(index))
             if whole != ast.unparse(index):
                 self.found.bounds.setdefault(whole, node)
 
@@ -261,6 +267,17 @@ class _Walk(ast.NodeVisitor):
         if isinstance(node.value, ast.Attribute) and node.value.attr == "shape":
             self._unpacked(node.targets[0], node.value)
         self.generic_visit(node)
+        for target in node.targets:
+            if isinstance(target, ast.Name) and target.id not in self.values and target.id not in self.aliases:
+                self._reassigned(target.id, node)
+
+    def _reassigned(self, name: str, node: ast.Assign) -> None:
+        """From here on the name is another index."""
+        self.loops[name] = f"{name}_{node.lineno}"
+        if any(isinstance(part, ast.Name) and part.id == name for part in ast.walk(node.value)):
+            self.current.pop(name, None)
+        else:
+            self.current[name] = self.whole(node.value)
 
     def _unpacked(self, target: ast.expr, shape: ast.Attribute) -> None:
         """``M, N = x.shape`` says how many axes x has."""

@@ -32,7 +32,7 @@ class Argument:
         shape: of an array, one expression of dims for each axis.
         dtype: what the kernel's signature or its use says; empty where neither does.
         dim: of a ``dim``, its name in the spec.
-        values: of a scalar, its values as a spec writes them; empty where the user gave none.
+        values: of a scalar or an array, its values as a spec writes them; empty where they are not known.
     """
 
     name: str
@@ -216,7 +216,9 @@ class _Drawing:
             self.guesses.append(f"{name} is passed to a function that is not in this file: check who writes it")
         dtype = signed[0] or ("int32" if name in found.indexing and not stores else "")
         shape = tuple(self._size(Axis(name, place)) for place in range(ranks[name]))
-        return Argument(name, "array", shape, dtype, loads or not stores, stores)
+        indexed = found.indexing.get(name)
+        most = f"{{integers: [0, {self._size(indexed)} - 1]}}" if indexed is not None else ""
+        return Argument(name, "array", shape, dtype, loads or not stores, stores, values=most)
 
     # The launch.
 

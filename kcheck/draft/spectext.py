@@ -59,7 +59,7 @@ def _lines(sketch: Sketch, kernel: str, reference: str) -> Iterator[str]:
     inputs = [array for array in sketch.arrays if array.loads]
     if inputs:
         yield "inputs:"
-        yield from (f"  {array.name}: {_declared(array, sketch)}" for array in inputs)
+        yield from (f"  {array.name}: {_declared(array)}" for array in inputs)
     params = [argument for argument in sketch.arguments if argument.kind == "scalar"]
     if params:
         yield "params:"
@@ -72,7 +72,7 @@ def _lines(sketch: Sketch, kernel: str, reference: str) -> Iterator[str]:
             result = result_name(sketch, array)
             yield f"  {result}: {{shape: [{shape}], alias: {array.name}}}   # computed in place in {array.name}"
         else:
-            yield f"  {array.name}: {_declared(array, sketch)}"
+            yield f"  {array.name}: {_declared(array)}"
     if not outputs:
         yield "  {}                         # TODO: the arrays that the kernel writes"
     yield "launch:"
@@ -86,25 +86,26 @@ def _quoted(size: str) -> str:
     return f'"{size}"' if re.search(r"[^\w]", size) else size
 
 
-def _declared(array: Argument, sketch: Sketch) -> str:
+def _declared(array: Argument) -> str:
     shape = f"[{', '.join(_quoted(part) for part in array.shape)}]"
     if not array.dtype:
         return shape
-    if array.dtype.startswith(("int", "uint")) and not array.stores:
-        least = next(iter(sketch.dims), "1")
-        return (
-            f"{{shape: {shape}, dtype: {array.dtype}, values: {{integers: [0, {least} - 1]}}}}   # TODO: its range"
-        )
+    if array.dtype.startswith(("int", "uint")) and array.loads and array.values:
+        return f"{{shape: {shape}, dtype: {array.dtype}, values: {array.values}}}   # TODO: its range"
     return f"{{shape: {shape}, dtype: {array.dtype}}}"
 
 
 def _param(param: Argument) -> str:
     if param.values:
         return f"{{dtype: {param.dtype}, values: {param.values}}}"
-    values = {"bool": "[false, true]"}.get(param.dtype) or (
-        "[1, 2]" if param.dtype.startswith(("int", "uint")) else "[0.5]"
-    )
-    return f"{{dtype: {param.dtype}, values: {values}}}   # TODO: its values"
+    return f"{{dtype: {param.dtype}, values: {guessed_values(param.dtype)}}}   # TODO: its values"
+
+
+def guessed_values(dtype: str) -> str:
+    """Values of a scalar of which nothing is known, as a spec writes them."""
+    if dtype == "bool":
+        return "[false, true]"
+    return "[1, 2]" if dtype.startswith(("int", "uint")) else "[0.5]"
 
 
 def _passed(argument: Argument) -> str:

@@ -44,6 +44,7 @@ def apply(sketch: Sketch, words: Words) -> Sketch:
             }
             if drawn.kind == "dim" and given.kind == "dim":
                 renamed[drawn.dim] = given.dim
+        arguments = tuple(replace(a, values=_rename(a.values, renamed)) for a in arguments)
     if not any(argument.stores for argument in arguments):
         # Nothing is known to be written: any array may be.
         arguments = tuple(replace(a, stores=a.kind == "array") for a in arguments)
@@ -119,6 +120,7 @@ def _argument(word: str, drawn: Argument, sizes: set[str]) -> Argument:
             array[3] or drawn.dtype,
             drawn.loads if is_known else True,
             drawn.stores if is_known else True,
+            values=drawn.values,
         )
     value = _VALUE.fullmatch(word)
     if value is not None:

@@ -129,6 +129,41 @@ def test_aliases_atomics_device_functions_and_flat_indexes(drawn) -> None:
     }
 
 
+def test_a_name_that_is_assigned_again_is_another_index(drawn) -> None:
+    """The transposition that swaps its blocks writes to the transposed shape."""
+    found = drawn("""
+        T = 8
+
+        @cuda.jit
+        def k(a, b):
+            tile = cuda.shared.array((T, T), np.float32)
+            x = cuda.blockIdx.x * T + cuda.threadIdx.x
+            y = cuda.blockIdx.y * T + cuda.threadIdx.y
+            if y < a.shape[0] and x < a.shape[1]:
+                tile[cuda.threadIdx.y, cuda.threadIdx.x] = a[y, x]
+            cuda.syncthreads()
+            x = cuda.blockIdx.y * T + cuda.threadIdx.x
+            y = cuda.blockIdx.x * T + cuda.threadIdx.y
+            if y < b.shape[0] and x < b.shape[1]:
+                b[y, x] = tile[cuda.threadIdx.x, cuda.threadIdx.y]
+    """)
+    assert told(found)["a"] == "[M, N] read"
+    assert told(found)["b"] == "[K, L] write"
+    assert found.grid == ("ceildiv(N, 8)", "ceildiv(M, 8)")
+
+
+def test_an_index_array_stays_within_the_axis_that_it_indexes(drawn) -> None:
+    """Its values end at the length of that axis."""
+    found = drawn("""
+        @cuda.jit
+        def k(x, counts):
+            i = cuda.grid(1)
+            if i < x.size:
+                cuda.atomic.add(counts, x[i], 1)
+    """)
+    assert "x: {shape: [M], dtype: int32, values: {integers: [0, N - 1]}}" in spec_text(found, "k.py:k", "r.py:k")
+
+
 def test_an_explicit_signature_gives_dtypes(drawn) -> None:
     """Of arrays and scalars, and the number of axes."""
     found = drawn("""
