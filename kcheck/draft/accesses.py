@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -217,7 +218,7 @@ class _Walk(ast.NodeVisitor):
     # Statements and expressions.
 
     def visit_For(self, node: ast.For) -> None:  # ast's name
-        before = dict(self.loops)
+        before, current = dict(self.loops), dict(self.current)
         if isinstance(node.target, ast.Name) and isinstance(node.iter, ast.Call):
             self.loops[node.target.id] = f"{node.target.id}_{node.lineno}"
             arguments = node.iter.args
@@ -225,8 +226,11 @@ class _Walk(ast.NodeVisitor):
                 self.bound(node.target, arguments[0] if len(arguments) == 1 else arguments[1])
                 for argument in arguments:
                     self.used_as_integer(argument)
+                start = self.whole(arguments[0])
+                if len(arguments) > 1 and re.search(r"blockIdx|\bgrid\(", ast.unparse(start)):
+                    self.current[node.target.id] = start  # a grid-stride loop: the index of its first round
         self.generic_visit(node)
-        self.loops = before
+        self.loops, self.current = before, current
 
     def visit_Compare(self, node: ast.Compare) -> None:
         sides = [node.left, *node.comparators]

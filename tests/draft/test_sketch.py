@@ -152,6 +152,17 @@ def test_a_name_that_is_assigned_again_is_another_index(drawn) -> None:
     assert found.grid == ("ceildiv(N, 8)", "ceildiv(M, 8)")
 
 
+def test_a_grid_stride_loop_runs_over_its_bound(drawn) -> None:
+    """One thread per element of the first round is enough for the whole array."""
+    found = drawn("""
+        @cuda.jit
+        def k(x, n):
+            for i in range(cuda.grid(1), n, cuda.gridsize(1)):
+                x[i] *= 2
+    """)
+    assert (found.grid, found.guesses) == (("ceildiv(n, 128)",), ())
+
+
 def test_an_index_array_stays_within_the_axis_that_it_indexes(drawn) -> None:
     """Its values end at the length of that axis."""
     found = drawn("""
