@@ -95,6 +95,7 @@ class Executor:
         deadline: the time of the clock at which a launch is stopped; None: never. Compiling moves it on.
         limit: seconds that a launch may take; None: any.
         ending: how the last launch that ran ended.
+        raised: what a signal handler raised during it, if that ended it.
         report: as given; may be changed between launches.
         schedule: the order of blocks, warps and lanes; may be changed between launches.
         kernels: what was compiled.
@@ -116,6 +117,7 @@ class Executor:
         self.deadline: float | None = None
         self.limit: float | None = None
         self.ending = Ending.FINISHED
+        self.raised: BaseException | None = None
         self._clock = clock
         self._cache = cache
         self.report = report
@@ -344,6 +346,7 @@ class Executor:
             self.report(still_running(faults, program))
             return Ending.TIMED_OUT
         if completion.interrupted:
+            self.raised = completion.raised
             return Ending.INTERRUPTED
         if completion.grid is not None:
             told = grid_finding(completion.grid, program, job.launch.grid_dim)

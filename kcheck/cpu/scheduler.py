@@ -17,12 +17,13 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from kcheck.cpu.interrupts import from_signal
 from kcheck.cpu.kernel import Kernel
 from kcheck.cpu.native import Native, Stack
 from kcheck.cpu.races import Races
 from kcheck.cpu.waiting import GridWait
 from kcheck.cpu.watch import Watch
-from kcheck.cpu.workers import STACK, Worker, Workspace
+from kcheck.cpu.workers import STACK, HandOver, Worker, Workspace
 from kcheck.model import NATURAL, Schedule
 from kcheck.ptx.abi import FINISHED, GRID_BARRIER, STOP_REQUESTED, STOPPED, Launch
 from kcheck.rng import arranged, pieces
@@ -89,6 +90,7 @@ class Completion:
         reached_grid_barrier: a block of a launch that is not cooperative stopped at a grid barrier.
         grid: blocks that met grid barriers differently, or the one that may not be there; None: no such thing.
         timed_out, interrupted: it was stopped from outside.
+        raised: what a signal handler raised meanwhile.
         workspaces: those used.
     """
 
@@ -96,6 +98,7 @@ class Completion:
     grid: GridWait | None = None
     timed_out: bool = False
     interrupted: bool = False
+    raised: BaseException | None = None
     workspaces: list[Workspace] = field(default_factory=list)
 
     def reach(self, status: int, workspace: Workspace) -> None:
@@ -140,15 +143,15 @@ class Scheduler:
             run = _Run(job, workers, self._clock)
         else:
             run = _Ordered(job, workers, self._clock, pieces(schedule, job.blocks, "blocks"))
-        run.start(is_long)
-        self._wait(run.finished, job, deadline, run.completion, better)
+        start = workers[0].hand_over(lambda: run.start(is_long))
+        self._wait(start, run.finished, job, deadline, run.completion, better)
         return run.completion
 
     def run_here(self, job: Job, deadline: float | None, native: Native) -> Completion | None:
         """Run every block on the calling thread, in order. None: that cannot be watched here, nothing was run.
 
-        Where it takes long against all expectation, it is stopped as any other; signals other than Ctrl-C are
-        handled when it ends.
+        Where it takes long against all expectation, it is stopped as any other. A signal that comes meanwhile is
+        handled when it ends, or is stopped for the signal's sake.
         """
         workspace = self._workers[0].workspace
         stack = self._stack = self._stack or Stack(STACK)
@@ -163,9 +166,11 @@ class Scheduler:
                 completion.reach(status, workspace)
             finally:
                 completion.timed_out, completion.interrupted = self._watch.end()
-        except KeyboardInterrupt:  # raised once the machine code had returned
+        except BaseException as error:  # raised by a signal handler, once the machine code had returned
             self._watch.end()
-            completion.interrupted = True
+            if not from_signal(error):
+                raise
+            completion.interrupted, completion.raised = True, error
         return completion
 
     def run_cooperative(self, job: Job, deadline: float | None, schedule: Schedule) -> Completion:
@@ -176,48 +181,55 @@ class Scheduler:
         completion.workspaces = self._resident[: job.blocks]
         for workspace in completion.workspaces:
             job.prepare(workspace)
-        finished = threading.Semaphore(0)
+        finished = threading.Event()
 
         def turns() -> None:
             try:
                 _turns(job, completion, schedule)
             finally:
-                finished.release()
+                finished.set()
 
-        self._workers[0].submit(turns)
-        self._wait(finished, job, deadline, completion)
+        self._wait(self._workers[0].hand_over(turns), finished, job, deadline, completion)
         return completion
 
     def _wait(
         self,
-        finished: threading.Semaphore,
+        start: HandOver,
+        finished: threading.Event,
         job: Job,
         deadline: float | None,
         completion: Completion,
         better: Better | None = None,
     ) -> None:
-        """Wait for the end; stop the launch at the deadline or when the waiting thread is interrupted."""
+        """Start a launch and wait for its end. Stop it at the deadline, or when a signal handler raises.
+
+        Whatever is raised, this returns only once the launch has ended: its memory is not kept any longer.
+        """
         launch = job.launch
         improve_at = math.inf if better is None else self._clock() + better.after
-        while True:
+        failure: BaseException | None = None
+        while not (finished.is_set() or start.is_off):
             try:
+                start.begin()
                 if better is not None and self._clock() >= improve_at:
                     improve_at = math.inf
                     if deadline is None or self._clock() + better.takes < deadline:
                         job.kernel = better.make()
                 left = _POLL_SECONDS if deadline is None else min(_POLL_SECONDS, deadline - self._clock())
-                if finished.acquire(timeout=max(left, 0.001)):
-                    return
+                if finished.wait(max(left, 0.001)):
+                    break
                 if deadline is not None and self._clock() >= deadline and not launch.stop:
                     completion.timed_out = True
                     launch.stop = STOP_REQUESTED
-            except KeyboardInterrupt:
-                completion.interrupted = True
+            except BaseException as error:
                 launch.stop = STOP_REQUESTED
-            except BaseException:  # nothing may run in memory that is no longer kept
-                launch.stop = STOP_REQUESTED
-                finished.acquire()
-                raise
+                start.call_off()
+                if from_signal(error):
+                    completion.interrupted, completion.raised = True, completion.raised or error
+                else:
+                    failure, improve_at = error, math.inf
+        if failure is not None:
+            raise failure
 
 
 def _turns(job: Job, completion: Completion, schedule: Schedule) -> None:
@@ -248,7 +260,7 @@ class _Run:
 
     def __init__(self, job: Job, workers: list[Worker], clock: Callable[[], float]) -> None:
         self.completion = Completion()
-        self.finished = threading.Semaphore(0)
+        self.finished = threading.Event()
         self._job = job
         self._idle = list(workers)
         self._clock = clock
@@ -258,7 +270,7 @@ class _Run:
         self._range = 1
 
     def start(self, with_all: bool) -> None:
-        """Let a worker begin, or as many as there are blocks for."""
+        """Let a worker begin, or as many as there are blocks for. On a worker: no signal handler runs there."""
         with self._lock:
             self._join()
             if with_all:
@@ -298,7 +310,7 @@ class _Run:
             with self._lock:
                 self._active -= 1
                 if self._active == 0:
-                    self.finished.release()
+                    self.finished.set()
 
     def _take(self) -> tuple[int, int]:
         """The next range of blocks, half open; empty when there is none."""

@@ -1,7 +1,7 @@
 """A thread that looks after a launch which runs on the thread that asked for it, and so cannot look after itself.
 
-While machine code runs, a thread answers no signal: Python's handlers wait for it to return. The watch stops the
-launch at its deadline, and once Ctrl-C has waited for GRACE seconds. It sleeps unless there is a deadline to keep.
+While machine code runs, Python runs no signal handler: handlers wait until it returns. The watch stops the launch
+at its deadline, and when a signal has waited for GRACE seconds. It sleeps unless there is a deadline to keep.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from collections.abc import Callable
 
 from kcheck.ptx.abi import STOP_REQUESTED, Launch
 
-GRACE = 0.05  # seconds that a launch may go on after Ctrl-C: handlers run at once when it returns
+GRACE = 0.05  # seconds that a launch may run on after Ctrl-C; handlers run as soon as it returns
+GRACE_OTHERS = 0.5
+"""Seconds that a launch may run on after another signal, whose handler may well return: a launch that is watched
+was expected to take a thousandth of that."""
 _POLL = 0.05  # seconds between looks at a deadline
 _WAKE = b"\0"  # no signal has this number
 
@@ -37,7 +40,7 @@ class Watch:
         self._launch: Launch | None = None
         self._deadline: float | None = None
         self._begun = 0  # launches that have a deadline
-        self._asked: float | None = None  # when Ctrl-C came
+        self._stop_at: float | None = None  # when the launch is stopped for a signal
         self._takes_signals = False
         self._others = -1  # who else wants to be told of signals: the program's own signal.set_wakeup_fd
         self._timed_out = self._interrupted = False
@@ -46,7 +49,7 @@ class Watch:
         """Watch a launch until :meth:`end`.
 
         Args:
-            deadline: a time of the clock; None: only Ctrl-C, which the main thread alone gets.
+            deadline: a time of the clock; None: only signals, which the main thread alone gets.
 
         Returns:
             Whether it is watched; if not, it must not run on this thread.
@@ -57,7 +60,7 @@ class Watch:
             except (OSError, RuntimeError):  # no more files, no more threads
                 return False
         with self._lock:
-            self._launch, self._deadline, self._asked = launch, deadline, None
+            self._launch, self._deadline, self._stop_at = launch, deadline, None
             self._timed_out = self._interrupted = False
             if deadline is not None:
                 self._begun += 1
@@ -77,7 +80,7 @@ class Watch:
         return True
 
     def end(self) -> tuple[bool, bool]:
-        """Watch no more. Returns whether the launch was stopped at its deadline, and whether by Ctrl-C."""
+        """Watch no more. Returns whether the launch was stopped at its deadline, and whether by a signal."""
         with self._lock:
             self._launch = None
         if self._takes_signals:
@@ -117,30 +120,31 @@ class Watch:
                 if signals and self._others != -1:
                     with contextlib.suppress(OSError):
                         os.write(self._others, signals)
-                self._look(signal.SIGINT in signals)
+                self._look(signals)
 
     def _patience(self, seen: int) -> float | None:
         """Seconds to sleep; None: until woken."""
         now = self._clock()
-        times = [] if self._asked is None else [self._asked + GRACE - now]
+        times = [] if self._stop_at is None else [self._stop_at - now]
         if self._launch is not None and self._deadline is not None:
             times.append(self._deadline - now)
-        elif self._begun == seen and self._asked is None:
+        elif self._begun == seen and self._stop_at is None:
             self._is_awake = False
             return None
         return max(0.001, min(_POLL, *times)) if times else _POLL
 
-    def _look(self, is_asked: bool) -> None:
-        """Stop the launch if it is time."""
+    def _look(self, signals: bytes) -> None:
+        """Stop the launch if it is time. ``signals``: the numbers of those that have come."""
         launch, now = self._launch, self._clock()
         if launch is None:
-            self._asked = None
+            self._stop_at = None
             return
-        if is_asked and self._asked is None:
-            self._asked = now
+        if signals:
+            stop_at = now + (GRACE if signal.SIGINT in signals else GRACE_OTHERS)
+            self._stop_at = stop_at if self._stop_at is None else min(self._stop_at, stop_at)
         if self._deadline is not None and now >= self._deadline and not self._interrupted:
             self._timed_out = True
             launch.stop = STOP_REQUESTED
-        elif self._asked is not None and now >= self._asked + GRACE and not self._timed_out:
+        elif self._stop_at is not None and now >= self._stop_at and not self._timed_out:
             self._interrupted = True
             launch.stop = STOP_REQUESTED

@@ -85,9 +85,46 @@ class Worker:
                 self._thread.start()
         self._tasks.put(task)
 
+    def hand_over(self, task: Callable[[], None]) -> HandOver:
+        """A task for this worker that has not been submitted yet."""
+        return HandOver(self, task)
+
     def _serve(self) -> None:
         while True:
             self._tasks.get()()
+
+
+class HandOver:
+    """A task that is submitted once, and either runs or is called off, whatever a signal handler raises meanwhile.
+
+    Attributes:
+        is_off: it was called off before it began, and will not run.
+    """
+
+    def __init__(self, worker: Worker, task: Callable[[], None]) -> None:
+        self._worker = worker
+        self._task = task
+        self._lock = threading.Lock()
+        self._is_submitted = self._has_begun = False
+        self.is_off = False
+
+    def begin(self) -> None:
+        """Submit the task, unless it was submitted before."""
+        if not self._is_submitted:
+            self._is_submitted = True
+            self._worker.submit(self._run)
+
+    def call_off(self) -> None:
+        """Keep the task from running, unless it has begun."""
+        with self._lock:
+            self.is_off = not self._has_begun
+
+    def _run(self) -> None:
+        with self._lock:
+            if self.is_off:
+                return
+            self._has_begun = True
+        self._task()
 
 
 @contextlib.contextmanager

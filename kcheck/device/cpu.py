@@ -26,7 +26,6 @@ from kcheck.device.cuda import CudaBackend, driver_code, result_name
 from kcheck.device.frozen import keep_compiled, kept_kernels
 from kcheck.device.harvest import Bytes, extent
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
-from kcheck.driver.call import interrupt_no_more
 from kcheck.driver.install import DEFAULT_CC, Installed, install, read_cc, settings
 from kcheck.errors import DeviceUnavailable
 from kcheck.model import INSTRUMENTED, NATURAL, SANITIZERS, Finding, OpSpec, Schedule, Span
@@ -200,8 +199,7 @@ class CpuBackend(CudaBackend):
                 warnings.simplefilter("ignore")  # occupancy advice, of small grids, is not ours to repeat
                 job()
         except Exception as error:
-            if self._executor.ending is Ending.INTERRUPTED:  # which no exception can tell through the driver's C
-                interrupt_no_more()
+            if self._executor.ending is Ending.INTERRUPTED:  # by Ctrl-C, whose handler raised nothing as yet
                 raise KeyboardInterrupt from None
             told = self._told(spec)
             if not (told and driver_code(error) is not None):  # else the driver's answer to what is told

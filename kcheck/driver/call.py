@@ -7,20 +7,18 @@ not exist: the stub answers ``CUDA_ERROR_NOT_SUPPORTED`` for it.
 from __future__ import annotations
 
 import ctypes
-import signal
 import struct
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from kcheck.cpu.interrupts import from_signal
 from kcheck.driver.result import DriverFault, Result
+from kcheck.driver.signals import entered_from_c, keep
 
 Function: TypeAlias = Callable[..., Result | None]
 Table: TypeAlias = dict[str, "Call"]
 
-_INTERRUPT_AGAIN_SECONDS = 0.02
-_again: list[threading.Timer] = []  # the last Ctrl-C that is to be raised again, if any
 _KINDS = {
     "p": ctypes.c_uint64,  # an address, host or device
     "z": ctypes.c_uint64,  # size_t, and handles, which are opaque addresses
@@ -45,46 +43,25 @@ class Call:
     function: Function
 
     def callback(self, name: str, on_crash: Callable[[str, BaseException], None]) -> Any:
-        """The ctypes callback. Ctrl-C is raised again later; any other exception that is no DriverFault goes to
-        ``on_crash``. Both return UNKNOWN."""
+        """The ctypes callback. It keeps what a signal handler raises for the Python caller of the driver. Any
+        other exception that is not a DriverFault goes to ``on_crash``. Both return UNKNOWN."""
         function = self.function
 
         def entry(*arguments: int) -> int:
             try:
                 result = function(*arguments)
+                return 0 if result is None else int(result)
             except DriverFault as fault:
                 return int(fault.result)
-            except KeyboardInterrupt:
-                interrupt_again()
+            except BaseException as error:  # nothing may pass through the C caller
+                if from_signal(error):
+                    keep(error)
+                else:
+                    on_crash(name, error)
                 return int(Result.UNKNOWN)
-            except BaseException as crash:  # nothing may pass through the C caller
-                on_crash(name, crash)
-                return int(Result.UNKNOWN)
-            return 0 if result is None else int(result)
 
+        entered_from_c(entry.__code__)
         return ctypes.CFUNCTYPE(ctypes.c_int, *(_KINDS[kind] for kind in self.kinds))(entry)
-
-
-def interrupt_again() -> None:
-    """Have Ctrl-C, which cannot pass through the C caller, raised again in Python once the call has returned.
-
-    Whoever learns of it in another way, and raises it, calls :func:`interrupt_no_more`.
-    """
-
-    def interrupt() -> None:
-        if callable(signal.getsignal(signal.SIGINT)):
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # ends a sleep, too
-
-    interrupt_no_more()
-    timer = threading.Timer(_INTERRUPT_AGAIN_SECONDS, interrupt)
-    _again.append(timer)
-    timer.start()
-
-
-def interrupt_no_more() -> None:
-    """Take back what :func:`interrupt_again` has arranged, unless it has happened."""
-    while _again:
-        _again.pop().cancel()
 
 
 def put_u32(address: int, value: int) -> None:

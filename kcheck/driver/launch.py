@@ -13,10 +13,11 @@ from ctypes import string_at
 
 from kcheck.cpu.executor import Ending, KernelLaunch
 from kcheck.cpu.native import Native
-from kcheck.driver.call import Call, Table, get_struct, get_u32, get_u64, interrupt_again
+from kcheck.driver.call import Call, Table, get_struct, get_u32, get_u64
 from kcheck.driver.device import MAX_BLOCK, MAX_GRID, MAX_THREADS_PER_BLOCK, MULTIPROCESSORS
 from kcheck.driver.library import Code, Kernel
 from kcheck.driver.result import DriverFault, Result
+from kcheck.driver.signals import keep
 from kcheck.model import Index3
 from kcheck.model.multiprocessor import REGISTERS
 
@@ -68,9 +69,11 @@ def calls(code: Code, wait: Callable[[int], None]) -> Table:
         content = gather(kernel, params, extra, code.machine.executor.native)
         wait(stream)
         launch = KernelLaunch(kernel.module, kernel.entry.name, content, grid, block, shared, cooperative)
-        ending = code.machine.executor.launch(launch)
-        if ending is Ending.INTERRUPTED:
-            interrupt_again()
+        executor = code.machine.executor
+        ending = executor.launch(launch)
+        if ending is Ending.INTERRUPTED and executor.raised is not None:
+            keep(executor.raised)
+            executor.raised = None
         return _RESULTS[ending]
 
     def launch(

@@ -12,6 +12,8 @@ Each is a change to a module right after it is imported, since programs import n
   ``debuginfo.DIBuilder`` marks it so that it links with NVRTC's code.
 * ``lowering`` and ``cudaimpl``: the symbol of a shared array tells its variable, shape and dtype.
 * ``dispatcher.CUDADispatcher.call``: the arguments are held against an explicit signature.
+* ``dispatcher.launch`` and ``cudadrv.driver.Driver``: an exception that a signal handler raises during a call is
+  raised by it.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from typing import Any
 from kcheck import __version__
 from kcheck.driver.cubin import with_link_options
 from kcheck.driver.names import patch_arrays, patch_lowering
+from kcheck.driver.signals import guarded
 from kcheck.driver.signatures import patch_dispatcher
 from kcheck.errors import DeviceUnavailable
 
@@ -130,6 +133,23 @@ def patch_linker_lines(driver: Any) -> None:
     driver._Linker.__init__ = start_with_lines
 
 
+def patch_driver_signals(driver: Any) -> None:
+    """What a signal handler raises during a call of the driver rises from numba-cuda's call."""
+    plain = driver.Driver._cuda_python_wrap_fn
+
+    def wrap(self: Any, name: str) -> Any:
+        call = guarded(plain(self, name))
+        setattr(self, name, call)
+        return call
+
+    driver.Driver._cuda_python_wrap_fn = wrap
+
+
+def patch_launch(dispatcher: Any) -> None:
+    """What a signal handler raises while a kernel runs rises from the launch."""
+    dispatcher.launch = guarded(dispatcher.launch)
+
+
 def patch_compiler(compiler: Any) -> None:
     """Change ``numba.cuda.compiler``."""
     plain = compiler.compile_cuda
@@ -201,13 +221,13 @@ def _without_lines(ir: str) -> str:
 
 
 PATCHES: Mapping[str, tuple[Callable[[Any], None], ...]] = {
-    "numba.cuda.cudadrv.driver": (patch_driver, patch_linker_lines),
+    "numba.cuda.cudadrv.driver": (patch_driver, patch_linker_lines, patch_driver_signals),
     "numba.cuda.codegen": (patch_codegen,),
     "numba.cuda.compiler": (patch_compiler,),
     "numba.cuda.debuginfo": (patch_debuginfo,),
     "numba.cuda.lowering": (patch_lowering,),
     "numba.cuda.cudaimpl": (patch_arrays,),
-    "numba.cuda.dispatcher": (patch_dispatcher,),
+    "numba.cuda.dispatcher": (patch_dispatcher, patch_launch),
 }
 
 

@@ -352,6 +352,68 @@ def test_an_interrupt_ends_the_kernel_and_the_program(folder: Path) -> None:
     assert run(folder, program).stdout == "interrupted 0\n"
 
 
+def test_what_a_signal_handler_raises_rises_from_the_launch(folder: Path) -> None:
+    """The launch stops, on one worker and on several, its line is in the traceback, and the next launch runs."""
+    program = """
+    import signal, time, traceback
+    import numpy as np
+    from numba import cuda
+    @cuda.jit
+    def wait(flag):
+        while flag[0] == 0:
+            cuda.nanosleep(100)
+    class TooLate(Exception):
+        pass
+    def late(number, frame):
+        raise TooLate
+    signal.signal(signal.SIGALRM, late)
+    done, never = cuda.to_device(np.ones(1, np.int32)), cuda.to_device(np.zeros(1, np.int32))
+    for blocks in (1, 64):
+        wait[blocks, 32](done)
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        begun = time.monotonic()
+        try:
+            wait[blocks, 32](never)
+        except TooLate as error:
+            _, launch, *_, handler, _ = traceback.format_exception(error)
+            print(time.monotonic() - begun < 5, "wait[blocks, 32](never)" in launch, "raise TooLate" in handler)
+        wait[blocks, 32](done)
+    """
+    done = run(folder, program)
+    assert (done.stdout, done.stderr) == ("True True True\n" * 2, "")
+
+
+def test_no_exception_of_a_signal_handler_is_lost(folder: Path) -> None:
+    """Whenever the signal comes, before, during or after a launch, the program gets what its handler raises."""
+    program = """
+    import random, signal, time
+    import numpy as np
+    from numba import cuda
+    @cuda.jit
+    def count(x):
+        x[cuda.grid(1)] += 1
+    class TooLate(Exception):
+        pass
+    def late(*told):
+        raise TooLate
+    signal.signal(signal.SIGALRM, late)
+    x = cuda.to_device(np.zeros(64 * 64, np.int32))
+    count[64, 64](x)
+    raised = 0
+    for n in range(100):
+        end = time.monotonic() + 20
+        try:
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-4, 1e-3))
+            while time.monotonic() < end:
+                count[(1, 64)[n % 2], 64](x)
+        except TooLate:
+            raised += 1
+    print(raised)
+    """
+    done = run(folder, program)
+    assert (done.stdout, done.stderr) == ("100\n", "")
+
+
 def test_under_a_limit_on_address_space(folder: Path) -> None:
     """Where a process may have little address space the device has less memory, and still works."""
     program = "import resource\nresource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))\n"
@@ -400,6 +462,22 @@ def test_an_interrupt_ends_a_kernel_that_used_to_be_short(folder: Path) -> None:
         print("interrupted", time.monotonic() - begun < 3)
     """
     assert run(folder, ASTRAY + textwrap.dedent(program)).stdout == "interrupted True\n"
+
+
+def test_another_signal_ends_a_kernel_that_used_to_be_short(folder: Path) -> None:
+    """A handler that raises ends it, too, and not only Ctrl-C."""
+    program = """
+    def late(number, frame):
+        raise OSError("too late")
+    signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        wait[1, 1](flag)
+    except OSError as error:
+        print(error)
+    """
+    done = run(folder, ASTRAY + textwrap.dedent(program))
+    assert (done.stdout, done.stderr) == ("too late\n", "")
 
 
 def test_a_program_still_hears_of_its_signals(folder: Path) -> None:

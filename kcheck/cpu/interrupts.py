@@ -1,0 +1,44 @@
+"""Exceptions that come from outside of a launch: those that a Python signal handler raises while it runs."""
+
+from __future__ import annotations
+
+import traceback
+from types import FrameType
+
+
+def from_signal(error: BaseException) -> bool:
+    """Whether a signal handler raised an exception, and not the code that it interrupted."""
+    return isinstance(error, KeyboardInterrupt) or handled_signal(error) is not None
+
+
+def handled_signal(error: BaseException) -> int | None:
+    """The number of the signal whose handler raised an exception; None if no Python handler did.
+
+    Python calls a handler with the number of the signal and the frame that it interrupts, which is then also the
+    caller's frame. No other call looks like that.
+    """
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        number = _number(frame)
+        if number is not None:
+            return number
+    return None
+
+
+def _number(frame: FrameType) -> int | None:
+    """The signal that a frame handles; None if it is not the frame of a handler."""
+    if frame.f_back is None:
+        return None
+    arguments: list[object] = []
+    for value in frame.f_locals.values():  # parameters come first; *arguments are a tuple
+        arguments.extend(value if isinstance(value, tuple) else [value])
+    if not any(value is frame.f_back for value in arguments):
+        return None
+    return next((value for value in arguments if isinstance(value, int)), None)
+
+
+def without_launch(error: BaseException) -> BaseException:
+    """The exception without the frames of its traceback above the signal handler's: those of the launch."""
+    entry = error.__traceback__
+    while entry is not None and _number(entry.tb_frame) is None:
+        entry = entry.tb_next
+    return error.with_traceback(entry)

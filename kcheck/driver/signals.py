@@ -1,0 +1,85 @@
+"""What a signal handler raises during a driver call, raised by the Python function that made the call.
+
+A driver call is C that calls back into Python, and an exception does not pass through C. :func:`keep` holds the
+exception back and the call fails; :func:`guarded`, around what numba-cuda calls, raises it. A call without a guard
+returns an error code, and the signal is sent again a moment later.
+"""
+
+from __future__ import annotations
+
+import functools
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+from kcheck.cpu.interrupts import handled_signal, without_launch
+
+_AGAIN_SECONDS = 0.02
+_kept: list[tuple[BaseException, threading.Timer]] = []  # of the main thread, which alone runs signal handlers
+_entries: set[CodeType] = set()
+
+
+def keep(error: BaseException) -> None:
+    """Hold back what a signal handler raised, until :func:`guarded` raises it."""
+    number = handled_signal(error) or signal.SIGINT
+
+    def send() -> None:
+        if _take() is not None and callable(signal.getsignal(number)):
+            signal.pthread_kill(threading.main_thread().ident or 0, number)  # ends a sleep, too
+
+    timer = threading.Timer(_AGAIN_SECONDS, send)
+    timer.daemon = True
+    _kept.append((error, timer))
+    timer.start()
+
+
+def _take() -> BaseException | None:
+    """The first exception that is kept; none is kept afterwards."""
+    error: BaseException | None = None
+    while _kept:
+        error, timer = _kept.pop()
+        timer.cancel()
+    return error
+
+
+def entered_from_c(code: CodeType) -> None:
+    """Note the code of a function that C calls.
+
+    A handler may run at its very beginning, before any ``try``: ctypes then gives the exception to
+    ``sys.unraisablehook``, and the call returns 0 without having done anything.
+    """
+    _entries.add(code)
+
+
+def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that makes driver calls, changed to raise what a signal handler raised during them."""
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        if threading.current_thread() is not threading.main_thread():
+            return function(*arguments, **keywords)
+        hook = sys.unraisablehook
+
+        def catch(unraisable: Any) -> None:
+            entry = unraisable.exc_traceback
+            if entry is not None and entry.tb_frame.f_code in _entries:
+                keep(unraisable.exc_value)
+            else:
+                hook(unraisable)
+
+        sys.unraisablehook = catch
+        try:
+            result = function(*arguments, **keywords)
+        except Exception:  # the error code of the call that was stopped
+            if not _kept:
+                raise
+        finally:
+            sys.unraisablehook = hook
+        if _kept and (error := _take()) is not None:
+            raise without_launch(error)
+        return result
+
+    return call
