@@ -459,16 +459,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write docs/performance.md")
     parser.add_argument(
-        "--child", choices=["cpu", "empty", "simulator", "compile", "sanitizers"], help=argparse.SUPPRESS
+        "--child",
+        choices=["cpu", "empty", "simulator", "compile", "sanitizers", "raising"],
+        help=argparse.SUPPRESS,
     )
     parser.add_argument("--cores", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--answer", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])
+        import raising
         import sanitizers
 
         measure = {
+            "raising": raising.measure,
             "sanitizers": sanitizers.measure,
             "cpu": measure_cpu,
             "empty": measure_empty,
@@ -477,9 +481,11 @@ def main() -> None:
         }[options.child]
         options.answer.write_text(json.dumps(measure()))
         return
+    import raising
     import sanitizers
 
-    for mark, text in (("measured", report()), (sanitizers.MARK, sanitizers.table())):
+    for mark, table in (("measured", report), (sanitizers.MARK, sanitizers.table), (raising.MARK, raising.table)):
+        text = table()
         print(text)
         if options.write:
             write(text, mark)

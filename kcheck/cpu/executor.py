@@ -20,6 +20,7 @@ from kcheck.cpu.naming import Geometry, Naming, Windows
 from kcheck.cpu.native import Native
 from kcheck.cpu.printf import printed
 from kcheck.cpu.races import Races
+from kcheck.cpu.rehearsal import Reach, put_back, reachable, strayed
 from kcheck.cpu.scheduler import Better, Completion, Job, Scheduler
 from kcheck.cpu.tiers import Kernels, Known
 from kcheck.errors import PtxError
@@ -188,20 +189,19 @@ class Executor:
         """Run a launch to its end, report what was found, write what was printed."""
         with self._lock:
             try:
+                if launch.module.reporting is not None and self.schedule == NATURAL:
+                    stopped = self._rehearse(launch, launch.module.reporting)
+                    if stopped is not None:
+                        self.ending = stopped
+                        return stopped
                 known = self._known(launch.module, launch.entry, launch.block)
-                expected = known.expected((launch.grid, launch.block, launch.shared))
                 job = self._renewed(known, launch) or self._prepare(known.kernel, launch)
             except PtxError as fault:
                 self.report_compile_error(launch.entry, fault)
                 return Ending.NOT_COMPILED
             except OutOfMemory:
                 return Ending.OUT_OF_MEMORY
-            is_short = expected <= SHORT_SECONDS and self._is_usual and not launch.cooperative
-            native = self.native if is_short else None
-            begun = self._clock()
-            completion = self._run(job, known, launch, native, LONG_SECONDS < expected < math.inf)
-            took = self._clock() - begun
-            known.spent += took
+            completion, took = self._timed(job, known, launch, self._is_usual)
             self._heap_used = job.launch.heap_used
             if job.kernel.program.prints:
                 self._write(printed(self._prints, job.launch.print_used, self._string))
@@ -211,6 +211,56 @@ class Executor:
                 known.job, known.shape = job, (launch.grid, launch.block, launch.shared)
                 known.variables = launch.module.variables()
             return self.ending
+
+    def _rehearse(self, launch: KernelLaunch, reporting: Module) -> Ending | None:
+        """Report what a launch raises: run it in code that says so, on memory that is put back afterwards.
+
+        Returns:
+            How the launch ended, if it is not to be run again: it did not end by itself.
+
+        Raises:
+            PtxError: the code cannot be run.
+            OutOfMemory: there is no room for its variables.
+        """
+        begun = self._clock()
+        again = replace(launch, module=reporting)
+        known = self.kernels.find(reporting, launch.entry, launch.block, self.width, _NO_CHECKS, self._widens)
+        variables = {**reporting.variables(), **launch.module.variables()}
+        self._allocate_heap()
+        for blocks in (reachable(self.memory, launch.params, variables), list(self.memory)):
+            with put_back(blocks, self._heap_used):
+                reach = Reach(*self.memory.table_of(blocks), variables)
+                job = self._prepare(known.kernel, again, reach)
+                completion, took = self._timed(job, known, again, True)
+            faults = self._faults[: min(job.launch.fault_count, FAULT_CAPACITY)]
+            if not strayed(faults):
+                break
+        program = known.kernel.program
+        raised = [fault for fault in faults if fault.kind == FaultKind.RAISED]
+        naming = self._naming(job, completion, again)
+        for finding in findings(raised, program, self.memory, naming, job.launch.threads):
+            self.report(finding)
+        if completion.timed_out:
+            self.report(still_running(faults, program))
+            return Ending.TIMED_OUT
+        if completion.interrupted:
+            self.raised = completion.raised
+            return Ending.INTERRUPTED
+        known.seconds = took * len(completion.workspaces)
+        known.shape = (launch.grid, launch.block, launch.shared)
+        self.postpone(self._clock() - begun)
+        return None
+
+    def _timed(self, job: Job, known: Known, launch: KernelLaunch, is_usual: bool) -> tuple[Completion, float]:
+        """Run a job, and say how many seconds it took. ``is_usual``: it may run on this thread if it is short."""
+        expected = known.expected((launch.grid, launch.block, launch.shared))
+        is_short = expected <= SHORT_SECONDS and is_usual and not launch.cooperative
+        native = self.native if is_short else None
+        begun = self._clock()
+        completion = self._run(job, known, launch, native, LONG_SECONDS < expected < math.inf)
+        took = self._clock() - begun
+        known.spent += took
+        return completion, took
 
     def _run(
         self, job: Job, known: Known, launch: KernelLaunch, native: Native | None, is_long: bool
@@ -266,19 +316,23 @@ class Executor:
         context.grid_id = self._launches
         return job
 
-    def _prepare(self, kernel: Kernel, launch: KernelLaunch) -> Job:
-        program = kernel.program
-        placed = launch.module.variables()
+    def _allocate_heap(self) -> None:
         if not self._heap:
             self._heap = self.memory.allocate(HEAP, Kind.HEAP, fill=False)
+
+    def _prepare(self, kernel: Kernel, launch: KernelLaunch, reach: Reach | None = None) -> Job:
+        """A job for a launch. ``reach``: of a rehearsal; None: all memory."""
+        program = kernel.program
+        placed = launch.module.variables() if reach is None else reach.variables
+        self._allocate_heap()
         variables = (ctypes.c_uint64 * max(len(program.globals), 1))(*(placed[v.name][0] for v in program.globals))
         params = ctypes.create_string_buffer(launch.params, max(len(launch.params), 16))
-        table, entries = self.memory.table()
+        table, entries = self.memory.table() if reach is None else (reach.table, reach.entries)
         threads = math.prod(launch.block)
         if program.prints:
             ctypes.memset(self._prints, 0, PRINT_CAPACITY)  # so that a record that was not written shows
         self._launches += 1
-        if not program.checks.init:
+        if not program.checks.init and reach is None:
             self.memory.define_all()
         init_low, init_size, init_delta = self.memory.shadow
         shared = program.shared_bytes + launch.shared

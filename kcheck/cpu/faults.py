@@ -13,6 +13,7 @@ from kcheck.cpu.naming import Naming
 from kcheck.cpu.waiting import MASKS, GridWait, barrier_text, mask_text
 from kcheck.model import Finding, Index3, Span
 from kcheck.ptx.abi import FAULTS, Fault, FaultKind, Program, Site
+from kcheck.ptx.raising import marked_text
 from kcheck.ptx.symbols import kernel_name
 
 _MENDS = {
@@ -29,6 +30,7 @@ _MENDS = {
     FaultKind.WARP_ALIGNED: "all 32 lanes of the warp must execute it, in a block of whole warps",
     FaultKind.WARP_MASK_SELF: "name every lane that executes the call in the mask",
     FaultKind.STACK_OVERFLOW: "bound the recursion",
+    FaultKind.RAISED: "a GPU reports this only with @cuda.jit(debug=True); otherwise the thread stops silently",
 }
 _WARNINGS = (FaultKind.WARP_MASK_GONE, FaultKind.SHUFFLE_GONE, FaultKind.BARRIER_GONE)
 # Of which cuda.reduce synchronizes two lanes by the full mask.
@@ -88,6 +90,8 @@ def _finding(fault: Fault, program: Program, memory: Memory, naming: Naming, thr
     elif kind in _UNDEFINED:
         array, index, message, mend = _undefined(kind, fault, site, program, naming)
         told_at = site if place(site) is not None else _source(fault, program)
+    elif kind is FaultKind.RAISED and site is not None:
+        message = f"a thread raised {marked_text(site.text)}"
     elif kind in MASKS:
         message = mask_text(kind, fault)
         if site is not None and _OF_NUMBA.search(site.file):

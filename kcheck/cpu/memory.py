@@ -13,7 +13,7 @@ import ctypes
 import mmap
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -370,12 +370,17 @@ class Memory:
         and how many entries it has."""
         with self._lock:
             if self._table is None:
-                ranges = [piece for block in self for piece in self._reachable(block)]
-                entries = (Entry * max(len(ranges), 1))()
-                for n, (low, high) in enumerate(ranges):
-                    entries[n].base, entries[n].size = low, high - low
-                self._table = (entries, len(ranges))
+                self._table = self.table_of(self)
             return self._table
+
+    def table_of(self, blocks: Iterable[Block]) -> tuple[ctypes.Array[Entry], int]:
+        """An allocation table that holds only these live blocks, which come by address."""
+        with self._lock:
+            ranges = [piece for block in blocks for piece in self._reachable(block)]
+        entries = (Entry * max(len(ranges), 1))()
+        for n, (low, high) in enumerate(ranges):
+            entries[n].base, entries[n].size = low, high - low
+        return entries, len(ranges)
 
     def _reachable(self, block: Block) -> list[tuple[int, int]]:
         """What kernels may touch of a block: half-open ranges, sorted and apart."""

@@ -90,6 +90,7 @@ class Module:
     Attributes:
         text: the PTX.
         entries: its kernels by name.
+        reporting: the same kernels in code that reports what they raise; None if they raise nothing.
 
     Raises:
         PtxError: it is not PTX, or has a directive that is not supported.
@@ -97,6 +98,7 @@ class Module:
 
     def __init__(self, text: str, memory: Memory, cache: ObjectCache, file: str = "kernel.ptx") -> None:
         self.text = text
+        self.reporting: Module | None = None
         self.file = file
         self._memory = memory
         self._lock = threading.Lock()
@@ -169,3 +171,5 @@ class Module:
             for address, _ in (self._placed or {}).values():
                 self._memory.free(address)
             self._placed = None
+        if self.reporting is not None:
+            self.reporting.unload()

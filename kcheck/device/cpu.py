@@ -27,6 +27,7 @@ from kcheck.device.frozen import keep_compiled, kept_kernels
 from kcheck.device.harvest import Bytes, extent
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
 from kcheck.driver.install import DEFAULT_CC, Installed, install, read_cc, settings
+from kcheck.driver.raising import reporting
 from kcheck.errors import DeviceUnavailable
 from kcheck.model import INSTRUMENTED, NATURAL, SANITIZERS, Finding, OpSpec, Schedule, Span
 from kcheck.model.span import as_typed
@@ -142,6 +143,9 @@ class CpuBackend(CudaBackend):
         for wanted in ((), sanitizers):
             self.instrument(wanted)
             self._executor.compile(module, kernel.entry_name)
+        if text := reporting(kernel.library):
+            self.instrument(())
+            self._executor.compile(self._executor.load(text), kernel.entry_name)
 
     def float_atomics(self) -> bool | None:
         """As :meth:`kcheck.device.base.Backend.float_atomics`, by the PTX of what the last launch came to."""
@@ -203,13 +207,17 @@ class CpuBackend(CudaBackend):
                 raise KeyboardInterrupt from None
             told = self._told(spec)
             if not (told and driver_code(error) is not None):  # else the driver's answer to what is told
-                told.append(self._finding(error, spec))
+                finding = self._finding(error, spec)
+                told.insert(0 if finding.thread is not None else len(told), finding)
             raise LaunchFault(*told) from None
         finally:
             self._executor.schedule = NATURAL
             if self._executor.checks != Checks():
                 self._instrumented += time.monotonic() - begun - self._compiling
-        return self._told(spec)
+        told = self._told(spec)
+        if any(finding.rule == "launch" for finding in told):  # a thread raised an exception
+            raise LaunchFault(*told)
+        return told
 
     def _compiled(self, seconds: float) -> None:
         """Numba compiled something, which is neither the kernel's time nor that of checks in it."""

@@ -23,6 +23,7 @@ from kcheck.driver.signatures import SignatureMismatch, check_signature
 from kcheck.errors import DeviceUnavailable
 from kcheck.model import Finding, Index3, OpSpec, Schedule, Span
 from kcheck.model.compiled import Launched
+from kcheck.model.span import as_typed
 
 _LIBRARIES = {"win32": ("nvcuda.dll",), "darwin": ()}
 _STICKY = frozenset({700, 702, 710, 713, 714, 715, 716, 717, 718, 719})
@@ -183,6 +184,9 @@ class CudaBackend:
         if isinstance(error, SignatureMismatch):
             told = f"{error.function.__name__} is {error.message}"
             return Finding("launch", told, mend=error.fix, kernel=kernel, place=function_place(error.function))
+        raised = _raised(error, kernel)
+        if raised is not None:
+            return raised
         return Finding("launch", f"the launch raised {one_line(error)}", kernel=kernel, place=place)
 
     def _driver_finding(self, code: int, kernel: str | None, place: Span | None) -> Finding:
@@ -249,3 +253,29 @@ def _timeout(spec: OpSpec) -> Finding:
         kernel=spec.kernel.name if spec.kernel is not None else None,
         place=function.span if function is not None else None,
     )
+
+
+_IN_THREAD = re.compile(
+    r"(?:In function .*?, file (?P<file>.+), line (?P<line>\d+), )?"
+    r"tid=\[(?P<thread>[\d, ]+)\] ctaid=\[(?P<block>[\d, ]+)\](?:: (?P<text>.*))?",
+    re.DOTALL,
+)
+
+
+def _raised(error: BaseException, kernel: str | None) -> Finding | None:
+    """What a thread of a kernel with ``debug=True`` raised, which numba-cuda raises from the launch; None if the
+    launch itself raised something."""
+    match = _IN_THREAD.fullmatch(str(error.args[0])) if error.args else None
+    if match is None:
+        return None
+    given = (match["text"], *error.args[1:]) if match["text"] is not None else ()
+    text = one_line(type(error)(*given))
+    place = Span(as_typed(match["file"]), int(match["line"])) if match["file"] else None
+    thread, block = (_index3(match[name]) for name in ("thread", "block"))
+    return Finding("launch", f"a thread raised {text}", kernel=kernel, block=block, thread=thread, place=place)
+
+
+def _index3(text: str) -> Index3:
+    """``0, 0, 3``, which is z, y, x, as (x, y, z)."""
+    z, y, x = map(int, text.split(","))
+    return (x, y, z)

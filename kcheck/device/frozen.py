@@ -37,6 +37,9 @@ _KNOWN = frozenset({"numba", "numba_cuda", "numpy", "ml_dtypes", "cuda", *sys.st
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, enum.Enum, types.EllipsisType)
 
 
+_FORMAT = 2  # of what is kept: 2 has the code that reports exceptions in it
+
+
 class _Unknown(Exception):
     """Something whose value cannot be told from its text."""
 
@@ -210,7 +213,9 @@ class KeptKernels:
         device = import_module("numba.cuda").get_current_device()
         versions = [import_module(name).__version__ for name in ("numba", "numba_cuda", "numpy")]
         options = sorted(self._dispatcher.targetoptions.items())
-        return repr((__version__, sys.version, versions, device.compute_capability, options, str(signature), made))
+        return repr(
+            (_FORMAT, __version__, sys.version, versions, device.compute_capability, options, str(signature), made)
+        )
 
     def enable(self) -> None:
         """Part of numba-cuda's interface; it is always on."""

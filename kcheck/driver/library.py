@@ -25,6 +25,7 @@ from kcheck.driver.device import (
     shared_per_multiprocessor,
 )
 from kcheck.driver.machine import Handles, Machine
+from kcheck.driver.raising import split
 from kcheck.driver.result import DriverFault, Result
 from kcheck.errors import PtxError
 from kcheck.model import Index3
@@ -134,7 +135,9 @@ def _libraries(code: Code) -> Table:
         if head == b"\x7fELF" or head == b"\x50\xed\x55\xba":  # a cubin; a fatbin
             raise DriverFault(Result.NO_BINARY_FOR_GPU)
         try:
-            module = machine.executor.load(ctypes.string_at(image).decode())
+            text, reporting = split(ctypes.string_at(image).decode())
+            module = machine.executor.load(text)
+            module.reporting = machine.executor.load(reporting) if reporting else None
         except (PtxError, UnicodeDecodeError) as fault:
             machine.executor.report_compile_error("", fault)
             raise DriverFault(Result.INVALID_PTX) from fault

@@ -12,6 +12,8 @@ Each is a change to a module right after it is imported, since programs import n
   ``debuginfo.DIBuilder`` marks it so that it links with NVRTC's code.
 * ``lowering`` and ``cudaimpl``: the symbol of a shared array tells its variable, shape and dtype.
 * ``dispatcher.CUDADispatcher.call``: the arguments are held against an explicit signature.
+* ``lowering.Lower`` and ``codegen.CUDACodeLibrary``: ``raise`` and ``assert`` are reported
+  (:mod:`kcheck.driver.raising`).
 * ``dispatcher.launch`` and ``cudadrv.driver.Driver``: an exception that a signal handler raises during a call is
   raised by it.
 """
@@ -30,6 +32,7 @@ from typing import Any
 from kcheck import __version__
 from kcheck.driver.cubin import with_link_options
 from kcheck.driver.names import patch_arrays, patch_lowering
+from kcheck.driver.raising import patch_callconv, patch_libraries, patch_raises
 from kcheck.driver.signals import guarded
 from kcheck.driver.signatures import patch_dispatcher
 from kcheck.errors import DeviceUnavailable
@@ -222,10 +225,11 @@ def _without_lines(ir: str) -> str:
 
 PATCHES: Mapping[str, tuple[Callable[[Any], None], ...]] = {
     "numba.cuda.cudadrv.driver": (patch_driver, patch_linker_lines, patch_driver_signals),
-    "numba.cuda.codegen": (patch_codegen,),
+    "numba.cuda.codegen": (patch_codegen, patch_libraries),
     "numba.cuda.compiler": (patch_compiler,),
+    "numba.cuda.core.callconv": (patch_callconv,),
     "numba.cuda.debuginfo": (patch_debuginfo,),
-    "numba.cuda.lowering": (patch_lowering,),
+    "numba.cuda.lowering": (patch_lowering, patch_raises),
     "numba.cuda.cudaimpl": (patch_arrays,),
     "numba.cuda.dispatcher": (patch_dispatcher, patch_launch),
 }

@@ -271,6 +271,7 @@ class FaultKind(IntEnum):
     WARP_ALIGNED = 24
     BARRIER_GONE = 25
     SHUFFLE_GONE = 26
+    RAISED = 27
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +307,7 @@ FAULTS: Mapping[FaultKind, FaultRow] = {
     FaultKind.WRAPPED_ADDRESS: FaultRow("overflow", False, "uses 32-bit arithmetic that wrapped in an address"),
     FaultKind.BARRIER_COUNT: FaultRow("synccheck", False, "another number of threads than the barrier asks for"),
     FaultKind.BARRIER_SPLIT: FaultRow("synccheck", False, "a part of a warp waits at an aligned barrier"),
+    FaultKind.RAISED: FaultRow("launch", False, "a thread raised an exception"),
     FaultKind.RUNNING: FaultRow("timeout", False, "was still running at the time limit"),
     FaultKind.INDIRECT_CALL: FaultRow("memcheck", True, "calls an address that is no function"),
 }

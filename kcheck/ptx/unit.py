@@ -66,7 +66,7 @@ class Unit:
 
     def site(self, operation: Instruction | Call, space: str) -> int:
         """The number of a new site."""
-        text = operation.mnemonic if isinstance(operation, Instruction) else "call"
+        text = operation.mnemonic if isinstance(operation, Instruction) else f"call {operation.target.name}"
         chain = operation.loc.chain if operation.loc is not None else ()
         stack = tuple((self.module.files.get(loc.file, ""), loc.line) for loc in chain)
         file, source_line = next((frame for frame in stack if is_users(frame[0])), stack[0] if stack else ("", 0))

@@ -414,6 +414,48 @@ def test_no_exception_of_a_signal_handler_is_lost(folder: Path) -> None:
     assert (done.stdout, done.stderr) == ("100\n", "")
 
 
+def test_what_kernels_raise_is_reported_and_changes_no_result(folder: Path) -> None:
+    """A kernel that can raise writes, adds and prints once, whatever its memory is and wherever it is named."""
+    program = """
+    import numpy as np
+    from numba import cuda
+    table = cuda.to_device(np.zeros(4, np.int32))
+    @cuda.jit
+    def count(x):
+        i = cuda.grid(1)
+        table[i] += 1
+        cuda.atomic.add(x, 0, 1)
+        if i == 0:
+            print("counting")
+        if table[i] > 1:
+            raise RuntimeError("twice")
+    x = cuda.mapped_array(4, np.int32)
+    x[:] = 0
+    count[1, 4](x)
+    count[1, 4](x)
+    print(x[0], table.copy_to_host())
+    """
+    done = run(folder, program)
+    assert done.stdout == "counting\ncounting\n8 [2 2 2 2]\n"
+    assert "program.py:13: launch in count: a thread raised RuntimeError: twice" in done.stderr
+    assert (done.returncode, done.stderr.count("raised")) == (1, 1)
+
+
+def test_an_exception_with_computed_arguments_does_not_compile(folder: Path) -> None:
+    """numba-cuda cannot compile it; the message says so, and where."""
+    program = """
+    from numba import cuda
+    @cuda.jit
+    def refuse(n):
+        raise ValueError(n)
+    refuse[1, 1](3)
+    """
+    done = run(folder, program)
+    assert done.returncode == 1
+    assert "the arguments of an exception must be constants in a CUDA kernel" in done.stderr
+    assert "line 5" in done.stderr
+
+
 def test_under_a_limit_on_address_space(folder: Path) -> None:
     """Where a process may have little address space the device has less memory, and still works."""
     program = "import resource\nresource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))\n"

@@ -16,6 +16,7 @@ from kcheck.ptx.abi import Block, FaultKind, Launch, PrintRecord
 from kcheck.ptx.ast import Call, Function, Register, Symbol
 from kcheck.ptx.builder import Value, vector_type
 from kcheck.ptx.frame import CONTEXT, Frame
+from kcheck.ptx.raising import is_marker
 from kcheck.ptx.shadow_memory import unwritten_ir
 from kcheck.ptx.types import TYPES
 from kcheck.ptx.unit import FUNCTION_IDS
@@ -45,6 +46,8 @@ def _call(frame: Frame, operation: Call) -> Value | None:
     function = frame.unit.module.functions.get(name)
     if function is not None and function.body is not None:
         return _direct(frame, operation, function, frame.active_bits())
+    if is_marker(name):
+        return _raise(frame, operation)
     if name not in PROVIDED:
         raise frame.fail(operation, f"{name} is not defined")
     return PROVIDED[name](frame, operation)
@@ -340,6 +343,21 @@ def _assert_fail(frame: Frame, operation: Call) -> Value | None:
         f"i32 {int(FaultKind.TRAP)}, {b.typed(text)}, i32 0, {b.typed(lane)})"
     )
     return frame.active_bits()
+
+
+def _raise(frame: Frame, operation: Call) -> Value | None:
+    """A mark that each active thread is about to raise an exception: it returns from the kernel by itself."""
+    b = frame.b
+    site = frame.unit.site(operation, "")
+
+    def record(lane: Value) -> None:
+        b.line(
+            f"call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 {site}, "
+            f"i32 {int(FaultKind.RAISED)}, i64 0, i32 0, {b.typed(lane)})"
+        )
+
+    _each_lane(frame, record)
+    return None
 
 
 def _grid_handle(frame: Frame, operation: Call) -> Value | None:

@@ -1,0 +1,51 @@
+"""The memory of a rehearsal: a launch that only shows what it raises, and leaves memory as it was.
+
+A kernel reaches memory by its parameters, its module's variables and the device heap. These blocks are saved and
+put back, and a rehearsal can touch no others: its allocation table does not hold them. A kernel that tries to
+touch more (its code, or memory, holds a pointer) is rehearsed again with all memory saved.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from kcheck.cpu.memory import Block, Kind, Memory
+from kcheck.ptx.abi import FAULTS, Allocation, Fault, FaultKind
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Reach:
+    """What a launch can touch: an allocation table with its length, and where the module's variables lie."""
+
+    table: ctypes.Array[Allocation]
+    entries: int
+    variables: Mapping[str, tuple[int, int]]
+
+
+def reachable(memory: Memory, params: bytes, variables: Mapping[str, tuple[int, int]]) -> list[Block]:
+    """The blocks that a launch's parameters and its module's variables point into, and the heap, by address."""
+    words = (int.from_bytes(params[at : at + 8], "little") for at in range(0, len(params) - 7, 8))
+    found = {memory.find(address) for address in (*words, *(address for address, _ in variables.values()))}
+    blocks = {block for block in found if block is not None}
+    blocks.update(block for block in memory if block.kind is Kind.HEAP)
+    return sorted(blocks, key=lambda block: block.base)
+
+
+@contextmanager
+def put_back(blocks: Iterable[Block], heap_used: int) -> Iterator[None]:
+    """Save the content of blocks, and put it back at the end. Only ``heap_used`` bytes of the heap matter."""
+    sizes = [(block.base, heap_used if block.kind is Kind.HEAP else block.size) for block in blocks]
+    saved = [(base, ctypes.string_at(base, size)) for base, size in sizes]
+    try:
+        yield
+    finally:
+        for base, content in saved:
+            ctypes.memmove(base, content, len(content))
+
+
+def strayed(faults: Iterable[Fault]) -> bool:
+    """Whether a launch was stopped by an access that its allocation table does not allow."""
+    return any(FAULTS[FaultKind(fault.kind)].rule == "memcheck" for fault in faults)

@@ -1,0 +1,136 @@
+"""Code that reports ``raise`` and ``assert``: without ``debug=True``, numba-cuda makes a silent return of both.
+
+A kernel that can raise is lowered once, with a call that marks each ``raise``, and compiled twice. Without the
+marks the LLVM IR is what numba-cuda makes anywhere: that PTX runs, and is what ``kcheck lint`` measures. The
+marked PTX only says which threads raise what. It travels in a comment at the end of the PTX that the driver loads.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import zlib
+from typing import Any
+
+from kcheck.ptx.raising import is_marker, marker
+
+_COMMENT = "\n// kcheck: reports exceptions: "
+_MARKED = re.compile(r'^(declare .*@"?kcheck_raise_.*\n\n?|.*@"?kcheck_raise_.*\n)', re.MULTILINE)
+
+
+def patch_raises(lowering: Any) -> None:
+    """Change ``numba.cuda.lowering``: mark each ``raise`` and ``assert`` of code that is not for debugging."""
+    plain = lowering.Lower.lower_static_raise
+    llvm, cgutils = lowering.llvm_ir, lowering.cgutils
+
+    def lower_static_raise(self: Any, statement: Any) -> None:
+        if self.flags.error_model != "python":  # with debug=True numba-cuda reports exceptions itself
+            name = marker(exception_text(statement.exc_class, statement.exc_args))
+            kind = llvm.FunctionType(llvm.VoidType(), ())
+            mark = cgutils.get_or_insert_function(self.module, kind, name)
+            self.builder.call(mark, (), name="kcheck_raise_call")  # names without it stay as they are
+        plain(self, statement)
+
+    lowering.Lower.lower_static_raise = lower_static_raise
+
+
+def patch_callconv(callconv: Any) -> None:
+    """Change ``numba.cuda.core.callconv``: say why an exception with computed arguments does not compile, which
+    fails with an AttributeError otherwise."""
+    from numba.cuda.core.errors import UnsupportedError
+
+    def return_dynamic_user_exc(self: Any, builder: Any, *arguments: Any, loc: Any = None, **options: Any) -> None:
+        raise UnsupportedError("the arguments of an exception must be constants in a CUDA kernel", loc)
+
+    callconv.CUDACallConv.return_dynamic_user_exc = return_dynamic_user_exc
+
+
+def exception_text(kind: type[BaseException] | None, arguments: tuple[Any, ...] | None) -> str:
+    """``ValueError: negative``, as a traceback ends."""
+    if kind is None:
+        return "the exception again"
+    given = arguments or ()
+    said = str(given[0]) if len(given) == 1 else str(given) if given else ""
+    return f"{kind.__name__}: {said}" if said else kind.__name__
+
+
+def patch_libraries(codegen: Any) -> None:
+    """Change ``numba.cuda.codegen.CUDACodeLibrary``: keep the marked IR aside, and load its PTX, too."""
+    library = codegen.CUDACodeLibrary
+    cufunc, reduce_states, rebuild = library.get_cufunc, library._reduce_states, library._rebuild.__func__
+
+    def llvm_strs(self: Any) -> list[str]:
+        if self._llvm_strs is None:
+            marked = [str(module) for module in self.modules]
+            self._llvm_strs = [_MARKED.sub("", text) for text in marked]
+            if self._llvm_strs != marked and "g" not in self._nvvm_options:
+                self._kcheck_marked = marked
+        made: list[str] = self._llvm_strs
+        return made
+
+    def get_cufunc(self: Any) -> Any:
+        """The loaded kernel. What is loaded has the marked PTX in it; what a program sees has not."""
+        text = reporting(self)
+        if not text:
+            return cufunc(self)
+        get = self.get_cubin
+
+        def with_reporting(cc: Any = None) -> Any:
+            return codegen.driver.ObjectCode.from_ptx(join(get(cc).code, text))
+
+        self.get_cubin = with_reporting
+        try:
+            return cufunc(self)
+        finally:
+            del self.get_cubin
+
+    def states(self: Any) -> dict[str, Any]:
+        return {**reduce_states(self), "kcheck_reporting": reporting(self)}
+
+    def rebuilt(kind: Any, /, kcheck_reporting: str, **fields: Any) -> Any:
+        made = rebuild(kind, **fields)
+        made._kcheck_reporting = kcheck_reporting
+        return made
+
+    library.llvm_strs = property(llvm_strs)
+    library.get_cufunc = get_cufunc
+    library._reduce_states = states
+    library._rebuild = classmethod(rebuilt)
+
+
+def reporting(library: Any) -> str:
+    """The PTX of a numba-cuda code library that tells which threads raise; empty if none can."""
+    made: str | None = getattr(library, "_kcheck_reporting", None)
+    if made is None:
+        made = ""
+        library.llvm_strs  # noqa: B018  # keeps the marked IR aside
+        marked = getattr(library, "_kcheck_marked", None)
+        if marked is not None:
+            aside = object.__new__(type(library))  # copy.copy would serialize it
+            aside.__dict__.update(library.__dict__)
+            aside._llvm_strs = marked
+            aside._ptx_cache, aside._ltoir_cache = {}, {}
+            aside._cubin_cache, aside._linkerinfo_cache = {}, {}
+            text = aside.get_cubin().code
+            text = (text if isinstance(text, str) else text.decode()).rstrip("\0")
+            made = text if is_marked(text) else ""
+        library._kcheck_reporting = made
+    return made
+
+
+def is_marked(text: str) -> bool:
+    """Whether PTX has a call that marks a ``raise``: a compiler drops those that cannot happen."""
+    return any(is_marker(word) for word in re.findall(r"\w+", text))
+
+
+def join(plain: bytes | str, marked: str) -> bytes:
+    """PTX, and in a comment at its end the PTX that reports."""
+    text = plain if isinstance(plain, str) else plain.decode()
+    packed = base64.b64encode(zlib.compress(marked.encode())).decode()
+    return f"{text.rstrip(chr(0))}{_COMMENT}{packed}\n".encode()
+
+
+def split(text: str) -> tuple[str, str]:
+    """What :func:`join` joined; the second is empty for PTX that has nothing to report."""
+    plain, found, packed = text.partition(_COMMENT)
+    return (plain, zlib.decompress(base64.b64decode(packed)).decode()) if found else (text, "")
