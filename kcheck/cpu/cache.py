@@ -1,8 +1,8 @@
-"""Compiled kernels on disk: bounded, safe under several processes, ignored when damaged.
+"""Compiled kernels on disk: bounded, safe with several processes, tolerant of damaged files.
 
-One file per kernel, named by its key. A file is written aside and moved into place; it begins with a digest of the
-rest, so that a torn or changed one is as good as none. When the folder outgrows its bound, what was used least
-recently goes first.
+One file per kernel, named by its key. A file is written to a temporary name and moved into place. It begins with a
+digest of the rest, so that incomplete or changed files are ignored. When the folder grows beyond its limit, the
+least recently used files are deleted.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class ObjectCache:
     """A folder of entries.
 
     Args:
-        folder: is made when something is first stored.
-        limit: bytes that it may hold.
+        folder: created when something is first stored.
+        limit: its maximum size in bytes.
     """
 
     def __init__(self, folder: Path, limit: int = 256 << 20) -> None:
@@ -31,11 +31,11 @@ class ObjectCache:
         self._limit = limit
 
     def __contains__(self, key: str) -> bool:
-        """Whether something is stored under a key, whole or not."""
+        """Whether something is stored under a key, intact or not."""
         return self._path(key).exists()
 
     def get(self, key: str) -> bytes | None:
-        """What was stored under a key; None when it is not there, or not whole."""
+        """The content stored under a key; None if it is missing or damaged."""
         path = self._path(key)
         try:
             content = path.read_bytes()
@@ -49,7 +49,7 @@ class ObjectCache:
         return content[start:]
 
     def put(self, key: str, content: bytes) -> None:
-        """Store an entry; a folder that cannot be written is left alone, since a cache is only a saving."""
+        """Store an entry; do nothing if the folder is not writable, since the cache only saves time."""
         with contextlib.suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
             handle, aside = tempfile.mkstemp(dir=self._folder, prefix=".new-")
@@ -66,10 +66,10 @@ class ObjectCache:
         return self._folder / f"{hashlib.blake2b(key.encode(), digest_size=16).hexdigest()}{_SUFFIX}"
 
     def _shrink(self) -> None:
-        """Delete the entries used least recently until what is left is below three quarters of the bound."""
+        """Delete the least recently used entries until the rest takes at most three quarters of the limit."""
         entries = []
         for entry in os.scandir(self._folder):
-            with contextlib.suppress(FileNotFoundError):  # another process deletes too
+            with contextlib.suppress(FileNotFoundError):  # another process may delete, too
                 status = entry.stat()
                 entries.append((status.st_mtime_ns, status.st_size, entry.path))
         total = sum(size for _, size, _ in entries)

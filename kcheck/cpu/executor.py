@@ -1,4 +1,4 @@
-"""Runs kernels: what is under the driver's launch calls."""
+"""Runs kernels, for the driver's launch calls."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ FAULT_CAPACITY = 1024
 PRINT_CAPACITY = 1 << 20
 HEAP = 64 << 20
 SHORT_SECONDS = 0.5e-3
-"""A launch that is expected to take no longer runs on the thread that launches."""
+"""A launch that is expected to take at most this long runs on the launching thread."""
 LONG_SECONDS = 1.5e-3
-"""One that is expected to take longer on one thread is begun by all."""
+"""A launch that is expected to take longer than this on one thread starts on all threads."""
 
 
 class Ending(StrEnum):
@@ -69,7 +69,7 @@ class KernelLaunch:
         params: the bytes of the parameters, laid out as ``module.entries[entry]`` says.
         grid, block: in blocks and threads.
         shared: dynamic shared memory, in bytes.
-        cooperative: whether a grid barrier is allowed: every block is resident.
+        cooperative: whether grid barriers are allowed, so that every block must be resident.
     """
 
     module: Module
@@ -89,17 +89,17 @@ class Executor:
         processors: OS threads to use.
         cache: where machine code is kept.
         clock: seconds from any origin.
-        report: is called with each finding, on the thread that launches.
-        write: is called with what kernels print.
+        report: called with each finding, on the launching thread.
+        write: called with the output of kernels.
 
     Attributes:
-        deadline: the time of the clock at which a launch is stopped; None: never. Compiling moves it on.
-        limit: seconds that a launch may take; None: any.
-        ending: how the last launch that ran ended.
-        raised: what a signal handler raised during it, if that ended it.
+        deadline: the time of the clock at which a launch is stopped; None: never. Compilation postpones it.
+        limit: seconds that a launch may take; None: no limit.
+        ending: how the last launch ended.
+        raised: the exception of a signal handler that ended it, if any.
         report: as given; may be changed between launches.
         schedule: the order of blocks, warps and lanes; may be changed between launches.
-        kernels: what was compiled.
+        kernels: the compiled kernels.
     """
 
     def __init__(
@@ -136,9 +136,8 @@ class Executor:
 
     @property
     def checks(self) -> Checks:
-        """What launches are checked for beyond memory and barriers; may be changed between launches.
-
-        Memory that is allocated before ``init`` is first asked for counts as initialized.
+        """The checks of launches in addition to memory and barriers; may be changed between launches. Memory that
+        is allocated before ``init`` is first enabled counts as initialized.
         """
         return self._checks
 
@@ -150,7 +149,7 @@ class Executor:
 
     @property
     def width(self) -> int:
-        """Lanes per vector; of small kernels it may be more, unless it was set."""
+        """Lanes per vector; small kernels may use more, unless it was set."""
         return self._width
 
     @width.setter
@@ -164,8 +163,8 @@ class Executor:
     def compile(self, module: Module, entry: str) -> None:
         """Compile a kernel, or take it from the cache, as a launch would; raises PtxError.
 
-        Code depends on the rows of the blocks it runs in: it is made for those of one dimension, or for a tile of
-        16 by 16 if the module asks for a second index.
+        Code depends on the shape of blocks: it is compiled for one-dimensional blocks, or for blocks of 16 by 16
+        if the module uses a second index.
         """
         with self._lock:
             self._known(module, entry, (16, 16, 1) if "%tid.y" in module.text else (32, 1, 1))
@@ -182,7 +181,7 @@ class Executor:
 
     @functools.cached_property
     def native(self) -> Native:
-        """Machine code that launches need, whatever the kernel."""
+        """Machine code that every launch needs."""
         return Native(self._cache)
 
     def launch(self, launch: KernelLaunch) -> Ending:
@@ -213,10 +212,10 @@ class Executor:
             return self.ending
 
     def _rehearse(self, launch: KernelLaunch, reporting: Module) -> Ending | None:
-        """Report what a launch raises: run it in code that says so, on memory that is put back afterwards.
+        """Report what a launch raises: run it in code that reports exceptions, and restore memory afterwards.
 
         Returns:
-            How the launch ended, if it is not to be run again: it did not end by itself.
+            How the launch ended, if it must not run again because it did not end by itself; else None.
 
         Raises:
             PtxError: the code cannot be run.
@@ -265,8 +264,8 @@ class Executor:
     def _run(
         self, job: Job, known: Known, launch: KernelLaunch, native: Native | None, is_long: bool
     ) -> Completion:
-        """Run a job; on this thread where it is short, with ``native``. One that takes long goes over to better
-        code on its way."""
+        """Run a job, with ``native`` on this thread if it is short. A long job switches to better code on the
+        way."""
         deadline = self._stop_at()
         if launch.cooperative:
             return self._scheduler.run_cooperative(job, deadline, self.schedule)
@@ -278,7 +277,7 @@ class Executor:
 
     @property
     def _is_usual(self) -> bool:
-        """Whether launches run as they come, with no check beyond those that are always made."""
+        """Whether launches run in natural order, with only the checks that are always on."""
         return self.schedule == NATURAL and self.checks == _NO_CHECKS
 
     def _stop_at(self) -> float | None:
@@ -292,12 +291,12 @@ class Executor:
         return self.kernels.find(module, entry, block, self.width, self.checks, widens)
 
     def postpone(self, seconds: float) -> None:
-        """Move the deadline on, for what is no work of a kernel's."""
+        """Postpone the deadline by time that the kernel did not use."""
         if self.deadline is not None:
             self.deadline += seconds
 
     def _renewed(self, known: Known, launch: KernelLaunch) -> Job | None:
-        """The job of the last launch, for one that differs in its parameters only; None where there is no such."""
+        """The job of the last launch, for a launch that differs in its parameters only; else None."""
         job = known.job
         if job is None or not self._is_usual or known.shape != (launch.grid, launch.block, launch.shared):
             return None
@@ -330,7 +329,7 @@ class Executor:
         table, entries = self.memory.table() if reach is None else (reach.table, reach.entries)
         threads = math.prod(launch.block)
         if program.prints:
-            ctypes.memset(self._prints, 0, PRINT_CAPACITY)  # so that a record that was not written shows
+            ctypes.memset(self._prints, 0, PRINT_CAPACITY)  # so that unwritten records can be recognized
         self._launches += 1
         if not program.checks.init and reach is None:
             self.memory.define_all()
@@ -371,7 +370,7 @@ class Executor:
         )
 
     def _order(self, context: LaunchContext, width: int) -> object:
-        """Enter the order of vectors and lanes into a launch; returns what it holds the address of."""
+        """Set the order of vectors and lanes of a launch; returns the array that it points to."""
         schedule = self.schedule
         if schedule == NATURAL:
             return None
@@ -384,7 +383,7 @@ class Executor:
         return vectors
 
     def _judge(self, job: Job, completion: Completion, launch: KernelLaunch) -> Ending:
-        """Report what was found; how the launch ended."""
+        """Report findings; return how the launch ended."""
         if not job.launch.fault_count and completion.is_plain and job.races is None:
             return Ending.FINISHED
         program = job.kernel.program
@@ -425,7 +424,7 @@ class Executor:
         return Naming(job.kernel.program, launch.module, self.memory, windows, launch.params, geometry)
 
     def _string(self, address: int) -> bytes:
-        """The NUL-terminated string at a device address, as far as it lies in an allocation."""
+        """The NUL-terminated string at a device address, up to the end of its allocation."""
         block = self.memory.find(address)
         if block is None:
             return b"(null)" if address == 0 else b"(bad address)"

@@ -1,4 +1,4 @@
-"""Exceptions that come from outside of a launch: those that a Python signal handler raises while it runs."""
+"""Exceptions that a Python signal handler raises while a kernel runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""LLVM IR text to machine code of this processor, and into this process.
+"""Compile LLVM IR text to machine code for this processor, and load it into this process.
 
-The code of a kernel is an object file made for one processor: it is kept on disk by :mod:`kcheck.cpu.cache` and is
+The code of a kernel is an object file made for one processor: it is cached on disk by :mod:`kcheck.cpu.cache` and
 loaded from there in a millisecond or two.
 """
 
@@ -16,13 +16,13 @@ from typing import Any
 
 from kcheck.errors import InternalError
 
-# One thread at a time in LLVM's global state (targets, the pass registry); machine code runs outside of it.
+# One thread at a time in LLVM's global state (targets, the pass registry); machine code runs without it.
 _LOCK = threading.RLock()
 
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """What machine code is made for. ``width``: lanes per vector that suit it."""
+    """The processor that machine code is compiled for. ``width``: the best number of lanes per vector."""
 
     name: str
     features: str
@@ -31,8 +31,8 @@ class Processor:
 
 @functools.cache
 def host() -> Processor:
-    """This machine's processor: 16 lanes where it has AVX-512, else 8 (narrower compiles several times faster
-    than a whole warp and keeps memory operations contiguous)."""
+    """This machine's processor: 16 lanes with AVX-512, else 8. (Narrow vectors compile several times faster than a
+    whole warp and keep memory operations contiguous.)"""
     from llvmlite import binding as llvm
 
     name = llvm.get_host_cpu_name()
@@ -42,19 +42,19 @@ def host() -> Processor:
 
 @functools.cache
 def _select_carefully() -> None:
-    """Without LLVM's fast way to select instructions at level 0: masks of AVX-512 beside calls end the process
-    there (LLVM 22: "Cannot emit physreg copy instruction"). The usual way takes a tenth longer to quick code."""
+    """Disable LLVM's fast instruction selection at level 0: AVX-512 masks next to calls crash it (LLVM 22: "Cannot
+    emit physreg copy instruction"). Without it, quick code takes 10% longer to compile."""
     from llvmlite import binding as llvm
 
     llvm.set_option("kcheck", "-fast-isel=0")
 
 
 def _new_machine(level: int) -> Any:
-    """What makes code of this processor, as hard as LLVM's -O0 to -O3 would try."""
+    """LLVM's target machine for this processor, at the optimization level -O0 to -O3."""
     from llvmlite import binding as llvm
 
     llvm.initialize_native_target()
-    llvm.initialize_native_asmparser()  # of inline assembly, in kcheck.cpu.native
+    llvm.initialize_native_asmparser()  # for inline assembly, in kcheck.cpu.native
     llvm.initialize_native_asmprinter()
     _select_carefully()
     processor = host()
@@ -69,7 +69,7 @@ _machine = functools.cache(_new_machine)
 
 @functools.cache
 def toolchain() -> str:
-    """Everything that decides what an object file holds, apart from the IR: part of a cache key."""
+    """Everything other than the IR that determines an object file: part of a cache key."""
     import llvmlite
     from llvmlite import binding as llvm
 
@@ -82,14 +82,14 @@ def compile_ir(ir: str, width: int, *, quick: bool = False) -> bytes:
     """An object file from IR text.
 
     Args:
-        ir: a module; what it defines ``alwaysinline`` is gone from the result.
-        width: lanes per vector of its code: 1 gets LLVM's own -O2, which finds vectors; more gets a short list
-            of passes, since -O2 takes 4 to 8 times longer there and gains nothing.
-        quick: make it in a third of the time, from the short list of passes and without looking for good
-            instructions and registers. Such code takes two to three times as long, and leaves the same bits.
+        ir: a module; its ``alwaysinline`` functions are not in the result.
+        width: lanes per vector of its code: 1 gets LLVM's -O2, which vectorizes; more gets a short list of passes,
+        since -O2 takes 4 to 8 times longer there and gains nothing. quick: compile in a third of the time, with
+        the short list of passes and without optimizing code generation. Such code runs two to three times as long,
+        with bit-identical results.
 
     Raises:
-        InternalError: LLVM does not accept the module: a fault of the lowering.
+        InternalError: LLVM rejects the module: a bug in the lowering.
     """
     from llvmlite import binding as llvm
 
@@ -99,7 +99,7 @@ def compile_ir(ir: str, width: int, *, quick: bool = False) -> bytes:
             module = llvm.parse_assembly(ir)
             module.verify()
         except RuntimeError as fault:
-            raise InternalError(f"LLVM does not accept the lowered code: {fault}") from fault
+            raise InternalError(f"LLVM rejects the lowered code: {fault}") from fault
         builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
         if width == 1 and not quick:
             passes = builder.getModulePassManager()
@@ -121,7 +121,7 @@ def compile_ir(ir: str, width: int, *, quick: bool = False) -> bytes:
 
 @functools.cache
 def _linker() -> Any:
-    """LLVM's JITLink: it lays the sections of an object out side by side, so that what is position independent
+    """LLVM's JITLink: it places the sections of an object next to each other, so that position-independent code
     reaches its constants. (RuntimeDyld may put them gigabytes apart.)"""
     from llvmlite import binding as llvm
 
@@ -136,7 +136,7 @@ class LoadedCode:
         names: the functions to find in it.
 
     Raises:
-        InternalError: it cannot be linked: a symbol is missing.
+        InternalError: it does not link: a symbol is undefined.
     """
 
     _count = itertools.count()
@@ -154,6 +154,6 @@ class LoadedCode:
                 raise InternalError(f"the machine code does not link: {fault}") from fault
 
     def address(self, name: str) -> int:
-        """The address of a function that was named."""
+        """The address of one of the named functions."""
         address: int = self._library[name]
         return address

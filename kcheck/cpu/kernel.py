@@ -1,4 +1,4 @@
-"""A compiled kernel: from the cache or from PTX, with what a launch must know of it."""
+"""A compiled kernel, from the cache or from PTX, with what a launch needs to know about it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kcheck.cpu.module import Module, variables_from_json, variables_to_json, ve
 from kcheck.ptx.abi import Checks, ParamSlot, Program, SharedVariable, Site
 
 _SECONDS_PER_BYTE = 5e-6
-"""Of quick code: what it takes to make better code of the same kernel."""
+"""An estimate, per byte of quick code, of the time to compile better code for the same kernel."""
 
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _BLOCK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32)
@@ -27,8 +27,8 @@ class Kernel:
     """Machine code and its description.
 
     Attributes:
-        program: without its IR text; ``head``: the same as it is kept on disk.
-        worth: seconds that quick code may take before better code is worth its making; infinite for the better.
+        program: without its IR text; ``head``: its form on disk.
+        worth: seconds that quick code may run before better code pays off; infinite for better code.
         run: ``kcheck_run(launch, worker, first, last)``; releases the GIL. ``entry``: its address.
         run_block: ``kcheck_block(launch, worker, block, resume)``; releases the GIL.
     """
@@ -44,11 +44,11 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """Which code of a module.
+    """Identifies the code for a kernel of a module.
 
     Attributes:
-        width: lanes per vector; ``widens``: more where the kernel suits them.
-        row: how many lanes are neighbors along x in its blocks, as :func:`kcheck.ptx.abi.row_of` says.
+        width: lanes per vector; ``widens``: use more if they suit the kernel.
+        row: how many lanes are adjacent along x in its blocks, see :func:`kcheck.ptx.abi.row_of`.
     """
 
     entry: str
@@ -62,11 +62,12 @@ def compile_kernel(module: Module, variant: Variant, cache: ObjectCache, *, quic
     """The kernel, ready to run.
 
     Args:
-        quick: what is in no cache is made in a third of the time, and takes two to three times as long.
+        quick: if the kernel is not cached, compile it in a third of the time to code that is two to three times
+            slower.
 
     Raises:
-        PtxError: an instruction that is not supported, or code that breaks a rule of PTX.
-        InternalError: LLVM does not accept what was lowered.
+        PtxError: an unsupported instruction, or invalid PTX.
+        InternalError: LLVM rejects the lowered code.
     """
     key = "\0".join((version(), toolchain(), str(variant), module.file, module.text))
     stored = cache.get(key)

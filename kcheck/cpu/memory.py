@@ -1,9 +1,9 @@
-"""Device memory: allocations in one reserved range of host addresses, with guard zones and a memory of the freed.
+"""Device memory: allocations in one reserved range of host addresses, with guard zones and a record of freed
+blocks.
 
-A device address is a host address. Nothing outside the allocation table is touched by lowered code, so a guard
-zone need only be address space: it is what keeps an index that is off by a little from landing in the next array.
-Freed blocks go to the back of a queue before their addresses are given out again, so that a use after free is
-told as one.
+A device address is a host address. Lowered code accesses nothing outside the allocation table, so a guard zone
+only needs address space: it keeps a slightly wrong index from reaching the next array. Freed blocks wait in a
+queue before their addresses are reused, so that a use after free is reported as one.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from kcheck.ptx.abi import Allocation as Entry
 PAGE = 4096
 GUARD_MIN, GUARD_MAX = PAGE, 1 << 20
 QUARANTINE = 256 << 20
-"""Freed bytes, guard zones too, that are kept from being given out again."""
+"""Freed bytes, including guard zones, that are not reused yet."""
 
 FRESH, FREED = 0xA9, 0xDD
-"""Bytes that uninitialized and freed memory is filled with: as doubles and floats, tiny negative and huge
+"""The bytes that fill uninitialized and freed memory: as doubles and floats, tiny negative and huge
 negative numbers; as integers, neither small nor zero."""
 FILL_MAX = 256 << 20
-"""Larger allocations are left as the system gives them, zero, since filling would make every page real."""
+"""Larger allocations stay zero, as the system provides them: filling would commit every page."""
 
 HEAP_ROOM = 128 << 20
 """Addresses for the device heap."""
 
-_MAP_NORESERVE = 0x4000  # Linux: address space only, memory comes with the first touch
+_MAP_NORESERVE = 0x4000  # Linux: reserve address space only; pages are committed on first use
 
 
 class Kind(StrEnum):
-    """Where an allocation would live on a GPU."""
+    """The kind of memory that an allocation has on a GPU."""
 
     DEVICE = "device"
     HOST = "pinned host"
@@ -48,7 +48,7 @@ class Kind(StrEnum):
 
 
 class OutOfMemory(Exception):
-    """The device memory is used up."""
+    """Device memory is exhausted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a range of memory is called in findings, and how its elements are numbered.
+    """The name of a memory range in findings, and the indices of its elements.
 
     Attributes:
         name: the array.
@@ -92,9 +92,8 @@ class Label:
     dtype: str = ""
 
     def index(self, address: int) -> tuple[int, ...] | None:
-        """The index of the element at ``address``; outside the array the nearest index is out of its range.
-
-        None where no index leads there (between the elements of a view with gaps, or a 0-d array).
+        """The index of the element at ``address``; for an address outside the array, an index that is out of
+        range. None if no index leads there (between the elements of a view with gaps, or a 0-d array).
         """
         offset = address - self.base
         index = [0] * len(self.shape)
@@ -112,7 +111,7 @@ class Label:
 
 
 class Memory:
-    """The memory of one device. Safe to use from several threads.
+    """The memory of one device. Thread-safe.
 
     Args:
         capacity: bytes that may be live at once.
@@ -120,7 +119,7 @@ class Memory:
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        # Twice the capacity: guard zones, the quarantine and fragments need room beside what is live.
+        # Twice the capacity: guard zones, the quarantine and fragments need room in addition to live blocks.
         self._arena = mmap.mmap(
             -1, 2 * capacity + QUARANTINE + HEAP_ROOM, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
         )
@@ -136,16 +135,17 @@ class Memory:
         self._serial = 0
         self._used = 0
         self._labels: dict[int, Label] = {}
-        self._exclusive: set[int] = set()  # bases of blocks of which only labeled ranges may be touched
+        self._exclusive: set[int] = set()  # bases of blocks in which kernels may access labeled ranges only
         self._table: tuple[ctypes.Array[Entry], int] | None = None
         self._shadow: mmap.mmap | None = None
         self._shadow_base = 0
         self._lock = threading.RLock()
 
-    # --- what nobody wrote
+    # --- uninitialized memory
 
     def track(self) -> None:
-        """Know from now on which bytes of device memory nobody has written. What is there counts as defined."""
+        """From now on, track which bytes of device memory are initialized. Existing memory counts as
+        initialized."""
         with self._lock:
             if self._shadow is None:
                 size = len(self._arena) + 2 * PAGE
@@ -154,27 +154,27 @@ class Memory:
 
     @property
     def shadow(self) -> tuple[int, int, int]:
-        """(first address of which a byte tells if it is defined, how many there are, distance to those bytes).
-        All 0 unless :meth:`track` was called. Source of their meaning: :mod:`kcheck.ptx.abi`."""
+        """(first tracked address, number of tracked bytes, distance from a byte to its shadow byte). All 0 unless
+        :meth:`track` was called. :mod:`kcheck.ptx.abi` defines the shadow bytes."""
         if self._shadow is None:
             return 0, 0, 0
         return self._base, len(self._arena), self._shadow_base - self._base
 
     def undefine(self, address: int, size: int) -> None:
-        """Nobody has written these bytes yet. Larger ranges than FILL_MAX count as defined."""
+        """Mark bytes as uninitialized. Ranges larger than FILL_MAX count as initialized."""
         self._mark(address, size, 0xFF if size <= FILL_MAX else 0)
 
     def define(self, address: int, size: int) -> None:
-        """The host wrote these bytes."""
+        """Mark bytes that the host wrote as initialized."""
         self._mark(address, size, 0)
 
     def define_all(self) -> None:
-        """All bytes count as written: code ran that does not note what it writes."""
+        """Mark all bytes as initialized: code ran that does not track its writes."""
         if self._shadow is not None:
             self._shadow.madvise(mmap.MADV_DONTNEED)
 
     def copied(self, target: int, source: int, size: int) -> None:
-        """A copy within device memory: what nobody had written is copied as such."""
+        """Note a copy: uninitialized bytes stay uninitialized at the target."""
         if self._inside(target, size):
             if self._inside(source, size):
                 distance = self._shadow_base - self._base
@@ -192,11 +192,11 @@ class Memory:
     # --- allocations
 
     def allocate(self, size: int, kind: Kind, *, fill: bool = True) -> int:
-        """A new block of ``size`` bytes, aligned to 4096, filled with FRESH. Zero bytes get an address too.
-        The device heap is not counted: a GPU sets it aside before a program starts.
+        """A new block of ``size`` bytes, aligned to 4096, filled with FRESH. A block of zero bytes has an address,
+        too. The device heap does not count: a GPU reserves it before a program starts.
 
         Raises:
-            OutOfMemory: more would be live than the capacity.
+            OutOfMemory: live memory would exceed the capacity.
         """
         with self._lock:
             if self._used + size > self.capacity and kind is not Kind.HEAP:
@@ -209,7 +209,7 @@ class Memory:
             self._used += size if kind is not Kind.HEAP else 0
         if fill and size <= FILL_MAX:
             ctypes.memset(base, FRESH, size)
-        if kind is Kind.DEVICE:  # the host may write the other kinds by itself, and is not seen at it
+        if kind is Kind.DEVICE:  # the host may write the other kinds directly, which is not tracked
             self.undefine(base, size)
         else:
             self.define(base, size)
@@ -238,7 +238,7 @@ class Memory:
         self._table = None
 
     def free(self, address: int) -> bool:
-        """Free the block that starts at ``address``; False when none does."""
+        """Free the block that starts at ``address``; False if there is no such block."""
         with self._lock:
             block = self._live.get(address)
             if block is None or block.kind is Kind.REGISTERED:
@@ -261,7 +261,7 @@ class Memory:
         self._table = None
 
     def _release(self, keep: int) -> None:
-        """Forget freed blocks, oldest first, until at most ``keep`` bytes are remembered."""
+        """Forget freed blocks, oldest first, until at most ``keep`` bytes are left."""
         while self._freed and self._freed_bytes > keep:
             block = self._freed.popleft()
             extent = self._extent.pop(block.base)
@@ -273,7 +273,7 @@ class Memory:
             self._hole(block.base, extent)
 
     def _hole(self, address: int, extent: int) -> None:
-        """Add a hole, joined with its neighbors."""
+        """Add a hole, and join it with adjacent holes."""
         n = bisect.bisect_left(self._holes, (address, 0))
         if n < len(self._holes) and address + extent == self._holes[n][0]:
             extent += self._holes.pop(n)[1]
@@ -286,7 +286,7 @@ class Memory:
             bisect.insort(self._holes, (address, extent))
 
     def register(self, address: int, size: int) -> bool:
-        """Let kernels reach host memory of the caller's; False when part of it is reachable already."""
+        """Make the caller's host memory accessible to kernels; False if part of it already is."""
         with self._lock:
             if any(block.base < address + size and address < block.end for block in self._live.values()):
                 return False
@@ -295,7 +295,7 @@ class Memory:
             return True
 
     def unregister(self, address: int) -> bool:
-        """Undo :meth:`register`; False when nothing was registered there."""
+        """Undo :meth:`register`; False if nothing is registered at the address."""
         with self._lock:
             block = self._live.get(address)
             if block is None or block.kind is not Kind.REGISTERED:
@@ -305,7 +305,7 @@ class Memory:
             return True
 
     def reset(self) -> None:
-        """Free everything that is live and forget what was registered, as a reset of the device does."""
+        """Free all blocks and unregister host memory, as a device reset does."""
         with self._lock:
             for block in list(self._live.values()):
                 if not self.free(block.base):
@@ -313,11 +313,11 @@ class Memory:
 
     @property
     def used(self) -> int:
-        """Live bytes, registered ones left out."""
+        """Live bytes, without registered memory."""
         return self._used
 
     def find(self, address: int, size: int = 1) -> Block | None:
-        """The live block that holds all of ``size`` bytes at ``address``; a block of 0 bytes holds its base."""
+        """The live block that holds all of ``size`` bytes at ``address``; a block of 0 bytes contains its base."""
         with self._lock:
             n = bisect.bisect_right(self._bases, address) - 1
             if n < 0:
@@ -327,8 +327,8 @@ class Memory:
             return block if inside else None
 
     def nearest(self, address: int) -> tuple[Block, bool] | None:
-        """Who an illegal address was meant for: the freed block that held it last (True), else the live
-        block that it lies in or closest to (False), when that is within the larger guard zone."""
+        """The block that an illegal address was probably meant for: the freed block that contained it last (True),
+        else the live block that contains it or is closest (False), if that is within the larger guard zone."""
         with self._lock:
             if self.find(address) is None:
                 for freed in reversed(self._freed):
@@ -341,11 +341,11 @@ class Memory:
             return (best, False) if best is not None and distance[best] <= GUARD_MAX else None
 
     def label(self, label: Label, *, is_exclusive: bool = False) -> None:
-        """Name a range; a later label of the same base replaces an earlier one; it goes with its block.
+        """Name a range. A label replaces an earlier one with the same base, and is removed with its block.
 
         Args:
-            is_exclusive: kernels may touch nothing of the block but its labeled ranges: what lies around them are
-                guard bytes of the caller's. Copies may.
+            is_exclusive: kernels may access only the labeled ranges of the block, since the caller has guard bytes
+                around them. Copies may access all of it.
         """
         with self._lock:
             self._labels[label.base] = label
@@ -361,20 +361,20 @@ class Memory:
         return min(inside, key=lambda label: max(label.low - address, address - label.high + 1, 0), default=None)
 
     def reach(self) -> tuple[int, int]:
-        """Address and bytes of the range that holds every allocation; registered memory lies outside."""
+        """Address and size of the range that contains every allocation, except registered memory."""
         with self._lock:
             return self._base, self._next - self._base
 
     def table(self) -> tuple[ctypes.Array[Entry], int]:
-        """The allocation table of :mod:`kcheck.ptx.abi` as of now: an array that nobody changes any more,
-        and how many entries it has."""
+        """The current allocation table (see :mod:`kcheck.ptx.abi`): an array that does not change, and its number
+        of entries."""
         with self._lock:
             if self._table is None:
                 self._table = self.table_of(self)
             return self._table
 
     def table_of(self, blocks: Iterable[Block]) -> tuple[ctypes.Array[Entry], int]:
-        """An allocation table that holds only these live blocks, which come by address."""
+        """An allocation table of these live blocks only, which must be sorted by address."""
         with self._lock:
             ranges = [piece for block in blocks for piece in self._reachable(block)]
         entries = (Entry * max(len(ranges), 1))()
@@ -383,7 +383,7 @@ class Memory:
         return entries, len(ranges)
 
     def _reachable(self, block: Block) -> list[tuple[int, int]]:
-        """What kernels may touch of a block: half-open ranges, sorted and apart."""
+        """The parts of a block that kernels may access: half-open ranges, sorted and disjoint."""
         if block.base not in self._exclusive:
             return [(block.base, block.end)]
         ranges: list[tuple[int, int]] = []
@@ -399,5 +399,5 @@ class Memory:
         return [label for label in self._labels.values() if block.base <= label.low < end]
 
     def __iter__(self) -> Iterator[Block]:
-        """The live blocks by address."""
+        """The live blocks, sorted by address."""
         return iter([self._live[base] for base in self._bases])

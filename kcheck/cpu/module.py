@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a launch must know of a kernel before it is compiled.
+    """What a launch needs to know about a kernel before it is compiled.
 
     Attributes:
         params: (offset, size) of each parameter, in bytes.
-        param_bytes: of all of them.
-        max_threads: the most threads of a block that ``.maxntid`` or ``.reqntid`` allows; None: any.
+        param_bytes: the size of all parameters.
+        max_threads: the maximum number of threads per block that ``.maxntid`` or ``.reqntid`` allows; None: any.
     """
 
     name: str
@@ -51,7 +51,7 @@ def read_entry(function: Function) -> Entry:
     end = 0
     for param in function.params:
         size = TYPES[param.type].bytes * (param.count or 0)
-        align = max(param.align, 1)  # of an empty struct it is 0
+        align = max(param.align, 1)  # it is 0 for an empty struct
         offset = -(-end // align) * align
         slots.append((offset, size))
         end = offset + size
@@ -63,7 +63,8 @@ def read_entry(function: Function) -> Entry:
 
 @functools.cache
 def version() -> str:
-    """kcheck's version and a digest of the code that makes kernels: what it made is stale once it changes."""
+    """kcheck's version and a digest of the code that compiles kernels: what that compiled is stale once the code
+    changes."""
     digest = hashlib.blake2b(digest_size=16)
     for package in (kcheck.cpu, kcheck.ptx):
         for path in sorted(Path(package.__path__[0]).rglob("*.py")):
@@ -72,7 +73,7 @@ def version() -> str:
 
 
 def variables_to_json(variables: Iterable[GlobalVariable]) -> list[Any]:
-    """Fields in order, bytes as base64."""
+    """The fields in order, bytes as base64."""
     return [[base64.b64encode(f).decode() if isinstance(f, bytes) else f for f in astuple(v)] for v in variables]
 
 
@@ -93,7 +94,7 @@ class Module:
         reporting: the same kernels in code that reports what they raise; None if they raise nothing.
 
     Raises:
-        PtxError: it is not PTX, or has a directive that is not supported.
+        PtxError: it is not PTX, or has an unsupported directive.
     """
 
     def __init__(self, text: str, memory: Memory, cache: ObjectCache, file: str = "kernel.ptx") -> None:
@@ -130,10 +131,10 @@ class Module:
         return {entry.name: entry for entry in entries}, variables
 
     def variables(self) -> Mapping[str, tuple[int, int]]:
-        """Address and size, in bytes, of every variable; they are placed and initialized at the first call.
+        """Address and size, in bytes, of every variable; the first call places and initializes them.
 
         Raises:
-            PtxError: a variable declared here is defined in no module that was linked.
+            PtxError: a variable that is declared here is not defined in any linked module.
             OutOfMemory: there is no room for them.
         """
         with self._lock:
@@ -146,7 +147,7 @@ class Module:
         for variable in variables:
             if variable.external:
                 raise PtxError(
-                    f"{self.file}: {variable.name} is .extern and defined nowhere; link the module that has it"
+                    f"{self.file}: {variable.name} is .extern and not defined; link the module that defines it"
                 )
             address = self._memory.allocate(variable.size, Kind.MODULE, fill=False)
             placed[variable.name] = (address, variable.size)
@@ -158,7 +159,7 @@ class Module:
             for offset, symbol, addend in variable.relocations:
                 if symbol not in placed:
                     raise PtxError(
-                        f"{self.file}: {variable.name} holds the address of {symbol}, which is no variable"
+                        f"{self.file}: {variable.name} holds the address of {symbol}, which is not a variable"
                     )
                 ctypes.memmove(
                     address + offset, struct.pack("<Q", placed[symbol][0] + addend & 0xFFFFFFFFFFFFFFFF), 8

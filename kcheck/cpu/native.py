@@ -1,8 +1,8 @@
-"""Two functions in machine code, for what every launch does.
+"""Two functions in machine code that every launch uses.
 
-``kcheck_gather`` copies the parameters together that a launch is given pointers to. ``kcheck_here`` runs blocks
-on the thread that calls it, but on another stack: the thread may be any of the program's, as deep in calls and
-with as small a stack as the program likes, and a kernel may recurse.
+``kcheck_gather`` copies a launch's parameters, which are passed as pointers, into one buffer. ``kcheck_here`` runs
+blocks on the calling thread, but on another stack: the thread may be any of the program's threads, with deep calls
+or a small stack, and a kernel may recurse.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.jit import LoadedCode, compile_ir, toolchain
 
-# System V ABI, x86-64: arguments in rdi, rsi, rdx, rcx, which the function at r8 gets as they are; the stack
-# pointer is a multiple of 16 at a call, as r9 is.
+# System V ABI, x86-64: arguments in rdi, rsi, rdx, rcx, which are passed to the function at r8 unchanged; the
+# stack pointer is a multiple of 16 at a call, as r9 is.
 _SWITCH = r"endbr64\0Apushq %rbp\0Amovq %rsp, %rbp\0Amovq %r9, %rsp\0Acallq *%r8\0Aleave\0Aretq"
 _IR = r"""
 define i32 @kcheck_here(ptr %launch, ptr %worker, i64 %first, i64 %last, ptr %run, ptr %top) naked {
@@ -64,9 +64,9 @@ class Native:
     """The functions, in this process.
 
     Attributes:
-        here: ``(launch, worker, first, last, run, top)``: what ``run``, the address of a ``kcheck_run``, returns;
-            its stack begins at ``top``. Releases the GIL.
-        gather: ``(to, from, slots, count)``: copies, for each slot, a pair of offset and size, from the next of
+        here: ``(launch, worker, first, last, run, top)``: calls ``run``, the address of a ``kcheck_run``, on a
+        stack that begins at ``top``, and returns its result. Releases the GIL. gather: ``(to, from, slots,
+        count)``: copies, for each slot, a pair of offset and size, from the next of
             the pointers at ``from``. Keeps the GIL.
     """
 
@@ -82,7 +82,7 @@ class Native:
 
 
 class Stack:
-    """``size`` bytes of stack, with a page below that faults. Pages come with the first touch."""
+    """``size`` bytes of stack, with a guard page below. Pages are allocated on first use."""
 
     def __init__(self, size: int) -> None:
         self._pages = mmap.mmap(-1, size + mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

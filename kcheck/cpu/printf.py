@@ -1,7 +1,8 @@
-"""``printf`` of a kernel: a format and the bytes of its arguments to text.
+"""A kernel's ``printf``: turn a format and the bytes of its arguments into text.
 
 Source: CUDA C++ Programming Guide, "Formatted Output": C's conversions ``%[flags][width][.precision][size]type``
-with types ``cdiouxXpeEfgGaAs``. Arguments lie one after another, each at its natural alignment, floats as doubles.
+with types ``cdiouxXpeEfgGaAs``. Arguments are stored one after another, each at its natural alignment, floats as
+doubles.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _CONVERSION = re.compile(
     rb"(?P<type>[cdiouxXpeEfFgGaAs])|(?P<percent>%))"
 )
 _WIDE = frozenset({b"l", b"ll", b"j", b"z", b"t"})  # 8 bytes in the 64-bit ABI
-_NARROW = {b"hh": 8, b"h": 16}  # promoted to int when passed, cut when printed
+_NARROW = {b"hh": 8, b"h": 16}  # promoted to int when passed, truncated when printed
 
 
 class _Arguments:
@@ -28,7 +29,7 @@ class _Arguments:
         self._at = 0
 
     def take(self, layout: str) -> int | float:
-        """The next argument; 0 past the end, where a GPU prints whatever lies there."""
+        """The next argument; 0 past the end, where a GPU prints whatever is in memory."""
         size = struct.calcsize(layout)
         at = -(-self._at // size) * size
         self._at = at + size
@@ -45,7 +46,7 @@ def format_record(form: bytes, content: bytes, string: Callable[[int], bytes]) -
     """The text of one call.
 
     Args:
-        form: the format, without its NUL. A ``%`` that begins no conversion is printed as it stands.
+        form: the format, without its NUL. A ``%`` that does not begin a conversion is printed unchanged.
         content: the bytes of the arguments.
         string: the NUL-terminated string at an address, for ``%s``.
     """
@@ -58,7 +59,7 @@ def printed(buffer: ctypes.Array[ctypes.c_char], used: int, string: Callable[[in
 
     Args:
         buffer: PrintRecords, each followed by its arguments.
-        used: bytes asked for; where they exceed the buffer, the last calls are lost and a line says so.
+        used: bytes requested; if they exceed the buffer, the last calls are lost and a line says so.
         string: the NUL-terminated string at an address, for formats and ``%s``.
     """
     texts = []
@@ -83,7 +84,7 @@ def _convert(match: re.Match[bytes], arguments: _Arguments, string: Callable[[in
         return b"%"
     flags = match["flags"].decode()
     width = _number(match["width"], arguments)
-    if width is not None and width < 0:  # as if the flag - were there
+    if width is not None and width < 0:  # as if the flag - were given
         flags, width = flags + "-", -width
     precision = _number(match["precision"], arguments)
     if precision is not None and precision < 0:
@@ -111,7 +112,7 @@ def _convert(match: re.Match[bytes], arguments: _Arguments, string: Callable[[in
 
 
 def _number(text: bytes | None, arguments: _Arguments) -> int | None:
-    """A width or precision, which may be an argument; a bounded one, since it is a count of bytes to print."""
+    """A width or precision, which may be an argument; bounded, since it is a number of bytes to print."""
     if text is None:
         return None
     return max(-4096, min(4096, arguments.integer("i") if text == b"*" else int(text or b"0")))

@@ -1,8 +1,8 @@
-"""The memory of a rehearsal: a launch that only shows what it raises, and leaves memory as it was.
+"""The memory of a rehearsal: a launch that only shows what threads raise, and leaves memory unchanged.
 
-A kernel reaches memory by its parameters, its module's variables and the device heap. These blocks are saved and
-put back, and a rehearsal can touch no others: its allocation table does not hold them. A kernel that tries to
-touch more (its code, or memory, holds a pointer) is rehearsed again with all memory saved.
+A kernel accesses memory through its parameters, its module's variables and the device heap. These blocks are saved
+and restored, and a rehearsal cannot access others: its allocation table does not hold them. A kernel that tries to
+access more (through a pointer in its code or in memory) is rehearsed again with all memory saved.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from kcheck.ptx.abi import FAULTS, Allocation, Fault, FaultKind
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Reach:
-    """What a launch can touch: an allocation table with its length, and where the module's variables lie."""
+    """The memory that a launch can access: an allocation table with its length, and the addresses and sizes of the
+    module's variables."""
 
     table: ctypes.Array[Allocation]
     entries: int
@@ -26,7 +27,8 @@ class Reach:
 
 
 def reachable(memory: Memory, params: bytes, variables: Mapping[str, tuple[int, int]]) -> list[Block]:
-    """The blocks that a launch's parameters and its module's variables point into, and the heap, by address."""
+    """The blocks that a launch's parameters and its module's variables point to, and the heap, sorted by
+    address."""
     words = (int.from_bytes(params[at : at + 8], "little") for at in range(0, len(params) - 7, 8))
     found = {memory.find(address) for address in (*words, *(address for address, _ in variables.values()))}
     blocks = {block for block in found if block is not None}
@@ -36,7 +38,7 @@ def reachable(memory: Memory, params: bytes, variables: Mapping[str, tuple[int, 
 
 @contextmanager
 def put_back(blocks: Iterable[Block], heap_used: int) -> Iterator[None]:
-    """Save the content of blocks, and put it back at the end. Only ``heap_used`` bytes of the heap matter."""
+    """Save the content of blocks, and restore it at the end. Only ``heap_used`` bytes of the heap matter."""
     sizes = [(block.base, heap_used if block.kind is Kind.HEAP else block.size) for block in blocks]
     saved = [(base, ctypes.string_at(base, size)) for base, size in sizes]
     try:
@@ -47,5 +49,5 @@ def put_back(blocks: Iterable[Block], heap_used: int) -> Iterator[None]:
 
 
 def strayed(faults: Iterable[Fault]) -> bool:
-    """Whether a launch was stopped by an access that its allocation table does not allow."""
+    """Whether an access outside the allocation table stopped a launch."""
     return any(FAULTS[FaultKind(fault.kind)].rule == "memcheck" for fault in faults)

@@ -1,12 +1,11 @@
-"""Blocks over OS threads.
+"""Runs blocks on OS threads.
 
-A launch begins on one thread, in growing ranges of blocks; when it has taken about a millisecond the other threads
-join, since waking them costs more than a short launch takes. What is known to take long all of them begin. A
-cooperative launch keeps every block resident and runs them in turns, from grid barrier to grid barrier, on one
-thread.
+A launch starts on one thread, in growing ranges of blocks. After about a millisecond the other threads join:
+waking them costs more than a short launch. A launch that is known to be long starts on all threads. A cooperative
+launch keeps every block resident and runs the blocks in turns, from grid barrier to grid barrier, on one thread.
 
-Handing a launch over to a thread and waiting for it costs more than a short launch: what is known to be short runs
-on the thread that launches.
+Handing a launch to a thread and waiting for it costs more than a short launch, so a launch that is known to be
+short runs on the launching thread.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from kcheck.ptx.abi import FINISHED, GRID_BARRIER, STOP_REQUESTED, STOPPED, Laun
 from kcheck.rng import arranged, pieces
 
 ALONE_SECONDS = 1e-3
-_RANGES_PER_WORKER = 8  # of what is left, so that an uneven load evens out
+_RANGES_PER_WORKER = 8  # to balance uneven blocks
 _POLL_SECONDS = 0.05
 
 
@@ -38,12 +37,12 @@ class Job:
     """A launch, ready to run.
 
     Attributes:
-        kernel: may become better code of the same program while blocks run: whoever runs one holds on to its own.
-        launch: filled in.
+        kernel: may be replaced by better code of the same program while blocks run; a running block keeps a
+        reference to its own. launch: the launch structure, filled in.
         blocks: how many.
         shared, state: bytes that each block needs.
-        keep: whatever ``launch`` holds addresses of; alive as long as a worker may run it.
-        races: racecheck, where the kernel has it: its blocks run on one thread.
+        keep: objects that ``launch`` points to, kept alive as long as a worker may run it.
+        races: racecheck's state if the kernel has racecheck; its blocks then run on one thread.
     """
 
     kernel: Kernel
@@ -69,12 +68,12 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Better:
-    """Better code for a launch that takes long.
+    """Better code for a long launch.
 
     Attributes:
-        after: seconds from its beginning on; infinite: there is none.
-        takes: seconds that making it is expected to take.
-        make: makes the code.
+        after: seconds after the start of the launch; infinite if there is no better code.
+        takes: the expected seconds to compile it.
+        make: compiles it.
     """
 
     after: float
@@ -84,13 +83,13 @@ class Better:
 
 @dataclass
 class Completion:
-    """How the blocks of a launch came to their end.
+    """How the blocks of a launch ended.
 
     Attributes:
         reached_grid_barrier: a block of a launch that is not cooperative stopped at a grid barrier.
-        grid: blocks that met grid barriers differently, or the one that may not be there; None: no such thing.
-        timed_out, interrupted: it was stopped from outside.
-        raised: what a signal handler raised meanwhile.
+        grid: blocks that reached different grid barriers, or a grid barrier that is not allowed; None if neither
+        happened. timed_out, interrupted: it was stopped from outside.
+        raised: an exception that a signal handler raised meanwhile.
         workspaces: those used.
     """
 
@@ -102,14 +101,14 @@ class Completion:
     workspaces: list[Workspace] = field(default_factory=list)
 
     def reach(self, status: int, workspace: Workspace) -> None:
-        """Note how a range of blocks ended that may come to no grid barrier."""
+        """Note how a range of blocks ended in which grid barriers are not allowed."""
         if status == GRID_BARRIER:
             self.reached_grid_barrier = True
             self.grid = GridWait({workspace.context.grid_site: [0]}, 0)
 
     @property
     def is_plain(self) -> bool:
-        """Whether every block just ran to its end."""
+        """Whether every block simply ran to its end."""
         stopped = self.timed_out or self.interrupted
         return not (stopped or self.reached_grid_barrier or self.grid)
 
@@ -118,7 +117,7 @@ class Scheduler:
     """The processors of a device.
 
     Args:
-        processors: OS threads to use at most.
+        processors: the maximum number of OS threads.
         clock: seconds from any origin.
     """
 
@@ -132,11 +131,11 @@ class Scheduler:
     def run(
         self, job: Job, deadline: float | None, schedule: Schedule, better: Better, *, is_long: bool = False
     ) -> Completion:
-        """Run every block. Returns when none runs any more; stops them when a time of the clock passes.
+        """Run every block. Returns when all have ended; stops them at the deadline.
 
         Args:
-            better: what blocks go over to.
-            is_long: it is known to be worth the other threads, who take part from the beginning.
+            better: the code that blocks switch to.
+            is_long: start on all threads, since the launch is known to be long.
         """
         workers = self._workers if job.races is None else self._workers[:1]
         if schedule == NATURAL:
@@ -148,10 +147,10 @@ class Scheduler:
         return run.completion
 
     def run_here(self, job: Job, deadline: float | None, native: Native) -> Completion | None:
-        """Run every block on the calling thread, in order. None: that cannot be watched here, nothing was run.
+        """Run every block on the calling thread, in order. None: it cannot be watched here, and nothing was run.
 
-        Where it takes long against all expectation, it is stopped as any other. A signal that comes meanwhile is
-        handled when it ends, or is stopped for the signal's sake.
+        If it turns out to be long, it is stopped like any other launch. A signal that arrives meanwhile is handled
+        when the launch has ended, or was stopped because of the signal.
         """
         workspace = self._workers[0].workspace
         stack = self._stack = self._stack or Stack(STACK)
@@ -203,7 +202,8 @@ class Scheduler:
     ) -> None:
         """Start a launch and wait for its end. Stop it at the deadline, or when a signal handler raises.
 
-        Whatever is raised, this returns only once the launch has ended: its memory is not kept any longer.
+        Even if an exception is raised, this returns only after the launch has ended, since its memory is freed
+        then.
         """
         launch = job.launch
         improve_at = math.inf if better is None else self._clock() + better.after
@@ -256,7 +256,7 @@ def _turns(job: Job, completion: Completion, schedule: Schedule) -> None:
 
 
 class _Run:
-    """One launch that is not cooperative: ranges of blocks, handed out one by one."""
+    """A launch that is not cooperative: workers take ranges of blocks one by one."""
 
     def __init__(self, job: Job, workers: list[Worker], clock: Callable[[], float]) -> None:
         self.completion = Completion()
@@ -270,7 +270,8 @@ class _Run:
         self._range = 1
 
     def start(self, with_all: bool) -> None:
-        """Let a worker begin, or as many as there are blocks for. On a worker: no signal handler runs there."""
+        """Start one worker, or as many as there are blocks for. Called on a worker, where no signal handler
+        runs."""
         with self._lock:
             self._join()
             if with_all:
@@ -281,7 +282,7 @@ class _Run:
             self._join()
 
     def _join(self) -> None:
-        """Let one more worker take part. Called with the lock, before the launch has ended."""
+        """Add a worker. Called with the lock held, before the launch has ended."""
         worker = self._idle.pop(0)
         self._job.prepare(worker.workspace)
         self.completion.workspaces.append(worker.workspace)
@@ -313,7 +314,7 @@ class _Run:
                     self.finished.set()
 
     def _take(self) -> tuple[int, int]:
-        """The next range of blocks, half open; empty when there is none."""
+        """The next range of blocks, half open; empty if there is none left."""
         first = self._next
         last = self._next = min(self._job.blocks, first + self._size())
         return first, last
@@ -327,7 +328,7 @@ class _Run:
 
 
 class _Ordered(_Run):
-    """Ranges in another order than that of their blocks."""
+    """A launch whose ranges of blocks run in another order."""
 
     def __init__(
         self, job: Job, workers: list[Worker], clock: Callable[[], float], ranges: Sequence[range]

@@ -1,10 +1,9 @@
-"""Kernels of this process, in two tiers of machine code: what is quick to make at first, better code once it pays.
-
-Most kernels that are checked run for milliseconds, so making good code of them would take most of the time. Quick
-code takes a third of the time to make and two to three times as long to run. When it has run for as long as better
-code takes to make, that is made: before the next launch, or during a launch that takes so long, whose blocks then
-go over to it. Both leave the same bits: they are one lowering, and nothing may reorder or fuse its floating-point
-operations.
+"""The kernels of this process, in two tiers of machine code: quick code first, better code once it pays off. Most
+kernels run for milliseconds when they are checked, so compiling good code would take most of the time. Quick code
+compiles in a third of the time and runs two to three times as long. Once it has run for as long as better code
+takes to compile, better code is compiled: before the next launch, or during a long launch, whose remaining blocks
+then use it. The results are bit-identical: both come from one lowering, and nothing may reorder or fuse its
+floating-point operations.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from kcheck.ptx.abi import Checks, row_of
 
 @dataclass(slots=True)
 class Known:
-    """A kernel, and what its last launch was.
+    """A kernel and its last launch.
 
     Attributes:
-        job: None: it was never launched as usual.
+        job: of the last usual launch; None if there was none yet.
         shape: grid, block and dynamic shared memory of the job.
-        variables: where the module's variables lay, as :meth:`Module.variables` told it.
-        seconds: that a thread of the last launch took; infinite before.
-        spent: seconds that launches of quick code took.
+        variables: where the module's variables were, from :meth:`Module.variables`.
+        seconds: the time per thread of the last launch; infinite before the first one.
+        spent: the total time of launches of quick code.
     """
 
     variant: Variant
@@ -44,7 +43,8 @@ class Known:
     spent: float = 0.0
 
     def expected(self, shape: tuple[Index3, Index3, int]) -> float:
-        """Seconds that a launch will take, by the last one and its number of threads; infinite if unknown."""
+        """The expected seconds of a launch, from the last launch and its number of threads; infinite if
+        unknown."""
         if self.shape == shape:
             return self.seconds
         before = math.prod(self.shape[0]) * math.prod(self.shape[1])
@@ -53,22 +53,22 @@ class Known:
 
     @property
     def left(self) -> float:
-        """Seconds that its code may still take before better code is worth its making."""
+        """Seconds that its code may still run before better code pays off."""
         return self.kernel.worth - self.spent
 
 
 @dataclass
 class Kernels:
-    """What was compiled, by module.
+    """The compiled kernels, by module.
 
     Args:
         cache: where machine code is kept.
         clock: seconds from any origin.
-        took: is called with the seconds that compiling before a launch took.
+        took: called with the seconds that a compilation before a launch took.
 
     Attributes:
-        quick: whether to begin with quick code; else with the better one.
-        known: what was found.
+        quick: whether to start with quick code; else with better code.
+        known: the kernels.
     """
 
     cache: ObjectCache
@@ -78,10 +78,10 @@ class Kernels:
     known: WeakKeyDictionary[Module, dict[Variant, Known]] = field(default_factory=WeakKeyDictionary)
 
     def find(self, module: Module, entry: str, block: Index3, width: int, checks: Checks, widens: bool) -> Known:
-        """The kernel, compiled; for blocks as long as this one along x.
+        """The compiled kernel, for blocks as long as this one along x.
 
         Raises:
-            PtxError: an instruction that is not supported, or code that breaks a rule of PTX.
+            PtxError: an unsupported instruction, or invalid PTX.
         """
         variants = self.known.get(module)
         if variants is None:
@@ -100,7 +100,8 @@ class Kernels:
         return known
 
     def improve(self, known: Known, module: Module) -> Kernel:
-        """Make better code of a kernel, which what runs the quick code may go over to between two blocks."""
+        """Compile better code for a kernel. A launch that runs the quick code can switch to it between two
+        blocks."""
         better = compile_kernel(module, known.variant, self.cache, quick=False)
         if better.head != known.kernel.head:
             raise InternalError(f"two lowerings of {known.variant.entry} differ")

@@ -1,4 +1,4 @@
-"""A thread that looks after a launch which runs on the thread that asked for it, and so cannot look after itself.
+"""A thread that stops a launch which runs on the launching thread, where nothing else can stop it.
 
 While machine code runs, Python runs no signal handler: handlers wait until it returns. The watch stops the launch
 at its deadline, and when a signal has waited for GRACE seconds. It sleeps unless there is a deadline to keep.
@@ -16,10 +16,10 @@ from collections.abc import Callable
 
 from kcheck.ptx.abi import STOP_REQUESTED, Launch
 
-GRACE = 0.05  # seconds that a launch may run on after Ctrl-C; handlers run as soon as it returns
+GRACE = 0.05  # seconds that a launch may run on after Ctrl-C; handlers run once it returns
 GRACE_OTHERS = 0.5
-"""Seconds that a launch may run on after another signal, whose handler may well return: a launch that is watched
-was expected to take a thousandth of that."""
+"""Seconds that a launch may run on after any other signal, whose handler may well not raise. A watched launch was
+expected to take a thousandth of that."""
 _POLL = 0.05  # seconds between looks at a deadline
 _WAKE = b"\0"  # no signal has this number
 
@@ -42,22 +42,24 @@ class Watch:
         self._begun = 0  # launches that have a deadline
         self._stop_at: float | None = None  # when the launch is stopped for a signal
         self._takes_signals = False
-        self._others = -1  # who else wants to be told of signals: the program's own signal.set_wakeup_fd
+        self._others = -1  # the program's own signal.set_wakeup_fd
         self._timed_out = self._interrupted = False
 
     def begin(self, launch: Launch, deadline: float | None) -> bool:
         """Watch a launch until :meth:`end`.
 
         Args:
-            deadline: a time of the clock; None: only signals, which the main thread alone gets.
+            deadline: a time of the clock; None: stop for signals only, which only the main thread gets.
 
         Returns:
-            Whether it is watched; if not, it must not run on this thread.
+            Whether the launch is watched; if not, it must not run on this thread.
         """
-        if self._thread is None or not self._thread.is_alive():  # a forked child has none of its parent's
+        if (
+            self._thread is None or not self._thread.is_alive()
+        ):  # a forked child does not have its parent's threads
             try:
                 self._start()
-            except (OSError, RuntimeError):  # no more files, no more threads
+            except (OSError, RuntimeError):  # out of files or threads
                 return False
         with self._lock:
             self._launch, self._deadline, self._stop_at = launch, deadline, None
@@ -71,7 +73,7 @@ class Watch:
             return True
         try:
             before = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
-        except (OSError, ValueError):  # closed by the program; another interpreter than the main one
+        except (OSError, ValueError):  # closed by the program; not the main interpreter
             self.end()
             return False
         self._takes_signals = True
@@ -80,7 +82,7 @@ class Watch:
         return True
 
     def end(self) -> tuple[bool, bool]:
-        """Watch no more. Returns whether the launch was stopped at its deadline, and whether by a signal."""
+        """Stop watching. Returns whether the launch was stopped at its deadline, and whether by a signal."""
         with self._lock:
             self._launch = None
         if self._takes_signals:
@@ -134,7 +136,7 @@ class Watch:
         return max(0.001, min(_POLL, *times)) if times else _POLL
 
     def _look(self, signals: bytes) -> None:
-        """Stop the launch if it is time. ``signals``: the numbers of those that have come."""
+        """Stop the launch if its time is up. ``signals``: the numbers of those that have come."""
         launch, now = self._launch, self._clock()
         if launch is None:
             self._stop_at = None

@@ -1,6 +1,5 @@
-"""OS threads that run blocks, each with a large stack of its own and memory that it keeps between launches.
-
-The thread that launches only waits: it stays able to take a signal, and to stop a kernel that takes too long.
+"""OS threads that run blocks, each with a large stack and memory that it keeps between launches. The launching
+thread only waits, so that it can handle a signal, and stop a kernel that takes too long.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from kcheck.ptx.abi import SHARED_INIT_SPARE, Origin, Origins, SiteCache
 from kcheck.ptx.abi import Worker as Context
 
 STACK = 64 << 20
-_STACK_MARGIN = 1 << 20  # of the thread's own frames, and of code that lowered code calls (libm)
+_STACK_MARGIN = 1 << 20  # for the thread's own frames, and for code that lowered code calls (libm)
 _STACK_LOCK = threading.Lock()
 
 
 class Buffer:
-    """Zeroed pages that grow when they must; their content is lost then."""
+    """Zeroed pages that grow on demand; growing discards their content."""
 
     def __init__(self) -> None:
         self._pages: mmap.mmap | None = None
@@ -39,10 +38,10 @@ class Buffer:
 
 
 class Workspace:
-    """The memory of one worker: shared memory and state of the block it runs, and what its sites remember.
+    """The memory of one worker: shared memory and state of the block it runs, and the caches of its sites.
 
     Attributes:
-        context: the structure that lowered code is given.
+        context: the structure that lowered code receives.
     """
 
     def __init__(self) -> None:
@@ -53,7 +52,8 @@ class Workspace:
         self.address = ctypes.addressof(self.context)
 
     def prepare(self, shared: int, state: int, sites: int) -> None:
-        """Make room: bytes of shared memory and of state, a number of sites, which forget what they touched."""
+        """Make room for bytes of shared memory and of state, and for a number of sites, whose caches are
+        cleared."""
         self.context.shared = self._shared.reserve(shared)
         self.context.state = self._state.reserve(state)
         size = sites * ctypes.sizeof(SiteCache)
@@ -78,15 +78,17 @@ class Worker:
         self._thread: threading.Thread | None = None
 
     def submit(self, task: Callable[[], None]) -> None:
-        """Run a task after those submitted before. It must not raise."""
-        if self._thread is None or not self._thread.is_alive():  # a forked child has none of its parent's threads
+        """Run a task after those submitted earlier. It must not raise."""
+        if (
+            self._thread is None or not self._thread.is_alive()
+        ):  # a forked child does not have its parent's threads
             self._thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
             with _stack_size(STACK):
                 self._thread.start()
         self._tasks.put(task)
 
     def hand_over(self, task: Callable[[], None]) -> HandOver:
-        """A task for this worker that has not been submitted yet."""
+        """A task for this worker, not submitted yet."""
         return HandOver(self, task)
 
     def _serve(self) -> None:
@@ -95,10 +97,10 @@ class Worker:
 
 
 class HandOver:
-    """A task that is submitted once, and either runs or is called off, whatever a signal handler raises meanwhile.
+    """A task that is submitted once, and either runs or is called off, even if a signal handler raises in between.
 
     Attributes:
-        is_off: it was called off before it began, and will not run.
+        is_off: it was called off before it began, so it will not run.
     """
 
     def __init__(self, worker: Worker, task: Callable[[], None]) -> None:

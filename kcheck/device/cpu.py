@@ -55,7 +55,7 @@ def capability(targets: Iterable[str]) -> tuple[int, int]:
         targets: of ``artifact:``, the first of each spec.
 
     Raises:
-        DeviceUnavailable: ``KCHECK_CC`` is no compute capability.
+        DeviceUnavailable: ``KCHECK_CC`` is not a compute capability.
     """
     asked = os.environ.get("KCHECK_CC", "")
     if asked:

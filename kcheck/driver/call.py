@@ -1,7 +1,7 @@
 """One call of the driver API: a Python function with a C signature.
 
-A family of calls is a function from the machine to a table, C name -> :class:`Call`. What no table holds does
-not exist: the stub answers ``CUDA_ERROR_NOT_SUPPORTED`` for it.
+A family of calls is a function from the machine to a table, C name -> :class:`Call`. The stub returns
+``CUDA_ERROR_NOT_SUPPORTED`` for a function that is in no table.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Call:
                 return 0 if result is None else int(result)
             except DriverFault as fault:
                 return int(fault.result)
-            except BaseException as error:  # nothing may pass through the C caller
+            except BaseException as error:  # no exception may pass through the C caller
                 if from_signal(error):
                     keep(error)
                 else:
@@ -65,25 +65,25 @@ class Call:
 
 
 def put_u32(address: int, value: int) -> None:
-    """Store 32 bits at a host address that the caller gave; nothing when it gave NULL."""
+    """Store 32 bits at a host address; do nothing if it is NULL."""
     if address:
         ctypes.c_uint32.from_address(address).value = value & 0xFFFFFFFF
 
 
 def put_u64(address: int, value: int) -> None:
-    """Store 64 bits at a host address that the caller gave; nothing when it gave NULL."""
+    """Store 64 bits at a host address; do nothing if it is NULL."""
     if address:
         ctypes.c_uint64.from_address(address).value = value
 
 
 def put_f32(address: int, value: float) -> None:
-    """Store a float at a host address that the caller gave; nothing when it gave NULL."""
+    """Store a float at a host address; do nothing if it is NULL."""
     if address:
         ctypes.c_float.from_address(address).value = value
 
 
 def put_text(address: int, size: int, text: str) -> None:
-    """Store a NUL-terminated string, cut to ``size`` bytes with its NUL."""
+    """Store a NUL-terminated string, cut to ``size`` bytes including its NUL."""
     if size > 0:
         ctypes.memmove(address, text.encode()[: size - 1] + b"\0", min(len(text.encode()), size - 1) + 1)
 

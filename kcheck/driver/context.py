@@ -1,6 +1,6 @@
 """Calls about contexts: ``cuCtx*``, ``cuDevicePrimaryCtx*``, ``cuProfiler*``.
 
-There is one context, the device's primary one; each thread has its own stack of it.
+There is one context, the device's primary context. Each thread has its own context stack.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""What the assembler made of a kernel: nvJitLink, which needs no driver, makes a cubin of PTX, and it is read.
+"""The resources of a kernel, as assembled: nvJitLink, which needs no driver, compiles PTX to a cubin, which is
+read here.
 
-A cubin is an ELF file. Registers, frame and stack sizes stand in ``.nv.info`` as (kind, symbol, value) records;
-shared and constant memory are the sizes of sections. The kinds were found by comparing cubins with what
-``cuobjdump --dump-resource-usage`` says of them.
+A cubin is an ELF file. Registers, frame and stack sizes are in ``.nv.info`` as (kind, symbol, value) records;
+shared and constant memory are the sizes of sections. The kinds were found by comparing cubins with the output of
+``cuobjdump --dump-resource-usage``.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _OPTIONS = re.compile(r"^// kcheck-link: max_registers=(\d+)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one kernel takes. Registers per thread; the others in bytes: ``shared`` per block (static only),
-    ``local`` per thread, ``constant`` of its module."""
+    """The resources of one kernel. Registers are per thread; the others are in bytes: ``shared`` per block (static
+    only), ``local`` per thread, ``constant`` of its module."""
 
     registers: int
     shared: int
@@ -38,15 +39,14 @@ class Resources:
 
 
 def with_link_options(ptx: str, max_registers: int | None) -> str:
-    """The PTX with the options of the link that are not in the code, as a comment at its end, where they
-    survive numba's caches and do not move a line."""
+    """The PTX with the link options as a comment at its end: there they survive Numba's caches and move no
+    line."""
     return f"{ptx}\n// kcheck-link: max_registers={max_registers}\n" if max_registers else ptx
 
 
 def assembler(cc: tuple[int, int], cache: ObjectCache) -> Callable[[str, str], Resources]:
-    """A function (ptx, entry) -> Resources for a compute capability; answers are kept in the cache.
-
-    It raises PtxError with the assembler's own words when it refuses the code.
+    """A function (ptx, entry) -> Resources for a compute capability; results are cached. It raises PtxError with
+    the assembler's message if the assembler rejects the code.
     """
 
     @functools.lru_cache(maxsize=1024)
@@ -64,7 +64,7 @@ def assembler(cc: tuple[int, int], cache: ObjectCache) -> Callable[[str, str], R
 
 @functools.cache
 def assembler_version() -> str:
-    """Of nvJitLink, which holds the assembler: part of the key of what it answered."""
+    """The version of nvJitLink, which contains the assembler: part of the cache key."""
     from cuda.bindings import nvjitlink
 
     return ".".join(map(str, nvjitlink.version()))
@@ -84,11 +84,11 @@ def _assemble(ptx: str, cc: tuple[int, int]) -> bytes:
         finally:
             linker.close()
     except Exception as fault:
-        raise PtxError(f"kernel.ptx:1: the assembler refuses it: {fault}") from fault
+        raise PtxError(f"kernel.ptx:1: the assembler rejects it: {fault}") from fault
 
 
 def _runtime(ptx: str) -> list[Any]:
-    """The device runtime, where a kernel calls it for a grid barrier: numba-cuda links it, too."""
+    """The device runtime if a kernel calls it for a grid barrier; numba-cuda links it, too."""
     from cuda.core import ObjectCode
 
     if "cudaCG" not in ptx:
@@ -121,13 +121,13 @@ def read_resources(cubin: bytes, entry: str, *, has_system_shared: bool) -> Reso
 
 
 def _size(sections: dict[str, tuple[int, int | bytes]], name: str) -> int:
-    """Bytes of a section, 0 when it is not there."""
+    """Bytes of a section; 0 if there is no such section."""
     content = sections.get(name, (0, 0))[1]
     return content if isinstance(content, int) else len(content)
 
 
 def _sections(cubin: bytes) -> Iterator[tuple[str, int, int | bytes]]:
-    """Name, type and content of each section; the size alone of one that takes no room in the file."""
+    """Name, type and content of each section; only the size of a section without content in the file."""
     (start,) = struct.unpack_from("<Q", cubin, 0x28)
     count, names = struct.unpack_from("<HH", cubin, 0x3C)
     headers = [struct.unpack_from("<IIQQQQIIQQ", cubin, start + 64 * n) for n in range(count)]
@@ -147,7 +147,7 @@ def _symbols(sections: dict[str, tuple[int, int | bytes]]) -> Iterator[str]:
 
 
 def _info(content: int | bytes) -> Iterator[tuple[int, int, int]]:
-    """(attribute, symbol, value) of the records of ``.nv.info`` that are such a pair."""
+    """(attribute, symbol, value) of the ``.nv.info`` records that hold a symbol and a value."""
     assert isinstance(content, bytes)
     at = 0
     while at + 4 <= len(content):

@@ -1,7 +1,8 @@
 """Calls about the driver and its device: ``cuInit``, ``cuDriver*``, ``cuDevice*``, ``cuGetError*``.
 
-The attributes are an A100's where a program sizes its launches by them (CUDA C Programming Guide, table
-"Technical Specifications per Compute Capability"); elsewhere those of a device without textures, graphs or peers.
+Attributes by which a program sizes its launches are an A100's (CUDA C Programming Guide, table
+"Technical Specifications per Compute Capability"); the others are those of a device without textures, graphs or
+peers.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ _UUID = b"kcheck-cpu-00001"
 
 
 def shared_per_multiprocessor(cc: tuple[int, int]) -> int:
-    """Bytes of shared memory of one multiprocessor; of one that is not known, the most that there is."""
+    """Bytes of shared memory of one multiprocessor; the largest known size for an unknown architecture."""
     known = BY_CAPABILITY.get(cc)
     return (known.shared if known is not None else max(m.shared for m in BY_CAPABILITY.values())) << 10
 
 
 def attributes(cc: tuple[int, int]) -> dict[int, int]:
-    """Device attributes by number (``CUdevice_attribute``); what is not listed is 0: the device lacks it."""
+    """Device attributes by number (``CUdevice_attribute``); any other attribute is 0: the device does not have
+    it."""
     shared = shared_per_multiprocessor(cc)
     return {
         1: MAX_THREADS_PER_BLOCK,
@@ -71,7 +73,7 @@ def attributes(cc: tuple[int, int]) -> dict[int, int]:
         82: REGISTERS,
         83: 1,  # managed memory
         86: 1,  # native host atomics
-        87: 32,  # single to double performance ratio is 2 on an A100; 32 tells that doubles are not special
+        87: 32,  # single to double performance ratio is 2 on an A100; 32 is that of most devices
         88: 1,  # pageable memory access
         89: 1,  # concurrent managed access
         90: 1,  # compute preemption
@@ -86,7 +88,7 @@ def attributes(cc: tuple[int, int]) -> dict[int, int]:
 
 @functools.cache
 def _result_texts() -> dict[int, ctypes.Array[ctypes.c_char]]:
-    """The name of every CUresult, at an address that stays."""
+    """The name of every CUresult, at a fixed address."""
     from cuda.bindings.driver import CUresult
 
     return {int(row.value): ctypes.create_string_buffer(row.name.encode()) for row in CUresult}
@@ -94,7 +96,7 @@ def _result_texts() -> dict[int, ctypes.Array[ctypes.c_char]]:
 
 @functools.cache
 def _driver_version() -> int:
-    """1000 * major + 10 * minor: never below NVRTC's, whose PTX the driver is asked to load."""
+    """1000 * major + 10 * minor: at least NVRTC's version, whose PTX the driver must load."""
     from cuda.bindings import nvrtc
 
     _, major, minor = nvrtc.nvrtcVersion()

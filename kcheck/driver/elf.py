@@ -1,12 +1,12 @@
-"""A small shared object, written without compiler or linker.
+"""A small shared object, made without a compiler or linker.
 
-It holds a table of trampolines, each a jump through one slot of a table of addresses. Exported are the names
-asked for (one trampoline each, from the first on) and three of our own, by which the loader fills the slots:
+It holds a table of trampolines, each a jump through one slot of a table of addresses. It exports the requested
+names (one trampoline each, starting at the first) and three more, through which the loader fills the slots:
 
 =================  ==========================================================================
 ``kcheck_slots``   the table: ``slots`` addresses of 8 bytes, writable
-``kcheck_jumps``   the first trampoline; the next stands ``jump_size(machine)`` bytes further
-``kcheck_zero``    a function that takes anything and returns 0 (what a slot points at, at exit)
+``kcheck_jumps``   the first trampoline; the next is ``jump_size(machine)`` bytes after it
+``kcheck_zero``    a function that takes anything and returns 0 (slots point to it at exit)
 =================  ==========================================================================
 
 Layout: one read-only segment (header, symbols, hash, strings, code) and one writable one (dynamic table, slots),
@@ -35,7 +35,7 @@ def jump_size(machine: str) -> int:
     """Bytes from one trampoline to the next.
 
     Raises:
-        DeviceUnavailable: a machine that no trampoline is known for.
+        DeviceUnavailable: there is no trampoline for this machine.
     """
     try:
         return _JUMP_SIZES[machine]
@@ -56,7 +56,7 @@ def shared_object(soname: str, exports: Sequence[str], slots: int, machine: str)
         machine: as ``platform.machine()`` says.
 
     Raises:
-        DeviceUnavailable: a machine that no trampoline is known for.
+        DeviceUnavailable: there is no trampoline for this machine.
     """
     step = jump_size(machine)
     names = [*exports, "kcheck_slots", "kcheck_jumps", "kcheck_zero"]
@@ -99,7 +99,7 @@ def shared_object(soname: str, exports: Sequence[str], slots: int, machine: str)
         (_PT_LOAD, 5, 0, text_end, PAGE),
         (_PT_LOAD, 6, dynamic, end - dynamic, PAGE),
         (_PT_DYNAMIC, 6, dynamic, _DYN * 7, 8),
-        (_PT_GNU_STACK, 6, 0, 0, 16),  # the stack need not be executable
+        (_PT_GNU_STACK, 6, 0, 0, 16),  # the stack is not executable
     ]
     for n, (kind, flags, offset, size, alignment) in enumerate(segments):
         put(

@@ -25,11 +25,11 @@ _MEMORY_LIMIT, _MEMORY_LEAST = 16 << 30, 256 << 20
 
 @dataclass(frozen=True)
 class Settings:
-    """How the device is to be.
+    """The device's settings.
 
     Attributes:
         cc: the compute capability.
-        cache: folder for the stub and machine code; made when it is needed.
+        cache: folder for the stub and machine code; created when needed.
         memory: bytes of device memory.
         processors: OS threads that run blocks.
         clock: seconds from any origin, for events and time limits.
@@ -43,14 +43,14 @@ class Settings:
 
 
 def settings(environment: Mapping[str, str], cc: tuple[int, int] | None = None) -> Settings:
-    """The settings of a process with this environment.
+    """The settings for an environment.
 
-    ``KCHECK_CC`` is the compute capability where ``cc`` is not given; ``KCHECK_CACHE_DIR``, else
+    ``KCHECK_CC`` is the compute capability, unless ``cc`` is given; ``KCHECK_CACHE_DIR``, else
     ``XDG_CACHE_HOME/kcheck``, else ``~/.cache/kcheck`` the cache folder. The device has half of the machine's
     memory, at most 16 GiB, and the processors that this process may use.
 
     Raises:
-        DeviceUnavailable: ``KCHECK_CC`` is no compute capability.
+        DeviceUnavailable: ``KCHECK_CC`` is not a compute capability.
     """
     folder = environment.get("KCHECK_CACHE_DIR")
     if folder is None:
@@ -65,7 +65,7 @@ def read_cc(text: str, asked: str = "KCHECK_CC=") -> tuple[int, int]:
     """``8.0``, ``80`` or ``sm_80`` as (8, 0); the default for an empty text.
 
     Args:
-        asked: what stands before it where it was written, for the message.
+        asked: the text before it in the user's input, for the message.
 
     Raises:
         DeviceUnavailable: anything else.
@@ -74,13 +74,13 @@ def read_cc(text: str, asked: str = "KCHECK_CC=") -> tuple[int, int]:
         return DEFAULT_CC
     digits = text.removeprefix("sm_").rstrip("af").replace(".", "")
     if not digits.isascii() or not digits.isdigit() or not 50 <= int(digits) <= 129:
-        raise DeviceUnavailable(f"{asked}{text!r} is no compute capability; write it as 8.0, 9.0 or 12.0")
+        raise DeviceUnavailable(f"{asked}{text!r} is not a compute capability; write it as 8.0, 9.0 or 12.0")
     return int(digits[:-1]), int(digits[-1])
 
 
 @dataclass(frozen=True)
 class Installed:
-    """The device as it stands in this process; ``machine.executor`` runs its kernels."""
+    """The device of this process; ``machine.executor`` runs its kernels."""
 
     machine: Machine
     stub: Stub
@@ -91,15 +91,16 @@ def install(
     report: Callable[[Finding], None],
     write: Callable[[bytes], None],
 ) -> Installed:
-    """Load the stub driver and have numba-cuda's seams changed when it is imported.
+    """Load the stub driver, and patch numba-cuda when it is imported.
 
     Args:
-        chosen: how the device is to be.
+        chosen: the device's settings.
         report: is called with each finding, on the thread that launched.
         write: is called with what kernels print.
 
     Raises:
-        DeviceUnavailable: numba.cuda is imported already, the stub does not load, or this is no machine for it.
+        DeviceUnavailable: numba.cuda is imported already, the stub does not load, or this machine is not
+            supported.
     """
     link.watch_imports()
     cache = ObjectCache(chosen.cache / "code")
@@ -111,10 +112,10 @@ def install(
 
 
 def reserve(size: int) -> Memory:
-    """Device memory of ``size`` bytes, or of half, a quarter ... where a limit on address space allows no more.
+    """Device memory of ``size`` bytes, or of half, a quarter ... if a limit on address space allows no more.
 
     Raises:
-        DeviceUnavailable: not even the least can be had.
+        DeviceUnavailable: not even the minimum is available.
     """
     while True:
         try:
@@ -128,10 +129,10 @@ def reserve(size: int) -> Memory:
 
 
 def calls(machine: Machine, cache: ObjectCache) -> Table:
-    """Every call that is implemented, by its C name: the families, each a table of its own.
+    """Every implemented call, by its C name: the tables of all families.
 
     Args:
-        cache: where the assembler's answers are kept.
+        cache: where the assembler's results are cached.
     """
     streams = stream.Streams()
     code = library.Code(machine, assembler(machine.cc, cache))

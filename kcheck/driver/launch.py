@@ -1,6 +1,6 @@
 """Calls that launch: ``cuLaunchKernel``, ``cuLaunchKernelEx``, ``cuLaunchCooperativeKernel``.
 
-A launch that a GPU refuses is refused with the same code, before anything runs.
+A launch that a GPU rejects is rejected with the same error code, before anything runs.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from kcheck.driver.signals import keep
 from kcheck.model import Index3
 from kcheck.model.multiprocessor import REGISTERS
 
-# CUlaunchAttributeID; an attribute is 8 bytes of id and 64 of value. Those that only steer scheduling or memory
-# (priority, access and synchronization policy, memory domains, programmatic launch, carveout) change no result.
+# CUlaunchAttributeID; an attribute is 8 bytes of id and 64 of value. Those that only affect scheduling or memory
+# (priority, access and synchronization policy, memory domains, programmatic launch, carveout) do not change
+# results.
 _IGNORED = frozenset({0, 1, 3, 6, 7, 8, 9, 10, 12, 14})
 _COOPERATIVE, _CLUSTER = 2, 4
 _ATTRIBUTE_BYTES = 72
-_MOST_REGISTERS = 256  # 255, and the unit they are given in
+_MOST_REGISTERS = 256  # 255, rounded up to the allocation unit
 _CONFIG = struct.Struct("<7I4xQQI")  # CUlaunchConfig
 _BUFFER_POINTER, _BUFFER_SIZE, _BUFFER_END = 1, 2, 0  # CU_LAUNCH_PARAM_*
 
@@ -119,18 +120,18 @@ def calls(code: Code, wait: Callable[[int], None]) -> Table:
 
 
 def check_shape(code: Code, kernel: Kernel, grid: Index3, block: Index3, shared: int, cooperative: bool) -> None:
-    """Refuse what a GPU refuses.
+    """Reject what a GPU rejects.
 
     Raises:
-        DriverFault: INVALID_VALUE for sizes that no kernel may have, LAUNCH_OUT_OF_RESOURCES for more registers
-            than there are, COOPERATIVE_LAUNCH_TOO_LARGE for more blocks than can be resident at once.
+        DriverFault: INVALID_VALUE for sizes beyond CUDA's limits, LAUNCH_OUT_OF_RESOURCES for too many registers,
+            COOPERATIVE_LAUNCH_TOO_LARGE for more blocks than can be resident at once.
     """
     inside = all(0 < size <= most for size, most in zip((*grid, *block), (*MAX_GRID, *MAX_BLOCK), strict=True))
     most_threads = min(MAX_THREADS_PER_BLOCK, kernel.entry.max_threads or MAX_THREADS_PER_BLOCK)
     if not inside or math.prod(block) > most_threads or shared > code.max_dynamic_shared(kernel):
         raise DriverFault(Result.INVALID_VALUE)
     threads = math.prod(block)
-    # the assembler is not asked where even the most registers that a thread can have would do
+    # skip the assembler if even the maximum number of registers per thread fits
     if threads * _MOST_REGISTERS > REGISTERS and code.registers(kernel, threads) > REGISTERS:
         raise DriverFault(Result.LAUNCH_OUT_OF_RESOURCES)
     if cooperative and math.prod(grid) > MULTIPROCESSORS * code.occupancy(kernel, threads, shared):

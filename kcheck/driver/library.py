@@ -1,7 +1,7 @@
 """Calls about code: ``cuLibrary*``, ``cuKernel*``, ``cuFunc*``, occupancy.
 
-What is loaded is PTX: :mod:`kcheck.driver.link` sees to it that numba-cuda hands nothing else over. Registers,
-local memory and the like are the assembler's, asked for when a program wants them.
+Only PTX is loaded: :mod:`kcheck.driver.link` makes numba-cuda pass nothing else. Registers, local memory and
+similar attributes come from the assembler when a program queries them.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from kcheck.model.multiprocessor import REGISTERS, RESERVED_SHARED, WARP
 # CUfunction_attribute
 _MAX_THREADS, _SHARED, _CONST, _LOCAL, _REGISTERS, _PTX_VERSION, _BINARY_VERSION = 0, 1, 2, 3, 4, 5, 6
 _CACHE_MODE_CA, _MAX_DYNAMIC_SHARED, _CARVEOUT = 7, 8, 9
-_REGISTER_UNIT = 256  # registers are given to a warp in units of this many (CUDA occupancy calculator)
+_REGISTER_UNIT = 256  # a warp's registers are allocated in units of this many (CUDA occupancy calculator)
 
 
 Assembler: TypeAlias = Callable[[str, str], Resources]
-"""What the assembler makes of (ptx, entry); raises PtxError when it refuses the code."""
+"""The resources of (ptx, entry), by the assembler; raises PtxError if it rejects the code."""
 
 
 @dataclass
@@ -54,9 +54,10 @@ class Kernel:
     """One kernel.
 
     Attributes:
-        settings: attributes that the program has set, by number.
-        accepted: grid, block, dynamic shared memory and whether it was cooperative, of a launch not refused.
-        slots_address: of where its parameters lie, as :attr:`kcheck.cpu.native.Native.gather` reads it.
+        settings: the attributes that the program has set, by number.
+        accepted: grid, block, dynamic shared memory and whether it was cooperative, of a launch that was accepted.
+        slots_address: the offsets and sizes of its parameters, as :attr:`kcheck.cpu.native.Native.gather` reads
+            them.
     """
 
     library: int
@@ -83,7 +84,7 @@ class Code:
     kernels: Handles[Kernel] = field(default_factory=Handles)
 
     def resources(self, kernel: Kernel) -> Resources:
-        """Raises DriverFault(INVALID_PTX) when the assembler refuses the code."""
+        """Raises DriverFault(INVALID_PTX) if the assembler rejects the code."""
         try:
             return self.assemble(kernel.module.text, kernel.entry.name)
         except PtxError as fault:
@@ -109,7 +110,7 @@ class Code:
         )
 
     def registers(self, kernel: Kernel, threads: int) -> int:
-        """Registers that a block takes: a warp gets them in units."""
+        """Registers of a block, which each warp allocates in units."""
         per_warp = -(-max(self.resources(kernel).registers, 1) * WARP // _REGISTER_UNIT) * _REGISTER_UNIT
         return per_warp * -(-threads // WARP)
 

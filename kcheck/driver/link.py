@@ -1,14 +1,14 @@
-"""The seams in numba-cuda: a finished link yields PTX, not a cubin; kernels carry line information.
+"""Patches of numba-cuda: a finished link yields PTX, not a cubin; kernels have line information. Each module is
+patched right after it is imported, since programs import numba.cuda themselves:
 
-Each is a change to a module right after it is imported, since programs import numba.cuda themselves, after us:
-
-* ``cudadrv.driver._Linker.complete``: LTO-IR is linked to PTX by nvJitLink, PTX is passed on as it is, and
-  a cubin, which is machine code only, is refused with numba-cuda's own LinkerError. What PTX calls is kept through
-  the link of LTO-IR.
-* ``cudadrv.driver.Function``: attributes such as the number of registers are asked for when a program reads them,
-  not at load, since they take a second link.
-* ``codegen.CUDACodeLibrary`` and ``JITCUDACodegen``: what is cached on disk is told apart from a GPU's.
-* ``compiler.compile_cuda``: ``lineinfo`` is on, so that a finding can name a line of Python; and
+* ``cudadrv.driver._Linker.complete``: LTO-IR is linked to PTX by nvJitLink, PTX is passed on unchanged, and a
+cubin, which is machine code only, is rejected with numba-cuda's LinkerError. Functions that the PTX calls are kept
+when LTO-IR is linked.
+* ``cudadrv.driver.Function``: attributes such as the number of registers are computed when a program reads them,
+not at load, since that takes a second link.
+* ``codegen.CUDACodeLibrary`` and ``JITCUDACodegen``: kernels that are cached on disk have other keys than those
+compiled for a GPU.
+* ``compiler.compile_cuda``: ``lineinfo`` is on, so that a finding can name a Python line; and
   ``debuginfo.DIBuilder`` marks it so that it links with NVRTC's code.
 * ``lowering`` and ``cudaimpl``: the symbol of a shared array tells its variable, shape and dtype.
 * ``dispatcher.CUDADispatcher.call``: the arguments are held against an explicit signature.
@@ -37,7 +37,7 @@ from kcheck.driver.signals import guarded
 from kcheck.driver.signatures import patch_dispatcher
 from kcheck.errors import DeviceUnavailable
 
-# Archives are searched for what is missing: libcudadevrt, whose functions lowered code has of its own.
+# Archives are searched for undefined functions: libcudadevrt, whose functions lowered code implements itself.
 _SEARCHED = frozenset({"library"})
 
 
@@ -46,7 +46,7 @@ def patch_driver(driver: Any) -> None:
     driver._Linker.complete = _complete_for(driver)
 
     class Function(driver.CudaPythonFunction):  # type: ignore[misc]
-        """A kernel whose attributes are read when they are asked for."""
+        """A kernel whose attributes are computed on access."""
 
         def __init__(self, module: Any, kernel: Any, name: str) -> None:
             self.module = module
@@ -104,7 +104,7 @@ _FUNCTION = re.compile(r"(\.extern\s+)?\.func\s*(?:\([^)]*\)\s*)?([A-Za-z_]\w*)"
 def called_from(texts: Sequence[str]) -> list[str]:
     """The functions that PTX declares and that code other than PTX must define, sorted."""
     from kcheck.ptx.isa.calls import (
-        PROVIDED,  # with all of kcheck.ptx, which a run from a full cache does not need
+        PROVIDED,  # imports all of kcheck.ptx, which a run from a full cache does not need
     )
 
     found = [match.groups() for text in texts for match in _FUNCTION.finditer(text)]
@@ -113,7 +113,7 @@ def called_from(texts: Sequence[str]) -> list[str]:
 
 
 def _keep(names: Sequence[str]) -> str:
-    """CUDA C++ that keeps functions through link-time optimization, which sees none of the calls in PTX."""
+    """CUDA C++ that keeps functions through link-time optimization, which does not see the calls in PTX."""
     declared = "".join(f'extern "C" __device__ void {name}();\n' for name in names)
     stored = "".join(f"to[{n}] = (void*){name};\n" for n, name in enumerate(names))
     return f'{declared}extern "C" __global__ void kcheck_keep(void** to) {{\n{stored}}}\n'
@@ -137,7 +137,7 @@ def patch_linker_lines(driver: Any) -> None:
 
 
 def patch_driver_signals(driver: Any) -> None:
-    """What a signal handler raises during a call of the driver rises from numba-cuda's call."""
+    """Make numba-cuda's driver calls raise what a signal handler raises during them."""
     plain = driver.Driver._cuda_python_wrap_fn
 
     def wrap(self: Any, name: str) -> Any:
@@ -149,7 +149,7 @@ def patch_driver_signals(driver: Any) -> None:
 
 
 def patch_launch(dispatcher: Any) -> None:
-    """What a signal handler raises while a kernel runs rises from the launch."""
+    """Make a launch raise what a signal handler raises while the kernel runs."""
     dispatcher.launch = guarded(dispatcher.launch)
 
 
@@ -161,23 +161,23 @@ def patch_compiler(compiler: Any) -> None:
     def compile_with_lines(
         pyfunc: Any, return_type: Any, args: Any, debug: bool = False, lineinfo: bool = False, **options: Any
     ) -> Any:
-        if debug or lineinfo:  # debug brings line information of its own, and the two exclude each other
+        if debug or lineinfo:  # debug includes line information, and the two options exclude each other
             return plain(pyfunc, return_type, args, debug=debug, lineinfo=lineinfo, **options)
         try:
             return plain(pyfunc, return_type, args, lineinfo=True, **options)
         except Exception:
-            # What fails for its lines only (numba-cuda cannot describe a tuple of empty tuples) runs without them;
-            # what fails anyway fails again, with the words that it has without us.
+            # If only the line information fails (numba-cuda cannot describe a tuple of empty tuples), compile
+            # without it. If the code fails anyway, it fails again, with numba-cuda's own message.
             return plain(pyfunc, return_type, args, lineinfo=False, **options)
 
     compiler.compile_cuda = compile_with_lines
 
 
 def patch_debuginfo(debuginfo: Any) -> None:
-    """Change ``numba.cuda.debuginfo``: have line information link with NVRTC's code, such as bfloat16's functions.
+    """Change ``numba.cuda.debuginfo``: make line information link with NVRTC's code, such as bfloat16's functions.
 
-    Both say which version of debug information they hold, numba-cuda that a mismatch is a warning, NVRTC that it
-    is an error; LTO refuses modules that disagree on that (LLVM, "Module Flags Metadata").
+    Both state the version of their debug information. numba-cuda calls a mismatch a warning, NVRTC an error, and
+    LTO rejects modules that disagree on that (LLVM, "Module Flags Metadata").
     """
     is_error, is_warning = 1, 2
 
@@ -196,11 +196,11 @@ def patch_debuginfo(debuginfo: Any) -> None:
 
 
 def patch_codegen(codegen: Any) -> None:
-    """Change ``numba.cuda.codegen``: what it caches on disk is found again only by kcheck of this version, since
-    what it cached on a GPU is machine code; and kernels that count references are linked without lines.
+    """Change ``numba.cuda.codegen``: its disk cache is separate for each version of kcheck, since a kernel cached
+    on a GPU is machine code; and kernels that count references are linked without line information.
 
-    numba-cuda's calls of its runtime (``NRT_incref``) carry no place, and once LTO inlines them LLVM refuses the
-    module: such a function's every call must have one.
+    numba-cuda's calls of its runtime (``NRT_incref``) have no source location. LLVM rejects the module once LTO
+    inlines them: every call in a function with debug information must have one.
     """
     plain_tuple, plain_cubin = codegen.JITCUDACodegen.magic_tuple, codegen.CUDACodeLibrary.get_cubin
 
@@ -218,7 +218,7 @@ def patch_codegen(codegen: Any) -> None:
 
 
 def _without_lines(ir: str) -> str:
-    """LLVM IR text without what ties it to lines of source."""
+    """LLVM IR text without debug information."""
     ir = re.sub(r"(,)? !dbg ![0-9]+", "", ir)
     return re.sub(r"^!llvm\.dbg\.cu = .*$|^.*call void @\"?llvm\.dbg\..*$", "", ir, flags=re.MULTILINE)
 
@@ -236,7 +236,7 @@ PATCHES: Mapping[str, tuple[Callable[[Any], None], ...]] = {
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the modules to change by the other finders, and changes each after its code has run."""
+    """Finds the modules to patch with the other finders, and patches each one after its code has run."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -267,18 +267,18 @@ class _Loader(importlib.abc.Loader):
             patch(module)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)  # get_source and its like, for tracebacks and inspect
+        return getattr(self._loader, name)  # get_source and others, for tracebacks and inspect
 
 
 def watch_imports() -> None:
-    """Have the seams changed when numba.cuda is imported.
+    """Patch numba.cuda when it is imported.
 
     Raises:
-        DeviceUnavailable: it is imported already: too late, since it looks for a driver at import.
+        DeviceUnavailable: it is already imported: too late, since it looks for a driver at import.
     """
     for name in PATCHES:
         if name in sys.modules:
             raise DeviceUnavailable(
-                f"{name} is imported already: choose the cpu device before numba.cuda is first imported"
+                f"{name} is already imported: choose the cpu device before numba.cuda is first imported"
             )
     sys.meta_path.insert(0, _Finder())

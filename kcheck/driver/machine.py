@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Handles(Generic[T]):
-    """Objects of the driver by their opaque handle."""
+    """The driver's objects, by opaque handle."""
 
     _next = itertools.count(_FIRST_HANDLE, 16)  # shared, so that no handle is valid for two kinds
 
@@ -34,14 +34,14 @@ class Handles(Generic[T]):
         return handle
 
     def __getitem__(self, handle: int) -> T:
-        """Raises DriverFault(INVALID_HANDLE) for a handle that is not one, or is gone."""
+        """Raises DriverFault(INVALID_HANDLE) for an invalid or destroyed handle."""
         try:
             return self._objects[handle]
         except KeyError:
             raise DriverFault(Result.INVALID_HANDLE) from None
 
     def pop(self, handle: int) -> T:
-        """The object, whose handle is gone afterwards."""
+        """The object; its handle is invalid afterwards."""
         thing = self[handle]
         del self._objects[handle]
         return thing
@@ -50,7 +50,7 @@ class Handles(Generic[T]):
         return iter(list(self._objects.values()))
 
     def clear(self) -> None:
-        """Make every handle invalid."""
+        """Invalidate every handle."""
         self._objects.clear()
 
 
@@ -62,7 +62,7 @@ class Machine:
         cc: its compute capability.
         executor: its memory and processors.
         clock: seconds from any origin, for events.
-        name: what the program is told.
+        name: the device name that programs see.
         is_initialized: whether the program has called ``cuInit``.
     """
 
@@ -86,6 +86,6 @@ class Machine:
         return stack
 
     def require_context(self) -> None:
-        """Raises DriverFault(INVALID_CONTEXT) when the calling thread has none."""
+        """Raises DriverFault(INVALID_CONTEXT) if the calling thread has no context."""
         if not self.context_stack():
             raise DriverFault(Result.INVALID_CONTEXT)

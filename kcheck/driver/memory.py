@@ -1,7 +1,7 @@
 """Calls about memory: ``cuMem*`` and ``cuPointer*``, memory pools.
 
-A device address is a host address, so a copy is a copy, and mapped memory is its own device pointer. Work is done
-when a call returns, whatever its stream: asynchronous calls first wait for the stream's host callbacks.
+A device address is a host address, so a copy is a memmove, and mapped memory has the same address on the device.
+Every call is complete when it returns: asynchronous calls first wait for the stream's host callbacks.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _allocate(machine: Machine, out: int, size: int, kind: Kind) -> None:
 
 
 def _free(memory: Memory, address: int, *kinds: Kind) -> None:
-    """Free a block of one of these kinds; NULL is freed by doing nothing."""
+    """Free a block of one of these kinds; freeing NULL does nothing."""
     block = memory.find(address)
     if address and (block is None or block.kind not in kinds or not memory.free(address)):
         raise DriverFault(Result.INVALID_VALUE)
@@ -131,7 +131,7 @@ def _copies(machine: Machine, wait: Wait) -> Table:
                 ctypes.memset(target, value, count)
             else:
                 pattern = value.to_bytes(itemsize, "little")
-                for start in range(0, count, 1 << 20):  # in pieces, so that the pattern stays small
+                for start in range(0, count, 1 << 20):  # in chunks, so that the pattern stays small
                     piece = min(count - start, 1 << 20) * itemsize
                     ctypes.memmove(target + start * itemsize, pattern * (piece // itemsize), piece)
 
@@ -191,7 +191,7 @@ def _queries(machine: Machine) -> Table:
         block = memory.find(address)
         for n in range(count):
             number, out = get_u32(numbers + 4 * n), get_u64(outs + 8 * n)
-            # Memory that the driver does not know has every attribute zero, by the call's contract.
+            # By the call's contract, every attribute of unknown memory is 0.
             (put_u64 if number in _WIDE else put_u32)(out, value(number, address, block) if block else 0)
 
     return {
@@ -203,7 +203,7 @@ def _queries(machine: Machine) -> Table:
 
 
 def _pools(machine: Machine, wait: Wait) -> Table:
-    """Stream-ordered allocation. A pool holds nothing back: what is freed is freed."""
+    """Stream-ordered allocation. A pool keeps no freed memory."""
     pools: Handles[None] = Handles()
     default = pools.add(None)
     chosen = [default]

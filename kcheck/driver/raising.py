@@ -19,7 +19,7 @@ _MARKED = re.compile(r'^(declare .*@"?kcheck_raise_.*\n\n?|.*@"?kcheck_raise_.*\
 
 
 def patch_raises(lowering: Any) -> None:
-    """Change ``numba.cuda.lowering``: mark each ``raise`` and ``assert`` of code that is not for debugging."""
+    """Change ``numba.cuda.lowering``: mark each ``raise`` and ``assert`` in code without ``debug=True``."""
     plain = lowering.Lower.lower_static_raise
     llvm, cgutils = lowering.llvm_ir, lowering.cgutils
 
@@ -55,7 +55,7 @@ def exception_text(kind: type[BaseException] | None, arguments: tuple[Any, ...] 
 
 
 def patch_libraries(codegen: Any) -> None:
-    """Change ``numba.cuda.codegen.CUDACodeLibrary``: keep the marked IR aside, and load its PTX, too."""
+    """Change ``numba.cuda.codegen.CUDACodeLibrary``: set the marked IR aside, and load its PTX, too."""
     library = codegen.CUDACodeLibrary
     cufunc, reduce_states, rebuild = library.get_cufunc, library._reduce_states, library._rebuild.__func__
 
@@ -69,7 +69,7 @@ def patch_libraries(codegen: Any) -> None:
         return made
 
     def get_cufunc(self: Any) -> Any:
-        """The loaded kernel. What is loaded has the marked PTX in it; what a program sees has not."""
+        """The loaded kernel. The loaded image contains the marked PTX; the cubin that a program sees does not."""
         text = reporting(self)
         if not text:
             return cufunc(self)
@@ -99,11 +99,11 @@ def patch_libraries(codegen: Any) -> None:
 
 
 def reporting(library: Any) -> str:
-    """The PTX of a numba-cuda code library that tells which threads raise; empty if none can."""
+    """The PTX of a numba-cuda code library that reports which threads raise; empty if none can."""
     made: str | None = getattr(library, "_kcheck_reporting", None)
     if made is None:
         made = ""
-        library.llvm_strs  # noqa: B018  # keeps the marked IR aside
+        library.llvm_strs  # noqa: B018  # sets the marked IR aside
         marked = getattr(library, "_kcheck_marked", None)
         if marked is not None:
             aside = object.__new__(type(library))  # copy.copy would serialize it
@@ -119,18 +119,18 @@ def reporting(library: Any) -> str:
 
 
 def is_marked(text: str) -> bool:
-    """Whether PTX has a call that marks a ``raise``: a compiler drops those that cannot happen."""
+    """Whether PTX has a call that marks a ``raise``: the compiler removes those that cannot happen."""
     return any(is_marker(word) for word in re.findall(r"\w+", text))
 
 
 def join(plain: bytes | str, marked: str) -> bytes:
-    """PTX, and in a comment at its end the PTX that reports."""
+    """PTX with the reporting PTX in a comment at its end."""
     text = plain if isinstance(plain, str) else plain.decode()
     packed = base64.b64encode(zlib.compress(marked.encode())).decode()
     return f"{text.rstrip(chr(0))}{_COMMENT}{packed}\n".encode()
 
 
 def split(text: str) -> tuple[str, str]:
-    """What :func:`join` joined; the second is empty for PTX that has nothing to report."""
+    """The two parts that :func:`join` joined; the second is empty if there is no such comment."""
     plain, found, packed = text.partition(_COMMENT)
     return (plain, zlib.decompress(base64.b64decode(packed)).decode()) if found else (text, "")

@@ -1,4 +1,4 @@
-"""The result codes of the driver API that we return, and how a Python exception becomes one.
+"""The result codes of the driver API that kcheck returns, and the exception that carries one.
 
 Source: CUDA Driver API, ``CUresult``.
 """
@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class Result(IntEnum):
-    """A ``CUresult``: the documented names without their prefix ``CUDA_`` or ``CUDA_ERROR_``."""
+    """A ``CUresult``: the documented names without the prefix ``CUDA_`` or ``CUDA_ERROR_``."""
 
     SUCCESS = 0
     INVALID_VALUE = 1

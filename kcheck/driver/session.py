@@ -1,4 +1,5 @@
-"""A process under ``kcheck exec``: the device installed as the environment says, findings told as they come.
+"""A process under ``kcheck exec``: the device is installed with the environment's settings, and findings are
+reported as they occur.
 
 ======================  ===================================================================================
 ``KCHECK_EXEC``         the file to which each finding is appended, as a line of JSON
@@ -33,16 +34,16 @@ def environment(
 
     Args:
         base: that of the caller.
-        findings: the file that findings are appended to, in a folder of its own.
+        findings: the file that findings are appended to, in its own folder.
         cc: a compute capability such as ``8.0``; None leaves ``base``'s.
         timeout: seconds that a launch may take.
-        sanitize: levels by sanitizer: memcheck and synccheck are errors unless said, the others off.
+        sanitize: levels by sanitizer. Default: memcheck and synccheck are errors, the others off.
     """
     changed = dict(base)
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "startup")
     changed["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, base.get("PYTHONPATH"))))
     changed["KCHECK_EXEC"] = findings
-    changed.pop("NUMBA_ENABLE_CUDASIM", None)  # the simulator would take numba.cuda's place
+    changed.pop("NUMBA_ENABLE_CUDASIM", None)  # the simulator would replace numba.cuda
     if cc is not None:
         changed["KCHECK_CC"] = cc
     if timeout is not None:
@@ -61,7 +62,7 @@ def start(variables: Mapping[str, str]) -> Installed:
     """Install the device in this process.
 
     Raises:
-        DeviceUnavailable: it cannot be installed, or the environment asks for what is no compute capability.
+        DeviceUnavailable: it cannot be installed, or ``KCHECK_CC`` is not a compute capability.
     """
     levels = read_levels(variables.get("KCHECK_SANITIZE", ""))
     telling = Telling(variables["KCHECK_EXEC"], levels, sys.stderr)

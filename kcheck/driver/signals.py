@@ -48,8 +48,8 @@ def _take() -> BaseException | None:
 def entered_from_c(code: CodeType) -> None:
     """Note the code of a function that C calls.
 
-    A handler may run at its very beginning, before any ``try``: ctypes then gives the exception to
-    ``sys.unraisablehook``, and the call returns 0 without having done anything.
+    A handler may run before the first statement of the function, and so before any ``try``. ctypes then passes the
+    exception to ``sys.unraisablehook``, and the call returns 0 without having done anything.
     """
     _entries.add(code)
 

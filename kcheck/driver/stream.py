@@ -1,7 +1,7 @@
 """Calls about streams and events.
 
-Work is done when the call that asks for it returns, so a stream is only a place for host callbacks: they run on
-a thread of the driver's, as on a GPU, and everything later in their stream waits for them.
+Every call is complete when it returns, so a stream only holds host callbacks. They run on one of the driver's
+threads, as on a GPU, and everything later in their stream waits for them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Stream:
 
 @dataclass(slots=True)
 class Event:
-    """``recorded``: the clock when it was last recorded; None before."""
+    """``recorded``: the time when it was last recorded; None if it was not."""
 
     flags: int
     recorded: float | None = None
@@ -50,14 +50,15 @@ class Streams:
     _thread: threading.Thread | None = None
 
     def stream(self, handle: int) -> Stream:
-        """Raises DriverFault(INVALID_HANDLE) for no stream. 0, 1 and 2 are the default stream."""
+        """Handles 0, 1 and 2 are the default stream. Raises DriverFault(INVALID_HANDLE) for an unknown handle."""
         return self.default if handle in (0, LEGACY_STREAM, PER_THREAD_STREAM) else self.streams[handle]
 
     def wait(self, handle: int) -> None:
-        """Wait for the callbacks of a stream; the default stream waits for all. A callback waits for none."""
+        """Wait for the callbacks of a stream; the default stream waits for all. Within a callback, return at
+        once."""
         stream = self.stream(handle)
         if self._thread is None or threading.current_thread() is self._thread:
-            return  # there never was a callback, or this is one
+            return  # there was no callback yet, or this is one
         waited = [stream] if stream is not self.default else [stream, *self.streams]
         if any(each.pending for each in waited):
             with self._done:

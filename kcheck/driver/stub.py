@@ -1,8 +1,8 @@
 """Write the stub ``libcuda.so.1``, load it, and fill its slots.
 
-``cuGetProcAddress`` hands out one trampoline per name, made when the name is first asked for: cuda.bindings asks
-for about 525 names, of which a program calls some dozens. At exit every slot is pointed at a native function that
-returns 0, because native destructors (cuda.bindings') still call the driver when Python is gone.
+``cuGetProcAddress`` returns one trampoline per name, made when the name is first requested: cuda.bindings requests
+about 525 names, of which a program calls a few dozen. At exit every slot points to a native function that returns
+0, because native destructors (those of cuda.bindings) still call the driver after Python has exited.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kcheck.errors import DeviceUnavailable
 
 SONAME = "libcuda.so.1"
 SLOTS = 1024
-# What is looked up by dlsym: the first two by cuda.bindings, the others by NVRTC and by programs in C.
+# Names that are looked up by dlsym: the first two by cuda.bindings, the others by NVRTC and by C programs.
 EXPORTS = ("cuGetProcAddress_v2", "cuGetProcAddress", "cuInit", "cuDriverGetVersion", "cuGetExportTable")
 
 _ALWAYS = frozenset({"cuGetProcAddress_v2", "cuGetProcAddress", "cuGetErrorName", "cuGetErrorString"})
@@ -36,7 +36,7 @@ class Stub:
     """The loaded shared object.
 
     Attributes:
-        refused: how often each function that is not implemented was called.
+        refused: how often each unimplemented function was called.
     """
 
     def __init__(self, path: Path, calls: Table) -> None:
@@ -65,13 +65,13 @@ class Stub:
         atexit.register(self.silence)
 
     def silence(self) -> None:
-        """Point every slot at the native function that returns 0: no call reaches Python any more."""
+        """Point every slot at the native function that returns 0: calls no longer reach Python."""
         for slot in range(SLOTS):
             self._slots[slot] = self._zero
 
     def forsake(self) -> None:
-        """Answer every call from now on with NOT_INITIALIZED, as a driver does in a child that was forked after
-        ``cuInit``; names of results are still told."""
+        """From now on return NOT_INITIALIZED from every call, as a driver does in a child process forked after
+        ``cuInit``. Names of results are still available."""
         dead = Call("", lambda: Result.NOT_INITIALIZED)
         self._calls = {name: call if name in _ALWAYS else dead for name, call in self._calls.items()}
         for name, slot in self._slot_of.items():
@@ -79,7 +79,7 @@ class Stub:
                 self._slots[slot] = self._callback(name)
 
     def _get_proc_address(self, name: int, out: int, version: int, flags: int, status: int) -> None:
-        """cuGetProcAddress: every name has an address; whether it does anything shows when it is called."""
+        """cuGetProcAddress: every name has an address; unimplemented functions fail when they are called."""
         put_u64(out, self._trampoline(ctypes.string_at(name).decode()))
         put_u32(status, 0)
 
@@ -89,7 +89,7 @@ class Stub:
             if slot is None:
                 slot = len(self._slot_of)
                 if slot == SLOTS:
-                    raise MemoryError(f"more than {SLOTS} driver functions asked for")
+                    raise MemoryError(f"more than {SLOTS} driver functions requested")
                 self._slot_of[name] = slot
                 self._slots[slot] = self._callback(name)
         return self._jumps + self._step * slot
@@ -112,20 +112,18 @@ def _address(function: object) -> int:
 
 
 def _report_crash(name: str, crash: BaseException) -> None:
-    """A fault of ours inside a callback: shown, since it has nowhere to go."""
+    """Print an internal error in a callback: it cannot be raised."""
     print(f"kcheck: internal error in {name}", file=sys.stderr)
     traceback.print_exception(crash)
 
 
 def write_stub(folder: Path) -> Path:
-    """The stub in a cache folder, written when it is not there or is not what it should be.
-
-    The name carries a digest of the content, so that versions live side by side; it is written aside and moved
-    into place, so that two processes may do so at once. A folder that cannot be written is replaced by a
-    temporary one.
+    """The stub in a cache folder, written if it is missing or differs. Its name contains a digest of its content,
+    so that versions do not clash. It is written to a temporary file and moved into place, so that two processes
+    may do so at once. If the folder is not writable, a temporary folder is used.
 
     Raises:
-        DeviceUnavailable: no trampoline is known for this machine, or there is nowhere to write.
+        DeviceUnavailable: there is no trampoline for this machine, or no writable folder.
     """
     image = shared_object(SONAME, EXPORTS, SLOTS, platform.machine())
     name = f"libcuda-{hashlib.blake2b(image, digest_size=8).hexdigest()}.so.1"

@@ -1,8 +1,7 @@
-"""Findings of the processes under ``kcheck exec``: told as they come, counted in files, summed up at the end.
-
-Each process tells the first finding of a rule at a line, on stderr and as a line of JSON in a file that all share.
-Those alike that follow are only counted, each process in a file of its own with 8 bytes for each that it told:
-exact however the process ends, and no longer than what it told.
+"""Findings of the processes under ``kcheck exec``: printed as they occur, counted in files, summed up at the end.
+Each process reports the first finding of a rule at a line, on stderr and as a line of JSON in a shared file. Equal
+findings that follow are only counted. Each process counts in its own file, with 8 bytes for each finding that it
+reported, so that counts are exact however the process ends.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Site: TypeAlias = tuple[str, str, str | None, Span | None]
 
 
 class Telling:
-    """Tells what this process finds.
+    """Reports what this process finds.
 
     Args:
         path: the file that every process appends to; counts go beside it.
@@ -43,14 +42,14 @@ class Telling:
         os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
-        """Begin anew: a forked process counts in a file of its own."""
+        """Start over: a forked process counts in its own file."""
         self._slots: dict[Site, int] = {}
         self._counts: list[int] = []
         self._file: int | None = None
         self._name = ""
 
     def report(self, finding: Finding) -> None:
-        """Take a finding; what is off is dropped."""
+        """Report a finding, unless its rule is off."""
         level = self._levels.get(finding.rule, "error")
         if level == "off":
             return
@@ -73,16 +72,16 @@ class Telling:
             self._file, self._name = tempfile.mkstemp(dir=os.path.dirname(self._path), prefix="counts-")
         line = json.dumps({"finding": asdict(finding), "counts": os.path.basename(self._name), "slot": slot})
         with open(self._path, "a", encoding="utf-8") as file:
-            file.write(line + "\n")  # one write of one line: processes may append at once
+            file.write(line + "\n")  # one write per line, since processes append concurrently
 
 
 def _site(finding: Finding) -> Site:
-    """What findings have in common of which the first is told."""
+    """The key of equal findings, of which only the first is reported."""
     return (finding.rule, finding.severity, finding.kernel, finding.place)
 
 
 def collected(path: str) -> list[Finding]:
-    """What the processes told, in order, each rule and line once, with how many times all of them saw it."""
+    """The findings of all processes, in order: each rule and line once, with the total count."""
     found: dict[Site, Finding] = {}
     if not os.path.exists(path):
         return []
@@ -100,7 +99,9 @@ def _count(path: str, name: str, slot: int) -> int:
     with open(os.path.join(os.path.dirname(path), name), "rb") as file:
         file.seek(slot * _COUNT.size)
         content = file.read(_COUNT.size)
-    return int(_COUNT.unpack(content)[0]) if len(content) == _COUNT.size else 1  # it ended before it counted
+    return (
+        int(_COUNT.unpack(content)[0]) if len(content) == _COUNT.size else 1
+    )  # the process ended before it counted
 
 
 def _read(fields: dict[str, Any]) -> Finding:
@@ -145,7 +146,8 @@ def told(finding: Finding) -> list[str]:
 
 
 def summary(findings: list[Finding]) -> list[str]:
-    """How many errors and warnings there were; where one came more than once, or with others, each on a line."""
+    """The number of errors and warnings; one line for each finding if there are several, or one that occurred more
+    than once."""
     if not findings:
         return []
     counts = [("error", sum(finding.severity == "error" for finding in findings))]

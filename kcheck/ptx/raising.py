@@ -20,7 +20,7 @@ def is_marker(name: str) -> bool:
 
 
 def marked_text(instruction: str) -> str:
-    """The text of the exception, from the call as it stands in the PTX."""
+    """The text of the exception, from the text of the call."""
     digits = instruction.partition(_PREFIX)[2]
     end = next((n for n, digit in enumerate(digits) if digit not in "0123456789abcdef"), len(digits))
     return bytes.fromhex(digits[:end]).decode(errors="ignore")

@@ -96,7 +96,7 @@ def test_a_compute_capability_is_read_as_it_is_written(monkeypatch, text, cc):
 def test_what_is_no_compute_capability_is_refused(monkeypatch):
     """A typing error is told, with how it is written."""
     monkeypatch.setenv("KCHECK_CC", "ampere")
-    with pytest.raises(DeviceUnavailable, match=r"'ampere' is no compute capability; write it as 8\.0"):
+    with pytest.raises(DeviceUnavailable, match=r"'ampere' is not a compute capability; write it as 8\.0"):
         capability([])
 
 

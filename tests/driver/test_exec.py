@@ -289,7 +289,7 @@ def test_the_exit_code_is_the_program_s(folder: Path, code: int) -> None:
     [
         ((), ("no-such-command",), "no-such-command: No such file or directory"),
         ((), ("a program.py",), "this is a Python file; run it by kcheck exec -- python 'a program.py'"),
-        (("--cc", "eight"), (), "--cc 'eight' is no compute capability"),
+        (("--cc", "eight"), (), "--cc 'eight' is not a compute capability"),
         (("--timeout", "0"), (), "0"),
         (
             ("--sanitize", "racechek"),

@@ -1,7 +1,6 @@
-"""What every Python under ``kcheck exec`` runs first: put the cpu device under numba.cuda once it is imported.
-
-This folder stands first in PYTHONPATH. Nothing is loaded until a program imports numba.cuda or NVIDIA's bindings,
-so that other programs start as fast as before; and the sitecustomize that this one hides is run after it.
+"""Every Python process under ``kcheck exec`` runs this first: it installs the cpu device when numba.cuda is
+imported. This folder is first in PYTHONPATH. Nothing is loaded until a program imports numba.cuda or NVIDIA's
+bindings, so that other programs start as fast as before. The sitecustomize that this one hides runs after it.
 """
 
 import importlib.abc
@@ -21,7 +20,7 @@ class _Trigger(importlib.abc.MetaPathFinder):
             sys.meta_path.remove(self)
             root = os.path.dirname(os.path.dirname(os.path.dirname(_HERE)))
             if importlib.util.find_spec("kcheck") is None:
-                sys.path.append(root)  # a Python that kcheck is not installed in
+                sys.path.append(root)  # kcheck is not installed for this Python
             from kcheck.driver.session import start
 
             start(os.environ)
@@ -29,7 +28,7 @@ class _Trigger(importlib.abc.MetaPathFinder):
 
 
 def _chain() -> None:
-    """Run the sitecustomize that would have been found without ours."""
+    """Run the sitecustomize that this one hides."""
     places = [path for path in sys.path if os.path.abspath(path or os.curdir) != _HERE]
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", places)
     if spec is not None and spec.loader is not None:
