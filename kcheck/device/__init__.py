@@ -1,6 +1,5 @@
-"""Devices: where a case's launch runs, and what is read off afterwards.
-
-One launch path for all of them, by ordinary host calls of ``numba.cuda``; they differ in what is under it.
+"""Devices: they run the launch of a case and collect what happened. All of them share one launch path, by ordinary
+host calls of ``numba.cuda``, and differ in what implements these.
 """
 
 from kcheck.device.base import Device, unheard

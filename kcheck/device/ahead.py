@@ -1,9 +1,8 @@
-"""Compile a kernel's specializations in a second process, beside the cases, into the caches on disk.
-
-On the cpu device a case waits for its specialization to be compiled, up to a second or two, in Python for the most
-part: another thread would not help, another process does. It begins with what is wanted last, and leaves what it
-makes where this process looks before it compiles; where they meet both compile the same one, to the same end.
-Nothing waits for it, nothing depends on it.
+"""Compile a kernel's specializations in a second process, in parallel with the cases, into the disk caches. On the
+cpu device a case waits up to a second or two until its specialization is compiled. Most of that time is spent in
+Python, so another thread would not help, but another process does. It starts with the specialization that is
+needed last, and stores results where this process looks before it compiles. When the two meet, both compile the
+same specialization, with the same result. Nothing waits for the second process, and nothing depends on it.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ from kcheck.model.compiled import Signature
 from kcheck.specfile.load import load_file, load_function, loaded_files
 
 LEAST = 3
-"""Specializations to be compiled, that a process is started for: it takes as long to start as two of them."""
+"""The minimum number of specializations that is worth a process, which takes as long to start as two of them."""
 
 
 class Ahead:
-    """A spec's kernel is compiled ahead, from now on until :meth:`cancel`.
+    """Compiles a spec's kernel ahead, until :meth:`cancel`.
 
     Args:
         spec: with ``launch:`` and ``artifact:``, whose kernel is loaded.
-        missing: what to compile, the first last.
-        sanitizers: that code is to be compiled with, beside code without any.
+        missing: what to compile, in reverse order.
+        sanitizers: also compile code with these, in addition to code without any.
     """
 
     def __init__(self, spec: OpSpec, missing: Sequence[Signature], sanitizers: Collection[str]) -> None:
@@ -55,19 +54,19 @@ class Ahead:
 
     @property
     def running(self) -> bool:
-        """Whether it is still at it."""
+        """Whether it is still compiling."""
         return self._child.running
 
     def cancel(self) -> None:
-        """End it, however far it is."""
+        """End it, finished or not."""
         self._child.kill()
 
 
 def begin(spec: OpSpec, cases: Iterable[Case], sanitizers: Collection[str]) -> Ahead | None:
     """Compile the kernel of a spec with ``launch:`` and ``artifact:`` ahead of its cases, the last first.
 
-    None where that would gain nothing: a single processor, or little to compile that no cache has. The cpu device
-    runs in this process, and the kernel is loaded.
+    None if that would not help: there is a single processor, or little that is not cached. The cpu device must be
+    running in this process, and the kernel loaded.
     """
     if len(os.sched_getaffinity(0)) < 2:
         return None
@@ -76,7 +75,7 @@ def begin(spec: OpSpec, cases: Iterable[Case], sanitizers: Collection[str]) -> A
 
 
 def _missing(spec: OpSpec, known: Iterable[Signature]) -> list[Signature]:
-    """Those signatures of a spec's kernel that no cache on disk has, and could have, in order."""
+    """The signatures of a spec's kernel that could be cached on disk and are not, in order."""
     assert spec.kernel is not None
     dispatcher = load_function(spec.root, spec.kernel)
     if not hasattr(dispatcher, "py_func"):
@@ -84,18 +83,18 @@ def _missing(spec: OpSpec, known: Iterable[Signature]) -> list[Signature]:
     kept = KeptKernels(dispatcher, kept_kernels())
     absent = []
     for signature in known:
-        with contextlib.suppress(KernelError):  # a dtype that Numba has no type for
+        with contextlib.suppress(KernelError):  # a dtype without a Numba type
             if kept.may_keep(tuple(numba_type(part) for part in signature)):
                 absent.append(signature)
     return absent
 
 
 def _compile(request: dict[str, Any]) -> None:
-    """Compile what is asked for. What does not compile is told by the case that needs it."""
+    """Compile a request. If something does not compile, the case that needs it reports that."""
     from kcheck.device.cpu import CpuBackend
 
     backend = CpuBackend()
-    for root, path in request["files"]:  # Numba's overloads may be registered by any of them
+    for root, path in request["files"]:  # any of them may register Numba overloads
         with contextlib.suppress(KernelError):
             load_file(root, path)
     function = Function(**(request["kernel"] | {"span": Span(**request["kernel"]["span"])}))

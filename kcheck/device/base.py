@@ -1,4 +1,4 @@
-"""What a device is, and what differs between devices: where memory lies and how a launch comes to its end."""
+"""The interface of a device, and what differs between devices: where memory is and how a launch ends."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Device(Protocol):
     """Runs cases.
 
     Attributes:
-        name: ``gpu``, ``cpu`` or ``simulator``; ``description`` says more, for people.
-        lost: why nothing more can be run on this device in this process; empty while it can.
+        name: ``gpu``, ``cpu`` or ``simulator``; ``description`` is for people.
+        lost: why this device can run nothing more in this process; empty while it can.
     """
 
     name: str
@@ -27,17 +27,18 @@ class Device(Protocol):
 
     @property
     def lost(self) -> str:
-        """Why nothing more can be run."""
+        """Why this device can run nothing more."""
 
     def prepare(self, spec: OpSpec) -> None:
-        """Load the spec's kernel or launcher and hold it against the spec.
+        """Load the spec's kernel or launcher and check it against the spec.
 
         Raises:
-            KernelError: it cannot be loaded, is no kernel, or takes other arguments than the spec gives it.
+            KernelError: it cannot be loaded, is not a kernel, or takes other arguments than the spec passes.
         """
 
     def launched(self, spec: OpSpec) -> tuple[Launched, ...]:
-        """The kernels that the spec's cases have come to so far, each signature with each block once, in order."""
+        """The kernels that the spec's cases have launched so far, each signature with each block once, in
+        order."""
 
     @property
     def instruments(self) -> tuple[str, ...]:
@@ -46,29 +47,29 @@ class Device(Protocol):
     def run(
         self, spec: OpSpec, arrays: CaseArrays, *, timeout: float | None, instrument: Collection[str] = ()
     ) -> Outcome:
-        """Launch one case and say what came of it. What the kernel does wrong is a finding, never an exception.
+        """Launch one case and return the outcome. What the kernel does wrong is a finding, never an exception.
 
         Args:
-            instrument: of :attr:`instruments`, those that are to see this case; the bits stay the same.
-            timeout: seconds for the launch that is judged; each repeat of it may take as long, or twice as long as
-                the launch took if that is more. None for no limit.
+            instrument: the sanitizers among :attr:`instruments` that check this case; results stay bit-identical.
+            timeout: seconds for the launch that is judged; each repeat may take as long, or twice as long as the
+                launch took if that is more. None: no limit.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """An allocation on the device: the strided array there, and how to get its bytes back."""
+    """An allocation on the device: the strided array there, and a function that copies its bytes back."""
 
     array: Any
     fetch: Callable[[], Bytes]
 
 
 class Backend(Protocol):
-    """One way to be under ``numba.cuda``.
+    """One implementation under ``numba.cuda``.
 
     Attributes:
-        orders_threads: whether it runs threads in the order that it is asked for.
-        sanitizers: those that this device can run; of the rest, a note says that nobody does.
+        orders_threads: whether it runs threads in a requested order.
+        sanitizers: those that this device can run; a note lists the others as not checked.
     """
 
     name: str
@@ -78,16 +79,16 @@ class Backend(Protocol):
     sanitizers: tuple[str, ...]
 
     def unsupported(self, dtype: str) -> str:
-        """Why arrays of a dtype cannot be handed to a kernel here; empty if they can."""
+        """Why arrays of a dtype cannot be passed to kernels on this device; empty if they can."""
 
     def instrument(self, sanitizers: Collection[str]) -> None:
-        """Run the launches that follow in code with the checks of these, and without any other."""
+        """Run the following launches in code with the checks of these sanitizers and no others."""
 
     def instrumented(self) -> float:
-        """Seconds in code with checks in it since :meth:`instrument` was called, compiling it included."""
+        """Seconds spent in instrumented code since :meth:`instrument` was called, including its compilation."""
 
     def stage(self, allocation: Allocation, buffer: Bytes) -> Staged:
-        """Copy an allocation's bytes to the device and make the array that the kernel gets."""
+        """Copy an allocation's bytes to the device and make the array that is passed to the kernel."""
 
     def launch(
         self, job: Callable[[], None], spec: OpSpec, deadline: float | None, schedule: Schedule
@@ -96,21 +97,21 @@ class Backend(Protocol):
 
         Args:
             deadline: on the clock of ``time.monotonic``.
-            schedule: the order of threads, where the device ``orders_threads``.
+            schedule: the order of threads, if the device ``orders_threads``.
 
         Returns:
-            Findings of a launch that came to its end.
+            Findings of a launch that finished.
 
         Raises:
-            LaunchFault: it did not.
+            LaunchFault: the launch did not finish.
         """
 
     def launched(self) -> tuple[Launched, ...]:
-        """The kernels that the last call of :meth:`launch` came to, each signature with each block once."""
+        """The kernels that the last call of :meth:`launch` launched, each signature with each block once."""
 
     def float_atomics(self) -> bool | None:
-        """Whether the kernels of the last :meth:`launch` add floats atomically, in an order that is left open.
-        None where the device does not see it."""
+        """Whether the kernels of the last :meth:`launch` add floats atomically, in an unspecified order. None if
+        the device cannot tell."""
 
     def narrow_floats(self) -> bool | None:
         """Whether the kernels of the last :meth:`launch` do arithmetic in 16-bit floats. None where the device
@@ -122,9 +123,8 @@ class Backend(Protocol):
 
 @contextmanager
 def unheard() -> Iterator[None]:
-    """Launches made meanwhile are not the user's: what kernels and launchers print is dropped.
-
-    Not so on a GPU, whose driver writes past Python's streams.
+    """Drop what kernels and launchers print in the meantime, since the user did not ask for these launches. This
+    has no effect on a GPU, whose driver bypasses Python's streams.
     """
     with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
         yield

@@ -1,6 +1,5 @@
-"""The user's functions: is the kernel one, and with which arguments is a launcher called.
-
-That their parameters fit the spec is seen when the spec is read (``kcheck.specfile``), without running them.
+"""The user's functions: load kernels and launchers, and choose a launcher's arguments. Whether their parameters
+fit the spec is checked when the spec is read (``kcheck.specfile``), without running them.
 """
 
 from __future__ import annotations
@@ -47,5 +46,5 @@ def load_launcher(spec: OpSpec) -> Callable[..., object]:
 
 
 def keywords(launcher: Callable[..., object], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the values that the launcher's signature names."""
+    """The values that the launcher's signature names."""
     return {name: values[name] for name in inspect.signature(launcher).parameters if name in values}

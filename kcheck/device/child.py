@@ -1,4 +1,4 @@
-"""A second process with a ``numba.cuda`` of its own, that works beside the cases."""
+"""A second process with its own ``numba.cuda`` that runs in parallel with the cases."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Child:
-    """``python -m MODULE`` with one request, as JSON. It talks through files: no pipe can fill up and no thread
-    has to read one while the cases run.
+    """``python -m MODULE`` with one request, as JSON. It communicates through files: no pipe can fill up, and no
+    thread has to read one while the cases run.
 
     Args:
         module: that reads the request from stdin.
-        variables: of the environment, beside those of this process.
+        variables: environment variables, in addition to those of this process.
     """
 
     def __init__(self, module: str, request: dict[str, Any], variables: Mapping[str, str] = _NONE) -> None:
         environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "0", **variables}
-        # The child must find this very kcheck, however the parent found it.
+        # The child must import the same kcheck as this process.
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         self._out = tempfile.TemporaryFile()  # noqa: SIM115  # open until the child is gone
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
@@ -39,7 +39,7 @@ class Child:
                 stdout=self._out,
                 stderr=self._log,
                 env=environment,
-                start_new_session=True,  # Ctrl-C is the parent's to answer, which then ends the child
+                start_new_session=True,  # the parent handles Ctrl-C and then ends the child
             )
 
     @property
@@ -63,7 +63,7 @@ class Child:
         return code, texts[0], texts[1]
 
     def kill(self) -> None:
-        if self._process.poll() is None:  # with what it has started in its turn
+        if self._process.poll() is None:  # and the processes that it has started
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._out.close()

@@ -1,4 +1,4 @@
-"""Real ``numba.cuda`` over a CUDA driver: a GPU's, or any other that answers to the driver's C ABI."""
+"""Real ``numba.cuda`` over a CUDA driver: a GPU's, or another one with the driver's C ABI."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from kcheck.model.span import as_typed
 
 _LIBRARIES = {"win32": ("nvcuda.dll",), "darwin": ()}
 _STICKY = frozenset({700, 702, 710, 713, 714, 715, 716, 717, 718, 719})
-"""CUresult codes after which the context answers nothing else. Source: CUDA Driver API, ``CUresult``."""
+"""CUresult codes after which every further call on the context fails. Source: CUDA Driver API, ``CUresult``."""
 _MEMORY = {700: "an illegal address", 716: "a misaligned address", 717: "an address in the wrong address space"}
 _POLL_SECONDS = 0.0005
 
 
 def driver_answers() -> bool:
-    """Whether a CUDA driver with at least one device is here. Does not import Numba."""
+    """Whether this machine has a CUDA driver with at least one device. Does not import Numba."""
     for name in _LIBRARIES.get(sys.platform, ("libcuda.so.1", "libcuda.so")):
         try:
             library = ctypes.CDLL(name)
             count = ctypes.c_int(0)
             if library.cuInit(0) == 0 and library.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0:
                 return True
-        except (OSError, AttributeError):  # no library of that name, or one that is no driver
+        except (OSError, AttributeError):  # no such library, or it is not a driver
             continue
     return False
 
@@ -54,7 +54,7 @@ class CudaBackend:
     """
 
     orders_threads = False
-    # The bare hardware shows no race and no skipped barrier, and of accesses only wild addresses.
+    # Hardware alone shows no races or skipped barriers, and only accesses to unmapped addresses.
     sanitizers: tuple[str, ...] = ("memcheck", "unwritten", "mutated", "nondeterministic")
 
     def __init__(self, name: str = "gpu") -> None:
@@ -82,10 +82,10 @@ class CudaBackend:
         """Arrays of float8 types have no Numba type (numba-cuda 0.30, ``numpy_support.from_dtype``)."""
         if not dtype.startswith("float8"):
             return ""
-        return f"numba-cuda passes no arrays of {dtype} to kernels: this dtype is not checked on the {self.name}"
+        return f"numba-cuda does not support arrays of {dtype}: this dtype is not checked on the {self.name}"
 
     def instrument(self, sanitizers: Collection[str]) -> None:
-        """Bare hardware runs code as Numba makes it."""
+        """Hardware runs code as Numba compiles it."""
 
     def instrumented(self) -> float:
         """Nothing was instrumented."""
@@ -102,7 +102,7 @@ class CudaBackend:
         )
 
     def float_atomics(self) -> bool | None:
-        """Not known: it would take a compilation of its own to see a kernel's PTX."""
+        """Unknown: seeing a kernel's PTX would take another compilation."""
         return None
 
     def narrow_floats(self) -> bool | None:
@@ -115,7 +115,7 @@ class CudaBackend:
         return isinstance(function, dispatcher) and not function.targetoptions.get("device")
 
     def stage(self, allocation: Allocation, buffer: Bytes) -> Staged:
-        """The whole allocation as bytes on the device, guards too, and the strided array inside it."""
+        """The whole allocation, including guards, as bytes on the device, and the strided array inside it."""
         memory = self._cuda.to_device(buffer)
         array = self._array(
             allocation.shape,
@@ -124,7 +124,7 @@ class CudaBackend:
             gpu_data=memory.gpu_data.view(allocation.offset),
         )
 
-        def fetch() -> Bytes:  # holds on to the memory that the array lies in
+        def fetch() -> Bytes:  # keeps the array's memory alive
             made: Bytes = memory.copy_to_host()
             return made
 
@@ -133,10 +133,9 @@ class CudaBackend:
     def launch(
         self, job: Callable[[], None], spec: OpSpec, deadline: float | None, schedule: Schedule
     ) -> list[Finding]:
-        """As :meth:`kcheck.device.base.Backend.launch`; the order of threads is the hardware's.
-
-        The job runs on a thread of its own, so that a launcher that waits for an endless kernel does not keep the
-        deadline from being seen. A kernel cannot be taken off a GPU: after a timeout the device is lost.
+        """As :meth:`kcheck.device.base.Backend.launch`; the hardware chooses the order of threads. The job runs on
+        its own thread, so that the deadline is kept even if a launcher waits for an endless kernel. A kernel on a
+        GPU cannot be stopped: after a timeout the device is lost.
         """
         self._called.clear()
         raised: list[BaseException] = []
@@ -157,7 +156,7 @@ class CudaBackend:
                 while worker.is_alive():
                     left = 0.2 if deadline is None else deadline - time.monotonic()
                     if left <= 0:
-                        self.lost = f"a kernel still runs on the {self.name} after its time limit"
+                        self.lost = f"a kernel is still running on the {self.name} after its time limit"
                         raise LaunchFault(_timeout(spec))
                     worker.join(min(left, 0.2))
             finally:
@@ -193,7 +192,7 @@ class CudaBackend:
     def _driver_finding(self, code: int, kernel: str | None, place: Span | None) -> Finding:
         """What a call of the driver that failed says of the launch; notes when nothing more can be run."""
         if code in _STICKY:
-            self.lost = f"the {self.name} refuses everything after a kernel's fault ({result_name(code)})"
+            self.lost = f"the {self.name} cannot be used after a kernel's error ({result_name(code)})"
         if code in _MEMORY:
             return Finding(
                 "memcheck",
@@ -202,14 +201,14 @@ class CudaBackend:
                 kernel=kernel,
                 place=place,
             )
-        return Finding("launch", f"the driver answered {result_name(code)}", kernel=kernel, place=place)
+        return Finding("launch", f"the driver returned {result_name(code)}", kernel=kernel, place=place)
 
 
 def driver_code(error: BaseException) -> int | None:
-    """The ``CUresult`` that an exception tells of; None where it is no answer of the driver.
+    """The ``CUresult`` of an exception; None if the driver did not cause it.
 
-    numba-cuda raises its own CudaAPIError with a code; cuda.core, by which it launches, a CUDAError whose text
-    begins with the result's name.
+    numba-cuda raises its own CudaAPIError with a code; cuda.core, which it launches with, raises a CUDAError whose
+    text begins with the result's name.
     """
     names = {kind.__name__ for kind in type(error).__mro__}
     if "CudaAPIError" in names:
@@ -228,11 +227,11 @@ def result_name(code: int) -> str:
 
 
 _Called: TypeAlias = dict[Any, dict[tuple[Index3, int], None]]
-"""By dispatcher, its blocks and their bytes of dynamic shared memory, in order."""
+"""By dispatcher: its blocks with their bytes of dynamic shared memory, in order."""
 
 
 def _watch_calls(kind: Any, called: _Called) -> None:
-    """Note every dispatcher that is called; numba-cuda offers no hook for all kernels of a process."""
+    """Record every dispatcher that is called; numba-cuda has no hook for all kernels of a process."""
     call = kind.call
 
     @functools.wraps(call)
@@ -249,7 +248,7 @@ def _timeout(spec: OpSpec) -> Finding:
     function = spec.launcher or spec.kernel
     return Finding(
         "timeout",
-        "the launch did not end within its time limit",
+        "the launch did not finish within its time limit",
         mend=TIMEOUT_FIX,
         kernel=spec.kernel.name if spec.kernel is not None else None,
         place=function.span if function is not None else None,

@@ -1,9 +1,8 @@
-"""Compiled kernels from an earlier run, where nothing that Numba froze into them has changed.
-
-Numba compiles a kernel once per signature, in half a second or so, and freezes into it the value of every global
-and closure variable that it names, and every function that it calls. Its own cache (``cache=True``) looks at the
-kernel's file only, and would hand back a kernel whose constants or device functions have changed since. The key
-here is a digest of all of that; what holds something that cannot be told apart is compiled each time.
+"""Compiled kernels from earlier runs, reused if nothing that Numba froze into them has changed. Numba compiles a
+kernel once per signature, in about half a second, and freezes into it the value of every global and closure
+variable that it uses, and every function that it calls. Numba's cache (``cache=True``) only checks the kernel's
+file, and would return a kernel whose constants or device functions have changed since. The key here is a digest of
+all of these. A kernel with a value that cannot be digested is compiled each time.
 """
 
 from __future__ import annotations
@@ -33,19 +32,20 @@ _LIBRARIES = tuple(
     for path in {*(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")), _PACKAGE}
 )
 _KNOWN = frozenset({"numba", "numba_cuda", "numpy", "ml_dtypes", "cuda", *sys.stdlib_module_names})
-"""Packages whose objects a name and the versions in the key tell apart."""
+"""Packages whose objects are identified by their name and the versions in the key."""
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, enum.Enum, types.EllipsisType)
 
 
-_FORMAT = 2  # of what is kept: 2 has the code that reports exceptions in it
+_FORMAT = 2  # version of the cached format; 2 has the code that reports exceptions
 
 
 class _Unknown(Exception):
-    """Something whose value cannot be told from its text."""
+    """A value that cannot be digested."""
 
 
 def fingerprint(function: Callable[..., Any]) -> str | None:
-    """A digest of a function's code and of all that Numba would freeze into it; None where that is not known.
+    """A digest of a function's code and of everything that Numba would freeze into it; None if a value cannot be
+    digested.
 
     Args:
         function: the Python function of a kernel.
@@ -61,8 +61,8 @@ def fingerprint(function: Callable[..., Any]) -> str | None:
 
 
 def _sources() -> Iterable[bytes]:
-    """The files of every module that is no library's: what registers overloads is called by no name. That of the
-    command itself, which may be a script or a module, holds none."""
+    """The files of all modules outside libraries: code that registers overloads is not referred to by name. The
+    main module's file is skipped: it registers none."""
     modules = [module for name, module in list(sys.modules.items()) if name != "__main__"]
     paths = {_own(getattr(module, "__file__", None) or "") for module in modules} - {""}
     for path in sorted(paths):
@@ -73,14 +73,14 @@ def _sources() -> Iterable[bytes]:
 @functools.cache
 def _own(path: str) -> str:
     """The real path of a Python file outside the libraries; empty for any other file."""
-    if not path.endswith(".py") or path.startswith(_LIBRARIES):  # nearly all: spare them the look at the disk
+    if not path.endswith(".py") or path.startswith(_LIBRARIES):  # nearly all: skip the file system
         return ""
     real = os.path.realpath(path)
     return "" if real.startswith(_LIBRARIES) else real
 
 
 def _walk(value: Any, tell: Callable[[bytes], None], seen: set[int]) -> None:
-    """Tell everything about a value that compiled code may depend on. Raises _Unknown."""
+    """Digest everything about a value that compiled code may depend on. Raises _Unknown."""
     if isinstance(value, _PLAIN):
         tell(f"{type(value).__qualname__} {value!r}\0".encode())
         return
@@ -114,7 +114,7 @@ def _walk_function(function: types.FunctionType, tell: Callable[[bytes], None], 
         _walk(cell.cell_contents, tell, seen)
     for name in names:
         value = function.__globals__.get(name, _Unknown)
-        if value is _Unknown:  # an attribute or a builtin: told by what it is looked up in
+        if value is _Unknown:  # an attribute or a builtin: part of the object in which it is found
             continue
         tell(name.encode() + b"\0")
         if isinstance(value, types.ModuleType) and not _is_known(value):
@@ -137,7 +137,7 @@ def _walk_code(code: types.CodeType, tell: Callable[[bytes], None], names: dict[
 
 
 def _is_known(value: Any) -> bool:
-    """Whether it belongs to a library whose version is in the key, and is no container of the user's values."""
+    """Whether it belongs to a library whose version is in the key, and does not contain the user's values."""
     if isinstance(value, types.ModuleType):
         return value.__name__.partition(".")[0] in _KNOWN
     module = getattr(value, "__module__", None) if callable(value) else type(value).__module__
@@ -147,7 +147,7 @@ def _is_known(value: Any) -> bool:
 
 
 def kept_kernels() -> ObjectCache:
-    """Where compiled kernels are kept."""
+    """The cache of compiled kernels."""
     return ObjectCache(settings(os.environ).cache / "kernels")
 
 
@@ -156,7 +156,7 @@ class KeptKernels:
 
     Args:
         dispatcher: the ``@cuda.jit`` object.
-        store: where they lie.
+        store: where they are stored.
     """
 
     cache_path = None
@@ -166,8 +166,7 @@ class KeptKernels:
         self._store = store
 
     def may_keep(self, signature: Any) -> bool:
-        """Whether the kernel for a signature, a tuple of Numba's types, is not kept and, for all that is known,
-        could be."""
+        """Whether the kernel for a signature, a tuple of Numba's types, is not cached and probably could be."""
         key = self._key(signature)
         return key is not None and key not in self._store and _refused(key) not in self._store
 
@@ -194,12 +193,12 @@ class KeptKernels:
         library = kernel.library
         linked = library._linking_files
         if all(_is_numbas_own(file) for file in linked):
-            # Numba refuses to pickle a kernel that links files, since these may change. Its own do not, and what
-            # they were linked to is in the cubin.
+            # Numba refuses to pickle a kernel that links files, since these may change. Its own do not, and the
+            # cubin contains the linked result.
             library._linking_files = {file for file in linked if not hasattr(file, "data")}
         try:
             content = import_module("numba.cuda.serialize").dumps(kernel._reduce_states())
-        except (RuntimeError, pickle.PicklingError):  # what Numba raises for a kernel that it cannot write down
+        except (RuntimeError, pickle.PicklingError):  # Numba raises these if it cannot serialize the kernel
             self._store.put(_refused(key), b"")
             return
         finally:
@@ -225,7 +224,7 @@ class KeptKernels:
 
 def _is_numbas_own(file: Any) -> bool:
     """Whether a file that a kernel links is numba-cuda's runtime, or one of the shims that it generates for
-    bfloat16 and its like; the key has numba-cuda's version."""
+    bfloat16 and other types; the key has numba-cuda's version."""
     codegen = import_module("numba.cuda.codegen")
     if file == codegen.NRT_LIBRARY:
         return True
@@ -234,11 +233,11 @@ def _is_numbas_own(file: Any) -> bool:
 
 
 def _refused(key: str) -> str:
-    """The key under which it is noted that a kernel cannot be kept."""
+    """The key under which the cache notes that a kernel cannot be cached."""
     return key + "\0refused"
 
 
 def keep_compiled(dispatcher: Any, store: ObjectCache) -> None:
-    """Let a dispatcher find, and leave, compiled kernels in a store, in place of Numba's own cache."""
+    """Make a dispatcher use a store of compiled kernels instead of Numba's cache."""
     if not isinstance(dispatcher._cache, KeptKernels):
         dispatcher._cache = KeptKernels(dispatcher, store)

@@ -1,5 +1,5 @@
-"""Which kernels a launch came to, with the types of their arguments and their blocks: what `artifact:` and
-`kcheck lint` of a launcher look at."""
+"""The kernels that a launcher launches, with their argument types and blocks, for `artifact:` and `kcheck
+lint`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def launched(function: Callable[..., Any], signature: Signature | None, block: I
 
 
 def signature_of_values(arguments: Iterable[Any]) -> Signature | None:
-    """The signature of host values: what Numba would type them as. None where one is of no known dtype."""
+    """The signature of host values, as Numba would type them. None if one has an unknown dtype."""
     parts = [_part_of_value(argument) for argument in arguments]
     known = [part for part in parts if part is not None]
     return tuple(known) if len(known) == len(parts) else None
@@ -46,7 +46,7 @@ def _part_of_value(value: Any) -> ArrayType | ScalarType | None:
 
 
 def signature_of_types(types: Iterable[Any]) -> Signature | None:
-    """The signature of Numba's types. None where one is of no known dtype."""
+    """The signature of Numba's types. None if one has an unknown dtype."""
     parts = [_part_of_type(kind) for kind in types]
     known = [part for part in parts if part is not None]
     return tuple(known) if len(known) == len(parts) else None

@@ -1,4 +1,4 @@
-"""The one launch path of all devices: stage, launch, fetch, and read off what happened.
+"""The launch path of all devices: stage, launch, fetch, and check what happened.
 
 ::
 
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from kcheck.model.outcome import Array, Mask
 
 _OTHER_POISON = 0xA5
-_LONGER = 2  # times what the judged launch took, for a repeat: another order may be a little slower
-_OF_LAUNCHES = ("memcheck", "synccheck")  # which every launch shows, however it ends
+_LONGER = 2  # for repeats, as a multiple of the judged launch: another order may be slower
+_OF_LAUNCHES = ("memcheck", "synccheck")  # every launch shows these, however it ends
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -57,17 +57,17 @@ _Key = tuple[str, Span | None, str | None]
 
 
 def _key(finding: Finding) -> _Key:
-    """What two findings have in common where the second tells nothing new."""
+    """The key of findings that are duplicates."""
     return (finding.rule, finding.place, finding.array)
 
 
 def other_schedules(case_seed: int) -> tuple[Schedule, ...]:
-    """The orders under which a case is repeated."""
+    """The orders of threads in which a case is repeated."""
     return Schedule("reverse"), Schedule("shuffle", derive(case_seed, "schedule"))
 
 
 class LaunchingDevice:
-    """A device by way of ``numba.cuda``; a :class:`kcheck.device.base.Device`."""
+    """A device that uses ``numba.cuda``; a :class:`kcheck.device.base.Device`."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -83,7 +83,7 @@ class LaunchingDevice:
 
     @property
     def lost(self) -> str:
-        """Why nothing more can be run in this process; empty while it can."""
+        """Why this device can run nothing more in this process; empty while it can."""
         return self._backend.lost
 
     def prepare(self, spec: OpSpec) -> None:
@@ -129,7 +129,7 @@ class LaunchingDevice:
                     seen.add("nondeterministic")
                     before = {_key(finding) for finding in first.findings}
                     findings += self._nondeterministic(spec, arrays, outputs, longer, kernel, before)
-        except LaunchFault as fault:  # the first launch came to its end, a repeat of it did not
+        except LaunchFault as fault:  # the first launch finished, a repeat did not
             findings += _fatal(spec, fault.findings)
         checked = _checked(spec, self._backend, seen)
         narrow = self._backend.narrow_floats()
@@ -168,7 +168,8 @@ class LaunchingDevice:
     def _unwritten(
         self, spec: OpSpec, arrays: CaseArrays, first: _Attempt, limit: float | None
     ) -> dict[str, Mask]:
-        """Exact masks: an unwritten element keeps one poison byte in one launch and another in the next."""
+        """Masks of unwritten elements. They are exact: an unwritten element keeps one poison byte in one launch
+        and another in the next."""
         masks: dict[str, Mask] = {}
         for name, allocation in arrays.allocations.items():
             if name in spec.outputs:
@@ -186,11 +187,11 @@ class LaunchingDevice:
 
     def _deterministic(self, spec: OpSpec) -> tuple[bool, tuple[str, ...]]:
         """(whether another schedule must give the same bits, notes)."""
-        if spec.deterministic is not None:  # left out, it is true unless floats are added atomically
+        if spec.deterministic is not None:  # by default it is true unless floats are added atomically
             return spec.deterministic, ()
         atomics = self._backend.float_atomics()
         if atomics is None:
-            return False, (f"not checked on the {self.name} unless the spec says it: deterministic",)
+            return False, (f"not checked on the {self.name} unless the spec sets it: deterministic",)
         return not atomics, ()
 
     def _nondeterministic(
@@ -202,7 +203,8 @@ class LaunchingDevice:
         kernel: str | None,
         before: set[_Key],
     ) -> list[Finding]:
-        """Launch in other orders: outputs that have other bits then, and what was not found ``before``."""
+        """Launch in other orders of threads. Returns outputs whose bits differ, and findings that are not in
+        ``before``."""
         found: list[Finding] = []
         left = dict(outputs)
         for schedule in other_schedules(arrays.case.seed):
@@ -225,7 +227,7 @@ class LaunchingDevice:
         return found
 
     def _only_then(self, finding: Finding, schedule: Schedule) -> Finding:
-        """What the first launch did not show."""
+        """A finding that the first launch did not show."""
         order = f"with the threads in {schedule}" if self._backend.orders_threads else "in a repeated launch"
         return replace(finding, message=f"{finding.message}; only {order}")
 
@@ -243,10 +245,10 @@ class LaunchingDevice:
 
         Args:
             limit: seconds.
-            is_repeat: of a launch that was judged: fetch the outputs only, and drop what it prints.
+            is_repeat: it repeats a judged launch: fetch the outputs only, and drop what it prints.
 
         Raises:
-            LaunchFault: it did not come to its end.
+            LaunchFault: it did not finish.
         """
         deadline = None if limit is None else time.monotonic() + limit
         names = scalars(arrays.case, arrays.params)
@@ -263,7 +265,7 @@ class LaunchingDevice:
             job = self._launcher_job(spec, arrays, staged)
         with unheard() if is_repeat else nullcontext():
             findings = self._backend.launch(job, spec, deadline, schedule)
-        if spec.launcher is not None:  # which kernels they are, only its code knows
+        if spec.launcher is not None:  # only its code determines which kernels it launches
             self._launched.setdefault((spec.root, spec.path), {}).update(dict.fromkeys(self._backend.launched()))
         wanted = {arrays.allocation(name).name for name in spec.outputs} if is_repeat else staged.keys()
         return _Attempt({name: staged[name].fetch() for name in wanted}, tuple(findings), launched=True)
@@ -302,26 +304,26 @@ def _limit_of_repeats(limit: float, took: float) -> float:
 
 
 def _not_checked(spec: OpSpec, backend: Backend) -> tuple[str, ...]:
-    """A note that names the sanitizers that a spec leaves on and that this device cannot be."""
+    """A note with the sanitizers that a spec leaves on and this device cannot run."""
     missing = [name for name, level in spec.sanitize.items() if level != "off" and name not in backend.sanitizers]
     return (f"not checked on the {backend.name}: {', '.join(missing)}",) if missing else ()
 
 
 def _checked(spec: OpSpec, backend: Backend, seen: Collection[str]) -> tuple[str, ...]:
-    """Of the sanitizers that looked, those that may tell what they saw."""
+    """The sanitizers that ran and are not off."""
     names = (name for name in SANITIZERS if name in seen and name in backend.sanitizers)
     return tuple(name for name in names if spec.sanitize[name] != "off")
 
 
 def _fatal(spec: OpSpec, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """What ended a launch is an error whatever the level of its sanitizer: there is nothing to judge."""
+    """What ended a launch is an error at every level of its sanitizer: there is no output to judge."""
     if any(f.severity == "error" and spec.sanitize.get(f.rule, "error") == "error" for f in findings):
         return findings
     return tuple(replace(finding, rule="launch", severity="error") for finding in findings)
 
 
 def _buffer(spec: OpSpec, name: str, allocation: Allocation, poison: int) -> Bytes:
-    """A fresh copy of an allocation's bytes; an output's elements hold the poison."""
+    """A fresh copy of an allocation's bytes; an output's elements are filled with the poison."""
     buffer: Bytes = allocation.buffer.copy()
     if name in spec.outputs and poison != POISON:
         harvest.poison(allocation, buffer, poison)

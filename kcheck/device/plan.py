@@ -1,4 +1,4 @@
-"""What a launch is made of: grid, block, shared bytes and scalars, evaluated for a case. Imports no Numba."""
+"""The parts of a launch: grid, block, shared bytes and scalars, evaluated for a case. Does not import Numba."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TIMEOUT_FIX = "look for a loop that never ends, or raise --timeout if the kernel
 
 
 class LaunchFault(Exception):
-    """A launch that cannot be made, or did not come to its end: the case fails with this finding."""
+    """A launch that is impossible or did not finish: the case fails with these findings."""
 
     def __init__(self, *findings: Finding) -> None:
         self.findings = findings
@@ -67,7 +67,7 @@ def _check(made: Geometry, launch: Launch) -> None:
     for what, sizes, most, expressions in rows:
         for axis, (size, limit) in enumerate(zip(sizes, most, strict=True)):
             if size > limit:
-                message = f"{what} {list(sizes)} is beyond CUDA's limit of {limit:,} along {'xyz'[axis]}"
+                message = f"{what} {list(sizes)} exceeds CUDA's limit of {limit:,} along {'xyz'[axis]}"
                 raise LaunchFault(Finding("launch", message, place=expressions[axis].span))
     threads = made.block[0] * made.block[1] * made.block[2]
     if threads > MOST_THREADS_IN_A_BLOCK:
@@ -103,13 +103,13 @@ def scalar_argument(
     strides: Mapping[str, tuple[int, ...]],
     arg: NameArg | StrideArg,
 ) -> np.generic:
-    """A kernel argument that is not an array, as a NumPy scalar of the dtype that the kernel gets.
+    """A kernel argument that is not an array, as a NumPy scalar of the dtype that is passed.
 
     Args:
         strides: of each array, in elements.
 
     Raises:
-        LaunchFault: a dim that its declared dtype does not hold.
+        LaunchFault: a dim that does not fit its declared dtype.
     """
     if isinstance(arg, StrideArg):
         return np.int64(strides[arg.array][arg.axis])
@@ -119,7 +119,7 @@ def scalar_argument(
 
 
 def dim_argument(case: Case, arg: NameArg) -> np.generic:
-    """A dim as a NumPy scalar: int64 unless the argument says another dtype."""
+    """A dim as a NumPy scalar: int64 by default, else the dtype of the argument."""
     value = case.dims[arg.name]
     dtype = DTYPES[arg.dtype or "int64"]
     if dtype.is_integer and not dtype.min <= value <= dtype.max:

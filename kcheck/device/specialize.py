@@ -1,7 +1,7 @@
-"""The argument types that a spec's declared dtypes and layouts give its kernel.
+"""The argument types of a kernel, from the dtypes and layouts that its spec declares. Does not import Numba.
 
-Pure: imports no Numba. A kernel of ``launch:`` gets its types from the spec; those of a ``launcher:`` are seen as
-it launches (``kcheck.device``), since only its code knows them.
+This is for kernels of ``launch:``. The types of a ``launcher:`` are recorded when it launches (``kcheck.device``),
+since only its code determines them.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from kcheck.model.compiled import ArrayType, ScalarType, Signature
 
 
 def signatures(spec: OpSpec) -> tuple[Signature, ...]:
-    """Every signature that the cases of a spec with ``launch:`` can call its kernel with, each once, in order.
+    """Every signature with which the cases of a spec with ``launch:`` can call its kernel, each once, in order.
 
-    Source of the layouts: Numba types an array C where it is C-contiguous, F where Fortran-contiguous, else A.
+    Source of the layouts: Numba types an array as C if it is C-contiguous, F if Fortran-contiguous, else A.
     """
     if spec.launch is None:
         return ()
@@ -30,7 +30,7 @@ def signatures(spec: OpSpec) -> tuple[Signature, ...]:
 
 
 def in_order(spec: OpSpec, cases: Iterable[Case]) -> tuple[Signature, ...]:
-    """Every signature of a spec with ``launch:``: as its cases declare to come to them, then the others."""
+    """Every signature of a spec with ``launch:``: in the order in which its cases need them, then the others."""
     order: dict[Signature, None] = {}
     for case in cases:
         owners = (_owner(spec, name) for name in (*spec.inputs, *spec.outputs))
@@ -66,7 +66,7 @@ def _argument(
 
 
 def _owner(spec: OpSpec, name: str) -> str | None:
-    """The array whose memory a name stands for: an aliased output is its input. None: not an array."""
+    """The array whose memory a name refers to: an aliased output is its input. None: not an array."""
     if name in spec.outputs:
         return spec.outputs[name].alias or name
     return name if name in spec.inputs else None

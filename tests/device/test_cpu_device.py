@@ -104,7 +104,7 @@ def test_numba_imported_too_early_is_refused():
     """Once numba.cuda has looked for a driver there is no putting another one under it."""
     code, said, _ = run_code("import numba.cuda\n" + CHOOSE.format(name="cpu", targets=[]))
     assert code == 0
-    assert "is imported already" in said
+    assert "is already imported" in said
 
 
 NO_COMPILER = """

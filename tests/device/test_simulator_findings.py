@@ -70,7 +70,7 @@ BUGS = [
         "        ok[i - i % 2] = True",
         "35 of 70 elements of ok were never",
     ),
-    ("synccheck", "    cuda.syncthreads()", "    if i < n: cuda.syncthreads()", "others of their block left"),
+    ("synccheck", "    cuda.syncthreads()", "    if i < n: cuda.syncthreads()", "others of the block exited"),
     ("launch", "        y[i] = s", "        y[i] = 1 // (i * 0) * s", "ZeroDivisionError"),
     ("launch", "        y[i] = s", "        y[i / 2] = s", "IndexError"),
     ("unsupported", "        ok[i] = w[i] > 3", "        ok[i] = cuda.shfl_sync(-1, 1, 1)", "no cuda.shfl_sync"),
@@ -155,9 +155,9 @@ LARGE = [
     (
         "s = cuda.shared.array(32, float32)",
         "s = cuda.shared.array(12289, float32)",
-        "49,156 bytes; there are 49,152",
+        "49,156 bytes; 49,152 are available",
     ),
-    ("    cuda.syncthreads()", "    cuda.local.array(131073, float32)", "524,292 bytes; there are 524,288"),
+    ("    cuda.syncthreads()", "    cuda.local.array(131073, float32)", "524,292 bytes; 524,288 are available"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Numba's simulator as a device: any machine, slow, with what a Python interpreter of kernels can check."""
+"""Numba's simulator as a device: it runs anywhere, slowly, with the checks that an interpreter can make."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SimulatorBackend:
     """A :class:`kcheck.device.base.Backend`. Make one per process, before any kernel's module is imported.
 
     Args:
-        why: what the description ends with, where nobody asked for the simulator.
+        why: the end of the description, if the user did not choose the simulator.
     """
 
     name = "simulator"
@@ -36,11 +36,11 @@ class SimulatorBackend:
         self._simulation = simulation()
 
     def unsupported(self, dtype: str) -> str:
-        """Nothing: what NumPy and ml_dtypes have, the interpreter has."""
+        """Empty: the interpreter supports all dtypes of NumPy and ml_dtypes."""
         return ""
 
     def instrument(self, sanitizers: Collection[str]) -> None:
-        """An interpreter of Python compiles no code."""
+        """Do nothing: an interpreter does not instrument code."""
 
     def instrumented(self) -> float:
         """Nothing was instrumented."""
@@ -51,7 +51,7 @@ class SimulatorBackend:
         return tuple(self._simulation.session.launched)
 
     def float_atomics(self) -> bool | None:
-        """Whether a thread of the last launch came to ``atomic.add`` or ``atomic.sub`` of a float."""
+        """Whether a thread of the last launch executed ``atomic.add`` or ``atomic.sub`` on a float."""
         return self._simulation.session.float_atomics
 
     def narrow_floats(self) -> bool | None:
@@ -59,7 +59,7 @@ class SimulatorBackend:
         return None
 
     def is_kernel(self, function: Any) -> bool:
-        """Whether it is what the simulator's ``@cuda.jit`` makes of a function that is not a device function."""
+        """Whether it is the simulator's object for a kernel, and not for a device function."""
         return hasattr(function, "py_func") and not getattr(function, "_device", False)
 
     def stage(self, allocation: Allocation, buffer: Bytes) -> Staged:
@@ -71,13 +71,14 @@ class SimulatorBackend:
     def launch(
         self, job: Callable[[], None], spec: OpSpec, deadline: float | None, schedule: Schedule
     ) -> list[Finding]:
-        """As :meth:`kcheck.device.base.Backend.launch`. ``synccheck`` comes of a launch that ended."""
+        """As :meth:`kcheck.device.base.Backend.launch`. ``synccheck`` findings are returned if the launch
+        finished."""
         session = self._simulation.session = Session(deadline, schedule)
         try:
             job()
         except KernelStopped as stopped:
             if not stopped.joined:
-                self.lost = f"a thread of {stopped.kernel} could not be stopped: it is inside native code"
+                self.lost = f"a thread of {stopped.kernel} could not be stopped: it is running native code"
             raise LaunchFault(*self._synccheck(session), self._finding(stopped, spec)) from None
         except NotSimulated as error:
             place = error_place(error, spec.root)
@@ -87,11 +88,11 @@ class SimulatorBackend:
         found = self._synccheck(session)
         if any(divergence.stuck for _, divergence in session.divergences):
             who = next((kernel.kernel for kernel in session.launched), None)
-            raise LaunchFault(*found, Finding("launch", "its threads wait for each other for ever", kernel=who))
+            raise LaunchFault(*found, Finding("launch", "its threads wait for each other forever", kernel=who))
         return found
 
     def _host_fault(self, error: Exception, spec: OpSpec, session: Session) -> Finding:
-        """What the launcher raised, or Numba before a thread ran."""
+        """An exception of the launcher, or of Numba before a thread ran."""
         who = next((kernel.kernel for kernel in session.launched), None)
         place = error_place(error, spec.root) or _declared(spec)
         return Finding("launch", f"the launch raised {one_line(error)}", kernel=who, place=place)
@@ -102,7 +103,7 @@ class SimulatorBackend:
         fiber = stopped.fiber
         return Finding(
             "timeout",
-            "the kernel did not end within its time limit",
+            "the kernel did not finish within its time limit",
             mend=TIMEOUT_FIX,
             kernel=stopped.kernel,
             block=fiber.block.index if fiber is not None else None,
@@ -117,7 +118,7 @@ class SimulatorBackend:
         if isinstance(error, OutOfBounds):
             rule = "memcheck"
             message, array, index = str(error), error.array, error.index
-            mend = "guard the access, or mend its index: grids and loops often run past an array's end"
+            mend = "guard the access or fix its index: grids and loops often run past the end of an array"
         elif isinstance(error, NotSimulated):
             rule, message, mend = "unsupported", str(error), "run this spec with --device cpu or --device gpu"
         elif isinstance(error, TooMuchMemory):
@@ -143,7 +144,7 @@ class SimulatorBackend:
             Finding(
                 "synccheck",
                 _divergence_text(divergence),
-                mend="make every thread of the block come to every barrier",
+                mend="make every thread of the block reach every barrier",
                 kernel=kernel,
                 block=divergence.block,
                 thread=divergence.thread,
@@ -160,11 +161,11 @@ def _divergence_text(divergence: Divergence) -> str:
     lines = [str(line) for _, line in divergence.sites]
     if divergence.gone:
         return (
-            f"threads wait at the barrier in line {lines[0]}, and others of their block left without coming to it"
+            f"threads wait at the barrier on line {lines[0]}, and others of the block exited without reaching it"
         )
     if divergence.stuck:
-        return f"threads wait for ever for each other, at the barriers in lines {' and '.join(lines)}"
-    return f"threads of one block wait at different barriers, in lines {' and '.join(lines)}"
+        return f"threads wait for each other forever, at the barriers on lines {' and '.join(lines)}"
+    return f"threads of one block wait at different barriers, on lines {' and '.join(lines)}"
 
 
 def _declared(spec: OpSpec) -> Span | None:

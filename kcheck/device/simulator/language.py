@@ -1,9 +1,9 @@
-"""What kernel code means when Python runs it: constants, ``math``, ``min`` and ``max`` as Numba types them.
+"""The meaning of kernel code when Python runs it: constants, ``math``, ``min`` and ``max`` as Numba types them.
 
-Python and NumPy differ from Numba where it shows in results. A float literal is a float64 to Numba, but "weak"
-to NumPy: ``0.0 + float16`` would stay float16. ``math.exp(710)`` raises, where a GPU gives inf; ``math.exp`` of a
-float32 is a float32 on a GPU. ``max(a, b)`` of floats is ``fmax``
-there: a NaN loses (numba-cuda, ``cudaimpl.ptx_max_f4``).
+Python and NumPy differ from Numba in ways that affect results. A float literal is a float64 to Numba, but "weak"
+to NumPy: ``0.0 + float16`` would stay float16. ``math.exp(710)`` raises, but returns inf on a GPU; ``math.exp`` of
+a float32 is a float32 on a GPU. ``max(a, b)`` of floats is ``fmax``
+there: a number wins over a NaN (numba-cuda, ``cudaimpl.ptx_max_f4``).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def strong(function: types.FunctionType, cuda: object, fake: object) -> types.Fu
     """The same function with its constants as Numba types them.
 
     Args:
-        cuda: the real ``numba.cuda``, which a closure may hold.
-        fake: what stands for it there.
+        cuda: the real ``numba.cuda``, which a closure may contain.
+        fake: its replacement.
     """
     code = function.__code__
     constants = tuple(np.float64(c) if type(c) is float else c for c in code.co_consts)
@@ -40,14 +40,14 @@ def strong(function: types.FunctionType, cuda: object, fake: object) -> types.Fu
 def _strong_cell(cell: types.CellType, cuda: object, fake: object) -> types.CellType:
     try:
         value = cell.cell_contents
-    except ValueError:  # bound later, by the function that defines the kernel
+    except ValueError:  # assigned later, by the function that defines the kernel
         return cell
     replacement = _replacement(value, cuda, fake)
     return cell if replacement is value else types.CellType(replacement)
 
 
 def _replacement(value: Any, cuda: object, fake: object) -> Any:
-    """What a kernel sees in place of a value of its module or closure; the value itself where nothing differs."""
+    """The value that a kernel sees for a value of its module or closure; usually the value itself."""
     if value is cuda:
         return fake
     if value is math:
@@ -60,11 +60,11 @@ def _replacement(value: Any, cuda: object, fake: object) -> Any:
 
 
 class Globals:
-    """Replaces names in the modules of kernels for the time of a launch.
+    """Replaces names in the modules of kernels during a launch.
 
     Args:
-        cuda: the real ``numba.cuda``, to be found in the modules.
-        fake: what stands for it meanwhile.
+        cuda: the real ``numba.cuda``, in the modules.
+        fake: its replacement.
     """
 
     def __init__(self, cuda: object, fake: object) -> None:
@@ -73,7 +73,7 @@ class Globals:
         self._saved: dict[int, tuple[dict[str, Any], dict[str, Any], list[str]]] = {}
 
     def enter(self, names: dict[str, Any]) -> None:
-        """Replace in one module's globals, unless that is done already."""
+        """Replace names in one module's globals, unless that is already done."""
         if id(names) in self._saved:
             return
         before: dict[str, Any] = {}
@@ -87,7 +87,7 @@ class Globals:
         self._saved[id(names)] = (names, before, added)
 
     def restore(self) -> None:
-        """Put back what stood there."""
+        """Restore the original values."""
         for names, before, added in self._saved.values():
             names.update(before)
             for key in added:
@@ -119,7 +119,7 @@ def _by_ufunc(ufunc: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _by_math(function: Callable[[float], float]) -> Callable[..., Any]:
-    """A function that NumPy lacks: computed in float64, inf and NaN in place of exceptions, then rounded."""
+    """A function that NumPy lacks: computed in float64, with inf and NaN instead of exceptions, then rounded."""
 
     def rounded(value: Any) -> Any:
         kind = type(value) if isinstance(value, np.floating) else np.float64

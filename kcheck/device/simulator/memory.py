@@ -1,8 +1,8 @@
-"""Arrays as a kernel sees them: bounds checked as Numba defines indices, values typed as Numba types them.
+"""Arrays as a kernel sees them: bounds are checked and values typed as Numba does.
 
-Source of the typing rules: Numba's type inference. Integers narrower than 64 bits take part in arithmetic as 64
-bits wide; NumPy would keep ``uint8`` and wrap. An index in ``[-n, n)`` is inside: numba-cuda wraps a negative
-index as Python does (``fix_integer_index`` adds the length), so on a GPU, too, it reads the last elements.
+Source of the typing rules: Numba's type inference. Arithmetic extends integers narrower than 64 bits to 64 bits;
+NumPy would keep ``uint8`` and wrap. An index in ``[-n, n)`` is valid: numba-cuda wraps a negative index as Python
+does (``fix_integer_index`` adds the length), so it reads the last elements on a GPU, too.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from typing import Any
 import numpy as np
 
 POISON = 0xFF
-"""Fills memory that holds no defined value: NaN in every float type, -1 in integers."""
+"""The byte that fills uninitialized memory: NaN in every float type, -1 in integers."""
 
 
 MOST_SHARED = 48 * 1024
 MOST_LOCAL = 512 * 1024
 """Bytes of static shared memory of a block and of local memory of a thread. Source: CUDA C++ Programming Guide,
-"Technical Specifications per Compute Capability"; ptxas refuses more of either."""
+"Technical Specifications per Compute Capability"; ptxas rejects more."""
 MOST_DEVICE = 4 << 30
-"""Bytes that a launcher may allocate at a time: here device memory is the host's."""
+"""Bytes that a launcher may allocate at a time: device memory is host memory here."""
 
 
 class TooMuchMemory(Exception):
-    """An array that no device has room for, or this one not."""
+    """An array that is too large for every device, or for this one."""
 
 
 class OutOfBounds(IndexError):
     """An access outside an array.
 
     Attributes:
-        array: its name, as far as known; ``index`` is None for an access through a view of it.
+        array: its name if known; ``index`` is missing for an access through a view.
     """
 
     def __init__(self, array: str, index: tuple[int, ...] | None, shape: tuple[int, ...], verb: str) -> None:
@@ -51,9 +51,9 @@ class KernelArray:
 
     Args:
         array: the memory.
-        name: what a finding calls it.
+        name: its name in findings.
         tick: called at each access.
-        whole: False for a view of the array of that name, whose own indices mean nothing to the reader.
+        whole: False for a view of the named array, whose indices differ from the array's.
     """
 
     __slots__ = ("_array", "_convert", "_name", "_tick", "_whole")
@@ -85,7 +85,7 @@ class KernelArray:
             self._array[index] = value
         except IndexError as error:
             raise self.fault(index, error, "writes") from None
-        except OverflowError:  # a store keeps the low bits; NumPy refuses a Python integer that does not fit
+        except OverflowError:  # a store keeps the low bits; NumPy rejects a Python integer that does not fit
             bits = 8 * self._array.dtype.itemsize
             self._array[index] = np.array(operator.index(value) % 2**bits, f"u{bits // 8}").astype(
                 self._array.dtype
@@ -116,7 +116,7 @@ class KernelArray:
         return self._array if dtype is None else self._array.astype(dtype)
 
     def fault(self, index: Any, error: IndexError, verb: str) -> IndexError:
-        """What to raise for an index that NumPy refuses."""
+        """The exception for an index that NumPy rejects."""
         parts = index if isinstance(index, tuple) else (index,)
         if "out of bounds" not in str(error) or not all(isinstance(part, int | np.integer) for part in parts):
             return error
@@ -125,7 +125,7 @@ class KernelArray:
 
 
 def raw(array: Any) -> Any:
-    """The memory of a KernelArray; anything else as it is."""
+    """The memory of a KernelArray; anything else unchanged."""
     return array._array if type(array) is KernelArray else array
 
 
@@ -137,17 +137,17 @@ _as_numba_types: dict[np.dtype[Any], Callable[[Any], Any]] = {
 
 
 def refuse_too_large(what: str, size: int, most: int) -> None:
-    """Before any of it is taken.
+    """Raise if an array is too large, before it is allocated.
 
     Args:
         what: the array, for the message.
-        size, most: bytes asked for, bytes there are.
+        size, most: bytes requested and available.
 
     Raises:
-        TooMuchMemory: there are not so many.
+        TooMuchMemory: ``size`` is larger than ``most``.
     """
     if size > most:
-        raise TooMuchMemory(f"{what} takes {size:,} bytes; there are {most:,}")
+        raise TooMuchMemory(f"{what} takes {size:,} bytes; {most:,} are available")
 
 
 def size_of(shape: Any, dtype: np.dtype[Any]) -> int:
@@ -157,7 +157,7 @@ def size_of(shape: Any, dtype: np.dtype[Any]) -> int:
 
 
 def poisoned(shape: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """An array that holds no defined value, the same in every run."""
+    """An uninitialized array, with the same content in every run."""
     array = np.empty(shape, dtype)
     array.reshape(-1).view(np.uint8)[...] = 1 if dtype.kind == "b" else POISON
     return array
@@ -166,8 +166,8 @@ def poisoned(shape: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 class Shared:
     """The shared memory of one block.
 
-    ``cuda.shared.array`` gives every thread of a block the same memory for the same call in the source; calls with
-    shape 0 all get the dynamic shared memory.
+    ``cuda.shared.array`` returns the same memory to every thread of a block for the same call in the source; all
+    calls with shape 0 return the dynamic shared memory.
 
     Args:
         dynamic: bytes of dynamic shared memory.
@@ -178,7 +178,7 @@ class Shared:
         self._static: dict[tuple[Any, int], np.ndarray[Any, Any]] = {}
 
     def array(self, shape: Any, dtype: np.dtype[Any], depth: int) -> np.ndarray[Any, Any]:
-        """The array of the call that stands ``depth`` frames up."""
+        """The array of the call ``depth`` frames up."""
         if shape in (0, (0,)):
             count = len(self._dynamic) // dtype.itemsize
             return self._dynamic[: count * dtype.itemsize].view(dtype)

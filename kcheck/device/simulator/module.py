@@ -1,8 +1,8 @@
-"""What ``cuda`` is inside a kernel, and how a kernel is launched, in place of Numba's own simulator's.
+"""The ``cuda`` module inside a kernel, and the launch of a kernel, which replace those of Numba's simulator.
 
-Numba's simulator keeps its host side (``cuda.jit``, device arrays, streams, events). Replaced are the way that a
-kernel is run (:mod:`kcheck.device.simulator.schedule`), the arrays that it sees, and shared memory, which Numba's
-keeps from one block to the next.
+Numba's simulator keeps its host side (``cuda.jit``, device arrays, streams, events). kcheck replaces the execution
+of kernels (:mod:`kcheck.device.simulator.schedule`), the arrays that they see, and shared memory, which Numba's
+simulator does not clear between blocks.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from kcheck.model import NATURAL, Index3, Schedule
 from kcheck.model.compiled import Launched
 
 NAME = "kcheck_name"
-"""The attribute of a device array that says what the spec calls it."""
+"""The attribute of a device array with its name in the spec."""
 
 
 class KernelStopped(Exception):
-    """A launch that did not come to its end.
+    """A launch that did not finish.
 
     Attributes:
         kernel: its name.
-        failure: what a thread raised, or None: then the deadline had passed.
+        failure: what a thread raised; None if the deadline passed.
         fiber: the thread that ran at the deadline; ``frames`` are its (file, line, function), innermost first.
-        joined: False when an OS thread could not be ended.
+        joined: False if an OS thread could not be stopped.
     """
 
     def __init__(
@@ -62,21 +62,21 @@ class KernelStopped(Exception):
         self.fiber = fiber
         self.frames = frames
         self.joined = joined
-        super().__init__(f"{kernel} did not come to its end")
+        super().__init__(f"{kernel} did not finish")
 
 
 class NotSimulated(Exception):
-    """Kernel code asks for what neither Numba's simulator nor kcheck's has."""
+    """Kernel code uses something that the simulator does not support."""
 
 
 @dataclass(eq=False, slots=True)
 class Session:
-    """What one attempt at a case asks of launches and learns from them.
+    """The settings and the results of the launches of one attempt at a case.
 
     Attributes:
         deadline: on the clock of ``time.monotonic``; None for no limit.
         schedule: the order in which blocks and threads are started.
-        divergences: barriers that threads met differently, with the kernel's name.
+        divergences: barriers that not all threads reached, with the kernel's name.
         launched: the kernels that were launched, in order, each with the types of its arguments and its
             block, each once.
         float_atomics: whether a thread added to a float atomically, which rounds in the order of the threads.
@@ -91,12 +91,12 @@ class Session:
 
 @functools.cache
 def simulation() -> Simulation:
-    """The only one of this process."""
+    """The simulation of this process."""
     return Simulation()
 
 
 class Simulation:
-    """Numba's simulator with the parts replaced. Make none: Numba's module is global, see :func:`simulation`."""
+    """Numba's simulator with parts replaced. Use :func:`simulation` to get it: Numba's module is global."""
 
     def __init__(self) -> None:
         cuda: Any = import_module("numba.cuda")
@@ -126,7 +126,7 @@ class Simulation:
         allocate = devicearray.device_array
 
         def device_array(shape: Any, dtype: Any = np.float64, *args: Any, **keywords: Any) -> Any:
-            """As Numba's; the memory holds no defined value, the same in every run."""
+            """As Numba's; the memory is uninitialized, with the same content in every run."""
             refuse_too_large("a device array", size_of(shape, np.dtype(dtype)), MOST_DEVICE)
             array = allocate(shape, dtype, *args, **keywords)
             memory = array._ary
@@ -137,7 +137,7 @@ class Simulation:
         devicearray.device_array = cuda.device_array = device_array
 
     def prepare(self, kernel: Any) -> Any:
-        """Type a kernel's constants as Numba does; once, when it is made."""
+        """Type a kernel's constants as Numba does, once, when it is defined."""
         function = getattr(kernel, "fn", None)
         if isinstance(function, types.FunctionType):
             kernel.fn = strong(function, self.cuda, self._fake)
@@ -148,13 +148,13 @@ class Simulation:
         return self._device_array(view)
 
     def dtype(self, dtype: Any) -> np.dtype[Any]:
-        """The NumPy dtype of what a kernel writes for a dtype: a Numba type, a NumPy one, or a name."""
+        """The NumPy dtype for a dtype in kernel code: a Numba type, a NumPy one, or a name."""
         known = self._as_dtype(dtype) if isinstance(dtype, self.cuda.types.Type) else dtype
         made: np.dtype[Any] = np.dtype(known)
         return made
 
     def call(self, kernel: Any, args: tuple[Any, ...]) -> Any:
-        """A device function called by a kernel, or a launch."""
+        """Call a device function from a kernel, or launch a kernel."""
         if self.grid is not None:
             self._globals.enter(kernel.fn.__globals__)
             return kernel.fn(*args)
@@ -173,7 +173,7 @@ class Simulation:
         grid_dim, block_dim = self._host.normalize_kernel_dimensions(kernel.grid_dim, kernel.block_dim)
         name = kernel.fn.__name__
         if 0 in grid_dim or 0 in block_dim:
-            raise ValueError(f"grid {list(grid_dim)} and block {list(block_dim)} must not hold a 0")
+            raise ValueError(f"grid {list(grid_dim)} and block {list(block_dim)} must not contain 0")
         write_back: list[Callable[[], object]] = []
         names = _parameter_names(kernel.fn)
         arguments: list[Any] = []
@@ -203,7 +203,7 @@ class Simulation:
         finally:
             try:
                 joined = grid.stop()
-            finally:  # a second Ctrl-C must not leave the user's modules with our names
+            finally:  # a second Ctrl-C must not leave our names in the user's modules
                 self.grid = None
                 self._globals.restore()
             session.divergences += [(name, divergence) for divergence in grid.divergences]
@@ -247,7 +247,8 @@ _NO_MEANING = frozenset({"max_registers", "lineinfo", "launch_bounds", "lto", "f
 
 
 def _tolerant_jit(jit: Callable[..., Any], simulation: Simulation) -> Callable[..., Any]:
-    """``cuda.jit`` that takes the options which Numba's simulator lacks and which do not change results."""
+    """``cuda.jit`` that accepts the options that Numba's simulator does not have and that do not affect
+    results."""
 
     @functools.wraps(jit)
     def tolerant(func_or_sig: Any = None, *args: Any, **keywords: Any) -> Any:
@@ -289,7 +290,7 @@ def _fake_module(simulation: Simulation, kernelapi: Any) -> Any:
 
 
 def _grid() -> Grid:
-    """The launch that the calling thread belongs to."""
+    """The launch of the calling thread."""
     return cast(Worker, threading.current_thread()).grid
 
 
@@ -333,12 +334,12 @@ class _ConstantSpace:
         return KernelArray(np.asarray(array), "a constant array", _grid().tick)
 
 
-_ADDING = frozenset({"add", "sub"})  # the others select or count, and PTX has them for integers alone
+_ADDING = frozenset({"add", "sub"})  # the others select or count, and PTX has them for integers only
 _SPINNING = frozenset({"cas", "compare_and_swap", "exch"})
 
 
 def _atomics(atomic: Any, simulation: Simulation) -> types.SimpleNamespace:
-    """Numba's atomics over the memory itself; one thread runs at a time, so each is one step."""
+    """Numba's atomics on the memory itself; one thread runs at a time, so each is atomic."""
 
     def wrap(name: str, operation: Callable[..., Any]) -> Callable[..., Any]:
         cost = QUANTUM // 64 if name in _SPINNING else 1

@@ -1,12 +1,12 @@
-"""Runs the threads of a grid one at a time, handing a baton over at barriers, so that a run is repeatable.
+"""Runs the threads of a grid one at a time, passing a baton at barriers, so that a run is repeatable.
 
-Numba's own simulator starts one OS thread per CUDA thread and polls them; what its threads race for differs from
-run to run, and one that never ends can not be stopped. Here exactly one CUDA thread runs at any moment, in an
-order that depends on nothing but the launch. An OS thread is taken per CUDA thread *that waits*, so a kernel
-without barriers needs a single one.
+Numba's own simulator starts one OS thread per CUDA thread and polls them; the outcome of races differs between
+runs, and an endless thread cannot be stopped. Here exactly one CUDA thread runs at any moment, in an order that
+depends only on the launch. Each CUDA thread *that waits* takes an OS thread, so a kernel without barriers needs
+only one.
 
-A thread gives up the baton at a barrier, and after a fixed number of array accesses and atomics, so that a spin on
-a flag that another thread sets comes to its end ("independent thread scheduling", CUDA C++ Programming Guide).
+A thread gives up the baton at a barrier, and after a fixed number of array accesses and atomics, so that a loop
+that waits for a flag of another thread ends ("independent thread scheduling", CUDA C++ Programming Guide).
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from kcheck.model import NATURAL, Index3, Schedule
 from kcheck.rng import pieces
 
 QUANTUM = 20_000
-"""Array accesses that a thread makes before another one gets its turn."""
+"""Array accesses of a thread before another one runs."""
 
 _HERE = os.path.dirname(__file__)
-_LOOKS, _LOOK_SECONDS = 200, 0.001  # for the thread that was running when the time was over
-_MOST_WORKERS = 2048  # OS threads beyond which no further block is begun to help a spinning one
+_LOOKS, _LOOK_SECONDS = 200, 0.001  # for the thread that was running at the deadline
+_MOST_WORKERS = 2048  # with more OS threads, no other block is started to help a waiting one
 
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """A thread block: its index, its unstarted threads, what its threads wait for."""
+    """A thread block: its index, its unstarted threads, and what its threads wait for."""
 
     index: Index3
     unstarted: Iterator[Index3]
@@ -50,7 +50,7 @@ class Block:
 
 @dataclass(eq=False, slots=True)
 class Fiber:
-    """One CUDA thread. ``site`` is the barrier that it waits at, as (file, line)."""
+    """One CUDA thread. ``site`` is the barrier at which it waits, as (file, line)."""
 
     block: Block
     thread: Index3
@@ -61,7 +61,7 @@ class Fiber:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What a CUDA thread raised, and where it stood."""
+    """The exception that a CUDA thread raised, and the thread."""
 
     error: BaseException
     block: Index3
@@ -70,10 +70,8 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Threads of one block that meet a barrier differently.
-
-    ``sites`` are the places of the threads that wait; ``gone`` says that others had left the kernel before,
-    ``stuck`` that nobody could go on.
+    """A barrier that not all threads of a block reached. ``sites`` are the places of the waiting threads;
+    ``gone``: other threads had exited; ``stuck``: no thread could continue.
     """
 
     block: Index3
@@ -84,7 +82,8 @@ class Divergence:
 
 
 class Worker(threading.Thread):
-    """An OS thread that runs CUDA threads. Numba's fake ``cuda`` module reads ``blockIdx`` and the like off it."""
+    """An OS thread that runs CUDA threads. Numba's fake ``cuda`` module reads ``blockIdx`` and similar values from
+    it."""
 
     def __init__(self, grid: Grid) -> None:
         super().__init__(name="kcheck-cuda-thread", daemon=True)
@@ -106,12 +105,12 @@ class Worker(threading.Thread):
                 self.grid.work(self)
         except Stop:
             return
-        except BaseException as error:  # a fault of the scheduler itself: main raises it
+        except BaseException as error:  # an error in the scheduler itself: the main thread raises it
             self.grid.broken = error
             self.grid.over.set()
 
     def unwind(self) -> None:
-        """Raise Stop on this thread, each time that the kernel comes here again one line further on."""
+        """Raise Stop on this thread; each time that the kernel catches it, one line later."""
         self.stops += 1
         raise_stop(self.stops, Grid._run_fiber.__code__)
 
@@ -120,7 +119,7 @@ class Worker(threading.Thread):
         self.grid.barrier(self, False)
 
     def syncthreads_count(self, value: object) -> int:
-        """``cuda.syncthreads_count(value)``: how many threads of the block that came gave a true value."""
+        """``cuda.syncthreads_count(value)``: the number of threads of the block with a true value."""
         return sum(self.grid.barrier(self, bool(value)))
 
     def syncthreads_and(self, value: object) -> int:
@@ -133,7 +132,7 @@ class Worker(threading.Thread):
 
 
 def _is_in_kernel(frame: FrameType) -> bool:
-    """Whether a function of the kernel's is on the stack that ends in a frame: one above what runs a fiber."""
+    """Whether a stack contains a function of the kernel: one called by the code that runs a fiber."""
     above: FrameType | None = frame
     is_users = False
     while above is not None and above.f_code is not Grid._run_fiber.__code__:
@@ -148,8 +147,8 @@ class Grid:
     Args:
         body: runs one CUDA thread to its end; called on a Worker.
         grid, block: sizes, all at least 1.
-        make_shared: makes the shared memory of a block.
-        make_index: makes what ``threadIdx`` and ``blockIdx`` give out, of three integers.
+        make_shared: creates the shared memory of a block.
+        make_index: creates the values of ``threadIdx`` and ``blockIdx`` from three integers.
         schedule: the order in which blocks and threads are started.
     """
 
@@ -194,7 +193,7 @@ class Grid:
             deadline: on the clock of ``time.monotonic``.
 
         Returns:
-            False when the deadline passed first; the threads are then where they were, for :meth:`where`.
+            False if the deadline passed first; the threads are then suspended, for :meth:`where`.
             Call :meth:`stop` in any case.
         """
         first = self._next()
@@ -209,9 +208,8 @@ class Grid:
         return True
 
     def where(self) -> tuple[Fiber, FrameType] | None:
-        """The CUDA thread that has the baton and the innermost Python frame it is in.
-
-        While the baton changes hands no thread is in the kernel: look again a little later.
+        """The CUDA thread that has the baton, and its innermost Python frame. While the baton is passed on, no
+        thread is in the kernel, so retry after a moment.
         """
         for _ in range(_LOOKS):
             fiber = self.running
@@ -223,9 +221,8 @@ class Grid:
         return None
 
     def stop(self) -> bool:
-        """End every OS thread of the launch. False when one could not be ended (it is inside native code).
-
-        One that Ctrl-C kept from being started cannot be joined; should it still come up, it finds nothing to do.
+        """Stop every OS thread of the launch. False if one could not be stopped (it is running native code). A
+        thread that Ctrl-C kept from starting cannot be joined; if it starts later, it has nothing to do.
         """
         self.aborted = True
         self.fuel = 0
@@ -236,7 +233,7 @@ class Grid:
     # --- run on the worker that has the baton ---
 
     def work(self, worker: Worker) -> None:
-        """Run CUDA threads one after another, until there is nothing left for this worker."""
+        """Run CUDA threads one after another, until nothing is left for this worker."""
         while True:
             worker.wake.acquire()
             fiber = worker.fiber
@@ -257,7 +254,7 @@ class Grid:
                 return
 
     def tick(self) -> None:
-        """Count one array access; every QUANTUM of them another thread gets its turn."""
+        """Count one array access; after QUANTUM of them another thread runs."""
         self.fuel -= 1
         if self.fuel < 0:
             self.pause()
@@ -280,7 +277,7 @@ class Grid:
         self._hand_over(fiber, following)
 
     def barrier(self, worker: Worker, vote: bool) -> list[bool]:
-        """Wait for every live thread of the block. Returns what each thread that came voted."""
+        """Wait for every live thread of the block. Returns the votes of the threads that reached it."""
         fiber = worker.fiber
         assert fiber is not None
         if self.aborted:
@@ -311,7 +308,7 @@ class Grid:
         self.over.set()
 
     def _stuck(self, waiting: list[Fiber]) -> None:
-        """Nobody can run: barriers of the block and of the grid wait for each other."""
+        """No thread can run: barriers of the block and of the grid wait for each other."""
         self.deadlock = True
         self._diverged(waiting, stuck=True)
 
@@ -361,7 +358,7 @@ class Grid:
         self._hand_over(fiber, following)
 
     def _hand_over(self, fiber: Fiber, following: Fiber) -> None:
-        """Give the baton from one thread to another and wait to get it back."""
+        """Pass the baton to another thread and wait until it comes back."""
         if following is not fiber:
             assert fiber.worker is not None
             if following.worker is None:
@@ -375,7 +372,7 @@ class Grid:
         self.running = fiber
 
     def _next(self, open_block: bool = False) -> Fiber | None:
-        """The thread to run now; None when none can. Finishing what is begun comes before beginning anew."""
+        """The thread to run now; None if no thread can run. Started blocks come before new ones."""
         if open_block and len(self._workers) < _MOST_WORKERS and (block := self._open_block()) is not None:
             return self._first_of(block)
         if self._blocks and (fiber := self._first_of(self._blocks[-1])) is not None:
@@ -425,7 +422,7 @@ class Grid:
 
 
 def _indices(size: Index3, schedule: Schedule, domain: str) -> Iterator[Index3]:
-    """Every index of a grid or block; x fastest in the natural order."""
+    """Every index of a grid or block; x varies fastest in the natural order."""
     x, y, z = size
     for piece in pieces(schedule, x * y * z, domain):
         for n in piece:
@@ -433,13 +430,13 @@ def _indices(size: Index3, schedule: Schedule, domain: str) -> Iterator[Index3]:
 
 
 def _wake(worker: Worker) -> None:
-    """Release the worker's lock; a worker that is not waiting finds it open the next time that it would."""
+    """Release the worker's lock; a worker that is not waiting will not block the next time."""
     if worker.wake.locked():
         worker.wake.release()
 
 
 def _caller_site() -> tuple[str, int]:
-    """File and line of the kernel's call that led to a barrier: past this package's frames and Numba's."""
+    """File and line of the call in the kernel that led to a barrier, outside this package and Numba."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and (
         frame.f_globals.get("__name__", "").startswith(("kcheck.device.simulator", "numba.cuda"))

@@ -1,8 +1,8 @@
-"""Ends the OS threads of a launch that is over, wherever its kernel stands, and nothing but the kernel.
+"""Stops the OS threads of a launch wherever the kernel is, and interrupts nothing except the kernel.
 
-Python cannot kill a thread; it can have an exception raised on one. A kernel may swallow it (a bare ``except``),
-and whatever else Python runs on that thread meanwhile (the garbage collector's callbacks, finalizers) must not get
-it.
+Python cannot kill a thread; it can have an exception raised on one. A kernel may catch it (a bare ``except``), and
+other code that Python runs on that thread in the meantime (the garbage collector's callbacks, finalizers) must not
+get it.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ from types import CodeType, FrameType
 from typing import Any, Protocol, TypeVar
 
 _JOIN_SECONDS = 10.0
-_LEAVE_SECONDS = 0.02  # by then a thread that only waited is gone, and one in the collector's callback has left it
+_LEAVE_SECONDS = (
+    0.02  # by then a waiting thread has ended, and a thread in a callback of the collector has returned from it
+)
 
 
 class Stop(BaseException):
-    """Unwinds a CUDA thread of a launch that is over; not an Exception, so that a kernel does not catch it."""
+    """Unwinds a CUDA thread of a launch that is over; not an Exception, so that kernels do not catch it."""
 
 
 class Stoppable(Protocol):
-    """What :func:`end` asks of a thread; ``unwinding`` once Stop passed through the whole kernel."""
+    """The interface that :func:`end` needs of a thread; ``unwinding`` once Stop has passed through the whole
+    kernel."""
 
     unwinding: bool
 
@@ -41,14 +44,13 @@ T = TypeVar("T", bound=Stoppable)
 
 
 def raise_stop(nth: int, outside: CodeType) -> None:
-    """Raise Stop: the first time here, after that each time one line further on in the calls that led here.
-
-    An exception raised in a handler leaves the ``try`` that it belongs to, so one of those lines is outside of any
-    that swallows it. Lines of what is called from then on do not count: it may be no part of the kernel.
+    """Raise Stop: the first time here, and after that each time one line later in the functions on the stack. An
+    exception raised in a handler leaves its ``try``, so one of those lines is outside any ``try`` that catches it.
+    Lines of functions that are called later do not count, since these may not be part of the kernel.
 
     Args:
-        nth: how often the thread came here, from 1.
-        outside: the code that calls the kernel; neither its lines count nor those of its callers.
+        nth: how often the thread was here, from 1.
+        outside: the code that calls the kernel; its lines and those of its callers do not count.
     """
     if nth == 1:
         raise Stop
@@ -70,11 +72,11 @@ def raise_stop(nth: int, outside: CodeType) -> None:
 
 
 def end(threads: Sequence[T], wake: Callable[[T], None]) -> bool:
-    """Raise Stop on each thread until it is gone. False when one could not be ended (it is inside native code).
+    """Raise Stop on each thread until it ends. False if one could not be stopped (it is running native code).
 
     Args:
-        threads: those that began.
-        wake: lets a thread go on that waits.
+        threads: those that have started.
+        wake: resumes a waiting thread.
     """
     deadline = time.monotonic() + _JOIN_SECONDS
     with _no_collection():
@@ -92,7 +94,7 @@ def end(threads: Sequence[T], wake: Callable[[T], None]) -> bool:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """No garbage collection meanwhile: its callbacks run on whichever thread allocates."""
+    """Disable garbage collection meanwhile: its callbacks run on any thread that allocates."""
     was_on = gc.isenabled()
     gc.disable()
     try:
