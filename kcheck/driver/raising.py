@@ -87,7 +87,7 @@ def patch_libraries(codegen: Any) -> None:
     def states(self: Any) -> dict[str, Any]:
         return {**reduce_states(self), "kcheck_reporting": reporting(self)}
 
-    def rebuilt(kind: Any, /, kcheck_reporting: str, **fields: Any) -> Any:
+    def rebuilt(kind: Any, /, kcheck_reporting: str | None = None, **fields: Any) -> Any:
         made = rebuild(kind, **fields)
         made._kcheck_reporting = kcheck_reporting
         return made
