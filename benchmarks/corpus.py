@@ -154,7 +154,7 @@ def report(ratios: list[Ratio], seeds: int) -> str:
             ]
         )
     across = [
-        "halving",
+        "split",
         "ops fitted on",
         "1.5 x 95 %",
         "beyond it, other half",
@@ -173,7 +173,7 @@ def report(ratios: list[Ratio], seeds: int) -> str:
         [
             said,
             table(head, rows),
-            "Fitted on one half of the ops, held against the other (ops whose names begin alike stay together):",
+            "Fitted on one half of the ops, checked on the other (ops whose names start with the same word stay together):",
             table(across, crossed),
         ]
     )
@@ -183,7 +183,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("specs", nargs="*", type=Path, default=[ROOT / "specs"])
     parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--cases", type=int, help="per seed, in place of each spec's own count")
+    parser.add_argument("--cases", type=int, help="cases per seed (default: the count of each spec)")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()

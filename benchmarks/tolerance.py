@@ -244,7 +244,7 @@ def report(ops, fitted, fit, alarms, runs, caught, planted, half) -> str:
         [
             f"The 95th percentile of error over floor, times 1.5, is {fit:.2f}, the largest is "
             f"{max(everything):.2f}; kcheck accepts {tolerance.CONSTANT:g} floors. "
-            f"Fitted on {half} seeds for each op, distribution and dtype, held against as many others:",
+            f"Fitted on {half} seeds for each op, distribution and dtype, and checked on as many others:",
             table(head, rows),
             "Share of cases in which a bug is caught, of those in which it changes the result "
             "(all four dtypes together):",
