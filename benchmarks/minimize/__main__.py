@@ -1,4 +1,4 @@
-"""Minimize a failing case of every buggy kernel, and check what comes of it; docs/minimize.md.
+"""Minimize a failing case of every buggy kernel and check the result; docs/minimize.md.
 
     python -m benchmarks.minimize [--write] [--only TWIN ...] [--jobs N]
 
@@ -38,8 +38,8 @@ def main() -> int:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.minimize", description=__doc__.split("\n\n")[0])
     parser.add_argument("--write", action="store_true", help="put the table into docs/minimize.md")
-    parser.add_argument("--only", nargs="+", metavar="TWIN", help="these twins alone")
-    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes at a time; 2 unless said")
+    parser.add_argument("--only", nargs="+", metavar="TWIN", help="only these twins")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="number of processes (default: 2)")
     chosen = parser.parse_args()
     picked = [twin for twin in twins() if not chosen.only or twin.name in chosen.only]
     with tempfile.TemporaryDirectory() as folder:
@@ -159,18 +159,17 @@ def _page(found: Sequence[Measured], elsewhere: set[str]) -> str:
     clean = sum(one.control_passes for one in found)
     most_runs, most_seconds = max(one.runs for one in found), max(one.seconds for one in found)
     lines = [
-        f"Written by `make minimize-corpus`: {len(found)} buggy kernels. Of the failing ones among 30 cases the",
-        "largest is minimized, right after, so what is compiled by then is not compiled again. Kernel runs:",
-        f"median {runs:g}, most {most_runs}. Seconds: median {seconds:.1f}, most {most_seconds:.1f}.",
-        f"For {len(known)} kernels all smaller sizes were tried, {tried:,} assignments with {DRAWS} cases drawn",
-        f"for each: the smallest case has the true smallest sizes for {exact}, and sizes within one of them for",
-        f"{within}. Exported and run in a copy of the project, {len(elsewhere)} of {len(found)} fail alike,",
-        "with the same bits but where initcheck finds that they come from memory that nobody wrote.",
-        f"The correct kernel passes the smallest cases of {clean}.",
+        f"Written by `make minimize-corpus`: {len(found)} buggy kernels. Of the cases that fail among 30, the largest is minimized,",
+        f"in the same process, so most kernels are compiled already. Kernel runs: median {runs:g}, maximum {most_runs}.",
+        f"Seconds: median {seconds:.1f}, maximum {most_seconds:.1f}. For {len(known)} kernels all smaller sizes were tried,",
+        f"{tried:,} assignments with {DRAWS} drawn cases each: the smallest case has the true smallest sizes for",
+        f"{exact} kernels, and sizes within one of them for {within}. Exported and run in a copy of the project,",
+        f"{len(elsewhere)} of {len(found)} fail the same way, with the same bits unless initcheck finds that they come from",
+        f"uninitialized memory. The correct kernel passes the smallest cases of {clean}.",
         "",
         "<details><summary>Every twin</summary>",
         "",
-        "| twin | fails by | failing case | smallest | true smallest | runs | s | what matters |",
+        "| twin | rule | failing case | smallest | true smallest | runs | s | conditions |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for one in found:
