@@ -173,7 +173,8 @@ def report(ratios: list[Ratio], seeds: int) -> str:
         [
             said,
             table(head, rows),
-            "Fitted on one half of the ops, checked on the other (ops whose names start with the same word stay together):",
+            "Fitted on one half of the ops, checked on the other (ops whose names start with the same "
+            "word stay together):",
             table(across, crossed),
         ]
     )
