@@ -75,7 +75,7 @@ def test_json_has_the_same(inside: Path, capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("variable", "text", "said"),
     [
-        ("KCHECK_CASES", "many", "KCHECK_CASES: 'many' is not a valid integer range."),
+        ("KCHECK_CASES", "many", "KCHECK_CASES: 'many' is not an integer"),
         ("KCHECK_DEVICE", "tpu", "KCHECK_DEVICE: 'tpu' is not one of"),
         ("KCHECK_SANITIZE", "racechek", "KCHECK_SANITIZE: no sanitizer 'racechek'; did you mean 'racecheck'?"),
         ("KCHECK_PROFILE", "nightli", "no profile 'nightli'; did you mean 'nightly'?"),
