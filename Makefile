@@ -9,7 +9,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check bench calibrate conformance conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus format format-check lint types layers soak wheel clean
+.PHONY: help demo test test-gpu check bench calibrate conformance conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme format format-check lint types layers soak wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
@@ -59,6 +59,9 @@ conformance-check: .venv/installed-dev  ## all but the slowest of them: none cra
 
 evidence: .venv/installed-dev  ## recall and false alarms on the corpus, against other ways of testing; writes docs/evidence.md
 	@$(BIN)/python -m benchmarks.evidence --write
+
+readme: .venv/installed-dev  ## run the README's sample again and write what it prints
+	@$(BIN)/python tests/docs/readme_sample.py
 
 evidence-soak: .venv/installed-dev  ## 2,000 cases of every correct kernel: no false alarm; writes docs/evidence.md
 	@$(BIN)/python -m benchmarks.evidence --soak --write
