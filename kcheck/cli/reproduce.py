@@ -124,7 +124,7 @@ def _tell(meant: Meant, done: Reproduced) -> Exit:
                 says += f"  {others if done.other_bits else 'same bits' + before}"
             code = Exit.FAILED
         case Result.UNSEEN:
-            says = f"NOT DECIDED  it passes, and nobody could look for its {meant.known.rule} here"
+            says = f"INCONCLUSIVE  passes, but {meant.known.rule} cannot run on this device"
             code = Exit.USAGE
         case Result.GONE:
             says, code = "GONE  the spec has no such case any more", Exit.NOTHING

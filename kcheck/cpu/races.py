@@ -161,7 +161,8 @@ class Races:
             message = "a barrier of some threads of the block is taken for one of all: a race may be missed"
             found.append(Finding("racecheck", message, "warn", kernel=kernel_name(program.entry)))
         if self._state.races_dropped:
-            message = f"{self._state.races_dropped:,} races more, of further lines"
+            dropped = self._state.races_dropped
+            message = f"{dropped:,} more race{'s' if dropped != 1 else ''} on other lines"
             found.append(Finding("racecheck", message, kernel=kernel_name(program.entry)))
         return found
 

@@ -1,4 +1,4 @@
-"""The nouns of kcheck: frozen dataclasses with no behavior beyond their own meaning.
+"""The nouns of kcheck: frozen dataclasses with no other behavior.
 
 ::
 

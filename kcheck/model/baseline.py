@@ -1,4 +1,4 @@
-"""What a project's kernels were like at one time, and how that has changed."""
+"""Measurements of a project's kernels, and how they have changed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How much worse a number may become: by ``more`` at most, or to ``times`` as much. Neither: by anything."""
+    """How much worse a number may become: by at most ``more``, or by the factor ``times``. None: no limit."""
 
     more: float | None = None
     times: float | None = None
@@ -22,12 +22,12 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One of the numbers that are held against a baseline.
+    """One of the numbers that are compared with a baseline.
 
     Attributes:
         better: which way is better.
-        limit: how much worse it may become unless a spec, or the project, says otherwise.
-        about: what it is, in words.
+        limit: the default limit; a spec or the project may set another.
+        about: a description.
     """
 
     better: Literal["less", "more"]
@@ -49,17 +49,17 @@ MEASURES: Mapping[str, Measure] = {
     "divisions": Measure("less", Limit(more=0), "divisions and square roots that are rounded correctly"),
     "occupancy": Measure("more", Limit(more=0), "theoretical occupancy, percent"),
 }
-"""Every number by the name that ``regression:`` gives it."""
+"""Every number by its name in ``regression:``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """Errors of one output dtype over the cases of a run, the largest of each output of each case.
+    """Errors of one output dtype over the cases of a run: the largest error of each output of each case.
 
     Attributes:
-        unit: ``floor`` (noise floors of the element) or ``allowed`` (what a written tolerance accepts there).
-        cases: how many there are.
-        median, p95, largest: of them.
+        unit: ``floor`` (the noise floor of the element) or ``allowed`` (what a written tolerance accepts).
+        cases: the number of errors.
+        median, p95, largest: of these errors.
         ulp: the largest error in units in the last place.
     """
 
@@ -76,10 +76,10 @@ class OpBaseline:
     """One op.
 
     Attributes:
-        spec: its path, from the project root.
-        device: what ran its cases.
+        spec: its path, relative to the project root.
+        device: the device that ran its cases.
         count, seed: of the cases that were drawn.
-        passed, failed: cases, an error counted as failed.
+        passed, failed: cases; errors count as failed.
         errors: by output dtype.
         kernels: numbers of MEASURES by kernel, target and argument types.
         places: ``file:line`` of each kernel by name; known after a measurement, not stored.
@@ -98,11 +98,11 @@ class OpBaseline:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A project's kernels at one time.
+    """Measurements of a project's kernels.
 
     Attributes:
-        versions: of what they were compiled and measured with.
-        paths: of specs and folders of specs, from the project root, that were asked for.
+        versions: of the tools that compiled and measured them.
+        paths: the specs and folders that were requested, relative to the project root.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""How far an op's correct kernel was from its reference, as a calibration file keeps it."""
+"""The errors of an op's correct kernel, as stored in a calibration file."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class Envelope:
     each case.
 
     Attributes:
-        envelope: what is accepted: MARGIN times ``p95``, at least one rounding of the dtype.
-        cases: how many errors there were.
-        median, p95, largest: of them; ``p95`` is the smallest that 95 % do not exceed.
+        envelope: the accepted error: MARGIN times ``p95``, but at least one rounding of the dtype.
+        cases: the number of errors.
+        median, p95, largest: of these errors.
     """
 
     envelope: float

@@ -10,17 +10,17 @@ from kcheck.model.spec import Distribution, Scalar
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What one launch is made from. A pure function of its spec and its seed (and the example, if it is one).
+    """The recipe of one launch: a pure function of its spec and its seed, and of the example if it is one.
 
     Attributes:
         spec: path of the spec, as in OpSpec.path.
         op: the spec's op.
-        label: ``iter_12`` (the 12th case seed of the run), ``example_0``, or ``seed`` (given by hand).
+        label: ``iter_12`` (the 12th case seed of the run), ``example_0``, or ``seed`` (given on the command line).
         seed: the 64-bit case seed.
         dims: every dim, derived ones too, in elements.
         dtypes: the dtype drawn for each type variable.
         layouts: by array, inputs and outputs (an aliased output has its input's).
-        values: by input; concrete: ``adversarial`` has been resolved to the draw that it made.
+        values: by input; ``adversarial`` is replaced by the distribution drawn.
         params: by name, before rounding to the param's dtype.
     """
 

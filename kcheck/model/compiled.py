@@ -11,7 +11,7 @@ from kcheck.model.span import Span
 
 @dataclass(frozen=True, slots=True)
 class ArrayType:
-    """The type of an array argument. ``layout``: C, F (both contiguous) or A (any strides), as Numba says it."""
+    """The type of an array argument. ``layout``: C, F (both contiguous) or A (any strides), in Numba's terms."""
 
     dtype: str
     ndim: int
@@ -36,11 +36,11 @@ Signature: TypeAlias = tuple[ArrayType | ScalarType, ...]
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """A kernel that a launcher launched, with the types of its arguments.
+    """A kernel launched by a launcher, with the types of its arguments.
 
     Attributes:
-        kernel: the function's name; ``place`` its file, absolute, and line.
-        signature: None where an argument is neither an array nor a scalar of a known dtype.
+        kernel: the function's name; ``place`` is its absolute path and line.
+        signature: None if an argument is neither an array nor a scalar of a known dtype.
         block: threads per block; ``shared``: bytes of dynamic shared memory.
     """
 
@@ -53,16 +53,16 @@ class Launched:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one thread (registers, spills, stack) and one block (static shared) need, as ptxas allocates it.
+    """What ptxas allocates for one thread (registers, spills, stack) and one block (static shared memory).
 
     All but ``registers`` in bytes.
 
     Attributes:
-        registers: per thread, 32-bit ones; of the subroutines that are linked in, too.
-        spill_stores, spill_loads: written to and read back from local memory for want of registers, per thread.
-        stack: local memory of a thread: arrays that are indexed by a variable, spills, frames of calls.
-        shared: declared in the kernel, per block; what a launch adds is not in it.
-        constant: of the kernel's parameters and tables; ptxas tells of none for sm_90 and later.
+        registers: 32-bit registers per thread, including those of linked subroutines.
+        spill_stores, spill_loads: bytes per thread stored to and loaded from local memory, as registers are full.
+        stack: local memory per thread: arrays indexed by a variable, spills, call frames.
+        shared: per block, as declared in the kernel; without dynamic shared memory.
+        constant: for parameters and tables; ptxas reports 0 for sm_90 and later.
     """
 
     registers: int
@@ -74,7 +74,7 @@ class Resources:
 
     @property
     def spills(self) -> int:
-        """Bytes of spill stores and of spill loads."""
+        """Bytes of spill stores and spill loads."""
         return self.spill_stores + self.spill_loads
 
 
@@ -83,12 +83,12 @@ class CompiledKernel:
     """One specialization of a kernel for one target.
 
     Attributes:
-        kernel: the Python function's name; ``place`` its line, or where a compiler stopped in it.
+        kernel: the Python function's name; ``place`` is its line, or the line of a compile error.
         target: ``sm_80``.
         ptx: the whole module; ``entry`` is the name of this kernel in it.
-        sass: the machine code of the module as nvdisasm lists it; empty where nobody asked.
-        no_sass: why there is none although it was asked for, in one clause; empty otherwise.
-        problem: why there is no code, in one sentence; empty when it compiled.
+        sass: the machine code of the module as listed by nvdisasm; empty if not requested.
+        no_sass: why the requested machine code is missing, in one clause; empty otherwise.
+        problem: why there is no code, in one sentence; empty if the kernel compiled.
     """
 
     kernel: str

@@ -73,7 +73,7 @@ class SpecStarted:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Captured:
-    """The inputs and outputs of a case that failed, just before its CaseFinished, if the run was asked for them.
+    """The inputs and outputs of a case that failed, just before its CaseFinished, if the run captures them.
 
     A consumer must copy what it wants to keep: the arrays are large and belong to the run.
 
@@ -122,7 +122,7 @@ class SpecFinished:
         notes: what was not checked, each once.
         skipped: cases that were planned but not run: ``--fail-fast``, ``--max-failures``, an interrupt, a broken
             spec, or a device that does not support them.
-        sanitizers: those that are not off.
+        sanitizers: the ones that are not off.
         unsupported: how many of ``skipped`` the device does not support; only with ``--touched``.
         recalled: how many of the cases that ran are open failures beyond the planned cases.
         fixed: stored failures that pass now. The store fills it in, as the runner does not know them.

@@ -31,17 +31,17 @@ FAMILIES = (
     "call",
     "other",
 )
-"""What an instruction of PTX is counted as; each is one of these."""
+"""The families that PTX instructions are counted in."""
 
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """How many warps of a kernel one multiprocessor can hold at a time, at most.
+    """The maximum number of warps of a kernel that one multiprocessor can hold.
 
     Attributes:
         block: threads per block; ``shared``: bytes per block, static and dynamic.
-        warps, most: held, and held by a kernel that needs nothing.
-        limit: what there is too little of for more: ``registers``, ``shared memory``, ``threads``, ``blocks``.
+        warps, most: for this kernel, and for a kernel that needs no resources.
+        limit: the resource that limits it: ``registers``, ``shared memory``, ``threads``, ``blocks``.
     """
 
     block: int
@@ -58,8 +58,10 @@ class Occupancy:
 
 @dataclass(frozen=True, slots=True)
 class SassCounts:
-    """The machine code of a kernel, padding aside: how many instructions, and how many by name of FAMILIES. What
-    it calls, such as the slow path of a division, is not in it."""
+    """The machine code of a kernel without padding: the number of instructions, in all and by FAMILIES.
+
+    Functions that it calls, such as the slow path of a division, are not included.
+    """
 
     instructions: int
     families: Mapping[str, int]
@@ -70,20 +72,20 @@ class Metrics:
     """One kernel for one target and one choice of argument types.
 
     Attributes:
-        kernel: the Python function's name, or the entry's of a PTX file; ``place`` its line.
-        types: of its arguments, ``float32[:,:], int64``; empty where only PTX is known.
-        resources: None where the assembler was not asked.
+        kernel: the name of the Python function, or of the entry of a PTX file; ``place`` is its line.
+        types: of its arguments, ``float32[:,:], int64``; empty if only PTX is known.
+        resources: None if the kernel was not assembled.
         instructions: of PTX, in the entry.
-        families: how many of them there are by name of FAMILIES; those that are not there are left out.
+        families: their number by FAMILIES; families without instructions are left out.
         local: bytes of local memory that the PTX declares, per thread.
         float64: instructions that compute in float64.
         fused, unfused: multiply-adds in one instruction, and floating-point products and sums that stand alone.
-        divisions: floating-point and integer divisions, remainders and square roots that are rounded correctly.
+        divisions: correctly rounded floating-point divisions and square roots, and integer divisions.
         prints: calls of ``vprintf``.
-        occupancy: None where no block is known, or the target's multiprocessor.
-        sass: None where no disassembler was asked, or it gave none.
-        advice: what is likely to be slow or unintended, as warnings.
-        problem: why there is nothing to measure; empty when it compiled.
+        occupancy: None if the block size or the target's multiprocessor is unknown.
+        sass: None if the kernel was not disassembled.
+        advice: warnings about code that is probably slow or unintended.
+        problem: why nothing could be measured; empty if the kernel compiled.
     """
 
     kernel: str

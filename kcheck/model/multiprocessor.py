@@ -1,4 +1,4 @@
-"""What one multiprocessor of a GPU holds, by compute capability.
+"""The limits of one multiprocessor of a GPU, by compute capability.
 
 Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 """
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 WARP = 32
 REGISTERS = 65536
-"""32-bit ones of a multiprocessor; a block may have as many."""
+"""32-bit registers of a multiprocessor; a single block may use all of them."""
 RESERVED_SHARED = 1 << 10
-"""Bytes of shared memory of each block that are the system's, from 8.0 on."""
+"""Bytes of shared memory that the system reserves in each block, from compute capability 8.0 on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Multiprocessor:
-    """The most that it holds at a time: warps, blocks, KiB of shared memory."""
+    """The maximum number of resident warps and blocks, and KiB of shared memory."""
 
     warps: int
     blocks: int

@@ -1,4 +1,4 @@
-"""What a launch left behind, before anyone judges it."""
+"""The result of a launch, before it is judged."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ Index3: TypeAlias = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing found wrong: the only currency between checkers and reporters.
+    """One thing that is wrong. Checkers report everything to reporters as findings.
 
     Attributes:
         rule: ``memcheck``, ``racecheck``, ``initcheck``, ``synccheck``, ``unwritten``, ``mutated``, ``guard``,
             ``nondeterministic``, ``mismatch``, ``invariant``, ``vacuous``, ``timeout``, ``compile``, ``launch``,
             ``artifact`` ...
         message: what is wrong, in one sentence, without the place.
-        mend: what to do about it, where that is known.
+        mend: the fix, if one is known.
         array, index: the array by its name in the spec, and the element.
-        kernel, block, thread: who did it; ``other`` is the second party of a race as (block, thread).
-        place: the line of the user's Python; ``other_place`` is the second party's.
+        kernel, block, thread: which thread did it; ``other`` is the second thread of a race as (block, thread).
+        place: the line of the user's Python; ``other_place`` is that of the second thread.
         stack: if ``place`` is in an inlined function or calls one, the whole chain of calls, innermost first,
             ``place`` included; otherwise empty.
-        count: how many times it was seen, where reporting is capped.
+        count: how often it was seen, if only the first is reported.
     """
 
     rule: str
@@ -66,16 +66,16 @@ class Finding:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Outcome:
-    """What came back from a device.
+    """The result of running a case on a device.
 
     Attributes:
-        outputs: by name, fresh C-contiguous host arrays of the declared shape and dtype; empty when the launch
-            did not come to its end.
-        unwritten: by output, True at each element that nobody wrote; outputs that are whole are left out.
-        findings: of the launch itself: what raised, guards, mutated inputs, unwritten elements, sanitizers.
+        outputs: by name, new C-contiguous host arrays of the declared shape and dtype; empty if the launch
+            did not finish.
+        unwritten: by output, True at each element that was never written; only outputs that have such elements.
+        findings: of the launch: exceptions, guard zones, modified inputs, unwritten elements, sanitizers.
         notes: what could not be checked on this device, one sentence each.
-        checked: the sanitizers that saw this case, in the order of SANITIZERS.
-        instrumented: seconds spent in code with checks in it, and in compiling it.
+        checked: the sanitizers that checked this case, in the order of SANITIZERS.
+        instrumented: seconds spent in instrumented code, including its compilation.
         device: ``gpu``, ``cpu`` or ``simulator``.
         narrow: whether the kernel does arithmetic in 16-bit floats; None where the device cannot tell.
     """

@@ -1,4 +1,4 @@
-"""The order in which a device runs what may run in any order."""
+"""The order in which a device runs blocks, warps and lanes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """An order of the blocks of a grid, of the warps of a block, and of lanes that act one after another.
+    """An order of the blocks of a grid, the warps of a block, and lanes that run one after another.
 
-    A kernel must give the same whatever it is: blocks are independent of one another (CUDA C++ Programming Guide,
-    "Thread Hierarchy"), and so are warps between barriers.
+    Results must not depend on it: blocks are independent of one another (CUDA C++ Programming Guide, "Thread
+    Hierarchy"), and so are warps between barriers.
 
     Attributes:
-        order: ``natural`` is that of their indices, ``reverse`` its opposite, ``shuffle`` is drawn.
-        seed: of a shuffle.
+        order: ``natural`` is by index, ``reverse`` is the opposite, ``shuffle`` is random.
+        seed: for ``shuffle``.
     """
 
     order: Literal["natural", "reverse", "shuffle"] = "natural"

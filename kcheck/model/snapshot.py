@@ -1,4 +1,4 @@
-"""The exact bytes that a case was launched with, for when its seed alone does not tell any more."""
+"""The exact inputs of a launch, for when its seed no longer generates them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ArraySnapshot:
-    """One array and how it lies in memory.
+    """One array and its memory layout.
 
     Attributes:
         dtype: by name, as in DTYPES.
         shape, strides: in elements, in bytes.
-        offset: bytes from the beginning of the buffer to element (0, 0, ...).
+        offset: bytes from the start of the buffer to element (0, 0, ...).
         size: bytes of the buffer.
-        guard: the byte that every byte of the buffer holds which belongs to no element.
-        values: of this shape and dtype, the array itself or a view of it; None for an output, which is handed over
-            poisoned. Along an axis of stride 0, all values are the same.
+        guard: the value of every byte of the buffer that is not part of an element.
+        values: the array or a view of it, with this shape and dtype; None for an output, which is poisoned before
+            the launch. Along an axis of stride 0 all values are equal.
     """
 
     name: str
@@ -43,12 +43,12 @@ class ArraySnapshot:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Snapshot:
-    """What a case's launch is made with; whoever holds it needs no generator.
+    """Everything that a launch of a case needs, without running a generator.
 
     Attributes:
-        arrays: inputs, then outputs that are memory of their own, in the order of the spec.
+        arrays: inputs, then the outputs that have their own memory, in the order of the spec.
         params: by name, rounded to their dtype.
-        aliases: by output that is computed in place, the input whose memory it is.
+        aliases: for each output computed in place, the input whose memory it uses.
     """
 
     case: Case

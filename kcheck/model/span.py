@@ -1,4 +1,4 @@
-"""Where something stands in a file, and what is wrong there."""
+"""Places in files, and errors at these places."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Fault:
-    """One thing wrong in a file of the user's: where, what, and the mend."""
+    """One error in a user's file: where, what, and the fix (``mend``)."""
 
     span: Span
     what: str

@@ -1,7 +1,7 @@
-"""An op spec, as built from its YAML file: what is declared, with the place of each declaration.
+"""An op spec as built from its YAML file: the declarations, each with its place.
 
-Everything is a recipe: expressions are kept as text (``kcheck.symbolic`` gives them meaning), functions as
-names in files (``kcheck.specfile`` loads them), so that validating a spec imports nothing of the user's.
+Expressions are kept as text (``kcheck.symbolic`` evaluates them) and functions as names in files
+(``kcheck.specfile`` loads them), so validating a spec imports no user code.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ SANITIZERS: Mapping[str, Level] = {
     "mutated": "error",
     "nondeterministic": "error",
 }
-"""Every sanitizer with the level that it has where nobody says another."""
+"""Every sanitizer with its default level."""
 LEVELS: tuple[Level, ...] = ("error", "warn", "off")
 DEFAULT_CASES = 100
 DEFAULT_TARGETS = ("sm_80",)
 INSTRUMENTED = ("racecheck", "initcheck", "overflow")
-"""The sanitizers for which a kernel's code is compiled once more, with checks in it that slow it down."""
+"""The sanitizers that need instrumented code, which is compiled separately and runs slower."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """Source text of an expression and where it stands. An integer in the YAML is its decimal text."""
+    """Source text of an expression and its place. An integer in the YAML is its decimal text."""
 
     text: str
     span: Span
@@ -71,7 +71,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A dim between two sizes, both ends in it; ``tiles`` are tile sizes around which boundaries lie."""
+    """A dim between two sizes, inclusive; ``tiles`` are tile sizes whose multiples are boundaries."""
 
     low: int
     high: int
@@ -91,7 +91,7 @@ class Dim:
 class Distribution:
     """A value distribution by name with its argument, if any.
 
-    ``argument`` is what stands in the spec: numbers, text (an expression, where bounds may be expressions), a
+    ``argument`` is as written in the spec: numbers, text (an expression, if bounds may be expressions), a
     list or tuple of these, a nested Distribution (``sorted``), or a Function (``from``). Lists are tuples here.
     """
 
@@ -119,13 +119,13 @@ class TypeVariable:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An array handed to the kernel.
+    """An array passed to the kernel.
 
     Attributes:
         shape: one expression per axis, in elements; empty for a 0-d array.
         dtype: a dtype or a type variable, by name.
-        values: the distributions of which one is drawn per case; empty means the default of its dtype.
-        layouts: the layouts of which one is drawn per case.
+        values: the distributions to draw from, one per case; empty means the default of its dtype.
+        layouts: the layouts to draw from, one per case.
     """
 
     name: str
@@ -138,7 +138,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An array that the kernel fills; handed over poisoned, or, with ``alias``, the memory of that input."""
+    """An array that the kernel writes: poisoned before the launch or, with ``alias``, the memory of that input."""
 
     name: str
     shape: tuple[Expression, ...]
@@ -161,7 +161,7 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class NameArg:
-    """A kernel argument: an input, output, param or dim by name. ``dtype``: of a dim, int64 unless said."""
+    """A kernel argument: an input, output, param or dim by name. ``dtype`` is that of a dim; default: int64."""
 
     name: str
     dtype: str | None
@@ -199,11 +199,11 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How close is close enough: ``conditioned``, ``calibrated``, or written out per dtype (``fixed``).
+    """How the allowed error is determined: ``conditioned``, ``calibrated``, or written out per dtype (``fixed``).
 
     Attributes:
-        envelopes: of ``calibrated``, by output dtype; empty until the calibration file was read.
-        whole: of ``conditioned``: evaluate the floor of every case, to tell errors in floors; no verdict changes.
+        envelopes: for ``calibrated``, by output dtype; empty until the calibration file is read.
+        whole: for ``conditioned``: compute the noise floor of every case to measure errors; no verdict changes.
     """
 
     kind: Literal["conditioned", "calibrated", "fixed"]
@@ -265,7 +265,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A case written out in part: what it names is taken as it stands, the rest is drawn."""
+    """A partly specified case: the rest is drawn."""
 
     span: Span
     dims: Mapping[str, int] = field(default_factory=dict)
@@ -280,14 +280,14 @@ class OpSpec:
     """A whole op spec.
 
     Attributes:
-        path: of the spec file, relative to the root where it lies below it, with forward slashes.
-        root: absolute path of the project root, which all other paths are relative to.
-        deterministic: None when left out.
+        path: of the spec file, relative to the root if it is below it, with forward slashes.
+        root: absolute path of the project root; all other paths are relative to it.
+        deterministic: None if the spec does not set it.
         count, seed: of ``cases``.
         sanitize: level by sanitizer, every one of SANITIZERS present.
-        regression: how much worse a number may become, by name of MEASURES; those that are not said are left out.
-        targets: what the kernel is compiled for: those of ``artifact``, else the project's.
-        judged: False where outputs are not compared with a reference (``kcheck try``): then ``reference`` is the
+        regression: limits set by the spec, by name in MEASURES.
+        targets: of ``artifact``, otherwise those of the project.
+        judged: False if outputs are not compared with a reference (``kcheck try``); ``reference`` is then the
             kernel.
     """
 
@@ -325,7 +325,7 @@ class OpSpec:
 
     @property
     def functions(self) -> tuple[Function, ...]:
-        """Every function of the user's that the spec names: kernel, launcher, reference, generators."""
+        """Every user function that the spec names: kernel, launcher, reference, generators."""
         named = [f for f in (self.kernel, self.launcher, self.reference) if f is not None]
         sources = [d for array in self.inputs.values() for d in array.values]
         sources += [d for example in self.examples for d in example.values.values()]

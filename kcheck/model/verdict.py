@@ -1,4 +1,4 @@
-"""The judgment of one case."""
+"""The verdict on one case."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNSUPPORTED = "unsupported"
 
 
 class Status(StrEnum):
-    """How a case ended. ERROR is not the kernel's fault: its reference or its spec could not be used."""
+    """How a case ended. ERROR is not caused by the kernel: its reference or its spec could not be used."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -22,7 +22,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """One refused element of an output; fields as in Comparison, whose ``worst`` is the first of these."""
+    """One wrong element of an output; fields as in Comparison, whose ``worst`` is the first of these."""
 
     index: tuple[int, ...]
     actual: float | complex | int | bool
@@ -33,13 +33,12 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Where in an output the refused elements lie.
+    """Where an output is wrong.
 
     Attributes:
-        worst: a few of them, the worst first.
-        grid: the output in equal parts, as rows of digits: 0 where no element of a part is refused, 9 where all
-            are, 1 to 8 by eighths between. Columns are parts of the last axis, rows of all others, folded in C
-            order.
+        worst: a few of the wrong elements, the worst first.
+        grid: the output in equal parts, as rows of digits: 0 if no element of a part is wrong, 9 if all are, 1 to
+            8 by eighths between. Columns are parts of the last axis, rows of all others in C order.
     """
 
     worst: tuple[Element, ...]
@@ -48,25 +47,25 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One output held against its reference. Errors are absolute unless said.
+    """One output compared with its reference. Errors are absolute if not stated otherwise.
 
     Attributes:
-        method: what decided: ``exact``, ``fixed`` or ``conditioned``, ``calibrated``.
+        method: of comparison: ``exact``, ``fixed`` or ``conditioned``, ``calibrated``.
         passed: whether every judged element is within its tolerance and special values match.
-        elements, beyond, not_judged: counts of elements: all, those refused, those left out because the
-            reference in compute precision overflows where the float64 one does not, or is NaN (``nan: ignore``).
+        elements, beyond, not_judged: counts of elements: all, wrong, and not compared because the reference
+            overflows in compute precision but not in float64, or is NaN (``nan: ignore``).
         worst: index of the worst element (largest error over allowed; special-value mismatches come first).
         actual, expected: at ``worst``; complex as complex, integers as int, bool as bool.
         error: abs(actual - expected) at ``worst``.
         allowed: what the tolerance accepts there.
         floor: the noise floor there (``conditioned``).
-        max_abs, max_rel: over all finite judged elements. max_rel is over ``|expected|``, elements with
-            expected 0 left out.
+        max_abs, max_rel: over all finite judged elements. max_rel is relative to ``|expected|``, without
+            elements whose expected value is 0.
         max_ulp: the largest error in units in the last place of the output's dtype.
         max_scaled: the largest error over ``abs(expected)`` plus the root mean square of the whole reference.
-        ratio: the largest error over allowed, among finite elements: below 1 passes.
-        why: for a special-value mismatch, what it is: ``NaN where the reference is finite``; else empty.
-        spread: where the refused elements lie; None if there are none.
+        ratio: the largest error divided by the allowed error, over finite elements; at most 1 if all pass.
+        why: the kind of special-value mismatch, such as ``NaN where the reference is finite``; otherwise empty.
+        spread: where the wrong elements are; None if there are none.
     """
 
     output: str
@@ -97,11 +96,11 @@ class Verdict:
     """One judged case.
 
     Attributes:
-        comparisons: one per output that came back.
-        findings: everything else that was found, the launch's own included, errors first.
+        comparisons: one per output.
+        findings: everything else, including findings of the launch, errors first.
         notes: what was not checked, one sentence each.
-        seconds: wall time of the case, 0 until the runner fills it in.
-        checked: the sanitizers that saw the case.
+        seconds: wall time of the case; the runner sets it.
+        checked: the sanitizers that checked the case.
     """
 
     case: Case
@@ -115,7 +114,7 @@ class Verdict:
 
     @property
     def rule(self) -> str:
-        """What it failed by, in a word; empty where it passed.
+        """Why it failed, in a word; empty if it passed.
 
         The rule of its first error, but an output beyond its tolerance (``mismatch``) comes before an invariant,
         which breaks where values are wrong.

@@ -137,7 +137,7 @@ class ConsoleReporter:
                 self._totals.finished = event
 
     def close(self) -> None:
-        """Prints the specs that failed, once more, and the summary."""
+        """Prints the specs that failed again, and the summary."""
         if self._progress is not None:
             self._progress.close()
         if self._open is not None:

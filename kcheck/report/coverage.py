@@ -1,4 +1,4 @@
-"""What the reader of a report must know of sanitizers: levels changed for the run, cases that some did not see."""
+"""Notes about sanitizers: levels set for the run, and cases that some sanitizers did not check."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kcheck.report.detail import Row, sentence
 
 
 def overridden(sanitize: Mapping[str, Level]) -> list[str]:
-    """Levels of the command line, by level: ``racecheck, initcheck off``; ``all sanitizers error``."""
+    """Levels from the command line, grouped: ``racecheck, initcheck off``; ``all sanitizers error``."""
     by_level: dict[str, list[str]] = {}
     for name, level in sanitize.items():
         by_level.setdefault(level, []).append(name)
@@ -21,7 +21,7 @@ def overridden(sanitize: Mapping[str, Level]) -> list[str]:
 
 
 def seen_in_part(event: SpecFinished) -> dict[int, tuple[str, ...]]:
-    """By number of cases, the sanitizers that saw so many; not those that saw all, nor what this device lacks."""
+    """The sanitizers that checked some but not all cases, by the number of cases that they checked."""
     cases = event.passed + event.failed + event.errors
     found: dict[int, tuple[str, ...]] = {}
     for each in event.sanitizers:
@@ -31,7 +31,7 @@ def seen_in_part(event: SpecFinished) -> dict[int, tuple[str, ...]]:
 
 
 def coverage_rows(finished: Sequence[SpecFinished]) -> Iterator[Row]:
-    """Which specs have cases that the costly sanitizers did not see; nothing where each saw every case.
+    """The specs of which the costly sanitizers did not check every case; no rows if there are none.
 
     Args:
         finished: every spec of the run.
@@ -42,11 +42,11 @@ def coverage_rows(finished: Sequence[SpecFinished]) -> Iterator[Row]:
             cases = event.passed + event.failed + event.errors
             by_names.setdefault(names, []).append((f"{seen:,} of {cases:,}", plain.line(event.path)))
     for names, specs in by_names.items():
-        saw = f"{_listed(names)} saw"
+        checked = f"{_listed(names)} checked"
         if len(finished) == 1:
-            yield sentence("note", f"{saw} {specs[0][0]} cases, to save time; --sanitize all: every one")
+            yield sentence("note", f"{checked} {specs[0][0]} cases to save time; --sanitize all checks every case")
             continue
-        yield sentence("note", f"{saw} a part of the cases, to save time; --sanitize all: every one")
+        yield sentence("note", f"{checked} only some cases to save time; --sanitize all checks every case")
         width = max(len(figures) for figures, _ in specs)
         yield from (Row("", (figures.rjust(width), path)) for figures, path in specs)
 

@@ -1,4 +1,4 @@
-"""Findings and failing cases as labeled rows: what the console prints and JUnit carries as text."""
+"""Findings and failing cases as labeled rows, for the console and for JUnit."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def headline(verdict: Verdict) -> str:
 
 
 def rows(event: CaseFinished, source: ReadLine = read_line) -> Iterator[Row]:
-    """A failing case in full, the replay line last. Notes are left out: a report has each of them once.
+    """A failing case in full, the replay line last. Notes are not included: a report has each of them once.
 
     Args:
         source: reads the line of a file that a finding points to.

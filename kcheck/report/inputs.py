@@ -1,4 +1,4 @@
-"""The inputs of a case in few words: how each lies, and what it holds."""
+"""The inputs of a case in a few words: shape, layout and values of each."""
 
 from __future__ import annotations
 

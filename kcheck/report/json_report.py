@@ -1,8 +1,8 @@
 """The report as JSON, by ``schema/report.schema.json``.
 
-Written as the run goes: memory does not grow with the number of cases, and a case is one line, for ``diff`` and
-``grep``. Everything that differs between two runs of the same command stands under keys named ``time``, so that
-``jq 'del(.. | .time?)'`` of two reports may be compared byte for byte.
+Written during the run: memory does not grow with the number of cases, and a case is one line, for ``diff`` and
+``grep``. Everything that differs between two runs of the same command is under keys named ``time``, so two reports
+without these (``jq 'del(.. | .time?)'``) can be compared byte for byte.
 
 JSON has no NaN, no infinity and, for many readers, no integer past 2**53 (RFC 8259, 6). They are written as
 strings: ``"NaN"``, ``"Infinity"``, ``"-Infinity"``, and decimal digits for large integers and every seed.
@@ -35,7 +35,7 @@ _SAFE = 2**53  # integers up to here are exact in an IEEE 754 double
 
 
 class JsonReporter:
-    """Writes the JSON report. ``settings`` change nothing: a machine gets everything."""
+    """Writes the JSON report. ``settings`` are ignored."""
 
     def __init__(self, stream: TextIO, settings: Settings) -> None:
         self._stream = stream
@@ -66,7 +66,7 @@ class JsonReporter:
                 self._finished = event
 
     def close(self) -> None:
-        """Ends the document; of a spec whose end was not seen, the cases that were are kept."""
+        """Ends the document; a spec that did not end has the cases seen so far."""
         self._head()
         if self._open is not None:
             counts = self._spec_counts
@@ -169,7 +169,7 @@ class JsonReporter:
 
 
 def case_document(event: CaseFinished) -> dict[str, Any]:
-    """A judged case as in the schema's ``case``; ``values`` are written as a spec's ``examples`` take them."""
+    """A case as in the schema's ``case``; ``values`` are written as in a spec's ``examples``."""
     verdict = event.verdict
     case = verdict.case
     return {

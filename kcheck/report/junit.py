@@ -1,8 +1,8 @@
 """The report as JUnit XML: a suite per spec, a test case per case.
 
-For GitHub, GitLab and Jenkins alike: names are unique in a suite, and every test case has a file and a line, the
-kernel's if a finding has one, otherwise the spec's. A kernel that fails is a ``<failure>``; what could not be
-judged or is refused is an ``<error>``. Timestamps are UTC without an offset (``YYYY-MM-DDThh:mm:ss``), as strict
+For GitHub, GitLab and Jenkins: names are unique in a suite, and every test case has a file and a line, the
+kernel's if a finding has one, otherwise the spec's. A kernel that fails is a ``<failure>``; a case or a
+spec that could not be judged is an ``<error>``. Timestamps are UTC without an offset (``YYYY-MM-DDThh:mm:ss``), as strict
 readers of the schema of Ant's JUnit task require.
 """
 
@@ -39,7 +39,7 @@ class _Open:
 
 
 class JunitReporter:
-    """Writes the JUnit report, all of it at the end: a suite begins with its counts.
+    """Writes the JUnit report at the end, as a suite begins with its counts.
 
     Args:
         source: reads the source line of a place that a finding names.
@@ -70,7 +70,7 @@ class JunitReporter:
                 pass  # every suite has its own time
 
     def close(self) -> None:
-        """Writes the document; a spec whose end was not seen has the cases that were."""
+        """Writes the document; a spec that did not end has the cases seen so far."""
         if self._open is not None:
             self._suite(self._open, (), ())
         text = to_xml_report_string(self._suites, prettyprint=True, encoding="utf-8")
@@ -168,7 +168,7 @@ class JunitReporter:
         self._names.clear()
 
     def _unique(self, name: str) -> str:
-        """Readers merge equal names; an example may equal a drawn case, and names lose their controls."""
+        """A unique name: readers merge equal names, and an example may equal a drawn case."""
         candidate, number = name, 2
         while candidate in self._names:
             candidate, number = f"{name} #{number}", number + 1
@@ -180,12 +180,12 @@ class JunitReporter:
 
 
 def _classname(path: str) -> str:
-    """``specs.buggy.softmax``: readers take what is before the last dot for a package."""
+    """``specs.buggy.softmax``: readers treat the part before the last dot as a package."""
     return plain.line(path).removesuffix(".yaml").removesuffix(".yml").strip("./").replace("/", ".")
 
 
 def _text(found: Iterable[Row]) -> str:
-    """Rows as plain text of two columns, not broken."""
+    """Rows as plain text in two columns, without line breaks."""
     return "\n".join(f"{row.label:<11}{row.text}".rstrip() for row in found)
 
 
@@ -209,5 +209,5 @@ def _timestamp(moment: datetime) -> str:
 
 
 def _seconds(duration: float) -> float:
-    """To 0.1 ms: smaller sums would be written with an exponent, which xs:decimal does not allow."""
+    """Rounded to 0.1 ms: smaller numbers would have an exponent, which xs:decimal does not allow."""
     return round(duration, 4)

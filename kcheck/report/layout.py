@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from kcheck.report.detail import Row
 
-_LABEL = 9  # cells; "racecheck" and "unwritten" fit, a longer label gets a line of its own
+_LABEL = 9  # cells; "racecheck" and "unwritten" fit, a longer label gets its own line
 _NARROW = 60  # columns; below, text starts right after its label and continues under it
 _ASCII = str.maketrans(
     {"·": "-", "…": "...", "│": "|", "→": "->", "━": "-", "░": ".", "▒": ":", "▓": "+", "█": "#"}
@@ -31,7 +31,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def shorten_path(path: str, width: int) -> str:
-    """``path`` in at most ``width`` cells. Leading folders are cut first: the name tells paths apart."""
+    """``path`` in at most ``width`` cells. Leading folders are cut first."""
     if cell_len(path) <= width:
         return path
     parts = path.split("/")

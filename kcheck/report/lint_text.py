@@ -1,4 +1,4 @@
-"""``kcheck lint`` for people: a table for each spec, then what is wrong, then what is likely to be slow."""
+"""``kcheck lint`` for people: a table for each spec, then errors, then advice on slow code."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def lint_lines(
     Args:
         title: the op's name; empty for a PTX file.
         width: terminal columns.
-        paint: gives text the color of a role, or leaves it.
+        paint: colors text by its role.
         source: reads the line of a file that a finding points to.
     """
     yield plain.line(f"{title}  {path}" if title else path)
@@ -59,7 +59,7 @@ def lint_lines(
 
 
 def _merged(metrics: Sequence[Metrics]) -> list[Finding]:
-    """The advice on all specializations, each rule and line once, of the one where it is most."""
+    """The advice on all specializations: each rule and line once, from the one with the highest count."""
     worst: dict[tuple[object, ...], tuple[Finding, int]] = {}
     for metric in metrics:
         for finding in metric.advice:
@@ -90,7 +90,7 @@ def _table(metrics: Sequence[Metrics], width: int) -> Iterator[str]:
     sass = [row[_SASS] for row in rows]
     rows = [(*row[:_SASS], *row[_SASS + 1 :]) for row in rows]
     whole = 4 + sum(2 + max(cell_len(row[n]) for row in rows) for n in range(len(rows[0])))
-    # What it counts stands below the table, too: it must not push out what tells the rows apart.
+    # Its numbers are below the table too, so it gives way to the column of types.
     if any(metric.sass is not None for metric in metrics) and whole + max(map(len, sass)) <= width:
         rows = [(*row[:_SASS], cell, *row[_SASS:]) for row, cell in zip(rows, sass, strict=True)]
     sizes = [max(cell_len(row[n]) for row in rows) for n in range(len(rows[0]) - 1)]
@@ -119,8 +119,8 @@ _SHORT = {"registers": "regs", "shared memory": "smem", "threads": "threads", "b
 
 
 def short_types(types: str) -> str:
-    """``float32[:,:] A, float32[:,:], int64`` as ``float32 AC.``: the arrays' dtypes, and of each argument its
-    layout, a dot for a scalar."""
+    """``float32[:,:] A, float32[:,:], int64`` as ``float32 AC.``: the dtypes of the arrays, then the layout
+    of each argument, with a dot for a scalar."""
     dtypes: dict[str, None] = {}
     letters = ""
     for part in types.split(", ") if types else ():
@@ -134,7 +134,7 @@ def short_types(types: str) -> str:
 
 
 def _mix(metric: Metrics, width: int) -> Iterator[str]:
-    """What the instructions of one specialization are, of PTX and of the machine: the most frequent first."""
+    """The instruction mix of one specialization, in PTX and in machine code, the most frequent first."""
     others = {"division": metric.divisions, "print": metric.prints}
     rows = [("PTX ", metric.instructions, metric.families, others)]
     if (sass := metric.sass) is not None:

@@ -1,7 +1,7 @@
-"""Text of the user's made safe to print: op names, paths and messages may hold anything.
+"""Makes text safe to print: op names, paths and messages may contain anything.
 
-A message from a kernel or a file name must not move the cursor, change colors, retitle the window or hide a
-part of a line. Sources: ECMA-48 (control functions), XML 1.0 section 2.2 (Char), Unicode TR 36 (bidi overrides).
+A message from a kernel or a file name must not move the cursor, change colors, set the window title, or hide part
+of a line. Sources: ECMA-48 (control functions), XML 1.0 section 2.2 (Char), Unicode TR 36 (bidi overrides).
 """
 
 from __future__ import annotations

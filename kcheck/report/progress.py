@@ -35,7 +35,7 @@ class Progress:
         self._op, self._cases, self._cases_done = "", 0, 0
 
     def handle(self, event: Event) -> None:
-        """Takes the next event. With :meth:`close` this is a reporter of its own, if there is no text report."""
+        """Takes the next event. The bar is itself a reporter, for runs without a text report."""
         match event:
             case RunStarted():
                 self._specs = event.specs

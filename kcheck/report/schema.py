@@ -13,5 +13,5 @@ def schema_text() -> str:
     packaged = resources.files("kcheck") / "_schema" / _FILE
     if packaged.is_file():
         return packaged.read_text(encoding="utf-8")
-    # A checkout: the schema stands at the top level, and travels into the package when a wheel is built.
+    # In a checkout the schema is at the top level; building a wheel copies it into the package.
     return (Path(__file__).parents[2] / "schema" / _FILE).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Where in an output the refused elements lie, as rows of a detail: the worst of them, and a map."""
+"""Where an output is wrong, as labeled rows: the worst elements, and a map."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from kcheck.model import Comparison
 from kcheck.report import wording
 from kcheck.report.detail import Row, sentence
 
-_SHADES = "·░░░▒▒▓▓▓█"  # by the digit of a part: none, some eighths, all
+_SHADES = "·░░░▒▒▓▓▓█"  # by the digit of a part: 0 for no wrong element, 9 for all
 
 
 def spread_rows(comparison: Comparison) -> Iterator[Row]:
-    """The worst elements of an output that was refused, and its map; nothing where it was not."""
+    """The worst elements of an output that differs, and a map of it; no rows if it does not differ."""
     found = comparison.spread
     if found is None:
         return
@@ -42,10 +42,10 @@ def _legend(output: str, shape: tuple[int, ...], grid: tuple[str, ...]) -> str:
     rows, columns = math.prod(shape[:-1]), shape[-1]
     size = f"{_part(rows, len(grid))} x {_part(columns, len(grid[0]))} elements"
     if len(grid) == rows and len(grid[0]) == columns:
-        return f"{output}, {' x '.join(map(str, shape))}; one mark is one element, █ wrong, · right"
-    folded = ", rows of all axes but the last" if len(shape) > 2 else ""
+        return f"{output}, {' x '.join(map(str, shape))}; one mark per element, █ wrong, · right"
+    folded = ", the rows are all axes except the last" if len(shape) > 2 else ""
     extent = " x ".join(map(str, shape))
-    return f"{output}, {extent}{folded}; one mark is {size}, █ all of them wrong, · none"
+    return f"{output}, {extent}{folded}; one mark is {size}, █ all wrong, · none wrong"
 
 
 def _part(extent: int, parts: int) -> str:

@@ -1,4 +1,4 @@
-"""How numbers, indices and counts are worded; the same in every report for people."""
+"""The wording of numbers, indices and counts, the same in every report for people."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ Value = float | complex | int | bool | None
 
 
 def digits(dtype: str) -> int:
-    """Significant decimal digits that tell any two neighbors apart: 1 + ceil(p log10 2) (Matula 1968)."""
+    """Significant decimal digits that distinguish any two neighbors: 1 + ceil(p log10 2) (Matula 1968)."""
     row = DTYPES.get(dtype)
     return 1 + math.ceil(row.precision * math.log10(2)) if row is not None and row.precision else 17
 
 
 def value(number: Value, dtype: str) -> str:
-    """``actual`` or ``expected``, with the digits that its dtype has."""
+    """``actual`` or ``expected``, with as many digits as its dtype has."""
     if number is None:
         return "-"
     if isinstance(number, bool | int):
@@ -38,17 +38,17 @@ def _real(number: float, significant: int) -> str:
 
 
 def measure(number: float) -> str:
-    """An error, a tolerance or a floor: three digits are enough to judge by."""
+    """An error, a tolerance or a noise floor, with three digits."""
     return _real(number, 3)
 
 
 def ulps(number: float) -> str:
-    """Units in the last place: a count while it can be read as one."""
+    """Units in the last place; a whole number as long as it is readable."""
     return f"{number:,.0f}" if 100 <= number < 1e9 else measure(number)
 
 
 def share(part: int, whole: int) -> str:
-    """``65 of 650 elements (10%)``; a share that is not nothing is never shown as 0%, nor a part as all."""
+    """``65 of 650 elements (10%)``. A nonzero share is never shown as 0%, nor a part as 100%."""
     noun = "element" if whole == 1 else "elements"
     if not whole:
         return f"{part} of {whole} {noun}"
@@ -63,7 +63,7 @@ def share(part: int, whole: int) -> str:
 
 
 def element(array: str, index: tuple[int, ...] | None) -> str:
-    """``y[0, 64]``; an array without an index, or 0-d, by its name alone."""
+    """``y[0, 64]``; only the name without an index, or for a 0-d array."""
     return f"{array}[{', '.join(str(i) for i in index)}]" if index else array
 
 
