@@ -28,8 +28,8 @@ def sample() -> tuple[str, str]:
 def printed(command: str) -> str:
     """What the command prints with this checkout's code.
 
-    Two parts depend on the machine and are left out: the line about the device, and notes about sanitizers that ran on
-    some cases only, to save time.
+    Two parts depend on the machine and are left out: the line about the device, and notes about sanitizers that
+    checked only some cases to save time.
     """
     variables = {
         **os.environ,
