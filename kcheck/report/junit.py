@@ -1,9 +1,9 @@
 """The report as JUnit XML: a suite per spec, a test case per case.
 
-For GitHub, GitLab and Jenkins. Names are unique in a suite. Every test case has a file and a line: the kernel's if
-a finding has one, otherwise the spec's. A kernel that fails is a ``<failure>``; a case or a spec that could not be
-judged is an ``<error>``. Timestamps are UTC without an offset (``YYYY-MM-DDThh:mm:ss``), which strict readers of the schema
-of Ant's JUnit task require.
+For GitHub, GitLab and Jenkins. Names are unique in a suite. Every test case has a file and a line: the kernel's
+if a finding has one, otherwise the spec's. A kernel that fails is a ``<failure>``; a case or a spec that could
+not be judged is an ``<error>``. Timestamps are UTC without an offset (``YYYY-MM-DDThh:mm:ss``), which strict
+readers of the schema of Ant's JUnit task require.
 """
 
 from __future__ import annotations
