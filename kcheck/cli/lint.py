@@ -28,7 +28,7 @@ class _Target(click.ParamType):  # type: ignore[type-arg]  # generic since click
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         found = re.fullmatch(r"(?:sm_)?(\d{1,2})\.?(\d)([af]?)", str(value))
         if found is None:
-            self.fail(f"{value!r} is no target; write sm_80, sm_90, sm_100 ...", param, ctx)
+            self.fail(f"{value!r} is not a target; write sm_80, sm_90, sm_100 ...", param, ctx)
         return f"sm_{found[1]}{found[2]}{found[3]}"
 
 
@@ -44,42 +44,44 @@ class _Block(click.ParamType):  # type: ignore[type-arg]  # generic since click 
         sizes = [int(size or 1) for size in found.groups()] if found else [0]
         threads = sizes[0] * sizes[-1] * sizes[len(sizes) // 2] if found else 0
         if not 1 <= threads <= 1024:
-            self.fail(f"{value!r} is no block; write 256 or 16,16 (at most 1024 threads)", param, ctx)
+            self.fail(f"{value!r} is not a block size; write 256 or 16,16 (at most 1024 threads)", param, ctx)
         return sizes[0], sizes[1], sizes[2]
 
 
 @click.command("lint")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[SPEC|KERNEL]...")
-@click.option("-r", "--recursive", is_flag=True, help="Lint the specs in folders below, too.")
+@click.option("-r", "--recursive", is_flag=True, help="Include specs in subfolders.")
 @click.option(
     "--ptx",
     "files",
     multiple=True,
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="A PTX file in place of specs; repeatable.",
+    help="Lint a PTX file instead of specs (repeatable).",
 )
 @click.option(
-    "--entry", default="", metavar="NAME", help="With --ptx: this kernel only; a part of its name will do."
+    "--entry", default="", metavar="NAME", help="With --ptx: lint only this kernel (part of its name is enough)."
 )
-@click.option(
-    "--block", type=_Block(), metavar="X[,Y[,Z]]", help="With --ptx: threads per block, for the occupancy."
-)
+@click.option("--block", type=_Block(), metavar="X[,Y[,Z]]", help="With --ptx: threads per block, for occupancy.")
 @click.option(
     "--target",
     "targets",
     type=_Target(),
     multiple=True,
     metavar="SM",
-    help="What to compile for, in place of the spec's `artifact: targets`; repeatable.",
+    help="Compile for this target instead of the spec's `artifact: targets` (repeatable).",
 )
 @click.option(
     "--strict",
     is_flag=True,
-    help="Fail (exit 1) on warnings, and on what `artifact:` asks for and could not be checked.",
+    help="Fail (exit 1) on warnings, and if a check that `artifact:` requests could not run.",
 )
 @click.option(
-    "--format", "format_", type=click.Choice(["text", "json"]), default="text", help="text, or json for machines."
+    "--format",
+    "format_",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="Output format.",
 )
 @COLOR
 def command(
@@ -94,11 +96,11 @@ def command(
     format_: str,
     color: str,
 ) -> int:
-    """Measure compiled kernels, and hold them against `artifact:`.
+    """Measure compiled kernels and compare them with `artifact:`.
 
-    For each target and each specialization that a spec's dtypes and layouts ask for: registers, spills, stack,
-    shared and constant bytes as the assembler allocates them; instructions of the PTX by kind, and of the machine
-    code where nvdisasm is installed; theoretical occupancy. Warns of what is likely to be slow. No GPU is needed.
+    For each target and each specialization (choice of dtypes and layouts) of a spec: registers, spills, stack,
+    shared and constant bytes as the assembler allocates them; PTX instructions by kind, and machine instructions
+    if nvdisasm is installed; theoretical occupancy. Warns about code that is likely to be slow. Needs no GPU.
     Without paths: specs/.
 
     \b
@@ -108,9 +110,9 @@ def command(
       kcheck lint --ptx kernel.ptx --block 256
     """
     if files and paths:
-        raise click.UsageError("--ptx takes the place of specs: name one or the other")
+        raise click.UsageError("--ptx replaces specs: pass one or the other")
     if not files and (entry or block):
-        raise click.UsageError("--entry and --block go with --ptx")
+        raise click.UsageError("--entry and --block need --ptx")
     from kcheck.cli.specs import none_found, project_specs
 
     paths = paths if paths or files else project_specs("lint")
@@ -142,7 +144,7 @@ def _of_ptx(
             text = path.read_bytes().rstrip(b"\0").decode()
             yield lint_ptx(text, str(path), entry, targets, block)
         except UnicodeDecodeError as error:
-            raise UserError(f"{path}: no PTX: it is not text (byte {error.start})") from error
+            raise UserError(f"{path}: not PTX: it is not text (byte {error.start})") from error
         except (PtxError, KernelError) as error:
             raise UserError(str(error)) from error
 

@@ -1,4 +1,4 @@
-"""Which device runs, decided and put in place before ``numba.cuda`` is first imported."""
+"""Chooses the device and installs it before ``numba.cuda`` is first imported."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def choose(name: str, targets: Sequence[str] = ()) -> Device:
     """The device of that name, ready to run.
 
     Args:
-        name: ``auto``, ``gpu``, ``cpu`` or ``simulator``. ``auto`` is gpu where a driver and a device answer,
-            else cpu where that can run, else simulator.
-        targets: what the specs say that they are compiled for, such as ``sm_80``: the cpu device is one of them.
+        name: ``auto``, ``gpu``, ``cpu`` or ``simulator``. ``auto`` is gpu if a driver and a device answer,
+            otherwise cpu if it can run, otherwise simulator.
+        targets: of the specs, such as ``sm_80``; the cpu device is one of them.
 
     Raises:
-        DeviceUnavailable: no such device, or it does not answer; or ``numba.cuda`` was imported for another one.
+        DeviceUnavailable: the device is unknown or does not answer, or ``numba.cuda`` is imported for another one.
     """
     make = DEVICES.get(name)
     if make is None:
@@ -62,7 +62,7 @@ def _driver_answers_in_child() -> bool:
 
 
 def unused(name: str) -> Device:
-    """The device of that name for a run that launches nothing, since every spec is refused. Imports no Numba."""
+    """The device of that name for a run without launches, because every spec is refused. Does not import Numba."""
     if name == "auto":
         name = _automatic(driver_answers())[0]
     return cast(Device, _Unused(name))
@@ -70,7 +70,7 @@ def unused(name: str) -> Device:
 
 @dataclass(frozen=True, slots=True)
 class _Unused:
-    """A device with a name and nothing else: a use of it is an error in kcheck."""
+    """A device with only a name; to use it is an internal error."""
 
     name: str
 
@@ -80,7 +80,7 @@ class _Unused:
 
 
 def _automatic(driver_answers: bool) -> tuple[str, str]:
-    """What ``auto`` stands for on this machine, and why it is not the cpu device, or empty."""
+    """The device that ``auto`` selects on this machine, and why not the cpu device (empty if it is, or gpu)."""
     if driver_answers:
         return "gpu", ""
     from kcheck.device.cpu import missing
@@ -97,7 +97,7 @@ def _auto(targets: Sequence[str]) -> Device:
 def _gpu(targets: Sequence[str]) -> Device:
     if not driver_answers():
         raise DeviceUnavailable(
-            "--device gpu: no CUDA driver with a device answers here; install one, or run --device cpu"
+            "--device gpu: no CUDA driver with a device was found; install one, or use --device cpu"
         )
     _set_mode("gpu", simulated=False)
     return LaunchingDevice(CudaBackend())
@@ -116,7 +116,7 @@ def _cpu(targets: Sequence[str]) -> Device:
 def _simulator(targets: Sequence[str], why: str = "") -> Device:
     _set_mode("simulator", simulated=True)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what Numba deprecates is not ours to repeat
+        warnings.simplefilter("ignore")  # Numba's deprecation warnings do not concern the user
         from kcheck.device.simulator.backend import SimulatorBackend
 
         return LaunchingDevice(SimulatorBackend(why))
@@ -128,11 +128,11 @@ DEVICES: dict[str, Callable[[Sequence[str]], Device]] = {
     "cpu": _cpu,
     "simulator": _simulator,
 }
-"""Every value of ``--device``, with what makes it."""
+"""Every value of ``--device``, with the function that makes the device."""
 
 
 def _set_mode(name: str, *, simulated: bool) -> None:
-    """Make the next import of ``numba.cuda`` the real one or the simulator."""
+    """Make the next import of ``numba.cuda`` import the real one or the simulator."""
     if importlib.util.find_spec("numba_cuda") is None:
         raise DeviceUnavailable(f"--device {name}: numba-cuda is not installed; pip install 'kcheck[cu13]'")
     config = sys.modules.get("numba.cuda.core.config")

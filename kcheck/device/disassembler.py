@@ -1,6 +1,6 @@
-"""Machine code as text: nvdisasm, a program of the CUDA toolkit, where one is installed.
+"""Machine code as text, by nvdisasm, a program of the CUDA toolkit, if it is installed.
 
-numba-cuda's extras do not bring it. cuobjdump would be no second way: it runs nvdisasm itself, and fails without.
+numba-cuda's extras do not include it. cuobjdump is not an alternative: it runs nvdisasm itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from kcheck.errors import KernelError
 
 SECONDS = 60.0
-"""For one cubin, of which nvdisasm takes a third of a second."""
+"""For one cubin; nvdisasm usually takes 0.3 s."""
 
 _SYSTEM = "/usr/local/cuda/bin"
 _VARIABLE = "NVDISASM_PATH"
@@ -24,23 +24,25 @@ _IN_PACKAGES = ("nvidia/cu13/bin", "nvidia/cu12/bin", "nvidia/cuda_nvcc/bin", "t
 
 
 def find_disassembler() -> str:
-    """The path of this machine's nvdisasm; empty where there is none."""
+    """The path of nvdisasm on this machine; empty if it is not installed."""
     return _found(tuple(_folders(os.environ, sys.path)))
 
 
 def no_disassembler() -> str:
-    """Why there is no machine code to look at, in one clause; empty where nvdisasm is installed."""
+    """Why there is no machine code, in one clause; empty if nvdisasm is installed."""
     if find_disassembler():
         return ""
     named = os.environ.get(_VARIABLE)
     if named:
-        return f"there is no nvdisasm in {named}, the folder that {_VARIABLE} names"
+        return f"there is no nvdisasm in {named}, the folder in {_VARIABLE}"
     return "nvdisasm is not installed; pip install nvidia-cuda-nvdisasm"
 
 
 def _folders(environment: Mapping[str, str], packages: Iterable[str]) -> Iterator[str]:
-    """Where nvdisasm may be, the first choice first: wheels, which fit the assembler's own, then toolkits. Where
-    the user names a folder, there and nowhere else; cuobjdump reads the same variable."""
+    """The folders to search for nvdisasm, in order: wheels, which fit the assembler's version, then toolkits.
+
+    If the user names a folder, only that one; cuobjdump reads the same variable.
+    """
     if named := environment.get(_VARIABLE):
         yield os.path.abspath(named)
         return
@@ -57,7 +59,7 @@ def _folders(environment: Mapping[str, str], packages: Iterable[str]) -> Iterato
 def _found(folders: tuple[str, ...]) -> str:
     for folder in folders:
         path = os.path.join(folder, "nvdisasm")
-        # A relative folder would name another program wherever one stands.
+        # A relative folder would be another program in each working directory.
         if os.path.isabs(folder) and os.path.isfile(path) and os.access(path, os.X_OK):
             return path
     return ""
@@ -68,7 +70,7 @@ def disassemble(cubin: bytes, program: str, seconds: float = SECONDS) -> str:
 
     Args:
         program: nvdisasm's path.
-        seconds: that it may take.
+        seconds: the time limit.
 
     Raises:
         KernelError: it cannot be run, fails, or takes longer.
@@ -96,7 +98,7 @@ def disassemble(cubin: bytes, program: str, seconds: float = SECONDS) -> str:
 
 
 def identity(program: str) -> str:
-    """What tells one nvdisasm from another that takes its place, without running it."""
+    """A text that changes when another nvdisasm replaces this one; does not run it."""
     try:
         status = os.stat(program)
     except OSError:

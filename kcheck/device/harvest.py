@@ -1,4 +1,4 @@
-"""What a launch did to memory, read off the bytes before and after it. Pure: no clock, no device, no Numba."""
+"""What a launch did to memory, from the bytes before and after it. Pure: no clock, no device, no Numba."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def values(memory: Allocation, buffer: Bytes) -> npt.NDArray[Any]:
-    """The logical array as a fresh C-contiguous one of its dtype. A bool byte that is not 0 counts as 1."""
+    """The logical array as a new C-contiguous array of its dtype. A nonzero bool byte counts as 1."""
     whole = np.ascontiguousarray(memory.bytes_view(buffer))
     if memory.dtype.kind == "bool":
         whole = (whole != 0).astype(np.uint8)
@@ -31,7 +31,7 @@ def poison(memory: Allocation, buffer: Bytes, byte: int) -> None:
 
 
 def untouched(memory: Allocation, buffer: Bytes, byte: int) -> Mask:
-    """True at each element that holds nothing but the poison byte."""
+    """True at each element whose bytes are all the poison byte."""
     mask: Mask = (memory.bytes_view(buffer) == byte).all(axis=-1)
     return mask
 
@@ -59,7 +59,7 @@ def guard_finding(memory: Allocation, after: Bytes, kernel: str | None) -> Findi
         "guard",
         f"memory outside {memory.name} was written: {where} ({_bytes(len(changed))} changed; the first element"
         f" there is now {value}, bytes {text})",
-        mend="look for an index that is not masked, or a stride taken for granted",
+        mend="look for an index that is not masked, or a hard-coded stride",
         array=memory.name,
         kernel=kernel,
     )
@@ -78,7 +78,7 @@ def mutated_finding(memory: Allocation, after: Bytes, kernel: str | None) -> Fin
         "mutated",
         f"input {memory.name} was changed in {count} of {_elements(changed.size)}:"
         f" {_at(index)} was {old}, is {new}",
-        mend=f"if the kernel may write it, say 'mutates: [{memory.name}]'; an output in its place, 'alias:'",
+        mend=f"if the kernel may write it, set 'mutates: [{memory.name}]'; if an output replaces it, set 'alias:'",
         array=memory.name,
         index=index,
         kernel=kernel,
@@ -86,15 +86,15 @@ def mutated_finding(memory: Allocation, after: Bytes, kernel: str | None) -> Fin
 
 
 def unwritten_finding(name: str, mask: Mask, kernel: str | None, launched: bool) -> Finding:
-    """Elements of an output that nobody wrote. ``launched`` is False where the grid or block held a 0."""
+    """Elements of an output that were never written. ``launched`` is False if the grid or block contained a 0."""
     count = int(np.count_nonzero(mask))
-    why = "" if launched else "; nothing was launched, because grid or block holds a 0"
+    why = "" if launched else "; nothing was launched, because the grid or block contains a 0"
     index = first_index(mask)
     return Finding(
         "unwritten",
         f"{count} of {_elements(mask.size)} of {name} {'was' if mask.size == 1 else 'were'} never written,"
         f" the first at {_at(index)}{why}",
-        mend="look at the mask of the store, and at grid x block against the output's size",
+        mend="check the mask of the store, and compare grid x block with the output's size",
         array=name,
         index=index,
         kernel=kernel,
@@ -104,10 +104,10 @@ def unwritten_finding(name: str, mask: Mask, kernel: str | None, launched: bool)
 def nondeterministic_finding(
     name: str, dtype: DType, first: npt.NDArray[Any], second: npt.NDArray[Any], kernel: str | None, order: str
 ) -> Finding | None:
-    """Two launches of one case that left different bits. Two NaNs count as alike whatever their payload.
+    """Two launches of one case that left different bits. Two NaNs count as equal whatever their payload.
 
     Args:
-        order: that of the threads in the second launch; empty where it is not known.
+        order: of the threads in the second launch; empty if it is unknown.
     """
     raw = first.reshape(-1).view(np.uint8) != second.reshape(-1).view(np.uint8)
     different = raw.reshape(*first.shape, first.itemsize).any(axis=-1)
@@ -124,7 +124,7 @@ def nondeterministic_finding(
         "nondeterministic",
         f"{whose} {count} of {_elements(different.size)} of {name}:"
         f" {_at(index)} is {first[index]} {when[0]} and {second[index]} {when[1]}",
-        mend="look for a race or a missing barrier; if the order of atomics is meant, say 'deterministic: false'",
+        mend="look for a race or a missing barrier; if atomics may run in any order, set 'deterministic: false'",
         array=name,
         index=index,
         kernel=kernel,
@@ -137,7 +137,7 @@ def first_index(mask: npt.NDArray[Any]) -> tuple[int, ...]:
 
 
 def may_change(spec: OpSpec) -> frozenset[str]:
-    """Inputs that a kernel may write: those it ``mutates`` and those that an output is an alias of."""
+    """Inputs that a kernel may write: those in ``mutates``, and those that an output is an alias of."""
     aliased = {output.alias for output in spec.outputs.values() if output.alias is not None}
     return frozenset(spec.mutates) | aliased
 

@@ -1,4 +1,4 @@
-"""Where in the user's own code something happened."""
+"""Finds the user's own line of code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STANDARD = tuple(
 
 
 def user_place(frames: Iterable[tuple[str, int]], root: str) -> Span | None:
-    """The innermost frame that is the user's: below the root, not ours, not a library's.
+    """The innermost frame of the user's: below the root, not in kcheck, not in a library.
 
     Args:
         frames: (file, line), innermost first.
@@ -37,7 +37,7 @@ def user_place(frames: Iterable[tuple[str, int]], root: str) -> Span | None:
 
 
 def error_place(error: BaseException, root: str) -> Span | None:
-    """The user's innermost line that an exception came through, in it or in what caused it."""
+    """The user's innermost line in the traceback of an exception, or of what caused it."""
     seen: BaseException | None = error
     while seen is not None:
         place = user_place(reversed(traceback_frames(seen.__traceback__)), root)
@@ -65,6 +65,6 @@ def function_place(function: Any) -> Span | None:
 
 
 def one_line(error: BaseException) -> str:
-    """An exception as one line of text: its kind and what it says."""
+    """An exception as one line of text: its type and message."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,37 +1,35 @@
-"""What in a kernel's PTX is likely to be slow, or not meant: warnings, each with the line of Python and a mend."""
+"""Warnings about a kernel's PTX: what is likely to be slow or unintended, with the line of Python and a fix."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
-from kcheck.lint.doubles import Double, Frames, doubles
+from kcheck.lint.doubles import Double, doubles
 from kcheck.lint.families import divides, prints
+from kcheck.lint.frames import Frames, frames_of
 from kcheck.lint.lanes import Access, accesses, conflicts, sectors
 from kcheck.model import Finding, Span
 from kcheck.model.compiled import CompiledKernel
-from kcheck.model.span import as_typed
 from kcheck.ptx import cfg as control
 from kcheck.ptx.ast import Call, Function, Instruction, Label, Module
 from kcheck.ptx.types import TYPES
-from kcheck.ptx.unit import is_users
 
 ADVICE = {
     "f64-in-f32": "arithmetic in float64 in a kernel whose arguments are narrower",
-    "uncoalesced": "global memory read or written in more sectors than its bytes fill",
-    "bank-conflict": "lanes that ask one bank of shared memory for different words",
+    "uncoalesced": "global memory accesses that touch more sectors than necessary",
+    "bank-conflict": "lanes that access different words in one bank of shared memory",
     "division": "a division in a loop",
     "printf": "a kernel that prints",
-    "spills": "registers that did not suffice",
-    "local-array": "arrays in local memory, which lies off the chip",
+    "spills": "registers spilled to local memory",
+    "local-array": "arrays in local memory, which is off-chip",
 }
-"""Every rule of this module with what it is about."""
+"""Every rule of this module with its subject."""
 
 Place: TypeAlias = Callable[[Instruction | Call], Span]
 
-_WASTE = 2  # sectors touched for each that is wanted: below, an unaligned start could explain it
+_WASTE = 2  # sectors touched for each necessary one; less could be due to an unaligned start
 _FLOATS = frozenset({"float16", "bfloat16", "float32", "complex64"})
 _DOUBLES = frozenset({"float64", "complex128"})
 _LEAST_LANES = 8
@@ -42,12 +40,12 @@ def advice(kernel: CompiledKernel, module: Module, entry: Function, lanes: int =
 
     Args:
         module: the kernel's PTX; ``entry`` is the kernel in it.
-        lanes: how many lanes of a warp are neighbors along x, in the blocks that it is launched with.
+        lanes: how many lanes of a warp are neighbors along x in the launched blocks.
 
     Raises:
-        PtxError: control flow that cannot be followed.
+        PtxError: the control flow cannot be analyzed.
     """
-    frames = _frames(kernel, module)
+    frames = frames_of(kernel, module)
     found: dict[tuple[str, Span], Finding] = {}
     count: dict[tuple[str, Span], int] = {}
     for finding in _all(kernel, module, entry, lanes, frames):
@@ -81,18 +79,18 @@ def _all(kernel: CompiledKernel, module: Module, entry: Function, lanes: int, fr
         for access in accesses(module, entry):
             yield from _of_access(access, lanes, place, warn)
     for operation in _in_loops(entry, module.file):
-        # What has the line of the kernel itself is Numba's own: the count of a range().
+        # An instruction at the line of the kernel itself is Numba's own: the length of a range().
         if divides(operation) and place(operation) != kernel.place:
             assert isinstance(operation, Instruction)
             yield warn(
                 "division",
                 f"divides in a loop ({operation.mnemonic})",
-                "multiply by the reciprocal, taken before the loop, where its rounding will do",
+                "compute the reciprocal before the loop and multiply by it, if its rounding error is acceptable",
                 place(operation),
             )
     for operation in operations:
         if prints(operation):
-            yield warn("printf", "prints", "take print() out of what is shipped", place(operation))
+            yield warn("printf", "calls print()", "remove print() from production code", place(operation))
     yield from _of_memory(kernel, entry, warn)
 
 
@@ -125,9 +123,9 @@ def _of_access(
         if touched >= _WASTE * wanted:
             yield warn(
                 "uncoalesced",
-                f"{apart}: {touched} sectors of 32 bytes are moved for what fits in {wanted} "
+                f"{apart}: {touched} sectors of 32 bytes are transferred where {wanted} would do "
                 f"({access.instruction.mnemonic})",
-                "let neighboring threads take neighboring elements, through shared memory if need be",
+                "make neighboring threads access neighboring elements, through shared memory if necessary",
                 at,
             )
     elif (times := conflicts(access, lanes)) > 1:
@@ -147,22 +145,22 @@ def _of_memory(
         yield warn(
             "spills",
             f"{spills:,} bytes of registers are spilled to local memory",
-            "keep fewer values alive at once, unroll less, or allow more registers",
+            "keep fewer values alive at a time, unroll less, or allow more registers",
             kernel.place,
         )
     local = local_bytes(entry)
-    # What is printed lies in local memory, too: that is no array of the user's.
+    # The arguments of print() are in local memory too; that array is not the user's.
     if local and not any(prints(s) for s in entry.body or () if not isinstance(s, Label)):
         yield warn(
             "local-array",
-            f"{local:,} bytes of local memory per thread: an array that a variable indexes lies off the chip",
-            "index it by constants only (unrolled loops), or use shared memory",
+            f"{local:,} bytes of local memory per thread: an array indexed by a variable is off-chip",
+            "index it by constants only (unroll the loop), or use shared memory",
             kernel.place,
         )
 
 
 def local_bytes(entry: Function) -> int:
-    """What the PTX of a kernel declares in local memory, per thread."""
+    """Bytes of local memory that the PTX of a kernel declares, per thread."""
     return sum(TYPES[v.type].bytes * (v.count or 0) for v in entry.variables.values() if v.space == "local")
 
 
@@ -170,22 +168,3 @@ def _in_loops(entry: Function, file: str) -> Iterable[Instruction | Call]:
     graph = control.build(entry, file)
     inside = {block for loop in graph.loops for block in loop.blocks}
     return [operation for block in sorted(inside) for operation in graph.blocks[block].operations]
-
-
-def _frames(kernel: CompiledKernel, module: Module) -> Frames:
-    """From an instruction to the user's lines: its own, then the calls that led there. Libraries are left out. If
-    only the PTX is known, the line of the PTX."""
-    own = os.path.realpath(kernel.place.file)
-    names = {
-        number: kernel.place.file if os.path.realpath(path) == own else as_typed(path)
-        for number, path in module.files.items()
-        if is_users(path)
-    }
-
-    def frames(operation: Instruction | Call) -> tuple[Span, ...]:
-        if not kernel.place.file.endswith(".py"):
-            return (Span(kernel.place.file, operation.line, 1),)
-        chain = operation.loc.chain if operation.loc is not None else ()
-        return tuple(Span(names[loc.file], loc.line, 1) for loc in chain if loc.file in names) or (kernel.place,)
-
-    return frames

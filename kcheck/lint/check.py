@@ -1,4 +1,4 @@
-"""Hold compiled kernels against the thresholds of a spec's ``artifact``."""
+"""Compare compiled kernels with the limits and patterns of a spec's ``artifact``."""
 
 from __future__ import annotations
 
@@ -8,26 +8,30 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from kcheck.errors import PtxError
+from kcheck.lint.frames import frames_of
 from kcheck.lint.ptx_text import Entry, find_entry
 from kcheck.lint.sass_text import Sass, find_function
 from kcheck.model import Artifact, Finding, Span
 from kcheck.model.compiled import CompiledKernel
+from kcheck.ptx.ast import Label
+from kcheck.ptx.parser import parse
 
 UNCHECKED_SASS = "SASS patterns were not checked"
 
 _Found: TypeAlias = Callable[[Sequence[re.Match[str]]], tuple[str, Span | None]]
-"""From the matches of a forbidden pattern to what one of them is, and its line of the source if that is known."""
+"""From the matches of a forbidden pattern to a description of one, and its line of the source if that is known."""
 
 
 def check(artifact: Artifact, kernels: Iterable[CompiledKernel]) -> tuple[Finding, ...]:
-    """Every threshold that a specialization exceeds and every pattern it offends, as ``artifact`` findings.
+    """Every limit that a specialization exceeds and every pattern that it violates, as ``artifact`` findings.
 
-    The same offence in several specializations is one finding that counts them and names the worst.
+    The same violation in several specializations is one finding, with their number and the worst value.
     """
     worst: dict[str, tuple[float, Finding]] = {}
     seen: dict[str, int] = {}
     for kernel in kernels:
-        for key, size, finding in _offences(artifact, kernel):
+        for key, size, finding in _violations(artifact, kernel):
             key = f"{kernel.kernel}: {key}"
             seen[key] = seen.get(key, 0) + 1
             if key not in worst or size > worst[key][0]:
@@ -35,8 +39,8 @@ def check(artifact: Artifact, kernels: Iterable[CompiledKernel]) -> tuple[Findin
     return tuple(replace(finding, count=seen[key]) for key, (_, finding) in worst.items())
 
 
-def _offences(artifact: Artifact, kernel: CompiledKernel) -> Iterator[tuple[str, float, Finding]]:
-    """(what kind of offence, its size, the finding) for each."""
+def _violations(artifact: Artifact, kernel: CompiledKernel) -> Iterator[tuple[str, float, Finding]]:
+    """(kind of violation, its size, the finding) for each."""
 
     def finding(message: str, mend: str = "", place: Span | None = None) -> Finding:
         types = ", ".join(str(part) for part in kernel.signature)
@@ -57,7 +61,7 @@ def _offences(artifact: Artifact, kernel: CompiledKernel) -> Iterator[tuple[str,
         return
     for name, unit, value, limit in _measures(artifact, kernel, entry):
         if limit is not None and value > limit:
-            yield name, float(value), finding(f"{value:,} {unit}, allowed are {limit:,} ({name})")
+            yield name, float(value), finding(f"{value:,} {unit}, the limit is {limit:,} ({name})")
     codes: list[tuple[str, str, tuple[str, ...], tuple[str, ...], _Found]] = [
         ("PTX", entry.text, artifact.required_patterns, artifact.forbidden_patterns, _in_ptx(entry, kernel))
     ]
@@ -67,18 +71,18 @@ def _offences(artifact: Artifact, kernel: CompiledKernel) -> Iterator[tuple[str,
     for code, text, required, forbidden, found in codes:
         for pattern in required:
             if not re.search(pattern, text):
-                message = f"nothing in its {code} matches the required pattern {pattern!r}"
+                message = f"no {code} matches the required pattern {pattern!r}"
                 yield f"required {code} {pattern}", 0.0, finding(message)
         for pattern in forbidden:
             if matches := list(re.finditer(pattern, text)):
                 where, place = found(matches)
                 times = "" if len(matches) == 1 else f", {len(matches)} times"
-                message = f"forbidden pattern {pattern!r} in its {code}{times}: {where}"
+                message = f"forbidden pattern {pattern!r} in the {code}{times}: {where}"
                 yield f"forbidden {code} {pattern}", float(len(matches)), finding(message, place=place)
 
 
 def unchecked(artifact: Artifact, kernels: Iterable[CompiledKernel]) -> tuple[str, ...]:
-    """Notes of what ``artifact`` asks for and :func:`check` could not look at, and why."""
+    """Notes on the parts of ``artifact`` that :func:`check` could not check, and why."""
     if not artifact.wants_sass:
         return ()
     reasons = dict[str, None]()
@@ -86,14 +90,14 @@ def unchecked(artifact: Artifact, kernels: Iterable[CompiledKernel]) -> tuple[st
         if kernel.no_sass:
             reasons.setdefault(kernel.no_sass)
         elif not kernel.problem and find_function(kernel.sass, kernel.entry) is None:
-            reasons.setdefault(f"nvdisasm lists no code of {kernel.entry}")
+            reasons.setdefault(f"nvdisasm lists no code for {kernel.entry}")
     return tuple(f"{UNCHECKED_SASS}: {reason}" for reason in reasons)
 
 
 def _measures(
     artifact: Artifact, kernel: CompiledKernel, entry: Entry
 ) -> Iterator[tuple[str, str, int, int | None]]:
-    """(threshold, unit, measured, allowed)."""
+    """(name of the limit, unit, measured value, limit)."""
     yield "max_instructions", "PTX instructions", entry.instructions, artifact.max_instructions
     if (resources := kernel.resources) is not None:
         yield "max_registers", "registers per thread", resources.registers, artifact.max_registers
@@ -103,20 +107,31 @@ def _measures(
 
 
 def _in_ptx(entry: Entry, kernel: CompiledKernel) -> _Found:
-    """Of matches in PTX the first, in an instruction if there is one."""
+    """Describes the first match in PTX, preferably in an instruction."""
 
     def found(matches: Sequence[re.Match[str]]) -> tuple[str, Span | None]:
         lines = {match.start(): _line(entry.text, match.start()) for match in matches}
         position = next((start for start, line in lines.items() if not line.startswith(".")), matches[0].start())
-        source = entry.source_line(position)
-        place = Span(kernel.place.file, source, 1) if source is not None else None
+        place = _place(kernel, entry.line_of(position))
         return f"`{lines[position]}`, PTX line {entry.line_of(position)}", place
 
     return found
 
 
+def _place(kernel: CompiledKernel, line: int) -> Span | None:
+    """The user's line that an instruction was compiled from. ``line``: of the PTX."""
+    try:
+        module = parse(kernel.ptx)
+    except PtxError:
+        return None
+    function = module.functions.get(kernel.entry)
+    statements = function.body or () if function is not None else ()
+    found = (s for s in statements if s.line == line and not isinstance(s, Label))
+    return next((frames_of(kernel, module)(s)[0] for s in found), None)
+
+
 def _in_sass(sass: Sass, kernel: CompiledKernel) -> _Found:
-    """Of matches in machine code the first."""
+    """Describes the first match in machine code."""
 
     def found(matches: Sequence[re.Match[str]]) -> tuple[str, Span | None]:
         first = sass.at(matches[0].start())
@@ -128,7 +143,7 @@ def _in_sass(sass: Sass, kernel: CompiledKernel) -> _Found:
 
 
 def _line(text: str, position: int) -> str:
-    """The line around a position, its blanks made single."""
+    """The line around a position, with single spaces."""
     begin = text.rfind("\n", 0, position) + 1
     end = text.find("\n", position)
     return " ".join(text[begin : end if end >= 0 else None].split())

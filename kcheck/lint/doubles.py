@@ -12,10 +12,11 @@ import ast
 import functools
 import linecache
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kcheck.lint.families import computes_in_float64
+from kcheck.lint.frames import Frames
 from kcheck.model import Span
 from kcheck.ptx.ast import Call, Instruction
 from kcheck.ptx.liveness import reads, writes
@@ -41,10 +42,6 @@ class Double:
     instruction: str
     count: int
     from_integer: bool
-
-
-Frames = Callable[[Instruction | Call], Sequence[Span]]
-"""The user's lines of an instruction: its own, then the calls that led there."""
 
 
 def doubles(operations: Iterable[Instruction | Call], frames: Frames) -> Iterator[Double]:

@@ -1,9 +1,10 @@
-"""How far apart the lanes of a warp are in memory, as far as the PTX shows it.
+"""How far apart the lanes of a warp are in memory, if the PTX shows it.
 
-Each register is a value of lane 0 and a *stride*: how much more it is in each next lane, 0 where all lanes hold
-one value. Sums of strides are strides; so are products with a number that is known. What depends on data, or on a
-size that only the launch knows, has none, and is not spoken of. Unlike the analysis by which code is made
-(:mod:`kcheck.ptx.strides`) this takes sums not to wrap around, which correct indices do not: it advises.
+A register is described by its value in lane 0 and a *stride*, the difference from lane to lane; 0 means that all
+lanes hold the same value. Strides add, and a product with a known number scales them. A value that depends on
+data, or on a size that only the launch knows, has no stride, and nothing is reported. Unlike the analysis for code
+generation (:mod:`kcheck.ptx.strides`), this one assumes that sums do not wrap around, as in correct indices: it
+only advises.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A load, store or atomic of which the lanes' addresses are known relative to each other.
+    """A load, store or atomic whose lanes have known addresses relative to each other.
 
     Attributes:
         space: ``global`` or ``shared``.
@@ -198,9 +199,9 @@ class _Strides:
 
 
 def sectors(access: Access, lanes: int = _WARP) -> tuple[int, int]:
-    """(sectors of 32 bytes that the lanes' access touches, as many as their bytes would fill).
+    """(sectors of 32 bytes that the lanes' access touches, sectors that their bytes would fill).
 
-    Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory". Lane 0 is taken to be aligned.
+    Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory". Lane 0 is assumed to be aligned.
     """
     touched = {
         byte // 32
@@ -212,10 +213,10 @@ def sectors(access: Access, lanes: int = _WARP) -> tuple[int, int]:
 
 
 def conflicts(access: Access, lanes: int = _WARP) -> int:
-    """How many times over a bank of shared memory is asked for different words: 1 means no conflict.
+    """How many different words are accessed in one bank of shared memory, at most: 1 means no conflict.
 
-    Source: CUDA C++ Programming Guide, "Shared Memory": 32 banks of 4 bytes; lanes that ask for one word share it;
-    accesses of 8 and 16 bytes are served to a half and a quarter of a warp at a time.
+    Source: CUDA C++ Programming Guide, "Shared Memory": 32 banks of 4 bytes; lanes that access
+    the same word share it; accesses of 8 and 16 bytes are served to a half and a quarter of a warp at a time.
     """
     group = max(1, min(lanes, _WARP * 4 // max(access.size, 4)))
     banks: dict[int, set[int]] = {}

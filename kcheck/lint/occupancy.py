@@ -17,13 +17,13 @@ _WARPS_PER_PIECE = 4
 
 
 def capability(target: str) -> tuple[int, int] | None:
-    """That of a target such as ``sm_80`` or ``sm_90a``; None where it is none."""
+    """The compute capability of a target such as ``sm_80`` or ``sm_90a``; None for any other text."""
     number = re.fullmatch(r"sm_(\d+)(\d)[af]?", target)
     return (int(number[1]), int(number[2])) if number else None
 
 
 def multiprocessor(target: str) -> Multiprocessor | None:
-    """That of a target; None where it is not known here."""
+    """The multiprocessor of a target; None if it is unknown."""
     cc = capability(target)
     return BY_CAPABILITY.get(cc) if cc else None
 
@@ -46,7 +46,7 @@ def occupancy(target: str, block: int, registers: int, shared: int) -> Occupancy
     warps = -(-block // WARP)
     per_warp = _up(max(registers, 1) * WARP, _REGISTERS_PER_PIECE)
     per_block = _up(shared + (0 if is_old else RESERVED_SHARED), 256 if is_old else 128)
-    # In the order in which a tie is told: fewer registers do not help where the threads do not fit.
+    # Of equal limits the first is reported: fewer registers do not help if the threads do not fit.
     room = {
         "threads": found.warps // warps,
         "blocks": found.blocks,

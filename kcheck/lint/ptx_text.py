@@ -1,6 +1,6 @@
-"""Just enough of PTX's syntax to measure the text of an entry: comments, statements, source lines.
+"""Just enough of PTX's syntax to measure the text of an entry: comments and statements.
 
-The grammar that matters is small (PTX ISA, "Syntax"): ``//`` and ``/* */`` comments, statements that end in ``;``,
+The grammar needed is small (PTX ISA, "Syntax"): ``//`` and ``/* */`` comments, statements that end in ``;``,
 labels that end in ``:``, scopes in braces, directives that start with a dot.
 """
 
@@ -12,7 +12,6 @@ from functools import cached_property
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _LABEL = re.compile(r"\s*[$%\w]+\s*:(?!:)")
-_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+\d+")
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Entry:
     def instructions(self) -> int:
         """How many instructions it has: statements that are neither directives nor labels."""
         body = self.text[self.text.index("{") + 1 :]
-        # .loc, .pragma and their like end at the line in NVVM's output, not at a semicolon.
+        # Directives such as .loc end with the line in NVVM's output, not with a semicolon.
         body = re.sub(r"^\s*\.(loc|file|section)\b[^\n;]*$", "", body, flags=re.MULTILINE)
         count = 0
         for statement in body.split(";"):
@@ -45,15 +44,8 @@ class Entry:
         return count
 
     def line_of(self, position: int) -> int:
-        """Line of the module at which a position of ``text`` stands."""
+        """Line of the module at a position of ``text``."""
         return self.first_line + self.text.count("\n", 0, position)
-
-    def source_line(self, position: int) -> int | None:
-        """Line of the user's Python that a position of ``text`` was compiled from: the last ``.loc`` before it."""
-        last = None
-        for match in _LOC.finditer(self.text, 0, position):
-            last = int(match[2])
-        return last or None
 
 
 def find_entry(ptx: str, name: str) -> Entry | None:
@@ -61,7 +53,7 @@ def find_entry(ptx: str, name: str) -> Entry | None:
 
     Args:
         ptx: the text of a module.
-        name: as it stands in the PTX, mangled.
+        name: as in the PTX, mangled.
     """
     plain = _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), ptx)
     start = re.search(rf"\.entry\s+{re.escape(name)}\s*\(", plain)

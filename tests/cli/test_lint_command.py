@@ -61,7 +61,7 @@ def test_a_violated_threshold_is_exit_1_and_named(kcheck: Kcheck, project: Path)
     spec.write_text(spec.read_text() + "artifact: {max_registers: 2, targets: [sm_80]}\n")
     done = kcheck("lint", "specs/good.yaml")
     assert done.returncode == 1
-    assert "allowed are 2 (max_registers)" in " ".join(done.stdout.split())
+    assert "the limit is 2 (max_registers)" in " ".join(done.stdout.split())
 
 
 @needs_nvvm
@@ -110,9 +110,9 @@ def test_entries_of_a_ptx_file(kcheck: Kcheck, project: Path) -> None:
         (("--ptx", "two.ptx", "--entry", "third"), "there is no entry 'third'; its entries: first, second"),
         (("--ptx", "two.ptx", "--entry", "s"), "2 entries match 's'"),
         (("--ptx", "bad.ptx"), "bad.ptx:3:"),
-        (("--ptx", "binary.ptx"), "binary.ptx: no PTX: it is not text"),
-        (("--entry", "first"), "--entry and --block go with --ptx"),
-        (("specs/good.yaml", "--target", "ampere"), "'ampere' is no target; write sm_80"),
+        (("--ptx", "binary.ptx"), "binary.ptx: not PTX: it is not text"),
+        (("--entry", "first"), "--entry and --block need --ptx"),
+        (("specs/good.yaml", "--target", "ampere"), "'ampere' is not a target; write sm_80"),
         (("--ptx", "two.ptx", "--block", "64,64"), "at most 1024 threads"),
         (("specs/nowhere.yaml",), "specs/nowhere.yaml"),
     ],

@@ -84,12 +84,12 @@ def test_patterns_are_checked(kcheck: Kcheck, project: Path, fake: str, command:
     done = kcheck(command, "specs/loud.yaml", NVDISASM_PATH=fake)
     assert done.returncode == 1
     told = flat(done.stdout)
-    assert "nothing in its SASS matches the required pattern 'HMMA'" in told
-    assert "in its SASS: `@!P0 FADD R2, R2, R2 ;`, at 0x0010" in told
+    assert "no SASS matches the required pattern 'HMMA'" in told
+    assert "in the SASS: `@!P0 FADD R2, R2, R2 ;`, at 0x0010" in told
     assert "kernels/k.py:8" in told
 
 
-ABSENT = "there is no nvdisasm in {folder}, the folder that NVDISASM_PATH names"
+ABSENT = "there is no nvdisasm in {folder}, the folder in NVDISASM_PATH"
 BROKEN = "{folder}/nvdisasm ended with 1: nvdisasm fatal : Unsupported SM"
 
 

@@ -14,8 +14,9 @@ from kcheck.device.launched import signature_of_values
 from kcheck.device.specialize import signatures
 from kcheck.driver.cubin import read_resources
 from kcheck.errors import InternalError
+from kcheck.lint import check
 from kcheck.lint.ptx_text import find_entry
-from kcheck.model import DTYPES, Function, Span
+from kcheck.model import DTYPES, Artifact, Function, Span
 from kcheck.model.compiled import ArrayType, Resources, ScalarType
 from kcheck.rng import Xorshift128Plus
 
@@ -156,8 +157,9 @@ def test_a_kernel_compiles_for_each_signature_and_target(project) -> None:
         assert kernel.resources.registers > 4
         entry = find_entry(kernel.ptx, kernel.entry)
         assert f".target {kernel.target}" in kernel.ptx
-        barrier = entry.source_line(entry.text.index("bar.sync"))
-        assert "syncthreads" in (project.root / "k.py").read_text().splitlines()[barrier - 1]
+        assert "bar.sync" in entry.text
+        (finding,) = check(Artifact(kernel.place, forbidden_patterns=("bar",)), [kernel])
+        assert "syncthreads" in (project.root / "k.py").read_text().splitlines()[finding.place.line - 1]
 
 
 @pytest.mark.slow

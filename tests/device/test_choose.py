@@ -48,7 +48,7 @@ def test_auto_is_the_cpu_where_no_driver_answers():
     assert python(CHOOSE.format(name="auto")) == (0, f"{name}\n", "")
     code, said, _ = python(REFUSED.format(name="gpu"))
     assert code == 0
-    assert "no CUDA driver with a device answers" in said
+    assert "no CUDA driver with a device was found" in said
 
 
 def test_an_unknown_device_lists_the_known_ones():

@@ -56,7 +56,7 @@ def test_without_one_the_mend_is_said(nowhere: Path, monkeypatch: pytest.MonkeyP
     program(nowhere / "path")
     disassembler._found.cache_clear()
     monkeypatch.setenv("NVDISASM_PATH", str(nowhere / "empty"))
-    assert no_disassembler() == f"there is no nvdisasm in {nowhere}/empty, the folder that NVDISASM_PATH names"
+    assert no_disassembler() == f"there is no nvdisasm in {nowhere}/empty, the folder in NVDISASM_PATH"
 
 
 def test_what_cannot_be_run_is_not_found(nowhere: Path) -> None:

@@ -125,7 +125,7 @@ def test_a_grid_with_a_0_is_not_launched_and_elements_stay_unwritten(project):
     outcome, _ = run(project, fill_spec(grid="N // 8"), FILL)
     (finding,) = outcome.findings
     assert finding.rule == "unwritten"
-    assert "grid or block holds a 0" in finding.message
+    assert "the grid or block contains a 0" in finding.message
     assert outcome.unwritten["y"].all()
     outcome, _ = run(project, fill_spec(n="0", grid="N"), FILL)
     assert outcome.findings == ()

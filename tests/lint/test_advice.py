@@ -224,4 +224,4 @@ def test_advice_is_a_warning_with_a_mend(advice: dict) -> None:
     assert "32-way bank conflict" in conflict["message"]
     (apart,) = advice["strided"]["advice"]
     assert "128 bytes apart" in apart["message"]
-    assert "32 sectors of 32 bytes are moved for what fits in 4" in apart["message"]
+    assert "32 sectors of 32 bytes are transferred where 4 would do" in apart["message"]

@@ -18,6 +18,9 @@ PTX = """\
 	add.f64 %fd2, %fd1, %fd1;
 	ret;
 }
+.version 8.0
+.target sm_80
+.file 1 "kernels/k.py"
 """
 KERNEL = CompiledKernel(
     kernel="k",
@@ -47,7 +50,7 @@ def test_a_threshold_is_the_largest_value_allowed(threshold: str, at_limit: int,
     (finding,) = check(Artifact(SPEC_PLACE, **{threshold: at_limit - 1}), [KERNEL])
     assert finding.rule == "artifact"
     assert finding.kernel == "k"
-    assert finding.message.startswith(f"{at_limit:,} {unit}, allowed are {at_limit - 1:,}")
+    assert finding.message.startswith(f"{at_limit:,} {unit}, the limit is {at_limit - 1:,}")
     assert "(sm_80, float32[:,:] A)" in finding.message
 
 

@@ -152,7 +152,7 @@ def test_a_forbidden_sass_pattern_names_the_instruction_and_the_line_of_python()
     """The first match, how many there are, its address; the line only where it is the kernel's own file."""
     (finding,) = check(Artifact(ANYWHERE, forbidden_sass_patterns=(r"\bR[24]\b",)), [KERNEL])
     assert finding.message == (
-        r"forbidden pattern '\\bR[24]\\b' in its SASS, 4 times: "
+        r"forbidden pattern '\\bR[24]\\b' in the SASS, 4 times: "
         "`@!P0 FFMA R4, |R4|.reuse, 1.5, RZ ;`, at 0x0020 (sm_80)"
     )
     assert finding.place == Span("/project/kernels/k.py", 11, 1)
@@ -166,7 +166,7 @@ def test_a_required_sass_pattern_must_match_in_the_kernel() -> None:
     assert check(Artifact(ANYWHERE, required_sass_patterns=(r"FFMA.*RZ",)), [KERNEL]) == ()
     for pattern in ("NODEC", r"ret;", "NOP", r"\.text"):
         (finding,) = check(Artifact(ANYWHERE, required_sass_patterns=(pattern,)), [KERNEL])
-        assert finding.message.startswith("nothing in its SASS matches the required pattern")
+        assert finding.message.startswith("no SASS matches the required pattern")
 
 
 def test_patterns_over_ptx_do_not_see_machine_code() -> None:
@@ -184,6 +184,6 @@ def test_what_was_not_disassembled_is_not_judged_and_said_so() -> None:
     said = "SASS patterns were not checked: nvdisasm is not installed; pip install it"
     assert unchecked(wants, [absent, absent, KERNEL]) == (said,)
     other = dataclasses.replace(KERNEL, entry="k2")
-    assert unchecked(wants, [other]) == ("SASS patterns were not checked: nvdisasm lists no code of k2",)
+    assert unchecked(wants, [other]) == ("SASS patterns were not checked: nvdisasm lists no code for k2",)
     assert unchecked(wants, [dataclasses.replace(absent, no_sass="", problem="does not compile")]) == ()
     assert unchecked(Artifact(ANYWHERE, required_patterns=("x",)), [absent]) == ()
