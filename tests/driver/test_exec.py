@@ -132,14 +132,14 @@ if __name__ == "__main__":
 
 
 def test_a_finding_is_told_once_and_counted(folder: Path) -> None:
-    """A kernel launched 300 times tells of its barrier once, with line, source and mend; the sum has how often."""
+    """A kernel launched 300 times has its barrier reported once, with line, source and fix; the sum counts it."""
     done = run(folder, SKIPS + "\ngo(300)\n")
     assert done.returncode == 1
     told, _, summed = done.stderr.partition("kcheck: 1 error\n")
     assert told.startswith("kcheck: program.py:10: synccheck in skips: ")
     assert told.count("synccheck") == 1
     assert "\n        cuda.syncthreads()\n" in told
-    assert "\n        → let " in told
+    assert "\n        → move " in told
     (row,) = summed.splitlines()
     assert row.split("  ")[-1] == "300 times"
     assert row.split()[:3] == ["synccheck", "skips", "program.py:10"]
