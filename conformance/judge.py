@@ -91,7 +91,7 @@ def _file(path: str) -> str:
 def unjudged(findings: Sequence[Finding], judged: Mapping[str, str]) -> list[str]:
     """A sentence for each finding that nobody has judged."""
     return [
-        f"nobody has judged (conformance/judged.yaml): {site_of(finding)}: {finding.message}"
+        f"not judged yet (conformance/judged.yaml): {site_of(finding)}: {finding.message}"
         for finding in sorted(findings, key=site_of)
         if not cause_of(site_of(finding), judged)
     ]

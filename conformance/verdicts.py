@@ -7,7 +7,7 @@ MOST_SECONDS = 30.0  # that a launch may take with one lane
 
 SAME, DIFFERENT = "same", "different"
 REASONS = {
-    "order": "gives other bits at one and the same width when blocks, warps and lanes run in another order",
+    "order": "gives other bits at the same width when blocks, warps and lanes run in another order",
     "ticket": "uses what an atomic operation returns, which is a thread's turn",
     "address": "stores addresses of local or shared memory, which lies elsewhere",
     "threads": "not compared: launched beside other threads of the program, which use the device meanwhile",

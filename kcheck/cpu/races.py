@@ -158,7 +158,7 @@ class Races:
             message = "gave up within this launch, after 4 billion synchronizations"
             found.append(Finding("racecheck", message, "warn", kernel=kernel_name(program.entry)))
         if self._state.counted:
-            message = "a barrier of some threads of the block is taken for one of all: a race may be missed"
+            message = "a barrier for part of the block is treated as one for all of it: a race may be missed"
             found.append(Finding("racecheck", message, "warn", kernel=kernel_name(program.entry)))
         if self._state.races_dropped:
             dropped = self._state.races_dropped

@@ -284,10 +284,10 @@ class FaultRow:
 
 
 FAULTS: Mapping[FaultKind, FaultRow] = {
-    FaultKind.OUT_OF_BOUNDS_LOAD: FaultRow("memcheck", True, "reads outside of every allocation"),
-    FaultKind.OUT_OF_BOUNDS_STORE: FaultRow("memcheck", True, "writes outside of every allocation"),
-    FaultKind.OUT_OF_BOUNDS_ATOMIC: FaultRow("memcheck", True, "updates memory outside of every allocation"),
-    FaultKind.MISALIGNED: FaultRow("memcheck", True, "accesses an address that is no multiple of the size"),
+    FaultKind.OUT_OF_BOUNDS_LOAD: FaultRow("memcheck", True, "reads outside all allocations"),
+    FaultKind.OUT_OF_BOUNDS_STORE: FaultRow("memcheck", True, "writes outside all allocations"),
+    FaultKind.OUT_OF_BOUNDS_ATOMIC: FaultRow("memcheck", True, "updates memory outside all allocations"),
+    FaultKind.MISALIGNED: FaultRow("memcheck", True, "accesses an address that is not aligned to the size"),
     FaultKind.TRAP: FaultRow("trap", True, "executed a trap"),
     FaultKind.STACK_OVERFLOW: FaultRow("stack", True, "overflowed the stack"),
     FaultKind.DIVISION_BY_ZERO: FaultRow("division", False, "divides an integer by zero: the result is undefined"),
@@ -300,16 +300,16 @@ FAULTS: Mapping[FaultKind, FaultRow] = {
     FaultKind.WARP_MASK_SELF: FaultRow("synccheck", False, "a lane takes part that its own mask does not name"),
     FaultKind.WARP_ALIGNED: FaultRow("synccheck", False, "lanes of the warp do not execute this instruction"),
     FaultKind.GRID_BARRIER_EXITED: FaultRow("synccheck", False, "threads exited before the grid barrier"),
-    FaultKind.UNDEFINED_BRANCH: FaultRow("initcheck", False, "decides by what nobody wrote"),
-    FaultKind.UNDEFINED_ADDRESS: FaultRow("initcheck", False, "uses what nobody wrote as an address"),
-    FaultKind.UNDEFINED_STORE: FaultRow("initcheck", False, "computes with what nobody wrote"),
-    FaultKind.UNDEFINED_ATOMIC: FaultRow("initcheck", False, "updates what nobody wrote"),
+    FaultKind.UNDEFINED_BRANCH: FaultRow("initcheck", False, "branches on an uninitialized value"),
+    FaultKind.UNDEFINED_ADDRESS: FaultRow("initcheck", False, "uses an uninitialized value as an address"),
+    FaultKind.UNDEFINED_STORE: FaultRow("initcheck", False, "computes with an uninitialized value"),
+    FaultKind.UNDEFINED_ATOMIC: FaultRow("initcheck", False, "updates uninitialized memory"),
     FaultKind.WRAPPED_ADDRESS: FaultRow("overflow", False, "uses 32-bit arithmetic that wrapped in an address"),
     FaultKind.BARRIER_COUNT: FaultRow("synccheck", False, "another number of threads than the barrier asks for"),
     FaultKind.BARRIER_SPLIT: FaultRow("synccheck", False, "a part of a warp waits at an aligned barrier"),
     FaultKind.RAISED: FaultRow("launch", False, "a thread raised an exception"),
     FaultKind.RUNNING: FaultRow("timeout", False, "was still running at the time limit"),
-    FaultKind.INDIRECT_CALL: FaultRow("memcheck", True, "calls an address that is no function"),
+    FaultKind.INDIRECT_CALL: FaultRow("memcheck", True, "calls an address that is not a function"),
 }
 """Every kind with its meaning."""
 

@@ -210,7 +210,7 @@ class Body:
             negated = cursor.accept("!")
             found = self.resolve(cursor.name("a predicate register"), token.line)
             if not isinstance(found, Register) or found.type != "pred":
-                cursor.fail("'@' stands before a predicate register only", token.line)
+                cursor.fail("'@' is only allowed before a predicate register", token.line)
             guard = found
         line = cursor.line
         if self.rest_begins:

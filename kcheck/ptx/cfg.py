@@ -159,13 +159,13 @@ def _split(function: Function, file: str, waits: Callable[[Operation], bool]) ->
         if isinstance(end, Instruction) and end.opcode == "bra":
             target = end.operands[0] if len(end.operands) == 1 else None
             if not isinstance(target, Symbol):
-                raise PtxError(f"{file}:{end.line}: bra wants one label")
+                raise PtxError(f"{file}:{end.line}: bra takes one label")
             taken = place(target.name, end.line)
             successors = (taken, *after) if end.guard is not None else (taken,)
         elif isinstance(end, Instruction) and end.opcode == "brx":
             table = end.operands[1] if len(end.operands) == 2 else None
             if not isinstance(table, Symbol) or table.name not in function.branch_targets:
-                raise PtxError(f"{file}:{end.line}: brx.idx wants an index and the name of a .branchtargets")
+                raise PtxError(f"{file}:{end.line}: brx.idx takes an index and the name of a .branchtargets")
             if end.guard is not None:
                 raise PtxError(f"{file}:{end.line}: a guarded brx.idx is not supported")
             successors = tuple(place(name, end.line) for name in function.branch_targets[table.name])

@@ -125,7 +125,7 @@ class Cursor:
         try:
             value = integer(token.text)
         except ValueError:
-            self.fail(f"{token.text!r} is no integer literal", token.line)
+            self.fail(f"{token.text!r} is not an integer literal", token.line)
         value = -value if negative else value
         if not -(2**63) <= value < 2**64:
             self.fail(f"{token.text!r} does not fit 64 bits", token.line)
@@ -175,7 +175,7 @@ class Cursor:
             self.take()
             inner = names.resolve(self.name("a predicate register"), token.line)
             if not isinstance(inner, Register):
-                self.fail("'!' stands before a predicate register only", token.line)
+                self.fail("'!' is only allowed before a predicate register", token.line)
             return Not(inner)
         if token.kind != "name":
             self.fail(f"expected an operand, found {describe(token)}")

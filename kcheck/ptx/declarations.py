@@ -131,7 +131,7 @@ def _alignment(cursor: Cursor) -> int:
     line = cursor.line
     align = cursor.integer("an alignment in bytes")
     if align < 1 or align & (align - 1):
-        cursor.fail(f"{align} is no alignment: a power of two", line)
+        cursor.fail(f"{align} is not an alignment: use a power of two", line)
     if align > PAGE:
         cursor.fail(f"an alignment of {align} bytes is not supported: at most {PAGE}, a page of memory", line)
     return align
@@ -150,7 +150,7 @@ def _dimensions(cursor: Cursor) -> int | None:
         size = cursor.integer("the size of an array")
         cursor.expect("]")
         if size < 0 or count * size > _MAX_BYTES:
-            cursor.fail(f"{size} is no size of an array", line)
+            cursor.fail(f"{size} is not a valid array size", line)
         count *= size
     return None if is_open else count
 

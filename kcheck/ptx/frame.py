@@ -253,7 +253,7 @@ class Frame:
             return self._convert(operation, source, self._seen(operation, source), kind, relaxed)
         if isinstance(source, Not):
             if kind.kind != "pred":
-                raise self.fail(operation, "'!' stands before a predicate only")
+                raise self.fail(operation, "'!' is only allowed before a predicate")
             return b.invert(self.load(source.register.name, "pred"))
         if isinstance(source, Integer):
             if kind.kind == "float":
@@ -374,7 +374,7 @@ class Frame:
         else:
             value = self._seen(operation, base)
             if value.is_float or value.type == "i1" or value.bits < 32:
-                raise self.fail(operation, f"{base.name} is no address")
+                raise self.fail(operation, f"{base.name} is not an address")
             if value.type == "i32" and space == "shared":
                 window = self.field("worker", Worker.shared.offset, "i64")
                 distance = b.sub(value, b.resize(window, "i32"))

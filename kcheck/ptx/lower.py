@@ -54,7 +54,7 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
         ValueError: a width that is none of WIDTHS.
     """
     if width not in WIDTHS:
-        raise ValueError(f"width {width} is none of {WIDTHS}")
+        raise ValueError(f"width {width} is not one of {WIDTHS}")
     kernel = module.functions.get(entry)
     if kernel is None or not kernel.is_entry or kernel.body is None:
         raise PtxError(f"{module.file}:1: no kernel {entry}")

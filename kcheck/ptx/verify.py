@@ -53,7 +53,7 @@ def verify_function(module: Module, function: Function) -> None:
     for name, targets in function.branch_targets.items():
         for target in targets:
             if target not in labels:
-                raise PtxError(f"{module.file}:{function.line}: {name} names {target}, which is no label")
+                raise PtxError(f"{module.file}:{function.line}: {name} names {target}, which is not a label")
     checker = _Checker(module, function, labels)
     for statement in function.body or ():
         checker.check(statement)
@@ -107,7 +107,7 @@ class _Checker:
                 self.fail(call, "arguments and results are .param variables here")
             variable = self.function.variables.get(operand.name)
             if variable is None or variable.space != "param":
-                self.fail(call, f"{operand.name} is no .param variable of {self.function.name}")
+                self.fail(call, f"{operand.name} is not a .param variable of {self.function.name}")
         if isinstance(call.target, Register):
             if TYPES[call.target.type].bits != 64:
                 self.fail(call, f"{call.target.name} does not hold an address")
@@ -154,7 +154,7 @@ class _Checker:
             self._fits(i, operand, kind, relaxed)
         elif isinstance(operand, Not):
             if kind.kind != "pred":
-                self.fail(i, "'!' stands before a predicate only")
+                self.fail(i, "'!' is only allowed before a predicate")
         elif isinstance(operand, Float):
             if kind.kind == "pred" or (kind.bits != operand.width and {kind.bits, operand.width} != {32, 64}):
                 self.fail(i, f"a floating-point literal of {operand.width} bits for .{kind.name}")
@@ -171,4 +171,4 @@ class _Checker:
         declared = TYPES[register.type]
         same = declared.bits == kind.bits or (relaxed and declared.bits > kind.bits)
         if not same or (declared.kind == "pred") != (kind.kind == "pred"):
-            self.fail(i, f"{register.name} is .{declared.name}, but .{kind.name} is wanted")
+            self.fail(i, f"{register.name} is .{declared.name}, but .{kind.name} is required")

@@ -130,5 +130,5 @@ class Calibrator:
         for dtype in output_dtypes(spec):
             count = len(measured.errors.get(dtype, ()))
             if count < LEAST:
-                return f"{count} cases with {dtype}, {LEAST} are wanted: raise --cases", ""
+                return f"{count} cases with {dtype}, at least {LEAST} are needed: raise --cases", ""
         return "", ""

@@ -137,7 +137,7 @@ def _notes(spec: OpSpec, case: Case, known: Known) -> tuple[str, ...]:
     try:
         drawn = expand(spec, case.seed)
     except SpecError:
-        return ("its seed draws no case any more, since the spec has changed; the stored one was run",)
+        return ("the spec has changed and no longer draws a case from its seed, so the stored case was run",)
     changed = list(differences(case, drawn))
     if not changed:
         return ()

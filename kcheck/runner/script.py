@@ -63,7 +63,7 @@ def packed(dtype, shape, text):
 ARRAYS = {{
 {arrays}
 }}
-OUTPUTS = {outputs}  # by output, the array whose memory it is; outputs are handed over filled with 0xA5
+OUTPUTS = {outputs}  # by output, the array that shares its memory; outputs are filled with 0xA5 before the launch
 MUTABLE = {mutable}
 MUST_WRITE = {must_write}
 # (output, index, expected, allowed): the elements that are furthest off

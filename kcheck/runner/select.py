@@ -76,7 +76,7 @@ class _Parser:
         self.depth += 1
         token, column = self.rest.pop(0)
         if self.depth > _MOST_DEPTH:
-            raise self.error("nested too deep", column, "write it without so many parentheses")
+            raise self.error("nested too deep", column, "use fewer parentheses")
         try:
             if token == "not":
                 negated = self.factor()

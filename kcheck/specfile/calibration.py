@@ -64,7 +64,7 @@ def calibrated(spec: OpSpec) -> OpSpec:
     mend = f"run: kcheck calibrate {shlex.quote(shown(Path(spec.root, spec.path)))}"
     found = known.get(spec.op)
     if wanted and found is None:
-        what = f"has no op {spec.op!r}" if known else "is not there"
+        what = f"has no op {spec.op!r}" if known else "does not exist"
         raise SpecError([Fault(spec.tolerance.span, f"`tolerance: calibrated`, but {FILE} {what}", mend)])
     envelopes = found.envelopes if found is not None else {}
     missing = [name for name in wanted if name not in envelopes]

@@ -18,7 +18,7 @@ from kcheck.model.baseline import Baseline, Errors, OpBaseline
 FOLDER = "baselines"
 VERSION = 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_ANEW = "mend it, or save it again"
+_ANEW = "fix it, or save it again"
 
 
 def path_of(root: Path, name: str) -> Path:
@@ -28,7 +28,7 @@ def path_of(root: Path, name: str) -> Path:
         UserError: that is no name of one.
     """
     if not _NAME.fullmatch(name):
-        raise UserError(f"{name!r} is no name for a baseline: letters, digits, '.', '_', '-', at most 64 of them")
+        raise UserError(f"{name!r} is not a valid baseline name: use at most 64 letters, digits, '.', '_' and '-'")
     return root / FOLDER / f"{name}.json"
 
 

@@ -112,10 +112,10 @@ def read_kcase(path: Path) -> Kcase:
     except OSError as error:
         raise StoreError(f"{path}: cannot be read: {error.strerror or error}") from None
     except (DocumentRefused, SnapshotRefused) as error:
-        raise StoreError(f"{path}: this is no case that kcheck exported ({error}); export it again") from None
+        raise StoreError(f"{path}: this is not a case that kcheck exported ({error}); export it again") from None
     except _BROKEN as error:
         what = f"{type(error).__name__}: {error}"
-        raise StoreError(f"{path}: this is no case that kcheck exported ({what}); export it again") from None
+        raise StoreError(f"{path}: this is not a case that kcheck exported ({what}); export it again") from None
 
 
 def _read(archive: zipfile.ZipFile, name: str, most: int) -> bytes:

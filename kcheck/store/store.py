@@ -295,7 +295,7 @@ class Store:
     def _blob(self, name: bytes) -> bytes:
         rows = self._rows("SELECT size, content FROM blobs WHERE digest = ?", name)
         if not rows:
-            raise DocumentRefused("a part of it is not there")
+            raise DocumentRefused("a part of it is missing")
         size, content = rows[0]
         return decompress(content, size)
 

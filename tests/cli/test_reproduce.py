@@ -166,7 +166,7 @@ def test_the_prompt_has_everything_at_hand(stored: Kcheck) -> None:
         (("12",), "seed 12 is not stored here, and each op makes a case of its own of it; say which with --op"),
         (("12", "--op", "bda"), "no spec in specs/ has the op 'bda'; the ops are bad, good"),
         (("no.kcase",), "no.kcase: cannot be read: No such file or directory"),
-        (("bad.kcase",), "bad.kcase: this is no case that kcheck exported"),
+        (("bad.kcase",), "bad.kcase: this is not a case that kcheck exported"),
         (("soon",), "'soon' is not a seed"),
     ],
 )

@@ -156,7 +156,7 @@ def test_a_finding_that_nobody_judged_is_told() -> None:
     """A finding is known by its rule, file and line; one that judged.yaml does not have fails the run."""
     assert unjudged([RACE], {"racecheck cudapy/test_a.py:*": "a race of the test's"}) == []
     assert unjudged([RACE], {"racecheck cudapy/test_b.py:7": "another"}) == [
-        "nobody has judged (conformance/judged.yaml): racecheck cudapy/test_a.py:7: writes a[0] | 1"
+        "not judged yet (conformance/judged.yaml): racecheck cudapy/test_a.py:7: writes a[0] | 1"
     ]
 
 

@@ -21,7 +21,7 @@ def pairs_of(*modules: str) -> dict[str, Pair]:
     return named
 
 
-NOT_MODELLED = {"named_for_each_half": "a barrier of some threads of the block is taken for one of all"}
+NOT_MODELLED = {"named_for_each_half": "a barrier for part of the block is treated as one for all of it"}
 """By pair what its kernels have that a sanitizer does not follow, and says so: a warning on both twins."""
 
 

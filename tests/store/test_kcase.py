@@ -124,5 +124,5 @@ def test_a_file_that_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:
         entry = zipfile.ZipInfo("blobs/00")
         archive.writestr(entry, b"0")
         entry.file_size = 5 << 30
-    with pytest.raises(StoreError, match="this is no case that kcheck exported"):
+    with pytest.raises(StoreError, match="this is not a case that kcheck exported"):
         read_kcase(file)

@@ -31,7 +31,7 @@ _TABLE = (
     (r"\ba second's\b|\bof a second\b(?! [a-z]+ )", "say how many seconds"),
     # Negated nouns in place of negated verbs.
     (r"\bno multiple\b", "not a multiple; not aligned to"),
-    (r"(?<!there )\b(is|are|was|were) none\b(?! of)", "there is no ...; not ..."),
+    (r"(?<!there )\b(is|are|was|were) none\b(?! of|:)", "there is no ...; not ..."),
     (r"\b(is|are) none of\b(?! (these|them|the))", "is not one of; is not"),
     (r"(?<!there )\bis no(?! longer| more\b|t\b| such| need| reason| room| way)\b", "is not a"),
     (r"(?<!there )\bare no(?! longer| more\b|t\b| such)\b", "are not"),
@@ -117,4 +117,5 @@ BANNED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 def odd_words(text: str) -> list[tuple[str, str]]:
     """Each banned phrase in a text, as it stands there, with what to write instead."""
-    return [(match[0], plain) for pattern, plain in BANNED for match in pattern.finditer(text)]
+    prose = re.sub(r"\{[^{}]*\}", "{}", text)  # not the code in the placeholders of an f-string
+    return [(match[0], plain) for pattern, plain in BANNED for match in pattern.finditer(prose)]

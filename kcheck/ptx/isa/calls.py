@@ -78,7 +78,7 @@ def _names(frame: Frame, operation: Call) -> list[str]:
             raise frame.fail(operation, "arguments and results are .param variables here")
         variable = frame.function.variables.get(operand.name)
         if variable is None or variable.space != "param":
-            raise frame.fail(operation, f"{operand.name} is no .param variable of this function")
+            raise frame.fail(operation, f"{operand.name} is not a .param variable of this function")
         found.append(operand.name)
     return found
 

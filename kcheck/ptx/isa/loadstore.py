@@ -337,7 +337,7 @@ def _param_place(frame: Frame, i: Instruction, operand: Operand, f: Form) -> tup
             if candidate.name == name:
                 variable = candidate
     if variable is None or variable.space != "param" or variable.count is None:
-        raise frame.fail(i, f"{name} is no parameter")
+        raise frame.fail(i, f"{name} is not a parameter")
     size = variable.count * TYPES[variable.type].bytes
     if offset < 0 or offset + f.kind.bytes * f.count > size or offset % f.kind.bytes:
         raise frame.fail(i, f"bytes {offset} to {offset + f.kind.bytes * f.count} of {name}, which has {size}")
