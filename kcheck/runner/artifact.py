@@ -124,9 +124,7 @@ def kernels_launched(spec: OpSpec, launched: Iterable[Launched], notes: list[str
     for one in launched:
         path = os.path.relpath(os.path.realpath(one.place.file), os.path.realpath(spec.root))
         if one.signature is None:
-            notes.append(
-                f"artifact of {one.kernel} was not checked: it has an argument that is neither an array nor a scalar"
-            )
+            notes.append(f"artifact of {one.kernel} was not checked: an argument is neither an array nor a scalar")
         elif path.startswith(os.pardir):
             notes.append(f"artifact of {one.kernel} was not checked: its file is not in the project")
         else:
