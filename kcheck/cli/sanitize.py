@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kcheck.model import LEVELS, SANITIZERS, Level
+from kcheck.model import LEVELS, SANITIZERS, Level, as_set
 
 ALL = "all"
 
@@ -41,7 +41,7 @@ class Sanitize(click.ParamType):  # type: ignore[type-arg]  # generic since clic
             level = "error"
         if level not in LEVELS:
             self.fail(f"no level {level!r} for {name}; {_choices(level, LEVELS)}", param, ctx)
-        return name, level
+        return name, as_set(level) if "=" in str(value) else level
 
     def levels(self, chosen: Sequence[tuple[str, Level]]) -> dict[str, Level]:
         """Level by sanitizer, for those that were named; the last one on the command line wins."""

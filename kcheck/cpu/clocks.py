@@ -186,7 +186,7 @@ class Clocks:
 
     def _decide(self, mine: int, info: int, stamp: int, where: int) -> int:
         """1 for an access that is known, and for one of a kind of which enough were not."""
-        kind = (mine >> THREAD_BITS, info >> THREAD_BITS & SITE_MASK, where)
+        kind = (mine >> THREAD_BITS & SITE_MASK, info >> THREAD_BITS & SITE_MASK, where)
         if self._refused.get(kind, 0) >= _ENOUGH:
             return 1
         if self._is_ordered(mine & THREAD_MASK, info & THREAD_MASK, stamp):

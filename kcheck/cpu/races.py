@@ -14,7 +14,16 @@ from kcheck.cpu.memory import Memory, OutOfMemory
 from kcheck.cpu.naming import Naming
 from kcheck.model import Finding, Index3
 from kcheck.ptx.abi import Program, Site
-from kcheck.ptx.race.layout import LAST_STAMP, RECORDS, SITE_MASK, BlockStart, Race, RaceState
+from kcheck.ptx.race.layout import (
+    LAST_STAMP,
+    RECORDS,
+    SAME_VALUE,
+    SITE_MASK,
+    UNCHANGED,
+    BlockStart,
+    Race,
+    RaceState,
+)
 from kcheck.ptx.symbols import ITEMSIZES, TYPE_CODES, kernel_name
 
 RACES = 256
@@ -151,7 +160,7 @@ class Races:
             if known is None:
                 told[key] = finding
             else:
-                first = known if (known.severity == "error") >= (finding.severity == "error") else finding
+                first = known if _weight(known) >= _weight(finding) else finding
                 told[key] = replace(first, count=known.count + finding.count)
         found = list(told.values())
         if self._state.now >= LAST_STAMP:
@@ -182,12 +191,13 @@ class Races:
         elif value:
             seen += f" as {value}"
         message = f"{what} {where}, which {who} {seen}"
-        message += ": the same value" if race.benign else " with nothing between to order them"
+        kind = _kind(race, here, other)
         return Finding(
             "racecheck",
-            message,
-            severity="warn" if race.benign else "error",
-            mend=_mend(race, here, other),
+            message + _ENDINGS[kind],
+            severity="error" if kind == "race" else "warn",
+            lenient=kind in ("unchanged", "test"),
+            mend=_FIXES.get(kind) or _fix(race, here, other),
             array=array,
             index=index,
             kernel=kernel_name(program.entry),
@@ -280,22 +290,51 @@ _FLOATS = {"f16": ("<e", (4, 5)), "f32": ("<f", (6, 9)), "f64": ("<d", (15, 17))
 """Code of struct, and decimal digits: those that usually do, and those that always do."""
 
 
-def _mend(race: Race, here: _Side, other: _Side) -> str:
-    if race.benign:
-        return "let one thread write it"
+_ENDINGS = {
+    "race": " with no synchronization between them",
+    "same": ": the same value",
+    "unchanged": " with no synchronization between them; the write does not change the value",
+    "test": " with no synchronization between them; the read only decides whether to try an atomic on it",
+}
+_FIXES = {
+    "same": "let one thread write it",
+    "unchanged": "skip the write where the value is there already, or put cuda.syncthreads() between",
+    "test": "do the atomic without the test, or read with an atomic as well",
+}
+
+
+def _kind(race: Race, here: _Side, other: _Side) -> str:
+    """``race``, or why it is harmless: ``same``, ``unchanged`` or ``test`` (docs/sanitizers.md)."""
+    if race.benign == SAME_VALUE:
+        return "same"
+    if race.benign == UNCHANGED:
+        return "unchanged"
+    for side, against in ((here, other), (other, here)):
+        is_test = side.described is not None and side.described.tests
+        if is_test and against.described is not None and against.described.text.startswith(("atom.", "red.")):
+            return "test"
+    return "race"
+
+
+def _weight(finding: Finding) -> int:
+    """Which of several races on the same lines is told: an error, else one that a level may make an error."""
+    return 2 if finding.severity == "error" else int(finding.lenient)
+
+
+def _fix(race: Race, here: _Side, other: _Side) -> str:
     if place(here.described) == place(other.described) is not None:
-        mend = "give each thread an element of its own, or use cuda.atomic"
+        fix = "give each thread its own element, or use cuda.atomic"
         if race.is_near and other.verb == "reads":
-            mend = "to add to one element, use cuda.atomic; in a loop, let cuda.syncthreads() part its rounds"
+            fix = "to add to one element, use cuda.atomic; in a loop, put cuda.syncthreads() between iterations"
     elif not race.is_near:
-        mend = "blocks run in any order: use cuda.atomic, or let a second launch do the rest"
+        fix = "blocks run in any order: use cuda.atomic, or do the rest in a second launch"
     elif here.thread // 32 == other.thread // 32:
-        mend = "put cuda.syncwarp() or cuda.syncthreads() between: lanes of a warp do not run in lock-step"
+        fix = "put cuda.syncwarp() or cuda.syncthreads() between: lanes of a warp do not run in lockstep"
     else:
-        mend = "put cuda.syncthreads() between"
-    # A lock, a ticket or a flag, perhaps, that orders nothing without a fence.
+        fix = "put cuda.syncthreads() between"
+    # Perhaps a lock, a ticket or a flag, which orders nothing without a fence.
     guarded = bool(race.base) and any(site.text.startswith("atom") for site in here.sites)
-    return mend + ("; where an atomic says whose turn it is, cuda.threadfence() on both sides" if guarded else "")
+    return fix + ("; if an atomic is a lock or a flag, add cuda.threadfence() on both sides" if guarded else "")
 
 
 def mnemonic(site: int, sites: tuple[Site, ...]) -> str:

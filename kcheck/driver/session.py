@@ -20,7 +20,7 @@ from typing import cast
 from kcheck.cpu.sanitizers import checks
 from kcheck.driver.install import Installed, install, settings
 from kcheck.driver.telling import Telling
-from kcheck.model import Level
+from kcheck.model import Level, as_set, level_word
 
 
 def environment(
@@ -48,14 +48,14 @@ def environment(
         changed["KCHECK_CC"] = cc
     if timeout is not None:
         changed["KCHECK_TIMEOUT"] = str(timeout)
-    changed["KCHECK_SANITIZE"] = ",".join(f"{name}={level}" for name, level in sanitize.items())
+    changed["KCHECK_SANITIZE"] = ",".join(level_word(name, level) for name, level in sanitize.items())
     return changed
 
 
 def read_levels(text: str) -> dict[str, Level]:
-    """``racecheck=error,memcheck=off`` as a mapping."""
+    """``racecheck=error,memcheck=off`` as a mapping; a name alone is at the default level, error."""
     pairs = (pair.partition("=") for pair in text.split(",") if pair)
-    return {name: cast(Level, level) for name, _, level in pairs}
+    return {name: as_set(cast(Level, level)) if level else "error" for name, _, level in pairs}
 
 
 def start(variables: Mapping[str, str]) -> Installed:

@@ -50,11 +50,10 @@ class Telling:
 
     def report(self, finding: Finding) -> None:
         """Report a finding, unless its rule is off."""
-        level = self._levels.get(finding.rule, "error")
-        if level == "off":
+        told = finding.at_level(self._levels.get(finding.rule, "error"))
+        if told is None:
             return
-        if level == "warn":
-            finding = replace(finding, severity="warn")
+        finding = told
         with self._lock:
             site = _site(finding)
             slot = self._slots.get(site)

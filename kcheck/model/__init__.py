@@ -20,6 +20,7 @@ from kcheck.model.event import (
     SpecRefused,
     SpecStarted,
 )
+from kcheck.model.levels import LEVELS, STRICT, Level, Strict, as_set, level_word
 from kcheck.model.outcome import Finding, Index3, Outcome
 from kcheck.model.schedule import NATURAL, Schedule
 from kcheck.model.snapshot import ArraySnapshot, Snapshot
@@ -29,7 +30,6 @@ from kcheck.model.spec import (
     DEFAULT_TARGETS,
     INSTRUMENTED,
     LAYOUTS,
-    LEVELS,
     SANITIZERS,
     Artifact,
     Bounds,
@@ -43,7 +43,6 @@ from kcheck.model.spec import (
     Input,
     Invariant,
     Launch,
-    Level,
     NameArg,
     OpSpec,
     Output,
@@ -65,6 +64,7 @@ __all__ = [
     "LEVELS",
     "NATURAL",
     "SANITIZERS",
+    "STRICT",
     "ArraySnapshot",
     "Artifact",
     "Bounds",
@@ -110,8 +110,11 @@ __all__ = [
     "SpecStarted",
     "Spread",
     "Status",
+    "Strict",
     "StrideArg",
     "Tolerance",
     "TypeVariable",
     "Verdict",
+    "as_set",
+    "level_word",
 ]

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
+from kcheck.model.levels import Level
 from kcheck.model.outcome import Finding
 from kcheck.model.snapshot import Snapshot
 from kcheck.model.span import Fault
-from kcheck.model.spec import Level
 from kcheck.model.verdict import Verdict
 
 if TYPE_CHECKING:

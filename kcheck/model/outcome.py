@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from kcheck.model.case import Case
+from kcheck.model.levels import Level, Strict
 from kcheck.model.span import Span
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Finding:
         stack: if ``place`` is in an inlined function or calls one, the whole chain of calls, innermost first,
             ``place`` included; otherwise empty.
         count: how often it was seen, if only the first is reported.
+        lenient: a warning by default, and an error if the level of its rule is set to error.
     """
 
     rule: str
@@ -51,6 +53,15 @@ class Finding:
     count: int = 1
     other_place: Span | None = None
     stack: tuple[Span, ...] = ()
+    lenient: bool = False
+
+    def at_level(self, level: Level) -> Finding | None:
+        """The finding at the level of its rule; None if that is off. Other warnings stay warnings."""
+        if level == "off":
+            return None
+        if level == "warn":
+            return replace(self, severity="warn")
+        return replace(self, severity="error") if self.lenient and isinstance(level, Strict) else self
 
     @property
     def callees(self) -> tuple[Span, ...]:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from kcheck.model.baseline import Limit
+from kcheck.model.levels import Level
 from kcheck.model.span import Span
 
 Scalar: TypeAlias = int | float | bool
-Level: TypeAlias = Literal["error", "warn", "off"]
 LAYOUTS = ("contiguous", "strided", "transposed", "offset", "broadcast", "reversed")
 SANITIZERS: Mapping[str, Level] = {
     "memcheck": "error",
@@ -27,7 +27,6 @@ SANITIZERS: Mapping[str, Level] = {
     "nondeterministic": "error",
 }
 """Every sanitizer with its default level."""
-LEVELS: tuple[Level, ...] = ("error", "warn", "off")
 DEFAULT_CASES = 100
 DEFAULT_TARGETS = ("sm_80",)
 INSTRUMENTED = ("racecheck", "initcheck", "overflow")

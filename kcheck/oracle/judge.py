@@ -158,9 +158,9 @@ def _levelled(spec: OpSpec, findings: tuple[Finding, ...]) -> list[Finding]:
     """
     levelled = []
     for finding in findings:
-        level = spec.sanitize.get(finding.rule, "error")
-        if level != "off":
-            levelled.append(dataclasses.replace(finding, severity="warn") if level == "warn" else finding)
+        at_level = finding.at_level(spec.sanitize.get(finding.rule, "error"))
+        if at_level is not None:
+            levelled.append(at_level)
     return levelled
 
 

@@ -336,6 +336,7 @@ class Site:
         space: ``global``, ``shared``, ``local``, ``const``, ``generic``, or ``""`` for no memory access.
         stack: (file, line) of the instruction and of each call that was inlined, innermost first; empty unless
             something was inlined.
+        tests: a plain load that only decides whether an atomic on the same word is tried; known with racecheck.
     """
 
     line: int
@@ -344,6 +345,7 @@ class Site:
     source_line: int
     space: str
     stack: tuple[tuple[str, int], ...] = ()
+    tests: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from kcheck.ptx.inline import expand
 from kcheck.ptx.lookup import LocalLayout, resolve_ir
 from kcheck.ptx.origins import block_ir, sources_ir
 from kcheck.ptx.race import facts as race_facts
+from kcheck.ptx.race import guards as race_guards
 from kcheck.ptx.race import judge as race_judge
 from kcheck.ptx.race import sync as race_sync
 from kcheck.ptx.schedule import HEAD_BYTES, schedule_ir
@@ -80,6 +81,7 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
     )
     if checks.race:
         unit.race = race_facts.gather(functions)
+        unit.tests = race_guards.testing_loads(functions, module.file)
         unit.definitions.update(race_sync.definitions(unit.race.fences))
         unit.definitions.update(race_judge.definitions(unit.race.fences))
         unit.declarations.update(race_sync.DECLARATIONS)

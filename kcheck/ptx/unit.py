@@ -36,6 +36,7 @@ class Unit:
         origins: sites where a value may come from that is told of later (:mod:`kcheck.ptx.origins`), by key.
         uses: by table, the keys of those that a use may have its value from (None: any).
         race: what racecheck has to check, None where it is off; ``race_checks``: names of the functions that do.
+        tests: with racecheck, the loads that only decide whether an atomic is tried (:mod:`.race.guards`).
     """
 
     module: Module
@@ -59,6 +60,7 @@ class Unit:
     uses: dict[str, frozenset[int | None]] = field(default_factory=dict)
     race: RaceFacts | None = None
     race_checks: dict[tuple[int, str, int, bool], str] = field(default_factory=dict)
+    tests: frozenset[int] = frozenset()
 
     def fail(self, line: int, what: str) -> PtxError:
         """The error to raise for a line."""
@@ -70,7 +72,9 @@ class Unit:
         chain = operation.loc.chain if operation.loc is not None else ()
         stack = tuple((self.module.files.get(loc.file, ""), loc.line) for loc in chain)
         file, source_line = next((frame for frame in stack if is_users(frame[0])), stack[0] if stack else ("", 0))
-        self.sites.append(Site(operation.line, text, file, source_line, space, stack if len(stack) > 1 else ()))
+        chain_of_calls = stack if len(stack) > 1 else ()
+        tests = id(operation) in self.tests
+        self.sites.append(Site(operation.line, text, file, source_line, space, chain_of_calls, tests))
         return len(self.sites) - 1
 
     def access(self, store: bool, element: str, space: str, scalar: bool, init: bool = False) -> str:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kcheck.model import Case, Level, OpSpec, Snapshot
+from kcheck.model import Case, Level, OpSpec, Snapshot, level_word
 from kcheck.model.limits import TIMEOUT
 
 STORED = "stored_"
@@ -95,7 +95,7 @@ def replay(spec: OpSpec, case: Case, options: Options) -> str:
     if options.profile and words[1] == "run":
         words += ["--profile", options.profile]
     for name, level in options.sanitize.items() if words[1] == "run" else ():
-        words += ["--sanitize", f"{name}={level}"]
+        words += ["--sanitize", level_word(name, level)]
     return shlex.join(words)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from kcheck.errors import SpecError, UserError
-from kcheck.model import DEFAULT_CASES, DEFAULT_TARGETS, SANITIZERS, Fault, Level
+from kcheck.model import DEFAULT_CASES, DEFAULT_TARGETS, SANITIZERS, Fault, Level, as_set
 from kcheck.model.baseline import Limit
 from kcheck.model.limits import TIMEOUT
 from kcheck.specfile.paths import nearest_root, shown
@@ -122,7 +122,7 @@ class Project:
         """Set levels: ``all`` first, wherever it stands, so that a named sanitizer wins."""
         for key in sorted(said, key=lambda key: key != "all"):
             for name in SANITIZERS if key == "all" else (key,):
-                levels[name] = said[key]
+                levels[name] = as_set(said[key])
                 place = self.places.get(f"sanitize.{key}", "")
                 source[f"sanitize.{name}"] = (
                     self._profile_place(profile, f"sanitize.{key}", by) if profile else place

@@ -18,6 +18,7 @@ from kcheck.model import (
     Level,
     Tolerance,
 )
+from kcheck.model.levels import as_set
 from kcheck.specfile.arrays import mentions, ndim_of
 from kcheck.specfile.reader import Kind, Reader
 from kcheck.specfile.yamltree import YamlEntry, YamlMap, YamlNode, YamlScalar
@@ -90,7 +91,7 @@ def read_sanitize(reader: Reader, defaults: Mapping[str, Level]) -> dict[str, Le
         level = reader.text(entry.value)
         if entry.key not in levels or level not in LEVELS:
             return None
-        levels[entry.key] = level
+        levels[entry.key] = as_set(level)
     return levels if isinstance(node, YamlMap) else None
 
 

@@ -7,7 +7,7 @@ and the synchronization of warps join, and each pair of accesses of one byte is 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 HEAD = ".version 8.7\n.target sm_80\n.address_size 64\n"
@@ -25,6 +25,7 @@ class Step:
         warps: which warps take part (in a barrier: all).
         lanes: which lanes, as bits.
         blocks: which blocks, as bits.
+        value: of each byte that a write stores; None: another value for each thread.
     """
 
     what: str
@@ -35,6 +36,7 @@ class Step:
     warps: int = 3
     lanes: int = 0xFFFFFFFF
     blocks: int = 3
+    value: int | None = None
 
 
 BYTES = 32
@@ -81,6 +83,20 @@ def draw(seed: int, *, is_one_place: bool = False, has_partial: bool = False) ->
     return steps
 
 
+def draw_values(seed: int) -> list[Step]:
+    """A program of reads, writes and barriers; each write stores one of two values into zeroed memory."""
+    rng = random.Random(seed)
+    steps = []
+    for step in draw(seed):
+        if step.what in ("warp", "atomic"):
+            continue
+        if step.what == "write":
+            step = replace(step, value=rng.choice((0, 0, 0, 1)))
+        width = min(step.width, 4)
+        steps.append(replace(step, width=width, first=step.first if step.stride else rng.randrange(2)))
+    return steps
+
+
 def ptx(steps: list[Step]) -> str:
     """The program, step n in line n + 1 of its source; each thread writes another value."""
     body = []
@@ -115,7 +131,10 @@ def ptx(steps: list[Step]) -> str:
             if step.what == "read":
                 body.append(f"    ld.{step.space}.u{bits} {register}, [%a];")
             elif step.what == "write":
-                body.append(f"    st.{step.space}.u{bits} [%a], {'%big' if step.width == 8 else '%id'};")
+                if step.value is not None:
+                    body.append(f"    mov.u32 %c, {step.value * 0x01010101};")
+                source = "%c" if step.value is not None else "%big" if step.width == 8 else "%id"
+                body.append(f"    st.{step.space}.u{bits} [%a], {source};")
             else:
                 body.append(f"    red.{step.space}.add.u32 [%a], 1;")
         body.append(f"{label}:")
@@ -124,7 +143,7 @@ def ptx(steps: list[Step]) -> str:
 .file 1 "program.py"
 .visible .entry program(.param .u64 memory)
 {{
-    .reg .pred %p; .reg .b32 %m, %w, %t, %warp, %lane, %cta, %e, %v, %id;
+    .reg .pred %p; .reg .b32 %m, %w, %t, %warp, %lane, %cta, %e, %v, %id, %c;
     .reg .b64 %a, %d, %global, %shared, %big;
     .shared .align 16 .b8 tile[{BYTES}];
     ld.param.u64 %global, [memory];
@@ -155,10 +174,55 @@ class _Done:
     kind: str
     clock: dict[tuple[int, int], int]
     number: int
+    value: int | None = None
 
 
 def racing(steps: list[Step]) -> dict[Byte, set[tuple[int, int]]]:
     """By byte, the pairs of steps, smaller first, that race there."""
+    return {
+        place: pairs
+        for place, accesses in _touched(steps).items()
+        if (pairs := {_pair(x, y) for x, y in combinations(accesses, 2) if _races(x, y)})
+    }
+
+
+def harmful(steps: list[Step]) -> bool:
+    """Whether some race can be seen: two writes of other values, or a read beside a write that may change it."""
+    for (space, _, _), accesses in _touched(steps).items():
+        writes = [done for done in accesses if done.kind == "write"]
+        changing = _changing(writes, {0} if space == "global" else {None})
+        for x, y in combinations(accesses, 2):
+            if not _races(x, y):
+                continue
+            if x.kind == y.kind:
+                if x.value != y.value:
+                    return True
+            elif any(write in (x, y) for write in changing):
+                return True
+    return False
+
+
+def _changing(writes: list[_Done], first: set[int | None]) -> list[_Done]:
+    """The writes that change the value in some order that the barriers allow.
+
+    Args:
+        first: what is there before; None is undefined.
+    """
+    changing: list[_Done] = []
+    for write in writes:
+        before = [other for other in writes if other is not write and _is_before(other, write)]
+        last = [x for x in before if not any(x is not y and _is_before(x, y) for y in before)]
+        beside = [other for other in writes if _races(other, write)]
+        values = {other.value for other in (*last, *beside)} | (set() if before else first)
+        if values != {write.value}:
+            changing.append(write)
+    while more := [w for w in writes if w not in changing and any(_races(w, other) for other in changing)]:
+        changing += more
+    return changing
+
+
+def _touched(steps: list[Step]) -> dict[Byte, list[_Done]]:
+    """By byte, what accesses it."""
     touched: dict[Byte, list[_Done]] = {}
     for block in range(BLOCKS):
         threads = [(block, t) for t in range(THREADS)]
@@ -191,15 +255,12 @@ def racing(steps: list[Step]) -> dict[Byte, set[tuple[int, int]]]:
             for thread in taking_part:
                 clocks[thread][thread] += 1
                 element = (step.first + step.stride * thread[1]) % count
-                done = _Done(n, thread, step.what, dict(clocks[thread]), clocks[thread][thread])
+                clock = clocks[thread]
+                done = _Done(n, thread, step.what, dict(clock), clock[thread], step.value)
                 for byte in range(element * step.width, (element + 1) * step.width):
                     place = (step.space, block if step.space == "shared" else 0, byte)
                     touched.setdefault(place, []).append(done)
-    return {
-        place: pairs
-        for place, accesses in touched.items()
-        if (pairs := {_pair(x, y) for x, y in combinations(accesses, 2) if _races(x, y)})
-    }
+    return touched
 
 
 def _pair(x: _Done, y: _Done) -> tuple[int, int]:
@@ -209,6 +270,9 @@ def _pair(x: _Done, y: _Done) -> tuple[int, int]:
 def _races(x: _Done, y: _Done) -> bool:
     if x.thread == y.thread or x.kind == y.kind == "read" or x.kind == y.kind == "atomic":
         return False
-    before = y.clock.get(x.thread, 0) >= x.number
-    after = x.clock.get(y.thread, 0) >= y.number
-    return not (before or after)
+    return not (_is_before(x, y) or _is_before(y, x))
+
+
+def _is_before(x: _Done, y: _Done) -> bool:
+    """Whether a step is done before another, in every order."""
+    return y.clock.get(x.thread, 0) >= x.number and x is not y and (x.thread != y.thread or x.number < y.number)

@@ -235,6 +235,123 @@ def atomic_and_then_a_plain_read(x, out):
         out[t] = x[0]
 
 
+@row()
+def test_before_an_atomic(x, out):
+    i = cuda.grid(1)
+    if i > out[0]:  # benign
+        cuda.atomic.max(out, 0, i)  # benign
+
+
+@row(arrays="f8 f8")
+def test_before_an_atomic_on_floats(x, out):
+    i = cuda.grid(1)
+    if i > out[0]:  # benign
+        cuda.atomic.max(out, 0, i)  # benign
+
+
+@row(grid=1)
+def test_before_an_atomic_in_shared_memory(x, out):
+    s = cuda.shared.array(1, int32)
+    t = cuda.threadIdx.x
+    if t == 0:
+        s[0] = 0
+    cuda.syncthreads()
+    if t > s[0]:  # benign
+        cuda.atomic.max(s, 0, t)  # benign
+    cuda.syncthreads()
+    out[t] = s[0]
+
+
+@row()
+def two_tests_before_an_atomic(x, out):
+    i = cuda.grid(1)
+    if i > out[0] and i % 2:  # benign
+        cuda.atomic.max(out, 0, i)  # benign
+
+
+@row()
+def a_test_whose_value_is_stored_too(x, out):
+    i = cuda.grid(1)
+    v = out[0]  # race
+    if i > v:
+        cuda.atomic.max(out, 0, i)  # race
+    x[i] = v
+
+
+@row()
+def a_test_before_an_atomic_and_a_store(x, out):
+    i = cuda.grid(1)
+    if i > out[0]:  # race
+        cuda.atomic.max(out, 0, i)  # race
+        x[i] = 1
+
+
+@row()
+def a_test_before_an_atomic_on_another_word(x, out):
+    i = cuda.grid(1)
+    if i > out[0]:  # race
+        cuda.atomic.max(out, 1, i)
+    cuda.atomic.max(out, 0, i)  # race
+
+
+@row()
+def a_value_that_is_an_operand_of_the_atomic(x, out):
+    i = cuda.grid(1)
+    if i > out[0]:  # race
+        cuda.atomic.add(out, 0, i - out[0])  # race
+
+
+@row()
+def a_test_before_an_atomic_whose_result_is_used(x, out):
+    i = cuda.grid(1)
+    old = 0
+    if i > out[0]:  # race
+        old = cuda.atomic.max(out, 0, i)  # race
+    x[i] = old
+
+
+@row()
+def a_test_before_a_plain_write(x, out):
+    i = cuda.grid(1)
+    if i == 100 - out[0]:  # race
+        out[0] = 7  # race
+
+
+@row()
+def a_write_of_what_is_there(x, out):
+    i = cuda.grid(1)
+    if i == 70:
+        out[0] = 0  # benign
+    x[i] = out[0]  # benign
+
+
+@row()
+def a_read_before_a_write_of_what_is_there(x, out):
+    i = cuda.grid(1)
+    x[i] = out[0]  # benign
+    if i == 70:
+        out[0] = 0  # benign
+
+
+@row(grid=1)
+def a_write_of_what_is_there_since_the_barrier(x, out):
+    t = cuda.threadIdx.x
+    if t == 0:
+        out[0] = 5
+    cuda.syncthreads()
+    if t == 40:
+        out[0] = 5  # benign
+    x[t] = out[0]  # benign
+
+
+@row(grid=1, arrays="f8 f8")
+def a_write_that_changes_the_value(x, out):
+    t = cuda.threadIdx.x
+    if t == 40:
+        out[0] = 5  # race
+    x[t] = out[0]  # race
+
+
 @row(grid=1)
 def plain_write_and_atomics(x, out):
     t = cuda.threadIdx.x

@@ -60,7 +60,7 @@ def test_both_sides_are_named(child: DeviceChild) -> None:
     (told,) = child.ask({"kernel": "neighbour_without_barrier", "width": 16}, SECONDS)
     first, second = sorted(KERNELS["neighbour_without_barrier"]["race"])
     assert (told["line"], told["other_line"]) == (first, second)
-    assert told["message"].startswith("writes 0 to byte ")
+    assert told["message"].startswith("writes 0 to s[")
     assert "reads" in told["message"]
     writer, reader = told["thread"][0], told["other"][1][0]
     assert writer == 63 - reader
@@ -72,7 +72,7 @@ def test_both_sides_are_named(child: DeviceChild) -> None:
 def test_where_an_atomic_orders_nothing_the_fence_is_named(child: DeviceChild, name: str) -> None:
     """A lock or a ticket is there, and what is missing is neither a barrier nor another atomic."""
     for told in child.ask({"kernel": name, "width": 16}, SECONDS):
-        assert told["mend"].endswith("; where an atomic says whose turn it is, cuda.threadfence() on both sides")
+        assert told["mend"].endswith("; if an atomic is a lock or a flag, add cuda.threadfence() on both sides")
 
 
 def test_blocks_are_told_apart(child: DeviceChild) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 import time
 from pathlib import Path
 
 import pytest
-from happens_before import BLOCKS, BYTES, THREADS, Step, draw, ptx, racing
+from happens_before import BLOCKS, BYTES, THREADS, Step, draw, draw_values, harmful, ptx, racing
 
 from kcheck.cpu import races
 from kcheck.cpu.cache import ObjectCache
@@ -42,6 +43,7 @@ class Bench:
         self.executor.width = width
         module = self.executor.load(text)
         address = self.memory.allocate(BYTES, Kind.DEVICE)
+        ctypes.memset(address, 0, BYTES)
         launch = KernelLaunch(
             module, "program", struct.pack("<Q", address), (BLOCKS, 1, 1), (THREADS, 1, 1), 0, cooperative=False
         )
@@ -97,6 +99,18 @@ def test_parts_of_a_warp_that_synchronise_raise_no_false_alarm(bench: Bench, see
     """With masks of parts of a warp what is found races in truth."""
     steps = draw(3000 + seed, has_partial=True)
     assert bench.races(steps, width) <= _true(steps), steps
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("seed", PROGRAMS)
+def test_a_race_is_an_error_if_and_only_if_it_can_be_seen(bench: Bench, seed: int, width: int) -> None:
+    """A read beside a write that does not change the value is a warning, whichever was executed first."""
+    steps = draw_values(4000 + seed)
+    found = bench.races(steps, width)
+    errors = [finding for finding in bench.found if finding.severity == "error"]
+    assert found <= _true(steps), steps
+    assert bool(errors) == harmful(steps), steps
+    assert bool(found) == bool(_true(steps)), steps
 
 
 COUNTED = """.version 8.7

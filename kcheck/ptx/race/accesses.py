@@ -40,6 +40,49 @@ def _inside(b: Builder, space: str, address: Value) -> tuple[Value, Value]:
     return distance, b.compare("ult", distance, size)
 
 
+def _changed(
+    b: Builder, low: Value, space: str, distance: Value, size: int, granule: int, mask: Value
+) -> list[Value]:
+    """For each part of W granules, the lanes whose store ``%v`` changes the value, i1.
+
+    Args:
+        low: the address of the first lane, ``distance`` its distance from the start of the window. Lanes that end
+            outside of the window, which memcheck reports, read nothing.
+    """
+    W, n = mask.lanes, size // granule
+    kind, whole = vector_type(f"i{8 * size}", W), f"i{8 * size}"
+    pointer = b.value(f"inttoptr i64 {low.text} to ptr", "ptr")
+    extent = RaceState.shared_size.offset if space == "shared" else RaceState.global_size.offset
+    limit = b.value(f"getelementptr i8, ptr %rs, i64 {extent}", "ptr")
+    limit = b.value(f"load i64, ptr {limit.text}", "i64")
+    ends = b.add(b.spread(distance, W), b.lanes_const("i64", [(i + 1) * size for i in range(W)]))
+    inside = b.land(mask, b.compare("ule", ends, b.spread(limit, W)))
+    if W == 1:
+        slot = b.value(f"alloca {kind}", "ptr")
+        b.line(f"store {kind} %v, ptr {slot.text}")
+        pointer = b.value(f"select i1 {inside.text}, ptr {pointer.text}, ptr {slot.text}", "ptr")
+        old = b.value(f"load {kind}, ptr {pointer.text}, align 1", whole)
+    else:
+        name = f"@llvm.masked.load.v{W}{whole}.p0"
+        b.declarations[name] = f"declare {kind} {name}(ptr, i32, <{W} x i1>, {kind})"
+        old = b.value(f"call {kind} {name}(ptr {pointer.text}, i32 1, {b.typed(inside)}, {kind} %v)", whole, W)
+    if n == 1:
+        return [b.compare("ne", old, Value("%v", whole, W))]
+    pieces = f"<{W * n} x i{8 * granule}>"
+    before = b.value(f"bitcast {kind} {old.text} to {pieces}", f"i{8 * granule}", W * n)
+    after = b.value(f"bitcast {kind} %v to {pieces}", f"i{8 * granule}", W * n)
+    differ = b.value(f"icmp ne {pieces} {before.text}, {after.text}", "i1", W * n)
+    parts = []
+    for part in range(n):
+        if W == 1:
+            parts.append(b.value(f"extractelement <{n} x i1> {differ.text}, i32 {part}", "i1"))
+            continue
+        order = ", ".join(f"i32 {part * W + i}" for i in range(W))
+        text = f"shufflevector {b.typed(differ)}, <{W * n} x i1> poison, <{W} x i32> <{order}>"
+        parts.append(b.value(text, "i1", W))
+    return parts
+
+
 def _index(b: Builder, distance: Value, granule: int) -> Value:
     return b.shift("lshr", distance, granule.bit_length() - 1)
 
@@ -78,6 +121,9 @@ def vector_ir(
         t = cells.times(b, facts, warp)
         n = size // granule
         index = _index(b, distance, granule)
+        changed: list[Value] | None = None
+        if kind == WRITE and cells.weighs_values(place, facts):
+            changed = _changed(b, low, place, distance, size, granule, mask)
         for part in range(n):
             lanes = [(part * W + i) // n for i in range(W)]
             threads = b.add(Value("%t0", "i32"), b.lanes_const("i32", lanes))
@@ -89,7 +135,7 @@ def vector_ir(
                 spread_mask = b.value(text, "i1", W)
             here = cells.Cells(b, place, facts, t, b.add(index, part * W) if part else index, me, spread_mask)
             done = b.fresh("part")
-            cells.chunk(here, kind, "slow", done)
+            cells.chunk(here, kind, "slow", done, changed[part] if changed is not None else None)
             b.label(done)
         b.line("br label %done")
         b.label(f"not{number}")

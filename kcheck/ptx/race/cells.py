@@ -13,7 +13,19 @@ from dataclasses import dataclass
 
 from kcheck.ptx.builder import Builder, Value, vector_type
 from kcheck.ptx.race.facts import RaceFacts
-from kcheck.ptx.race.layout import ATOMIC, FAR, READ, STRONG_READ, THREAD_MASK, WARP_MASK, WRITE, RaceState
+from kcheck.ptx.race.layout import (
+    ATOMIC,
+    CHANGED,
+    CHANGED_ELSEWHERE,
+    CHANGED_EVER,
+    FAR,
+    READ,
+    STRONG_READ,
+    THREAD_MASK,
+    WARP_MASK,
+    WRITE,
+    RaceState,
+)
 
 _CONFLICTS = {
     WRITE: (WRITE, ATOMIC, READ, STRONG_READ),
@@ -36,6 +48,11 @@ def records(kind: int, space: str, facts: RaceFacts) -> list[int]:
         for first in first_records(kind, space, facts)
         for record in ((first,) if first == WRITE else (first, first + 1))
     ]
+
+
+def weighs_values(space: str, facts: RaceFacts) -> bool:
+    """Whether writes have to say if they changed what was there: some plain load may race with them."""
+    return READ in facts.kinds[space] and WRITE in facts.kinds[space]
 
 
 def is_remembered(kind: int, space: str, facts: RaceFacts) -> bool:
@@ -137,6 +154,33 @@ class Cells:
         """Whether the block that runs left it since its last barrier."""
         return self.b.compare("uge", stamp, self.times.barrier)
 
+    def changes(self, changed: Value) -> Value:
+        """The bits for the info of a write, from its own change and the write that it replaces.
+
+        A write that only restores what an unordered write put there is no better than that one; what is ordered
+        before, by a barrier of the block, is nothing to a reader of the same block.
+        """
+        b, t = self.b, self.times
+        stamp, info = self.load("stamps", WRITE), self.load("infos", WRITE)
+
+        def bit(mask: int) -> Value:
+            return b.compare("ne", b.land(info, mask), 0)
+
+        def bits(which: Value, mask: int) -> Value:
+            return b.select(which, b.const("i32", mask), b.const("i32", 0))
+
+        recent = b.land(b.compare("uge", stamp, t.barrier), bit(CHANGED))
+        near = b.lor(changed, recent)
+        here = b.compare("uge", stamp, t.start)
+        if self.space == "shared":  # what is there before the block's first write is undefined
+            return bits(b.lor(near, b.invert(here)), CHANGED)
+        of_launch = b.compare("uge", stamp, t.launch)
+        elsewhere = b.lor(b.land(here, bit(CHANGED_ELSEWHERE)), b.land(b.invert(here), bit(CHANGED_EVER)))
+        elsewhere = b.land(of_launch, elsewhere)
+        ever = b.lor(changed, b.land(of_launch, bit(CHANGED_EVER)))
+        made = b.lor(bits(b.lor(near, elsewhere), CHANGED), bits(ever, CHANGED_EVER))
+        return b.lor(made, bits(elsewhere, CHANGED_ELSEWHERE))
+
     def differ(self, x: Value, y: Value, bits: int) -> Value:
         return self.b.compare("ne", self.b.land(self.b.xor(x, y), bits), 0)
 
@@ -181,8 +225,12 @@ class Cells:
             self.store(table, record, value, where)
 
 
-def chunk(cells: Cells, kind: int, slow: str, done: str) -> None:
-    """Check and remember the lanes' access; go to ``slow`` where a lane may be in a race, else to ``done``."""
+def chunk(cells: Cells, kind: int, slow: str, done: str, changed: Value | None) -> None:
+    """Check and remember the lanes' access; go to ``slow`` where a lane may be in a race, else to ``done``.
+
+    Args:
+        changed: the lanes whose write changes the value, i1; None where that does not matter.
+    """
     b = cells.b
 
     def branch(bad: Value, yes: str, no: str) -> None:
@@ -208,8 +256,9 @@ def chunk(cells: Cells, kind: int, slow: str, done: str) -> None:
     b.label(own)
     if is_remembered(kind, cells.space, cells.facts):
         if kind == WRITE:
+            me = cells.me if changed is None else b.lor(cells.me, cells.changes(changed))
             cells.store("stamps", WRITE, cells.times.now)
-            cells.store("infos", WRITE, cells.me)
+            cells.store("infos", WRITE, me)
         else:
             _enter(cells, kind, branch, done)
             return
@@ -249,6 +298,13 @@ def cell_ir(kind: int, space: str, facts: RaceFacts, declarations: dict[str, str
     thread = b.land(me, THREAD_MASK)
     t = times(b, facts, b.shift("lshr", thread, 5))
     cells = Cells(b, space, facts, t, Value("%index", "i64"), me, Value("true", "i1"))
+    if kind == WRITE and weighs_values(space, facts):
+        same = b.value(
+            f"call i1 @kcheck.race.benign(ptr %rs, ptr %access, i64 %address, i32 %me, i32 0, i32 0, "
+            f"i32 {facts.granule[space]})",
+            "i1",
+        )
+        me = b.lor(me, cells.changes(b.invert(same)))
     for record in records(kind, space, facts):
         look, race, fine = b.fresh("look"), b.fresh("race"), b.fresh("fine")
         stamp = cells.load("stamps", record)
@@ -258,9 +314,9 @@ def cell_ir(kind: int, space: str, facts: RaceFacts, declarations: dict[str, str
         b.line(f"br i1 {cells.accepted(stamp, info).text}, label %{fine}, label %{race}")
         b.label(race)
         b.line(
-            f"call void @kcheck.race.judge(ptr %launch, ptr %block, ptr %access, i64 %address, i32 %me, "
+            f"call void @kcheck.race.judge(ptr %launch, ptr %block, ptr %access, i64 %address, {b.typed(me)}, "
             f"i32 {record}, {b.typed(stamp)}, {b.typed(info)}, i1 {str(space == 'shared').lower()}, "
-            f"i1 {str(kind == WRITE).lower()}, i32 {facts.granule[space]})"
+            f"i1 {str(kind == WRITE).lower()}, i1 {str(kind == READ).lower()}, i32 {facts.granule[space]})"
         )
         b.line(f"br label %{fine}")
         b.label(fine)

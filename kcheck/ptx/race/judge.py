@@ -8,10 +8,15 @@ import ctypes
 
 from kcheck.ptx.abi import Allocation, Block, Launch
 from kcheck.ptx.race.layout import (
+    CHANGED,
+    CHANGED_EVER,
     LAST_STAMP,
+    READ,
+    SAME_VALUE,
     SITE_MASK,
     THREAD_BITS,
     THREAD_MASK,
+    UNCHANGED,
     Access,
     Event,
     Race,
@@ -153,7 +158,7 @@ def _judge_ir(fences: bool) -> str:
         ("is_write", "i32 %write32"),
     ]
     return f"""
-define internal void @kcheck.race.judge(ptr %launch, ptr %block, ptr %access, i64 %address, i32 %me, i32 %record, i32 %stamp, i32 %info, i1 %shared, i1 %write, i32 %granule) noinline cold {{
+define internal void @kcheck.race.judge(ptr %launch, ptr %block, ptr %access, i64 %address, i32 %me, i32 %record, i32 %stamp, i32 %info, i1 %shared, i1 %write, i1 %read, i32 %granule) noinline cold {{
 {state_ir()}  %now = load i32, ptr %rs
   %late = icmp uge i32 %now, {LAST_STAMP}
   br i1 %late, label %done, label %begin
@@ -174,8 +179,8 @@ partial:
   %li = or i32 %to, %ol
   %lp = getelementptr i32, ptr %lanes, i32 %li
   %known = load i32, ptr %lp
-  %after = icmp ult i32 %stamp, %known
-  br i1 %after, label %done, label %who
+  %knows = icmp ult i32 %stamp, %known
+  br i1 %knows, label %done, label %who
 who:
   br i1 %shared, label %owned, label %find
 find:
@@ -191,8 +196,22 @@ weigh:
   %alike = call i1 @kcheck.race.benign(ptr %rs, ptr %access, i64 %address, i32 %me, i32 %stamp, i32 %info, i32 %granule)
   br label %weighed
 weighed:
-  %benign = phi i1 [false, %owned], [%alike, %weigh]
-  %benign32 = zext i1 %benign to i32
+  %same = phi i1 [false, %owned], [%alike, %weigh]
+  %same32 = select i1 %same, i32 {SAME_VALUE}, i32 0
+  %reads = sub i32 %record, {READ}
+  %isread = icmp ult i32 %reads, 2
+  %mine1 = and i32 %me, {CHANGED}
+  %mine2 = icmp eq i32 %mine1, 0
+  %beside = and i1 %isread, %write
+  %keeps = and i1 %beside, %mine2
+  %which = select i1 %near, i32 {CHANGED}, i32 {CHANGED_EVER}
+  %theirs1 = and i32 %info, %which
+  %theirs2 = icmp eq i32 %theirs1, 0
+  %after = and i1 %isw, %read
+  %kept = and i1 %after, %theirs2
+  %unchanged = or i1 %keeps, %kept
+  %benign32 = select i1 %unchanged, i32 {UNCHANGED}, i32 %same32
+  %benign = icmp ne i32 %benign32, 0
 {_ASK if fences else ""}  %ms = lshr i32 %me, {THREAD_BITS}
   %site = and i32 %ms, {SITE_MASK}
   %os = lshr i32 %info, {THREAD_BITS}

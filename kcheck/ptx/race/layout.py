@@ -33,6 +33,11 @@ SITE_MASK = (1 << SITE_BITS) - 1
 FAR = 1 << 31
 """In a second record's info: it is of another block than the first."""
 
+CHANGED, CHANGED_EVER, CHANGED_ELSEWHERE = 1 << 26, 1 << 27, 1 << 28
+"""In the info of a write: this write, or an earlier one that it replaces, changed the value. CHANGED counts the
+writes that an access by the same block may race with, CHANGED_EVER all of the launch, CHANGED_ELSEWHERE those of
+other blocks. A read beside a write that changed nothing is harmless."""
+
 LAST_STAMP = 0xFFFF_FF00
 """From here on time stands still, and nothing is reported any more."""
 
@@ -106,7 +111,7 @@ class Race(ctypes.Structure):
         ("site", ctypes.c_uint32),
         ("other_site", ctypes.c_uint32),
         ("record", ctypes.c_uint32),  # which of the shadow's records was in conflict
-        ("benign", ctypes.c_uint32),  # 1: two writes of the same value
+        ("benign", ctypes.c_uint32),  # SAME_VALUE, UNCHANGED or 0
         ("base", ctypes.c_uint64),  # of the allocation; 0: shared memory
         ("count", ctypes.c_uint64),
         ("address", ctypes.c_uint64),  # of the granule
@@ -120,6 +125,10 @@ class Race(ctypes.Structure):
         ("is_write", ctypes.c_uint32),  # 1: value holds what the access writes
         ("value", ctypes.c_uint8 * 8),
     ]
+
+
+SAME_VALUE, UNCHANGED = 1, 2
+"""Of a race: both write the same value; one reads, and the other writes the value that is there already."""
 
 
 class Access(ctypes.Structure):
