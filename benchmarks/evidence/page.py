@@ -96,7 +96,7 @@ def _head(evidence: Evidence) -> str:
         f"{public} of them re-creations of bugs reported publicly; master seeds {seeds},",
         f"{evidence.cases} drawn cases a run beside the examples of a spec.",
         f"**This is a part of the corpus,** which has {there[0]} kernels and {there[1]} twins." if is_part else "",
-        "**Not all that is promised above holds.**" if broken else "All that is promised above holds.",
+        "**Not all promises above hold.**" if broken else "All promises above hold.",
     )
 
 
@@ -130,7 +130,7 @@ def _against(evidence: Evidence) -> str:
         f"Of the twins caught at default settings, {evidence.expected()} fail by a rule that the manifest expects."
     )
     table = _table(("test", "bugs caught", "false alarms", "gpuemu's study"), rows)
-    return "\n\n".join(["## Against what people use", table, _prose(*said, named)])
+    return "\n\n".join(["## Compared with common tests", table, _prose(*said, named)])
 
 
 def _by_class(evidence: Evidence) -> str:
@@ -165,10 +165,10 @@ def _policies(evidence: Evidence) -> str:
             )
         )
     head = (
-        "values are held against",
-        "by values alone",
+        "values are compared by",
+        "by values only",
         "with invariants and sanitizers",
-        "false alarms by values alone",
+        "false alarms by values only",
         "",
     )
     judged = sum(bool(answer.get("envelopes")) for answer in evidence.clean.values())
@@ -194,7 +194,7 @@ def _cases(count: int) -> str:
 def _gain(evidence: Evidence) -> str:
     """What calibration changes here, in a sentence."""
     fixed, fitted = (100 * evidence.recall("mix", by_values(p)).mean for p in ("defaults", "calibrated"))
-    return f"By values alone it takes recall from {fixed:.1f} % (fixed defaults) to {fitted:.1f} %."
+    return f"By values only it takes recall from {fixed:.1f} % (fixed defaults) to {fitted:.1f} %."
 
 
 def _value_alarms(evidence: Evidence, policy: str) -> tuple[dict[str, int], int]:
@@ -229,10 +229,10 @@ def _strategies(evidence: Evidence) -> str:
             _table(head, rows),
             _prose(
                 f"{evidence.cases} cases a run, judged by kcheck's defaults, sanitizers on. {_order(evidence)}",
-                "False alarms are correct kernels that fail: values that a spec does not draw may be more than",
-                "its kernel promises. A case that the control fails as well counts as no catch.",
+                "False alarms are correct kernels that fail: values that a spec does not draw may be outside what",
+                "its kernel supports. A case that the control fails too does not count as caught.",
                 f"The best single strategy here is {best[1]}, with {100 * best[0]:.1f} %.",
-                "gpuemu's adversarial strategy is named with 99 % in one place and 93 % in another.",
+                "gpuemu gives its adversarial strategy 99 % in one place and 93 % in another.",
             ),
         ]
     )
@@ -290,7 +290,7 @@ def _static(evidence: Evidence) -> str:
                 "Registers of a thread (ptxas) and instructions of the PTX, twin against control, compiled for",
                 f"the friendly case: of {len(rows)} twins {same} have exactly the control's, {near} are within",
                 f"2 registers and 5 % of its instructions; {more} have more instructions and {fewer} fewer.",
-                "Whoever has no control beside the kernel has nothing to compare these numbers with.",
+                "Without a correct kernel next to it, there is nothing to compare these numbers with.",
             ),
             "<details><summary>Every twin that differs</summary>\n\n"
             + _table(("twin", "class", "registers", "instructions"), listed)
@@ -317,7 +317,7 @@ def _open(evidence: Evidence) -> str:
     harmless = [f"- {line}" for line in evidence.beyond_harmless()]
     return "\n\n".join(
         [
-            "## Missed, and cried wolf",
+            "## Missed bugs and false alarms",
             "\n".join(["Missed at default settings:", "", *lines])
             if lines
             else "Missed at default settings: none.",

@@ -91,7 +91,7 @@ def look(
 
     Args:
         instrument: the sanitizers that need code of their own: True for all of those that the spec leaves on.
-        policies: what its values are held against beside the spec's own tolerance, which is always looked at and
+        policies: what its values are compared by beside the spec's own tolerance, which is always looked at and
             goes by the name ``conditioned``: it is the default, and the specs of the corpus hardly say another.
         envelopes: by output dtype, what ``calibrated`` accepts; without, it cannot judge.
     """
