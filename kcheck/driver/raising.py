@@ -105,7 +105,7 @@ def reporting(library: Any) -> str:
         made = ""
         library.llvm_strs  # noqa: B018  # sets the marked IR aside
         marked = getattr(library, "_kcheck_marked", None)
-        if marked is not None:
+        if marked is not None and library._entry_name is not None:  # a kernel, not a device function
             aside = object.__new__(type(library))  # copy.copy would serialize it
             aside.__dict__.update(library.__dict__)
             aside._llvm_strs = marked
