@@ -73,8 +73,8 @@ def _misaligned(fault: Fault, site: Site | None, naming: Naming) -> Told:
     array, where = None, ""
     if site is not None and site.space in ("", "global", "generic", "const"):
         label = naming.array(site, fault.address)
-        array = label.name if label is not None else None
-        where = f", in {array}" if array else ""
+        array = label.array if label is not None else None
+        where = f", in {label.name}" if label is not None else ""
     return Told(
         f"accesses {_bytes(fault.size)} at an address not aligned to {_bytes(fault.size)}{where}",
         f"start the view at a multiple of {_bytes(fault.size)}",
@@ -115,7 +115,7 @@ def _is_shared(address: int, naming: Naming) -> bool:
 def _freed(verb: str, fault: Fault, block: Block, label: Label | None) -> Told:
     mend = "keep a reference to the array until the kernel has finished"
     if label is not None and block.base <= label.base < max(block.end, block.base + 1):
-        return Told(f"{verb} {label.name} after its memory was freed ({block.told})", mend, label.name)
+        return Told(f"{verb} {label.name} after its memory was freed ({block.told})", mend, label.array)
     return Told(f"{verb} byte {fault.address - block.base} of {block.told} that was freed", mend)
 
 
@@ -125,7 +125,7 @@ def _outside(
     """An access outside a known array."""
     if 0 in label.shape:
         mend = f"{label.name} is empty: guard the access, or do not launch"
-        return Told(f"{verb} {label.name}, which has no elements", mend, label.name)
+        return Told(f"{verb} {label.name}, which has no elements", mend, label.array)
     index = _of_thread(label, fault, naming, is_block=is_shared) or label.index(fault.address)
     axis = None if index is None else _axis(index, label.shape)
     if index is None or axis is None:
@@ -134,7 +134,7 @@ def _outside(
         return Told(
             f"{verb} {_bytes(fault.size)} {where} {label.name}, which has shape {shape}",
             "check the index and the size of the access",
-            label.name,
+            label.array,
             index,
         )
     size = label.shape[axis]
@@ -145,7 +145,7 @@ def _outside(
         element = f"{label.name}[{', '.join(map(str, index))}]"
         what = f"{verb} {element}" if len(index) == 1 else f"{verb} at the address of {element}"
     mend = _mend(index[axis], axis, fault, site, label, naming, is_shared=is_shared)
-    return Told(f"{what}, axis {axis} has size {size:,}", mend, label.name, index)
+    return Told(f"{what}, axis {axis} has size {size:,}", mend, label.array, index)
 
 
 def _of_thread(label: Label, fault: Fault, naming: Naming, *, is_block: bool) -> tuple[int, ...] | None:

@@ -79,7 +79,8 @@ class Label:
         base: address of the element with index 0 in every axis.
         shape, strides: in elements and bytes.
         low, high: the range of bytes that belongs to the array, half open.
-        dtype: of an element; empty where it is not known.
+        dtype: of an element; empty if it is unknown.
+        is_local: whether only the kernel calls it that: a parameter's name may be that of another array outside.
     """
 
     name: str
@@ -90,6 +91,12 @@ class Label:
     low: int
     high: int
     dtype: str = ""
+    is_local: bool = False
+
+    @property
+    def array(self) -> str | None:
+        """The name for :attr:`kcheck.model.Finding.array`; None for a name that only the kernel uses."""
+        return None if self.is_local else self.name
 
     def index(self, address: int) -> tuple[int, ...] | None:
         """The index of the element at ``address``; for an address outside the array, an index that is out of
@@ -353,6 +360,11 @@ class Memory:
             if is_exclusive and block is not None:
                 self._exclusive.add(block.base)
             self._table = None
+
+    @property
+    def has_named_arrays(self) -> bool:
+        """Whether the host gave its arrays names, as the cases of a spec do."""
+        return bool(self._exclusive)
 
     def labeled(self, block: Block, address: int) -> Label | None:
         """The label within ``block`` that is closest to ``address``."""

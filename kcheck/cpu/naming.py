@@ -101,7 +101,7 @@ class Naming:
         block = self._memory.find(found[0].base)
         label = self._memory.labeled(block, found[0].base) if block is not None else None
         is_named = label is not None and label.base == found[0].base
-        return replace(found[0], name=label.name) if label is not None and is_named else found[0]
+        return replace(found[0], name=label.name, is_local=False) if label is not None and is_named else found[0]
 
     @property
     def arguments(self) -> tuple[Label, ...]:
@@ -120,7 +120,8 @@ class Naming:
             if kind.is_array and all(s.size == _WORD.size and s.offset + 8 <= len(self._params) for s in slots):
                 words = [_WORD.unpack_from(self._params, s.offset)[0] for s in slots]
                 name = names[n] if n < len(names) else f"argument {n + 1}"
-                found.append((slots[4].name, _argument(kind, name, words)))
+                argument = replace(_argument(kind, name, words), is_local=self._memory.has_named_arrays)
+                found.append((slots[4].name, argument))
             slot += kind.params
         return tuple(found)
 
@@ -137,7 +138,7 @@ class Naming:
         label = self.array(site, address)
         block = self._memory.find(address)
         if label is not None and label.low <= address < label.high:
-            return label.name, label.index(address), told(label, address) or label.name
+            return label.array, label.index(address), told(label, address) or label.name
         if block is None:
             return None, None, f"address {address:#x}"
         return None, None, f"byte {address - block.base} of {block.told}"

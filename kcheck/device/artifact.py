@@ -1,8 +1,8 @@
-"""Compile kernels as a GPU would get them, with no GPU: LTO PTX of NVVM and nvJitLink, resources of ptxas, machine
-code by nvdisasm where that is installed.
+"""Compiles kernels for a GPU without a GPU: LTO PTX by NVVM and nvJitLink, resources by ptxas, machine code by
+nvdisasm if it is installed.
 
-On the cpu device the PTX that ran is what is looked at. Numba's simulator replaces ``numba.cuda`` for the whole
-process, so a run on it compiles in a child process, once per spec, beside the cases: ``python -m
+On the cpu device, the PTX that ran is checked. Numba's simulator replaces ``numba.cuda`` for the whole process, so
+a run on the simulator compiles in a child process, once per spec, in parallel with the cases: ``python -m
 kcheck.device.artifact`` reads a request and writes its answer as JSON.
 """
 
@@ -41,7 +41,7 @@ _LIBRARIES = ("nvvm", "nvJitLink", "nvrtc")  # what numba-cuda compiles with: it
 
 @functools.cache
 def no_compiler() -> str:
-    """Why kernels cannot be compiled on this machine, in one clause; empty where they can. Imports no Numba."""
+    """Why kernels cannot be compiled on this machine, in one clause; empty if they can. Does not import Numba."""
     if importlib.util.find_spec("numba_cuda") is None:
         return "numba-cuda is not installed; pip install 'kcheck[cu13]'"
     try:
@@ -56,7 +56,7 @@ def no_compiler() -> str:
 def compile_here(
     root: str, kernel: Function, signatures: Sequence[Signature], targets: Sequence[str], *, sass: bool = False
 ) -> tuple[CompiledKernel, ...]:
-    """As :func:`compile_kernel`, in this process, in which the cpu device runs: what it has compiled is taken.
+    """As :func:`compile_kernel`, in this process, which runs the cpu device: its compiled kernels are reused.
 
     Raises:
         KernelError: the kernel's file cannot be loaded.
@@ -71,20 +71,19 @@ def _no_kernel(function: Function) -> str:
     return f"{function.span}: {function} is not a @cuda.jit kernel"
 
 
-_SECONDS = 600  # for the child: a kernel compiles in about one
+_SECONDS = 600  # for the child; a kernel usually compiles in 1 s
 
 
 class Compilation:
-    """A kernel's compilation as :func:`compile_kernel`, in a child process with the real ``numba.cuda``.
+    """Compiles a kernel, as :func:`compile_kernel`, in a child process with the real ``numba.cuda``.
 
-    It begins at once and runs beside the cases; :meth:`result` waits for it. Whoever does not want it any more
-    calls :meth:`cancel`.
+    It starts at once and runs in parallel with the cases; :meth:`result` waits for it, :meth:`cancel` ends it.
 
     Args:
         root: of the project.
         signatures: what to compile the kernel for.
         targets: such as ``sm_80``.
-        sass: the machine code is wanted, too.
+        sass: include the machine code.
     """
 
     def __init__(
@@ -112,10 +111,10 @@ class Compilation:
         return self._child.running
 
     def result(self) -> tuple[CompiledKernel, ...]:
-        """The kernels, each signature for each target.
+        """The kernels, one for each target and signature.
 
         Raises:
-            KernelError: the kernel's file cannot be loaded there.
+            KernelError: the child cannot load the kernel's file.
             InternalError: the child ended without an answer.
         """
         answer = self._answer()
@@ -125,7 +124,7 @@ class Compilation:
         return tuple(_compiled(row) for row in answer["kernels"])
 
     def cancel(self) -> None:
-        """End the child, however far it is."""
+        """End the child."""
         self._child.kill()
 
     def _answer(self) -> dict[str, Any]:
@@ -142,9 +141,9 @@ class Compilation:
 
 
 _NO_LINES = ("Debug Info Version", "!dbg location")
-"""What the linker says of a kernel that cannot have line tables: bfloat16's shims carry another debug version, and
-calls of numba-cuda's runtime have no line. The refusal sticks to the process, so the attempt without lines needs a
-process of its own."""
+"""In the linker's error for a kernel that cannot have line tables: bfloat16's shims have another debug version,
+and calls of numba-cuda's runtime have no line. The process cannot link anything afterward, so the attempt without
+lines needs a new process."""
 
 
 def compile_kernel(
@@ -155,14 +154,14 @@ def compile_kernel(
     is_linked_as_ptx: bool = False,
     sass: bool = False,
 ) -> tuple[CompiledKernel, ...]:
-    """Compile a ``@cuda.jit`` kernel for each signature and target. What does not compile says so in ``problem``.
+    """Compile a ``@cuda.jit`` kernel for each signature and target. If one does not compile, ``problem`` says why.
 
     Args:
         dispatcher: of the real ``numba.cuda``, not the simulator's.
         targets: such as ``sm_80``.
         is_linked_as_ptx: kernels in this process are linked to PTX: those for the device's own target need no
             second compilation.
-        sass: the machine code is wanted, too.
+        sass: include the machine code.
     """
     code = dispatcher.py_func.__code__
     place = Span(as_typed(os.path.realpath(code.co_filename)), code.co_firstlineno)
@@ -179,13 +178,13 @@ def _compile(dispatcher: Any, kernel: CompiledKernel, lineinfo: bool, is_linked_
     made = asdict(kernel) | {"place": kernel.place, "signature": kernel.signature}
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Numba's advice on performance is not ours to repeat
+            warnings.simplefilter("ignore")  # Numba's performance warnings do not concern the user
             if is_linked_as_ptx and _capability(kernel.target) == _current_capability():
                 entry, ptx = _ptx_that_runs(dispatcher, kernel)
             else:
                 entry, ptx = _ptx(dispatcher, kernel, lineinfo)
             resources = _resources(dispatcher, ptx, kernel.target)
-    except Exception as error:  # Numba, NVVM and nvJitLink raise a hundred kinds; each is the kernel's problem
+    except Exception as error:  # Numba, NVVM and nvJitLink raise many types; each is an error in the kernel
         why = explain(error)
         problem = f"{why.message}; {why.mend}" if why.mend else why.message
         return CompiledKernel(**(made | {"problem": problem, "place": why.place or kernel.place}))
@@ -193,7 +192,7 @@ def _compile(dispatcher: Any, kernel: CompiledKernel, lineinfo: bool, is_linked_
 
 
 def _ptx_that_runs(dispatcher: Any, kernel: CompiledKernel) -> tuple[str, str]:
-    """(entry's name, text) of what the device has loaded, or would load, for a signature."""
+    """(name of the entry, text) of the PTX that the device loads for a signature."""
     made = dispatcher.compile(tuple(numba_type(part) for part in kernel.signature))
     return made.entry_name, made.library.get_cubin().code.decode()
 
@@ -204,7 +203,7 @@ def _current_capability() -> tuple[int, int]:
 
 
 def _ptx(dispatcher: Any, kernel: CompiledKernel, lineinfo: bool) -> tuple[str, str]:
-    """(entry's name, text): what numba-cuda's own ``_Kernel`` hands to the linker, linked to PTX."""
+    """(name of the entry, text) of the code that numba-cuda's ``_Kernel`` passes to the linker, linked to PTX."""
     compiler: Any = import_module("numba.cuda.compiler")
     nvvm: Any = import_module("numba.cuda.cudadrv.nvvm")
     options = dict(dispatcher.targetoptions)
@@ -236,7 +235,7 @@ def _ptx(dispatcher: Any, kernel: CompiledKernel, lineinfo: bool) -> tuple[str, 
 
 
 def _resources(dispatcher: Any, ptx: str, target: str) -> Resources:
-    """What ptxas makes of PTX; kept on disk, since it takes 0.1 s."""
+    """The resources that ptxas reports for PTX; cached on disk, since ptxas takes 0.1 s."""
     max_registers = dispatcher.targetoptions.get("max_registers") or None
     store = ObjectCache(settings(os.environ).cache / "ptxas")
     key = "\0".join(("ptxas 3", assembler_version(), target, str(max_registers), ptx))
@@ -249,7 +248,7 @@ def _resources(dispatcher: Any, ptx: str, target: str) -> Resources:
 
 
 def _disassembled(dispatcher: Any, kernel: CompiledKernel) -> CompiledKernel:
-    """With its machine code, or why there is none; kept on disk, since it takes 0.3 s."""
+    """The kernel with its machine code, or the reason why there is none; cached on disk, since it takes 0.3 s."""
     program = find_disassembler()
     if not program:
         return replace(kernel, no_sass=no_disassembler())
@@ -269,7 +268,7 @@ def _disassembled(dispatcher: Any, kernel: CompiledKernel) -> CompiledKernel:
 
 
 def _assemble(ptx: str, target: str, max_registers: int | None) -> Resources:
-    """What ptxas, which is inside nvJitLink, reports of the only kernel of a module (``-v``)."""
+    """What ptxas (in nvJitLink) reports with ``-v`` for the only kernel of a module."""
     found = assemble(ptx, target, max_registers)
     if len(found) != 1:
         raise InternalError(f"ptxas reported on {len(found)} kernels: {', '.join(found)}")
@@ -277,13 +276,13 @@ def _assemble(ptx: str, target: str, max_registers: int | None) -> Resources:
 
 
 def assemble(ptx: str, target: str, max_registers: int | None = None) -> dict[str, Resources]:
-    """What each kernel of a module takes, by the kernel's mangled name.
+    """The resources of each kernel of a module, by mangled name.
 
-    All is from ptxas's log, but that the log tells the registers of the kernel's own code: where a subroutine that
-    is linked in takes more (a division of 64-bit integers), a launch allocates those, which the cubin says.
+    They are from ptxas's log, except for registers: the log has those of the kernel's own code. If a linked
+    subroutine needs more (a division of 64-bit integers), a launch allocates that many, which the cubin contains.
 
     Raises:
-        KernelError: the assembler refuses the module, in its own words.
+        KernelError: the assembler rejects the module; the message is the assembler's.
     """
     code, log = link(ptx, target, max_registers)
     found = {}
@@ -293,12 +292,12 @@ def assemble(ptx: str, target: str, max_registers: int | None = None) -> dict[st
     return found
 
 
-@functools.lru_cache(maxsize=1)  # who asks what it takes may next ask for the code
+@functools.lru_cache(maxsize=1)  # the code is often requested right after the resources
 def link(ptx: str, target: str, max_registers: int | None = None) -> tuple[bytes, str]:
-    """A module's cubin, and what ptxas, which is inside nvJitLink, reports of each of its kernels (``-v``).
+    """The cubin of a module, and what ptxas (in nvJitLink) reports with ``-v`` for each kernel.
 
     Raises:
-        KernelError: the assembler refuses the module, in its own words.
+        KernelError: the assembler rejects the module; the message is the assembler's.
     """
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
@@ -310,8 +309,8 @@ def link(ptx: str, target: str, max_registers: int | None = None) -> tuple[bytes
             return code, linker.get_info_log()
         finally:
             linker.close()
-    except Exception as fault:  # nvJitLink's own errors have no class in common with anything
-        raise KernelError(f"the assembler refuses it for {target}: {compiler_message(fault)}") from fault
+    except Exception as fault:  # nvJitLink's errors have no common base class
+        raise KernelError(f"the assembler rejects it for {target}: {compiler_message(fault)}") from fault
 
 
 _COMPILING = re.compile(r"Compiling entry function '([^']+)'")
@@ -321,7 +320,7 @@ def read_ptxas_log(log: str) -> dict[str, Resources]:
     """The resources of each entry in ``ptxas -v``'s log.
 
     Raises:
-        InternalError: the log names no entry, or does not say how many registers one uses.
+        InternalError: the log contains no entry, or not the registers of one.
     """
     parts = _COMPILING.split(log)[1:]
     found = {}
@@ -420,7 +419,7 @@ def _answer(request: dict[str, Any], load: Callable[..., Any] = load_function) -
 
 
 if __name__ == "__main__":
-    # What the user's module prints on import must not get into the answer.
+    # The user's module may print on import; that must not be part of the answer.
     with contextlib.redirect_stdout(sys.stderr):
         text = json.dumps(_answer(json.loads(sys.stdin.buffer.read())))
     sys.stdout.buffer.write(text.encode())

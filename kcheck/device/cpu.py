@@ -40,16 +40,16 @@ _FLOAT_ADD = re.compile(rb"\b(?:atom|red)\.[\w.]*\badd\.[\w.]*b?f(?:16|32|64)")
 
 
 def missing() -> str:
-    """Why the cpu device cannot run on this machine, in one clause; empty where it can. Does not import Numba."""
+    """Why the cpu device cannot run on this machine, in one clause; empty if it can. Does not import Numba."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return "it runs on Linux x86-64 only"
     return no_compiler()
 
 
 def capability(targets: Iterable[str]) -> tuple[int, int]:
-    """The compute capability of the device: ``KCHECK_CC``, else the highest of the targets, else 8.0.
+    """The compute capability of the device: ``KCHECK_CC``, otherwise the highest target, otherwise 8.0.
 
-    One process has one device: where specs name several targets, the highest has what the others have.
+    A process has one device. Of several targets, the highest supports what the others do.
 
     Args:
         targets: of ``artifact:``, the first of each spec.
@@ -134,10 +134,10 @@ class CpuBackend(CudaBackend):
         return self._instrumented
 
     def compile(self, kernel: Any, sanitizers: Collection[str]) -> None:
-        """Compile a kernel of Numba's to machine code as launches want it: plain, and with the checks of these.
+        """Compile a Numba kernel to machine code for launches: without checks, and with those of the sanitizers.
 
         Raises:
-            PtxError: it has what is not supported.
+            PtxError: it contains something unsupported.
         """
         module = self._executor.load(kernel.library.get_cubin().code.split(b"\0")[0].decode())
         for wanted in ((), sanitizers):
@@ -148,7 +148,7 @@ class CpuBackend(CudaBackend):
             self._executor.compile(self._executor.load(text), kernel.entry_name)
 
     def float_atomics(self) -> bool | None:
-        """As :meth:`kcheck.device.base.Backend.float_atomics`, by the PTX of what the last launch came to."""
+        """As :meth:`kcheck.device.base.Backend.float_atomics`, by the PTX of the kernels of the last launch."""
         return self._any(_FLOAT_ADD)
 
     def narrow_floats(self) -> bool | None:
@@ -166,7 +166,7 @@ class CpuBackend(CudaBackend):
         return found
 
     def stage(self, allocation: Allocation, buffer: Bytes) -> Staged:
-        """As on a GPU; and kernels may touch the array's own bytes only, under its name."""
+        """As on a GPU. In addition, kernels may access only the array's own bytes, which get its name."""
         staged = super().stage(allocation, buffer)
         first = staged.array.device_ctypes_pointer.value
         low, high = (first - allocation.offset + end for end in extent(allocation))
@@ -182,31 +182,33 @@ class CpuBackend(CudaBackend):
             allocation.dtype.name,
         )
         self._executor.memory.label(label, is_exclusive=True)
-        if allocation.role == "output":  # what was copied there is poison
+        if allocation.role == "output":  # it contains poison
             self._executor.memory.undefine(low, high - low)
         return staged
 
     def launch(
         self, job: Callable[[], None], spec: OpSpec, deadline: float | None, schedule: Schedule
     ) -> list[Finding]:
-        """As :meth:`kcheck.device.base.Backend.launch`. Work is done when the job returns. The time that compilers
-        take does not count towards the deadline."""
+        """As :meth:`kcheck.device.base.Backend.launch`. The work is done when the job returns. The time
+        that compilers take does not count toward the deadline."""
         self._called.clear()
         self._found.clear()
-        if deadline != self._deadline:  # another case; a repeat of this one keeps what the compilers took
+        if deadline != self._deadline:  # another case; a repeat keeps the extension for compilers
             self._deadline = self._executor.deadline = deadline
         self._executor.schedule = schedule
         begun = time.monotonic()
         self._compiling = 0.0
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # occupancy advice, of small grids, is not ours to repeat
+                warnings.simplefilter("ignore")  # occupancy advice for small grids does not concern the user
                 job()
         except Exception as error:
             if self._executor.ending is Ending.INTERRUPTED:  # by Ctrl-C, whose handler raised nothing as yet
                 raise KeyboardInterrupt from None
             told = self._told(spec)
-            if not (told and driver_code(error) is not None):  # else the driver's answer to what is told
+            if not (
+                told and driver_code(error) is not None
+            ):  # otherwise it is the driver's answer to those findings
                 finding = self._finding(error, spec)
                 told.insert(0 if finding.thread is not None else len(told), finding)
             raise LaunchFault(*told) from None
@@ -220,18 +222,18 @@ class CpuBackend(CudaBackend):
         return told
 
     def _compiled(self, seconds: float) -> None:
-        """Numba compiled something, which is neither the kernel's time nor that of checks in it."""
+        """Subtract the time in which Numba compiled something from the kernel's time and that of its checks."""
         self._compiling += seconds
         self._executor.postpone(seconds)
 
     def _driver_finding(self, code: int, kernel: str | None, place: Span | None) -> Finding:
-        """A launch that a GPU would refuse, too. The device is never lost: the next launch finds it as new."""
+        """A launch that a GPU would reject too. The device is never lost: the next launch runs normally."""
         return Finding("launch", f"the driver answered {result_name(code)}", kernel=kernel, place=place)
 
     def _told(self, spec: OpSpec) -> list[Finding]:
-        """What the executor found, in a spec's terms: its arrays, places as the user types them.
+        """The findings of the executor in terms of the spec: its arrays, and paths as the user types them.
 
-        What was read before it was written comes last: a race is often why.
+        Uses of uninitialized memory come last, since a race is often the cause.
         """
         arrays = {*spec.inputs, *spec.outputs}
         aliases = {name: output.alias or name for name, output in spec.outputs.items()}
@@ -239,7 +241,7 @@ class CpuBackend(CudaBackend):
         told = []
         for finding in self._found:
             rule, mend = finding.rule, finding.mend
-            if rule == "compile":  # NVVM took it: what is missing is ours
+            if rule == "compile":  # NVVM accepted it: kcheck does not support it
                 rule, mend = "unsupported", "run this spec with --device gpu or --device simulator"
             elif rule == "timeout":
                 mend = TIMEOUT_FIX
@@ -263,7 +265,7 @@ class CpuBackend(CudaBackend):
 
 
 def _place(place: Span | None, spec: OpSpec) -> Span | None:
-    """A line of the user's: where the code has none, or a library's, or that of no file, the launching spec's."""
+    """The user's line. If the code has none, or one of a library, the line of the function in the spec."""
     if place is not None and is_users(place.file):
         return replace(place, file=as_typed(place.file))
     function = spec.launcher or spec.kernel
@@ -271,8 +273,8 @@ def _place(place: Span | None, spec: OpSpec) -> Span | None:
 
 
 def _stack(finding: Finding, place: Span | None) -> tuple[Span, ...]:
-    """The chain of calls of a finding with paths as the user types them, and with ``place`` in it, where the
-    finding's own place is in a library."""
+    """The chain of calls of a finding, with paths as the user types them. ``place`` ends it if the finding's own
+    place is in a library."""
     calls = finding.stack or ((finding.place,) if finding.place is not None else ())
     typed = tuple(replace(call, file=as_typed(call.file)) for call in calls)
     whole = typed if place is None or place in typed else (*typed, place)
@@ -280,7 +282,7 @@ def _stack(finding: Finding, place: Span | None) -> tuple[Span, ...]:
 
 
 def _watch_compiling(kind: Any, store: ObjectCache, took: Callable[[float], None]) -> None:
-    """Keep what dispatchers compile, and tell how many seconds each compilation took."""
+    """Cache what dispatchers compile, and report how many seconds each compilation took."""
     plain = kind.compile
 
     @functools.wraps(plain)
@@ -297,12 +299,12 @@ def _watch_compiling(kind: Any, store: ObjectCache, took: Callable[[float], None
 
 @functools.cache
 def _installed(cc: tuple[int, int]) -> Installed:
-    """The device of this process, made once."""
+    """The device of this process, created once."""
     if "KCHECK_EXEC" in os.environ:
         raise DeviceUnavailable("--device cpu: within `kcheck exec` there is one already; run kcheck by itself")
 
     def write(text: bytes) -> None:
-        sys.stdout.write(text.decode(errors="replace"))  # which is stderr while a report has stdout
+        sys.stdout.write(text.decode(errors="replace"))  # which is stderr while a report uses stdout
 
     chosen = replace(settings(os.environ, cc), clock=time.monotonic)
     return install(chosen, lambda finding: None, write)

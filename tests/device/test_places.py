@@ -27,6 +27,7 @@ launch: {args: [x, y, N], grid: ["ceildiv(N, 32)"], block: [32]}
 cases: {count: 1}
 sanitize: {racecheck: off, initcheck: off, overflow: off}
 """
+LAUNCH = 'launch: {args: [x, y, N], grid: ["ceildiv(N, 32)"], block: [32]}\n'
 REFERENCE = "def op(x):\n    return {'y': 2 * x}\n"
 
 IN_DEVICE_FUNCTIONS = """
@@ -95,6 +96,16 @@ KERNELS = {
     "library": IN_A_LIBRARY,
     **{name: ONE_LINE.replace("LINE", line) for name, (line, *_) in WRONG_INDEX.items()},
 }
+LAUNCHER = """
+@cuda.jit
+def shift(x, y):
+    i = cuda.grid(1)
+    if i < y.size:
+        y[i] = x[i + 1]  # kernel
+
+def op(x, y):
+    shift[3, 32](cuda.device_array(70, np.float32), y)
+"""
 CHECKED = {
     **{name: ONE_LINE.replace("LINE", line) for name, (line, _) in RACES.items()},
     "uninitialized": ONE_LINE.replace("LINE", UNINITIALIZED),
@@ -108,6 +119,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> CpuProject:
         made.add(name, SPEC, kernel, REFERENCE)
     for name, kernel in CHECKED.items():
         made.add(name, SPEC.partition("sanitize")[0], kernel, REFERENCE)
+    made.add("launcher", SPEC.replace("kernel:", "launcher:").replace(LAUNCH, ""), LAUNCHER, REFERENCE)
     return made
 
 
@@ -182,3 +194,11 @@ def test_an_uninitialized_element_of_shared_memory_has_its_name(report) -> None:
     found = finding(report, "uninitialized")
     assert found["rule"] == "initcheck"
     assert re.search(r"other\[\d\], which is uninitialized", found["message"])
+
+
+def test_an_array_that_only_the_kernel_calls_so_is_not_the_array_of_the_spec(report) -> None:
+    """A launcher may pass its own array for a parameter ``x``: the message has the kernel's name for it, and the
+    finding names no array of the spec."""
+    found = finding(report, "launcher")
+    assert found["message"].startswith("reads x[70], axis 0 has size 70")
+    assert (found["array"], found["index"]) == (None, None)
