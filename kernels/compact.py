@@ -1,4 +1,4 @@
-"""Stream compaction in three launches: count per block, scan the counts, write what is kept, in order."""
+"""Stream compaction in three launches: count per block, scan the counts, write the kept elements, in order."""
 
 import numpy as np
 from numba import cuda

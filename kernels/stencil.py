@@ -9,7 +9,7 @@ EDGE = TILE + 2  # a tile with its halo
 
 @cuda.jit
 def stencil(u, rate, v):
-    """v = u + rate * (the sum of the four neighbors - 4 * u), with u zero outside of the grid.
+    """v = u + rate * (the sum of the four neighbors - 4 * u), with u zero outside the grid.
 
     u, v: [H, W] of float32, any strides; rate: float32. Launch with grid [ceil(W / TILE), ceil(H / TILE)] and
     block [TILE, TILE].

@@ -7,7 +7,7 @@ def max_pool(x, K, S, P):
     """The maximum of each K x K window, and where. x: [C, H, W].
 
     Returns y and index: [C, OH, OW], the latter row * W + column of the first maximum (of the first NaN, where
-    there is one). Windows begin at multiples of S less P; what lies outside of x is no candidate.
+    there is one). Windows begin at multiples of S less P; positions outside x do not count.
     """
     C, H, W = x.shape
     OH, OW = (H + 2 * P - K) // S + 1, (W + 2 * P - K) // S + 1

@@ -6,8 +6,8 @@ import numpy as np
 def rope(x, positions, cosine, sine):
     """Su et al., RoFormer (2021), with pairs half of R apart.
 
-    x: [T, H, D]; positions: [T]; cosine, sine: [P, R / 2]. Returns [T, H, D]; what lies from R on in a head is
-    that of x.
+    x: [T, H, D]; positions: [T]; cosine, sine: [P, R / 2]. Returns [T, H, D]; elements from R on in a head are
+    those of x.
     """
     half = cosine.shape[1]
     c, s = cosine[positions][:, None, :], sine[positions][:, None, :]

@@ -36,7 +36,7 @@ def attention_causal(q, k, v, scale, past, out):
     running_max = MASKED
     total = np.float32(0.0)
 
-    # The block's last row sees the most keys: what lies beyond them is never loaded.
+    # The block's last row sees the most keys: keys beyond them are never loaded.
     seen = min(k.shape[1], past + (cuda.blockIdx.x + 1) * TILE)
     for start in range(0, seen, TILE):
         keys = min(TILE, seen - start)

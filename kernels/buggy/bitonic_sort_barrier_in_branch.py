@@ -1,4 +1,4 @@
-"""Bitonic sort with a planted bug: threads without a pair do not come to the barrier."""
+"""Bitonic sort with a planted bug: threads without a pair do not reach the barrier."""
 
 import numpy as np
 from numba import cuda

@@ -1,4 +1,4 @@
-"""Convolution with a planted bug: the two paddings are taken for each other."""
+"""Convolution with a planted bug: the two paddings are swapped."""
 
 import numpy as np
 from numba import cuda

@@ -1,4 +1,4 @@
-"""Cross-entropy with a planted bug: any negative label is ignored, not the one that was asked for."""
+"""Cross-entropy with a planted bug: every negative label is ignored, not only the requested one."""
 
 import math
 
@@ -22,7 +22,7 @@ def cross_entropy(logits, labels, ignore, loss):
     t = cuda.threadIdx.x
     V = logits.shape[1]
     label = labels[row]
-    if label < 0:  # the whole block leaves, so that nobody waits at a barrier
+    if label < 0:  # the whole block leaves, so no thread waits at a barrier
         if t == 0:
             loss[row] = np.float32(0.0)
         return

@@ -22,7 +22,7 @@ def cross_entropy(logits, labels, ignore, loss):
     t = cuda.threadIdx.x
     V = logits.shape[1]
     label = labels[row]
-    if label == ignore:  # the whole block leaves, so that nobody waits at a barrier
+    if label == ignore:  # the whole block leaves, so no thread waits at a barrier
         if t == 0:
             loss[row] = np.float32(0.0)
         return

@@ -1,4 +1,4 @@
-"""Cumulative sum with a planted bug: the last element of each warp gets the total that is meant for the next."""
+"""Cumulative sum with a planted bug: the last element of each warp gets the total of the next one."""
 
 import numpy as np
 from numba import cuda

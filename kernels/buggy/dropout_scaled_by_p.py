@@ -1,4 +1,4 @@
-"""Dropout with a planted bug: p, the probability of a 0, is taken for that of being kept by the scale."""
+"""Dropout with a planted bug: the scale uses p, the probability of a 0, as the probability of a 1."""
 
 import numpy as np
 from numba import cuda

@@ -1,4 +1,4 @@
-"""Dropout with a planted bug: what is kept is not scaled by 1 / (1 - p)."""
+"""Dropout with a planted bug: elements that are kept are not scaled by 1 / (1 - p)."""
 
 import numpy as np
 from numba import cuda

@@ -1,4 +1,4 @@
-"""Matrix times vector with a planted bug: without columns, y is zeroed in place of being scaled."""
+"""Matrix times vector with a planted bug: without columns, y is zeroed instead of scaled."""
 
 import numpy as np
 from numba import cuda

@@ -21,7 +21,7 @@ def count(x, low, high, counts):
     """Add to counts[b] how many elements of x fall into bin b, of B equal bins from low to high; block [BLOCK].
 
     x: [N] of int32, any strides; low < high: int32; counts: [B] of int32, B at most MAX_BINS. Bins hold their
-    lower edge, the last one holds high as well, as in np.histogram; what lies outside of all is not counted.
+    lower edge, the last one holds high as well, as in np.histogram; values outside all bins are not counted.
     """
     private = cuda.shared.array(MAX_BINS, dtype=np.int32)
     t = cuda.threadIdx.x

@@ -1,4 +1,4 @@
-"""Unpacking of 4-bit weights with a planted bug: groups are counted in bytes where they are so many columns."""
+"""Unpacking of 4-bit weights with a planted bug: group sizes are counted in bytes instead of columns."""
 
 import numpy as np
 from numba import cuda

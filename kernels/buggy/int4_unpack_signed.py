@@ -1,6 +1,6 @@
 """Unpacking of 4-bit weights with a planted bug.
 
-A byte is taken for a signed one, whose shift drags the sign along.
+A byte is treated as signed, so its shift drags the sign along.
 """
 
 import numpy as np

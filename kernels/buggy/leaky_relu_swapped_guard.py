@@ -1,4 +1,4 @@
-"""Leaky ReLU with a planted bug: rows are held against the number of columns, and columns against that of rows."""
+"""Leaky ReLU with a planted bug: rows are compared with the number of columns, and columns with the number of rows."""
 
 import numpy as np
 from numba import cuda

@@ -24,7 +24,7 @@ def matmul(a, b, c):
 
     acc = np.float32(0.0)
     for start in range(0, K, TPB):
-        # Outside of the matrices the tiles hold zeros, so that every thread may run the whole inner loop.
+        # Outside the matrices the tiles hold zeros, so every thread can run the whole inner loop.
         a_tile[ty, tx] = a[row, start + tx] if row < M and start + tx < K else np.float32(0.0)
         b_tile[ty, tx] = b[start + ty, column] if start + ty < K and column < N else np.float32(0.0)
         cuda.syncthreads()

@@ -10,7 +10,7 @@ def max_pool(x, K, S, P, y, index):
 
     Launch with grid [ceil(OW / 16), ceil(OH / 4), C] and block [16, 4]. x: [C, H, W] of T, any strides; y: [C, OH,
     OW] of T, with T float32 or float16; index: [C, OH, OW] of int32, row * W + column of the maximum in x[c], the
-    first of equals. What lies outside of x is no candidate, so that P <= K / 2. A NaN in the window is its
+    first of equals. Positions outside x do not count, so P <= K / 2. A NaN in the window is its
     maximum, the first one.
     """
     j, i, c = cuda.grid(3)

@@ -1,4 +1,4 @@
-"""Row maximum with a planted bug: nothing between the warps' partial results and the warp that reads them."""
+"""Row maximum with a planted bug: no barrier between the warps' partial results and the warp that reads them."""
 
 import numpy as np
 from numba import cuda

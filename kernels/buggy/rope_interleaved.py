@@ -9,8 +9,8 @@ def rope(x, positions, cosine, sine):
     """Turn the pair (x[t, h, i], x[t, h, i + R / 2]) by angle i of its position.
 
     Launch with grid [T] and any block of one axis. x: [T, H, D] of T, changed in place, any strides; positions:
-    [T] of int64, below P; cosine, sine: [P, R / 2] of float32, with R even and R <= D. What lies from R on in a
-    head is left as it is. Computes in float32; T is float32 or float16.
+    [T] of int64, below P; cosine, sine: [P, R / 2] of float32, with R even and R <= D. Elements from R on in a
+    head are left unchanged. Computes in float32; T is float32 or float16.
     """
     token = cuda.blockIdx.x
     half = cosine.shape[1]
