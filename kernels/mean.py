@@ -1,6 +1,7 @@
 """Mean of a vector in one launch: the block that comes last adds up what the others have left.
 
-The pattern of CUDA's threadFenceReduction sample. Which block is last depends on the schedule; the result does not.
+The pattern of CUDA's threadFenceReduction sample. Which block is last depends on the schedule; the result
+does not.
 """
 
 import numpy as np
