@@ -1,0 +1,51 @@
+"""Text laid out in terminal cells."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from kcheck.report import layout
+from kcheck.report.detail import Row
+
+WIDTHS = st.integers(40, 120)
+WORDS = st.text(st.sampled_from("abc/·注意力"), min_size=1, max_size=60)
+LABELS = st.sampled_from(["", "fix", "racecheck", "nondeterministic"])
+
+
+def lines(row: Row, width: int, indent: int = 2) -> list[str]:
+    return [left + text for left, text in layout.labeled(row, indent, width)]
+
+
+@given(
+    WIDTHS, st.lists(WORDS, min_size=1, max_size=12), LABELS, st.sampled_from(["plain", "place", "source", "fix"])
+)
+def test_no_row_is_wider_than_the_terminal(width: int, words: list[str], label: str, role: str) -> None:
+    """From 40 to 120 columns, whatever is in it: words wider than the terminal, wide characters, any label."""
+    row = Row(label, ("called from", words[0]) if role == "place" else tuple(words), " ", role)  # type: ignore[arg-type]
+    assert max(map(cell_len, lines(row, width))) <= width
+
+
+@given(WIDTHS, st.lists(WORDS, min_size=1, max_size=12), LABELS)
+def test_no_word_is_lost(width: int, words: list[str], label: str) -> None:
+    """A wrapped row has all of its text, in order."""
+    shown = "".join(lines(Row(label, tuple(words), " "), width))
+    assert re.sub(r"\s", "", shown) == label + "".join(words)
+
+
+@given(WIDTHS, st.lists(st.text(st.sampled_from("ab -'\"$"), min_size=1, max_size=30), min_size=1, max_size=8))
+def test_a_command_over_several_lines_is_the_same_command(width: int, arguments: list[str]) -> None:
+    """Pasted into a shell, a replay line that had to be broken has the arguments that it had."""
+    command = shlex.join(["kcheck", *arguments])
+    shown = lines(Row("", (command,), role="paste"), width, 0)
+    assert shlex.split("\n".join(shown).replace("\\\n", "")) == shlex.split(command)
+
+
+def test_a_place_keeps_its_file_and_line() -> None:
+    """Of a path that is too long the folders go first; the words before it stay."""
+    row = Row("", ("called from", "kernels/buggy/long/folders/matmul_missing_barrier.py:28"), " ", "place")
+    assert lines(row, 60) == ["  " + " " * 11 + "called from …/matmul_missing_barrier.py:28"]
