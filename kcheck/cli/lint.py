@@ -186,12 +186,14 @@ def _tell(found: Sequence[Linted], color: str) -> None:
     broken = sum(len(linted.findings) for linted in found)
     missed = sum(bool(linted.unchecked) for linted in found)
     advice = {(f.rule, f.kernel, f.place) for metric in metrics for f in metric.advice}
-    click.echo(
+    total = (
         f"{wording.count(len(metrics), 'specialization')} of "
         f"{wording.count(len({(m.kernel, m.place) for m in metrics}), 'kernel')}: "
         f"{wording.count(broken, 'violation')}, {wording.count(len(advice), 'warning')}"
         + (f", {wording.count(missed, 'spec')} not checked in full" if missed else "")
     )
+    for line in layout.wrap(total.split(" "), " ", width):
+        click.echo(line)
 
 
 def _without_sass(found: Sequence[Linted]) -> Iterator[str]:

@@ -6,10 +6,12 @@ lines of a spec appear when it ends, sorted by file and line.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import TextIO
 
 from kcheck.model import CaseFinished, Event, Finding, Span, SpecFinished, SpecRefused, SpecStarted
+from kcheck.model.span import as_typed
 from kcheck.report import Settings, layout, plain, wording
 from kcheck.report.causes import simplicity
 from kcheck.report.detail import extent
@@ -50,7 +52,8 @@ class ConciseReporter:
         started, self._started = self._started, None
         if started is None:
             return
-        here = Span(started.path, started.line)
+        path = as_typed(os.path.join(started.root, started.path)) if started.root else started.path
+        here = Span(path, started.line)
         simplest: dict[_Key, tuple[Finding, CaseFinished | None]] = {}
         counts: dict[_Key, int] = {}
         for finding in findings:

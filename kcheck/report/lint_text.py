@@ -36,11 +36,12 @@ def lint_lines(
         paint: colors text by its role.
         source: reads the line of a file that a finding points to.
     """
-    yield plain.line(f"{title}  {path}" if title else path)
+    yield from layout.wrap([plain.line(part) for part in (title, path) if part], "  ", width)
     for kernel in dict.fromkeys(metric.kernel for metric in metrics):
         mine = [metric for metric in metrics if metric.kernel == kernel]
         place = mine[0].place
-        yield paint(plain.line(f"  {layout.shorten(kernel, width - 30)}  {place.file}:{place.line}"), "place")
+        parts = [plain.line(kernel), layout.shorten_path(plain.line(place.short), width - 2)]
+        yield from (paint(f"  {line}", "place") for line in layout.wrap(parts, "  ", width - 2))
         whole = [metric for metric in mine if not metric.problem]
         if whole:
             yield from _table(whole, width)
@@ -54,7 +55,7 @@ def lint_lines(
     for finding in _merged(metrics):
         yield from _finding(finding, width, paint, source)
     for note in notes:
-        yield from layout.wrap(plain.line(f"  note: {note}").split(" "), " ", width)
+        yield from (f"  {line}" for line in layout.wrap(plain.line(f"note: {note}").split(" "), " ", width - 2))
     yield ""
 
 
@@ -95,6 +96,12 @@ def _table(metrics: Sequence[Metrics], width: int) -> Iterator[str]:
         rows = [(*row[:_SASS], cell, *row[_SASS:]) for row, cell in zip(rows, sass, strict=True)]
     sizes = [max(cell_len(row[n]) for row in rows) for n in range(len(rows[0]) - 1)]
     room = width - 4 - sum(sizes) - 2 * len(sizes)
+    if room < -2:  # one row after another
+        for row in rows[1:]:
+            pairs = [f"{name} {cell}" for name, cell in zip(rows[0][1:], row[1:], strict=True) if cell]
+            for number, line in enumerate(layout.wrap([row[0], *pairs], "  ", width - 6)):
+                yield f"{'      ' if number else '    '}{line}"
+        return
     for row in rows:
         cells = [row[0].ljust(sizes[0])]
         cells += [text.rjust(size) for text, size in zip(row[1:-1], sizes[1:], strict=True)]

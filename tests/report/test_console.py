@@ -136,6 +136,13 @@ def test_missing_barrier_is_told_once_in_at_most_15_lines() -> None:
     ]
 
 
+def test_the_page_about_reports_shows_this_bug() -> None:
+    """docs/report.md explains the report that is printed."""
+    page = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
+    bug = render(fake_events.missing_barrier()).split("\n\n", 1)[1].rpartition("\n\n")[0]
+    assert f"```\n{bug}\n```" in page
+
+
 def test_each_cause_is_shown_once_by_its_simplest_case() -> None:
     """Of 35 failures alike the one of the smallest sizes is shown, whichever came first; the rest are counted."""
     text = render(fake_events.everything())
