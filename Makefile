@@ -21,6 +21,7 @@ help:  ## this list
 	@echo "Installing kcheck into .venv (once; a minute or so)"
 	@"$(PYTHON)" -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[cu13]'
+	@$(BIN)/python -m compileall -q kcheck  # which pip does for installed packages only
 	@touch $@
 
 .venv/installed-dev: .venv/installed

@@ -2,6 +2,7 @@
 
     python benchmarks/bench.py             print the tables
     python benchmarks/bench.py --write     and write them into docs/performance.md
+    python benchmarks/bench.py --short     only the table of short runs and of --watch
 
 What is compared runs in turns in one process, so that a machine whose speed drifts slows both; medians, and ratios
 of medians, are quoted. Times are seconds of processor time that the process took: other programs on the machine do
@@ -458,6 +459,7 @@ def write(text: str, mark: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--short", action="store_true", help="measure short runs and --watch only")
     parser.add_argument(
         "--child",
         choices=["cpu", "empty", "simulator", "compile", "sanitizers", "raising"],
@@ -483,8 +485,12 @@ def main() -> None:
         return
     import raising
     import sanitizers
+    import short
 
-    for mark, table in (("measured", report), (sanitizers.MARK, sanitizers.table), (raising.MARK, raising.table)):
+    tables = {short.MARK: short.table}
+    if not options.short:
+        tables |= {"measured": report, sanitizers.MARK: sanitizers.table, raising.MARK: raising.table}
+    for mark, table in tables.items():
         text = table()
         print(text)
         if options.write:

@@ -11,15 +11,17 @@ import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kcheck.cpu.memory import Label, Memory
 from kcheck.cpu.sources import parameters
 from kcheck.model import Index3
 from kcheck.ptx.abi import Program, SharedVariable, Site
-from kcheck.ptx.ast import Module
-from kcheck.ptx.provenance import Provenance, provenance
 from kcheck.ptx.symbols import ITEMSIZES, Mangled, arguments, kernel_name, read_array_symbol
+
+if TYPE_CHECKING:
+    from kcheck.ptx.ast import Module
+    from kcheck.ptx.provenance import Provenance
 
 _WORD = struct.Struct("<q")
 
@@ -73,6 +75,8 @@ class Naming:
         if site is None or not site.space:
             return None
         if site.line not in self._made:
+            from kcheck.ptx.provenance import provenance  # with the PTX reader: only a run with findings needs it
+
             self._made[site.line] = provenance(self._module.tree, site.line)
         return self._made[site.line]
 

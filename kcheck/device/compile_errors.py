@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcheck.model import Span
-from kcheck.model.span import as_typed
-from kcheck.ptx.unit import is_users
+from kcheck.model.span import as_typed, is_users
 
 _ERRORS = frozenset({"NumbaError", "NvvmError", "LinkerError", "NVRTCError", "nvJitLinkError", "NVVMError"})
 _MISSING = re.compile(

@@ -30,9 +30,8 @@ from kcheck.driver.install import DEFAULT_CC, Installed, install, read_cc, setti
 from kcheck.driver.raising import reporting
 from kcheck.errors import DeviceUnavailable
 from kcheck.model import INSTRUMENTED, NATURAL, SANITIZERS, Finding, OpSpec, Schedule, Span
-from kcheck.model.span import as_typed
+from kcheck.model.span import as_typed, is_users
 from kcheck.ptx.abi import Checks
-from kcheck.ptx.unit import is_users
 
 _NARROW = re.compile(rb"\b(?:add|sub|mul|fma|ex2|tanh)\.[\w.]*\bb?f16(?:x2)?\b")
 """Arithmetic that rounds to 16 bits."""

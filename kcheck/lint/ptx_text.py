@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_BRACE = re.compile(r"[{}]")
 _LABEL = re.compile(r"\s*[$%\w]+\s*:(?!:)")
 
 
@@ -59,13 +60,10 @@ def find_entry(ptx: str, name: str) -> Entry | None:
     start = re.search(rf"\.entry\s+{re.escape(name)}\s*\(", plain)
     if start is None:
         return None
-    depth, opened = 0, False
-    for position in range(start.start(), len(plain)):
-        if plain[position] == "{":
-            depth, opened = depth + 1, True
-        elif plain[position] == "}":
-            depth -= 1
-            if opened and depth == 0:
-                text = plain[start.start() : position + 1]
-                return Entry(name, text, 1 + plain.count("\n", 0, start.start()))
+    depth = 0
+    for brace in _BRACE.finditer(plain, start.start()):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            text = plain[start.start() : brace.end()]
+            return Entry(name, text, 1 + plain.count("\n", 0, start.start()))
     return None

@@ -39,3 +39,8 @@ def as_typed(path: str) -> str:
     """A path as the user would type it: relative to the current folder if it is below that, otherwise whole."""
     relative = os.path.relpath(path)
     return path if relative.startswith("..") else relative
+
+
+def is_users(file: str) -> bool:
+    """Whether a file is the user's: not an installed library's, and not text that was handed to a compiler."""
+    return bool(file) and not file.endswith(">") and "site-packages" not in file

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kcheck.errors import PtxError
+from kcheck.model.span import is_users
 from kcheck.ptx import memory, shadow_memory
 from kcheck.ptx.abi import Checks, FaultKind, GlobalVariable, SharedVariable, Site
 from kcheck.ptx.ast import Call, Float, Function, Instruction, Integer, Module, Symbol, Variable
@@ -131,11 +132,6 @@ class Unit:
         name, texts = memory.admit_ir(space, kind, size, extent, self.width, self.local, by_offset)
         self.definitions.update(texts)
         return name
-
-
-def is_users(file: str) -> bool:
-    """Whether a file is the user's: not an installed library's, and not text that was handed to a compiler."""
-    return bool(file) and not file.endswith(">") and "site-packages" not in file
 
 
 def align_up(offset: int, align: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import sys
 import traceback
@@ -55,8 +56,14 @@ def load_function(spec_root: str, function: Function) -> Callable[..., Any]:
     return callable_object
 
 
+@functools.cache
+def _real(path: Path) -> str:
+    """A path with its links resolved; looked up for every launch, so it is kept."""
+    return str(path.resolve())
+
+
 def _module(path: Path, root: str) -> ModuleType:
-    key = str(path.resolve())
+    key = _real(path)
     if key in _modules:
         return _modules[key]
     # The root first: a file that shares its name with a package of the user's must not hide it.
