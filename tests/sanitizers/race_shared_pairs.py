@@ -152,7 +152,10 @@ def scan_in_place(x, y):
     y[t] = tile[t]
 
 
-@pair((2, 2), (8, 8), a=np.ones((16, 24), np.float32), b=np.ones((24, 16), np.float32), c=np.zeros((16, 16), "f4"))
+A = np.arange(16 * 24, dtype=np.float32).reshape(16, 24)
+
+
+@pair((2, 2), (8, 8), a=A, b=A.T.copy(), c=np.zeros((16, 16), "f4"))
 @cuda.jit
 def tiles_of_a_product(a, b, c):
     """The next tile is loaded while others still multiply the last one."""
@@ -187,12 +190,12 @@ def flag_reset_too_early(x, y):
         left -= 1
         if left > 0:
             cuda.atomic.max(again, 0, 1)
-        cuda.syncthreads()  # synccheck?
+        cuda.syncthreads()  # synccheck (warn)?
         going = again[0] == 1  # racecheck
         cuda.syncthreads()  # bug: pass
         if t == 0:
             again[0] = 0  # racecheck
-        cuda.syncthreads()  # synccheck?
+        cuda.syncthreads()  # synccheck (warn)?
 
 
 # Wrong places
