@@ -7,7 +7,7 @@ is worked out after a launch went wrong, so nothing is paid for it before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kcheck.ptx.ast import Address, Call, Function, Instruction, Label, Loc, Module, Operand, Register, Symbol
@@ -99,8 +99,3 @@ def _pointers(writer: Instruction | Call) -> list[Operand]:
     if writer.opcode in _COPIES:
         return [o for o in writer.operands[1:] if isinstance(o, Register | Symbol)]
     return []
-
-
-def parameter_offsets(names: Mapping[str, int], roots: frozenset[str]) -> list[int]:
-    """The offsets of those parameters that are among the roots."""
-    return sorted(names[root] for root in roots if root in names)
