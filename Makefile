@@ -35,7 +35,7 @@ demo: .venv/installed  ## the main job, on a correct kernel and on a buggy one
 test: .venv/installed-dev  ## the tests, on all cores
 	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
-test-gpu: .venv/installed-dev  ## the tests that want a CUDA device
+test-gpu: .venv/installed-dev  ## the tests that need a CUDA device
 	@$(BIN)/python -m pytest -m gpu
 
 check: format-check lint types layers test conformance-check  ## everything that CI asks for
@@ -43,7 +43,7 @@ check: format-check lint types layers test conformance-check  ## everything that
 bench: .venv/installed-dev  ## the cpu device against plain @njit and the simulator; writes docs/performance.md
 	@$(BIN)/python benchmarks/bench.py --write
 
-calibrate: .venv/installed-dev  ## the constant of the noise floor, held against every correct kernel; writes docs/oracle.md
+calibrate: .venv/installed-dev  ## check the constant of the noise floor with every correct kernel; writes docs/oracle.md
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/corpus.py --write
 
 conformance: .venv/installed-dev  ## numba-cuda's own tests on the cpu device; writes docs/conformance.md
@@ -67,10 +67,10 @@ readme: .venv/installed-dev  ## run the README's sample again and write what it 
 evidence-soak: .venv/installed-dev  ## 2,000 cases of every correct kernel: no false alarm; writes docs/evidence.md
 	@$(BIN)/python -m benchmarks.evidence --soak --write
 
-minimize-corpus: .venv/installed-dev  ## every buggy kernel's smallest failing case, held against the true one; writes docs/minimize.md
+minimize-corpus: .venv/installed-dev  ## compare every buggy kernel's smallest failing case with the true one; writes docs/minimize.md
 	@$(BIN)/python -W ignore -m benchmarks.minimize --write
 
-format: .venv/installed-dev  ## rewrite the code in the house's format
+format: .venv/installed-dev  ## format the code
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 

@@ -4,12 +4,12 @@
 
     Exception
     └── KcheckError
-        ├── UserError            the user's to mend: exit code 2
+        ├── UserError            an error that the user can fix: exit code 2
         │   ├── SpecError        an op spec is wrong; carries every fault found in it
         │   ├── KernelError      a kernel, launcher, reference or generator file cannot be used
         │   ├── PtxError         PTX that kcheck does not model, or that is not PTX
         │   └── DeviceUnavailable  the device asked for is not here
-        └── InternalError        a fault of kcheck itself: exit code 3
+        └── InternalError        an internal error of kcheck: exit code 3
 
 A kernel that computes the wrong thing is none of these: it is a verdict, exit code 1.
 """
@@ -24,7 +24,7 @@ class KcheckError(Exception):
 
 
 class UserError(KcheckError):
-    """What the user can mend. The message says where, what, and the mend."""
+    """An error that the user can fix. The message says where, what, and how to fix it."""
 
 
 class SpecError(UserError):
@@ -53,4 +53,4 @@ class DeviceUnavailable(UserError):
 
 
 class InternalError(KcheckError):
-    """A fault of kcheck. The command line writes a log to attach to a report, and exits with 3."""
+    """An internal error of kcheck. The command line writes a log to attach to a report, and exits with 3."""

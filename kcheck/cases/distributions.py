@@ -2,7 +2,7 @@
 
 A row draws float64 or whole numbers of the array's shape; ``kcheck.cases.values`` rounds them to the dtype. Every
 operation is exact or correctly rounded and every sum runs in one fixed order, so the bits are the same everywhere.
-``per row`` means along the last axis. What limits a magnitude in a narrow dtype stands in ``_Limits``.
+``per row`` means along the last axis. What limits a magnitude in a narrow dtype is in ``_Limits``.
 """
 
 from __future__ import annotations

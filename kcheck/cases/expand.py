@@ -39,7 +39,7 @@ class Expander:
         self._derived_params = tuple(spec.params[name] for name in dependency_order(expressions))
 
     def case(self, seed: int, label: str, example: Example | None = None) -> Case:
-        """The case of a seed. What an example states is taken as it stands, the rest is drawn.
+        """The case of a seed. What an example states is used as is, the rest is drawn.
 
         Raises:
             SpecError: no sizes satisfy the constraints; a param has no value; an array has a negative extent, or
@@ -111,7 +111,7 @@ class Expander:
         return _stream(seed, "layouts", array.name).choice(legal)
 
     def _may_repeat(self, array: Input | Output, distribution: Distribution | None) -> bool:
-        """Whether elements of an array may share memory: nobody writes them, and the values allow it."""
+        """Whether elements of an array may share memory: nothing writes them, and the values allow it."""
         spec = self._spec
         written = isinstance(array, Output) or array.name in spec.mutates
         written = written or any(output.alias == array.name for output in spec.outputs.values())

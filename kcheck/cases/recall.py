@@ -34,7 +34,7 @@ MINIMIZED = "minimized"
 
 
 class Gone(Exception):
-    """The spec has no such case any more.
+    """The spec no longer has this case.
 
     Attributes:
         changed: what stands against it, a sentence each.
@@ -49,7 +49,7 @@ def recall(spec: OpSpec, case: Case) -> Case:
     """The case as the spec has it now; its label is kept.
 
     Raises:
-        Gone: the spec does not allow it any more, or it would be another one.
+        Gone: the spec no longer allows it, or it would be another one.
     """
     changed = [*_dims(spec, case), *_dtypes(spec, case), *_arrays(spec, case), *_params(spec, case)]
     if changed:

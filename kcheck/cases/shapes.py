@@ -20,7 +20,7 @@ from kcheck.symbolic import ExpressionError, Solver, derive, evaluate, evaluate_
 from kcheck.symbolic.derive import derived_order
 
 _WARP_EDGES = (32, 128)
-_SMALL_RANGE = 12  # sizes: in a range this short each is a class of its own
+_SMALL_RANGE = 12  # sizes: in a range this short each is a separate class
 _FREE_ATTEMPTS = 4  # draws that look at no constraint until all dims are drawn
 _GUIDED_ATTEMPTS = 3  # draws within the interval that the constraints leave
 _REDRAWS = 8
@@ -257,7 +257,7 @@ class Shapes:
         return Fault(place, f"the given dims do not match the derived ones: {sizes}", "remove the derived dims")
 
     def classes(self, sizes: Mapping[str, int]) -> dict[str, str]:
-        """The class of each drawn dim's size, for coverage: what it is, however it came to be drawn."""
+        """The class of each drawn dim's size, for coverage: what it is, however it was drawn."""
         counts = Counter(sizes[name] for name in self._drawn)
         found: dict[str, str] = {}
         for name in self._drawn:

@@ -1,4 +1,4 @@
-"""A case's arrays as they stand, and the same arrays again, without asking any generator."""
+"""A case's exact arrays, and the same arrays again, without asking any generator."""
 
 from __future__ import annotations
 

@@ -55,7 +55,8 @@ def support(distribution: Distribution, dtype: DType, env: Mapping[str, int | fl
         env: dims and params, for arguments that are expressions.
 
     Returns:
-        None where elements belong together (``sorted``, ``offsets``, ``permutation``), or nobody knows (``from``).
+        None where elements belong together (``sorted``, ``offsets``, ``permutation``), or this is unknown
+        (``from``).
     """
     row = DISTRIBUTIONS.get(distribution.name)
     if row is None or row.structure or distribution.name == "sorted":

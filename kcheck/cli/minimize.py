@@ -179,7 +179,7 @@ def _rows(found: Minimized) -> Iterator[Row]:
     for number, text in enumerate(found.matters):
         yield sentence("" if number else "matters", text)
     if not found.steady:
-        yield sentence("note", "it passed when it was run once more: this kernel fails now and then", "warn")
+        yield sentence("note", "it passed when it ran again: this kernel fails now and then", "warn")
     before = found.start
     yield facts("before", {**before.dims, **before.dtypes})
     verdict = found.executed.verdict

@@ -3,7 +3,7 @@
 For each dim there is a list of conditions, the simplest first. The next size to be tried is the one about which
 those that agree with all that is known disagree most. The other sizes stay as they are in the smallest case, so a
 condition holds with them. A size that the spec does not allow is not tried; one that passes is tried with other
-values, too, since it may pass by luck.
+values, too, since it may pass by chance.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PROBES = 8
 """Sizes that are tried for one dim, at most."""
 
 _SEEDS = 4  # other values that are tried where those of the smallest case decide
-_DOUBTFUL = 2.0  # the cost from which a condition is odd enough to ask whether what passes passes by luck
+_DOUBTFUL = 2.0  # the cost from which a condition is odd enough to ask whether a size passes by chance
 _ODD = 2.5  # the cost from which a condition is told only where several sizes speak for it on either side
 _WITNESSES = 3
 _FARTHEST = 4  # how many times the larger of size and landmark: a probe has to run, too
@@ -95,7 +95,7 @@ def _offered(search: Search, name: str, least: int) -> list[int]:
 
 
 def _fails(search: Search, candidate: Candidate, seeds: int) -> bool:
-    """Whether it fails, with the values of its seed or of one of so many others."""
+    """Whether it fails, with the values of its seed or of one of ``seeds`` others."""
     others = (search.reseeded(candidate, number) for number in range(seeds))
     return search.trials.fails(candidate) or any(search.trials.fails(other) for other in others)
 

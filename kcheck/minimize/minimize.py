@@ -1,4 +1,4 @@
-"""From a failing case to the smallest one that fails alike, and a sentence on what matters."""
+"""From a failing case to the smallest one that fails in the same way, and the conditions for the failure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from kcheck.runner import Executed, execute, makes
 
 Strategy: TypeAlias = Literal["dims", "values", "all"]
 MOST_RUNS = 300
-"""Kernel runs that a search takes at most, unless said."""
+"""The default of the maximum number of kernel runs."""
 
 ENDLESS = 2.0
 """Seconds after which a smaller case of a kernel that does not end is taken not to end, either."""
@@ -44,10 +44,10 @@ class Minimized:
 
     Attributes:
         executed: the smallest case, run under every sanitizer of the spec.
-        matters: sentences on what matters, the sizes first.
+        matters: sentences on the conditions for the failure, the sizes first.
         runs: kernel runs, all of them.
-        whole: whether it came to its end; False where the runs were used up, or somebody interrupted it.
-        steady: False where the smallest case did not fail when it was run once more: it fails now and then.
+        whole: whether it finished; False where the runs were used up, or somebody interrupted it.
+        steady: False where the smallest case did not fail when it ran again: it fails now and then.
     """
 
     spec: OpSpec
@@ -84,11 +84,11 @@ class Minimizer:
         rule: what it is known to fail by; empty where that is not known.
         most: kernel runs that the search may take.
         timeout: seconds for one run; None for no limit; no more than ENDLESS where it fails by not ending.
-        tell: is told of each run: its number, its case, whether that fails alike.
+        tell: called for each run: its number, its case, whether that fails alike.
 
     Raises:
         SnapshotRefused: the snapshot cannot be used.
-        InternalError: a fault of kcheck.
+        InternalError: an error in kcheck itself.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Minimizer:
             strategy: ``dims``, ``values`` or ``all``.
 
         Raises:
-            InternalError: a fault of kcheck.
+            InternalError: an error in kcheck itself.
         """
         search = self._state
         try:
@@ -149,10 +149,10 @@ class Minimizer:
             self._whole = False
 
     def end(self) -> Minimized:
-        """The smallest case, run once more under every sanitizer, and what matters.
+        """The smallest case, run again under every sanitizer, and the conditions for the failure.
 
         Raises:
-            InternalError: a fault of kcheck.
+            InternalError: an error in kcheck itself.
         """
         search = self._state
         case = replace(search.best.case, label=MINIMIZED)

@@ -1,4 +1,5 @@
-"""The state of a search: the simplest case so far that fails alike, and how another one is made from it."""
+"""The state of a search: the simplest case so far that fails in the same way, and how another one is made from
+it."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ class Search:
 
     Attributes:
         start: the case that the search began with.
-        best: the simplest case known to fail alike.
+        best: the simplest case known to fail in the same way.
         passing: by kind (``dtypes``, ``layouts``, ``params``) and name, simpler values with which it passes.
     """
 
@@ -118,7 +119,7 @@ class Search:
         return self.with_values(held, candidate) if held else None
 
     def with_values(self, held: Mapping[str, Values], base: Candidate | None = None) -> Candidate:
-        """A case (the best one unless said) with elements of inputs set, each to an array of the input's shape."""
+        """A case (default: the best one) with elements of inputs set, each to an array of the input's shape."""
         case = (base or self.best).case
         values = {name: Distribution(HELD) if name in held else drawn for name, drawn in case.values.items()}
         return Candidate(replace(case, label=MINIMIZED, values=values), {**(base or self.best).held, **held})
@@ -138,7 +139,7 @@ class Search:
         return next((found for each in declared if (found := support(each, dtype, env)) is not None), None)
 
     def inputs(self, candidate: Candidate | None = None) -> dict[str, Values]:
-        """The elements of every input of a case, the best one unless said; not to be written to."""
+        """The elements of every input of a case (default: the best one); not to be written to."""
         candidate = candidate or self.best
         if self._inputs is None or self._inputs[0] is not candidate:
             arrays = materialize(self.spec, candidate.case, candidate.held)

@@ -1,4 +1,4 @@
-"""Smaller sizes. Nothing is taken for monotone: a kernel may fail at 65 and 1, and pass at 64.
+"""Smaller sizes. Failures are not assumed to be monotone: a kernel may fail at 65 and 1, and pass at 64.
 
 Sizes are tried from below, those first at which kernels break; between the last that passes and the first that
 fails the gap is halved. Where the same seed draws values that pass, a part of the failing values is tried as well.
@@ -17,7 +17,7 @@ _FIRST = (0, 1, 2, 3, 4, 5)
 _WALK = 16  # sizes to either side of a middle that are tried for the constraints
 _FEW, _CORNERS = 3, 8
 _SEEDS = 3  # other values that are tried at smaller sizes, where values decide
-_CHECKS = 2_000  # assignments that are held against the constraints to mend one
+_CHECKS = 2_000  # assignments that are checked against the constraints to change one
 
 
 def landmarks(spec: OpSpec, name: str) -> tuple[int, ...]:
@@ -162,7 +162,7 @@ class Sizes:
             yield {**least, **dict(zip(flags, sizes, strict=True))}
 
     def _at_least(self, name: str, size: int) -> int:
-        """The first size of a dim from ``size`` on, no more than it has now."""
+        """The first size of a dim from ``size`` on, at most its present size."""
         now = self._search.dims[name]
         domain = self._search.sizes(name)
         if isinstance(domain, range):
@@ -170,7 +170,8 @@ class Sizes:
         return next((one for one in domain if size <= one <= now), now)
 
     def _try(self, changed: Mapping[str, int]) -> bool:
-        """Try sizes, others mended to meet the constraints: with values of the seed, then with those that fail."""
+        """Try sizes, with others changed to satisfy the constraints: with values of the seed, then with those that
+        fail."""
         search = self._search
         if any(size not in search.sizes(name) for name, size in changed.items()):
             return False
@@ -219,7 +220,8 @@ class Sizes:
         return None
 
     def _offers(self, name: str) -> Iterator[int]:
-        """Sizes to mend with: all small ones, and landmarks up to the size that the search began with."""
+        """Sizes to try in such a change: all small ones, and landmarks up to the size that the search began
+        with."""
         search, most = self._search, self._search.start.case.dims[name]
         domain = search.sizes(name)
         small = [size for size in domain[:65] if size <= most]

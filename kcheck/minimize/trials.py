@@ -32,7 +32,7 @@ class Candidate:
 
     @property
     def name(self) -> bytes:
-        """Tells candidates apart, whatever their labels."""
+        """Distinguishes candidates, whatever their labels."""
         case = self.case
         values = [(name, str(drawn)) for name, drawn in case.values.items()]
         recipe = (case.seed, dict(case.dims), dict(case.dtypes), dict(case.layouts), values, dict(case.params))
@@ -44,7 +44,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What a case fails by; another one fails alike if it breaks the same rule.
+    """What a case fails by; another one fails in the same way if it breaks the same rule.
 
     A wrong number does not pass for a race, nor a NaN where a number belongs for a wrong number.
 
@@ -81,7 +81,7 @@ class Trials:
     Args:
         most: runs that it may take.
         timeout: seconds for one run; None for no limit.
-        tell: is told of each run: how many there were, the case, whether it fails alike.
+        tell: called for each run: how many there were, the case, whether it fails in the same way.
 
     Attributes:
         runs: how often the kernel was run.
@@ -108,11 +108,11 @@ class Trials:
         self._ended: dict[bytes, bool] = {}
 
     def known(self, candidate: Candidate) -> bool | None:
-        """Whether a candidate fails alike; None where it was not run."""
+        """Whether a candidate fails in the same way; None where it was not run."""
         return self._ended.get(candidate.name)
 
     def fails(self, candidate: Candidate) -> bool:
-        """Whether a candidate fails alike.
+        """Whether a candidate fails in the same way.
 
         Raises:
             Spent: it would have to be run, and may not be.
@@ -139,11 +139,11 @@ class Trials:
         """Run a candidate, whether it is known or not.
 
         Args:
-            watched: the sanitizers that instrumented code is wanted for; None for all.
+            watched: the sanitizers that need instrumented code; None for all.
 
         Raises:
             UserError: the device can run nothing more in this process.
-            InternalError: a fault of kcheck.
+            InternalError: an error in kcheck itself.
         """
         if self._device.lost:
             raise UserError(

@@ -40,7 +40,7 @@ def shrink_values(search: Search) -> None:
 
 
 def _simpler_distribution(search: Search, name: str) -> None:
-    """Of those that the spec declares, one that is drawn from a simpler set; the values are drawn anew."""
+    """Of those that the spec declares, one that is drawn from a simpler set; the values are drawn again."""
     for declared in search.spec.inputs[name].values:
         if declared.name != "adversarial" and search.attempt(search.with_recipe(values={name: declared})):
             return
@@ -63,7 +63,7 @@ def _clear_elements(search: Search, name: str) -> None:
 
 
 def _plain_elements(search: Search, name: str) -> None:
-    """Of what is left, ones and small whole numbers in place of anything else."""
+    """Of what is left, ones and small whole numbers instead of anything else."""
     allowed = _allowed(search, name)
     base, *others = allowed.plain()
     left = _others(search, name, base)

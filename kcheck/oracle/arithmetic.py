@@ -148,7 +148,7 @@ class Arithmetic:
         return np.asarray(count / 3.0 * np.abs(total) ** 2 + count / 6.0 * squares)
 
     def _alike(self, array: Array, axis: int) -> npt.NDArray[np.bool_]:
-        """Whether the terms along an axis are all the same, but for the moves made here."""
+        """Whether the terms along an axis are all the same, except for the moves made here."""
         gap = np.abs(array - np.take(array, [0], axis=axis)).max(axis=axis)
         return np.asarray(gap <= 8 * self.precision.unit_roundoff * np.abs(array).max(axis=axis))
 

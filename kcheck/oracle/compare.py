@@ -1,4 +1,4 @@
-"""An output held against its reference: special values, errors, the worst element.
+"""An output compared with its reference: special values, errors, the worst element.
 
 Temporaries are made in pieces of CHUNK elements, so that comparing costs a few bytes per element beyond the arrays
 themselves.
@@ -59,7 +59,7 @@ def compare(
     options: Compare,
     skip: Mask | None = None,
 ) -> Comparison:
-    """Hold an output against its reference.
+    """Compare an output with its reference.
 
     Args:
         actual: of the NumPy dtype of ``dtype``.

@@ -93,7 +93,7 @@ def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome) -> Verdict:
         )
         for name, actual in outcome.outputs.items()
     )
-    # The poison in an element that nobody wrote would break any invariant; the finding `unwritten` says it all.
+    # The poison in an unwritten element would violate any invariant; the finding `unwritten` says it all.
     whole = {
         name: actual
         for name, actual in outcome.outputs.items()
@@ -152,7 +152,7 @@ _SPEC_FAULTS = frozenset({"reference", "calibration"})
 
 
 def _levelled(spec: OpSpec, findings: tuple[Finding, ...]) -> list[Finding]:
-    """Findings with the severity that ``sanitize`` gives their rule; those that are off are gone.
+    """Findings with the severity that ``sanitize`` gives their rule; rules that are off are removed.
 
     The only place where levels are given. What was found as a warning (a race of equal values) stays one.
     """

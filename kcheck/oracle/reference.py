@@ -1,4 +1,4 @@
-"""The fp64 reference of a case: load it, call it on copies of its own, check what it returns.
+"""The fp64 reference of a case: load it, call it on separate copies, check what it returns.
 
 A reference that cannot be used is never the kernel's fault: every failure is a :class:`ReferenceFailed` with a
 finding that names the line of the user's file.
@@ -197,7 +197,7 @@ class Reference:
         kind = array.dtype.kind if array.dtype.kind in "?biufc" else "f" if _extended_float(array.dtype) else "O"
         accepted = {"bool": "b", "int": "biu", "uint": "biu", "float": "biuf", "complex": "biufc"}[dtype.kind]
         if kind == "f" and dtype.kind in ("bool", "int", "uint"):
-            # Under a model of rounding, whole numbers need not stay whole, and nothing reads them.
+            # Under a model of rounding, whole numbers may become fractions, and nothing reads them.
             return self._integers(name, array, dtype) if exact else array
         if kind not in accepted:
             self.fail(

@@ -50,7 +50,7 @@ def round_to(values: Floats, dtype: DType) -> Floats:
 
 def half_step(magnitude: Floats, dtype: DType) -> Floats:
     """An upper bound on what rounding to ``dtype`` may move a number of this magnitude by: ``u * magnitude``, and
-    below the normal range half a subnormal step (in float64 a whole one, since its half is no float64)."""
+    below the normal range half a subnormal step (in float64 a whole one, since its half is not a float64)."""
     least = max(dtype.unit_roundoff * dtype.smallest_normal, 5e-324)
     return np.maximum(dtype.unit_roundoff * magnitude, least)
 

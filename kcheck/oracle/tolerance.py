@@ -31,7 +31,7 @@ CONSTANT = 4.0
 DRAWS = 4
 MAX_DRAWS = 32
 _HOPELESS = 8.0
-"""A ratio of error to allowed that no further draw mends: that the largest of four draws of a sum of many
+"""A ratio of error to allowed that no further draw changes: that the largest of four draws of a sum of many
 roundings is below an eighth of their standard deviation has probability 1e-4; an error of four of those too."""
 
 FIXED_DEFAULTS: dict[str, Bounds] = {
@@ -45,7 +45,7 @@ FIXED_DEFAULTS: dict[str, Bounds] = {
     "float8_e4m3fn": Bounds(0.25, 0.25),
     "float8_e5m2": Bounds(0.5, 0.5),
 }
-"""Written tolerances that leave a dtype out take these. Integers and bools are exact unless written."""
+"""Written tolerances that leave a dtype out take these. By default, integers and bools are exact."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +167,7 @@ class NoiseFloor:
         modeled = runs[0] is not None and nearest.uses > 0
         if modeled:
             runs.append(self._evaluate(Arithmetic(self._precision, "backwards")))
-        # In float64 the reference's own order of summation is no better than any other: where that overflows
+        # In float64 the reference's own order of summation is as good as any other: where that overflows
         # although every input is finite, whether it did says nothing.
         own = self._precision.precision == 53 and self._reference.finite_inputs
         for outputs in runs:
@@ -238,7 +238,8 @@ class Conditioned:
     """Accepts ``CONSTANT`` times the noise floor ``u_out * max(abs(ref), smallest normal) + spread``.
 
     Attributes:
-        whole: evaluate the floor also where the verdict does not hang on it, so that errors can be told in floors.
+        whole: evaluate the floor also where the verdict does not depend on it, so that errors can be given in
+        floors.
     """
 
     dtype: DType

@@ -58,7 +58,7 @@ class Vacuity:
     """Follows kernels that compute nothing through the cases of a spec, until a case refutes each.
 
     To each output such a kernel writes zeros, or one constant, or a copy of an input of its shape (with ``alias``:
-    does nothing). Held against the reference by the spec's own rules, invariants included. Once all are refuted,
+    does nothing). Compared with the reference by the spec's own rules, invariants included. Once all are refuted,
     which is nearly always after the first case, observing costs nothing.
     """
 

@@ -1,6 +1,6 @@
 """xorshift128+, as first published (S. Vigna, 2014: shifts 23, 17, 26), and values made of its words.
 
-How many words a value takes, and which, is part of replay: it is said at every method, and it never changes.
+How many words a value takes, and which, is part of replay: every method says so, and it never changes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Xorshift128Plus:
         self._state = state if any(state) else (1, 0)
 
     def __getattr__(self, name: str) -> Any:
-        """Only for what is not there: names that NumPy's generators have are tried first."""
+        """Only for missing names: names that NumPy's generators have are tried first."""
         drawn = ", ".join(method for method in vars(type(self)) if not method.startswith("_"))
         raise AttributeError(f"kcheck's rng has no {name!r}; it has {drawn}")
 

@@ -46,13 +46,13 @@ def execute(
 
     Args:
         timeout: seconds for the launch; None for no limit.
-        instrument: of the bytes of the arrays, the sanitizers that instrumented code is wanted for; left out, all
+        instrument: of the bytes of the arrays, the sanitizers that need instrumented code; left out, all
             that the device can run and the spec does not switch off.
         arrays: of the case, where they are known: restored from a snapshot. Made from its seed otherwise.
         observe: is shown the arrays after they were judged.
 
     Raises:
-        InternalError: a fault of kcheck.
+        InternalError: an error in kcheck itself.
     """
     begun = time.monotonic()
     outcome: Outcome | None = None

@@ -84,7 +84,7 @@ def reproduce(spec: OpSpec, known: Known, device: Device, *, timeout: float | No
     """Run a case again; every sanitizer that is not off looks at it, and the one that it failed by in any case.
 
     Raises:
-        InternalError: a fault of kcheck.
+        InternalError: an error in kcheck itself.
     """
     if known.rule in SANITIZERS:
         spec = replace(spec, sanitize={**spec.sanitize, known.rule: "error"})

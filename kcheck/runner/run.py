@@ -51,7 +51,7 @@ def run(specs: Sequence[OpSpec | SpecRefused], options: Options, device: Device)
 
     Raises:
         UserError: ``options.keyword`` is not an expression; before the first event.
-        InternalError: a fault of kcheck.
+        InternalError: an error in kcheck itself.
     """
     selects = parse(options.keyword) if options.keyword else None
     return _Run(options, device, selects).events(specs)

@@ -64,7 +64,7 @@ def read_dims(reader: Reader, entries: list[YamlEntry]) -> dict[str, Dim]:
 
 
 def _cyclic(reader: Reader, expressions: dict[str, Expression], noun: str) -> list[str]:
-    """The names that stand in a circle, each circle reported once."""
+    """The names that form a cycle; each cycle is reported once."""
     lost: list[str] = []
     while True:
         try:

@@ -164,7 +164,7 @@ class _Reader:
     def number(self, node: YamlNode | None, name: str, whole: bool = False) -> float | int:
         """A finite number that is not negative; 0 after a fault."""
         if node is None:
-            return 0  # that it is missing is said
+            return 0  # the missing key is already reported
         value = node.value if isinstance(node, YamlScalar) else None
         right = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
         if not right or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:

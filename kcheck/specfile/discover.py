@@ -42,7 +42,7 @@ def discover(arguments: Sequence[Path], recursive: bool) -> Discovery:
     those below too. A ``.py`` file stands for the specs anywhere below its project's spec folders that name it as
     kernel, launcher, reference or generator, or whose files import it, directly or through other files of the
     project. Specs are read as YAML only: an invalid one is found too. ``kcheck.yaml``
-    and ``calibration.yaml`` are no specs.
+    and ``calibration.yaml`` are not specs.
 
     Args:
         recursive: whether a folder stands for what is below it too.

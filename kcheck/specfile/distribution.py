@@ -91,7 +91,7 @@ class Target:
 
 
 def read_distributions(reader: Reader, node: YamlNode | None, target: Target) -> tuple[Distribution, ...] | None:
-    """``values``: one distribution or a list of them; empty where nothing is said, None if something is wrong."""
+    """``values``: one distribution or a list of them; empty if not given, None if something is wrong."""
     if node is None:
         return ()
     if isinstance(node, YamlList):

@@ -67,7 +67,7 @@ def file_in_root(root: Path, path: str, form: str = "write file.py:name") -> Pat
         form: the mend for one that names a folder.
 
     Raises:
-        PathRefused: it leads outside of the root (by ``..``, from the root of the machine, or through a symbolic
+        PathRefused: it leaves the root (by ``..``, from the root of the machine, or through a symbolic
             link), or no file is there.
     """
     if "\\" in path:

@@ -30,7 +30,7 @@ NamedKind: TypeAlias = Literal["non_negative", "normalized", "symmetric"]
 
 
 def read_tolerance(reader: Reader) -> Tolerance | None:
-    """``tolerance``; ``conditioned`` where nothing is said."""
+    """``tolerance``; ``conditioned`` by default."""
     node = reader.get(reader.top, "tolerance")
     if node is None:
         return Tolerance("conditioned", {}, reader.top.span)
@@ -174,7 +174,7 @@ _LIMITS = ("max_registers", "max_spills", "max_local_bytes", "max_shared_bytes",
 
 
 def read_artifact(reader: Reader, targets: tuple[str, ...]) -> Artifact | None:
-    """``artifact``; None where nothing is said or something is wrong. ``targets`` are those of the project."""
+    """``artifact``; None if it is not given or wrong. ``targets`` are those of the project."""
     node = reader.get(reader.top, "artifact")
     if not isinstance(node, YamlMap):
         return None

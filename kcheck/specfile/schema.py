@@ -29,7 +29,7 @@ def schema_text(file: str = _FILE) -> str:
     packaged = resources.files("kcheck") / "_schema" / file
     if packaged.is_file():
         return packaged.read_text(encoding="utf-8")
-    # A checkout: the schema stands at the top level, and travels into the package when a wheel is built.
+    # A checkout: the schema is at the top level, and travels into the package when a wheel is built.
     return (Path(__file__).parents[2] / "schema" / file).read_text(encoding="utf-8")
 
 
@@ -56,7 +56,7 @@ def _validator(file: str) -> Any:
 def _inlined(whole: Any, part: Any, open_references: tuple[str, ...]) -> Any:
     """A schema with its references replaced by what they refer to: three times as fast to check against.
 
-    A reference inside of what it refers to (a distribution of a distribution) stays.
+    A reference inside its own target (a distribution of a distribution) stays.
     """
     if isinstance(part, list):
         return [_inlined(whole, item, open_references) for item in part]
@@ -257,7 +257,7 @@ def _type(place: _Place) -> Iterator[Fault]:
 
 
 def _retype(place: _Place) -> str:
-    """The mend for a value of the wrong type, where what was meant shows."""
+    """The fix for a value of the wrong type, if the intention is clear."""
     value, title = place.value, str(place.schema.get("title", ""))
     wanted = place.schema.get("type", ())
     wanted = {wanted} if isinstance(wanted, str) else set(wanted)
@@ -282,7 +282,8 @@ def _retype(place: _Place) -> str:
 
 
 _GUESSED = 50
-"""For so many unknown keys of one mapping it is looked what they were meant to be; a file of nothing else must not
+"""The number of unknown keys of a mapping for which the nearest known key is searched; a file of nothing else must
+not
 take long to refuse."""
 
 
@@ -334,7 +335,7 @@ def _required(place: _Place) -> Iterator[Fault]:
     ]
     for key in missing:
         if key in near:
-            continue  # it is there, mistyped, and that is said
+            continue  # it is there but mistyped, which is reported
         yield place.fault(f"missing key {key!r}{place.where}", _MISSING.get(key, f"add '{key}: ...'"))
 
 

@@ -301,7 +301,7 @@ _SPECIAL: dict[str, Value] = {
     ".nan": float("nan"),
 }
 
-# What PyYAML's parser says, as a pattern, and what we say: the sentence and the mend.
+# What PyYAML's parser says, as a pattern, and what we say: the sentence and the fix.
 _SYNTAX: tuple[tuple[str, str, str], ...] = (
     (
         r"mapping values are not allowed",

@@ -36,7 +36,8 @@ def evaluate_arrays(node: Node, env: Mapping[str, Any]) -> Any:
         A Python number or bool, or an array.
 
     Raises:
-        ExpressionError: an unknown name, shapes that do not broadcast, an axis that is not there, a result of more
+        ExpressionError: an unknown name, shapes that do not broadcast, an axis that does not exist, a result of
+        more
             than MAX_ELEMENTS elements; for numbers as in ``evaluate``.
     """
     import numpy as np

@@ -65,7 +65,7 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """``a < b <= c``: ``operators[i]`` stands between ``operands[i]`` and ``operands[i + 1]``."""
+    """``a < b <= c``: ``operators[i]`` is between ``operands[i]`` and ``operands[i + 1]``."""
 
     operators: tuple[str, ...]
     operands: tuple[Node, ...]

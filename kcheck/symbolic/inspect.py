@@ -41,7 +41,7 @@ def check_scalar(node: Node) -> None:
 def fractional(node: Node) -> Binary | None:
     """The ``/`` that makes an expression's value a fraction in general, if there is one.
 
-    ``N / 2`` is 1.5 for some N, so it is no size; ``(N / 2) // 1`` and ``ceildiv(N / 2, 1)`` are whole again.
+    ``N / 2`` is 1.5 for some N, so it is not a size; ``(N / 2) // 1`` and ``ceildiv(N / 2, 1)`` are whole again.
     """
     match node:
         case Binary(operator="/"):

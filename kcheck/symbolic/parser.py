@@ -44,7 +44,7 @@ def parse(text: str) -> Node:
     Functions that only invariants may use are read too; ``check_scalar`` refuses them elsewhere.
 
     Raises:
-        ExpressionError: with the column of the first thing that is wrong, and the mend where one is known.
+        ExpressionError: with the column of the first thing that is wrong, and the fix if there is one.
     """
     return _Parser(text).read()
 

@@ -169,7 +169,7 @@ class Solver:
         """Sizes that satisfy every constraint, or the proof that there are none.
 
         Args:
-            assigned: sizes of some drawn dims, to be completed; none unless said.
+            assigned: sizes of some drawn dims, to be completed; default: none.
         """
         self._left = _BUDGET
         box = self._box(assigned or {})

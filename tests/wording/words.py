@@ -31,7 +31,7 @@ _TABLE = (
     (r"\ba second's\b|\bof a second\b(?! [a-z]+ )", "say how many seconds"),
     # Negated nouns in place of negated verbs.
     (r"\bno multiple\b", "not a multiple; not aligned to"),
-    (r"(?<!there )\b(is|are|was|were) none\b(?! of|:)", "there is no ...; not ..."),
+    (r"(?<!there )\b(is|are|was|were) (?-i:none)\b(?! of|:)", "there is no ...; not ..."),
     (r"\b(is|are) none of\b(?! (these|them|the))", "is not one of; is not"),
     (r"(?<!there )\bis no(?! longer| more\b|t\b| such| need| reason| room| way)\b", "is not a"),
     (r"(?<!there )\bare no(?! longer| more\b|t\b| such)\b", "are not"),
@@ -44,7 +44,7 @@ _TABLE = (
     (r"\bfor want of\b", "because there is no"),
     (r"\bany ?more\b", "no longer"),
     # Words of our own.
-    (r"\bmend(s|ed|ing)?\b", "fix"),
+    (r"(?<![`.])\bmend(s|ed|ing)?\b(?![:`=])", "fix"),
     (r"\bfaults? of kcheck\b|\bkcheck's fault\b", "internal error"),
     (r"\bhouse('s)?\b", "the project's"),
     (r"\b(hold|holds|held|holding)(?: \w+){0,3} against\b", "compare with"),
