@@ -26,7 +26,7 @@ _OP_CELLS = 20
 
 
 @click.command("calibrate")
-@click.argument("paths", nargs=-1, metavar="[SPEC]...", type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, required=True, metavar="SPEC...", type=click.Path(path_type=Path))
 @click.option("-r", "--recursive", is_flag=True, help="Calibrate the specs in folders below, too.")
 @DEVICE
 @click.option("--cases", type=CASES, metavar="N", default=100, show_default=True, help="How many cases to draw.")
@@ -62,7 +62,7 @@ def command(
     """
     from kcheck.cli.interrupt import Interrupts
     from kcheck.cli.outputs import claimed_stdout
-    from kcheck.cli.specs import collect, no_tag, none_found, project_specs
+    from kcheck.cli.specs import collect, no_tag, none_found
     from kcheck.model import OpSpec, RunFinished
     from kcheck.report import layout, plain, progress_bar, wording
     from kcheck.runner import Calibrator, Options, run, select
@@ -70,7 +70,6 @@ def command(
 
     settings = settings_for(paths)
     device, timeout = given("device", settings.device), given("timeout", settings.timeout)
-    paths = paths or project_specs("calibrate")
     specs_found = collect(paths, recursive=recursive)
     found = select(specs_found, tags)
     if not found:

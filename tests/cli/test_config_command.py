@@ -101,7 +101,7 @@ COMMANDS = [
     ["config"],
     ["cases", "specs/good.yaml"],
     ["lint"],
-    ["calibrate"],
+    ["calibrate", "specs"],
     ["baseline", "save", "b"],
     ["reproduce", "1", "--op", "good"],
 ]

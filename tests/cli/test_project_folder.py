@@ -42,7 +42,7 @@ def test_spec_folders_are_those_of_the_settings(
     assert capsys.readouterr().out == "2 specs valid\n" * 2
 
 
-EMPTY = [["run"], ["validate"], ["lint"], ["calibrate"], ["baseline", "save", "b"]]
+EMPTY = [["run"], ["validate"], ["lint"], ["baseline", "save", "b"]]
 
 
 @pytest.mark.parametrize("arguments", EMPTY, ids=lambda words: words[0])
