@@ -9,13 +9,10 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from kcheck.errors import PtxError
-from kcheck.lint.frames import frames_of
 from kcheck.lint.ptx_text import Entry, find_entry
 from kcheck.lint.sass_text import Sass, find_function
 from kcheck.model import Artifact, Finding, Span
 from kcheck.model.compiled import CompiledKernel
-from kcheck.ptx.ast import Label
-from kcheck.ptx.parser import parse
 
 UNCHECKED_SASS = "SASS patterns were not checked"
 
@@ -120,6 +117,10 @@ def _in_ptx(entry: Entry, kernel: CompiledKernel) -> _Found:
 
 def _place(kernel: CompiledKernel, line: int) -> Span | None:
     """The user's line that an instruction was compiled from. ``line``: of the PTX."""
+    from kcheck.lint.frames import frames_of  # with the PTX reader: a run of a good artifact does not need it
+    from kcheck.ptx.ast import Label
+    from kcheck.ptx.parser import parse
+
     try:
         module = parse(kernel.ptx)
     except PtxError:
