@@ -97,7 +97,7 @@ def _domain(reader: Reader, entry: YamlEntry) -> Choices | Range | Expression | 
         return reader.expression(expr, ("dim",), f"dim {entry.key!r}")
     if text is None:
         if tile is not None:
-            reader.fault(node.span, f"dim {entry.key!r}has a tile but no range", "add 'range: 1..64'")
+            reader.fault(node.span, f"dim {entry.key!r} has a tile but no range", "add 'range: 1..64'")
         return None
     if tile is None:
         return _range(reader, text, ())

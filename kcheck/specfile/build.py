@@ -112,7 +112,7 @@ def duplicate_ops(specs: Sequence[OpSpec]) -> tuple[Fault, ...]:
     for spec in specs:
         earlier = first.setdefault((spec.root, spec.op), spec)
         if earlier is not spec and earlier.path != spec.path:
-            what = f"the op {spec.op!r} is taken by {earlier.span.file}:{earlier.span.line}"
+            what = f"the op {spec.op!r} is already defined in {earlier.span.file}:{earlier.span.line}"
             faults.append(Fault(spec.span, what, "op names must be unique in a project; rename one of them"))
     return tuple(faults)
 

@@ -227,7 +227,7 @@ def test_ops_are_unique_in_a_project(project: Path, softmax: str) -> None:
         _load(softmax.replace("op: s", "op: z"), "c.yaml"),
     ]
     assert [str(fault) for fault in duplicate_ops([*specs, specs[0]])] == [
-        "specs/b.yaml:2:5: the op 'softmax' is taken by specs/a.yaml:2; "
+        "specs/b.yaml:2:5: the op 'softmax' is already defined in specs/a.yaml:2; "
         "op names must be unique in a project; rename one of them"
     ]
 

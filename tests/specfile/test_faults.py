@@ -161,7 +161,7 @@ import pytest
         ('M: 1..64', '1M: 1..64, M: 1..64', ["5:8: the key '1M' in 'dims' must be a name (letters, digits and _, not starting with a digit)"]),
         ('M: 1..64', 'M: {range: 1..64, tile: 0}', ["5:32: 'tile' must be at least 1, not 0"]),
         ('M: 1..64', 'M: {range: 1..64, expr: N}', ["5:11: dim 'M' has both 'expr' and 'range'; a derived dim takes 'expr' only"]),
-        ('M: 1..64', 'M: {tile: 32}', ["5:11: dim 'M'has a tile but no range; add 'range: 1..64'"]),
+        ('M: 1..64', 'M: {tile: 32}', ["5:11: dim 'M' has a tile but no range; add 'range: 1..64'"]),
         ('M: 1..64', 'M: []', ["5:11: 'M' is empty; write a list of sizes, or remove the key"]),
         ('M: 1..64', 'M: [-1]', ["5:12: an item of 'M' must be at least 0, not -1"]),
         ('M: 1..64', 'M: 1..99999999999999', ['5:11: this size is too large; the limit is 1099511627776 elements']),
