@@ -26,7 +26,7 @@ class Seed(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.
         try:
             number = int(text, 16 if text.lower().lstrip("+-").startswith("0x") else 10)
         except ValueError:
-            self.fail(f"{text!r} is not a seed; write an integer, decimal or 0x...", param, ctx)
+            self.fail(f"{text!r} is not a seed; write an integer, decimal or hexadecimal (0x1f)", param, ctx)
         if number < 0:
             self.fail(f"{text} is negative; a seed is a number from 0 to {MAX_SEED}", param, ctx)
         if number > MAX_SEED:

@@ -132,7 +132,7 @@ def test_one_case_by_its_seed(kcheck: Kcheck) -> None:
             "no level 'warning' for racecheck; did you mean 'warn'?",
         ),
         (("--sanitize", "all="), "no level '' for all; choose from error, warn, off"),
-        (("--seed", "1e3"), "'1e3' is not a seed; write an integer, decimal or 0x..."),
+        (("--seed", "1e3"), "'1e3' is not a seed; write an integer, decimal or hexadecimal (0x1f)"),
     ],
 )
 def test_wrong_options_are_refused_before_anything_runs(

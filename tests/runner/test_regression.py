@@ -202,8 +202,8 @@ def test_a_damaged_baseline_is_named(tmp_path: Path, text: str, said: str) -> No
 
 @pytest.mark.parametrize("name", ["", "../v1", "a b", ".v1", "x" * 65])
 def test_names_are_file_names(tmp_path: Path, name: str) -> None:
-    """What could lead out of the folder is no name."""
-    with pytest.raises(UserError, match="no name for a baseline"):
+    """A name that could leave the folder is refused."""
+    with pytest.raises(UserError, match="is not a valid baseline name"):
         baselines.path_of(tmp_path, name)
 
 
