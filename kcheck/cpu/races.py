@@ -178,7 +178,7 @@ class Races:
     def _finding(self, race: Race, program: Program, grid: Index3, block: Index3, naming: Naming) -> Finding:
         last = _Side(race.thread, race.block, race.site, program.sites)
         first = _Side(race.other_thread, self._block_at(race), race.other_site, program.sites)
-        # Who came first is chance: a writer is told before a reader.
+        # Which came first is chance: a writer is reported before a reader.
         here, other = (first, last) if last.verb == "reads" else (last, first)
         array, index, where, dtype = _where(race, here.described, naming)
         who = f"thread {other.index(block)}"

@@ -1,4 +1,4 @@
-"""Plain loads that only decide whether an atomic on the very word is tried: a test before the atomic.
+"""Plain loads that only decide whether an atomic on the same word is tried: a test before the atomic.
 
 ``if x > best[0]: cuda.atomic.max(best, 0, x)``: what the load returns cannot change the result, only whether the
 atomic that follows is worth its time. A load counts only if its value goes nowhere else:
@@ -188,7 +188,7 @@ def _index(operations: Iterable[Operation], wanted: Operation) -> int:
 
 
 def _dominators(cfg: Cfg) -> Mapping[int, frozenset[int]]:
-    """By block, those that are on every way to it, itself included."""
+    """By block, the blocks on every way to it, itself included."""
     everything = frozenset(cfg.order)
     found = dict.fromkeys(cfg.order, everything)
     found[cfg.order[0]] = frozenset({cfg.order[0]})
