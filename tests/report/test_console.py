@@ -15,7 +15,7 @@ import pytest
 from rich.cells import cell_len
 
 from kcheck.model import Compiling, Event, RunFinished, Span, SpecFinished, SpecRefused, Status
-from kcheck.report import Settings, layout
+from kcheck.report import Settings, layout, progress_bar
 from kcheck.report.console import ConsoleReporter
 from kcheck.report.detail import Row
 
@@ -299,6 +299,22 @@ def test_progress_goes_to_its_own_stream() -> None:
     assert stream.getvalue() == picture("everything", 80, 0)
     assert "softmax_pad0" in terminal.getvalue()
     assert terminal.getvalue().endswith("\x1b[2K")
+
+
+def test_progress_counts_the_failures_of_the_whole_run() -> None:
+    """While the second spec runs, the bar still shows the failure of the first."""
+    terminal = Terminal()
+    bar = progress_bar(terminal)
+    bar.handle(fake_events.started(2))
+    bar.handle(fake_events.spec_started("a"))
+    bar.handle(fake_events.case("a", status=Status.FAILED, comparisons=(fake_events.mismatch(),)))
+    bar.handle(fake_events.spec_finished("a", failed=1))
+    bar.handle(RunFinished(1.0, False))  # hides the bar; what it drew so far is of the first spec
+    drawn = len(terminal.getvalue())
+    bar.handle(fake_events.spec_started("b"))
+    bar.handle(fake_events.case("b"))
+    bar.close()
+    assert "1 failed" in terminal.getvalue()[drawn:]
 
 
 def test_progress_says_that_it_waits_for_the_compiler() -> None:
