@@ -32,14 +32,12 @@ def command() -> None:
 @click.argument("name")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[SPEC]...")
 @DEVICE
-@click.option(
-    "--cases", type=CASES, metavar="N", help="How many cases to draw per spec, in place of the spec's own."
-)
-@click.option("--seed", type=SEED, metavar="S", help="Master seed of the cases, in place of the spec's.")
+@click.option("--cases", type=CASES, metavar="N", help="Number of cases per spec (default: the spec's).")
+@click.option("--seed", type=SEED, metavar="S", help="Master seed of the cases (default: the spec's).")
 def save(name: str, paths: tuple[Path, ...], *, device: str, cases: int | None, seed: int | None) -> int:
     """Run specs, lint their kernels, and keep the numbers as NAME. Without paths: specs/.
 
-    A baseline of that name is replaced as a whole.
+    A baseline with the same name is replaced.
     """
     from kcheck.cli.outputs import claimed_stdout
     from kcheck.cli.specs import none_found, project_specs
@@ -50,7 +48,7 @@ def save(name: str, paths: tuple[Path, ...], *, device: str, cases: int | None, 
 
     paths = paths or project_specs("baseline save NAME")
     root = project(paths)
-    baselines.path_of(root, name)
+    baselines.check_writable(root, name)
     specs = [
         replace(
             spec,
@@ -67,17 +65,17 @@ def save(name: str, paths: tuple[Path, ...], *, device: str, cases: int | None, 
         for note in taken.notes:
             click.echo(f"note: {plain.line(note)}", file=out)
         if taken.interrupted:
-            click.echo("interrupted: nothing was written", file=out)
+            click.echo("interrupted: no baseline was saved", file=out)
             return Exit.INTERRUPTED
         if not taken.ops:
-            click.echo("kcheck: nothing could be measured; nothing was written", err=True)
+            click.echo("kcheck: error: no spec could be measured; no baseline was saved", err=True)
             return Exit.USAGE
         asked = tuple(Path(os.path.relpath(path.resolve(), root.resolve())).as_posix() for path in paths)
         path = baselines.save(root, Baseline(name, versions(), asked, taken.ops))
         failed = {op: found.failed for op, found in taken.ops.items() if found.failed}
         for op, count in failed.items():
             click.echo(
-                f"note: {wording.count(count, 'case')} of {plain.line(op)} failed, and are kept as failed",
+                f"note: {wording.count(count, 'case')} of {plain.line(op)} failed; saved as failed",
                 file=out,
             )
         kernels = sum(len(found.kernels) for found in taken.ops.values())
@@ -98,7 +96,7 @@ def list_() -> int:
     root = project(())
     names = baselines.names(root)
     if not names:
-        click.echo("no baseline is saved; make one: kcheck baseline save NAME")
+        click.echo("no baselines; save one with: kcheck baseline save NAME")
     for name in names:
         found = baselines.load(root, name)
         kernels = sum(len(op.kernels) for op in found.ops.values())

@@ -27,18 +27,25 @@ _OP_CELLS = 20
 
 @click.command("calibrate")
 @click.argument("paths", nargs=-1, required=True, metavar="SPEC...", type=click.Path(path_type=Path))
-@click.option("-r", "--recursive", is_flag=True, help="Calibrate the specs in folders below, too.")
+@click.option("-r", "--recursive", is_flag=True, help="Calibrate the specs in subfolders, too.")
 @DEVICE
-@click.option("--cases", type=CASES, metavar="N", default=100, show_default=True, help="How many cases to draw.")
+@click.option("--cases", type=CASES, metavar="N", default=100, show_default=True, help="Number of cases per spec.")
 @click.option(
     "--seed",
     type=SEED,
     metavar="S",
-    help="Master seed of the cases; left out: one made from the spec's, whose own cases are not used.",
+    help="Master seed of the cases (default: derived from the spec's, so that its own cases are not used).",
 )
-@click.option("-t", "--tag", "tags", multiple=True, metavar="TAG", help="Only the specs with one of these tags.")
+@click.option(
+    "-t",
+    "--tag",
+    "tags",
+    multiple=True,
+    metavar="TAG",
+    help="Calibrate only the specs that have this tag. Repeatable.",
+)
 @TIME_LIMIT
-@click.option("--allow-failing", is_flag=True, help="Measure kernels of which cases fail, too.")
+@click.option("--allow-failing", is_flag=True, help="Measure kernels that fail cases, too.")
 def command(
     paths: tuple[Path, ...],
     *,
@@ -50,15 +57,15 @@ def command(
     timeout: float | None,
     allow_failing: bool,
 ) -> int:
-    """Measure how far correct kernels are from their references, for `tolerance: calibrated`.
-
-    Runs each spec and writes, by op and output dtype, 1.5 times the 95th percentile of the errors of its cases to
-    calibration.yaml in the project root, which belongs into git. An op is replaced as a whole, other ops are
-    kept. The kernels must be right: one of which a case fails is not measured (exit 1).
+    """Measure the errors of correct kernels, for `tolerance: calibrated`.
 
     \b
       kcheck calibrate specs/softmax.yaml
       kcheck calibrate specs --cases 200
+
+    Runs each spec and writes 1.5 times the 95th percentile of its errors, per op and output dtype, to
+    calibration.yaml in the project root. Commit that file. Ops that are not run keep their entries. The kernels
+    must be correct: a kernel that fails a case is not measured (exit 1).
     """
     from kcheck.cli.interrupt import Interrupts
     from kcheck.cli.outputs import claimed_stdout
@@ -134,8 +141,8 @@ def command(
 
 
 class _Files:
-    """The calibration file of each project that the specs belong to: read, and opened for writing, before anything
-    runs, and left as it was unless all goes well."""
+    """The calibration file of each project. It is read and opened for writing before anything runs, and does not
+    change unless the run succeeds."""
 
     def __init__(self, specs: Sequence[OpSpec]) -> None:
         from kcheck.cli.outputs import ReportFile
@@ -157,7 +164,7 @@ class _Files:
             file.discard()
 
     def write(self, measured: dict[tuple[str, str], Calibration], out: TextIO) -> None:
-        """Put what was measured in its place, beside the ops that the file has and that were not run."""
+        """Write the measured ops; the file keeps its other ops."""
         from kcheck.report import wording
         from kcheck.specfile.calibration import calibration_text, read_calibrations
         from kcheck.specfile.paths import shown
@@ -173,7 +180,7 @@ class _Files:
             kept = len(known) - replaced
             file.stream.write(calibration_text({**known, **{one.op: one for one in new}}))
             file.commit()
-            told = f"{wording.count(len(new), 'op')}" + (f", {replaced} of them replaced" if replaced else "")
+            told = f"{wording.count(len(new), 'op')}" + (f", {replaced} replaced" if replaced else "")
             told += f"; {wording.count(kept, 'op')} kept" if kept else ""
             click.echo(f"wrote {shown(file.path)}: {told}", file=out)
 

@@ -29,10 +29,8 @@ _GAP = "  "
     show_envvar=True,
     help="Number of cases (default: the spec's).",
 )
-@click.option(
-    "--seed", type=SEED, metavar="S", help="Master seed that cases are drawn from, in place of the spec's."
-)
-@click.option("-k", "keyword", metavar="EXPR", default="", help="List the cases that EXPR selects, as in run.")
+@click.option("--seed", type=SEED, metavar="S", help="Master seed of the cases (default: the spec's).")
+@click.option("-k", "keyword", metavar="EXPR", default="", help="Only cases that match EXPR, as in `kcheck run`.")
 def command(path: Path, profile: str, cases: int | None, seed: int | None, keyword: str) -> int:
     """List the cases of a spec without running them.
 
@@ -81,9 +79,9 @@ def _facts(pairs: Mapping[str, object]) -> str:
 
 
 def _lines(rows: Sequence[tuple[str, ...]], width: int | None) -> Iterator[str]:
-    """Columns as wide as their widest entry; one with nothing below its head is left out.
+    """Columns as wide as their widest entry; empty columns are left out.
 
-    Where they are wider than ``width``, entries of those that do not fit follow below, beside the first column.
+    Entries of columns that do not fit in ``width`` follow on separate lines, indented by the first column.
     """
     columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
     sizes = [max(map(len, column)) for column in columns]
@@ -99,7 +97,7 @@ def _lines(rows: Sequence[tuple[str, ...]], width: int | None) -> Iterator[str]:
 
 
 def _packed(entries: Sequence[str], width: int) -> Iterator[str]:
-    """As many entries on a line as fit; one that is wider than a line is broken at its blanks."""
+    """As many entries per line as fit; an entry wider than a line is broken at spaces."""
     line = ""
     for entry in filter(None, entries):
         if line and len(line) + len(_GAP) + len(entry) > width:

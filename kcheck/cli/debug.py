@@ -14,15 +14,15 @@ from kcheck.specfile import load_function
 
 
 def prompt(done: Reproduced) -> None:
-    """A Python prompt with everything of a case at hand; returns when it is left."""
+    """Open a Python prompt with the objects of a case; return when the user leaves it."""
     names = names_of(done)
     listed = "\n".join(f"  {name:<10} {what}" for name, (_, what) in names.items())
-    banner = f"Python, with:\n{listed}\nLeave it with Ctrl-D."
+    banner = f"Python prompt with:\n{listed}\nPress Ctrl-D to leave."
     code.interact(banner, local={"__name__": "__kcheck__", **{k: v for k, (v, _) in names.items()}}, exitmsg="")
 
 
 def names_of(done: Reproduced) -> Mapping[str, tuple[Any, str]]:
-    """By name: the object, and what it is in a few words."""
+    """The objects by name, each with a short description."""
     import numpy as np
 
     assert done.executed is not None
@@ -35,13 +35,13 @@ def names_of(done: Reproduced) -> Mapping[str, tuple[Any, str]]:
         "reference": (_function(spec.root, spec.reference), f"the function {spec.reference}"),
     }
     if spec.kernel is not None:
-        names["kernel"] = (_function(spec.root, spec.kernel), f"the kernel {spec.kernel}, to be launched as ever")
+        names["kernel"] = (_function(spec.root, spec.kernel), f"the kernel {spec.kernel}, launch it as usual")
     if spec.launcher is not None:
         names["launcher"] = (_function(spec.root, spec.launcher), f"the launcher {spec.launcher}")
     if arrays is None:
         return names
     inputs = {name: arrays.allocation(name).view() for name in spec.inputs}
-    names["inputs"] = (inputs, f"by name: {', '.join(inputs)}; as the kernel gets them, strides and all")
+    names["inputs"] = (inputs, f"by name: {', '.join(inputs)}; with the strides that the kernel gets")
     names["params"] = (dict(arrays.params), f"by name: {', '.join(arrays.params) or 'none'}")
     if outcome is not None and outcome.outputs:
         names["actual"] = (dict(outcome.outputs), f"by name: {', '.join(outcome.outputs)}")
@@ -49,7 +49,7 @@ def names_of(done: Reproduced) -> Mapping[str, tuple[Any, str]]:
         expected = Truth.of(spec, arrays).expected
         names["expected"] = (dict(expected), "by name, in float64")
     except ReferenceFailed as error:
-        names["expected"] = (None, f"not there: {error}")
+        names["expected"] = (None, f"unavailable: {error}")
     return names
 
 

@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 @click.argument("name")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[SPEC]...")
 @DEVICE
-@click.option("--fail-on-regression", is_flag=True, help="Exit with 1 if anything is worse than its limit allows.")
-@click.option(
-    "--format", "format_", type=click.Choice(["text", "json"]), default="text", help="text, or json for machines."
-)
+@click.option("--fail-on-regression", is_flag=True, help="Exit with 1 if a number is worse than its limit allows.")
+@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 @COLOR
 def command(
     name: str, paths: tuple[Path, ...], *, device: str, fail_on_regression: bool, format_: str, color: str

@@ -17,7 +17,7 @@ from kcheck.cli.outputs import ReportFile
 from kcheck.cli.sanitize import Sanitize
 from kcheck.model import Level
 
-_NEEDS_SPEC = "a program has no spec that says which array is what; `kcheck run` checks it"
+_NEEDS_SPEC = "it needs a spec that names the arrays; use `kcheck run`"
 SANITIZE = Sanitize(
     ("memcheck", "racecheck", "initcheck", "synccheck", "overflow"),
     dict.fromkeys(("unwritten", "mutated", "nondeterministic"), _NEEDS_SPEC),
@@ -30,22 +30,22 @@ SANITIZE = Sanitize(
     short_help="Run any numba.cuda program on the cpu device.",
 )
 @click.option(
-    "--cc", metavar="CC", help="Compute capability of the device, such as 9.0 (KCHECK_CC; 8.0 unless said)."
+    "--cc", metavar="CC", help="Compute capability of the device, such as 9.0 (default: KCHECK_CC, or 8.0)."
 )
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds that one launch may take.")
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Time limit per launch, in seconds.")
 @click.option(
     "--sanitize",
     type=SANITIZE,
     multiple=True,
     metavar="NAME[=LEVEL]",
-    help="Switch a sanitizer on, or give it a level: error, warn, off; NAME alone is error. "
-    f"{', '.join(SANITIZE.names)}, or all; repeatable. memcheck and synccheck are on unless they are off.",
+    help="Set the level of a sanitizer: error, warn, off (default: error). NAME is "
+    f"{', '.join(SANITIZE.names)}, or all. Repeatable. memcheck and synccheck are on by default.",
 )
 @click.option(
     "--report",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write what was found there, a line of JSON for each rule and place.",
+    help="Write the findings to FILE, one line of JSON per rule and place.",
 )
 @click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_context
@@ -57,15 +57,15 @@ def command(
     report: Path | None,
     words: Sequence[str],
 ) -> None:
-    """Run COMMAND with numba.cuda on the cpu device: no GPU, no edit.
+    """Run a numba.cuda program on the cpu device, without a GPU and without changes.
 
     \b
     kcheck exec -- python script.py
     kcheck exec -- pytest tests
     kcheck exec --sanitize racecheck -- python script.py
 
-    What its kernels do wrong is told on stderr, with the line of Python: each rule and line once, and at the end
-    how many times. Exits as COMMAND does; with 1 where that is 0 and an error was found.
+    Findings go to stderr with the line of Python: once per rule and line, with counts at the end. The exit code is
+    that of COMMAND, or 1 if that is 0 and an error was found.
     """
     from kcheck.driver.install import read_cc
     from kcheck.driver.session import environment
@@ -93,17 +93,17 @@ def command(
 
 def _why_not(words: Sequence[str], fault: OSError) -> str:
     if words[0].endswith(".py") and os.path.isfile(words[0]):
-        return f"this is a Python file; run it by kcheck exec -- python {shlex.join(words)}"
-    return f"{fault.strerror}; give a command that runs, such as python"
+        return f"this is a Python file; run it with: kcheck exec -- python {shlex.join(words)}"
+    return f"{fault.strerror}; give a command, such as python"
 
 
 def _run(words: Sequence[str], environment: dict[str, str]) -> int:
-    """The exit code of a command, 128 and the signal's number where one ended it, as a shell says it."""
+    """The exit code of a command; 128 plus the number of the signal that killed it, as in a shell."""
     try:
         child = subprocess.Popen(words, env=environment)
     except OSError as fault:
         raise click.UsageError(f"{words[0]}: {_why_not(words, fault)}") from fault
-    # Ctrl-C reaches the child itself: what becomes of it is for the child to say. Others are passed on.
+    # The terminal sends Ctrl-C to the child as well, which handles it. SIGTERM is passed on.
     before = {
         signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
         signal.SIGTERM: signal.signal(signal.SIGTERM, lambda number, frame: child.send_signal(number)),

@@ -5,57 +5,65 @@ from __future__ import annotations
 import io
 import os
 import shlex
+from contextlib import suppress
 from pathlib import Path
 
 import click
 
+from kcheck.cli.casename import Named, case_options, the_case
 from kcheck.cli.exits import Exit
-from kcheck.cli.params import CASE_SEED, OP, SEED
+from kcheck.cli.outputs import unwritable
 
 
 @click.command("export")
-@click.argument("what", metavar="SEED", type=SEED, required=False)
-@CASE_SEED
-@OP
+@case_options
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Left out: OP-SEED.kcase.",
+    help="Output file. Default: OP-SEED.kcase.",
 )
-def command(what: int | None, *, seed: int | None, op: str, output: Path | None) -> int:
-    """Write a case to a file that `kcheck reproduce FILE` runs anywhere, with the same inputs.
+def command(what: Named | None, *, seed: int | None, last: bool, op: str, output: Path | None) -> int:
+    """Write a case to a file that `kcheck reproduce` runs on any machine.
 
     \b
-      kcheck export 17447113406779214469 --op softmax -o bug.kcase
+      kcheck export last
+      kcheck export 98765 --op softmax -o softmax.kcase
 
-    The file holds inputs, sizes, dtypes, layouts and the result of the case; no code. A case that is not stored is
-    made from its seed.
+    The file has the exact inputs, sizes, dtypes and layouts of the case, and its result. It contains no code. A
+    case that is not stored is made from its seed.
+
+    \b
+    CASE is one of
+      last          the open failure that was seen last; --last is the same
+      3             a number from `kcheck failures`
+      kzvm          an id from `kcheck failures`, or a prefix of one
+      98765         a seed, with --op
     """
     from kcheck import __version__
     from kcheck.cases import Gone, materialize, recall, snapshot
-    from kcheck.cli.resolve import one_of, resolve
+    from kcheck.cli.resolve import resolve
     from kcheck.cli.stored import here, say
     from kcheck.errors import UserError
     from kcheck.store import Kcase, write_kcase
 
-    given = one_of(what, seed)
-    meant = resolve(given, op, here(), stored=True)
+    named = the_case(what, seed, last)
+    if named.kind == "file":
+        raise click.UsageError(f"{named} is already an exported case")
+    if output is not None and output.suffix != ".kcase":
+        raise click.UsageError(f"-o {output}: the name must end in .kcase, which `kcheck reproduce` goes by")
+    meant = resolve(named, op, here(), stored=True)
     known = meant.known
     taken = known.snapshot
     if taken is None:
         if meant.spec is None:
-            raise UserError(f"no spec in specs/ has the op {meant.op!r} any more, and its inputs were not kept")
+            raise UserError(f"no spec now has the op {meant.op!r}, and its inputs are not stored")
         try:
             taken = snapshot(materialize(meant.spec, recall(meant.spec, known.case)))
         except Gone as gone:
-            raise UserError(f"{known.case.id} cannot be made any more, and was not kept: {gone}") from None
+            raise UserError(f"{known.case.id}: its inputs are not stored, and the spec changed: {gone}") from None
     target = output or Path(f"{meant.op}-{known.case.seed}.kcase")
-    if target.suffix != ".kcase":
-        raise click.UsageError(
-            f"-o {target}: call it .kcase, which is how `kcheck reproduce` knows it from a seed"
-        )
     content = io.BytesIO()
     write_kcase(content, Kcase(taken, meant.verdict, known.bits or {}), __version__)
     _write(target, content.getvalue())
@@ -64,11 +72,16 @@ def command(what: int | None, *, seed: int | None, op: str, output: Path | None)
 
 
 def _write(target: Path, content: bytes) -> None:
-    """A file that is there whole or not at all."""
+    """Write the whole file or nothing.
+
+    Raises:
+        UserError: the folder or the disk cannot take it.
+    """
     beside = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         beside.write_bytes(content)
         beside.replace(target)
     except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise click.UsageError(f"-o {target}: cannot be written: {error.strerror}") from None
+        with suppress(OSError):  # the folder may be read-only
+            beside.unlink(missing_ok=True)
+        raise unwritable(target, error) from None

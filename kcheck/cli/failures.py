@@ -4,64 +4,79 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import click
 
+from kcheck.cli.casename import STATES, numbered
 from kcheck.cli.exits import Exit
 from kcheck.cli.stored import SINCE
 
-_SHOWN = 10  # of one op, unless all are asked for
+if TYPE_CHECKING:
+    from kcheck.store import StoredFailure
+
+_SHOWN = 10  # failures of one spec, without --all
 
 
 @click.command("failures")
-@click.option("--op", metavar="NAME", default="", help="Of this op only.")
-@click.option("--rule", metavar="RULE", default="", help="Of this rule only: mismatch, racecheck, memcheck ...")
-@click.option("--since", type=SINCE, metavar="WHEN", help="Seen failing since: 2026-11-20, 12h, 3d.")
-@click.option("-a", "--all", "everything", is_flag=True, help="Those that are fixed or gone, too, and every one.")
+@click.option("--op", metavar="NAME", default="", help="Only failures of this op.")
+@click.option("--rule", metavar="RULE", default="", help="Only failures of this rule, such as racecheck.")
+@click.option("--since", type=SINCE, metavar="WHEN", help="Only failures seen since WHEN: 2026-11-20, 12h, 3d.")
+@click.option("-a", "--all", "everything", is_flag=True, help="List every failure, fixed and gone ones too.")
 def command(op: str, rule: str, since: datetime | None, everything: bool) -> int:
-    """List the failures that are not fixed, the latest first.
+    """List the open failures, newest first.
 
     \b
       kcheck failures                    open failures of this project
       kcheck failures --op softmax       of one op
+      kcheck reproduce 1                 run the first one again
 
-    A failure is open until the same case passes. The next `kcheck run` starts with open failures.
+    A failure stays open until the same case passes. The next `kcheck run` starts with the open failures.
+
+    `show`, `reproduce`, `minimize` and `export` take the number or the id of a failure, or `last`.
     """
-    from kcheck.cli.stored import here, moment, reproduce_line, say, say_table, say_title
+    from kcheck.cli.stored import here, say, say_table, say_title
     from kcheck.report import wording
     from kcheck.store import Store
 
-    states = ("open", "fixed", "gone") if everything else ("open",)
     with Store.open(here()) as store:
-        found = store.failures(op=op, rule=rule, since=since, states=states)
+        found = store.failures(op=op, rule=rule, since=since, states=STATES if everything else ("open",))
+        number_of = {failure.id: number for number, failure in enumerate(numbered(store), start=1)}
     if not found:
-        say("no such failure is stored" if op or rule or since or everything else "no failure is open")
+        filtered = op or rule or since or everything
+        say("no stored failure matches" if filtered else "no failure is open")
         return Exit.GOOD
-    by_op: dict[tuple[str, str], list[int]] = {}
-    for number, failure in enumerate(found):
-        by_op.setdefault((failure.case.op, failure.path), []).append(number)
-    for (name, path), numbers in by_op.items():
-        say_title(name, path, wording.count(len(numbers), "failure"))
-        shown = numbers if everything else numbers[:_SHOWN]
-        rows = [("seed", "rule", "times", "last seen", "state" if everything else "case")]
-        for failure in (found[number] for number in shown):
-            case = _facts(failure.case.dims, failure.case.dtypes)
-            rows.append(
-                (
-                    str(failure.case.seed),
-                    failure.rule,
-                    str(failure.times),
-                    moment(failure.last_seen),
-                    f"{failure.state:<5}  {case}" if everything else case,
-                )
-            )
-        say_table(rows, right=(0, 2), indent=2)
-        if len(numbers) > len(shown):
-            say(f"  and {len(numbers) - len(shown):,} more (-a shows all)")
+    by_spec: dict[tuple[str, str], list[StoredFailure]] = {}
+    for failure in found:
+        by_spec.setdefault((failure.case.op, failure.path), []).append(failure)
+    for (name, path), failures in by_spec.items():
+        say_title(name, path, wording.count(len(failures), "failure"))
+        shown = failures if everything else failures[:_SHOWN]
+        head = ("", "id", "seed", "rule", "times", "last seen", "state" if everything else "case")
+        rows = [_row(failure, number_of.get(failure.id), everything) for failure in shown]
+        say_table([head, *rows], right=(0, 2, 4), indent=1)
+        if len(failures) > len(shown):
+            say(f"  and {len(failures) - len(shown):,} more (-a shows all)")
         say()
-    say("The first of them again:")
-    say(f"  {reproduce_line(found[0].case.seed, found[0].case.op)}")
+    first = next((failure for failures in by_spec.values() for failure in failures), None)
+    if first is not None:
+        say(f"Run one again by its number or id: kcheck reproduce {number_of.get(first.id, first.short)}")
     return Exit.GOOD
+
+
+def _row(failure: StoredFailure, number: int | None, with_state: bool) -> tuple[str, ...]:
+    from kcheck.cli.stored import day_or_time
+
+    case = _facts(failure.case.dims, failure.case.dtypes)
+    return (
+        "" if number is None else str(number),
+        failure.short,
+        str(failure.case.seed),
+        failure.rule,
+        str(failure.times),
+        day_or_time(failure.last_seen),
+        f"{failure.state:<5}  {case}" if with_state else case,
+    )
 
 
 def _facts(*pairs: Mapping[str, object]) -> str:

@@ -8,8 +8,8 @@ from kcheck.cli.exits import Exit
 
 
 @click.command("gc")
-@click.option("--runs", type=click.IntRange(min=1), metavar="N", help="How many runs to keep; 200 unless said.")
-@click.option("--snapshots", type=click.IntRange(min=0), metavar="MIB", help="Room for inputs; 256 unless said.")
+@click.option("--runs", type=click.IntRange(min=1), metavar="N", help="Number of runs to keep (default: 200).")
+@click.option("--snapshots", type=click.IntRange(min=0), metavar="MIB", help="MiB for inputs (default: 256).")
 def command(runs: int | None, snapshots: int | None) -> int:
     """Delete old runs and snapshots to free disk space.
 
@@ -28,8 +28,8 @@ def command(runs: int | None, snapshots: int | None) -> int:
         most = SNAPSHOT_BYTES if snapshots is None else snapshots << 20
         gone, before, after = store.collect(RUNS if runs is None else runs, most)
     parts = [(gone.runs, "run"), (gone.failures, "closed failure"), (gone.snapshots, "snapshot")]
-    forgotten = [wording.count(number, noun) for number, noun in parts if number]
-    say(f"forgotten: {', '.join(forgotten) or 'nothing'}; the store takes {_size(after)}, before {_size(before)}")
+    deleted = [wording.count(number, noun) for number, noun in parts if number]
+    say(f"deleted {', '.join(deleted) or 'nothing'}; the store now takes {_size(after)} (was {_size(before)})")
     return Exit.GOOD
 
 

@@ -171,7 +171,21 @@ def main(arguments: Sequence[str] | None = None, obj: object = None) -> int:
         click.echo(f"kcheck: error: {error}", err=True)
         return Exit.USAGE
     except Exception as error:
+        from kcheck.cli.full import full_disk
+
+        if says := full_disk(error):
+            return _no_space(says)
         return internal_error(error, arguments)
+
+
+def _no_space(says: str) -> Exit:
+    """Report a full disk: stdout, the store or the cache."""
+    click.echo(f"kcheck: error: {says}", err=True)
+    try:
+        sys.stdout.flush()
+    except OSError:  # stdout itself is full: leave nothing to flush when Python exits
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return Exit.USAGE
 
 
 def _show(error: click.ClickException) -> None:

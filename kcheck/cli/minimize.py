@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from kcheck.cli.casename import DEVICE_OF_CASE, USE_STORE, Named, case_options, the_case
 from kcheck.cli.exits import Exit
-from kcheck.cli.params import CASE_SEED, OP, SECONDS
-from kcheck.cli.resolve import SeedOrFile
+from kcheck.cli.params import SECONDS
 
 if TYPE_CHECKING:
     from kcheck.cli.resolve import Meant
@@ -24,15 +23,13 @@ if TYPE_CHECKING:
 
 
 @click.command("minimize")
-@click.argument("what", metavar="SEED|FILE.kcase", type=SeedOrFile(), required=False)
-@CASE_SEED
-@OP
+@case_options
 @click.option(
     "--strategy",
     type=click.Choice(["dims", "values", "all"]),
     default="all",
     show_default=True,
-    help="What is made simpler: sizes; values; or these, dtypes, layouts and params.",
+    help="What to simplify: sizes, values, or both with dtypes, layouts and params.",
 )
 @click.option(
     "--max-iters",
@@ -40,19 +37,23 @@ if TYPE_CHECKING:
     metavar="N",
     default=300,
     show_default=True,
-    help="Run the kernel so often at most.",
+    help="Maximum number of kernel runs.",
 )
+@DEVICE_OF_CASE
 @click.option(
-    "--device",
-    type=click.Choice(["auto", "gpu", "cpu", "simulator"]),
-    help="Where to run it; left out: where it failed, if that is here, else auto.",
+    "--timeout",
+    type=SECONDS,
+    metavar="SECONDS",
+    default=10.0,
+    show_default=True,
+    help="Time limit per run.",
 )
-@click.option("--timeout", type=SECONDS, metavar="SECONDS", default=10.0, show_default=True, help="For one run.")
-@click.option("--store/--no-store", "stored", default=True, envvar="KCHECK_STORE", help="Ask and tell .kcheck/.")
+@USE_STORE
 def command(
-    what: int | Path | None,
+    what: Named | None,
     *,
     seed: int | None,
+    last: bool,
     op: str,
     strategy: Strategy,
     max_iters: int,
@@ -60,28 +61,36 @@ def command(
     timeout: float | None,
     stored: bool,
 ) -> int:
-    """Shrink a failing case to the smallest one that fails alike, and say what matters.
-
-    The kernel is run at every step. Sizes become smaller (constraints hold; nothing is taken for monotone), then
-    dtypes, layouts and params simpler, then values: 0, 1, small whole numbers, as far as the spec allows them. The
-    same rule stays broken. Sizes around the result tell when it fails. docs/minimize.md says what is simpler.
-
-    The smallest case is stored: `kcheck reproduce` and `kcheck export` take it, and the next `kcheck run` begins
-    with it. Ctrl-C ends the search; what was found by then counts.
+    """Shrink a failing case to the smallest one that fails the same way.
 
     \b
-      kcheck minimize 98765 --op softmax
+      kcheck minimize last
       kcheck minimize case.kcase --strategy dims
 
-    Exit: 0 a smallest case was found, 5 there is nothing to shrink, since it passes now, or is gone.
+    Every step runs the kernel. First sizes get smaller, then dtypes, layouts and params simpler, then values
+    become 0, 1 or small integers, as far as the spec allows. The case must keep failing by the same rule. At the
+    end the sizes around the result show when the kernel fails.
+
+    The smallest case is stored: `kcheck reproduce` and `kcheck export` take it, and the next `kcheck run` starts
+    with it. Ctrl-C ends the search and keeps what it found.
+
+    \b
+    CASE is one of
+      last          the open failure that was seen last; --last is the same
+      3             a number from `kcheck failures`
+      kzvm          an id from `kcheck failures`, or a prefix of one
+      98765         a seed, with --op
+      case.kcase    a file from `kcheck export`
+
+    Exit code: 0 if a smallest case was found, 5 if the case passes now or is gone.
     """
     from kcheck.cli.interrupt import Interrupts
     from kcheck.cli.outputs import claimed_stdout
-    from kcheck.cli.resolve import device_of, one_of, resolve
+    from kcheck.cli.resolve import device_of, resolve
     from kcheck.cli.stored import here, say, say_rows, say_title
     from kcheck.minimize import Minimizer
 
-    meant = resolve(one_of(what, seed), op, here(), stored=stored)
+    meant = resolve(the_case(what, seed, last), op, here(), stored=stored)
     known = meant.known
     say_title(known.case.spec, known.case.id)
     case = _current(meant)
@@ -107,7 +116,7 @@ def command(
         except KeyboardInterrupt:
             interrupted = True
         live("")
-        found = minimizer.end() if minimizer.fails else None
+        found = minimizer.end(_failing(meant) if stored else ()) if minimizer.fails else None
     if found is None:
         return _nothing(minimizer.first.verdict, chosen.name)
     say(_headline(found, interrupted, max_iters), bold=True)
@@ -117,26 +126,38 @@ def command(
     return Exit.INTERRUPTED if interrupted else Exit.GOOD
 
 
+def _failing(meant: Meant) -> tuple[Mapping[str, int], ...]:
+    """The sizes of the open failures of the op."""
+    from kcheck.store import Store, StoreError
+
+    try:
+        with Store.open(meant.root) as store:
+            return tuple(failure.case.dims for failure in store.failures(op=meant.op))
+    except StoreError as error:
+        click.echo(f"kcheck: warning: {error}", err=True)
+        return ()
+
+
 def _current(meant: Meant) -> Case | None:
-    """The case as its spec has it today; None, and why, where it has none."""
+    """The case under the current spec. If the spec no longer has it: says why and returns None."""
     from kcheck.cases import Gone
     from kcheck.cli.stored import say, say_rows
     from kcheck.report.detail import sentence
     from kcheck.runner import current
 
-    changed: tuple[str, ...] = (f"no spec in specs/ has the op {meant.op!r} any more",)
+    changed: tuple[str, ...] = (f"no spec has the op {meant.op!r} now",)
     if meant.spec is not None:
         try:
             return current(meant.spec, meant.known)
         except Gone as gone:
             changed = gone.changed
-    say("GONE  the spec has no such case any more", bold=True)
+    say("GONE  the spec no longer has this case", bold=True)
     say_rows(sentence("changed", change) for change in changed)
     return None
 
 
 def _live() -> Callable[[str], None]:
-    """Shows what is being done, on a terminal: one line, which the next one replaces."""
+    """Prints the progress in one line on a terminal; prints nothing elsewhere."""
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         return lambda text: None
     width = shutil.get_terminal_size((80, 24)).columns - 1
@@ -144,17 +165,17 @@ def _live() -> Callable[[str], None]:
 
 
 def _nothing(verdict: Verdict, device: str) -> Exit:
-    """It does not fail here and now."""
+    """Say that the case does not fail now."""
     from kcheck.cli.stored import say, say_rows
     from kcheck.report.detail import finding_rows, sentence
 
     if verdict.status == "error":
-        say("NOT JUDGED", bold=True)
+        say("ERROR  the case could not be judged", bold=True)
         for finding in verdict.findings:
             say_rows(finding_rows(finding))
         return Exit.USAGE
-    say(f"PASSES  on the {device}, so there is nothing to shrink", bold=True)
-    say_rows([sentence("next", "`kcheck reproduce` says whether it is fixed")])
+    say(f"PASSES  on the {device}; there is nothing to shrink", bold=True)
+    say_rows([sentence("next", "run `kcheck reproduce` to see whether it is fixed")])
     return Exit.NOTHING
 
 
@@ -163,9 +184,9 @@ def _headline(found: Minimized, interrupted: bool, most: int) -> str:
 
     cost = f"{wording.count(found.runs, 'kernel run')}, {wording.seconds(found.seconds)}"
     if interrupted:
-        return f"INTERRUPTED  the smallest case until then, after {cost}"
+        return f"INTERRUPTED  the smallest case so far, after {cost}"
     if not found.whole:
-        return f"SMALLER  after {cost}, all that --max-iters {most} allows"
+        return f"SMALLER  after {cost}; --max-iters {most} was reached"
     return f"SMALLEST  after {cost}"
 
 
@@ -179,7 +200,7 @@ def _rows(found: Minimized) -> Iterator[Row]:
     for number, text in enumerate(found.matters):
         yield sentence("" if number else "matters", text)
     if not found.steady:
-        yield sentence("note", "it passed when it ran again: this kernel fails now and then", "warn")
+        yield sentence("note", "it passed when run again: the failure is intermittent", "warn")
     before = found.start
     yield facts("before", {**before.dims, **before.dtypes})
     verdict = found.executed.verdict
@@ -197,7 +218,7 @@ def _rows(found: Minimized) -> Iterator[Row]:
 
 
 def _store(meant: Meant, found: Minimized) -> None:
-    """Keep the smallest case; a store that cannot be told is no reason to fail."""
+    """Store the smallest case; print a warning if the store cannot be written."""
     from kcheck.store import Store, StoreError
 
     try:

@@ -15,6 +15,9 @@ from typing import TextIO
 
 import click
 
+from kcheck.cli.full import FULL
+from kcheck.errors import UserError
+
 
 @dataclass(frozen=True, slots=True)
 class Output:
@@ -123,11 +126,20 @@ class ReportFile:
     def discard(self) -> None:
         """Delete the temporary file; what was there before stays."""
         try:
-            self.stream.close()
+            with suppress(OSError):  # what a full disk does not take is discarded anyway
+                self.stream.close()
         finally:
             if self._temporary is not None:
                 os.unlink(self._temporary)
                 self._temporary = None
+
+
+def unwritable(path: Path | str, error: OSError, option: str = "-o") -> UserError:
+    """The error of an output file that cannot be written."""
+    full = error.errno in FULL
+    reason = "the disk is full" if full else error.strerror or str(error)
+    fix = "free some space, or choose another disk" if full else "choose another folder"
+    return UserError(f"{option} {path}: cannot be written: {reason}; {fix}")
 
 
 def _umask() -> int:
@@ -157,7 +169,7 @@ def claimed_stdout() -> Iterator[TextIO]:
     finally:
         real.flush()
         os.dup2(report.fileno(), number)
-        with suppress(BrokenPipeError):
+        with suppress(OSError):  # a closed pipe or a full disk, which the report has told by now
             report.close()
 
 

@@ -8,12 +8,13 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Self, TextIO
+
+import click
 
 from kcheck.cli.exits import Exit, worst
 from kcheck.cli.interrupt import Interrupts
-from kcheck.cli.outputs import COLUMNS, Output, ReportFile, claimed_stdout, columns, wants_color
-from kcheck.errors import UserError
+from kcheck.cli.outputs import COLUMNS, Output, ReportFile, claimed_stdout, columns, unwritable, wants_color
 from kcheck.model import Event
 from kcheck.report import REPORTERS, Reporter, Settings, progress_bar
 from kcheck.runner import Summary
@@ -53,6 +54,8 @@ class Reports:
         self._reports: list[_Report] = []
         self._interrupts = Interrupts()
         self._reader_gone = False
+        self._stdout: TextIO | None = None
+        self._lost: list[str] = []
         self.summary = Summary()
 
     def __enter__(self) -> Self:
@@ -62,7 +65,7 @@ class Reports:
             for file in files:
                 if file is not None:
                     stack.callback(file.discard)
-            stdout = stack.enter_context(claimed_stdout())
+            stdout = self._stdout = stack.enter_context(claimed_stdout())
             stack.enter_context(self._interrupts.installed())
             bar = sys.stderr if self._verbosity >= 0 and _can_draw(sys.stderr.isatty()) else None
             for output, file in zip(self._outputs, files, strict=True):
@@ -88,11 +91,9 @@ class Reports:
     def consume(self, events: Iterator[Event]) -> Exit:
         """Feeds every event to every report, closes the reports, and says how the run ended.
 
-        Ctrl-C is passed to the runner, which ends the spec at hand in good order. The reports are closed, and the
-        files put in place, after a fault as well.
-
-        Raises:
-            UserError: a report cannot be written any more, as when the disk is full.
+        Ctrl-C goes to the runner, which finishes the current spec in good order. The reports are closed and their
+        files put in place after an internal error, too. If the disk is full, what is lost is printed at the end,
+        and the exit code is 2.
         """
         summary = self.summary
         interrupted = False
@@ -104,11 +105,15 @@ class Reports:
         finally:
             for report in list(self._reports):
                 self._close(report)
+        stored = self._recorder.lost if self._recorder is not None else ""
+        lost = [*self._lost, *([stored] if stored else [])]
+        for message in lost:
+            click.echo(f"kcheck: error: {message}", err=True)
         return worst(
             code
             for code, happened in (
                 (Exit.INTERRUPTED, interrupted or summary.interrupted),
-                (Exit.USAGE, summary.errors or summary.refused),
+                (Exit.USAGE, summary.errors or summary.refused or lost),
                 (Exit.FAILED, summary.failed or summary.spec_errors),
                 (Exit.PIPE, self._reader_gone),
                 (Exit.NOTHING, not summary.cases),
@@ -119,7 +124,7 @@ class Reports:
     def _written(self, events: Iterator[Event]) -> Iterator[Event]:
         """Each event once every report has it; ends early when nobody is left to read any."""
         interrupted = False
-        while not (self._reader_gone and all(report.file is None for report in self._reports)):
+        while not self._unread():
             try:
                 if interrupted and isinstance(events, Generator):
                     event = events.throw(KeyboardInterrupt())
@@ -138,13 +143,19 @@ class Reports:
                 interrupted = True
             yield event
 
+    def _unread(self) -> bool:
+        """Whether nothing that is left would keep the results."""
+        if self._reader_gone:
+            return all(report.file is None for report in self._reports)
+        return bool(self._lost) and not self._reports
+
     def _handle(self, report: _Report, event: Event) -> None:
         try:
             report.reporter.handle(event)
         except BrokenPipeError:
             self._drop(report)
         except OSError as error:
-            raise UserError(_unwritable(report, error)) from error
+            self._lose(report, error)
 
     def _close(self, report: _Report) -> None:
         try:
@@ -152,12 +163,22 @@ class Reports:
                 report.reporter.close()
                 if report.file is not None:
                     report.file.commit()
+                elif self._stdout is not None:
+                    self._stdout.flush()
         except KeyboardInterrupt:
             return  # it came while this report was closed, which is done
         except BrokenPipeError:
             self._drop(report)
         except OSError as error:
-            raise UserError(_unwritable(report, error)) from error
+            self._lose(report, error)
+
+    def _lose(self, report: _Report, error: OSError) -> None:
+        """A report cannot be written, as on a full disk. The run and the other reports go on."""
+        self._reports.remove(report)
+        if report.file is None:
+            self._lost.append(str(unwritable("the report on stdout", error, "")).strip())
+        else:
+            self._lost.append(f"{unwritable(report.file.path, error)}. The report is lost")
 
     def _drop(self, report: _Report) -> None:
         """Whoever read this report has gone, as in ``kcheck run | head``."""
@@ -167,8 +188,3 @@ class Reports:
 
 def _can_draw(terminal: bool) -> bool:
     return terminal and os.environ.get("TERM") != "dumb"
-
-
-def _unwritable(report: _Report, error: OSError) -> str:
-    where = "the report on stdout" if report.file is None else f"-o {report.file.path}"
-    return f"{where}: cannot be written: {error.strerror}"

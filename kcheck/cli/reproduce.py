@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from kcheck.cli.casename import DEVICE_OF_CASE, USE_STORE, Named, case_options, the_case
 from kcheck.cli.exits import Exit
-from kcheck.cli.params import CASE_SEED, OP, SECONDS
-from kcheck.cli.resolve import SeedOrFile
+from kcheck.cli.params import SECONDS
 from kcheck.model.limits import TIMEOUT
 
 if TYPE_CHECKING:
+    from kcheck.cli.outputs import ReportFile
     from kcheck.cli.resolve import Meant
     from kcheck.device import Device
     from kcheck.report.detail import Row
@@ -23,14 +25,8 @@ if TYPE_CHECKING:
 
 
 @click.command("reproduce")
-@click.argument("what", metavar="SEED|FILE.kcase", type=SeedOrFile(), required=False)
-@CASE_SEED
-@OP
-@click.option(
-    "--device",
-    type=click.Choice(["auto", "gpu", "cpu", "simulator"]),
-    help="Where to run it; left out: where it failed, if that is here, else auto.",
-)
+@case_options
+@DEVICE_OF_CASE
 @click.option(
     "--timeout",
     type=SECONDS,
@@ -41,20 +37,19 @@ if TYPE_CHECKING:
     show_envvar=True,
     help="Time limit per case; 0 means no limit.",
 )
-@click.option("--debug", is_flag=True, help="Then open a Python prompt with inputs, actual, expected at hand.")
+@click.option("--debug", is_flag=True, help="Open a Python prompt afterwards, with inputs, actual and expected.")
 @click.option(
     "--script",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.py",
-    help="Also write a Python file that shows it with numba and numpy alone.",
+    help="Write a Python file that shows the bug with numba and numpy alone.",
 )
-@click.option(
-    "--store/--no-store", "stored", default=True, envvar="KCHECK_STORE", help="Ask .kcheck/, and tell it the end."
-)
+@USE_STORE
 def command(
-    what: int | Path | None,
+    what: Named | None,
     *,
     seed: int | None,
+    last: bool,
     op: str,
     device: str | None,
     timeout: float | None,
@@ -62,43 +57,56 @@ def command(
     script: Path | None,
     stored: bool,
 ) -> int:
-    """Run a case that failed once more, and say whether it is fixed.
+    """Run a failing case again and report whether it is fixed.
 
     \b
-      FIXED         it passes now                                    exit 0
-      STILL FAILS   with the same bits, or with others               exit 1
-      GONE          the spec has no such case any more, and why      exit 5
-
-    A seed is enough on any machine that has the spec; a file of `kcheck export` holds the very inputs, whatever
-    has become of generators since.
+      kcheck reproduce last
+      kcheck reproduce 3 --debug
+      kcheck reproduce 98765 --op softmax --script bug.py
 
     \b
-      kcheck reproduce 98765 --op softmax
-      kcheck reproduce case.kcase --debug
-      kcheck reproduce --seed 98765 --op softmax --script bug.py
+    CASE is one of
+      last          the open failure that was seen last; --last is the same
+      3             a number from `kcheck failures`
+      kzvm          an id from `kcheck failures`, or a prefix of one
+      98765         a seed; with --op, any machine that has the spec can run it
+      case.kcase    a file from `kcheck export`, with the exact inputs
+
+    \b
+    Result and exit code
+      FIXED         it passes now                                          0
+      STILL FAILS   with the same bits, or with different ones             1
+      INCONCLUSIVE  it passes, but its sanitizer cannot run here           2
+      GONE          the spec no longer has this case; says what changed    5
     """
-    from kcheck.cli.outputs import claimed_stdout
-    from kcheck.cli.resolve import device_of, one_of, resolve
+    from kcheck.cli.outputs import ReportFile, claimed_stdout
+    from kcheck.cli.resolve import device_of, resolve
     from kcheck.cli.stored import here, say, say_rows, say_title
     from kcheck.report import plain
     from kcheck.runner import reproduce
 
-    meant = resolve(one_of(what, seed), op, here(), stored=stored)
-    case = meant.known.case
-    say_title(case.spec, case.id)
-    if meant.spec is None:
-        say("GONE")
-        say(plain.line(f"  no spec in specs/ has the op {meant.op!r} any more"))
-        return Exit.NOTHING
-    chosen = device_of(device, meant)
-    with claimed_stdout():
-        done = reproduce(meant.spec, meant.known, chosen, timeout=timeout)
-    exit_code = _tell(meant, done)
-    say_rows(_rows(meant, done, chosen))
-    if stored:
-        _store(meant, done)
-    if script is not None and done.executed is not None:
-        _write_script(script, done)
+    named = the_case(what, seed, last)
+    with ExitStack() as stack:
+        file = None
+        if script is not None:
+            file = ReportFile(script, "--script")  # now, so that a bad path does not cost a run
+            stack.callback(file.discard)
+        meant = resolve(named, op, here(), stored=stored)
+        case = meant.known.case
+        say_title(case.spec, case.id)
+        if meant.spec is None:
+            say("GONE")
+            say(plain.line(f"  no spec has the op {meant.op!r} now"))
+            return Exit.NOTHING
+        chosen = device_of(device, meant)
+        with claimed_stdout():
+            done = reproduce(meant.spec, meant.known, chosen, timeout=timeout)
+        exit_code = _tell(meant, done)
+        say_rows(_rows(meant, done, chosen))
+        if stored:
+            _store(meant, done)
+        if file is not None and done.executed is not None:
+            _write_script(file, done)
     if debug and done.executed is not None:
         from kcheck.cli.debug import prompt
 
@@ -107,7 +115,7 @@ def command(
 
 
 def _tell(meant: Meant, done: Reproduced) -> Exit:
-    """The line that says how it ended."""
+    """Print the result in one line."""
     from kcheck.cli.stored import moment, say
     from kcheck.runner import Result
 
@@ -115,21 +123,21 @@ def _tell(meant: Meant, done: Reproduced) -> Exit:
     failed_before = bool(meant.known.rule)
     match done.result:
         case Result.PASSES:
-            says = "FIXED" if failed_before else "PASSES  it is not known here to have failed before"
+            says = "FIXED" if failed_before else "PASSES  no earlier failure is known here"
             code = Exit.GOOD
         case Result.FAILS:
             says = "STILL FAILS" if failed_before else "FAILS"
             if done.other_bits is not None:
-                others = f"other bits than before in {', '.join(done.other_bits)}"
+                others = f"different bits than before in {', '.join(done.other_bits)}"
                 says += f"  {others if done.other_bits else 'same bits' + before}"
             code = Exit.FAILED
         case Result.UNSEEN:
             says = f"INCONCLUSIVE  passes, but {meant.known.rule} cannot run on this device"
             code = Exit.USAGE
         case Result.GONE:
-            says, code = "GONE  the spec has no such case any more", Exit.NOTHING
+            says, code = "GONE  the spec no longer has this case", Exit.NOTHING
         case Result.ERROR:
-            says, code = "NOT JUDGED", Exit.USAGE
+            says, code = "ERROR  the case could not be judged", Exit.USAGE
     say(says, bold=True)
     return code
 
@@ -149,7 +157,7 @@ def _rows(meant: Meant, done: Reproduced, device: Device) -> Iterator[Row]:
     yield from (sentence("note", note) for note in done.notes)
     if meant.others:
         yield sentence(
-            "note", f"{meant.others} more stored with this seed; `kcheck show {done.case.seed}` has all"
+            "note", f"{meant.others} more stored with this seed; list them with `kcheck show {done.case.seed}`"
         )
     if done.result in (Result.PASSES, Result.UNSEEN):
         return
@@ -165,7 +173,7 @@ def _rows(meant: Meant, done: Reproduced, device: Device) -> Iterator[Row]:
 
 
 def _store(meant: Meant, done: Reproduced) -> None:
-    """Tell the store how it ended; a store that cannot be told is no reason to fail."""
+    """Store the result; print a warning if the store cannot be written."""
     from kcheck.runner import Result
     from kcheck.store import Store, StoreError
 
@@ -182,19 +190,18 @@ def _store(meant: Meant, done: Reproduced) -> None:
                     if failure.case == meant.known.case and same_device and failure.state != state:
                         store.settle(failure, state, now)
     except StoreError as error:
-        click.echo(f"kcheck: warning: {error}; this is not stored", err=True)
+        click.echo(f"kcheck: warning: {error}; the result is not stored", err=True)
 
 
-def _write_script(path: Path, done: Reproduced) -> None:
-    from kcheck.cli.outputs import ReportFile
+def _write_script(file: ReportFile, done: Reproduced) -> None:
     from kcheck.cli.stored import say
+    from kcheck.errors import UserError
     from kcheck.runner.script import script
 
-    file = ReportFile(path, "--script")
     try:
-        file.stream.write(script(done, path.name))
+        file.stream.write(script(done, file.path.name))
         file.commit()
-    finally:
-        file.discard()
-    typed = shlex.quote(str(path))
-    say(f"wrote {path}: python {typed}, or without a GPU: kcheck exec -- python {typed}")
+    except OSError as error:
+        raise UserError(f"--script {file.path}: not written: {error.strerror or error}") from None
+    typed = shlex.quote(str(file.path))
+    say(f"wrote {file.path}: run it with python {typed}, or without a GPU: kcheck exec -- python {typed}")

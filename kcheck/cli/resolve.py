@@ -1,4 +1,4 @@
-"""From a seed, or an exported file, to the case that is meant and the spec that it belongs to."""
+"""From the name of a case to the case and its spec."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from kcheck.cases import expand, plan
-from kcheck.cli.params import SEED
+from kcheck.cli.casename import Named, stored_failures, unknown
 from kcheck.errors import SpecError
 from kcheck.model import Case, OpSpec, Verdict
 from kcheck.rng import derive
@@ -25,26 +25,14 @@ if TYPE_CHECKING:
     from kcheck.device import Device
 
 
-class SeedOrFile(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
-    """A case seed, or the path of a ``.kcase`` file."""
-
-    name = "seed or file"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | Path:
-        """A file by its name; whatever else is a seed."""
-        if isinstance(value, int | Path):
-            return value
-        return Path(value) if str(value).endswith(".kcase") else SEED.convert(value, param, ctx)
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class Meant:
-    """A case, and where it is from.
+    """A case, and where it comes from.
 
     Attributes:
-        spec: None where the project has no spec of its op any more.
-        verdict, seen, device: of its last failure; None, None and empty where none is known.
-        others: further stored cases of the same seed and op.
+        spec: None if no spec of the project has its op any more.
+        verdict, seen, device: of its last failure; None, None and empty if it is not known to have failed.
+        others: how many other stored cases have its seed and op.
     """
 
     root: Path
@@ -57,77 +45,67 @@ class Meant:
     others: int = 0
 
 
-def one_of(what: int | Path | None, seed: int | None) -> int | Path:
-    """The plain argument or ``--seed``, whichever was given.
-
-    Raises:
-        click.UsageError: both, or neither.
-    """
-    if (what is None) == (seed is None):
-        both = "SEED and --seed are the same: give one of them" if seed is not None else "give a seed"
-        raise click.UsageError(both + ("" if seed is not None else ": `kcheck failures` lists those that failed"))
-    return seed if what is None else what  # type: ignore[return-value]  # one of them is given
-
-
-def resolve(what: int | Path, op: str, root: Path, *, stored: bool) -> Meant:
-    """The case that a seed or a file means in a project.
+def resolve(named: Named, op: str, root: Path, *, stored: bool) -> Meant:
+    """The case that a name stands for in a project.
 
     Args:
-        op: empty where it is not said.
-        stored: whether to ask the store.
+        op: the op of the case; empty if it was not given.
+        stored: whether the store may be read.
 
     Raises:
-        click.UsageError: several ops could be meant, or none.
-        StoreError: the file, or the store, cannot be used.
+        click.UsageError: the name stands for no case, or for cases of several ops.
+        StoreError: the file or the store cannot be used.
         SpecError: the spec is invalid.
     """
-    if isinstance(what, Path):
-        held = read_kcase(what)
+    if isinstance(named.value, Path):
+        held = read_kcase(named.value)
         case = held.snapshot.case if held.verdict is None else held.verdict.case
         if op and op != case.op:
-            raise click.UsageError(f"{what} is a case of {case.op}, not of {op}")
+            raise click.UsageError(f"{named} is a case of {case.op}, not of {op}")
         rule, device = ("", "") if held.verdict is None else (held.verdict.rule, held.verdict.device)
         known = Known(case, rule, held.bits, held.snapshot)
         return Meant(root, case.op, known, find_spec(root, case.op, case.spec), held.verdict, None, device)
-    found = _stored(what, op, root) if stored else None
-    return found if found is not None else _from_seed(what, op, root)
+    if named.kind in ("last", "id") and not stored:
+        raise click.UsageError(f"{named} names a stored failure; remove --no-store and KCHECK_STORE=off")
+    found = _stored(named, op, root) if stored else None
+    return found if found is not None else _from_seed(named, op, root)
 
 
-def _stored(seed: int, op: str, root: Path) -> Meant | None:
+def _stored(named: Named, op: str, root: Path) -> Meant | None:
     with Store.open(root) as store:
-        failures = store.failures(seed=seed, op=op, states=("open", "fixed", "gone"))
+        failures = stored_failures(store, named, op)
         ops = sorted({failure.case.op for failure in failures})
         if len(ops) > 1:
-            raise click.UsageError(f"seed {seed} failed in {', '.join(ops)}; say which with --op")
+            raise click.UsageError(f"seed {named} failed in {', '.join(ops)}; choose one with --op")
         if not failures:
             return None
-        # What is open comes before what is not; of equals, what failed last.
+        # An open failure comes first; of several, the one that failed last.
         first = min(failures, key=lambda failure: ("open", "gone", "fixed").index(failure.state))
         try:
             snapshot = store.snapshot(first)
         except StoreError as error:
             click.echo(f"kcheck: warning: {error}", err=True)
             snapshot = None
+        alike = store.failures(seed=first.case.seed, op=ops[0], states=("open", "fixed", "gone"))
     known = Known(first.case, first.rule, first.bits, snapshot)
     spec = find_spec(root, first.case.op, first.path)
-    return Meant(root, ops[0], known, spec, first.verdict, first.last_seen, first.device, len(failures) - 1)
+    return Meant(root, ops[0], known, spec, first.verdict, first.last_seen, first.device, len(alike) - 1)
 
 
-def _from_seed(seed: int, op: str, root: Path) -> Meant:
-    """Without a store: the case that a seed makes of a spec, on any machine."""
+def _from_seed(named: Named, op: str, root: Path) -> Meant:
+    """The case that a spec makes of a seed: on any machine, with no store."""
+    assert isinstance(named.value, int)
     if not op:
-        raise click.UsageError(
-            f"seed {seed} is not stored here, and each op makes a case of its own of it; say which with --op"
-        )
+        raise click.UsageError(f"{unknown(named, op)}; to make the case from the seed, add --op")
     spec = find_spec(root, op)
     if spec is None:
         known = ", ".join(sorted(_ops(root))[:20]) or "none"
-        raise click.UsageError(f"no spec in specs/ has the op {op!r}; the ops are {known}")
-    return Meant(root, op, Known(_case_of(spec, seed)), spec)
+        raise click.UsageError(f"no spec has the op {op!r}; the ops are {known}")
+    return Meant(root, op, Known(_case_of(spec, named.value)), spec)
 
 
 def _case_of(spec: OpSpec, seed: int) -> Case:
-    """The case of a seed; an example's, where the spec's own master seed gives it that one."""
+    """The case of a seed; an example if the spec's master seed gives the example that seed."""
     for number in range(len(spec.examples)):
         if derive(spec.seed, f"example_{number}") == seed:
             return plan(spec, count=0, master=spec.seed)[number]
@@ -135,7 +113,7 @@ def _case_of(spec: OpSpec, seed: int) -> Case:
 
 
 def device_of(name: str | None, meant: Meant) -> Device:
-    """The device of this name; where none is said, that on which the case failed, if it is here."""
+    """The device of this name. Without one: the device on which the case failed, or auto if it is not here."""
     from kcheck.device import choose
     from kcheck.errors import DeviceUnavailable
 
@@ -148,15 +126,15 @@ def device_of(name: str | None, meant: Meant) -> Device:
     except DeviceUnavailable as error:
         if not meant.device:
             raise
-        click.echo(f"kcheck: warning: it failed on the {meant.device}, which is not here: {error}", err=True)
+        click.echo(f"kcheck: warning: it failed on the {meant.device}, which is not available: {error}", err=True)
         return choose("auto", targets)
 
 
 def find_spec(root: Path, op: str, path: str = "") -> OpSpec | None:
-    """The spec of an op: at a path, or wherever below ``specs/`` it has been moved to; None if there is none.
+    """The spec of an op, at a path or anywhere below ``specs/``; None if no spec has the op.
 
     Raises:
-        SpecError: it is invalid.
+        SpecError: the spec is invalid.
     """
     if path and (root / path).is_file() and op in _named(root / path):
         return load_spec(Path(shown(root / path)))
@@ -165,7 +143,7 @@ def find_spec(root: Path, op: str, path: str = "") -> OpSpec | None:
         if op in _named(file):
             try:
                 return load_spec(file)
-            except SpecError as error:  # a copy that is being worked on is no reason to stop
+            except SpecError as error:  # another file may have the op, too
                 refused = refused or error
     if refused is not None:
         raise refused
@@ -182,6 +160,6 @@ def _ops(root: Path) -> list[str]:
 
 
 def _named(file: Path) -> list[str]:
-    """The op that a spec file names, found without reading it whole: there may be hundreds."""
+    """The op that a spec file names, without parsing the file: there may be hundreds."""
     text = file.read_text("utf-8", errors="replace")
     return re.findall(r"^(?:\ufeff)?op:[ \t]*[\"']?([a-z][a-z0-9_]*)", text, re.MULTILINE)[:1]

@@ -36,16 +36,14 @@ SANITIZE = Sanitize()
     show_envvar=True,
     help="Number of cases per spec (default: the spec's). 0 runs only the spec's examples.",
 )
-@click.option(
-    "--seed", type=SEED, metavar="S", help="Master seed that cases are drawn from, in place of the spec's."
-)
-@click.option("--case-seed", type=SEED, metavar="S", help="Run exactly the case of this seed.")
+@click.option("--seed", type=SEED, metavar="S", help="Master seed of the cases (default: the spec's).")
+@click.option("--case-seed", type=SEED, metavar="S", help="Run only the case of this seed.")
 @click.option(
     "-k",
     "keyword",
     metavar="EXPR",
     default="",
-    help="Run the cases that EXPR selects: parts of a case's id or tags, with and, or, not.",
+    help="Run the cases that match EXPR: parts of a case's id, or tags, with and, or, not.",
 )
 @click.option(
     "-t",
@@ -53,7 +51,7 @@ SANITIZE = Sanitize()
     "tags",
     multiple=True,
     metavar="TAG",
-    help="Run the specs that have one of these tags; repeatable.",
+    help="Run the specs that have this tag. Repeatable.",
 )
 @click.option(
     "--sanitize",
@@ -61,14 +59,17 @@ SANITIZE = Sanitize()
     type=SANITIZE,
     multiple=True,
     metavar="NAME[=LEVEL]",
-    help=f"Level of a sanitizer in every spec, {', '.join(LEVELS)}; NAME alone is error. "
-    f"What is named sees every case. {', '.join(SANITIZE.names)}, or all; repeatable.",
+    help=f"Set the level of a sanitizer in every spec: {', '.join(LEVELS)} (default: error). It then checks every "
+    f"case. NAME is {', '.join(SANITIZE.names)}, or all. Repeatable.",
 )
 @click.option(
     "--strict",
     is_flag=True,
-    help="Fail (exit 1) specs that test nothing: those for which a kernel passes that writes zeros, a constant or "
-    "a copy of an input. Without, they warn.",
+    help="Fail (exit 1) if a kernel that writes zeros, a constant or a copy of an input would pass a spec. "
+    "Default: warn.",
+)
+@click.option(
+    "--lint/--no-lint", default=True, help="Note the linter's warnings about the compiled kernels (default)."
 )
 @click.option(
     "--lf", "--last-failed", "last_failed", is_flag=True, help="Run only the open failures in the store."
@@ -81,7 +82,7 @@ SANITIZE = Sanitize()
     "formats",
     type=click.Choice(list(REPORTERS)),
     multiple=True,
-    help="Format of the report; repeatable, each with its own -o.",
+    help="Format of the report. Repeatable; each can have its own -o.",
 )
 @click.option(
     "-o",
@@ -99,7 +100,8 @@ SANITIZE = Sanitize()
     "stored",
     default=True,
     envvar="KCHECK_STORE",
-    help="Keep what was run, and the inputs of what failed, in .kcheck/ of the project; KCHECK_STORE=off.",
+    help="Store results and the inputs of failures in .kcheck/ (default). KCHECK_STORE=off is the same as "
+    "--no-store.",
 )
 @click.option(
     "--touched",
@@ -127,6 +129,7 @@ def command(
     tags: tuple[str, ...],
     sanitize: tuple[tuple[str, Level], ...],
     strict: bool,
+    lint: bool,
     last_failed: bool,
     fail_fast: bool,
     max_failures: int | None,
@@ -208,6 +211,7 @@ def command(
         sanitize=sanitize_levels(SANITIZE, sanitize),
         profile=profile,
         only_failed=last_failed,
+        lint=lint,
         skip_unsupported=touched,
     )
     if last_failed and not options.recalled and not any(isinstance(spec, SpecRefused) for spec in specs):
@@ -289,8 +293,8 @@ def _not_stored(why: str) -> None:
 
 @contextmanager
 def _kept() -> Iterator[None]:
-    """Keep the garbage collector from looking at what is imported here, now or later: it stays anyway, and each
-    look through Numba takes 0.1 s, a tenth of a run from full caches."""
+    """Exclude what is imported here from garbage collection: it stays for the whole run, and a pass over Numba's
+    objects takes 0.1 s, a tenth of a run from full caches."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

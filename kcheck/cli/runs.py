@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @click.command("runs")
-@click.option("-n", "most", type=click.IntRange(min=1), default=20, show_default=True, help="How many, at most.")
+@click.option("-n", "most", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number.")
 def command(most: int) -> int:
     """List the stored runs of this project, the newest first.
 
@@ -27,7 +27,7 @@ def command(most: int) -> int:
     with Store.open(here()) as store:
         runs = store.runs(most)
     if not runs:
-        say("no runs are stored here; `kcheck run` stores each")
+        say("no runs are stored in this project yet")
         return Exit.GOOD
     rows = [("run", "started", "device", "took", "cases", "command")]
     rows += [
@@ -46,11 +46,11 @@ def command(most: int) -> int:
 
 
 def _cases(run: StoredRun) -> str:
-    """``100: 3 failed``; ``57 of 100`` where not all were run."""
+    """``100: 3 failed``; ``57 of 100`` if some cases were not run."""
     ran = run.passed + run.failed + run.errors
     text = f"{ran:,}" if ran == run.planned else f"{ran:,} of {run.planned:,}"
     wrong = [f"{run.failed:,} failed"] if run.failed else []
     wrong += [f"{run.errors:,} error{'' if run.errors == 1 else 's'}"] if run.errors else []
     wrong += ["interrupted"] if run.interrupted else []
-    wrong += ["not ended"] if run.seconds is None else []
+    wrong += ["did not finish"] if run.seconds is None else []
     return f"{text}: {', '.join(wrong)}" if wrong else f"{text} passed"

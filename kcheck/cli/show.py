@@ -7,37 +7,50 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kcheck.cli.casename import Named, case_options, stored_failures, the_case, unknown
 from kcheck.cli.exits import Exit
-from kcheck.cli.params import SEED
 
 if TYPE_CHECKING:
-    from kcheck.model import Case
+    from pathlib import Path
+
+    from kcheck.model import Case, Comparison, Snapshot, Verdict
     from kcheck.report.detail import Row
     from kcheck.store import Store, StoredFailure, StoredVerdict
 
 
 @click.command("show")
-@click.argument("seed", metavar="SEED", type=SEED)
-@click.option("--op", metavar="NAME", default="", help="Of this op, where several failed with the same seed.")
-def command(seed: int, op: str) -> int:
+@case_options
+def command(what: Named | None, *, seed: int | None, last: bool, op: str) -> int:
     """Show a stored case without running it.
 
     \b
-      kcheck show 17447113406779214469
+      kcheck show last
+      kcheck show 98765 --op softmax
 
     Shows its inputs, the worst elements, a small map of where in the output the error is, and earlier results.
+
+    \b
+    CASE is one of
+      last          the open failure that was seen last; --last is the same
+      3             a number from `kcheck failures`
+      kzvm          an id from `kcheck failures`, or a prefix of one
+      98765         a seed, with --op if cases of several ops have it
+      case.kcase    a file from `kcheck export`
     """
     from kcheck.cli.stored import here, say, say_rows, say_title
     from kcheck.store import Store
 
+    named = the_case(what, seed, last)
+    if named.kind == "file":
+        return _show_file(named.value)  # type: ignore[arg-type]  # a Path, as its kind says
     with Store.open(here()) as store:
-        failures = store.failures(seed=seed, op=op, states=("open", "fixed", "gone"))
-        history = store.history(seed, op)
+        failures = stored_failures(store, named, op)
+        if not failures and not isinstance(named.value, int):
+            raise click.UsageError(unknown(named, op))
+        seed = failures[0].case.seed if failures else int(str(named.value))
+        history = store.history(seed, failures[0].case.op if named.kind != "seed" and failures else op)
         if not failures and not history:
-            about = f" of {op}" if op else ""
-            raise click.UsageError(
-                f"no case with seed {seed}{about} is stored; `kcheck failures` lists what failed"
-            )
+            raise click.UsageError(f"{unknown(named, op)}; `kcheck failures` lists what failed")
         for number, failure in enumerate(failures):
             if number:
                 say()
@@ -49,38 +62,79 @@ def command(seed: int, op: str) -> int:
     return Exit.GOOD
 
 
-def _failure(store: Store, failure: StoredFailure, history: list[StoredVerdict]) -> Iterator[Row]:
-    from kcheck.cli.stored import moment, reproduce_line
+def _show_file(path: Path) -> int:
+    import shlex
+
+    from kcheck.cli.stored import say_rows, say_title
+    from kcheck.report.detail import Row, sentence
+    from kcheck.report.inputs import input_rows
+    from kcheck.store import read_kcase
+
+    held = read_kcase(path)
+    again = shlex.join(["kcheck", "reproduce", str(path)])
+    case = held.snapshot.case if held.verdict is None else held.verdict.case
+    say_title(str(path), case.id)
+    if held.verdict is None:
+        say_rows([sentence("state", "exported without a result")])
+        say_rows(input_rows(held.snapshot))
+        say_rows([Row("seed", (str(case.seed),)), Row("replay", (again,), role="paste")])
+    else:
+        say_rows(_judged(held.verdict, held.snapshot, again))
+    return Exit.GOOD
+
+
+def _judged(verdict: Verdict, snapshot: Snapshot | None, again: str, path: str = "") -> Iterator[Row]:
+    """The rows of a failing case: what is wrong, its inputs, the worst elements, its seed, how to run it."""
+    from datetime import UTC, datetime
+
     from kcheck.model import CaseFinished
-    from kcheck.report import wording
     from kcheck.report.detail import Row, rows, sentence
     from kcheck.report.inputs import input_rows
-    from kcheck.report.spread import spread_rows
     from kcheck.store.recorder import NEW_SNAPSHOTS
+
+    finished = CaseFinished(path or verdict.case.spec, 1, verdict, again, datetime.now(UTC))
+    *detail, _, replay = rows(finished)
+    yield from detail
+    if snapshot is not None:
+        yield from input_rows(snapshot)
+    else:
+        yield sentence(
+            "inputs",
+            f"not stored: a run stores those of {NEW_SNAPSHOTS} new failures per spec; the seed makes them again",
+        )
+    yield from _spread(verdict.comparisons)
+    yield Row("seed", (str(verdict.case.seed),))
+    yield replay
+
+
+def _spread(comparisons: tuple[Comparison, ...]) -> Iterator[Row]:
+    from kcheck.report.spread import spread_rows
+
+    for comparison in comparisons:
+        yield from spread_rows(comparison)
+
+
+def _failure(store: Store, failure: StoredFailure, history: list[StoredVerdict]) -> Iterator[Row]:
+    from kcheck.cli.stored import moment, reproduce_line
+    from kcheck.report import wording
+    from kcheck.report.detail import Row, sentence
 
     state = f"{failure.state}, failed {wording.count(failure.times, 'time')} on the {failure.device}, first"
     state += f" {moment(failure.first_seen)}, last {moment(failure.last_seen)}"
     if failure.closed is not None:
         state += f", {failure.state} {moment(failure.closed)}"
+    yield Row("id", (failure.short,))
     yield sentence("state", state)
     again = reproduce_line(failure.case.seed, failure.case.op)
-    *detail, _, replay = rows(CaseFinished(failure.path, 1, failure.verdict, again, failure.last_seen))
+    *detail, seed, replay = _judged(failure.verdict, store.snapshot(failure), again, failure.path)
     yield from detail
-    snapshot = store.snapshot(failure)
-    if snapshot is not None:
-        yield from input_rows(snapshot)
-    else:
-        kept = f"a run keeps those of {NEW_SNAPSHOTS} new failures of a spec, while there is room"
-        yield sentence("inputs", f"not kept: {kept}; the seed makes them again")
-    for comparison in failure.verdict.comparisons:
-        yield from spread_rows(comparison)
     yield from _history([each for each in history if _same(each.case, failure.case)])
-    yield Row("seed", (str(failure.case.seed),))
+    yield seed
     yield replay
 
 
 def _same(one: Case, other: Case) -> bool:
-    """Whether they are one case, whatever their labels."""
+    """Whether two cases are the same except for their labels."""
     return (one.op, one.dims, one.dtypes, one.layouts) == (other.op, other.dims, other.dtypes, other.layouts)
 
 

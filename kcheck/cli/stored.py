@@ -1,4 +1,4 @@
-"""What the commands over the store have in common: which project, how a table is laid out."""
+"""What the commands on the store share: the project, moments in time, tables."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 class Since(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
-    """A moment: ``2026-11-20``, ``2026-11-20T14:30``, or how long ago: ``30m``, ``12h``, ``3d``, ``2w``."""
+    """A moment: ``2026-11-20`` or ``2026-11-20T14:30``, or an age: ``30m``, ``12h``, ``3d``, ``2w``."""
 
     name = "since"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """Reads the moment; without a time zone, that of this machine."""
+        """Reads the moment; a time without a zone is local time."""
         if isinstance(value, datetime):
             return value
         text = str(value).strip()
@@ -36,32 +36,42 @@ class Since(click.ParamType):  # type: ignore[type-arg]  # generic since click 8
                 return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
             return datetime.fromisoformat(text).astimezone(UTC)
         except (ValueError, OverflowError):
-            self.fail(f"{text!r} is no moment; write 2026-11-20, 2026-11-20T14:30, 30m, 12h, 3d or 2w", param, ctx)
+            self.fail(
+                f"{text!r} is not a date or an age; write 2026-11-20, 2026-11-20T14:30, 30m, 12h, 3d or 2w",
+                param,
+                ctx,
+            )
 
 
 SINCE = Since()
 
 
 def here() -> Path:
-    """The root of the project that the current folder is in.
+    """The root of the project that contains the current folder.
 
     Raises:
-        click.UsageError: it is in none.
+        click.UsageError: no project contains it.
     """
     from kcheck.specfile.paths import ROOT_MARKERS, nearest_root
 
     root = nearest_root(Path())
     if root is None:
         raise click.UsageError(
-            f"this folder is in no project: none above it holds {', '.join(ROOT_MARKERS)}; go to yours, or put an "
-            f"empty {ROOT_MARKERS[0]} into its root"
+            f"not in a project: neither this folder nor one above it has {' or '.join(ROOT_MARKERS)}; change to "
+            f"your project, or create an empty {ROOT_MARKERS[0]} in its root"
         )
     return root
 
 
 def width() -> int:
-    """Columns that text is laid out for."""
+    """Columns of the terminal, at least 40."""
     return max(40, shutil.get_terminal_size((80, 24)).columns)
+
+
+def day_or_time(at: datetime) -> str:
+    """The local time if it was today, else the day."""
+    local = at.astimezone()
+    return local.strftime("%H:%M" if local.date() == datetime.now().astimezone().date() else "%Y-%m-%d")
 
 
 def reproduce_line(seed: int, op: str) -> str:
@@ -70,30 +80,30 @@ def reproduce_line(seed: int, op: str) -> str:
 
 
 def say(text: str = "", *, bold: bool = False) -> None:
-    """A line on stdout that any terminal can show."""
+    """Print a line, without characters that the terminal cannot show."""
     text = layout.encodable(text, sys.stdout.encoding)
     click.echo(click.style(text, bold=True) if bold else text)
 
 
 def say_title(*parts: str) -> None:
-    """What the lines below are about; broken between its parts where it is too long."""
+    """Print a title; a long one breaks between its parts."""
     for number, line in enumerate(layout.wrap(map(plain.line, parts), " · ", width())):
         say(("  " if number else "") + line, bold=True)
 
 
 def say_rows(rows: Iterable[Row], indent: int = 2) -> None:
-    """Labeled rows, as in the report of a run."""
+    """Print labeled rows, as the report of a run does."""
     for row in rows:
         for left, text in layout.labeled(row, indent, width()):
             say((left + text).rstrip())
 
 
 def say_table(rows: Sequence[Sequence[str]], *, right: Sequence[int] = (), indent: int = 0) -> None:
-    """Columns as wide as their widest entry; the last one is cut at the terminal's edge.
+    """Print columns as wide as their widest entry. The last column is cut at the edge of the terminal.
 
     Args:
-        rows: the head first.
-        right: the columns of numbers, aligned to the right.
+        rows: the head, then the rows.
+        right: columns that are aligned right.
     """
     for line in layout.table([[plain.line(cell) for cell in row] for row in rows], width() - indent, right):
         say(" " * indent + line)

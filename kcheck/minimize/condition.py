@@ -9,7 +9,7 @@ values, too, since it may pass by chance.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kcheck.cases.condition import Condition, size_conditions
@@ -29,14 +29,16 @@ _FARTHEST = 4  # how many times the larger of size and landmark: a probe has to 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found out about one dim.
+    """The condition on one dim.
 
     Attributes:
-        text: the condition; empty: whatever its size.
+        text: empty if every size fails.
+        holds: whether a size meets the condition.
     """
 
     dim: str
     text: str
+    holds: Callable[[int], bool]
 
 
 def conditions(search: Search, base: Candidate, *, by_values: bool) -> tuple[Found, ...]:
@@ -79,7 +81,7 @@ def _condition(search: Search, base: Candidate, name: str, seeds: int) -> Found:
     tried = dict(sorted(tried.items()))
     fails = sum(tried.values())
     believed = left and (left[0].cost < _ODD or min(fails, len(tried) - fails) >= _WITNESSES)
-    return Found(name, left[0].text if believed else _nearly(name, every, tried))
+    return Found(name, left[0].text, left[0].holds) if believed else _nearly(name, every, tried)
 
 
 def _offered(search: Search, name: str, least: int) -> list[int]:
@@ -100,15 +102,16 @@ def _fails(search: Search, candidate: Candidate, seeds: int) -> bool:
     return search.trials.fails(candidate) or any(search.trials.fails(other) for other in others)
 
 
-def _nearly(name: str, every: list[Condition], tried: Mapping[int, bool]) -> str:
-    """Where no condition agrees with all that was tried: the one that disagrees least, and with what."""
+def _nearly(name: str, every: list[Condition], tried: Mapping[int, bool]) -> Found:
+    """The condition that disagrees with the fewest sizes that were tried, and those sizes."""
 
     def wrong(one: Condition) -> list[int]:
         return [size for size, fails in tried.items() if one.holds(size) != fails]
 
     best = min((one for one in every if one.cost < _ODD), key=lambda one: len(wrong(one)) + one.cost)
     sizes = ", ".join(f"{size} {'fails' if tried[size] else 'passes'}" for size in wrong(best)[:3])
-    return f"{best.text or f'{name} is any size'} (but {sizes})"
+    text = f"{best.text or f'{name} is any size'} (but {sizes})"
+    return Found(name, text, lambda n: best.holds(n) or tried.get(n, False))
 
 
 def _at(search: Search, base: Candidate, name: str, size: int) -> Candidate | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -13,16 +13,18 @@ from kcheck.minimize.trials import Values
 _FEW = 4  # elements that are named
 
 
-def matters(search: Search, found: Sequence[Found]) -> tuple[str, ...]:
+def matters(search: Search, found: Sequence[Found], failing: Sequence[Mapping[str, int]] = ()) -> tuple[str, ...]:
     """The sentences, the sizes first.
 
     Args:
-        found: the condition of each size, as far as it was found.
+        found: the condition on each size, as far as it was found.
+        failing: the sizes of other cases that are known to fail.
     """
-    return (*_sizes(search, found), *_kinds(search), *_values(search))
+    return (*_sizes(found, failing), *_kinds(search), *_values(search))
 
 
-def _sizes(search: Search, found: Sequence[Found]) -> Iterator[str]:
+def _sizes(found: Sequence[Found], failing: Sequence[Mapping[str, int]]) -> Iterator[str]:
+    """When it fails by size. Failures of other sizes are named: a condition is found around the smallest case."""
     if not found:
         return
     asked = [one for one in found if one.text]
@@ -30,10 +32,20 @@ def _sizes(search: Search, found: Sequence[Found]) -> Iterator[str]:
     if not asked:
         yield f"fails for any {_listed(free)}: at every size tried"
         return
+    others = [
+        sizes for sizes in failing if any(one.dim in sizes and not one.holds(sizes[one.dim]) for one in asked)
+    ]
     text = "fails when " + " and ".join(one.text for one in asked)
-    if len(asked) > 1:
+    if others:
+        text += ", near the smallest case"
+    elif len(asked) > 1:
         text += ", each with the others as small as here"
     yield text + (f", for any {_listed(free)}" if free else "")
+    if others:
+        least = min(others, key=lambda sizes: sum(sizes.values()))
+        shown = " ".join(f"{name}={size}" for name, size in least.items())
+        count = "an open failure has" if len(others) == 1 else f"{len(others)} open failures have"
+        yield f"not the only way to fail: {count} other sizes{', such as' if len(others) > 1 else ':'} {shown}"
 
 
 def _kinds(search: Search) -> Iterator[str]:

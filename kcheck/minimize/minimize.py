@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -148,8 +148,11 @@ class Minimizer:
         except Spent:
             self._whole = False
 
-    def end(self) -> Minimized:
+    def end(self, failing: Sequence[Mapping[str, int]] = ()) -> Minimized:
         """The smallest case, run again under every sanitizer, and the conditions for the failure.
+
+        Args:
+            failing: the sizes of other cases of the op that are known to fail, to compare the conditions with.
 
         Raises:
             InternalError: an error in kcheck itself.
@@ -162,7 +165,7 @@ class Minimizer:
             start=self._case,
             case=case,
             executed=done,
-            matters=matters(search, self._conditions),
+            matters=matters(search, self._conditions, failing),
             runs=search.trials.runs + 1,
             seconds=time.monotonic() - self._begun,
             whole=self._whole,

@@ -44,6 +44,7 @@ class Options:
         capture: yield what failing cases were launched with and what came back, for whoever stores it.
         recalled: by root and path of a spec, what is run before its other cases.
         only_failed: ``--lf``: run the recalled cases and no others.
+        lint: note what the linter says about the PTX of a spec whose cases all ran.
         skip_unsupported: count cases that the device does not support as skipped, not as errors.
         device: ``--device`` where it was given, for the replay line; empty otherwise.
         profile: ``--profile``, for the replay line.
@@ -66,6 +67,7 @@ class Options:
     replay_by: tuple[str, ...] = ()
     skip_unsupported: bool = False
     only_failed: bool = False
+    lint: bool = True
 
     @property
     def is_replay(self) -> bool:

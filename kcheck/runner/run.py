@@ -32,6 +32,7 @@ from kcheck.model import (
 )
 from kcheck.model.verdict import UNSUPPORTED
 from kcheck.oracle import Vacuity
+from kcheck.runner.advise import advice_notes
 from kcheck.runner.artifact import ArtifactCheck
 from kcheck.runner.budget import Budget
 from kcheck.runner.execute import Executed, as_fault, as_finding, every_instrument, execute, kernel_fault
@@ -199,6 +200,9 @@ class _Run:
                 elif artifact is not None:
                     self._notes.setdefault(_PART)
                 self._note_unsupported(tally)
+                if self.options.lint and self._whole:
+                    for note in advice_notes(spec, self.device, cases):
+                        self._notes.setdefault(note)
         except KeyboardInterrupt:
             self.interrupted = True
         yield tally.finished(spec, len(cases), findings, tuple(self._notes), time.monotonic() - begun)

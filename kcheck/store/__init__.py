@@ -1,7 +1,6 @@
-"""What was run in a project and how it ended: SQLite in ``.kcheck/`` of the project's root.
+"""The runs of a project and their results: SQLite in ``.kcheck/`` of the project's root.
 
-:class:`Recorder` writes a run as it goes; :class:`Store` is asked afterwards, and told what is judged outside of
-runs.
+:class:`Recorder` writes a run as it proceeds; :class:`Store` reads it afterwards, and is updated between runs.
 """
 
 from kcheck.store.documents import StoreError

@@ -25,7 +25,7 @@ def path_of(root: Path, name: str) -> Path:
     """The file of a baseline.
 
     Raises:
-        UserError: that is no name of one.
+        UserError: the name is not valid.
     """
     if not _NAME.fullmatch(name):
         raise UserError(f"{name!r} is not a valid baseline name: use at most 64 letters, digits, '.', '_' and '-'")
@@ -38,8 +38,24 @@ def names(root: Path) -> list[str]:
     return sorted(path.stem for path in folder.glob("*.json")) if folder.is_dir() else []
 
 
+def check_writable(root: Path, name: str) -> None:
+    """Find out whether a baseline can be saved, before the run that measures it.
+
+    Raises:
+        UserError: the folder cannot be written, or the name is not valid.
+    """
+    path = path_of(root, name)
+    try:
+        path.parent.mkdir(exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        os.close(handle)
+        os.unlink(temporary)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+
+
 def save(root: Path, baseline: Baseline) -> Path:
-    """Write a baseline, in place of one of that name; half a file is never there.
+    """Write a baseline, replacing one of the same name as a whole.
 
     Raises:
         UserError: it cannot be written.
@@ -66,7 +82,7 @@ def remove(root: Path, name: str) -> None:
     """Delete a baseline.
 
     Raises:
-        UserError: there is none of that name.
+        UserError: no baseline has that name.
     """
     path = path_of(root, name)
     if not path.is_file():
@@ -78,7 +94,7 @@ def load(root: Path, name: str) -> Baseline:
     """Read a baseline.
 
     Raises:
-        UserError: there is none of that name, or the file is not as it was written.
+        UserError: no baseline has that name, or the file is not valid.
     """
     path = path_of(root, name)
     if not path.is_file():

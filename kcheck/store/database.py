@@ -1,12 +1,13 @@
-"""The database file: found, made, brought up to date, and refused with the mend where it cannot be used.
+"""The database file: how it is found, created, upgraded, and refused with a fix if it cannot be used.
 
 Write-ahead log, so that runs write beside each other and readers never wait. ``synchronous=NORMAL``: what is
-committed outlives the process, however it is killed, at no wait for the disk; a machine that loses power may lose
-the last moments, and never more than them (https://www.sqlite.org/pragma.html#pragma_synchronous).
+committed survives the process, however it is killed, without waiting for the disk; a power failure may lose the
+last moments and nothing else (https://www.sqlite.org/pragma.html#pragma_synchronous).
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import sqlite3
@@ -15,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kcheck.store.documents import StoreError
+from kcheck.store.documents import StoreError, StoreFull
 from kcheck.store.schema import APPLICATION_ID, MIGRATIONS
 
 FOLDER, FILE = ".kcheck", "store.db"
@@ -26,15 +27,15 @@ _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def database_file(root: Path) -> Path:
-    """Where the store of a project lies."""
+    """The path of a project's store."""
     return root / FOLDER / FILE
 
 
 def open_for_writing(root: Path) -> sqlite3.Connection:
-    """The store of a project, made if it is not there.
+    """Open the store of a project; create it if it does not exist.
 
     Raises:
-        StoreError: it cannot be: no right to write, a full disk, a damaged or newer database.
+        StoreError: no permission, a full disk, or a damaged or newer database.
     """
     file = database_file(root)
     with explained(file):
@@ -44,6 +45,8 @@ def open_for_writing(root: Path) -> sqlite3.Connection:
             if not ignore.exists():
                 ignore.write_text("*\n", "utf-8")
         except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise StoreFull(f"{_shown(file.parent)}: the disk is full; free some space") from None
             raise StoreError(f"{_shown(file.parent)}: cannot be written: {error.strerror}") from None
         connection = sqlite3.connect(file, timeout=BUSY_SECONDS, isolation_level=None)
         try:
@@ -55,10 +58,10 @@ def open_for_writing(root: Path) -> sqlite3.Connection:
 
 
 def open_for_reading(root: Path) -> sqlite3.Connection | None:
-    """The store of a project; None where there is none yet. A read-only folder will do.
+    """Open the store of a project; None if it does not exist yet. The folder may be read-only.
 
     Raises:
-        StoreError: it is damaged, or newer.
+        StoreError: it is damaged, or newer than this kcheck.
     """
     file = database_file(root)
     if not file.exists():
@@ -78,7 +81,7 @@ def open_for_reading(root: Path) -> sqlite3.Connection | None:
 
 @contextmanager
 def explained(file: Path) -> Iterator[None]:
-    """Turns SQLite's errors into a StoreError that says what to do."""
+    """Turn SQLite's errors into a StoreError that says what to do."""
     try:
         yield
     except sqlite3.Error as error:
@@ -86,17 +89,30 @@ def explained(file: Path) -> Iterator[None]:
         where = _shown(file)
         if code in _DAMAGED:
             raise damaged(file, str(error)) from error
-        mends = {
-            sqlite3.SQLITE_FULL: "free some space, or: kcheck gc",
-            sqlite3.SQLITE_BUSY: f"another process has held it for {BUSY_SECONDS:.0f} s; end it, or try again",
+        if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _no_space(file.parent)):
+            raise StoreFull(f"{where}: the disk is full; free some space, or run `kcheck gc`") from error
+        fixes = {
+            sqlite3.SQLITE_BUSY: f"another process has locked it for {BUSY_SECONDS:.0f} s; stop it, or try again",
             sqlite3.SQLITE_READONLY: "make it writable, or run with --no-store",
             sqlite3.SQLITE_CANTOPEN: "make its folder writable, or run with --no-store",
         }
-        raise StoreError(f"{where}: {error}; {mends.get(code, 'run with --no-store')}") from error
+        raise StoreError(f"{where}: {error}; {fixes.get(code, 'run with --no-store')}") from error
+
+
+def _no_space(folder: Path) -> bool:
+    """Whether a disk has no room for what SQLite writes at once: it reports some of these as an I/O error."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < _ROOM
+
+
+_ROOM = 64 << 10
 
 
 def damaged(file: Path, why: str) -> StoreError:
-    """The error of a database that SQLite cannot make sense of."""
+    """The error of a database that SQLite cannot read."""
     where = _shown(file)
     aside = shlex.quote(f"{where}.damaged")
     return StoreError(f"{where}: the store is damaged ({why}); move it aside: mv {shlex.quote(where)} {aside}")
@@ -104,7 +120,7 @@ def damaged(file: Path, why: str) -> StoreError:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All of it or nothing; the lock is taken at its beginning, so that two writers cannot wait for each other."""
+    """All or nothing. Takes the lock at the beginning, so that two writers cannot wait for each other."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -130,8 +146,7 @@ def _prepare(connection: sqlite3.Connection, file: Path) -> None:
 
 
 def _use_log(connection: sqlite3.Connection) -> None:
-    """Switch to the write-ahead log. Two that switch at once get no busy wait, but an error: so it is done
-    here."""
+    """Switch to the write-ahead log. SQLite does not wait if two processes switch at once, so this does."""
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -144,7 +159,7 @@ def _use_log(connection: sqlite3.Connection) -> None:
 
 
 def _version(connection: sqlite3.Connection, file: Path) -> int:
-    """Migrations that the database has been through; 0 if it is new."""
+    """The number of migrations that the database has had; 0 if it is new."""
     # One look at all three: another process may be making the tables just now.
     version, application, tables = connection.execute(
         """SELECT (SELECT user_version FROM pragma_user_version),
@@ -153,7 +168,7 @@ def _version(connection: sqlite3.Connection, file: Path) -> int:
     ).fetchone()
     where = _shown(file)
     if application != APPLICATION_ID and (version or tables):
-        raise StoreError(f"{where}: this is another program's database; move it away")
+        raise StoreError(f"{where}: this is another program's database; move it elsewhere")
     if version > len(MIGRATIONS):
         raise StoreError(
             f"{where}: written by a newer kcheck (store {version}, this one knows {len(MIGRATIONS)}); "

@@ -2,7 +2,7 @@
 
 A dataclass is an object with its class under ``"is"``; a tuple is a list; a complex number ``{"is": "complex"}``.
 NaN and the infinities stand as Python's ``json`` writes them. A field that is at its default may be missing, so
-that a store outlives a field that is added; one that is not known any more is passed over.
+that an old store can be read after a field is added; unknown fields are ignored.
 """
 
 from __future__ import annotations
@@ -23,11 +23,15 @@ _T = TypeVar("_T")
 
 
 class StoreError(UserError):
-    """The store, or a ``.kcase`` file, cannot be used. The message says which, why, and the mend."""
+    """The store, or a ``.kcase`` file, cannot be used. The message says which, why, and how to fix it."""
+
+
+class StoreFull(StoreError):
+    """The disk that the store is on is full."""
 
 
 class DocumentRefused(ValueError):
-    """Text that no store wrote."""
+    """Text that is not a valid document."""
 
 
 def dumps(value: object) -> str:

@@ -1,7 +1,7 @@
 """Writes a run into the store, event by event.
 
-Each verdict is a transaction of its own, committed before :meth:`Recorder.handle` returns: whoever reports it
-afterwards reports what is stored.
+Each verdict is its own transaction, committed before :meth:`Recorder.handle` returns. So everything that a report
+shows is stored.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from kcheck.model import (
 )
 from kcheck.store import retention
 from kcheck.store.database import database_file, explained, open_for_writing, transaction
-from kcheck.store.documents import StoreError, dumps
+from kcheck.store.documents import StoreError, StoreFull, dumps
 from kcheck.store.snapshots import LARGEST, bits, compress, digest, pack
 
 NEW_SNAPSHOTS = 20
-"""Snapshots that one spec may add in one run: what fails a hundred times fails for a few reasons."""
+"""Snapshots that one spec may add in one run: a hundred failures have a few causes."""
 
 
 @dataclass(slots=True)
@@ -55,12 +55,12 @@ class _Open:
 
 
 class Recorder:
-    """Takes the events of a run; feed it each before anyone reports it.
+    """Stores the events of a run. Feed it each event before the reports get it.
 
-    Whatever goes wrong is told once, and the rest of that project's run is not stored: judging goes on.
+    If the store cannot be written, one warning says so and the run continues; the rest of it is not stored.
 
     Args:
-        warn: is told, in one sentence, why verdicts are not stored from there on.
+        warn: gets one sentence that says why verdicts are no longer stored.
     """
 
     def __init__(self, warn: Callable[[str], None]) -> None:
@@ -69,6 +69,16 @@ class Recorder:
         self._stores: dict[str, _Open | None] = {}  # by root; None where it cannot be written
         self._now: _Open | None = None
         self._captured: Captured | None = None
+        self._full = ""
+        self._unstored = 0
+
+    @property
+    def lost(self) -> str:
+        """What a full disk has cost, in one sentence; empty if the disk was not full."""
+        if not self._full:
+            return ""
+        count = "1 verdict was" if self._unstored == 1 else f"{self._unstored} verdicts were"
+        return f"{self._full}. {count} not stored"
 
     def handle(self, event: Event) -> Event:
         """Store the event; committed when this returns.
@@ -76,18 +86,20 @@ class Recorder:
         Returns:
             The event for the reporters: a SpecFinished also says which stored failures are fixed.
         """
-        now = self._now
+        now = stored = self._now
         try:
             self._handle(event)
         except (StoreError, OSError) as error:
             self._give_up(error)
+            stored = None
+        self._unstored += isinstance(event, CaseFinished) and stored is None
         if isinstance(event, SpecFinished) and now is not None and now.fixed:
             since = datetime.fromisoformat(max(now.fixed))
             return replace(event, fixed=len(now.fixed), fixed_since=since)
         return event
 
     def close(self) -> None:
-        """Let go of the databases. What was not told to be finished stays so."""
+        """Close the databases. Unfinished runs stay unfinished."""
         for store in self._stores.values():
             if store is not None:
                 store.connection.close()
@@ -121,7 +133,7 @@ class Recorder:
                         self._end_run(self._now, event)
                 self._now = None
             case _:
-                pass  # a spec that is refused has no verdict, and a compiler at work none yet
+                pass  # neither a refused spec nor a running compiler has a verdict
 
     def _store(self, root: str) -> _Open | None:
         if root not in self._stores:
@@ -144,7 +156,9 @@ class Recorder:
                 store.connection.close()
                 self._stores[root] = None
         self._now = None
-        self._warn(f"{error}; judging goes on, and is not stored")
+        if isinstance(error, StoreFull):
+            self._full = str(error)
+        self._warn(f"{error}; the run continues, but its results are not stored")
 
     def _begin_spec(self, store: _Open, event: SpecStarted) -> None:
         store.path, store.added, store.fixed = event.path, 0, []
@@ -193,11 +207,10 @@ class Recorder:
             self._passed(store, event, case)
 
     def _passed(self, store: _Open, event: CaseFinished, case: int) -> None:
-        """A case that failed before is fixed, if what failed was looked at again: on that device, by that
-        sanitizer.
+        """Mark an earlier failure as fixed if it passed on the same device with the same sanitizer enabled.
 
-        Not if it has failed in this very run: then its seed makes other inputs by now than those that were kept,
-        and it is those that fail.
+        Not if it has failed earlier in this run: then its seed now makes other inputs than the stored ones, and
+        the stored ones fail.
         """
         verdict, started = event.verdict, self._started
         found = store.connection.execute(
@@ -231,13 +244,12 @@ class Recorder:
 
 
 def when(moment: datetime) -> str:
-    """A time as the store holds it; text that sorts by time."""
+    """A time as text that sorts by time."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds")
 
 
 def recipe(case: Case) -> str:
-    """What makes a case this one and no other: all but its label, and where its spec and the parts of that
-    stand."""
+    """Everything that identifies a case: all but its label and the places in its spec."""
     values = {name: _unplaced(distribution) for name, distribution in case.values.items()}
     return dumps(replace(case, spec="", label="", values=values))
 
@@ -252,7 +264,7 @@ def _unplaced(distribution: Distribution) -> Distribution:
 
 
 def case_row(connection: sqlite3.Connection, case: Case) -> int:
-    """The row of a case, made where it is new."""
+    """The row of a case; a new case gets one."""
     document = recipe(case)
     name = digest(document.encode())
     found = connection.execute("SELECT id FROM cases WHERE digest = ?", (name,)).fetchone()
@@ -275,7 +287,7 @@ def put_failure(
     bits: dict[str, str],
     snapshot: int | None,
 ) -> None:
-    """A case has failed: it is open from now on, with what was seen last."""
+    """Store that a case failed: it is open from now on."""
     connection.execute(
         """INSERT INTO failures
                ("case", path, device, rule, state, first_seen, last_seen, times, verdict, bits, snapshot)
@@ -291,7 +303,7 @@ def put_failure(
 def put_snapshot(
     connection: sqlite3.Connection, captured: Captured, at: str, *, only_known: bool = False
 ) -> tuple[int | None, bool]:
-    """The row of a snapshot, and whether it was made now. None where it is too large, or new and not wanted."""
+    """The row of a snapshot, and whether it is new. None if it is too large, or new with ``only_known``."""
     taken = captured.snapshot
     if sum(array.values.nbytes for array in taken.arrays if array.values is not None) > LARGEST:
         return None, False

@@ -1,8 +1,8 @@
-"""What the store forgets, and when: it never grows without an end.
+"""What the store deletes, and when, so that it stays small.
 
 Of verdicts, those of the last RUNS runs; of snapshots, the newest that take SNAPSHOT_BYTES together. A failure is
-kept
-until it has been fixed for as long as its runs are: its recipe is small, and reproduces it without a snapshot.
+kept until it has been fixed for as long as its runs are kept: its recipe is small and
+reproduces it without a snapshot.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SNAPSHOT_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What was let go: rows, and bytes of blobs."""
+    """What was deleted: rows, and bytes of blobs."""
 
     runs: int
     failures: int
@@ -50,7 +50,7 @@ def forget_old_runs(connection: sqlite3.Connection, kept: int = RUNS) -> tuple[i
 
 
 def make_room(connection: sqlite3.Connection, most: int | None = None) -> tuple[int, int]:
-    """Delete the oldest snapshots until the rest takes no more than ``most`` bytes.
+    """Delete the oldest snapshots until the rest takes at most ``most`` bytes.
 
     Returns:
         How many snapshots, how many bytes of blobs that no other snapshot holds.
@@ -70,7 +70,7 @@ def make_room(connection: sqlite3.Connection, most: int | None = None) -> tuple[
 
 
 def collect(connection: sqlite3.Connection, kept: int = RUNS, most: int | None = None) -> Forgotten:
-    """Everything that may be forgotten, snapshots of what is fixed included."""
+    """Delete everything that may be deleted, with the snapshots of fixed failures."""
     runs, failures = forget_old_runs(connection, kept)
     before = _total(connection)
     unused = connection.execute(

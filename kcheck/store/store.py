@@ -1,4 +1,4 @@
-"""What the store knows, asked and told outside of a run.
+"""The store, read and updated between runs.
 
 ::
 
@@ -29,6 +29,7 @@ from kcheck.store.database import (
     transaction,
 )
 from kcheck.store.documents import DocumentRefused, StoreError, loads
+from kcheck.store.ids import hexadecimal, letters, shortened
 from kcheck.store.recorder import case_row, put_failure, put_snapshot, when
 from kcheck.store.retention import Forgotten
 from kcheck.store.snapshots import bits, checked, decompress, unpack
@@ -39,8 +40,8 @@ class StoredRun:
     """A run as it went.
 
     Attributes:
-        seconds: None where it did not come to its end: it is running still, or was killed.
-        planned: cases; what is neither passed, failed nor an error was not run.
+        seconds: None if the run has not ended: it is still running, or was killed.
+        planned: number of cases; those without a result did not run.
     """
 
     id: int
@@ -62,12 +63,13 @@ class StoredFailure:
 
     Attributes:
         case: its label and spec are those of its last failing run.
-        state: ``open``, ``fixed``, or ``gone`` where its spec has no such case any more.
+        state: ``open``, ``fixed``, or ``gone`` if its spec no longer has the case.
         closed: when it was fixed, or gone.
         times: how often it failed.
         verdict: the last one that failed.
         bits: by output, a digest of the bits that it gave then; empty where it gave none.
         snapshot: the row of its snapshot; None where there is none.
+        short: the prefix of its id that no other stored failure has.
     """
 
     id: int
@@ -83,6 +85,7 @@ class StoredFailure:
     verdict: Verdict
     bits: Mapping[str, str]
     snapshot: int | None
+    short: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ class StoredVerdict:
 
 
 class Store:
-    """One project's store, open. An empty one where nothing has been stored yet."""
+    """The open store of a project. It is empty if nothing has been stored yet."""
 
     def __init__(self, file: Path, connection: sqlite3.Connection | None) -> None:
         self._file = file
@@ -110,7 +113,7 @@ class Store:
         """The store of the project of this root.
 
         Args:
-            writing: make it if it is not there.
+            writing: create it if it does not exist.
 
         Raises:
             StoreError: it cannot be used.
@@ -126,7 +129,7 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -162,13 +165,15 @@ class Store:
         rule: str = "",
         since: datetime | None = None,
         seed: int | None = None,
+        prefix: str = "",
         states: tuple[str, ...] = ("open",),
         most: int = -1,
     ) -> list[StoredFailure]:
-        """The cases that failed, what was seen last first.
+        """The cases that failed, newest first.
 
         Args:
             since: seen failing then or later.
+            prefix: how their id starts.
             states: of ``open``, ``fixed``, ``gone``.
             most: how many, the newest; all of them if negative.
         """
@@ -178,19 +183,21 @@ class Store:
             ("failures.rule = ?", rule),
             ("last_seen >= ?", "" if since is None else when(since)),
             ("cases.seed = ?", "" if seed is None else str(seed)),
+            ("hex(cases.digest) LIKE ?", f"{hexadecimal(prefix)}%" if prefix else ""),
         ):
             if value:
                 conditions.append(condition)
                 values.append(value)
         found = self._rows(
             f"""SELECT failures.id, path, device, rule, state, first_seen, last_seen, closed, times, verdict, bits,
-                    snapshot
+                    snapshot, digest
                 FROM failures JOIN cases ON cases.id = failures."case" WHERE {" AND ".join(conditions)}
                 ORDER BY last_seen DESC, failures.id DESC LIMIT ?""",
             *values,
             most,
         )
-        return [self._failure(row) for row in found]
+        short = shortened(letters(name) for (name,) in self._rows(_DIGESTS)) if found else {}
+        return [self._failure(row, short) for row in found]
 
     def history(self, seed: int, op: str = "", most: int = 10) -> list[StoredVerdict]:
         """How cases of a seed ended, the newest first."""
@@ -214,10 +221,10 @@ class Store:
         return verdicts
 
     def snapshot(self, failure: StoredFailure) -> Snapshot | None:
-        """The exact inputs of a failure; None where they were too large, or had to make room for newer ones.
+        """The exact inputs of a failure; None if they were too large, or deleted to make room for newer ones.
 
         Raises:
-            StoreError: what is stored is not what was stored.
+            StoreError: the stored bytes are damaged.
         """
         rows = self._rows("SELECT document FROM snapshots WHERE id = ?", failure.snapshot)
         if not rows:
@@ -230,7 +237,7 @@ class Store:
             ) from None
 
     def keep(self, captured: Captured, verdict: Verdict, at: datetime) -> None:
-        """Store a case that failed outside of a run, with its inputs: it is open from now on.
+        """Store a case that failed between runs, with its inputs. It is open from now on.
 
         Raises:
             StoreError: it cannot be written.
@@ -252,7 +259,7 @@ class Store:
             )
 
     def settle(self, failure: StoredFailure, state: str, at: datetime) -> None:
-        """A failure is ``fixed``, or ``gone``.
+        """Mark a failure as ``fixed`` or ``gone``.
 
         Raises:
             StoreError: it cannot be written.
@@ -264,10 +271,10 @@ class Store:
                 )
 
     def collect(self, runs: int, snapshot_bytes: int) -> tuple[Forgotten, int, int]:
-        """Forget what is old, and give the space back.
+        """Delete old data and shrink the file.
 
         Returns:
-            What was forgotten; bytes of the file before and after.
+            What was deleted; the size of the file before and after, in bytes.
 
         Raises:
             StoreError: the store is damaged, or cannot be written.
@@ -299,8 +306,8 @@ class Store:
         size, content = rows[0]
         return decompress(content, size)
 
-    def _failure(self, row: tuple[Any, ...]) -> StoredFailure:
-        failure, path, device, rule, state, first, last, closed, times, verdict, held, snapshot = row
+    def _failure(self, row: tuple[Any, ...], short: Mapping[str, str]) -> StoredFailure:
+        failure, path, device, rule, state, first, last, closed, times, verdict, held, snapshot, name = row
         judged = self._loaded(verdict, Verdict)
         return StoredFailure(
             failure,
@@ -316,6 +323,7 @@ class Store:
             judged,
             json.loads(held),
             snapshot,
+            short[letters(name)],
         )
 
     def _loaded(self, text: str, kind: type[Any]) -> Any:
@@ -327,4 +335,6 @@ class Store:
             ) from None
 
 
-_SEED = "its seed reproduces it without"
+_DIGESTS = 'SELECT digest FROM failures JOIN cases ON cases.id = failures."case"'
+
+_SEED = "its seed still reproduces it"

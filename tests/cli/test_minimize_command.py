@@ -38,7 +38,7 @@ def failing_seed(kcheck: Kcheck) -> str:
     """The seed of a case that failed."""
     done = kcheck(*RUN)
     assert done.returncode == 1, done.stderr
-    found = re.search(r"^ +(\d+)  mismatch ", kcheck("failures").stdout, re.MULTILINE)
+    found = re.search(r" (\d+)  mismatch ", kcheck("failures").stdout, re.MULTILINE)
     assert found is not None
     return found[1]
 
@@ -94,18 +94,18 @@ def test_what_passes_or_is_gone_has_no_smallest_case(large: Kcheck, project: Pat
     seed = failing_seed(large)
     edit(project, "kernels/k.py", "3 if", "2 if")
     done = large("minimize", seed)
-    assert (done.returncode, ending(done)) == (5, "PASSES  on the simulator, so there is nothing to shrink")
+    assert (done.returncode, ending(done)) == (5, "PASSES  on the simulator; there is nothing to shrink")
     edit(project, SPEC, "op: bad", "op: better")
     done = large("minimize", seed)
-    assert (done.returncode, ending(done)) == (5, "GONE  the spec has no such case any more")
-    assert "no spec in specs/ has the op 'bad' any more" in done.stdout
+    assert (done.returncode, ending(done)) == (5, "GONE  the spec no longer has this case")
+    assert "no spec has the op 'bad' now" in done.stdout
 
 
 def test_runs_that_are_used_up_are_said(large: Kcheck) -> None:
     """The smaller case that was found by then is told, with what ended the search."""
     done = large("minimize", failing_seed(large), "--max-iters", "10")
     assert done.returncode == 0
-    assert re.fullmatch(r"SMALLER  after (\d|10) kernel runs, .* s, all that --max-iters 10 allows", ending(done))
+    assert re.fullmatch(r"SMALLER  after (\d|10) kernel runs, .* s; --max-iters 10 was reached", ending(done))
     assert large("minimize", "1", "--max-iters", "2").returncode == 2
 
 
@@ -130,7 +130,7 @@ def test_ctrl_c_keeps_what_was_found(large: Kcheck, project: Path) -> None:
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "INTERRUPTED  the smallest case until then, after " in said
+    assert "INTERRUPTED  the smallest case so far, after " in said
 
 
 def test_what_a_kernel_prints_is_not_heard_while_it_is_shrunk(stored: Kcheck, project: Path) -> None:
@@ -142,3 +142,18 @@ def test_what_a_kernel_prints_is_not_heard_while_it_is_shrunk(stored: Kcheck, pr
     assert ending(done).startswith("SMALLEST")
     assert done.stderr.count("at 0\n") == 1
     assert stored("reproduce", seed).stderr.count("at 0\n") == 1
+
+
+def test_a_condition_is_held_against_the_other_open_failures(stored: Kcheck, project: Path) -> None:
+    """Where an open failure has another size, the sentence does not claim more than was found."""
+    edit(project, SPEC, "N: [1, 2, 5]", "N: 1..40")
+    edit(project, SPEC, "cases: {count: 2}", "cases: {count: 0}\nexamples: [{dims: {N: 1}}, {dims: {N: 37}}]")
+    edit(project, SPEC, "block: [8]", "block: [64]")
+    wrong = "y[i] = x[i] * (3 if x.size == 1 or x.size == 37 else 2)"
+    edit(project, "kernels/k.py", "y[i] = x[i] * 3", wrong)
+    assert stored(*RUN).returncode == 1
+    seeds = re.findall(r" (\d+)  mismatch .* N=1 ", stored("failures").stdout)
+    done = stored("minimize", seeds[0], "--strategy", "dims")
+    assert done.returncode == 0, done.stderr
+    assert "matters    fails when N == 1, near the smallest case\n" in done.stdout
+    assert "not the only way to fail: an open failure has other sizes: N=37\n" in done.stdout

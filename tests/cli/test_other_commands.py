@@ -105,3 +105,12 @@ def test_nothing_selected_says_where_nothing_is(kcheck: Kcheck, arguments: tuple
     done = kcheck(*arguments)
     assert (done.returncode, done.stderr.partition(why)[0]) == (5, "kcheck: nothing selected: ")
     assert ("add -r" in done.stderr) == ("add -r" in why or arguments[0] == "validate")
+
+
+def test_a_baseline_that_cannot_be_saved_is_refused_before_the_run(kcheck: Kcheck, project: Path) -> None:
+    """No kernel, nor its reference, is loaded for numbers that would be lost."""
+    (project / "baselines").write_text("a file where the folder would be")
+    done = kcheck("baseline", "save", "v1", "specs/good.yaml", "--device", "simulator")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "baselines/v1.json: cannot be written" in done.stderr
+    assert "a reference file prints" not in done.stderr

@@ -26,7 +26,7 @@ def draw(rng, shape, dtype):
 def failing_seed(kcheck: Kcheck, size: int = 5) -> str:
     """The seed of a case that failed, of N elements."""
     assert kcheck(*RUN).returncode == 1
-    found = re.search(rf"^ +(\d+)  mismatch .* N={size} ", kcheck("failures").stdout, re.MULTILINE)
+    found = re.search(rf" (\d+)  mismatch .* N={size} ", kcheck("failures").stdout, re.MULTILINE)
     assert found is not None
     return found[1]
 
@@ -49,7 +49,7 @@ def test_it_still_fails_with_the_same_bits_until_it_is_fixed(stored: Kcheck, pro
     assert "  device     simulator" in done.stdout
     edit(project, "kernels/k.py", "x[i] * 3", "x[i] * 4")
     done = stored("reproduce", seed)
-    assert (done.returncode, second_line(done)) == (1, "STILL FAILS  other bits than before in y")
+    assert (done.returncode, second_line(done)) == (1, "STILL FAILS  different bits than before in y")
     assert "failed 3 times" in stored("show", seed).stdout
     edit(project, "kernels/k.py", "x[i] * 4", "x[i] * 2")
     done = stored("reproduce", seed)
@@ -61,7 +61,7 @@ def test_it_still_fails_with_the_same_bits_until_it_is_fixed(stored: Kcheck, pro
     ("before", "after", "says"),
     [
         ("N: [1, 2, 5]", "N: [1, 2]", "dim N = 5 is no longer one of [1, 2]"),
-        ("op: bad", "op: better", "no spec in specs/ has the op 'bad' any more"),
+        ("op: bad", "op: better", "no spec has the op 'bad' now"),
         ("inputs: {x: [N]}", "inputs: {x: {shape: [N], dtype: float64}}", "x was an input of float32 [5], and is"),
     ],
 )
@@ -97,7 +97,7 @@ def test_a_seed_is_enough_on_another_machine(stored: Kcheck, tmp_path: Path) -> 
     assert clone("reproduce", seed, "--op", "good", "--device", "simulator").returncode == 0
     done = clone("reproduce", seed, "--no-store")
     assert done.returncode == 2
-    assert "say which with --op" in done.stderr
+    assert "to make the case from the seed, add --op" in done.stderr
 
 
 def test_the_seed_of_an_example_is_the_example(stored: Kcheck, project: Path) -> None:
@@ -161,13 +161,14 @@ def test_the_prompt_has_everything_at_hand(stored: Kcheck) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "give a seed: `kcheck failures` lists those that failed"),
-        (("12", "--seed", "12"), "SEED and --seed are the same: give one of them"),
-        (("12",), "seed 12 is not stored here, and each op makes a case of its own of it; say which with --op"),
-        (("12", "--op", "bda"), "no spec in specs/ has the op 'bda'; the ops are bad, good"),
+        ((), "give a case: a number or an id from `kcheck failures`, a seed, or --last"),
+        (("12", "--seed", "12"), "give one of CASE, --seed and --last"),
+        (("12",), "and no case with the seed 12 is stored; to make the case from the seed, add --op"),
+        (("12", "--op", "bda"), "no spec has the op 'bda'; the ops are bad, good"),
         (("no.kcase",), "no.kcase: cannot be read: No such file or directory"),
         (("bad.kcase",), "bad.kcase: this is not a case that kcheck exported"),
-        (("soon",), "'soon' is not a seed"),
+        (("soon",), "no stored failure has the id soon"),
+        (("later",), "'later' names no case"),
     ],
 )
 def test_what_cannot_be_run_again_is_said(
@@ -189,7 +190,7 @@ def test_one_seed_of_several_ops_wants_the_op(stored: Kcheck, project: Path) -> 
     stored("run", "--device", "simulator", "specs/buggy/worse.yaml")
     done = stored("reproduce", seed)
     assert done.returncode == 2
-    assert f"seed {seed} failed in bad, worse; say which with --op" in done.stderr
+    assert f"seed {seed} failed in bad, worse; choose one with --op" in done.stderr
 
 
 def test_exported_names_are_checked(stored: Kcheck) -> None:
@@ -197,7 +198,7 @@ def test_exported_names_are_checked(stored: Kcheck) -> None:
     seed = failing_seed(stored)
     done = stored("export", seed, "-o", "case.zip")
     assert done.returncode == 2
-    assert "call it .kcase" in done.stderr
+    assert "the name must end in .kcase" in done.stderr
     done = stored("export", seed, "-o", "no/where.kcase")
     assert done.returncode == 2
     assert "-o no/where.kcase: cannot be written" in done.stderr
@@ -218,11 +219,19 @@ def test_script_needs_the_file_of_the_kernel_alone(stored: Kcheck, project: Path
     assert imports - set(sys.stdlib_module_names) == {"numpy", "numba"}
 
 
+def test_a_script_that_cannot_be_written_is_refused_before_the_run(stored: Kcheck) -> None:
+    """Nothing was run yet, so nothing was printed."""
+    seed = failing_seed(stored)
+    done = stored("reproduce", seed, "--script", "no/bug.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--script no/bug.py: there is no folder 'no'" in done.stderr
+
+
 def test_what_is_to_be_typed_next_can_be_pasted(stored: Kcheck, project: Path) -> None:
     """A name with a space stands in quotes wherever a command line is shown."""
     seed = failing_seed(stored)
     assert stored("export", seed, "-o", "a case.kcase").stdout.endswith("kcheck reproduce 'a case.kcase'\n")
     done = stored("reproduce", seed, "--script", "a bug.py")
-    told = "wrote a bug.py: python 'a bug.py', or without a GPU: kcheck exec -- python 'a bug.py'\n"
+    told = "wrote a bug.py: run it with python 'a bug.py', or without a GPU: kcheck exec -- python 'a bug.py'\n"
     assert done.stdout.endswith(told)
     assert "  kcheck exec -- python 'a bug.py'    where there is none\n" in (project / "a bug.py").read_text()

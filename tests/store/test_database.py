@@ -1,4 +1,4 @@
-"""A store that cannot be used says why and what to do, and judging goes on; killed at any moment it is whole."""
+"""A store that cannot be used says why and what to do, and the run continues; killed at any moment it is whole."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def folder(path: Path) -> None:
             newer,
             f"written by a newer kcheck (store {len(MIGRATIONS) + 1}, this one knows {len(MIGRATIONS)}); upgrade",
         ),
-        (foreign, "this is another program's database; move it away"),
+        (foreign, "this is another program's database; move it elsewhere"),
         (folder, "unable to open database file"),
     ],
 )
@@ -93,7 +93,7 @@ def test_a_store_that_cannot_be_used_is_said_once(runs: Runs, tmp_path: Path, in
     assert len(runs.warnings) == 1
     assert says in runs.warnings[0]
     assert "store.db: " in runs.warnings[0]
-    assert runs.warnings[0].endswith("; judging goes on, and is not stored")
+    assert runs.warnings[0].endswith("; the run continues, but its results are not stored")
     if injure is not damage_middle:  # whose damage lies where only writing meets it
         with pytest.raises(StoreError, match=r"store\.db: "):
             Store.open(tmp_path).runs()
@@ -123,9 +123,12 @@ def test_a_full_disk_is_said_and_what_was_stored_stays(runs: Runs, tmp_path: Pat
         return connection
 
     monkeypatch.setattr("kcheck.store.recorder.open_for_writing", small)
-    runs(*(verdict(seed=seed) for seed in range(2, 200)))
+    recorder = runs(*(verdict(seed=seed) for seed in range(2, 200)))
     assert len(runs.warnings) == 1
-    assert "database or disk is full; free some space, or: kcheck gc" in runs.warnings[0]
+    assert "store.db: the disk is full; free some space, or run `kcheck gc`" in runs.warnings[0]
+    unstored = 198 - (sum(run.failed for run in Store.open(tmp_path).runs()) - 1)
+    assert 0 < unstored <= 198
+    assert recorder.lost.endswith(f"`kcheck gc`. {unstored} verdicts were not stored")
     stored = {failure.case.seed for failure in Store.open(tmp_path).failures()}
     assert 1 in stored
     assert stored == set(range(1, 1 + len(stored)))

@@ -1,0 +1,130 @@
+"""Advice of the linter on the PTX that just ran, as notes of a run: once per line, not per case.
+
+Only for the cpu device, which has the PTX in memory. The findings are cached by a digest of the PTX: a run from
+full caches reads one small file per specialization and imports no parser.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kcheck import __version__
+from kcheck.device import Device
+from kcheck.model import Case, Finding, Function, Index3, OpSpec, Span
+from kcheck.model.span import as_typed
+from kcheck.specfile.load import load_function
+
+if TYPE_CHECKING:
+    from kcheck.cpu.cache import ObjectCache
+    from kcheck.model.compiled import Signature
+
+_SHOWN = 5  # notes of one spec
+_ASKED = 8  # cases whose block is looked at
+
+
+def advice_notes(spec: OpSpec, device: Device, cases: Sequence[Case]) -> tuple[str, ...]:
+    """``lint: kernels/k.py:9: 0.1 is a float64 constant ...; write np.float32(0.1)``, for each rule and line.
+
+    Args:
+        device: on which the cases ran; only the cpu device has PTX to look at.
+        cases: that were run.
+    """
+    if device.name != "cpu" or not cases:
+        return ()
+    found: dict[tuple[str, Span | None], Finding] = {}
+    for function, block in _kernels(spec, device, cases):
+        for finding in _advice(load_function(spec.root, function), block):
+            found.setdefault((finding.rule, finding.place), finding)
+    notes = [
+        f"lint: {one.place.file}:{one.place.line}: {one.message}; {one.mend}"
+        for one in found.values()
+        if one.place is not None
+    ]
+    if len(notes) > _SHOWN:
+        more = len(notes) - _SHOWN + 1
+        notes[_SHOWN - 1 :] = [f"lint: {more} more warnings; run `kcheck lint {as_typed_spec(spec)}`"]
+    return tuple(notes)
+
+
+def as_typed_spec(spec: OpSpec) -> str:
+    """The path of a spec as the user would type it."""
+    return as_typed(os.path.join(spec.root, spec.path))
+
+
+def _kernels(spec: OpSpec, device: Device, cases: Sequence[Case]) -> Iterator[tuple[Function, Index3]]:
+    """The kernels of a spec, each with the block that it is usually launched with."""
+    if spec.kernel is not None and spec.launch is not None:
+        from kcheck.device.plan import LaunchFault, geometry
+
+        blocks: Counter[Index3] = Counter()
+        for case in cases[:_ASKED]:
+            try:
+                blocks[geometry(spec.launch, {**case.dims, **case.params}).block] += 1
+            except LaunchFault:
+                continue
+        if blocks:
+            yield spec.kernel, blocks.most_common(1)[0][0]
+        return
+    from kcheck.runner.artifact import kernels_launched
+
+    for kernel in kernels_launched(spec, device.launched(spec), []):
+        yield kernel.function, kernel.largest[0]
+
+
+def _advice(dispatcher: Any, block: Index3) -> Iterator[Finding]:
+    """The linter's warnings about every specialization that this process has compiled or loaded."""
+    from kcheck.device.frozen import kept_kernels
+    from kcheck.device.launched import signature_of_types
+    from kcheck.ptx.abi import row_of
+
+    store = kept_kernels()
+    for types, compiled in getattr(dispatcher, "overloads", {}).items():
+        signature = signature_of_types(types)
+        if signature is not None:
+            ptx = compiled.library.get_cubin().code.decode()
+            yield from _kept(store, ptx, compiled.entry_name, dispatcher, signature, row_of(block))
+
+
+def _kept(
+    store: ObjectCache, ptx: str, entry: str, dispatcher: Any, signature: Signature, lanes: int
+) -> tuple[Finding, ...]:
+    digest = hashlib.blake2b(ptx.encode(), digest_size=16).hexdigest()
+    key = repr(("lint", __version__, digest, entry, str(signature), lanes))
+    kept = store.get(key)
+    rows: list[list[Any]]
+    if kept is None:
+        rows = [[f.rule, f.message, f.mend, *_where(f)] for f in _look(ptx, entry, dispatcher, signature, lanes)]
+        store.put(key, json.dumps(rows).encode())
+    else:
+        rows = json.loads(kept)
+    return tuple(
+        Finding(rule, message, severity="warn", mend=mend, place=Span(as_typed(file), line))
+        for rule, message, mend, file, line in rows
+    )
+
+
+def _where(finding: Finding) -> tuple[str, int]:
+    """File, absolute, and line: the cache is shared by all folders."""
+    assert finding.place is not None
+    return os.path.abspath(finding.place.file), finding.place.line
+
+
+def _look(ptx: str, entry: str, dispatcher: Any, signature: Signature, lanes: int) -> tuple[Finding, ...]:
+    from kcheck.errors import PtxError
+    from kcheck.lint.advice import advice
+    from kcheck.model.compiled import CompiledKernel
+    from kcheck.ptx.parser import parse
+
+    code = dispatcher.py_func.__code__
+    place = Span(as_typed(os.path.realpath(code.co_filename)), code.co_firstlineno)
+    kernel = CompiledKernel(dispatcher.py_func.__name__, place, signature, "", entry, ptx)
+    try:
+        module = parse(ptx)
+        return advice(kernel, module, module.functions[entry], lanes)
+    except (PtxError, KeyError):  # PTX that the linter cannot follow; `kcheck lint` says why
+        return ()
