@@ -54,7 +54,7 @@ _TABLE = (
     (r"\b(fails?|fail|failed|ends?|look) (so|alike|thus)\b", "fails the same way"),
     (r"\bthereof\b|\bwhereof\b|\bwherein\b|\bwhereby\b", "of it; where"),
     (r"\bhangs? (on|upon)\b", "depends on"),
-    (r"\bpart(s|ed|ing)? (its|their|the) rounds\b|\brounds of\b", "iterations of the loop"),
+    (r"\bpart(s|ed|ing)? (its|their|the) rounds\b", "iterations of the loop"),
     (r"\bcr(y|ies|ied) wolf\b", "false alarm"),
     (r"\bkept from run to run\b|\bfrom run to run\b", "cached between runs"),
     (r"\bin place of\b", "instead of"),

@@ -47,7 +47,7 @@ def _changed(
 
     Args:
         low: the address of the first lane, ``distance`` its distance from the start of the window. Lanes that end
-            outside of the window, which memcheck reports, read nothing.
+            outside the window, which memcheck reports, read nothing.
     """
     W, n = mask.lanes, size // granule
     kind, whole = vector_type(f"i{8 * size}", W), f"i{8 * size}"
