@@ -1,4 +1,4 @@
-"""What went wrong with a barrier or a warp's mask, in words: how many threads wait where, and for whom."""
+"""Messages about barriers and warp masks: how many threads wait where, and for which threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kcheck.ptx.abi import Fault, FaultKind, Site, waiting
 
 @dataclass(frozen=True, slots=True)
 class GridWait:
-    """Blocks of a launch that did not all come to one grid barrier.
+    """Blocks of a launch that did not all reach the same grid barrier.
 
     Attributes:
         places: by the site of a grid barrier, the blocks that wait there, as linear indices.
@@ -22,17 +22,17 @@ class GridWait:
 
     @property
     def site(self) -> int:
-        """That at which the fewest wait."""
+        """The site at which the fewest blocks wait."""
         return min(self.places, key=lambda site: len(self.places[site]))
 
     def text(self, sites: Sequence[Site], blocks: int) -> str:
-        """One sentence; ``blocks`` is how many the launch has."""
+        """One sentence. ``blocks``: the number of blocks of the launch."""
         here = len(self.places[self.site])
         text = f"{here} of {_count(blocks, 'block')} {_wait(here)} at this grid barrier"
         for site, there in self.places.items():
             if site != self.site:
                 text += f", {len(there)} at the one on {_line(sites[site])}"
-        return text + (f", and {self.gone} ended without coming to it" if self.gone else "")
+        return text + (f", and {self.gone} ended without reaching it" if self.gone else "")
 
 
 MASKS = frozenset(
@@ -44,7 +44,7 @@ MASKS = frozenset(
         FaultKind.SHUFFLE_GONE,
     }
 )
-_RANGES = 4  # of lanes, that are written out
+_RANGES = 4  # ranges of lanes that are listed
 
 
 def barrier_text(kind: FaultKind, fault: Fault, sites: Sequence[Site], threads: int) -> str:
@@ -59,13 +59,11 @@ def barrier_text(kind: FaultKind, fault: Fault, sites: Sequence[Site], threads: 
     here, there, gone = fault.size, told["there"], told["gone"]
     if kind is FaultKind.BARRIER_COUNT:
         come = here + there
-        number = f"barrier {told['barrier']}, which asks for {told['asked'] or threads}"
-        text = (
-            f"{come} threads come to {number}" if come != told["asked"] else f"too many threads come to {number}"
-        )
+        number = f"barrier {told['barrier']}, which expects {told['asked'] or threads}"
+        text = f"{come} threads reach {number}" if come != told["asked"] else f"too many threads reach {number}"
         return text + (f": {here} here and {there} on {_line(other)}" if other else "")
     if kind is FaultKind.BARRIER_SPLIT:
-        text = f"a warp comes to this barrier in parts: {_count(here, 'thread')} {_wait(here)} here"
+        text = f"only part of a warp reaches this barrier: {_count(here, 'thread')} {_wait(here)} here"
         return text + (f" and {there} on {_line(other)}" if other else "")
     barrier = "this grid barrier" if kind is FaultKind.GRID_BARRIER_EXITED else "this barrier"
     if told["asked"]:
@@ -105,7 +103,7 @@ def mask_text(kind: FaultKind, fault: Fault) -> str:
 
 
 def lanes_text(bits: int) -> str:
-    """Which lanes of a warp, from a mask: ``lanes 0-15, 20``."""
+    """The lanes of a mask as text: ``lanes 0-15, 20``."""
     numbers = [lane for lane in range(32) if bits >> lane & 1]
     ranges: list[list[int]] = []
     for lane in numbers:

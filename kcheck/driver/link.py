@@ -10,8 +10,8 @@ not at load, since that takes a second link.
 compiled for a GPU.
 * ``compiler.compile_cuda``: ``lineinfo`` is on, so that a finding can name a Python line; and
   ``debuginfo.DIBuilder`` marks it so that it links with NVRTC's code.
-* ``lowering`` and ``cudaimpl``: the symbol of a shared array tells its variable, shape and dtype.
-* ``dispatcher.CUDADispatcher.call``: the arguments are held against an explicit signature.
+* ``lowering`` and ``cudaimpl``: the symbol of a shared array contains its variable, shape and dtype.
+* ``dispatcher.CUDADispatcher.call``: the arguments are checked against an explicit signature.
 * ``lowering.Lower`` and ``codegen.CUDACodeLibrary``: ``raise`` and ``assert`` are reported
   (:mod:`kcheck.driver.raising`).
 * ``dispatcher.launch`` and ``cudadrv.driver.Driver``: an exception that a signal handler raises during a call is

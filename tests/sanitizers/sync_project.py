@@ -302,7 +302,7 @@ GRIDS: dict[str, Row] = {
     "a block gone": Row(
         "g = cuda.cg.this_grid()\nif b == 2:  # mend\n    return\ng.sync()  # here\n",
         "if b == 4:",
-        "3 of 4 blocks wait at this grid barrier, and 1 ended without coming to it",
+        "3 of 4 blocks wait at this grid barrier, and 1 ended without reaching it",
         grid=4,
         threads=32,
         cooperative=True,
