@@ -224,7 +224,7 @@ def test_a_script_that_cannot_be_written_is_refused_before_the_run(stored: Kchec
     seed = failing_seed(stored)
     done = stored("reproduce", seed, "--script", "no/bug.py")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "--script no/bug.py: there is no folder 'no'" in done.stderr
+    assert "--script no/bug.py: no such folder: 'no'" in done.stderr
 
 
 def test_what_is_to_be_typed_next_can_be_pasted(stored: Kcheck, project: Path) -> None:
