@@ -11,5 +11,5 @@ CHECKS = {"racecheck": "race", "initcheck": "init", "overflow": "overflow"}
 
 
 def checks(sanitizers: Iterable[str]) -> Checks:
-    """The checks of these sanitizers; memcheck, synccheck and others that are no matter of code add none."""
+    """The checks of these sanitizers; memcheck, synccheck and those that need no code add none."""
     return Checks(**{CHECKS[name]: True for name in sanitizers if name in CHECKS})
