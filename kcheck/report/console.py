@@ -11,12 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from kcheck.model import (
     CaseFinished,
     Event,
+    Fault,
     Finding,
     RunFinished,
     RunStarted,
@@ -176,9 +178,19 @@ class ConsoleReporter:
         self._gap()
         self._line(line)
         for fault in event.faults:
-            wrapped = layout.wrap(plain.line(str(fault)).split(" "), " ", self._settings.width - 4)
-            self._print(*(Text(("    " if number else "  ") + text) for number, text in enumerate(wrapped)))
+            for number, text in enumerate(self._fault(fault)):
+                self._print(Text(("    " if number else "  ") + text))
         self._after_block = True
+
+    def _fault(self, fault: Fault) -> list[str]:
+        """An error and its fix, on one line if there is room. A command to run stays whole, to be copied."""
+        width = self._settings.width - 4
+        whole = plain.line(str(fault))
+        if cell_len(whole) <= width:
+            return [whole]
+        fix = plain.line(fault.mend)
+        lines = list(layout.wrap(plain.line(f"{fault.span}: {fault.what}").split(" "), " ", width))
+        return lines + ([fix] if fix.startswith("run: ") else list(layout.wrap(fix.split(" "), " ", width)))
 
     def _close_spec(self, event: SpecFinished) -> None:
         opened, self._open = self._open, None

@@ -14,6 +14,7 @@ from kcheck.report.detail import Row, listed, sentence
 
 Mark = Literal["ok", "warn", "stop", "FAIL", "ERROR"]
 _NAMED = 5  # specs that were not run and are named; of more, the rest is counted
+_OPS_NAMED = 2  # ops that a note is about and that are named; more are only counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Totals:
     lines: list[Line] = field(default_factory=list)
     not_run: list[str] = field(default_factory=list)
     _specs: list[SpecFinished] = field(default_factory=list)
-    _notes: dict[str, int] = field(default_factory=dict)
+    _notes: dict[str, list[str]] = field(default_factory=dict)  # the ops that each is about
     _warnings: int = 0
 
     def refused(self, event: SpecRefused) -> Line:
@@ -61,7 +62,7 @@ class Totals:
         if mark == "ok":
             mark = "stop" if event.skipped else "warn" if warned else "ok"
         for note in dict.fromkeys((*notes, *event.notes)):
-            self._notes[note] = self._notes.get(note, 0) + 1
+            self._notes.setdefault(note, []).append(plain.line(event.op))
         self._specs.append(event)
         self._warnings += warned
         path, op = plain.line(event.path), plain.line(event.op)
@@ -94,9 +95,9 @@ class Totals:
 
     def rows(self) -> Iterator[Row]:
         """The notes of all specs, and the specs that were not run."""
-        for note, specs in self._notes.items():
-            where = f" ({wording.count(specs, 'spec')})" if len(self.lines) > 1 else ""
-            yield sentence("note", note + where)
+        for note, ops in self._notes.items():
+            named = ", ".join(ops) if len(ops) <= _OPS_NAMED else wording.count(len(ops), "spec")
+            yield sentence("note", f"{note} ({named})" if len(self.lines) > 1 else note)
         yield from coverage.coverage_rows(self._specs)
         never = [*self.not_run, *map(plain.line, self.finished.not_begun if self.finished is not None else ())]
         if never:

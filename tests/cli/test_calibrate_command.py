@@ -31,9 +31,7 @@ def test_from_no_calibration_to_a_run_that_passes(kcheck: Kcheck, calibrated: Pa
     """Refused with the command to run; that command; then it runs, and the report says what judged."""
     before = kcheck("run", *DEVICE, "specs/good.yaml")
     assert before.returncode == 2
-    assert re.search(
-        r"specs/good.yaml:\d+:12: `tolerance: calibrated`, but calibration.yaml is not", before.stdout
-    )
+    assert re.search(r"specs/good.yaml:\d+:12: `tolerance: calibrated`, but", before.stdout)
     told = re.search(r"run: kcheck (calibrate specs/good.yaml)$", before.stdout, re.M)
     assert told is not None, before.stdout
     done = kcheck(*told[1].split(), *DEVICE)
@@ -57,7 +55,7 @@ def test_an_op_is_replaced_and_others_are_kept(kcheck: Kcheck, calibrated: Path)
     assert "a kernel prints" not in first.stdout
     text = (calibrated / "calibration.yaml").read_text()
     again = kcheck("calibrate", *DEVICE, "specs/good.yaml", "--cases", "20")
-    assert again.stdout.splitlines()[-1] == "wrote calibration.yaml: 1 op, 1 of them replaced; 1 op kept"
+    assert again.stdout.splitlines()[-1] == "wrote calibration.yaml: 1 op, 1 replaced; 1 op kept"
     assert (calibrated / "calibration.yaml").read_text() == text
     other = kcheck("calibrate", *DEVICE, "specs/good.yaml", "--cases", "21", "--seed", "5")
     assert other.returncode == 0
@@ -90,8 +88,9 @@ def test_a_damaged_file_stops_everything_before_it_runs(kcheck: Kcheck, calibrat
     for command in ("run", "calibrate"):
         done = kcheck(command, *DEVICE, "specs/good.yaml")
         assert done.returncode == 2
-        assert "calibration.yaml:3:16: 'seed' must be a finite whole number" in done.stdout + done.stderr
-        assert "kcheck calibrate" in done.stdout + done.stderr
+        printed = " ".join((done.stdout + done.stderr).split())
+        assert "calibration.yaml:3:16: 'seed' must be a finite, non-negative whole number" in printed
+        assert "kcheck calibrate" in printed
     assert (calibrated / "calibration.yaml").read_text().endswith("{seed: x}\n")
     assert kcheck("run", *DEVICE, "specs/loud.yaml").returncode == 0  # who does not use it is not bothered
 
