@@ -191,7 +191,7 @@ def _mend(
     if (loaded := _loaded(site, naming)) and (offset is None or value > size + _NEAR):
         return loaded
     if offset is not None:
-        return f"the index is {offset} more than the thread's: guard it with `if i + {offset} < {bound}`"
+        return f"compare the index itself with {bound}: it is {offset} more than the thread's number"
     if value == size:
         return "it is one past the end: check the bound of the loop or the comparison"
     return f"check how the index is computed: it is {value - size + 1:,} past the last element"

@@ -67,7 +67,11 @@ def op(x, y, n):
 WRONG_INDEX = {
     # name: (the line, what the message says, what the fix says)
     "no_guard": ("y[i] = x[i]", "reads x[70], axis 0 has size 70", "the grid has 96 threads along this axis"),
-    "one_more": ("if i < n: y[i] = x[i + 1]", "reads x[70], axis 0", "the index is 1 more than the thread's"),
+    "one_more": (
+        "if i < n: y[i] = x[i + 1]",
+        "reads x[70], axis 0",
+        "compare the index itself with x.shape[0]: it is 1 more than the thread's number",
+    ),
     "negative": (
         "if i < n: y[i - 71] = x[i]",
         "writes y 1 element before its start",
