@@ -1,6 +1,6 @@
 """The contract between lowered code (``kcheck.ptx``) and what runs it (``kcheck.cpu``).
 
-Lowered code is one LLVM IR module, self-contained: it defines, and calls no other symbol of ours::
+Lowered code is one self-contained LLVM IR module. It calls no other symbol of ours and defines::
 
     i32 kcheck_run(ptr launch, ptr worker, i64 first, i64 last)
         Runs blocks first..last-1 (linear index, x fastest) one after another.
@@ -11,9 +11,9 @@ Lowered code is one LLVM IR module, self-contained: it defines, and calls no oth
         are the worker's: a cooperative launch has one Worker per block, all called until each has returned
         GRID_BARRIER or FINISHED, then those at the barrier again with resume 1.
 
-Both are to be called with the GIL released, from any OS thread; two threads need two Workers. The code keeps
-to the memory named in its two arguments and in the allocation table: a stray access is recorded and dropped,
-never performed.
+Call both with the GIL released, from any OS thread; two threads need two Workers. The code accesses only the
+memory named in its two arguments and in the allocation table: a stray access is recorded and dropped, never
+performed.
 
 Memory is host memory: generic, global, const, shared and local addresses are host addresses.
 
@@ -22,20 +22,20 @@ Memory is host memory: generic, global, const, shared and local addresses are ho
   looks an allocation up by binary search and keeps it in ``Worker.sites``.
 * ``Worker.shared``: the block's shared window, ``Program.shared_bytes`` of static variables, then the dynamic
   ones (``Launch.dynamic_shared`` bytes). Aligned to 256.
-* ``Worker.state``: ``Program.state_bytes(threads)`` bytes, aligned to 64; contents need not be initialized.
+* ``Worker.state``: ``Program.state_bytes(threads)`` bytes, aligned to 64; the contents can be uninitialized.
 * ``Worker.sites``: ``len(Program.sites)`` SiteCache records, all zero at the start of a launch.
-* With ``Checks.init`` there is a byte for each byte of memory, 0 where that is defined and 0xFF where nobody wrote
-  it: at ``Launch.init_delta`` from it; for shared memory at ``Worker.shared_init``, which has SHARED_INIT_SPARE
-  bytes more, zero; for local memory within the state. Other memory (the host's) counts as defined.
+* With ``Checks.init`` every byte of memory has an init byte, 0 where the byte is initialized and 0xFF where it is
+  not: at ``Launch.init_delta`` from it; for shared memory at ``Worker.shared_init``, which has SHARED_INIT_SPARE
+  more bytes, all zero; for local memory within the state. Other memory (the host's) counts as initialized.
 
 What ``kcheck.cpu`` calls, in ``kcheck.ptx.lower`` (both raise PtxError)::
 
     lower(module: ast.Module, entry: str, width: int, checks: Checks = Checks()) -> Program
     module_variables(module: ast.Module) -> tuple[GlobalVariable, ...]    (the same tuple as Program.globals)
 
-The stop flag is polled at loop back-edges, calls, barriers and between blocks. The host writes STOP_REQUESTED
-into it for a timeout or an interrupt; the code writes STOP_FAULT after a fault that ends a kernel on a GPU too
-(``FAULTS[kind].stops``).
+The stop flag is polled at loop back-edges, calls and barriers, and between blocks. The host sets it to
+STOP_REQUESTED for a timeout or an interrupt; the code sets it to STOP_FAULT after a fault that ends a kernel on a
+GPU too (``FAULTS[kind].stops``).
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ def row_of(block: tuple[int, int, int]) -> int:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Checks:
-    """What lowered code checks beyond memcheck and synccheck, which it always does.
+    """What lowered code checks in addition to memcheck and synccheck, which are always on.
 
     Attributes:
-        race: accesses that no barrier, ``syncwarp`` or fence orders (racecheck).
-        init: uses of memory that nobody wrote (initcheck).
+        race: accesses not ordered by a barrier, ``syncwarp`` or fence (racecheck).
+        init: uses of uninitialized memory (initcheck).
         overflow: 32-bit arithmetic that wraps on its way to an address.
     """
 
@@ -74,7 +74,7 @@ class Checks:
 
 
 SHARED_INIT_SPARE = 1024
-"""Bytes behind those of the shared window at ``Worker.shared_init``, for stray accesses."""
+"""Bytes after those of the shared window at ``Worker.shared_init``, for stray accesses."""
 
 FINISHED, STOPPED, GRID_BARRIER = 0, 1, 2
 """What ``kcheck_run`` and ``kcheck_block`` return."""
@@ -84,7 +84,7 @@ STOP_REQUESTED, STOP_FAULT = 1, 2
 
 
 class Allocation(ctypes.Structure):
-    """One entry of the allocation table: ``size`` bytes from ``base`` (guard zones left out)."""
+    """One entry of the allocation table: ``size`` bytes from ``base`` (without guard zones)."""
 
     _fields_ = [("base", ctypes.c_uint64), ("size", ctypes.c_uint64)]
 
@@ -92,14 +92,14 @@ class Allocation(ctypes.Structure):
 class SiteCache(ctypes.Structure):
     """The allocation that an instruction touched last, on one worker.
 
-    ``limit`` is how many addresses from ``base`` admit the instruction's access; 0: none yet.
+    ``limit`` is the number of addresses from ``base`` at which the instruction's access is allowed; 0: none yet.
     """
 
     _fields_ = [("base", ctypes.c_uint64), ("limit", ctypes.c_uint64)]
 
 
 class Fault(ctypes.Structure):
-    """One thing that went wrong; ``site`` indexes ``Program.sites``. ``count`` faults may exceed the capacity."""
+    """One fault; ``site`` indexes ``Program.sites``. ``Launch.fault_count`` can exceed the capacity."""
 
     _fields_ = [
         ("kind", ctypes.c_uint32),  # a FaultKind
@@ -122,9 +122,9 @@ WAITING: Mapping[str, tuple[int, int]] = {
     "gone": (35, 11),
     "asked": (46, 16),
 }
-"""What ``Fault.address`` holds of a barrier, as (lowest bit, bits): its number; one more than the site of the
-other place at which threads wait, 0 where there is none; threads that wait there; threads that left the kernel;
-how many the barrier asks for, 0 for all. ``Fault.size`` is how many wait at ``Fault.site``."""
+"""The parts of ``Fault.address`` for a barrier, as (lowest bit, bits): its number; 1 + the site of the other place
+at which threads wait, 0 if there is no other; threads that wait there; threads that have exited; how many threads
+the barrier waits for, 0 for all. ``Fault.size`` is the number of threads that wait at ``Fault.site``."""
 
 
 def waiting(address: int) -> dict[str, int]:
@@ -133,7 +133,7 @@ def waiting(address: int) -> dict[str, int]:
 
 
 class Launch(ctypes.Structure):
-    """What every worker of one launch shares. Written by the host, but for the three counters and ``stop``."""
+    """What all workers of one launch share. Written by the host, except the three counters and ``stop``."""
 
     _fields_ = [
         ("params", ctypes.c_uint64),  # address of the parameters, packed as Program.params says
@@ -145,13 +145,13 @@ class Launch(ctypes.Structure):
         ("workers", ctypes.c_uint32),  # how many OS threads run this launch; 1: global atomics need no lock
         ("allocations", ctypes.c_uint64),  # address of Allocation[allocation_count]
         ("allocation_count", ctypes.c_uint64),
-        ("globals", ctypes.c_uint64),  # address of uint64[]: where each of Program.globals lies
+        ("globals", ctypes.c_uint64),  # address of uint64[]: the address of each of Program.globals
         ("faults", ctypes.c_uint64),  # address of Fault[fault_capacity]
         ("fault_capacity", ctypes.c_uint64),
-        ("fault_count", ctypes.c_uint64),  # how many were seen, counting those not kept
+        ("fault_count", ctypes.c_uint64),  # number of faults, including those not kept
         ("print_buffer", ctypes.c_uint64),  # address of PrintRecords, see below
         ("print_capacity", ctypes.c_uint64),  # bytes
-        ("print_used", ctypes.c_uint64),  # bytes asked for; beyond the capacity nothing was written
+        ("print_used", ctypes.c_uint64),  # bytes requested; nothing is written beyond the capacity
         ("heap", ctypes.c_uint64),  # the device heap, for malloc in a kernel; in the allocation table too
         ("heap_size", ctypes.c_uint64),  # bytes; 0: malloc returns null
         ("heap_used", ctypes.c_uint64),
@@ -160,12 +160,12 @@ class Launch(ctypes.Structure):
             "race",
             ctypes.c_uint64,
         ),  # address of race.layout.RaceState; 0 where the code has no Checks.race
-        ("init_delta", ctypes.c_uint64),  # added to an address: that of the byte that tells if it is initialized
-        ("vector_order", ctypes.c_uint64),  # address of uint32[vectors]: the order to run them in; 0: as they lie
-        ("lane_order", ctypes.c_uint32),  # lanes that act one after another: the k-th is lane k ^ lane_order
+        ("init_delta", ctypes.c_uint64),  # added to an address: the address of its init byte
+        ("vector_order", ctypes.c_uint64),  # uint32[vectors]: the order to run them in; 0: in memory order
+        ("lane_order", ctypes.c_uint32),  # where lanes act one by one: the k-th is lane k ^ lane_order
         ("reserved", ctypes.c_uint32),
-        ("init_low", ctypes.c_uint64),  # the addresses for which init_delta holds: from here on …
-        ("init_size", ctypes.c_uint64),  # … so many; behind their bytes lie two pages, for all other addresses
+        ("init_low", ctypes.c_uint64),  # the addresses to which init_delta applies: from here …
+        ("init_size", ctypes.c_uint64),  # … this many; two pages after their init bytes serve all other addresses
     ]
 
 
@@ -181,15 +181,15 @@ class Block(ctypes.Structure):
         ("thread_z", ctypes.c_uint64),
         ("true_count", ctypes.c_uint32 * 16),  # bar.red: lanes that arrived with a true predicate, by barrier
         ("arrived", ctypes.c_uint32 * 16),  # bar.red: lanes that arrived
-        ("true_result", ctypes.c_uint32 * 16),  # the same of the barrier that was completed last
+        ("true_result", ctypes.c_uint32 * 16),  # the same, for the barrier completed last
         ("arrived_result", ctypes.c_uint32 * 16),
         ("arrive_count", ctypes.c_uint32 * 16),  # bar.arrive: threads
-        ("told", ctypes.c_uint64),  # what was recorded of the block's barriers, as bits: diagnose.BLAMED, WARNED
+        ("told", ctypes.c_uint64),  # recorded about the block's barriers, as bits: diagnose.BLAMED, WARNED
     ]
 
 
 class Worker(ctypes.Structure):
-    """What one OS thread (or one block of a cooperative launch) has for itself."""
+    """The private memory of one OS thread (or of one block of a cooperative launch)."""
 
     _fields_ = [
         ("shared", ctypes.c_uint64),
@@ -202,7 +202,7 @@ class Worker(ctypes.Structure):
             "origins",
             ctypes.c_uint64,
         ),  # address of Origins and Origin[sites][threads up to a multiple of 32]
-        ("grid_site", ctypes.c_uint64),  # written by the code: the site of the grid barrier that a block waits at
+        ("grid_site", ctypes.c_uint64),  # written by the code: the site of the grid barrier at which a block waits
     ]
 
 
@@ -210,14 +210,14 @@ class Origins(ctypes.Structure):
     """The head of the records at ``Worker.origins``: private to the code."""
 
     _fields_ = [
-        ("events", ctypes.c_uint64),  # how many there were, ever
-        ("before", ctypes.c_uint64),  # as many of them before the block that runs
+        ("events", ctypes.c_uint64),  # number of events so far
+        ("before", ctypes.c_uint64),  # number of events before the current block
     ]
 
 
 class Origin(ctypes.Structure):
-    """What a thread did last at a site that may be told of: the address of undefined bytes that it loaded, or the
-    exact result of arithmetic that wrapped. ``number`` counts such events, 0 for none."""
+    """A thread's last event at a site that a later report may name: the address of the undefined bytes that it
+    loaded, or the exact result of arithmetic that wrapped. ``number`` counts events; 0: no event."""
 
     _fields_ = [("address", ctypes.c_uint64), ("number", ctypes.c_uint64)]
 
@@ -225,8 +225,8 @@ class Origin(ctypes.Structure):
 class PrintRecord(ctypes.Structure):
     """The head of one ``vprintf`` record; ``argument_bytes`` bytes follow, padded to 8.
 
-    The arguments lie as the PTX ABI of vprintf lays them: each at its natural alignment, floats as f64.
-    More bytes than the format uses may follow.
+    The arguments are laid out by the PTX ABI of vprintf: each at its natural alignment, floats as f64. There may
+    be more bytes than the format uses.
     """
 
     _fields_ = [
@@ -242,7 +242,7 @@ class FaultKind(IntEnum):
     """What went wrong.
 
     For the kinds of a warp (WARP_* and SHUFFLE_GONE) the address holds the lanes that break the rule, and from bit
-    32 on those that execute the instruction. RUNNING is not a fault: it is where a thread was when the host
+    32 on the lanes that execute the instruction. RUNNING is not a fault: it is where a thread was when the host
     stopped the launch.
     """
 
@@ -276,7 +276,7 @@ class FaultKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FaultRow:
-    """How a kind of fault is told: NVIDIA's tool, whether a GPU would end the kernel, and a sentence."""
+    """How to report a kind of fault: NVIDIA's tool, whether a GPU would end the kernel, and a sentence."""
 
     rule: str
     stops: bool
@@ -316,7 +316,7 @@ FAULTS: Mapping[FaultKind, FaultRow] = {
 
 @dataclass(frozen=True, slots=True)
 class ParamSlot:
-    """One kernel parameter: where it lies in the bytes at ``Launch.params``. Offset, size, align in bytes."""
+    """One kernel parameter: its place in the bytes at ``Launch.params``. Offset, size and align in bytes."""
 
     name: str
     offset: int
@@ -326,7 +326,7 @@ class ParamSlot:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One instruction that can go wrong.
+    """One instruction that can fault.
 
     Attributes:
         line: of the instruction in the PTX text, from 1.

@@ -1,9 +1,9 @@
-"""Whether lanes of a warp can come one after another to what they do together: ``shfl.sync``, ``bar.warp.sync`` …
+"""Whether lanes of a warp can reach a warp-level operation (``shfl.sync``, ``bar.warp.sync``) at different times.
 
-A vector that holds the whole warp does such an instruction in place, with the lanes that are there. That is right
-where those that its mask names have come as well, unless they never will. Two things make some come later: a loop
-in which they wait for another thread, and a branch of two sides that each have such an instruction, which PTX lets
-meet. Only kernels with one of the two pay for the lanes' waiting.
+A vector that holds the whole warp executes such an instruction at once, with the lanes that are active. That is
+right if all lanes named in the mask have arrived or never will. Lanes can arrive late for two reasons: a loop in
+which they wait for another thread, and a branch whose two sides each have such an instruction, which PTX allows to
+pair up. Only kernels with one of the two pay for waiting lanes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from kcheck.ptx.spin import may_spin
 
 
 def waits_for_lanes(operation: Operation) -> bool:
-    """Whether it waits for the lanes that a mask names."""
+    """Whether it waits for the lanes named in a mask."""
     return not isinstance(operation, Call) and control.is_collective(operation) and "sync" in operation.modifiers
 
 
 def may_come_apart(functions: Iterable[Function], file: str) -> bool:
-    """Whether the lanes that a mask names may come one after another in these functions.
+    """Whether the lanes named in a mask may arrive at different times in these functions.
 
-    Two instructions in different branches of which one is in a function that is called there are not seen.
+    Two instructions in different branches are not noticed if one of them is in a called function.
     """
     graphs = [control.build(function, file) for function in functions]
     places = [_places(graph) for graph in graphs]
@@ -38,7 +38,7 @@ def _places(graph: Cfg) -> list[int]:
 
 
 def _in_branches(graph: Cfg, blocks: list[int]) -> bool:
-    """Whether of two blocks neither leads to the other, loops' next rounds left out."""
+    """Whether neither block leads to the other, not counting later iterations of loops."""
     position = {n: k for k, n in enumerate(graph.order)}
     after: dict[int, set[int]] = {}
     for n in reversed(graph.order):
@@ -50,10 +50,10 @@ def _in_branches(graph: Cfg, blocks: list[int]) -> bool:
 
 
 def meeting(operations: Iterable[Operation | None]) -> list[int]:
-    """For each stop the number of the first one that it can meet at: the same instruction but for its registers.
+    """For each stop the number of the first stop that it can pair up with: the same instruction, any registers.
 
     Args:
-        operations: of the stops; None for a loop that may spin.
+        operations: at the stops; None for a loop that may spin.
     """
     first: dict[object, int] = {}
     numbers = []

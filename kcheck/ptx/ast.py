@@ -28,7 +28,7 @@ class Special:
 
 @dataclass(frozen=True, slots=True)
 class Integer:
-    """An integer literal; negative where it was written with a minus."""
+    """An integer literal; negative if written with a minus."""
 
     value: int
 
@@ -81,7 +81,7 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """``_``, a result that is thrown away."""
+    """``_``, a discarded result."""
 
 
 Operand: TypeAlias = "Register | Special | Integer | Float | Symbol | Address | Vector | Pair | Not | Sink"
@@ -89,7 +89,7 @@ Operand: TypeAlias = "Register | Special | Integer | Float | Symbol | Address | 
 
 @dataclass(frozen=True, slots=True)
 class Loc:
-    """A ``.loc``: where the instructions that follow come from. ``file`` is a ``.file`` number.
+    """A ``.loc``: the source of the instructions that follow. ``file`` is a ``.file`` number.
 
     Attributes:
         caller: the call, for code of an inlined function; its own ``caller`` is the next call outward.
@@ -102,7 +102,7 @@ class Loc:
 
     @property
     def chain(self) -> tuple[Loc, ...]:
-        """This place and the calls that led to it, innermost first."""
+        """This place and the calls that lead to it, innermost first."""
         found = [self]
         while found[-1].caller is not None:
             found.append(found[-1].caller)
@@ -183,7 +183,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Prototype:
-    """A ``.callprototype``: the shape of what an indirect call calls."""
+    """A ``.callprototype``: the signature of an indirect call."""
 
     line: int
     returns: tuple[Variable, ...]
@@ -199,9 +199,9 @@ class Function:
         registers: type by (resolved) name.
         variables: those declared in the body, by (resolved) name; ``param`` ones carry call arguments.
         branch_targets: labels, by the name of their ``.branchtargets``.
-        performance: ``.maxntid`` and its like, by name without the dot.
-        rests: lines of instructions that begin a loop which is not to be unrolled (``.pragma "nounroll"``): what
-            NVVM leaves of one that it has unrolled, at most a few rounds.
+        performance: directives such as ``.maxntid``, by name without the dot.
+        rests: lines of instructions that begin a loop marked as not to unroll (``.pragma "nounroll"``): the
+            remainder of a loop that NVVM has unrolled, at most a few iterations.
     """
 
     line: int

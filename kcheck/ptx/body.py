@@ -1,7 +1,7 @@
 """The bodies of functions: scopes, registers, labels, instructions, calls.
 
 Source: PTX ISA, "Directives", "Instruction Set". Registers of inner ``{}`` scopes may shadow outer ones; each
-declaration gets a name of its own here (``p``, then ``p.1``), so the tree needs no scopes.
+declaration gets a unique name here (``p``, then ``p.1``), so the tree needs no scopes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SKIPPED = frozenset({".pragma", ".file", ".noreturn", ".attribute"})
 
 @dataclass(slots=True)
 class _Scope:
-    """One ``{}``: what is declared in it, and where its statements begin."""
+    """One ``{}``: its declarations, and the place where its statements begin."""
 
     first: int
     registers: dict[str, Register] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class _Scope:
 
 
 class Body:
-    """Reads one function's body; :meth:`read` does it, the rest is its state."""
+    """Reads one function's body; call :meth:`read`."""
 
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
@@ -60,7 +60,7 @@ class Body:
 
     # body ::= "{" (directive | label | instruction | body)* "}"
     def read(self, head: Function) -> Function:
-        """The function with its body, whose ``{`` stands here."""
+        """The function with its body; the current token is its ``{``."""
         cursor = self.cursor
         cursor.expect("{")
         self._open()
@@ -292,7 +292,7 @@ class Body:
 
 
 def _is_number_below(digits: str, count: int) -> bool:
-    """Whether digits are a number, as one is written, below ``count``."""
+    """Whether digits are a decimal number below ``count``, without leading zeros."""
     if not (digits.isdecimal() and digits.isascii()) or len(digits) > 9:
         return False
     return str(int(digits)) == digits and int(digits) < count
@@ -301,11 +301,11 @@ def _is_number_below(digits: str, count: int) -> bool:
 # loc ::= ".loc" int int [int] ["," "function_name" name ["+" int] "," "inlined_at" int int int]
 # loc ::= ".loc" file line [column] ["," "function_name" label ["+" int] "," "inlined_at" file line column]
 def read_loc(cursor: Cursor, known: dict[tuple[int, int, int], Loc]) -> Loc | None:
-    """A ``.loc``; None for line 0, which means that there is no line.
+    """A ``.loc``; None for line 0, which means no line.
 
     Args:
         known: the last ``.loc`` of each file, line and column. ``inlined_at`` refers to one of these
-            (PTX ISA, ".loc"), which in turn says where its own function was inlined. This one is added.
+            (PTX ISA, ".loc"), which in turn says where its function was inlined. This one is added.
     """
     cursor.expect(".loc")
     file = cursor.integer("the number of a file")
@@ -330,7 +330,7 @@ def read_loc(cursor: Cursor, known: dict[tuple[int, int, int], Loc]) -> Loc | No
 
 
 def skip_line(cursor: Cursor) -> None:
-    """Go past a directive that carries no meaning here: to its ``;``, or to the end of its line."""
+    """Skip a directive without meaning here: to its ``;``, or to the end of its line."""
     line = cursor.line
     while cursor.token.kind not in ("end", "{", "}") and cursor.token.line == line:
         if cursor.take().kind == ";":

@@ -17,7 +17,7 @@ _SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 _INTEGER_OF = {"half": "i16", "bfloat": "i16", "float": "i32", "double": "i64"}
 _FLOATS = frozenset(_INTEGER_OF)
 _NAN = {"half": 0x7FFF, "float": 0x7FFFFFFF, "double": 0xFFF8000000000000}
-"""What a device makes of an invalid operation; CUDA's math_constants.h has the one of f64."""
+"""A device's result of an invalid operation; the f64 one is in CUDA's math_constants.h."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,13 @@ def integer_of(element: str) -> str:
 
 
 class Builder:
-    """Collects the instructions of one LLVM function, and what the module has to declare for them.
+    """Collects the instructions of one LLVM function, and the declarations that the module needs for them.
 
     Args:
         width: lanes of a vector.
         declarations: shared by the functions of a module; filled here.
-        definitions: outlined functions of the module by name, shared as well; filled by who asks for them.
-        prefix: of the names of values, where two builders fill one function.
+        definitions: outlined functions of the module by name, shared as well; filled by the callers.
+        prefix: of the names of values, for two builders that fill one function.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Builder:
         self.lines.append(name + ":")
 
     def fresh(self, prefix: str = "L") -> str:
-        """A name not used before in this function."""
+        """A name not yet used in this function."""
         self._serial += 1
         return f"{prefix}{self.prefix}{self._serial}"
 
@@ -224,7 +224,7 @@ class Builder:
         return self.bitcast(chosen, x.type)
 
     def payload(self, sources: Sequence[Value], result: Value) -> Value:
-        """A result of f64; if it is a NaN, the first source that is one, made quiet, or the one of its type."""
+        """A result of f64; if it is a NaN, the first source that is a NaN, made quiet, or the canonical one."""
         chosen = self.float_bits("double", _NAN["double"])
         for source in reversed(sources):
             chosen = self.select(self.compare("uno", source, source), source, chosen)
@@ -246,7 +246,7 @@ class Builder:
         return self.value(f"select {self.typed(condition)}, {self.typed(x)}, {self.typed(y)}", x.type, x.lanes)
 
     def cast(self, name: str, x: Value, element: str) -> Value:
-        """``zext``, ``trunc``, ``sitofp``, ``fptrunc`` and their like; nothing where the types are the same."""
+        """A conversion (``zext``, ``trunc``, ``sitofp``, ``fptrunc`` …); nothing if the types are the same."""
         if x.type == element:
             return x
         return self.value(f"{name} {self.typed(x)} to {vector_type(element, x.lanes)}", element, x.lanes)
@@ -276,14 +276,14 @@ class Builder:
         return self.call(f"@{mangled}", element, lanes, *values)
 
     def flagged_intrinsic(self, name: str, x: Value, flag: bool) -> Value:
-        """An intrinsic with a constant i1 behind its argument: ``ctlz``, ``cttz``."""
+        """An intrinsic with a constant i1 after its argument: ``ctlz``, ``cttz``."""
         mangled = f"@llvm.{name}.{_mangle(x.type, x.lanes)}"
         kind = self.type_of(x)
         self.declarations[mangled] = f"declare {kind} {mangled}({kind}, i1 immarg)"
         return self.value(f"call {kind} {mangled}({self.typed(x)}, i1 {str(flag).lower()})", x.type, x.lanes)
 
     def call(self, function: str, element: str, lanes: int, *arguments: Value) -> Value:
-        """A call of a function outside of this module, declared as it is called."""
+        """A call of a function outside this module, declared by the types of the call."""
         result = vector_type(element, lanes)
         self.declare(function, result, *arguments)
         return self.value(
@@ -305,7 +305,7 @@ class Builder:
         return self.value(f"bitcast {self.typed(mask)} to i{mask.lanes}", f"i{mask.lanes}")
 
     def bits_mask(self, bits: Value, lanes: int) -> Value:
-        """The reverse."""
+        """The reverse: an integer as a vector of i1."""
         if lanes == 1:
             return bits
         return self.value(f"bitcast {bits.type} {bits.text} to <{lanes} x i1>", "i1", lanes)

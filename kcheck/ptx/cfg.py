@@ -1,9 +1,9 @@
 """Control flow: basic blocks, an order of them with every loop contiguous, postdominators.
 
 A block ends at a branch, a return, a trap, or where a warp may have to wait (a barrier). Loops are found as
-strongly connected components, nested: removing the edges into a component's header and looking again finds the
-loops inside it. So every edge that goes back in the order leads to the header of a loop around its source,
-for irreducible control flow too; there a loop has several entries, which :class:`Loop` says.
+strongly connected components, nested: removing the edges into a component's header and searching again finds the
+loops inside it. So every edge that goes back in the order leads to the header of a loop around its source, even
+with irreducible control flow; there a loop has several entries, which :class:`Loop` records.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Block:
 
     @property
     def only_leaves(self) -> bool:
-        """Whether it ends the function for every lane that comes here, and does nothing else."""
+        """Whether it ends the function for every lane that gets here, and does nothing else."""
         end = self.terminator
         if self.body or not isinstance(end, Instruction) or end.guard is not None:
             return False
@@ -52,7 +52,7 @@ class Block:
 
 @dataclass(slots=True)
 class Loop:
-    """A loop: blocks, as a set of numbers, of which ``header`` comes first in the order."""
+    """A loop: a set of block numbers; ``header`` comes first in the order."""
 
     header: int
     blocks: frozenset[int]
@@ -65,9 +65,9 @@ class Cfg:
     """The control flow of one function.
 
     Attributes:
-        blocks: by number; only those that can be reached have a place in ``order``.
-        order: block numbers, topological but for the edges to loop headers, each loop contiguous.
-        loops: outer ones before the inner.
+        blocks: by number; only reachable blocks are in ``order``.
+        order: block numbers, topological except for edges to loop headers, each loop contiguous.
+        loops: outer loops before inner loops.
         predecessors: of reachable blocks.
     """
 
@@ -78,7 +78,7 @@ class Cfg:
 
 
 def is_barrier(operation: Operation) -> bool:
-    """Whether threads wait there for others of their block or grid, so that a warp has to be left and resumed."""
+    """Whether threads wait there for others of their block or grid, so that a warp must be suspended."""
     if isinstance(operation, Call):
         return isinstance(operation.target, Symbol) and operation.target.name == "cudaCGSynchronize"
     if operation.opcode == "bar" or operation.opcode == "barrier":
@@ -102,12 +102,12 @@ def build(function: Function, file: str, waits: Callable[[Operation], bool] = is
     """The control flow of a function that has a body.
 
     Args:
-        function: its calls to functions with barriers are inlined already.
+        function: calls to functions with barriers are already inlined.
         file: for messages.
         waits: whether a vector of lanes may have to wait at an operation.
 
     Raises:
-        PtxError: a branch to a label that is not there, or loops nested too deep.
+        PtxError: a branch to a missing label, or loops nested too deeply.
     """
     blocks = _split(function, file, waits)
     reachable = _reachable(blocks)
@@ -189,14 +189,14 @@ def _reachable(blocks: Sequence[Block]) -> set[int]:
 def _order(
     blocks: Sequence[Block], reachable: set[int], function: Function, file: str
 ) -> tuple[tuple[int, ...], tuple[Loop, ...]]:
-    """The order and the loops: components in topological order, each opened up in its place."""
+    """The order and the loops: components in topological order, each expanded in its place."""
     loops: list[Loop] = []
     order: list[int] = []
     before: dict[int, set[int]] = {n: set() for n in reachable}
     for n in reachable:
         for successor in blocks[n].successors:
             before[successor].add(n)
-    # A task is a set of blocks with the headers whose incoming edges are cut, or one block to put down.
+    # A task is a set of blocks with the headers whose incoming edges are cut, or one block to place.
     tasks: list[tuple[frozenset[int], frozenset[int], int | None, int]] = [
         (frozenset(reachable), frozenset(), None, 0)
     ]
@@ -223,9 +223,9 @@ def _order(
 
 
 def _components(blocks: Sequence[Block], members: frozenset[int], cut: frozenset[int]) -> list[frozenset[int]]:
-    """Strongly connected components, topological (Tarjan 1972, without recursion); loops prefer to come first.
+    """Strongly connected components, topological (Tarjan 1972, without recursion); loops come first if possible.
 
-    Of the successors of a block the first visited comes last in the order, so a block after a guarded branch
+    The successor of a block that is visited first comes last in the order, so a block after a guarded branch
     precedes the target when nothing else decides.
     """
     index: dict[int, int] = {}
@@ -278,7 +278,7 @@ def _components(blocks: Sequence[Block], members: frozenset[int], cut: frozenset
 def postdominators(cfg: Cfg) -> dict[int, int]:
     """The immediate postdominator of each reachable block; -1 is the exit (Cooper, Harvey, Kennedy 2001).
 
-    A block from which no exit can be reached (an endless loop) is taken to have an edge to the exit.
+    A block that cannot reach an exit (an endless loop) counts as having an edge to the exit.
     """
     leaves = {n for n in cfg.order if not cfg.blocks[n].successors or _may_leave(cfg.blocks[n])}
     back: dict[int, list[int]] = {n: [] for n in cfg.order}

@@ -27,7 +27,7 @@ _LEVELS: tuple[tuple[str, ...], ...] = (
     ("+", "-"),
     ("*", "/", "%"),
 )
-"""Binary operators, those that bind least first."""
+"""Binary operators, lowest precedence first."""
 
 
 def _divide(x: int, y: int) -> int:
@@ -57,7 +57,7 @@ _OPERATIONS: dict[str, Callable[[int, int], int]] = {
 
 
 def wrapped(value: int, unsigned: bool) -> int:
-    """A value as 64 bits hold it."""
+    """A value wrapped to 64 bits."""
     value &= (1 << 64) - 1
     return value if unsigned or not value >> 63 else value - (1 << 64)
 
@@ -67,7 +67,7 @@ def constant(cursor: Cursor, depth: int = 0) -> tuple[int, bool]:
     """The value of the constant expression here, and whether it is unsigned.
 
     Raises:
-        PtxError: no constant expression, a division by zero, or nesting that has no end.
+        PtxError: no constant expression, a division by zero, or an expression nested too deeply.
     """
     if depth > _MAX_DEPTH:
         cursor.fail("a constant expression that is nested too deep")
@@ -81,7 +81,7 @@ def constant(cursor: Cursor, depth: int = 0) -> tuple[int, bool]:
 
 
 def _operator(cursor: Cursor, level: int) -> str | None:
-    """The operator of that level that stands here; its characters are tokens of their own."""
+    """The operator of that level that comes next; each of its characters is a token."""
     first = cursor.token.kind
     second = cursor.tokens[cursor.index + 1].kind if cursor.token.kind != "end" else ""
     pair = first + second

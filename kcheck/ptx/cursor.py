@@ -1,4 +1,4 @@
-"""A token stream with one place in it, and the operands of the grammar, which stand in every statement."""
+"""A token stream with a current position, and the operands of the grammar, which every statement has."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Names(Protocol):
     """What a name in an operand stands for."""
 
     def resolve(self, name: str, line: int) -> Register | Symbol:
-        """The register or symbol of that name, as seen from here."""
+        """The register or symbol of that name, as seen from the current position."""
 
 
 class Cursor:
@@ -67,7 +67,7 @@ class Cursor:
 
     @property
     def token(self) -> Token:
-        """The token here."""
+        """The current token."""
         return self.tokens[self.index]
 
     @property
@@ -76,18 +76,18 @@ class Cursor:
         return self.tokens[self.index].line
 
     def fail(self, what: str, line: int | None = None) -> NoReturn:
-        """Raise PtxError here, or at ``line``."""
+        """Raise PtxError at the current line, or at ``line``."""
         fail(self.file, self.line if line is None else line, what)
 
     def take(self) -> Token:
-        """The token here, and go past it."""
+        """Return the current token and advance."""
         token = self.tokens[self.index]
         if token.kind != "end":
             self.index += 1
         return token
 
     def accept(self, text: str) -> bool:
-        """Go past the token here if it reads ``text``; say whether it did."""
+        """Advance past the current token if it reads ``text``; return whether it did."""
         token = self.tokens[self.index]
         if token.text == text and token.kind not in ("string", "end"):
             self.index += 1
@@ -95,14 +95,14 @@ class Cursor:
         return False
 
     def expect(self, text: str) -> Token:
-        """Go past ``text``, which must stand here."""
+        """Advance past ``text``, which must come next."""
         token = self.tokens[self.index]
         if not self.accept(text):
             self.fail(f"expected {text!r}, found {describe(token)}")
         return token
 
     def expect_kind(self, kind: str, what: str) -> Token:
-        """Go past a token of that kind, which must stand here; ``what`` names it in the message."""
+        """Advance past a token of that kind, which must come next; ``what`` names it in the message."""
         token = self.tokens[self.index]
         if token.kind != kind:
             self.fail(f"expected {what}, found {describe(token)}")
@@ -110,15 +110,15 @@ class Cursor:
         return token
 
     def name(self, what: str) -> str:
-        """Go past a name."""
+        """Advance past a name."""
         return self.expect_kind("name", what).text
 
     # integer ::= ["-"] int
     def integer(self, what: str) -> int:
-        """Go past an integer literal, which may be negative.
+        """Advance past an integer literal, which may be negative.
 
         Raises:
-            PtxError: not an integer, or one that 64 bits do not hold.
+            PtxError: not an integer, or one that does not fit in 64 bits.
         """
         negative = self.accept("-")
         token = self.expect_kind("int", what)
@@ -142,7 +142,7 @@ class Cursor:
 
     # number ::= integer | float
     def number(self) -> Integer | Float:
-        """Go past a literal of either kind."""
+        """Advance past a literal of either kind."""
         at = self.index
         negative = self.accept("-")
         if self.token.kind == "float":

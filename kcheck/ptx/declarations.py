@@ -13,7 +13,7 @@ from kcheck.ptx.lexer import describe
 from kcheck.ptx.types import TYPES
 
 PAGE = 4096
-"""What every window of memory begins at a multiple of: allocations, shared memory, the state of a block."""
+"""Alignment in bytes of every memory window: allocations, shared memory, the state of a block."""
 
 SPACES = frozenset({".global", ".const", ".shared", ".local", ".param"})
 LINKAGES = frozenset({".visible", ".weak", ".extern", ".common"})
@@ -32,7 +32,7 @@ def linkage(cursor: Cursor) -> str:
 
 # type ::= [".v2" | ".v4"] "." fundamental
 def type_name(cursor: Cursor) -> tuple[str, int]:
-    """A fundamental type without its dot, and how many elements a vector of it has (1 for none).
+    """A fundamental type without its dot, and the number of elements of its vector (1 for a scalar).
 
     Raises:
         PtxError: no type, or an opaque one (textures, samplers, surfaces).
@@ -51,7 +51,7 @@ def type_name(cursor: Cursor) -> tuple[str, int]:
 
 # variables ::= space attribute* type declarator ("," declarator)* ";"
 def variables(cursor: Cursor, linked: str, rename: Callable[[str, int], str]) -> list[Variable]:
-    """One declaration, of one or more variables; ``rename`` gives each the name that it has in its function."""
+    """One declaration of one or more variables; ``rename`` gives each the name that it has in its function."""
     space = cursor.take().text[1:]
     align, kind, lanes = _attributes(cursor)
     found = []

@@ -1,7 +1,7 @@
-"""Which registers may hold what nobody wrote, found before a function is lowered: only those get shadows.
+"""Which registers may hold undefined values, found before a function is lowered: only those get shadows.
 
-Undefined values come from loads of global, shared and local memory, and from calls. What is made of parameters,
-constants and special registers alone is defined, and that is most of a kernel's address arithmetic.
+Undefined values come from loads of global, shared and local memory, and from calls. Values computed from
+parameters, constants and special registers alone are defined; most of a kernel's address arithmetic is.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from kcheck.ptx.cfg import Cfg, Operation
 from kcheck.ptx.liveness import reads, registers, writes
 
 COPIED, COMPUTED = 1, 2
-"""How an undefined value came into a register: as it was in memory, or by an operation on it."""
+"""How an undefined value got into a register: copied from memory, or computed from such a value."""
 
 MOVES = {"shl": 1, "shr": 1, "shf": 2, "bfe": 1, "bfi": 2, "prmt": 2, "brev": 1, "szext": 1}
-"""Opcodes that put bits of so many first sources elsewhere: the row, applied to shadows, gives the shadow."""
+"""Opcodes that move bits of this many first sources: the row, applied to shadows, gives the shadow."""
 
 LOGIC = frozenset({"and", "or", "xor", "not", "lop3"})
-"""Opcodes whose every bit depends on the same bit of the operands."""
+"""Opcodes whose result bits each depend on the same bit of the operands."""
 
 _HARMLESS = frozenset({"activemask", "bar", "barrier"})
 _UPDATES_TELL = "exch"
@@ -41,11 +41,11 @@ class Shadowed:
 
 @dataclass(frozen=True, slots=True)
 class Definedness:
-    """The registers that may be undefined, and where from.
+    """The registers that may be undefined, and their sources.
 
     Attributes:
         registers: by name.
-        loads: by register, the loads (as ids of instructions) that its value may come from; None in it: any.
+        loads: by register, the loads (as ids of instructions) that its value may come from; None in the set: any.
     """
 
     registers: Mapping[str, Shadowed]
@@ -53,16 +53,16 @@ class Definedness:
 
 
 def is_precise(instruction: Instruction) -> bool:
-    """Whether the shadow of a row's result is made bit by bit."""
+    """Whether the shadow of a row's result is computed bit by bit."""
     if instruction.opcode in MOVES or instruction.opcode in LOGIC or instruction.opcode == "selp":
         return True
     return instruction.opcode == "cvt" and is_resize(instruction)
 
 
 def is_copy(instruction: Instruction, constants: Mapping[str, int]) -> bool | None:
-    """Whether a row only takes bytes to where they are wanted, which is no use of them.
+    """Whether a row only moves bytes into place, which is not a use of them.
 
-    None: ``or`` packs bytes, or sets bits, as the values are.
+    None: ``or`` packs bytes or sets bits, depending on the values.
 
     Args:
         constants: registers that hold a literal.
@@ -92,19 +92,19 @@ def _is_bytes(mask: int) -> bool:
 
 
 def is_resize(instruction: Instruction) -> bool:
-    """Whether a ``cvt`` only cuts or extends an integer."""
+    """Whether a ``cvt`` only truncates or extends an integer."""
     return len(instruction.modifiers) == 2 and all(m[0] in "su" for m in instruction.modifiers)
 
 
 def brings(operation: Operation, is_param: Callable[[str], bool]) -> bool:
-    """Whether an instruction takes what may be undefined out of memory.
+    """Whether an instruction loads values from memory that may be undefined.
 
     Args:
         is_param: whether a name is a parameter of the kernel, which is defined.
     """
     if isinstance(operation, Call) or operation.opcode not in ("ld", "ldu", "ldmatrix", "atom"):
         return False
-    if operation.opcode == "atom":  # others are told at once, and what they give counts as defined
+    if operation.opcode == "atom":  # others report at once, and their results count as defined
         return _UPDATES_TELL in operation.modifiers
     if any(m.partition("::")[0] == "const" for m in operation.modifiers):
         return False
@@ -115,7 +115,7 @@ def brings(operation: Operation, is_param: Callable[[str], bool]) -> bool:
 
 
 def analyze(cfg: Cfg, is_param: Callable[[str], bool], constants: Mapping[str, int]) -> Definedness:
-    """Forward over the reachable blocks until nothing changes, whatever the order of execution.
+    """Propagate forward over the reachable blocks until nothing changes, whatever the order of execution.
 
     Args:
         is_param: whether a name is a parameter of the kernel.
@@ -162,9 +162,9 @@ def analyze(cfg: Cfg, is_param: Callable[[str], bool], constants: Mapping[str, i
 
 
 def _flows(operation: Instruction) -> Iterator[tuple[str, str, bool]]:
-    """(register written, register read, whether its bits may go through) wherever a result depends on a source."""
+    """(register written, register read, whether its bits may pass through) for each result and source."""
     if operation.opcode in ("ld", "ldu", "ldmatrix", "atom", "red", "st") or operation.opcode in _HARMLESS:
-        return  # addresses, operands of atomics and predicates of reductions are told where they are used
+        return  # addresses, operands of atomics and predicates of reductions are reported where they are used
     results = writes(operation)
     if not results:
         return

@@ -1,8 +1,8 @@
-"""Who waits where, when a barrier goes wrong: LLVM IR that is called when a finding is certain, and not before.
+"""Which threads wait where when a barrier goes wrong: LLVM IR that runs only once a finding is certain.
 
-Of a block only the first such thing is recorded: when barriers no longer fit, what follows does not, either.
-Of the stops at which threads wait it names two: the one with the fewest threads, since that is where the code took
-another way than the rest of the block, and the one with the most.
+Only the first such finding of a block is recorded: once barriers no longer match, later ones do not either. Of the
+stops at which threads wait it names two: the one with the fewest threads, since that is where the code diverged
+from the rest of the block, and the one with the most.
 """
 
 # ruff: noqa: E501 (lines of LLVM IR)
@@ -16,19 +16,20 @@ KINDS = {"block": 0, "grid": 1, "spin": 2, "warp": 3}
 """What a stop waits for, as numbers in ``@kcheck.kinds``."""
 
 BLAMED, WARNED = 1, 2
-"""Bits of ``Block.told``: an error of a barrier was recorded, after which nothing is; a warning was."""
+"""Bits of ``Block.told``: a barrier error was recorded, after which nothing else is; a warning was recorded."""
 
 ANY = -1
-"""For ``@kcheck.diagnose``: look at every stop, and not only at those of one barrier."""
+"""For ``@kcheck.diagnose``: search all stops, not only those of one barrier."""
 
 
 def diagnose_ir(W: int, stops: int, vector_bytes: int) -> str:
     """``void @kcheck.diagnose(launch, block, vectors, n, only, why)``, ``i1 @kcheck.split(vectors, n, only)``,
     ``i32 @kcheck.gridsite(vectors, n)`` and ``void @kcheck.where(launch, block, vectors, n)``.
 
-    The first records a fault of what threads wait for. ``only`` is a barrier's number, or ANY; ``why`` is the kind
-    of the fault, or 0 to have it found. The second tells whether a warp has come to an aligned barrier in parts, the
-    third the site of the grid barrier at which threads wait; the last records where threads spin, or else wait.
+    The first records a fault from what threads wait for. ``only`` is a barrier's number, or ANY; ``why`` is the
+    kind of the fault, or 0 to determine it. The second returns whether only part of a warp has reached an aligned
+    barrier, the third the site of the grid barrier at which threads wait. The last records where threads spin or,
+    if no thread spins, where they wait.
     """
     packed = ""
     before = "0"

@@ -1,9 +1,9 @@
-"""32-bit arithmetic that feeds addresses, done once more without wrapping (overflow).
+"""32-bit arithmetic that feeds addresses, computed a second time without wrapping (overflow).
 
-A 32-bit register that :mod:`kcheck.ptx.wrapping` names has a companion of 64 bits with the number that it would
-be had nothing wrapped. Where it is widened the two are compared: whatever order a compiler gave to a sum, though a
-part of it wraps, the whole is right where they agree. From there on a flag goes with the 64-bit number to the
-access that takes it as an address, and is told there.
+A 32-bit register that :mod:`kcheck.ptx.wrapping` selects has a 64-bit companion with the number that it would hold
+if nothing wrapped. The two are compared where the register is widened. Whatever order the compiler gave a sum, the
+result is right where the two agree, even if a partial sum wrapped. From there on a flag follows the 64-bit number
+to the access that uses it as an address, which reports it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kcheck.ptx.liveness import registers
 from kcheck.ptx.origins import record, tell
 
 EXACT, WRAPPED = "#", "^"
-"""What the names of the registers end in that go with one: the exact number; whether anything in it wrapped."""
+"""The suffixes of the two companion registers: the exact number; whether anything in it wrapped."""
 
 
 class Exact:
@@ -33,7 +33,7 @@ class Exact:
         frame.uniform |= {n + WRAPPED for n in frame.uniform & found.wide}
 
     def companions(self, name: str) -> dict[str, str]:
-        """The registers that go with one: their types by name."""
+        """The companion registers: their types by name."""
         if name in self.found.narrow:
             return {name + EXACT: "b64"}
         return {name + WRAPPED: "pred"} if name in self.found.wide else {}
@@ -41,7 +41,7 @@ class Exact:
     # --- reading
 
     def _number(self, operand: Operand, value: Value, unsigned: bool) -> Value:
-        """The exact number of a 32-bit operand, as i64; of what is not watched the one that it holds."""
+        """The exact number of a 32-bit operand, as i64; for unwatched registers the number that they hold."""
         b = self.frame.b
         if isinstance(operand, Register):
             if operand.name in self.found.narrow:
@@ -57,7 +57,7 @@ class Exact:
     # --- instructions
 
     def compute(self, i: Instruction, operands: Sequence[Operand], values: Sequence[Value]) -> None:
-        """What goes with the result of an instruction, which is about to be written."""
+        """The companions of the result of an instruction that is about to be written."""
         target = i.operands[0]
         self._next = None
         if not isinstance(target, Register) or id(i) in self.found.remainders:
@@ -110,7 +110,7 @@ class Exact:
         return flag
 
     def _widened(self, i: Instruction, operand: Operand, value: Value, signed: bool) -> Value:
-        """Whether a 32-bit number is another than it would be without wrapping; put on record where it is."""
+        """Whether a 32-bit number differs from what it would be without wrapping; recorded if it does."""
         b = self.frame.b
         if not isinstance(operand, Register) or operand.name not in self.found.narrow:
             return b.const("i1", 0)
@@ -118,9 +118,9 @@ class Exact:
         if signed:
             wrapped = b.compare("ne", exact, b.resize(value, "i64", True))
         else:
-            # Below zero it may be that a part of the sum is a negative number, of which this is a piece.
+            # A negative number may be one piece of a sum with another negative part.
             wrapped = b.compare("sgt", exact, (1 << 32) - 1)
-        # Of several, as in a loop that was unrolled, the last: mostly they are of one line.
+        # Of several, as in an unrolled loop, take the last: they are usually of one line.
         site = self.frame.unit.site(self.found.arithmetic[operand.name][-1], "")
         record(self.frame, id(operand), site, exact, wrapped)
         return wrapped
@@ -128,7 +128,7 @@ class Exact:
     # --- writing and using
 
     def written(self, operation: Instruction | Call, name: str, value: Value, blend: bool) -> None:
-        """A register got its value: what goes with it follows."""
+        """A register got its value: update its companions."""
         found, b = self.found, self.frame.b
         if name not in found.narrow and name not in found.wide:
             return

@@ -2,7 +2,7 @@
 
 Registers are allocas (LLVM's SROA makes SSA values of them), of a vector of W lanes or, where the uniformity
 analysis found all lanes equal, of one scalar. An instruction writes under the mask of the lanes that execute it;
-the blend with the old value is left out where no other lane can have the register live.
+there is no blend with the old value if the register cannot be live in another lane.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from kcheck.ptx.shadow import Shadows
 
 CONTEXT = "ptr %launch, ptr %worker, ptr %block, ptr %warp, i32 %t0"
-"""What every lowered function takes first; outlined accesses take ``i32 %site`` as well."""
+"""The first parameters of every lowered function; outlined accesses take ``i32 %site`` as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,29 +58,29 @@ class Frame:
     Attributes:
         b: where instructions go.
         prologue: the function's entry block, for values that are needed anywhere.
-        each: what follows it for each vector that a kernel runs in turn, for values that depend on the vector.
+        each: what runs after it for each vector of a turn, for values that depend on the vector.
         uniform: registers that are one scalar.
-        strides: registers that are one scalar as well, the first lane's, and so much more in each lane after it.
-        lines: registers that are two scalars for now, in a round of a loop (:mod:`kcheck.ptx.march`).
+        strides: registers also held as one scalar, the first lane's, with the step to each next lane.
+        lines: registers that are two scalars for now, in an iteration of a loop (:mod:`kcheck.ptx.march`).
         line_loops: loops that get a version for lanes in a line, by header.
-        inlining: what calls of vector accesses end with: `` noinline`` where a loop has a quicker version.
-        first_lane: whether what is read is the value of the first lane: the result has a stride.
-        active: the lanes that execute the instruction at hand, an i1 value.
-        blend: says of a register whether a result has to keep its old value in other lanes; None: it has to.
-        in_loop: whether the instruction at hand may run several times.
-        guard: what the guard of the instruction at hand says, where it is the same for all lanes.
-        exits: the lanes that left the kernel in the call just lowered.
-        left: writes instructions for the lanes that left the kernel; None where that is not known: in a function,
-            and where a vector is less than the warp, whose lanes come one after another.
+        inlining: the end of calls of vector accesses: `` noinline`` where a loop has a faster version.
+        first_lane: whether operands are read as the value of the first lane: the result has a stride.
+        active: the lanes that execute the current instruction, an i1 value.
+        blend: whether writing a register must keep its old value in other lanes; None: it must.
+        in_loop: whether the current instruction may run several times.
+        guard: the guard of the current instruction, if it is the same for all lanes.
+        exits: the lanes that exited the kernel in the call just lowered.
+        left: writes instructions for the exited lanes; None where they are unknown: in a function, and where a
+            vector is less than the warp, so that lanes run one after another.
         unread: registers that no instruction of the function reads.
         constants: registers that only one instruction writes, with a literal.
-        shadows: of its registers, for initcheck; None without it.
+        shadows: of its registers, for initcheck; None if off.
         symbols: registers that only one instruction writes, with the address of a symbol.
-        exact: numbers beside its registers, for overflow; None without it.
-        nans: where it shows which NaN a register holds; None: nowhere.
-        rows: for an ``ldmatrix``, what the lanes loaded before; None: it has to load them itself.
-        param_offsets: of a kernel: where each parameter lies.
-        local_offsets: where each local variable lies in the function's frame, of ``local_bytes`` bytes.
+        exact: companions of its registers, for overflow; None if off.
+        nans: where it is visible which NaN a register holds; None: nowhere.
+        rows: for an ``ldmatrix``, what the lanes loaded before; None: it must load them itself.
+        param_offsets: of a kernel: the offset of each parameter.
+        local_offsets: the offset of each local variable in the function's frame, of ``local_bytes`` bytes.
     """
 
     def __init__(
@@ -127,13 +127,13 @@ class Frame:
     # --- values needed anywhere
 
     def cached(self, key: str, make: Callable[[Builder], Value]) -> Value:
-        """A value made once, in the entry block: it is the same for all vectors."""
+        """A value computed once, in the entry block: it is the same for all vectors."""
         if key not in self._cached:
             self._cached[key] = make(self.prologue)
         return self._cached[key]
 
     def cached_for_each(self, key: str, make: Callable[[Builder], Value]) -> Value:
-        """A value made once for each vector."""
+        """A value computed once for each vector."""
         if key not in self._cached:
             self._cached[key] = make(self.each)
         return self._cached[key]
@@ -186,7 +186,7 @@ class Frame:
         return b.add(line.first, b.mul(line.step, b.lanes_const(line.step.type, range(self.width))))
 
     def load_slot(self, register: str, kind: str) -> Value:
-        """What holds a register: itself, or its first lane where it has a stride."""
+        """What a register holds: its value, or its first lane's if it has a stride."""
         lanes = 1 if self.is_scalar(register) else self.width
         element = TYPES[kind].llvm
         slot = self.slot(register, kind)
@@ -210,10 +210,10 @@ class Frame:
     def write(
         self, operation: Instruction | Call, target: Operand, kind: PtxType, value: Value, relaxed: bool
     ) -> None:
-        """Write a result of type ``kind`` to a register operand, or throw it away.
+        """Write a result of type ``kind`` to a register operand, or discard it.
 
         Raises:
-            PtxError: the operand is no register, or one of another size.
+            PtxError: the operand is not a register, or has another size.
         """
         b = self.b
         if isinstance(target, Sink):
@@ -237,7 +237,7 @@ class Frame:
             self.exact.written(operation, target.name, value, blend)
 
     def constant(self, source: Operand) -> int | None:
-        """The value of an integer operand that is known here."""
+        """The value of an integer operand if it is a known constant."""
         if isinstance(source, Register):
             return self.constants.get(source.name)
         return source.value if isinstance(source, Integer) else None
@@ -246,7 +246,7 @@ class Frame:
         """The value of a source operand as type ``kind``.
 
         Raises:
-            PtxError: an operand that such an instruction cannot have, or a register of another size.
+            PtxError: an operand that such an instruction cannot have, or a register of a different size.
         """
         b = self.b
         if isinstance(source, Register):
@@ -276,7 +276,7 @@ class Frame:
         raise self.fail(operation, "an operand of another kind is expected")
 
     def _seen(self, operation: Instruction | Call, source: Register) -> Value:
-        """The value of a register, in which the operation may show what NaN it is."""
+        """The value of a register, for an operation that may reveal which NaN it is."""
         value = self.load(source.name, source.type)
         return self.b.canonical(value) if self.nans and self.nans.shows(operation, source.name) else value
 
@@ -357,7 +357,7 @@ class Frame:
     def address(self, operation: Instruction, operand: Operand, space: str) -> Value:
         """The host address that an address operand names, as i64.
 
-        A 32-bit register holds the low half of a shared address: the window's upper half is put back.
+        A 32-bit register holds the low half of a shared address; the window's upper half is restored.
         """
         if not isinstance(operand, Address):
             raise self.fail(operation, "an address in brackets is expected")
@@ -384,7 +384,7 @@ class Frame:
         return b.add(value, operand.offset) if operand.offset else value
 
     def begin_block(self, in_loop: bool) -> None:
-        """Forget what is known of the instructions before."""
+        """Forget what is known from earlier instructions."""
         self._sums.clear()
         self.in_loop = in_loop
 
@@ -395,14 +395,14 @@ class Frame:
         target, *parts = i.operands
         for base, other in (parts, parts[::-1]):
             if isinstance(target, Register) and isinstance(base, Register) and isinstance(other, Register):
-                if other.name == target.name:  # what was added is gone
+                if other.name == target.name:  # the added register was overwritten
                     continue
                 symbol = self.symbols.get(base.name)
                 if symbol is not None and symbol.name in self.unit.shared and other.type.endswith("64"):
                     self._sums[target.name] = (self.unit.shared[symbol.name] + symbol.offset, other)
 
     def shared_offset(self, operand: Operand) -> Value | None:
-        """How far from the window's begin an address in shared memory is, i64, where the code adds that up.
+        """The offset of a shared address from the start of the window, i64, where the code computes it.
 
         LLVM knows the range of such an offset better than that of the address.
         """
@@ -414,11 +414,11 @@ class Frame:
         return self.b.add(self.load(part.name, part.type), start + operand.offset)
 
     def first_address(self, operation: Instruction, operand: Operand, space: str, size: int) -> Value | None:
-        """The first lane's address, where that of each lane is ``size`` bytes on: elements side by side."""
+        """The first lane's address, if each next lane's is ``size`` bytes on: elements side by side."""
         base = operand.base if isinstance(operand, Address) else None
         if not isinstance(base, Register):
             return None
-        if base.name in self.lines:  # that is looked at when the round begins
+        if base.name in self.lines:  # checked when the iteration begins
             if self.lines[base.name].level:
                 return None
         elif self.strides.get(base.name) != size:
@@ -437,7 +437,7 @@ class Frame:
         return (variable.count or 0) * TYPES[variable.type].bytes * self.width
 
     def param_array(self, name: str) -> str:
-        """The memory of a function's ``.param`` or of a call's: W lanes at W times each offset."""
+        """The memory of a function's or a call's ``.param``: each offset times W, for W lanes."""
         if name not in self._arrays:
             outside = [v.name for v in (*self.function.params, *self.function.returns)]
             if name in outside:
@@ -492,8 +492,8 @@ class Frame:
         return f"{self.context(site)}, {self.b.typed(window)}, {self.b.typed(self.shared_extent())}"
 
     def shared_extent(self) -> Value:
-        """How many bytes of the shared window an access may touch without a look-up: the static ones, which are
-        known here, where the code names no others."""
+        """How many bytes of the shared window an access may touch without a look-up: the static bytes, which are
+        known here, if the code names no others."""
         static = self.unit.shared_bytes
         if not self.unit.dynamic_shared:
             return self.b.const("i64", static)

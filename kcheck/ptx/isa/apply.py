@@ -18,10 +18,10 @@ from kcheck.ptx.shadow import Shadows
 
 
 def apply(frame: Frame, operation: Operation) -> None:
-    """Lower one instruction that is no branch and no barrier, under its guard.
+    """Lower one instruction, not a branch or a barrier, under its guard.
 
     Raises:
-        PtxError: an instruction that is not supported, or operands that do not fit it.
+        PtxError: an unsupported instruction, or operands that do not fit it.
     """
     everywhere = frame.active
     if operation.guard is not None:
@@ -81,7 +81,7 @@ def _apply_row(frame: Frame, i: Instruction) -> None:
 def _shadow(
     shadows: Shadows, i: Instruction, row: Row, mods: Mods, sources: list[Value], targets: list[Operand]
 ) -> None:
-    """Set the shadows of the results, before the results themselves: a source may be overwritten by them."""
+    """Set the shadows of the results before the results themselves, which may overwrite a source."""
     carry = Register(CARRY, "pred")
     read = [operand for slot, operand in zip(row.slots, i.operands, strict=True) if not slot.result]
     if i.opcode in CARRY_READERS:

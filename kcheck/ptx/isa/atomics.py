@@ -1,8 +1,8 @@
-"""``atom`` and ``red``: read-modify-write, lane after lane in the order that the launch asks for.
+"""``atom`` and ``red``: read-modify-write, lane after lane in the order set by the launch.
 
 Source: PTX ISA, "Parallel Synchronization and Communication Instructions: atom, red". In shared memory plain
-operations do, since one OS thread runs a block; elsewhere they are atomic for the machine, whatever the scope.
-``atom.add.f32`` flushes subnormals in global memory and keeps them in shared memory, as the ISA says.
+operations are enough, since one OS thread runs a block; elsewhere they are atomic on the machine, whatever the
+scope. ``atom.add.f32`` flushes subnormals in global memory and keeps them in shared memory, as the ISA says.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Update = Callable[[Builder, PtxType, Value, "tuple[Value, ...]"], Value]
 
 
 def _update(operation: str) -> Update:
-    """What the memory becomes, from what it was and the operands."""
+    """The new value in memory, from the old value and the operands."""
 
     def new(b: Builder, kind: PtxType, old: Value, operands: tuple[Value, ...]) -> Value:
         x = operands[0]
@@ -75,7 +75,7 @@ _NATIVE = {"and": "and", "or": "or", "xor": "xor", "exch": "xchg", "inc": "uinc_
 
 
 def _native(operation: str, kind: PtxType) -> str | None:
-    """LLVM's atomicrmw operation, where there is one that means the same."""
+    """LLVM's atomicrmw operation, if one means the same."""
     if operation in _NATIVE:
         return _NATIVE[operation]
     if kind.kind in ("signed", "unsigned"):
@@ -163,7 +163,7 @@ def _shadow(
     operands: list[Operand],
     site: int,
 ) -> None:
-    """An update of undefined memory, or with an undefined operand, computes with it; an exchange copies."""
+    """An update of undefined memory, or with an undefined operand, computes with it; an exchange copies it."""
     b = frame.b
     whole = integer_of(kind.llvm)
     before = shadows.load(space, address, allowed, kind.llvm, site)
@@ -181,7 +181,7 @@ def _shadow(
 
 
 _COMMUTING = frozenset({"add", "and", "or", "xor", "min", "max"})
-"""Operations of integers whose order no one can tell, where nobody reads what was there."""
+"""Integer operations whose order makes no difference if the old value is not read."""
 
 
 def _in_place(
@@ -195,9 +195,9 @@ def _in_place(
     value: Value,
     apart: str,
 ) -> None:
-    """The operation lane by lane, without test, lock or call, where all lanes are on and no other thread runs.
+    """The operation lane by lane, without test, lock or call, if all lanes are on and no other thread runs.
 
-    ``offset``: how far into the shared window the addresses are, if that is known, otherwise the addresses again.
+    ``offset``: the offsets of the addresses in the shared window if known, otherwise the addresses again.
     ``apart``: the call for other cases.
     """
     b = frame.b
@@ -230,7 +230,7 @@ def _lanes(b: Builder, value: Value) -> list[Value]:
 
 
 def _pieces(b: Builder, offsets: Value) -> list[Value]:
-    """The offset in each lane, i64: out of the vector 64 bits at a time, since to take a lane out is slow."""
+    """The offset in each lane, i64: taken from the vector 64 bits at a time, since extracting a lane is slow."""
     each = 64 // offsets.bits
     whole = vector_type("i64", b.width // each)
     words = offsets if each == 1 else b.value(f"bitcast {b.typed(offsets)} to {whole}", "i64", b.width // each)
@@ -246,7 +246,7 @@ def _pieces(b: Builder, offsets: Value) -> list[Value]:
 def _define(
     frame: Frame, name: str, operation: str, kind: PtxType, space: str, values: list[Value], wanted: bool
 ) -> str:
-    """A function that does the operation for each lane of a mask and returns the old values, if they are wanted.
+    """A function that does the operation for each lane of a mask and returns the old values, if they are used.
 
     Where no other thread runs (in shared memory, and while a launch has one worker) and all lanes are on, the
     lanes follow one another without a test and without a lock: a histogram takes a third of the time.
@@ -332,7 +332,7 @@ def _one(
     address: Value,
     operands: tuple[Value, ...],
 ) -> Value:
-    """The operation at one address; returns what was there. ``static``: bytes of static shared memory."""
+    """The operation at one address; returns the old value. ``static``: bytes of static shared memory."""
     element, align = kind.llvm, kind.bytes
     if space == "shared":
         old = b.value(f"load {element}, ptr {pointer.text}, align {align}", element)
@@ -377,7 +377,7 @@ def _after(
     before: Value,
     operands: tuple[Value, ...],
 ) -> Value:
-    """What the memory at an address becomes."""
+    """The new value at an address."""
     update = _update(operation)
     after = update(b, kind, before, operands)
     if kind.name == "f32" and operation == "add" and space != "shared":
@@ -391,7 +391,7 @@ def _exchange(b: Builder, pointer: Value, expected: Value, new: Value, align: in
 
 
 def _in_shared(b: Builder, address: Value, static: int) -> Value:
-    """Whether a generic address lies in the shared window, of ``static`` bytes and the dynamic ones."""
+    """Whether a generic address is in the shared window of ``static`` bytes and the dynamic ones."""
     pointer = b.value(f"getelementptr i8, ptr %worker, i64 {Worker.shared.offset}", "ptr")
     base = b.value(f"load i64, ptr {pointer.text}", "i64")
     size = b.value(f"getelementptr i8, ptr %launch, i64 {Launch.dynamic_shared.offset}", "ptr")

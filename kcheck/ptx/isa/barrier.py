@@ -1,7 +1,7 @@
-"""Barriers: what each asks for, and how lanes announce themselves.
+"""Barriers: what each waits for, and how lanes arrive.
 
 Source: PTX ISA, "Parallel Synchronization and Communication Instructions: bar, barrier". A barrier ends a basic
-block; :mod:`kcheck.ptx.warp` puts the lanes aside and :mod:`kcheck.ptx.schedule` lets them go on.
+block; :mod:`kcheck.ptx.warp` suspends the lanes and :mod:`kcheck.ptx.schedule` resumes them.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Arrival:
 
     Attributes:
         kind: ``block``, ``grid``, ``warp`` (lanes of one warp that are in several vectors), or ``spin`` (nothing:
-            it goes on when others had their turn).
+            it continues after the others had their turn).
         number: which of the 16 barriers of a block; ``threads``: how many it waits for, None for all.
         predicate: of a reduction.
-        aligned: all threads of a warp have to come to it together; ``bar`` is ``barrier.aligned``.
+        aligned: all threads of a warp must reach it together; ``bar`` is ``barrier.aligned``.
     """
 
     kind: str
@@ -64,7 +64,7 @@ class Arrival:
             _add(frame, Block.arrived.offset, number, lanes)
 
     def _uniform(self, frame: Frame, operation: Operation, operand: Operand) -> Value:
-        """An operand that is the same for all lanes by the ISA: that of the first active one."""
+        """An operand that the ISA requires to be the same for all lanes: that of the first active one."""
         value = frame.read(operation, operand, TYPES["u32"])
         return frame.b.extract(value, frame.first_active())
 
@@ -79,10 +79,10 @@ def _add(frame: Frame, offset: int, number: Value, lanes: Value) -> None:
 
 
 def arrival(frame: Frame, operation: Operation) -> Arrival:
-    """What a barrier asks for.
+    """The stop for a barrier.
 
     Raises:
-        PtxError: a barrier of a kind that is not supported (clusters), or with the wrong operands.
+        PtxError: an unsupported barrier (of clusters), or wrong operands.
     """
     if isinstance(operation, Call):
         return Arrival("grid")
@@ -99,7 +99,7 @@ def arrival(frame: Frame, operation: Operation) -> Arrival:
 
 
 def finish_reduction(frame: Frame, operation: Instruction, place: int) -> None:
-    """On the way out of ``bar.red``: its result, from the counts of the barrier that was completed."""
+    """On leaving ``bar.red``: its result, from the counts of the completed barrier."""
     b = frame.b
     pointer = b.value(f"getelementptr i8, ptr %warp, i64 {place + 8}", "ptr")
     number = b.value(f"load i32, ptr {pointer.text}", "i32")
@@ -123,9 +123,9 @@ def finish_reduction(frame: Frame, operation: Instruction, place: int) -> None:
 
 @effect("bar", "barrier")
 def without_waiting(frame: Frame, i: Instruction) -> None:
-    """``bar.arrive`` counts its threads and goes on; ``bar.warp.sync`` waits for nothing: lanes keep together.
+    """``bar.arrive`` counts its threads and continues; ``bar.warp.sync`` waits for nothing: lanes stay together.
 
-    Lanes that a ``bar.warp.sync`` names and that are not there are a finding.
+    It is a finding if a ``bar.warp.sync`` names lanes that are missing.
     """
     b = frame.b
     words = [m for m in i.modifiers if m not in _ALIGNED]

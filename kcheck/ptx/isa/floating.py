@@ -46,7 +46,7 @@ def _abs(b: Builder, m: Mods, x: Value) -> Value:
 
 
 def _extreme(name: str) -> Compute:
-    """``min``/``max``: -0 below +0; of a number and a NaN the number, but NaN for ``.NaN``; NaNs are canonical."""
+    """``min``/``max``: -0 is below +0; a number wins over a NaN, except with ``.NaN``; NaNs are canonical."""
 
     def compute(b: Builder, m: Mods, x: Value, y: Value) -> Value:
         first, second = x, y
@@ -98,8 +98,8 @@ def _testp(b: Builder, m: Mods, x: Value) -> Value:
 
 
 def narrow_fma(b: Builder, m: Mods, x: Value, y: Value, z: Value) -> Value:
-    """``fma.rn`` of f16 or bf16: exact in f64 but for the sum, which is rounded to odd before the last rounding
-    (Boldo and Melquiond 2008), so that no tie is made or broken on the way.
+    """``fma.rn`` of f16 or bf16: exact in f64 except for the sum, which is rounded to odd before the last rounding
+    (Boldo and Melquiond 2008), so that no tie is created or lost on the way.
     """
     kind = m.bound["T"]
     wide = []
@@ -117,7 +117,7 @@ def narrow_fma(b: Builder, m: Mods, x: Value, y: Value, z: Value) -> Value:
     stepped = b.add(bits, b.select(same_way, b.const("i64", 1), b.const("i64", -1)))
     odd = b.bitcast(b.select(inexact, stepped, bits), "double")
     if kind == "f16":
-        # f64 to f32 rounds once more; to odd again, by hand, then to f16.
+        # f64 to f32 rounds a second time; to odd again, by hand, then to f16.
         result = b.cast("fptrunc", _to_odd_single(b, odd), "half")
         result = flush(b, result) if "ftz" in m else result
         zero, one = b.const("half", 0.0), b.const("half", 1.0)
@@ -172,7 +172,7 @@ for _name, _compute in (("neg", _neg), ("abs", _abs)):
 
 
 def _sign_bits(name: str) -> Emit:
-    """``neg`` and ``abs`` of f16 and bf16 and their pairs: on the sign bits, NaN payloads kept."""
+    """``neg`` and ``abs`` of f16 and bf16 and their pairs: on the sign bits; NaN payloads are kept."""
 
     def emit(b: Builder, m: Mods, x: Value) -> Value:
         bits = b.as_integer(x)
@@ -203,7 +203,7 @@ ROWS_ADD: dict[str, Emit] = {
     "f16x2": packed(through_float(_binary("fadd")), "f16"),
     "bf16x2": packed(through_float(_binary("fadd")), "bf16"),
 }
-"""Addition to nearest, by type: what atomics add with."""
+"""Addition with rounding to nearest, by type, for atomics."""
 
 row("copysign <{float}=T>", "d a b", _copysign)
 row("testp <.finite|.infinite|.number|.notanumber|.normal|.subnormal=class> <{float}=T>", "p:pred a", _testp)

@@ -74,8 +74,8 @@ def _sad(b: Builder, m: Mods, x: Value, y: Value, z: Value) -> Value:
 def _quotient(b: Builder, name: str, x: Value, y: Value) -> Value:
     """``udiv`` or ``sdiv``, by a divisor that is not 0. Processors have neither for vectors.
 
-    In float64 it is exact for 32 bits: a quotient that is no integer is at least 1 / y from the next one, and
-    rounding moves it by less than 2^-53 x / y, which is under 2^-21 / y.
+    In float64 it is exact for 32 bits: a quotient that is not an integer is at least 1 / y from the next integer,
+    and rounding moves it by less than 2^-53 x / y, which is under 2^-21 / y.
     """
     if max(x.lanes, y.lanes) == 1 or x.bits > 32 or not y.text.startswith("%"):
         return b.op(name, x, y)

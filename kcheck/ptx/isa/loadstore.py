@@ -51,10 +51,10 @@ class Form:
 
 
 def form(frame: Frame, i: Instruction) -> Form:
-    """What the modifiers of a memory instruction say.
+    """The properties given by the modifiers of a memory instruction.
 
     Raises:
-        PtxError: a modifier that is not supported.
+        PtxError: an unsupported modifier.
     """
     space, count = "generic", 1
     for modifier in i.modifiers[:-1]:
@@ -82,7 +82,7 @@ def elements(frame: Frame, i: Instruction, operand: Operand, count: int) -> tupl
 
 @effect("ld", "ldu")
 def ld(frame: Frame, i: Instruction) -> None:
-    """A load; a register wider than the type is filled by sign or zeros."""
+    """A load; a register wider than the type is filled with the sign or zeros."""
     ordered(frame, i, 2)
     f = form(frame, i)
     targets = elements(frame, i, i.operands[0], f.count)
@@ -109,9 +109,9 @@ def ld(frame: Frame, i: Instruction) -> None:
 
 
 def _fetch_ahead(frame: Frame, address: Value) -> None:
-    """Ask the cache for what the first lane loads two rounds on, if it goes on as it did since the round before.
+    """Prefetch what the first lane loads two iterations ahead, if it advances as in the last iteration.
 
-    In a loop whose stride is the whole grid, each round is in another page, where no processor looks by itself.
+    In a loop whose stride is the whole grid each iteration touches another page, which hardware does not prefetch.
     """
     b = frame.b
     last = f"%{b.fresh('last')}"
@@ -127,19 +127,19 @@ def _fetch_ahead(frame: Frame, address: Value) -> None:
 
 
 def _side_by_side(frame: Frame, i: Instruction, operand: Operand, f: Form) -> Value | None:
-    """The address of the first lane's element where the others' follow it; None where that is not known."""
+    """The address of the first lane's element if the others follow it; None if that is unknown."""
     if not is_of_elements(f):
         return None
     return frame.first_address(i, operand, f.space, f.kind.bytes)
 
 
 def is_of_elements(f: Form) -> bool:
-    """Whether lanes that access memory next to each other may do it as one."""
+    """Whether lanes that access adjacent memory may do so in one access."""
     return f.count == 1 and f.space not in ("param", "local")
 
 
 def _by_lanes(frame: Frame, i: Instruction, f: Form, name: str, address: Value) -> Value:
-    """A load in the active lanes by the function ``name``, of the addresses, or of the first one."""
+    """A load in the active lanes by the function ``name``, from the addresses or from the first one."""
     b = frame.b
     kind = vector_type(f.kind.llvm, frame.width)
     context = frame.access_context(frame.unit.site(i, f.space))
@@ -148,7 +148,7 @@ def _by_lanes(frame: Frame, i: Instruction, f: Form, name: str, address: Value) 
 
 
 def _wanted(frame: Frame, targets: tuple[Operand, ...]) -> int:
-    """How many elements are loaded for use: compilers fill a gap at the end of a vector with what nobody reads."""
+    """How many of the elements are used: compilers fill a gap at the end of a vector with unused elements."""
     used = [k for k, t in enumerate(targets) if isinstance(t, Register) and t.name not in frame.unread]
     return max(used, default=0) + 1
 
@@ -165,7 +165,7 @@ def load_values(
     element = f.kind.llvm
     site = unit.site(i, f.space)
     race.access(frame, i, address, f.space, f.kind, site, f.count if wanted is None else wanted)
-    # Code that a guard may leave without a lane must not load for it.
+    # Code under a guard that no lane may pass must not load for it.
     scalar = address.lanes == 1 and (frame.width == 1 or i.guard is None)
     count = f.count if wanted is None else wanted
     asked = frame.shadows if f.space != "const" else None
@@ -216,7 +216,7 @@ def admitted(
 ) -> Value:
     """The active lanes whose ``extent`` (or ``size``) bytes may be accessed; the others are recorded.
 
-    The address has to be a multiple of ``size``.
+    The address must be a multiple of ``size``.
     """
     b = frame.b
     name = frame.unit.admit(space, kind, size, extent)
@@ -251,7 +251,7 @@ def _unchecked_load(frame: Frame, address: Value, mask: Value, kind: PtxType) ->
 
 @effect("st")
 def st(frame: Frame, i: Instruction) -> None:
-    """A store; of a register wider than the type the low bits."""
+    """A store; for a register wider than the type, of its low bits."""
     ordered(frame, i, 2)
     f = form(frame, i)
     sources = elements(frame, i, i.operands[1], f.count)
@@ -322,7 +322,7 @@ def _unchecked_store(frame: Frame, address: Value, value: Value, mask: Value, ki
     b.line(f"call void {name}({b.typed(value)}, {b.typed(pointers)}, i32 {kind.bytes}, {b.typed(mask)})")
 
 
-# The .param space: a kernel's parameters lie in one block of memory, the same for all lanes. Those of a function,
+# The .param space: a kernel's parameters are in one block of memory, the same for all lanes. Those of a function,
 # and the arguments of a call, are arrays in which a value of n bytes at offset o has its W lanes at W * o.
 
 
@@ -375,7 +375,7 @@ def _load_param(frame: Frame, i: Instruction, f: Form, shadows: list[Value], mad
 
 
 def _shadow_pointers(frame: Frame, name: str, offset: int) -> tuple[Value, Value]:
-    """Where the shadow of a value in a ``.param`` array lies, and a byte for each lane: was it computed?"""
+    """Where the shadow of a value in a ``.param`` array is, and a byte for each lane: was it computed?"""
     b, array = frame.b, frame.param_shadow(name)
     flags = frame.param_bytes(name) + offset * frame.width
     return (
@@ -399,7 +399,7 @@ def _store_param_shadow(frame: Frame, name: str, offset: int, kind: PtxType, sou
 
 
 def _store_param(frame: Frame, i: Instruction, f: Form, values: list[Value], sources: tuple[Operand, ...]) -> None:
-    """To an argument of a call, or to a returned value; in other lanes what is there stays."""
+    """Store an argument of a call or a returned value; other lanes keep their values."""
     b = frame.b
     name, offset = _param_place(frame, i, i.operands[0], f)
     if frame.function.is_entry and name in frame.param_offsets:

@@ -1,9 +1,9 @@
 """Directed rounding, for any operation: ``.rz``, ``.rm``, ``.rp``.
 
 The operation is LLVM's constrained intrinsic with dynamic rounding, in an outlined function that sets the
-rounding mode of the thread and puts it back (about 30 ns). ``fma``, ``add`` and ``mul`` of f32, which stand in
-every ``exp``, go through f64 instead: product exact, sum and its error by TwoSum (Knuth), then a step of one ulp
-where the error says so.
+rounding mode of the thread and restores it (about 30 ns). ``fma``, ``add`` and ``mul`` of f32, which every ``exp``
+uses, go through f64 instead: product exact, sum and its error by TwoSum (Knuth), then a step of one ulp where the
+error requires it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CONVERSIONS = frozenset({"sitofp", "uitofp", "fptrunc"})
 
 
 def directed(b: Builder, operation: str, mode: str, *arguments: Value, result: str | None = None) -> Value:
-    """An operation under a rounding mode other than to nearest.
+    """An operation under a rounding mode other than round-to-nearest.
 
     Args:
         operation: ``fadd``, ``fsub``, ``fmul``, ``fdiv``, ``sqrt``, ``fma``, ``sitofp``, ``uitofp``, ``fptrunc``.
@@ -74,7 +74,7 @@ def fma_f32(b: Builder, mode: str, x: Value, y: Value, z: Value) -> Value:
     """``fma`` of f32 rounded by mode, exact.
 
     The product of two f32 is exact in f64 and cannot leave its range; the sum's rounding error is known, so the
-    f32 below the exact value follows from comparing: rm is that, rp its mirror, rz one of them by the sign.
+    f32 below the exact value follows from a comparison: rm is that value, rp mirrors it, rz is either, by the sign.
     """
     if mode == "rp":
         return b.fneg(fma_f32(b, "rm", b.fneg(x), y, b.fneg(z)))
@@ -93,20 +93,20 @@ def fma_f32(b: Builder, mode: str, x: Value, y: Value, z: Value) -> Value:
     result = b.select(lower, next_below(b, near), near)
     if mode == "rz":
         signed = b.op("fmul", result, b.cast("fptrunc", sign, "float"))
-        # An exact zero keeps the sign that fma gives it; nothing else can be rounded to zero from above.
+        # An exact zero keeps the sign that fma gives it; nothing else rounds to zero from above.
         return b.select(b.compare("oeq", total, 0.0), _zero(b, exact, wz, "rz"), signed)
     return b.select(b.compare("oeq", total, 0.0), _zero(b, exact, wz, mode), result)
 
 
 def _zero(b: Builder, product: Value, addend: Value, mode: str) -> Value:
-    """The sum of two numbers that is exactly zero: minus zero when both are, or under rm when the signs differ."""
+    """A sum of two numbers that is exactly zero: minus zero if both are, or under rm if the signs differ."""
     p, a = b.as_integer(product), b.as_integer(addend)
     both = b.op("or" if mode == "rm" else "and", p, a)
     return b.select(b.compare("slt", both, 0), b.const("float", -0.0), b.const("float", 0.0))
 
 
 def rounded(b: Builder, operation: str, mode: str, *arguments: Value) -> Value:
-    """``fadd``, ``fsub``, ``fmul``, ``fdiv``, ``sqrt`` or ``fma`` under any mode; ``""`` is to nearest."""
+    """``fadd``, ``fsub``, ``fmul``, ``fdiv``, ``sqrt`` or ``fma`` in any mode; ``""`` is round-to-nearest."""
     if mode in ("", "rn"):
         if operation == "sqrt":
             # Where a NaN is chosen for a negative source, LLVM takes it for the root's own: it is not to see that.

@@ -1,10 +1,10 @@
-"""What the lanes of one warp do together: votes, matches, shuffles, ``redux``.
+"""Operations of the lanes of one warp: votes, matches, shuffles, ``redux``.
 
-Source: PTX ISA, "Warp-level instructions". Written for a vector that holds the whole warp (W = 32). Lanes that
-the member mask names and that do not execute the instruction are a finding; the instruction then works on those
-that do. It is a warning where they have left the kernel, or never were: the instructions wait for "all non-exited
-threads" of the mask (so does ``__syncwarp``, CUDA C++ Programming Guide), and what another lane had to say is
-undefined only where a shuffle reads it.
+Source: PTX ISA, "Warp-level instructions". Written for a vector that holds the whole warp (W = 32). A member mask
+that names lanes which do not execute the instruction is a finding; the instruction then works on those that do. It
+is a warning if they have exited or never existed: the instructions wait for "all non-exited threads" of the mask
+(so does ``__syncwarp``, CUDA C++ Programming Guide), and a missing lane's value is undefined only if a shuffle
+reads it.
 """
 
 # ruff: noqa: E501 (lines of LLVM IR)
@@ -24,14 +24,14 @@ from kcheck.ptx.shadow import Shadows
 from kcheck.ptx.types import TYPES
 
 UNDEFINED = -1
-"""What a lane gets that reads an exited one: NaN in every float type. Any value may do (PTX ISA, shfl.sync)."""
+"""What a lane gets that reads an exited lane: NaN in every float type. Any value would do (PTX ISA, shfl.sync)."""
 
 _U32 = TYPES["u32"]
 _PRED = TYPES["pred"]
 
 
 def whole_warp(frame: Frame, i: Instruction) -> None:
-    """Refuse a vector that holds part of a warp only.
+    """Refuse a vector that holds only part of a warp.
 
     Raises:
         PtxError: the width is below 32; lower the kernel with 32.
@@ -43,10 +43,10 @@ def whole_warp(frame: Frame, i: Instruction) -> None:
 
 
 def check_mask(frame: Frame, i: Instruction, operand: Operand, source: Value | None = None) -> Value:
-    """Record lanes that a member mask names and that are not here, and those here that their own mask leaves out
+    """Record lanes that a member mask names and that are not here, and those here that their mask leaves out
     (PTX ISA: both undefined); returns the mask of each lane, as i32.
 
-    Lanes may have different masks: each set of lanes that name each other is a group of its own.
+    Lanes may have different masks: each set of lanes that name each other is a separate group.
 
     Args:
         source: the lane that each lane reads, i32; None where lanes do not read each other.
@@ -80,7 +80,7 @@ def _checked(frame: Frame, i: Instruction, operand: Operand, source: Value | Non
 
 
 def _absent(frame: Frame, missing: Value, source: Value | None, lost: str) -> tuple[Value, Value]:
-    """The kind of fault and the lanes to report, of lanes that are named and do not take part."""
+    """The kind of fault and the lanes to report, for lanes that are named and do not take part."""
     b = frame.b
     gone = _gone(frame)
     late = b.land(missing, b.invert(gone))
@@ -99,7 +99,7 @@ def _absent(frame: Frame, missing: Value, source: Value | None, lost: str) -> tu
 
 
 def _gone(frame: Frame) -> Value:
-    """The lanes that the warp never had and, as far as it is known here, those that left, as bits."""
+    """The lanes that the warp never had and, as far as known here, the exited lanes, as bits."""
     if frame.left is not None:
         return frame.left()
     b = frame.b
@@ -111,10 +111,10 @@ def _gone(frame: Frame) -> Value:
 
 
 def report(frame: Frame, site: int, some: Value, tell: Callable[[], tuple[Value, Value]]) -> None:
-    """Record lanes of the warp, as bits, that break a rule; nothing where there are none.
+    """Record lanes of the warp, as bits, that break a rule; does nothing if there are none.
 
     Args:
-        some: nonzero where there are any.
+        some: nonzero if there are any.
         tell: writes instructions for the kind of fault and the lanes.
     """
     b = frame.b
@@ -219,7 +219,7 @@ def shfl(frame: Frame, i: Instruction) -> None:
     value = b.spread(frame.read(i, i.operands[1], TYPES["b32"]))
     known = frame.constant(i.operands[2]), frame.constant(i.operands[3])
     if known[0] is not None and known[1] is not None:
-        # As in every reduction by halves: one instruction or two, where permute() takes thirty.
+        # As in every reduction by halves: one or two instructions, where permute() takes thirty.
         sources, valid = _fixed_sources(frame, mode, known[0], known[1])
         move = partial(shuffled, b, sources=sources)
         source = b.lanes_const("i32", sources)
@@ -249,10 +249,10 @@ def _shuffle_shadow(
     move: Callable[[Value], Value],
     lost: Value | None,
 ) -> None:
-    """The shadow goes from lane to lane as its value does; what is read from an exited lane is undefined.
+    """The shadow moves from lane to lane as its value does; a value read from an exited lane is undefined.
 
     Args:
-        lost: the lanes that read an exited one; None: none can.
+        lost: the lanes that read an exited lane; None: no lane can.
     """
     b = frame.b
     shadow = shadows.bits(i.operands[1], TYPES["b32"])
@@ -316,12 +316,12 @@ def _fixed_sources(frame: Frame, mode: str, offset: int, control: int) -> tuple[
 
 
 def shuffled(b: Builder, value: Value, sources: list[int]) -> Value:
-    """A vector of which each lane has the value of the lane that it names."""
+    """A vector in which each lane has the value of the lane that it names."""
     return b.shuffle(value, Value("poison", value.type, value.lanes), sources)
 
 
 def _share(frame: Frame, shadows: Shadows, i: Instruction, here: Value) -> None:
-    """What lanes find out together is undefined where the operand of any of them is.
+    """A joint result is undefined if the operand of any of the lanes is.
 
     Args:
         here: the lanes that take part with each lane, as bits.
@@ -342,7 +342,7 @@ def _share(frame: Frame, shadows: Shadows, i: Instruction, here: Value) -> None:
 
 
 def permute(frame: Frame, value: Value, source: Value) -> Value:
-    """The value of another lane: each lane names the one it wants. Through memory, which any CPU can do."""
+    """The value of another lane, which each lane names. Through memory, which works on any CPU."""
     b, W = frame.b, frame.width
     kind = vector_type(value.type, W)
     slot = f"%{b.fresh('lanes')}"
@@ -364,7 +364,7 @@ _REDUX = frozenset({"add", "and", "or", "xor"})
 
 @effect("redux")
 def redux(frame: Frame, i: Instruction) -> None:
-    """``redux.sync.op.type d, a, mask`` over the members, the result in all of them."""
+    """``redux.sync.op.type d, a, mask`` over the members; all of them get the result."""
     whole_warp(frame, i)
     ordered(frame, i, 3)
     words = [m for m in i.modifiers if m != "sync"]
@@ -399,7 +399,7 @@ def redux(frame: Frame, i: Instruction) -> None:
 
 
 def _reduce(frame: Frame, name: str, value: Value) -> Value:
-    """All lanes of an i32 vector in one."""
+    """All lanes of an i32 vector combined into one."""
     W = frame.width
     intrinsic = f"@llvm.vector.reduce.{name}.v{W}i32"
     frame.unit.declarations[intrinsic] = f"declare i32 {intrinsic}(<{W} x i32>)"
@@ -438,7 +438,7 @@ def match(frame: Frame, i: Instruction) -> None:
 
 
 def _equal_lanes(frame: Frame, value: Value, wanted: Value) -> Value:
-    """For each lane, which lanes of ``value`` equal what it wants, as bits."""
+    """For each lane, which lanes of ``value`` equal its operand, as bits."""
     b = frame.b
     result = b.spread(b.const("i32", 0))
     for lane in range(frame.width):
