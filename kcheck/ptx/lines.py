@@ -1,10 +1,10 @@
-"""Loops in which the lanes of a vector may turn out to lie in a line, though nothing in the code says so.
+"""Loops in which the lanes of a vector may turn out to be in a line, though the code does not show it.
 
-Indices are often such lines: ``range`` of Numba counts in 64 bits, from a quotient that differs from thread to
-thread for all that can be known before, and an index that may be negative is looked at in every lane. Where the
-lanes agree on the signs, all of that is the same arithmetic on one scalar, the first lane's, and on the step to
-the next lane. Here is found what would have to be a line for a loop of one block to run so;
-:mod:`kcheck.ptx.march` makes the code, which looks whether it is when it runs.
+Indices are often such lines: Numba's ``range`` counts in 64 bits, from a quotient that may differ between threads
+as far as the compiler knows, and an index that may be negative is tested in every lane. If the lanes agree on the
+signs, all of that is the same arithmetic on one scalar, the first lane's, and on the step to the next lane. This
+module finds out what must be a line for a loop of one block to run that way; :mod:`kcheck.ptx.march` generates the
+code, which checks at run time whether it is.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from kcheck.ptx.liveness import Liveness, reads, writes
 from kcheck.ptx.types import TYPES
 
 LARGEST = 200
-"""Instructions of a loop beyond which a second version of it takes too long to compile."""
+"""Loops with more instructions than this get no second version: it would take too long to compile."""
 
 SHARE = 1 / 3
-"""Of a loop's instructions, what has to be arithmetic on lines for a second version to be worth it."""
+"""The share of a loop's instructions that must be arithmetic on lines to make a second version worthwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,11 @@ class LineLoop:
     """A loop of one block.
 
     Attributes:
-        carried: the registers that have to be lines when a round begins, with their types.
-        steps: of those, the steps that they have to have for elements to lie side by side; 0 where only
-            comparisons and the like look at them. None: any.
-        evaluated: instructions (by ``id``) that make lines, or what is the same for all lanes on the way to them.
-        accesses: loads and stores (by ``id``) of elements that have to lie side by side, with the bytes of one.
+        carried: the registers that must be lines when an iteration begins, with their types.
+        steps: the steps that those must have for elements to lie side by side; 0 if only comparisons and similar
+            instructions read them. None: any.
+        evaluated: instructions (by ``id``) that compute lines, or uniform values on the way.
+        accesses: loads and stores (by ``id``) of elements that must lie side by side, with the bytes of one.
     """
 
     carried: Mapping[str, str]
@@ -53,7 +53,7 @@ def find(
     waits: Callable[[Operation], bool],
     spinning: Set[int],
 ) -> Mapping[int, LineLoop]:
-    """The loops that are worth a second version, by header: not what is left of those that were unrolled.
+    """The loops that are worth a second version, by header: not the remainders of unrolled loops.
 
     Args:
         divergent: whether the address of a symbol differs between lanes.
@@ -73,7 +73,7 @@ def find(
 
 
 def _is_plain(block: Block, header: int, waits: Callable[[Operation], bool]) -> bool:
-    """Whether a block ends with a branch to itself or on, and nothing in it may leave it."""
+    """Whether a block ends with a branch to itself or out of the loop, and cannot be left elsewhere."""
     end = block.terminator
     if not isinstance(end, Instruction) or end.opcode != "bra" or end.guard is None or waits(end):
         return False
@@ -92,7 +92,7 @@ class _Round:
         self.accesses: dict[int, tuple[Register, int]] = {}
 
     def judge(self, live: Liveness, header: int) -> LineLoop | None:
-        """What has to be a line; None where nothing would be gained."""
+        """What must be a line; None if nothing would be gained."""
         while not self._settle():
             pass
         end = self.block.terminator
@@ -120,7 +120,7 @@ class _Round:
         return self.frame.is_scalar(name)
 
     def _settle(self) -> bool:
-        """Take all registers for lines but those known not to be; whether no more of them came up."""
+        """Assume that all registers are lines except known others; return whether this added none."""
         before = len(self.bad)
         here: dict[str, bool] = {}
         settled = set()
@@ -158,13 +158,13 @@ class _Round:
         return base if isinstance(base, Register) and is_of_elements(form(self.frame, i)) else None
 
     def _may_decide(self, guard: Register) -> bool:
-        """Whether the branch at the end is the same for all lanes of a round in line."""
+        """Whether the branch at the end is the same for all lanes if they are in a line."""
         if self._is_static(guard.name):
             return True
         return guard.name not in self.bad and self.here.get(guard.name, False)
 
     def _needed(self, names: set[str]) -> set[str]:
-        """What those registers are computed from, in this round and those before."""
+        """The registers from which those are computed, in this iteration and earlier ones."""
         again = True
         while again:
             again = False
@@ -176,7 +176,7 @@ class _Round:
         return names
 
     def _wanted(self) -> Mapping[str, int | None]:
-        """The steps that registers need, going back from the accesses; None where that cannot be told."""
+        """The steps that registers need, going back from the accesses; None if they cannot be determined."""
         wanted: dict[str, int | None] = {}
         pending: list[str] = []
 
@@ -199,7 +199,7 @@ class _Round:
         return wanted
 
     def _pass_on(self, i: Instruction, step: int | None, want: Callable[[Operand, int | None], None]) -> None:
-        """What a step of the result asks of the sources."""
+        """The steps that a step of the result requires of the sources."""
         sources = i.operands[1:]
         if i.opcode in ("mov", "cvta", "cvt"):
             want(sources[0], step)
@@ -223,7 +223,7 @@ class _Round:
                 want(source, None)
 
     def _fixed(self, operand: Operand) -> int | None:
-        """The step of an operand that is known before the code runs; None where it is not."""
+        """The step of an operand if it is known at compile time, else None."""
         if not isinstance(operand, Register):
             return 0
         if self._is_static(operand.name):

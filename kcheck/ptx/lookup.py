@@ -1,6 +1,6 @@
-"""Where addresses are looked up, and what goes wrong is written down: LLVM IR that checked accesses call.
+"""Looking up addresses and recording faults: LLVM IR that checked accesses call.
 
-Both are off the usual path: a look-up once for each instruction and allocation, a record for each fault.
+Both are off the usual path: one look-up for each instruction and allocation, one record for each fault.
 """
 
 # ruff: noqa: E501 (lines of LLVM IR)
@@ -13,20 +13,20 @@ from dataclasses import dataclass
 from kcheck.ptx.abi import FAULTS, Allocation, Block, Fault, FaultKind, Launch, SiteCache, Worker
 
 ARGUMENTS = "ptr %launch, ptr %worker, ptr %block, ptr %warp, i32 %t0, i32 %site"
-"""What every function here takes besides addresses and masks."""
+"""The parameters of every function here, besides addresses and masks."""
 
 SHARED_ARGUMENTS = ", i64 %window, i64 %extent"
-"""What accesses of the shared space take besides: where the window lies, and how many bytes of it are known."""
+"""More parameters for accesses of the shared space: where the window is, and its statically known bytes."""
 
 SPACES = {"global": 0, "const": 0, "generic": 1, "shared": 2, "local": 3}
-"""Space numbers of @kcheck.resolve. Generic: allocations, then the shared window, then the lane's own local."""
+"""Space numbers of @kcheck.resolve. Generic: allocations, then the shared window, then the lane's local memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalLayout:
-    """Where local memory lies in the state of a vector: ``stride`` bytes for each lane from ``offset`` on.
+    """The place of local memory in the state of a vector: ``stride`` bytes for each lane from ``offset`` on.
 
-    With ``Checks.init`` the byte that tells if one is initialized lies ``init`` bytes after it.
+    With ``Checks.init`` the init byte of each byte is ``init`` bytes after it.
     """
 
     offset: int
@@ -37,10 +37,10 @@ class LocalLayout:
 def resolve_ir(local: LocalLayout, static_shared: int) -> dict[str, str]:
     """``i1 @kcheck.resolve(...)``: whether one lane may access [address, address + size), recording a fault if not.
 
-    The address has to be a multiple of ``align`` as well.
+    The address must also be a multiple of ``align``.
 
     Args:
-        local: where local memory lies.
+        local: where local memory is.
         static_shared: bytes of the shared window before the dynamic part.
     """
     entry = Allocation.size.offset
@@ -146,7 +146,7 @@ bad:
 
 
 def fault_ir() -> str:
-    """``void @kcheck.fault(launch, block, t0, site, kind, address, size, lane)``: keep a record, stop if it must."""
+    """``void @kcheck.fault(launch, block, t0, site, kind, address, size, lane)``: record it, stop if fatal."""
     stops = " ".join(f"i32 {int(kind)}, label %stop" for kind, told in FAULTS.items() if told.stops)
     fields = []
     for i, axis in enumerate("xyz"):

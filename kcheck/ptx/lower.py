@@ -1,4 +1,4 @@
-"""A kernel of a PTX module to LLVM IR: what is called, laid out, lowered and put together."""
+"""A kernel of a PTX module to LLVM IR: calls, layout, lowering, and assembly of the module."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ _METADATA = """
 
 
 def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, row: int = 1) -> Program:
-    """The kernel ``entry`` as LLVM IR, ``width`` lanes to a vector.
+    """The kernel ``entry`` as LLVM IR, with ``width`` lanes per vector.
 
     A kernel in which the lanes of a warp work together (shuffles, votes …) is lowered with the whole warp as one
-    vector, whatever was asked for; ``Program.width`` says which it became.
+    vector, whatever the requested width; ``Program.width`` is the actual one.
 
     Args:
-        row: the code will run in blocks in which so many lanes, or any power of two below, are neighbors along x
-            (:func:`kcheck.ptx.abi.row_of`); 1: in any.
+        row: the code will run in blocks in which this many lanes, or any smaller power of two, are neighbors
+            along x (:func:`kcheck.ptx.abi.row_of`); 1: in any block.
 
     Raises:
-        PtxError: no such kernel, an instruction or directive that is not supported, or operands that do not fit.
-        ValueError: a width that is none of WIDTHS.
+        PtxError: no such kernel, an unsupported instruction or directive, or operands that do not fit.
+        ValueError: a width that is not one of WIDTHS.
     """
     if width not in WIDTHS:
         raise ValueError(f"width {width} is not one of {WIDTHS}")
@@ -97,7 +97,7 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
     graphs = {f.name: control.build(f, module.file, waits) for f in functions}
     state = StateLayout(0)
     entry_warp = _prepare(unit, kernel, graphs[entry], frames[entry], offsets_of_params, state, waits)
-    # Vectors begin HEAD_BYTES after the start of a page, and lie apart by multiples of the largest alignment.
+    # Vectors begin HEAD_BYTES after the start of a page, at a stride that is a multiple of the largest alignment.
     local = align_up(HEAD_BYTES + len(entry_warp.stops) * STOP_BYTES, max(align, 64)) - HEAD_BYTES
     everyone = align_up(stride * width, 64) if checks.init else 0
     unit.local = LocalLayout(local, stride, everyone)
@@ -151,7 +151,7 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
 
 
 def _fresh(unit: Unit) -> tuple[str, str]:
-    """What some checks do when a block starts, and a vector: nothing is on record, what is theirs unwritten."""
+    """Setup of some checks when a block or a vector starts: clear the records, mark memory uninitialized."""
     unit.definitions["@kcheck.fresh"] = block_ir(unit.shared_bytes, unit.checks.init)
     for table, keys in unit.uses.items():
         sites = unit.origins.values() if None in keys else (unit.origins[k] for k in keys if k in unit.origins)
@@ -167,8 +167,8 @@ def _fresh(unit: Unit) -> tuple[str, str]:
 def suitable_width(module: Module, entry: str, width: int, row: int) -> int:
     """The lanes per vector that suit a kernel where the processor suits ``width``.
 
-    Of a small one it is a whole warp, if that lies along x: what a vector costs besides its work, at a barrier
-    above all, is paid half as often. Large code would take too long to compile.
+    For a small kernel that is a whole warp, if it lies along x: the overhead of a vector, mostly at barriers, is
+    paid half as often. Large code would take too long to compile.
     """
     kernel = module.functions.get(entry)
     if kernel is None or width != WIDENED or row < 32:
@@ -178,13 +178,13 @@ def suitable_width(module: Module, entry: str, width: int, row: int) -> int:
 
 
 WIDENED, WIDENED_SIZE = 16, 700
-"""The width from which :func:`suitable_width` goes on to a warp, and the most instructions of such code."""
+"""The width from which :func:`suitable_width` tries a whole warp, and the most instructions of such code."""
 
 
 def _expanded(
     module: Module, kernel: Function, width: int
 ) -> tuple[Function, Callable[[control.Operation], bool]]:
-    """The kernel with functions in place, and at which operations a vector of lanes may have to wait."""
+    """The kernel with functions inlined, and the operations at which a vector of lanes may have to wait."""
 
     def of_threads(operation: control.Operation) -> bool:
         return control.is_barrier(operation) or (width < 32 and control.is_collective(operation))
@@ -195,7 +195,7 @@ def _expanded(
     if width == 32 and may_come_apart(_called(module, kernel), module.file):
         try:
             whole = expand(module, kernel, of_lanes)
-        except PtxError:  # recursion: its lanes go on without waiting
+        except PtxError:  # recursion: its lanes continue without waiting
             pass
         else:
             called = (f for f in _called(module, whole) if not f.is_entry)
@@ -205,7 +205,7 @@ def _expanded(
 
 
 def param_slots(kernel: Function) -> tuple[tuple[ParamSlot, ...], int]:
-    """Where each parameter of a kernel lies, in bytes, and how many there are: each at its own alignment."""
+    """The offset of each parameter of a kernel, and their total size, in bytes: each at its natural alignment."""
     slots = []
     end = 0
     for variable in kernel.params:
@@ -217,7 +217,7 @@ def param_slots(kernel: Function) -> tuple[tuple[ParamSlot, ...], int]:
 
 
 INLINED_ACCESSES = 256
-"""Beyond so many loads and stores (unoptimized code: a thousand) they are calls, which compile 10 times faster."""
+"""With more loads and stores (unoptimized code: a thousand) they become calls, which compile 10 times faster."""
 
 
 def _memory_accesses(functions: list[Function]) -> int:
@@ -229,7 +229,7 @@ def _memory_accesses(functions: list[Function]) -> int:
 
 
 def _called(module: Module, kernel: Function) -> list[Function]:
-    """The functions that a kernel may reach, itself first: those it calls, or whose address it takes."""
+    """The functions that a kernel may reach, the kernel first: those it calls, or whose address it takes."""
     found = [kernel]
     seen = {kernel.name}
     for function in found:
@@ -249,16 +249,16 @@ def _called(module: Module, kernel: Function) -> list[Function]:
 
 
 RECURSION_LOCAL_BYTES = 16384
-"""Local memory of one thread for the frames of recursive functions (a GPU has 1024 unless told otherwise)."""
+"""Local memory of one thread for the frames of recursive functions (a GPU's default is 1024)."""
 
 
 def _local_align(functions: list[Function]) -> int:
-    """What the local memory of a thread and each frame in it begin at a multiple of."""
+    """The alignment of a thread's local memory and of each frame in it."""
     return max([16, *(v.align for f in functions for v in f.variables.values() if v.space == "local")])
 
 
 def _local_frame(function: Function, align: int) -> tuple[int, dict[str, int]]:
-    """Bytes of a function's local variables, a multiple of ``align``, and the offset of each."""
+    """The size of a function's local variables, a multiple of ``align``, and the offset of each."""
     end = 0
     offsets: dict[str, int] = {}
     for variable in function.variables.values():
@@ -322,7 +322,7 @@ def _prepare(
 
     found = uniformity.analyze(graph, live, divergent, spinning | guarded, unit.width)
     alike = found
-    if function.is_entry and unit.width == 1:  # who skips a barrier must not depend on the width
+    if function.is_entry and unit.width == 1:  # whether a lane skips a barrier must not depend on the width
         alike = uniformity.analyze(graph, live, divergent, spinning | guarded, 2)
     frame = Frame(unit, function, found.uniform, params)
     frame.local_bytes, frame.local_offsets = local

@@ -5,18 +5,18 @@ An access of W lanes takes the first of these that fits:
 1. *contiguous*: lane i is at lane 0's address plus i elements, and W elements from there are inside the
    allocation that this instruction touched before (:class:`kcheck.ptx.abi.SiteCache`): one access.
 2. *one address* for all lanes of a load: one scalar access.
-3. contiguous among the active lanes only: the same as 1 where lane 0 is off, or the array ends within W elements.
+3. contiguous among the active lanes only: the same as 1, if lane 0 is off or the array ends within W elements.
 4. *gather*: every active lane is inside that same allocation.
-5. lane by lane, each address looked up in the table; what is in no allocation is recorded and dropped.
+5. lane by lane, each address looked up in the table; an access outside all allocations is recorded and dropped.
 
-Where the code itself says that lanes are neighbors (:mod:`kcheck.ptx.strides`), a row of elements is accessed by the
-address of the first, and only that is checked, with the row's length. Shared memory is one window for all: its
-bounds are known without asking what an instruction touched before.
+Where the code itself shows that lanes are neighbors (:mod:`kcheck.ptx.strides`), a row of elements is accessed by
+the address of the first, and only that is checked, with the row's length. Shared memory is one window for all: its
+bounds are known without a record of what an instruction touched before.
 
-1 and 2 are in place and ask nothing about the mask: to find the first active lane and take its address out of a
-vector cost more than the access. The rest is one function that is called: in place it was half of the code that
-LLVM had to compile. Source of the alignment rule: PTX ISA, "Addresses as
-Operands": an access has to be a multiple of its size.
+1 and 2 are inlined and do not look at the mask: finding the first active lane and extracting its address from a
+vector cost more than the access. The rest is one function that is called: inlined, it was half of the code that
+LLVM had to compile. Source of the alignment rule: PTX ISA, "Addresses as Operands": an access must be at a
+multiple of its size.
 """
 
 # ruff: noqa: E501 (lines of LLVM IR)
@@ -49,8 +49,8 @@ _SHARED = """  %base = add i64 %window, 0
 
 
 def _known(space: str, size: int) -> str:
-    """``%base`` and ``%limit`` where no lane has a window of its own: what this instruction touched before, or for
-    shared memory all of it, so that nothing has to be loaded and LLVM sees through the address."""
+    """``%base`` and ``%limit`` when all lanes share a window: the allocation that this instruction touched before,
+    or all of shared memory, so that nothing has to be loaded and LLVM sees through the address."""
     return _SHARED.format(over=size - 1) if space == "shared" else _SITE
 
 
@@ -67,8 +67,8 @@ def scalar_ir(
 ) -> tuple[str, str]:
     """The access of one address (W = 1, or the same for all lanes): name and definition.
 
-    A load takes (address, lane, context) and gives the element; a store takes (address, value, lane, context).
-    With ``shadows`` a load takes the place for the value's shadow, and a store takes the shadow, after these.
+    A load takes (address, lane, context) and returns the element; a store takes (address, value, lane, context).
+    With ``shadows`` a load also takes a pointer for the value's shadow, and a store the shadow, after these.
     """
     size = max(LLVM_BITS[element] // 8, 1)
     what = "st" if store else "ld"
@@ -115,7 +115,7 @@ def _zero(element: str) -> str:
 
 
 def _window(space: str, size: int, local: LocalLayout) -> str:
-    """``%base`` and ``%limit`` of what an access may touch without a look-up: scalars."""
+    """``%base`` and ``%limit`` of the range that an access may touch without a look-up: scalars."""
     if space != "local":
         return _known(space, size)
     return f"""  %wb = ptrtoint ptr %warp to i64
@@ -127,12 +127,12 @@ def _window(space: str, size: int, local: LocalLayout) -> str:
 
 
 def _aligned_by(space: str) -> str:
-    """What has to be a multiple of the size: the address, or the offset in the shared window, which is aligned."""
+    """What must be a multiple of the size: the address, or the offset in the shared window, which is aligned."""
     return "%d" if space == "shared" else "%a"
 
 
 def _inside(space: str, size: int, width: int, local: LocalLayout) -> str:
-    """``%in``: the lanes inside the window; a generic address may be one of the lane's own local memory too."""
+    """``%in``: the lanes inside the window; a generic address may also be in the lane's local memory."""
     A, M = vector_type("i64", width), vector_type("i1", width)
     if space != "generic" or local.stride < size:
         return f"  %in = icmp ult {A} %d, %l2"
@@ -176,9 +176,9 @@ def vector_ir(
 ) -> tuple[str, str]:
     """The access of W addresses: name and definition.
 
-    A load takes (addresses, mask, context) and gives the elements, 0 in lanes at fault, anything in lanes that are
-    off; a store takes (addresses, values, mask, context). ``outlined``: called, not put in place. With ``shadows``
-    a load takes the place for the values' shadow, and a store takes the shadow, before the mask.
+    A load takes (addresses, mask, context) and returns the elements, 0 in faulting lanes, anything in inactive
+    lanes; a store takes (addresses, values, mask, context). ``outlined``: called, not inlined. With ``shadows`` a
+    load also takes a pointer for the values' shadow, and a store the shadow, before the mask.
     """
     size = max(LLVM_BITS[element] // 8, 1)
     W = width
@@ -242,7 +242,7 @@ rest:
     # processors, a third of the time of a histogram.
     whole = contiguous if store else f"  %r1 = load {V}, ptr %p, align {size}\n  ret {V} %r1"
     plain = name
-    if shadows is not None:  # what is slow stays in the plain function, and in one for shadows
+    if shadows is not None:  # the slow path stays in the plain function, and in one for shadows
         name += ".init"
         bits = integer_of(element)
         S = vector_type(bits, W)
@@ -257,7 +257,7 @@ rest:
         whole = beside(store, element, space, shadows, W, "%lo", False) + whole
         alike = beside(store, element, space, shadows, 1, "%lo", False, W).replace("%h", "%g")
         together = together.replace("together:\n", f"together:\n{alike}")
-    # What is marked as unlikely gets the spills, so one address must not be.
+    # Values used on paths marked unlikely get the spills, so the path for one address must not be.
     weight = ", !prof !0" if store else ""
     quick = f"""
 define internal {result} {name}({A} %a{value}, {M} %m, {_context(space)}) {inlining} {{
@@ -362,8 +362,8 @@ done:
 def line_ir(store: bool, element: str, space: str, width: int, apart: str, outlined: bool) -> tuple[str, str]:
     """The access of W elements side by side, by the address of the first: name and definition.
 
-    It takes that address instead of W, otherwise what :func:`vector_ir` does, whose function ``apart`` names: its
-    slow part serves what is not all inside.
+    It takes that address instead of W, otherwise as :func:`vector_ir`, whose function ``apart`` names: its slow
+    path serves accesses that are not entirely inside.
     """
     size = max(LLVM_BITS[element] // 8, 1)
     W = width
@@ -404,8 +404,8 @@ def admit_ir(
 ) -> tuple[str, dict[str, str]]:
     """``<W x i1> admit(addresses, mask, context)``: the lanes that may access ``extent`` bytes (vectors, atomics).
 
-    Its name and definitions. Addresses have to be multiples of ``size``. ``by_offset``, for W > 1: instead of the addresses it is told
-    how far into the shared window they are.
+    Its name and definitions. Addresses must be multiples of ``size``. ``by_offset``, for W > 1: it takes offsets
+    in the shared window instead of addresses.
     """
     W = width
     A, M = vector_type("i64", W), vector_type("i1", W)

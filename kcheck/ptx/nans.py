@@ -1,18 +1,18 @@
-"""Where it shows which NaN a register holds, found before a function is lowered.
+"""Where it is visible which NaN a register holds, found before a function is lowered.
 
-Which NaN comes out of LLVM's arithmetic hangs on the order of operands and on what is folded when: on the number
-of lanes, then, and on how far code is optimized. Source of what it has to be: PTX ISA, "Floating Point
-Instructions".
+Which NaN LLVM's arithmetic produces depends on the order of operands and on constant folding: hence on the number
+of lanes and on the optimization level. Source of the required result: PTX ISA, "Floating Point Instructions".
 
 An f32 is "an unspecified NaN": here *the* NaN of the type (:meth:`kcheck.ptx.builder.Builder.canonical`) wherever
-its bits can be seen. Most arithmetic goes on into arithmetic, where they cannot: it is made so where a value is
-stored, once, and not in the loop before. What only moves bits keeps them. A register that may also hold what was
-loaded is stored as it is: arithmetic that ends there is made canonical where it is written. ``neg`` and ``abs``
-count as arithmetic, since their NaN is open too: which sign a NaN has never hangs on what came first.
+its bits are visible. The result of most arithmetic goes into more arithmetic, where they are not: it is made
+canonical once, where a value is stored, and not earlier in the loop. Instructions that only move bits keep them. A
+register that may also hold a loaded value is stored unchanged: arithmetic that ends there is made canonical where
+it writes the register. ``neg`` and ``abs`` count as arithmetic, since their NaN is unspecified too: the sign of a
+NaN never depends on what came first.
 
-An f64 keeps payloads: the result is the first operand that is a NaN, made quiet, or *the* NaN of the type where
-none is. So whatever operand may be one is looked at by the instruction itself. ``neg`` and ``abs`` change its sign
-bit.
+An f64 keeps payloads: the result is the first operand that is a NaN, made quiet, or *the* NaN of the type if there
+is no such operand. So the instruction itself tests every operand that may be one. ``neg`` and ``abs`` change its
+sign bit.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _SIGNS = frozenset({"neg", "abs"})
 _ARITHMETIC |= _SIGNS | {"cvt"}
 _TYPES = frozenset({"f32", "f64"})
 _BLIND = _ARITHMETIC | {"min", "max", "set", "setp", "testp"}
-"""Opcodes whose results are the same whichever NaN a source of f32 or f64 is."""
+"""Opcodes whose results do not depend on which NaN an f32 or f64 source is."""
 
 _DEFINED = frozenset({"add", "sub", "mul", "fma", "mad"})
-"""Opcodes that make no NaN of finite numbers: what overflows in them is infinite."""
+"""Opcodes that never make a NaN from finite numbers: on overflow they give infinity."""
 
 _MOVED = {"mov": slice(1, 2), "selp": slice(1, 3), "shfl": slice(1, 2)}
 """Opcodes that copy one of these operands to the first, bit for bit."""
@@ -49,9 +49,9 @@ class Nans:
 
     Attributes:
         made: registers in which any NaN comes from arithmetic.
-        shown: operations (by ``id``) that show the bits of what they read: there, ``made`` has to be canonical.
-        written: instructions (by ``id``) whose own result is made canonical.
-        kept: instructions (by ``id``) whose NaN is the first of these operands that is one, as numbers of sources.
+        shown: operations (by ``id``) that reveal the bits of what they read: there, ``made`` must be canonical.
+        written: instructions (by ``id``) whose result is made canonical.
+        kept: instructions (by ``id``) whose NaN is the first NaN among these operands, as numbers of sources.
     """
 
     made: frozenset[str]
@@ -60,12 +60,12 @@ class Nans:
     kept: Mapping[int, tuple[int, ...]]
 
     def shows(self, operation: Operation, register: str) -> bool:
-        """Whether an operation that reads a register has to find the canonical NaN in it."""
+        """Whether an operation that reads a register must find the canonical NaN in it."""
         return id(operation) in self.shown and register in self.made
 
 
 def analyze(cfg: Cfg) -> Nans | None:
-    """Over the reachable blocks, whatever the order of execution; None where nothing is to be done."""
+    """Over the reachable blocks, whatever the order of execution; None if there is nothing to do."""
     return _Analysis(cfg).run()
 
 
@@ -121,7 +121,7 @@ class _Analysis:
             again = len(names) > before
 
     def _take(self, operation: Operation) -> None:
-        """Sort an operation in by what it makes of NaNs, and what it shows of them."""
+        """Classify an operation by the NaNs that it makes and the NaNs whose bits it reveals."""
         results = [r.name for r in writes(operation)]
         if isinstance(operation, Call):
             self.bits.update(results)
@@ -145,14 +145,14 @@ class _Analysis:
             for target in writes(operation):
                 if kind.name == "f32" and TYPES[target.type].bits == kind.bits:
                     self.arithmetic.setdefault(target.name, []).append(operation)
-                else:  # an f64 made of an f32, whose payload is passed on, or a register of another type
+                else:  # an f64 from an f32, whose payload is passed on, or a register of another type
                     self.always.append(operation)
                     self.bits.add(target.name)
         elif not _is_settled(operation, kind):
             self.bits.update(results)
 
     def _move(self, i: Instruction) -> bool:
-        """Take an instruction that copies; false: it is none."""
+        """Handle an instruction that copies; return whether it does."""
         part = _MOVED.get(i.opcode)
         if part is None or len(i.operands) < part.stop:
             return False
@@ -173,7 +173,7 @@ class _Analysis:
 
 
 def _keeps(i: Instruction, mods: Mods) -> bool:
-    """Whether an instruction with a result of f64 gives the payload of an operand."""
+    """Whether an instruction with an f64 result passes on the payload of an operand."""
     if i.opcode == "cvt":
         return mods.type("A").name == "f64" and "sat" not in mods
     return i.opcode in _ARITHMETIC and i.opcode not in _SIGNS and "ftz" not in mods
@@ -191,12 +191,12 @@ def _open_sources(i: Instruction, finite: Set[str]) -> tuple[int, ...]:
 
 
 def _is_open(i: Instruction, mods: Mods, kind: PtxType) -> bool:
-    """Whether the result may be a NaN, and LLVM says which."""
+    """Whether the result may be a NaN of LLVM's choice."""
     if i.opcode not in _ARITHMETIC or "sat" in mods:
         return False
     if i.opcode == "cvt":
         return mods.type("A").kind == "float"
-    return kind.name != "f64"  # rcp and rsqrt by the upper words have a NaN of their own; a sign is a bit
+    return kind.name != "f64"  # rcp and rsqrt by the upper words have their own NaN; a sign is a bit
 
 
 def _is_settled(i: Instruction, kind: PtxType) -> bool:
@@ -207,7 +207,7 @@ def _is_settled(i: Instruction, kind: PtxType) -> bool:
 
 
 def _is_finite(i: Instruction, found: tuple[Row, Mods] | None) -> bool:
-    """Whether the result is a finite f32 or f64 whatever the sources: of ``.sat``, and of an integer."""
+    """Whether the result is a finite f32 or f64 for any sources: with ``.sat``, or converted from an integer."""
     if found is None or found[0].slots[0].resolve(found[1]).name not in _TYPES:
         return False
     return "sat" in found[1] or (i.opcode == "cvt" and found[1].type("A").kind in ("signed", "unsigned"))
@@ -221,7 +221,7 @@ def _is_of_finite(i: Instruction, finite: Set[str]) -> bool:
 
 
 def _magnitude(operand: Operand, bits: int) -> int:
-    """How a literal in a register of so many bits compares, as f32 or f64, to infinity: above 0 it is a NaN."""
+    """How a literal in a register of this many bits compares, as f32 or f64, to infinity: above 0 it is a NaN."""
     if isinstance(operand, Integer):
         value = operand.value & ((1 << bits) - 1)
     elif isinstance(operand, Float):
@@ -233,7 +233,7 @@ def _magnitude(operand: Operand, bits: int) -> int:
 
 
 def _shown(i: Instruction, found: tuple[Row, Mods] | None) -> Iterator[str]:
-    """The registers of which an instruction shows the bits: all that it reads, unless it is known to be blind."""
+    """The registers whose bits an instruction reveals: all that it reads, unless it is known not to."""
     updates = i.opcode in ("atom", "red") and "add" in i.modifiers and i.modifiers[-1] in ("f32", "f64")
     for number in range(has_result(i), len(i.operands)):
         operand = i.operands[number]

@@ -1,8 +1,8 @@
-"""Where a value came from that is told of later: records by site and thread, and the reports that look there.
+"""Where values in later reports came from: records by site and thread, and the reports that look there.
 
-A load of undefined bits, or arithmetic that wraps, is put on record where it happens, which is rare; what is wrong is
-only the use that is made of it. The sites that a use may have its value from are known when a function is lowered:
-of those the one that the thread executed last is named.
+A load of undefined bits, or arithmetic that wraps, is recorded where it happens, which is rare; only a bad use of
+the value is an error. The sites from which a use may get its value are known when a function is lowered: the
+report names the one that the thread executed last.
 """
 
 # ruff: noqa: E501 (lines of LLVM IR)
@@ -19,11 +19,11 @@ from kcheck.ptx.frame import Frame
 from kcheck.ptx.lookup import ARGUMENTS
 
 _REPORTS = 16
-"""Reports of one site and worker, so that a loop does not fill the buffer."""
+"""The most reports for one site and worker, so that a loop does not fill the buffer."""
 
 
 def rarely(frame: Frame, condition: Value, body: Callable[[], None]) -> None:
-    """Do what is not expected, if a scalar condition holds."""
+    """Run rarely executed code if a scalar condition holds."""
     b = frame.b
     do, done = b.fresh("rare"), b.fresh("usual")
     b.line(f"br i1 {condition.text}, label %{do}, label %{done}, !prof !2")
@@ -34,10 +34,10 @@ def rarely(frame: Frame, condition: Value, body: Callable[[], None]) -> None:
 
 
 def record(frame: Frame, key: int, site: int, what: Value, bad: Value) -> None:
-    """Put on record that a site is where a value of the active lanes came from, where it is bad.
+    """Record a site as the source of a value in the active lanes in which the value is bad.
 
     Args:
-        key: that :func:`tell` is given for this site.
+        key: the key of this site for :func:`tell`.
         what: an address or a number, as i64.
         bad: i1; a scalar speaks for all lanes, one of which is active.
     """
@@ -57,7 +57,7 @@ def record(frame: Frame, key: int, site: int, what: Value, bad: Value) -> None:
 def tell(
     frame: Frame, operation: Instruction | Call, kind: FaultKind, lanes: Value, keys: frozenset[int | None]
 ) -> None:
-    """Report a use in some lanes of what the sites of these keys may have brought (None: any site)."""
+    """Report a use in some lanes of values that may come from the sites with these keys (None: any site)."""
     b = frame.b
     site = frame.unit.site(operation, "")
     table = f"@kcheck.sources.{site}"
@@ -128,10 +128,10 @@ done:
 
 
 def _tell_ir() -> str:
-    """``void @kcheck.tell(launch, worker, block, t0, site, kind, lanes, sources)``: a use of what is on record.
+    """``void @kcheck.tell(launch, worker, block, t0, site, kind, lanes, sources)``: report a bad use.
 
-    ``sources`` are the sites that the value may come from, -1 behind them: the one that this thread executed last is
-    named.
+    ``sources`` are the sites that the value may come from, ending with -1. The report names the one that this
+    thread executed last.
     """
     return f"""
 define internal void @kcheck.tell(ptr %launch, ptr %worker, ptr %block, i32 %t0, i32 %site, i32 %kind, i32 %lanes, ptr %loads) noinline cold {{
@@ -191,8 +191,8 @@ done:
 
 
 def block_ir(static_shared: int, init: bool) -> str:
-    """``void @kcheck.fresh(launch, worker)``: at the start of a block nothing is on record, and with initcheck nobody
-    has written its shared memory."""
+    """``void @kcheck.fresh(launch, worker)``: at the start of a block clear the records and, with initcheck, mark
+    its shared memory as uninitialized."""
     clear = "  call void @llvm.memset.p0.i64(ptr %s, i8 -1, i64 %size, i1 false)\n" if init else ""
     return f"""
 define internal void @kcheck.fresh(ptr %launch, ptr %worker) {{
@@ -213,6 +213,6 @@ define internal void @kcheck.fresh(ptr %launch, ptr %worker) {{
 
 
 def sources_ir(table: str, sites: list[int]) -> str:
-    """The sites that a use may have its value from, as ``@kcheck.tell`` reads them."""
+    """The sites that a use may get its value from, as ``@kcheck.tell`` reads them."""
     entries = ", ".join(f"i32 {site}" for site in [*sites, -1])
     return f"{table} = internal constant [{len(sites) + 1} x i32] [{entries}]"

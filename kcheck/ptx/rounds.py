@@ -1,8 +1,8 @@
 """The general path of the block scheduler, in LLVM IR: every stop of every vector, round after round.
 
-Lanes in a loop that may spin go on whenever somebody else had a turn; a barrier is complete when as many threads
-arrived as it asks for, and that many go on; when nobody can go on otherwise that is a finding, and all barriers are
-taken to be complete.
+Lanes in a loop that may spin continue whenever another lane had a turn; a barrier is complete when as many threads
+have arrived as it waits for, and that many continue; when no thread can continue otherwise, that is a finding, and
+all barriers count as complete.
 """
 
 # ruff: noqa: E501 (lines of LLVM IR)

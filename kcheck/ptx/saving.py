@@ -1,9 +1,9 @@
-"""What a stop has to save: of the registers live there, those that cannot be had more cheaply.
+"""What a stop must save: of the registers live there, those that cannot be recomputed or found more cheaply.
 
-* A scalar that single, pure instructions make of parameters, constants and special registers is made again.
-* A register that no path has written since it was saved or restored still lies in the state.
+* A scalar that single, pure instructions compute from parameters, constants and special registers is recomputed.
+* A register that no path has written since it was saved or restored is still in the state.
 
-In a block scan of 128 threads and 15 barriers this leaves one register of nine to save at each.
+In a block scan of 128 threads and 15 barriers this leaves one register of nine to save at each barrier.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from kcheck.ptx.liveness import Liveness, reads, writes
 _PURE = frozenset({"mov", "cvta", "cvt", "add", "sub", "mul", "mad", "neg", "min", "max", "setp", "selp"})
 _PURE |= {"and", "or", "xor", "not", "shl", "shr"}
 _FIXED = ("tid", "ntid", "ctaid", "nctaid", "laneid", "lanemask", "warpid", "nwarpid", "WARP_SZ")
-_LONGEST = 8  # instructions that may take the place of one load and one store
+_LONGEST = 8  # instructions that may replace one load and one store
 
 
 def remade(cfg: Cfg, uniform: frozenset[str]) -> Mapping[str, tuple[Operation, ...]]:
-    """Scalars that can be made again anywhere in the function: the instructions for each, in order."""
+    """Scalars that can be recomputed anywhere in the function: the instructions for each, in order."""
     definitions: dict[str, list[Operation]] = {}
     for n in cfg.order:
         for operation in cfg.blocks[n].operations:
@@ -52,7 +52,7 @@ def remade(cfg: Cfg, uniform: frozenset[str]) -> Mapping[str, tuple[Operation, .
 
 
 def _pure(operation: Operation) -> bool:
-    """Whether an instruction gives the same whenever its operands are the same, and does nothing else."""
+    """Whether an instruction gives the same result for the same operands, and does nothing else."""
     if isinstance(operation, Call) or operation.guard is not None or len(writes(operation)) != 1:
         return False
     if operation.opcode == "ld":
@@ -68,13 +68,13 @@ def _fixed(operand: Operand) -> bool:
 def unchanged(
     cfg: Cfg, live: Liveness, stops: Mapping[int, tuple[str, ...]], sure: frozenset[int]
 ) -> Mapping[int, frozenset[str]]:
-    """Registers whose place in the state holds what they hold, at the end of each block that ends in a barrier.
+    """Registers whose slots in the state are up to date at the end of each block that ends in a barrier.
 
     On every path since a stop that saved or restored the register, no instruction wrote it.
 
     Args:
         stops: by block that ends in a barrier: the registers that are in the state when its lanes go on.
-        sure: those of the blocks at whose end lanes are always put aside.
+        sure: the blocks at whose end lanes are always suspended.
     """
     everything = (1 << len(live.number)) - 1
     written: dict[int, int] = {}
@@ -86,7 +86,7 @@ def unchanged(
                 bits |= 1 << live.number[register.name]
         written[n] = bits
         barrier = cfg.blocks[n].terminator
-        # Lanes for which the barrier's guard is false go on without having been saved.
+        # Lanes for which the barrier's guard is false continue without having been saved.
         whole = n in sure and barrier is not None and barrier.guard is None
         saved = sum(1 << live.number[name] for name in stops[n]) if whole else 0
         results = writes(barrier) if isinstance(barrier, Instruction) else []

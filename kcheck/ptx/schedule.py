@@ -1,14 +1,14 @@
 """The block scheduler, in LLVM IR: runs the vectors of a block from barrier to barrier.
 
-The usual case is fast: all vectors stop with all their threads at one plain barrier, and all go on. Anything
-else (several barriers, counts, reductions, threads that left, loops that spin) takes the general path, which
-looks at every stop of every vector:
+The usual case is fast: all vectors stop with all their threads at one plain barrier, and all continue. Anything
+else (several barriers, counts, reductions, exited threads, loops that spin) takes the general path, which looks at
+every stop of every vector:
 
-* lanes in a loop that may spin go on whenever somebody else had a turn;
-* a barrier is complete when as many threads arrived as it asks for;
-* vectors take their turns in the order of ``Launch.vector_order``;
-* when nobody can go on otherwise, that is a finding (threads of one block at different barriers, or gone before
-  one), and all barriers are taken to be complete, so that the kernel ends.
+* lanes in a loop that may spin continue whenever another lane had a turn;
+* a barrier is complete when as many threads have arrived as it waits for;
+* vectors take turns in the order of ``Launch.vector_order``;
+* when no thread can continue otherwise, that is a finding (threads of one block at different barriers, or exited
+  before one), and all barriers count as complete, so that the kernel ends.
 
 Source of the counts: PTX ISA, bar.
 """
@@ -29,7 +29,7 @@ from kcheck.ptx.stops import Stop
 from kcheck.ptx.unit import align_up
 
 HEAD_BYTES = align_up(ctypes.sizeof(Block), 64)
-"""Where the vectors' states begin in a block's state."""
+"""The offset of the vectors' states in a block's state."""
 
 
 def schedule_ir(
@@ -46,9 +46,9 @@ def schedule_ir(
     Args:
         stops: of the kernel; ``sites``: the site of each, for findings.
         vector_bytes: of one vector's state.
-        posted: where in it lanes post operands, where the copy of them goes, and of how many bytes.
-        fresh: what else is done when a block starts, and when a vector does.
-        race: tell racecheck when blocks begin and barriers are passed.
+        posted: where lanes post operands in it, where the copy of them goes, and their size in bytes.
+        fresh: additional setup when a block starts, and when a vector does.
+        race: report to racecheck when blocks begin and barriers are passed.
     """
     W = width
     bits = f"i{W}"

@@ -1,11 +1,11 @@
-"""Shadows of registers while a function is lowered: which bits of each nobody wrote (initcheck).
+"""Shadows of registers while a function is lowered: which bits of each are uninitialized (initcheck).
 
 As in LLVM's MemorySanitizer a value may be undefined as long as it is only copied: its shadow goes with it, to
-memory too. It is told where it decides a branch, is an address, or is stored after something was computed with it.
+memory too. It is reported where it decides a branch, is an address, or is stored after a computation with it.
 
 A shadow is one more register of the same lanes, an integer of the value's bits (a predicate's is a predicate).
-Where no instruction makes it bit by bit, any bit that is set says that all are undefined: most of them cost one
-``or``. Registers that cannot be undefined have none (:mod:`kcheck.ptx.definedness`).
+Unless an instruction computes it bit by bit, any set bit means that all are undefined: most of them cost one
+``or``. Registers that cannot be undefined have no shadow (:mod:`kcheck.ptx.definedness`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kcheck.ptx.origins import record, tell
 from kcheck.ptx.types import LLVM_BITS, TYPES, PtxType
 
 SHADOW, MADE = "!", "?"
-"""What the names of the two registers end in that go with one: its shadow, and whether it was computed."""
+"""The suffixes of the two companion registers: the shadow, and whether the value was computed."""
 
 
 def shadow_type(kind: str) -> str:
@@ -32,7 +32,7 @@ def shadow_type(kind: str) -> str:
 
 
 def companions(found: Definedness, name: str, kind: str) -> dict[str, str]:
-    """The registers that go with one: their types by name."""
+    """The companion registers: their types by name."""
     shadowed = found.registers.get(name)
     if shadowed is None:
         return {}
@@ -58,7 +58,7 @@ class Shadows:
         return any(r.name in self.found.registers for r in registers(operand))
 
     def token(self, operand: Operand) -> Value | None:
-        """Some integer (or a predicate) that is not 0 where any bit is undefined; None: it is defined."""
+        """An integer (or a predicate) that is not 0 if any bit is undefined; None: it is defined."""
         register = operand.register if isinstance(operand, Not) else operand
         if not isinstance(register, Register) or register.name not in self.found.registers:
             return None
@@ -87,7 +87,7 @@ class Shadows:
         return result
 
     def made(self, *operands: Operand) -> Value:
-        """Whether what is undefined in the operands was computed, as i1; anything where they are defined."""
+        """Whether the undefined values in the operands were computed, as i1; anything if they are defined."""
         b = self.frame.b
         result = b.const("i1", 0)
         for operand in operands:
@@ -117,7 +117,7 @@ class Shadows:
         Args:
             shadow: an integer of the value's bits, or narrower as the value that was extended by zeros or, if
                 ``signed``, by its sign; None: it is defined.
-            made: whether it was computed, where that has to be known.
+            made: whether it was computed, if that matters.
         """
         if isinstance(target, Sink) or not isinstance(target, Register):
             return
@@ -136,7 +136,7 @@ class Shadows:
             frame.store(target.name + MADE, "pred", made(), blend)
 
     def computed(self, operation: Instruction, targets: Sequence[Operand], sources: Sequence[Operand]) -> None:
-        """The usual rule: with any bit of any source undefined, all bits of all results are."""
+        """The default rule: if any bit of any source is undefined, all bits of all results are."""
         b = self.frame.b
         tokens = [token for source in sources if (token := self.token(source)) is not None]
         for target in targets:
@@ -152,7 +152,7 @@ class Shadows:
             self.write(operation, target, total, partial(b.const, "i1", 1))
 
     def _fit(self, token: Value, element: str) -> Value:
-        """The same token in another type: not 0 where it was not 0."""
+        """The same value in another type: not 0 where it was not 0."""
         b = self.frame.b
         if token.type == element:
             return token
@@ -172,13 +172,13 @@ class Shadows:
         sources: Sequence[Operand],
         signed: bool = False,
     ) -> None:
-        """A result made of bits of the sources, of which the shadow is known."""
+        """A result made from bits of the sources whose shadow is known."""
         self.write(operation, target, shadow, lambda: self.made(*sources), signed)
 
     # --- memory
 
     def place(self, element: str, lanes: int) -> str:
-        """A place for the shadow of what a load gives."""
+        """A slot for the shadow of a loaded value."""
         b = self.frame.b
         name = f"%{b.fresh('shadow')}"
         kind = vector_type(integer_of(element), lanes)
@@ -186,12 +186,12 @@ class Shadows:
         return name
 
     def loaded(self, place: str, element: str, lanes: int) -> Value:
-        """What a load put there."""
+        """The shadow that a load put there."""
         kind = vector_type(integer_of(element), lanes)
         return self.frame.b.value(f"load {kind}, ptr {place}", integer_of(element), lanes)
 
     def load(self, space: str, address: Value, mask: Value, element: str, site: int) -> Value:
-        """The shadow of memory, wherever it is."""
+        """The shadow of memory, in any space."""
         frame, b = self.frame, self.frame.b
         name = frame.unit.shadow_access(False, element, space)
         place = self.place(element, frame.width)
@@ -207,7 +207,7 @@ class Shadows:
         b.line(f"call void {name}({b.typed(address)}, {b.typed(shadow)}, {b.typed(mask)}, {frame.context(site)})")
 
     def came(self, i: Instruction, address: Value, shadow: Value, site: int) -> None:
-        """Put on record, where a load brought undefined bits, which one it was."""
+        """Record, where a load brought undefined bits, which load it was."""
         record(self.frame, id(i), site, address, self.frame.b.compare("ne", shadow, 0))
 
     def brought(self, i: Instruction, source: Value, lanes: Value) -> None:
@@ -215,13 +215,13 @@ class Shadows:
 
         Args:
             source: the lane that each lane reads, i32.
-            lanes: those that read an exited one, i1.
+            lanes: the lanes that read an exited lane, i1.
         """
         what = self.frame.b.cast("zext", self.frame.b.spread(source), "i64")
         record(self.frame, id(i), self.frame.unit.site(i, ""), what, lanes)
 
     def enter(self) -> None:
-        """At the start of a function that is called nobody has written its local variables."""
+        """At the start of a called function its local variables are uninitialized."""
         frame, b = self.frame, self.frame.b
         local = frame.unit.local
         if not frame.local_bytes:
@@ -248,7 +248,7 @@ class Shadows:
         tell(self.frame, operation, kind, lanes, frozenset(loads))
 
     def decides(self, operation: Instruction | Call, operand: Operand) -> None:
-        """A predicate or an index decides where the active lanes go on."""
+        """A predicate or an index decides where the active lanes continue."""
         self.used(operation, FaultKind.UNDEFINED_BRANCH, self.undefined(operand), operand)
 
     def address(self, operation: Instruction, operand: Operand) -> None:
@@ -257,7 +257,7 @@ class Shadows:
             self.used(operation, FaultKind.UNDEFINED_ADDRESS, self.undefined(register), register)
 
     def stored(self, operation: Instruction, source: Operand, kind: PtxType) -> Value:
-        """A value goes to memory: told if it was computed with undefined bits. Returns the shadow to store."""
+        """A value goes to memory: reported if it was computed from undefined bits. Returns the shadow to store."""
         b = self.frame.b
         shadow = self.bits(source, kind)
         if shadow is None:
@@ -267,4 +267,4 @@ class Shadows:
             return shadow
         made = self.made(source)
         self.used(operation, FaultKind.UNDEFINED_STORE, made, source)
-        return b.select(made, b.const(shadow.type, 0), shadow)  # told once: what reads it next is not
+        return b.select(made, b.const(shadow.type, 0), shadow)  # reported once: the next reader of it is not

@@ -1,8 +1,8 @@
-"""Which bytes of memory nobody wrote: the functions that initcheck adds to loads and stores.
+"""Which bytes of memory are uninitialized: the functions that initcheck adds to loads and stores.
 
-Each byte of memory has one that tells if it is defined (:mod:`kcheck.ptx.abi`); read as an integer of the size of
-the access these are the *shadow* of a value, one bit for each of its bits, set where that is undefined. A function
-here asks for no check of its own: an address for which there are no such bytes goes to spare ones.
+Each byte of memory has an init byte (:mod:`kcheck.ptx.abi`); read as an integer of the size of the access these
+are the *shadow* of a value, one bit for each of its bits, set if that bit is undefined. The functions here do no
+bounds check: an address without such bytes goes to spare ones.
 """
 
 # ruff: noqa: E501 (lines of LLVM IR)
@@ -21,7 +21,7 @@ _PAGE = 4096
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where shadows lie: what :func:`place` needs besides an address."""
+    """Where shadows are: what :func:`place` needs besides an address."""
 
     local: LocalLayout
     static_shared: int
@@ -33,7 +33,7 @@ def _field(b: Builder, struct: str, offset: int, element: str = "i64") -> Value:
 
 
 def place(b: Builder, places: Places, space: str, address: Value, store: bool, lane: Value, inside: bool) -> Value:
-    """The address of the shadow of what lies at an address, for one lane or all.
+    """The address of the shadow of the value at an address, for one lane or all.
 
     Args:
         lane: the number of each lane, as i64.
@@ -85,13 +85,13 @@ def _is_local(b: Builder, places: Places, address: Value, lane: Value) -> Value:
 def beside(
     store: bool, element: str, space: str, places: Places, width: int, address: str, lane: bool, spread: int = 0
 ) -> str:
-    """Lines for the access of ``width`` elements at a scalar address that is admitted: the same of their shadow.
+    """Lines for the shadow of an access of ``width`` elements at a scalar, admitted address.
 
     A load puts the shadow into ``%so``; a store takes it from ``%s``, and the mask ``%m`` if ``width`` is above 1.
 
     Args:
-        lane: ``%lane`` is who accesses; without it lanes act side by side, and that is nobody's local memory.
-        spread: the lanes that a load of one element is for.
+        lane: ``%lane`` makes the access; without it lanes act side by side, and the memory is not local.
+        spread: the lanes that get the one loaded element.
     """
     b = Builder(1, prefix="h")
     number = b.const("i64", 0)
@@ -162,7 +162,7 @@ done:
 
 
 def unwritten_ir() -> str:
-    """``void @kcheck.unwritten(launch, address, size)``: what ``malloc`` gave (unless null) nobody has written."""
+    """``void @kcheck.unwritten(launch, address, size)``: memory from ``malloc`` (unless null) is uninitialized."""
     return f"""
 define internal void @kcheck.unwritten(ptr %launch, i64 %a, i64 %size) noinline {{
   %null = icmp eq i64 %a, 0

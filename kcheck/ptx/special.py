@@ -1,4 +1,4 @@
-"""Special registers: %tid, %laneid, %clock and their like. Source: PTX ISA, "Special Registers"."""
+"""Special registers such as %tid, %laneid and %clock. Source: PTX ISA, "Special Registers"."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def read(frame: Frame, operation: Instruction | Call, name: str) -> Value:
     """The value of a special register, i32 or i64.
 
     Raises:
-        PtxError: one that is not supported.
+        PtxError: an unsupported register.
     """
     head, _, axis = name.partition(".")
     if axis and axis in "xyz":

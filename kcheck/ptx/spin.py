@@ -1,4 +1,4 @@
-"""Loops in which a lane may wait for what another thread does."""
+"""Loops in which a lane may wait for another thread."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _UNCHANGING = frozenset({"param", "const", "nc"})
 
 
 def may_spin(cfg: Cfg) -> frozenset[int]:
-    """Headers of the loops in which a lane may wait for another: those with an atomic, a strong load, a fence or a
-    sleep, whose end depends on what is found in memory.
+    """Headers of the loops in which a lane may wait for another: loops with an atomic, a strong load, a fence or a
+    sleep, whose end depends on values in memory.
 
-    A loop without one cannot see what another thread writes: a compiler may read memory once, before it. One that
-    counts its rounds, as a histogram does, ends whatever others do.
+    A loop without one cannot see another thread's writes: a compiler may read memory once, before it. A loop that
+    counts its iterations, as in a histogram, ends whatever others do.
     """
     return frozenset(loop.header for loop in cfg.loops if _may_wait(cfg, loop))
 
@@ -29,7 +29,7 @@ def _may_wait(cfg: Cfg, loop: Loop) -> bool:
     ends = {n: end for n in loop.blocks if (end := cfg.blocks[n].terminator) is not None}
     branches = {r.name for end in ends.values() for r in reads(end)}
     always = _every_round(cfg, loop)
-    deciding: set[str] = set()  # registers that what the loop does next hangs on
+    deciding: set[str] = set()  # registers that decide what the loop does next
     for n, end in ends.items():
         leaves = isinstance(end, Instruction) and end.opcode in ("ret", "exit", "trap")
         if leaves or not loop.blocks.issuperset(cfg.blocks[n].successors):
@@ -44,13 +44,13 @@ def _may_wait(cfg: Cfg, loop: Loop) -> bool:
                 if _looks(operation):
                     return True
                 deciding.update(r.name for r in reads(operation))
-                if n not in always:  # which value the register has then, some branch says
+                if n not in always:  # a branch decides which value the register has
                     deciding |= branches
     return False
 
 
 def _every_round(cfg: Cfg, loop: Loop) -> frozenset[int]:
-    """The loop's blocks that run exactly once in each round that does not leave it."""
+    """The loop's blocks that run exactly once in each iteration that does not leave it."""
     within = {n for other in cfg.loops if other is not loop and other.header in loop.blocks for n in other.blocks}
     if not loop.single_entry or loop.header in within:
         return frozenset()
@@ -58,7 +58,7 @@ def _every_round(cfg: Cfg, loop: Loop) -> frozenset[int]:
 
 
 def _goes_round(cfg: Cfg, loop: Loop, without: int) -> bool:
-    """Whether a way leads from the header back to it, inside the loop, that passes a block by."""
+    """Whether a path inside the loop leads from the header back to it and avoids a block."""
     if without == loop.header:
         return False
     seen, left = {loop.header}, [loop.header]
@@ -73,7 +73,7 @@ def _goes_round(cfg: Cfg, loop: Loop, without: int) -> bool:
 
 
 def _looks(operation: Operation) -> bool:
-    """Whether the results are what is in memory, or who is there. What lanes tell each other is in registers."""
+    """Whether the results depend on memory or on active threads. Lanes exchange values in registers."""
     if isinstance(operation, Call) or operation.opcode in ("ld", "ldu"):
         return isinstance(operation, Call) or _UNCHANGING.isdisjoint(operation.modifiers)
     return operation.opcode in ("atom", "activemask")

@@ -1,8 +1,8 @@
-"""The turns of a block's vectors: a kernel's function runs one vector after another, from stop to stop, in a loop.
+"""The turns of a block's vectors: a kernel's function runs the vectors one after another, from stop to stop.
 
-To call it once for each vector and barrier was a third of the time of a block scan; values that are the same for
-all vectors are made once for all of them. Where all of a block are at one plain barrier, they go on from there in
-another round, without leaving the function.
+Calling it once for each vector and barrier was a third of the time of a block scan; values that are the same for
+all vectors are computed once for all of them. When all vectors of a block are at one plain barrier, they continue
+from there in another round, without leaving the function.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from kcheck.ptx.abi import Launch
 from kcheck.ptx.view import VECTOR_BYTES
 
 VECTORS = "ptr %launch, ptr %worker, ptr %block, ptr %state, i32 %first, i{W} %lanes, i32 %stop, i32 %end"
-"""What a kernel's function takes: the state, first thread and lanes of one vector; the stop to go on from, plus 1,
-or 0 to begin; and where to end: vectors up to this thread take their turns too, with all of their lanes; 0 for
-the one vector alone."""
+"""Parameters of a kernel's function: the state, first thread and lanes of one vector; the stop to resume from,
+plus 1, or 0 to begin; and where to end: vectors up to this thread take their turns too, with all of their lanes; 0
+for the one vector alone."""
 
 ABORTED, FINISHED, SEVERAL = -2, 0, -1
-"""What it returns: the launch was stopped; all lanes have left; they are not all at one stop. Otherwise all lanes
-of all these vectors are at one stop: its number plus 1."""
+"""What it returns: the launch was stopped; all lanes have exited; they are not all at one stop. Otherwise all
+lanes of all these vectors are at one stop: its number plus 1."""
 
 _NONE_YET = -3
 
 
 def begin(W: int) -> list[str]:
-    """From the end of the entry block to where a vector's turn begins: %warp, %t0 and %mask are its own."""
+    """From the end of the entry block to the start of a vector's turn, with its %warp, %t0 and %mask."""
     return f"""  br label %round
 round:
   %resume = phi i32 [%stop, %entry], [%outcome, %again]
@@ -41,8 +41,8 @@ def end(W: int, outcomes: Sequence[tuple[str, str]], plain: Sequence[int]) -> li
     """The end of a turn, block %over: on to the next vector, to the next round, or back to the caller.
 
     Args:
-        outcomes: what each block that branches here has to say of its vector, and the block.
-        plain: numbers of the barriers that complete when all have come, with nothing else to be done there.
+        outcomes: the outcome for its vector from each block that branches here, and the block.
+        plain: numbers of the barriers that complete when all have arrived, with nothing else to do there.
     """
     codes = ", ".join(f"[{code}, %{block}]" for code, block in outcomes)
     return f"""over:
@@ -75,7 +75,7 @@ back:
 
 
 def mask(W: int, name: str, first: str, threads: str, tag: str) -> str:
-    """Instructions for the lanes of the vector that begins at thread ``first`` of a block of so many threads."""
+    """Instructions for the lanes of the vector that begins at thread ``first`` of a block of this many threads."""
     return f"""  %{tag}left = sub i32 {threads}, {first}
   %{tag}whole = icmp uge i32 %{tag}left, {W}
   %{tag}count = and i32 %{tag}left, {W - 1 if W > 1 else 0}

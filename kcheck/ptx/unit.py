@@ -1,4 +1,4 @@
-"""What the functions of one lowered module share: layouts, sites, and the outlined functions they call."""
+"""State shared by the functions of one lowered module: layouts, sites, and the outlined functions they call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kcheck.ptx.race.facts import RaceFacts
 from kcheck.ptx.types import TYPES
 
 FUNCTION_IDS = 0x4B43_0000_0000
-"""Where the numbers begin that stand for the addresses of functions; 16 apart."""
+"""The first of the numbers that stand for the addresses of functions; 16 apart."""
 
 
 @dataclass(slots=True)
@@ -31,13 +31,13 @@ class Unit:
         checks: what to check beyond memory and barriers.
         dynamic_shared: whether the code names shared memory of open size.
         in_rows: whether the threads of every vector are neighbors along x.
-        outlined: whether vector accesses are calls, for code that has very many of them.
-        posted_columns: the most operands that a lane of a narrow vector posts for what its warp does together.
-        accesses: names of the functions that do accesses, by (store, element, space, scalar, with its shadow).
-        origins: sites where a value may come from that is told of later (:mod:`kcheck.ptx.origins`), by key.
-        uses: by table, the keys of those that a use may have its value from (None: any).
-        race: what racecheck has to check, None where it is off; ``race_checks``: names of the functions that do.
-        tests: with racecheck, the loads that only decide whether an atomic is tried (:mod:`.race.guards`).
+        outlined: whether vector accesses are calls, for code with very many of them.
+        posted_columns: the most operands that a lane of a narrow vector posts for one warp-level operation.
+        accesses: names of the functions for accesses, by (store, element, space, scalar, with its shadow).
+        origins: sites where a value in a later report may come from (:mod:`kcheck.ptx.origins`), by key.
+        uses: by table, the keys of the sites from which a use may get its value (None: any).
+        race: what racecheck must check, None if it is off; ``race_checks``: names of the functions that do.
+        tests: with racecheck, the loads that only decide whether to try an atomic (:mod:`.race.guards`).
     """
 
     module: Module
@@ -79,7 +79,7 @@ class Unit:
         return len(self.sites) - 1
 
     def access(self, store: bool, element: str, space: str, scalar: bool, init: bool = False) -> str:
-        """The function that does a checked access; ``init``: of the value's shadow too."""
+        """The function for a checked access; ``init``: of the value's shadow too."""
         space = "global" if space == "const" else space
         self.declarations["@llvm.usub.sat.i64"] = "declare i64 @llvm.usub.sat.i64(i64, i64)"
         key = (store, element, space, scalar, init)
@@ -99,7 +99,7 @@ class Unit:
         return self.accesses[key]
 
     def shadow_access(self, store: bool, element: str, space: str) -> str:
-        """The function that loads or stores shadows of ``element`` under a mask, wherever they are."""
+        """The function that loads or stores shadows of ``element`` under a mask, in any space."""
         name, text = shadow_memory.apart_ir(
             store, integer_of(element), space, self.shadow_places, self.width, self.declarations
         )
@@ -108,11 +108,11 @@ class Unit:
 
     @property
     def shadow_places(self) -> shadow_memory.Places:
-        """Where shadows lie."""
+        """Where shadows are."""
         return shadow_memory.Places(self.local, self.shared_bytes)
 
     def line_access(self, store: bool, element: str, space: str) -> str:
-        """The function that does a checked access of elements side by side."""
+        """The function for a checked access of elements side by side."""
         space = "global" if space == "const" else space
         slow = self.access(store, element, space, False)
         name, text = memory.line_ir(store, element, space, self.width, slow, self.outlined)
@@ -122,9 +122,9 @@ class Unit:
     def admit(
         self, space: str, kind: FaultKind, size: int, extent: int | None = None, by_offset: bool = False
     ) -> str:
-        """The function that says which lanes may access ``extent`` (or ``size``) bytes, aligned to ``size``.
+        """The function that returns which lanes may access ``extent`` (or ``size``) bytes, aligned to ``size``.
 
-        ``by_offset``: it is told how far into the shared window, not the addresses.
+        ``by_offset``: it takes offsets in the shared window, not addresses.
         """
         space = "global" if space == "const" else space
         self.declarations["@llvm.usub.sat.i64"] = "declare i64 @llvm.usub.sat.i64(i64, i64)"
@@ -190,7 +190,7 @@ def module_variables(module: Module) -> tuple[GlobalVariable, ...]:
     """The module's variables in device memory, with their initial bytes.
 
     Raises:
-        PtxError: an initial value that does not fit its element, or that names what has no address.
+        PtxError: an initial value that does not fit its element, or that names a symbol without an address.
     """
     found = []
     for variable in module.variables.values():

@@ -1,8 +1,8 @@
 """Checks a syntax tree against the instruction table: operands, their types, labels, calls.
 
-What passes can be lowered, but for what depends on more than one instruction (layouts, barriers in functions).
-Source of the rules: PTX ISA, "Operand Type Checking": sizes agree, untyped bits go with anything of their size,
-a predicate goes with a predicate only.
+What passes can be lowered, except for problems that depend on more than one instruction (layouts, barriers in
+functions). Source of the rules: PTX ISA, "Operand Type Checking": sizes agree, untyped bits match anything of
+their size, a predicate matches only a predicate.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def verify(module: Module) -> None:
     """Check every function that has a body.
 
     Raises:
-        PtxError: the first fault found, as ``file:line: instruction: what``.
+        PtxError: the first error found, as ``file:line: instruction: what``.
     """
     for function in module.functions.values():
         if function.body is not None:

@@ -1,8 +1,8 @@
-"""A whole warp seen from one of its narrower vectors: how W < 32 runs what lanes of a warp do together.
+"""A whole warp seen from one of its narrower vectors: warp-level operations with W < 32.
 
-Each lane posts its operands in its vector's state and is put aside; when all that take part have come, each vector
-goes on and computes the result for the whole warp from what was posted, by the very code that serves W = 32, and
-keeps the part of its own lanes. It is slow, and meant for W = 1, the differential oracle.
+Each lane posts its operands in its vector's state and is suspended; when all participants have arrived, each
+vector resumes and computes the result for the whole warp from the posted operands, by the same code that serves W
+= 32, and keeps the part for its lanes. It is slow, and intended for W = 1, the differential oracle.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from kcheck.ptx.types import TYPES, PtxType
 from kcheck.ptx.unit import Unit
 
 VECTOR_BYTES = "@vector.bytes@"
-"""Stands in the text for the size of a vector's state, until that is known."""
+"""A placeholder in the text for the size of a vector's state, until that is known."""
 
 POSTED, TAKEN = "@posted", "@taken"
-"""What lanes posted, and the scheduler's copy of it: a vector that goes on first may post again at once."""
+"""What lanes posted, and the scheduler's copy of it: a vector that resumes first may post again at once."""
 
 SHADOW_COLUMNS = 2
-"""With initcheck: the first operand's shadow; and as bits, whether that was computed, and then of each operand
-whether it is undefined."""
+"""With initcheck: the first operand's shadow; and as bits, whether that was computed, and for each operand whether
+it is undefined."""
 
 _WARP = 32
 
 Place = Callable[[str, int, int], int]
-"""Gives the offset in a vector's state of (key, bytes, alignment)."""
+"""Returns the offset in a vector's state for (key, bytes, alignment)."""
 
 
 def posted_bytes(unit: Unit) -> int:
@@ -48,7 +48,7 @@ def posted_columns(operations: Iterable[Operation]) -> int:
 
 
 def sources(instruction: Instruction) -> list[Operand]:
-    """The operands that a lane posts: all sources but literals, those of a vector one by one."""
+    """The operands that a lane posts: all sources except literals, those of a vector one by one."""
     operands = instruction.operands[1:] if _writes(instruction) else instruction.operands
     flat = [e for o in operands for e in (o.elements if isinstance(o, Vector) else (o,))]
     return [o for o in flat if not isinstance(o, Integer)]
@@ -59,7 +59,7 @@ def _writes(instruction: Instruction) -> bool:
 
 
 def _kind(instruction: Instruction, operand: Operand) -> PtxType:
-    """The type that the instruction reads an operand as."""
+    """The type as which the instruction reads an operand."""
     first = instruction.operands[1] if _writes(instruction) and len(instruction.operands) > 1 else None
     if operand is first and instruction.opcode == "vote":
         return TYPES["pred"]
@@ -88,8 +88,8 @@ def members(frame: Frame, instruction: Instruction) -> Value:
 
 
 def post(frame: Frame, instruction: Instruction, place: Place) -> None:
-    """Write the operands of the active lanes to the vector's state, 64 bits each. For an ``ldmatrix``: what they
-    load, and its shadows."""
+    """Write the operands of the active lanes to the vector's state, 64 bits each. For an ``ldmatrix``: the loaded
+    values and their shadows."""
     if instruction.opcode == "ldmatrix":
         rows = load_rows(frame, instruction)
         for column, value in enumerate((*rows.words, *rows.shadows)):
@@ -117,7 +117,7 @@ def _put(frame: Frame, place: Place, column: int, value: Value) -> None:
 
 
 def _shadows(shadows: Shadows, instruction: Instruction) -> dict[int, Value]:
-    """The columns that tell what is undefined."""
+    """The columns with the shadow bits."""
     b, columns = shadows.frame.b, shadows.frame.unit.posted_columns
     first = instruction.operands[1]
     shadow = None if isinstance(first, Vector) else shadows.bits(first, _kind(instruction, first))
@@ -130,7 +130,7 @@ def _shadows(shadows: Shadows, instruction: Instruction) -> dict[int, Value]:
 
 
 def finish(frame: Frame, instruction: Instruction, place: Place, record: int) -> None:
-    """Compute the results on the way on; the stop's record, at the offset ``record``, says who takes part."""
+    """Compute the results on resuming; the stop's record, at the offset ``record``, has the participants."""
     b = frame.b
     pointer = b.value(f"getelementptr i8, ptr %warp, i64 {record + 12}", "ptr")
     taking_part = b.value(f"load i32, ptr {pointer.text}", "i32")
@@ -145,7 +145,7 @@ def finish(frame: Frame, instruction: Instruction, place: Place, record: int) ->
 
 
 class _View(Frame):
-    """A frame of 32 lanes over a narrower one: reads what was posted, writes the lanes of its own."""
+    """A frame of 32 lanes over a narrower one: reads the posted operands and writes its own lanes."""
 
     def __init__(self, real: Frame, instruction: Instruction, place: Place) -> None:
         super().__init__(real.unit, real.function, frozenset(), real.param_offsets)
@@ -218,7 +218,7 @@ class _View(Frame):
 
 
 class _PostedShadows(Shadows):
-    """The shadows of what was posted."""
+    """The shadows of the posted operands."""
 
     def __init__(self, view: _View, real: Shadows, instruction: Instruction) -> None:
         self.frame: _View = view
@@ -228,7 +228,7 @@ class _PostedShadows(Shadows):
         self.column = view.taken + 8 * view.real.width * view.unit.posted_columns
 
     def bits(self, operand: Operand, kind: PtxType) -> Value | None:
-        """As posted; only of the first operand."""
+        """As posted; only for the first operand."""
         if not self.has(operand):
             return None
         return self.frame.b.resize(self.frame.posted(self.column), integer_of(kind.llvm))

@@ -3,12 +3,12 @@
 Every block has the mask of the lanes that are about to execute it. Blocks run in the order of
 :mod:`kcheck.ptx.cfg`, where each loop is contiguous: an empty mask skips a block, and after the last block of a
 loop its header runs again while lanes wait there. Each lane is in exactly one mask, so any control flow is
-executed as it is written; the order only decides how well lanes stay together.
+executed as written; the order only decides how well lanes stay together.
 
-Where a warp has to wait (a barrier, or a loop that may spin on another lane's lock) the lanes there are put
-aside: their live registers go to the vector's state, and the function returns when no other lane can go on. It is
-entered again at that *stop* by a switch. A loop that may spin puts its lanes aside after SPIN_LIMIT rounds, so
-that those who left it (and other warps) run: independent thread scheduling holds.
+Where a warp has to wait (a barrier, or a loop that may spin on another lane's lock) the lanes there are suspended:
+their live registers go to the vector's state, and the function returns when no other lane can continue. It is
+entered again at that *stop* by a switch. A loop that may spin suspends its lanes after SPIN_LIMIT iterations, so
+that lanes which left it (and other warps) run: independent thread scheduling holds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from kcheck.ptx.types import TYPES
 WARP = 32
 
 SPIN_LIMIT = 64
-"""Rounds of a loop that may spin before its lanes are put aside."""
+"""Iterations of a loop that may spin before its lanes are suspended."""
 
 
 class WarpFunction:
@@ -117,7 +117,7 @@ class WarpFunction:
         return end is not None and is_collective(end)
 
     def _with_companions(self, stop: Stop) -> Stop:
-        """The stop with what goes with the registers that it saves: it is written wherever they are."""
+        """The stop with the companions of the registers that it saves: they are always written together."""
         frame, more = self.frame, dict[str, dict[str, str]]()
         for name in stop.live:
             found = companions(frame.shadows.found, name, self.live.types[name]) if frame.shadows else {}
@@ -165,7 +165,7 @@ class WarpFunction:
         each = [*zeros, *frame.each.lines, *dispatch, *body]
         if frame.function.is_entry:
             parameters, result = turn.VECTORS.format(W=self.width), "i32"
-            # racecheck is told of every barrier, by the scheduler.
+            # The scheduler reports every barrier to racecheck.
             plain = [s.number for s in self.stops if s.arrival.plain and frame.unit.race is None]
             lines = [*head, *turn.begin(self.width), *each, *turn.end(self.width, self.outcomes, plain)]
         else:
@@ -208,7 +208,7 @@ class WarpFunction:
             b.line(f"br label %B{stop.block}")
 
     def _guard_stack(self) -> None:
-        """Refuse to go deeper than the worker's stack, or on after the launch was stopped."""
+        """Refuse to recurse deeper than the worker's stack, or to continue after the launch was stopped."""
         b, frame = self.b, self.frame
         mark = b.value("alloca i8", "ptr")
         here = b.value(f"ptrtoint ptr {mark.text} to i64", "i64")
@@ -235,7 +235,7 @@ class WarpFunction:
         b.label("within")
 
     def loop_site(self, header: int) -> int:
-        """The site of a loop, for findings: where it looks whether to go on."""
+        """The site of a loop, for findings: where it tests whether to continue."""
         if header not in self._loop_sites:
             loop = next(loop for loop in self.cfg.loops if loop.header == header)
             inside = [o for n in (header, *sorted(loop.blocks)) for o in self.cfg.blocks[n].operations]
@@ -248,7 +248,7 @@ class WarpFunction:
         return self._loop_sites[header]
 
     def _abort(self, site: int, lanes: Value) -> None:
-        """Leave a launch that was stopped, and say where that was."""
+        """Leave a stopped launch, and record where it stopped."""
         b = self.b
         lane = b.const("i32", 0)
         if self.width > 1:
@@ -292,7 +292,7 @@ class WarpFunction:
         b.line(f"br label %C{k + 1}" if k + 1 < len(self.cfg.order) else "br label %fin")
 
     def _march(self, k: int, n: int, loop: LineLoop, waiting: Value) -> None:
-        """The version of a loop for lanes in a line, before the one for any."""
+        """The version of a loop for lanes in a line, before the general one."""
         self.b.label(f"T{n}")
         self.frame.inlining = ""
         block = self.cfg.blocks[n]
@@ -303,7 +303,7 @@ class WarpFunction:
         self.b.line(f"br label %K{k}")
 
     def _drop(self, exited: Value, k: int) -> None:
-        """Lanes that left the kernel inside a call; the block is left when none remains."""
+        """Lanes that exited the kernel inside a call; the block is left when none remains."""
         b = self.b
         old = self._read_mask("%exited")
         b.line(f"store {self.bits} {b.op('or', old, exited).text}, ptr %exited")
@@ -448,7 +448,7 @@ class WarpFunction:
             self._set_aside(stop, lanes)
 
     def _unless_here(self, stop: Stop, lanes: Value) -> None:
-        """What lanes of a warp do together: at once where those that the mask names are here, else they wait."""
+        """A warp-level operation: at once if the lanes named in the mask are here, else they wait."""
         b, frame = self.b, self.frame
         end = stop.operation
         assert isinstance(end, Instruction)
@@ -468,13 +468,13 @@ class WarpFunction:
         b.line(f"br label %{on}")
         b.label(on)
 
-    # --- putting lanes aside
+    # --- suspending lanes
 
     def _set_aside(self, stop: Stop, lanes: Value) -> None:
         b = self.b
         self.aside.save(stop, lanes)
-        # The usual case: every lane that the function was entered with is here. To look through all stops at the
-        # end was three quarters of the time of a scan with 15 barriers.
+        # The usual case: every lane that entered the function is here. Looking through all stops at the end was
+        # three quarters of the time of a scan with 15 barriers.
         leave, stay = b.fresh("leave"), b.fresh("partly")
         together = b.compare("eq", lanes, Value("%mask", self.bits))
         b.line(f"br i1 {together.text}, label %{leave}, label %{stay}")
@@ -487,7 +487,7 @@ class WarpFunction:
         b.line(f"store {self.bits} {both.text}, ptr {mine}")
 
     def _finish(self) -> None:
-        """Add the lanes put aside to the state, and say where they are."""
+        """Add the suspended lanes to the state, and record where they are."""
         b = self.b
         if not self.frame.function.is_entry:
             b.line(f"ret {self.bits} {self._read_mask('%exited').text}")
@@ -499,14 +499,14 @@ class WarpFunction:
             here = b.compare("ne", lanes, 0)
             first = b.compare("eq", code, 0)
             number = b.select(first, b.const("i32", stop.number + 1), b.const("i32", -1))
-            # Lanes that are nowhere have left the kernel: the general path has to look.
+            # Lanes that are nowhere have exited the kernel: the general path has to look.
             whole = b.compare("eq", lanes, Value("%mask", self.bits))
             number = b.select(whole, number, b.const("i32", -1))
             code = b.select(here, number, code)
         self._outcome(code, "fin")
 
     def _outcome(self, code: Value, block: str) -> None:
-        """The vector's turn ends in a block of the LLVM function, with what it has to say."""
+        """End the vector's turn in a block of the LLVM function, with an outcome."""
         self.outcomes.append((code.text, block))
         self.b.line("br label %over")
 

@@ -73,8 +73,8 @@ def next_below(b: Builder, x: Value) -> Value:
 def fma_f32(b: Builder, mode: str, x: Value, y: Value, z: Value) -> Value:
     """``fma`` of f32 rounded by mode, exact.
 
-    The product of two f32 is exact in f64 and cannot leave its range; the sum's rounding error is known, so the
-    f32 below the exact value follows from a comparison: rm is that value, rp mirrors it, rz is either, by the sign.
+    The product of two f32 is exact in f64 and cannot leave its range; the sum's rounding error is known, so a
+    comparison gives the f32 below the exact value: rm is that value, rp mirrors it, rz is either, by the sign.
     """
     if mode == "rp":
         return b.fneg(fma_f32(b, "rm", b.fneg(x), y, b.fneg(z)))
@@ -109,7 +109,7 @@ def rounded(b: Builder, operation: str, mode: str, *arguments: Value) -> Value:
     """``fadd``, ``fsub``, ``fmul``, ``fdiv``, ``sqrt`` or ``fma`` in any mode; ``""`` is round-to-nearest."""
     if mode in ("", "rn"):
         if operation == "sqrt":
-            # Where a NaN is chosen for a negative source, LLVM takes it for the root's own: it is not to see that.
+            # LLVM must not see that a NaN is selected for a negative source: it would treat it as the root's NaN.
             return b.intrinsic("arithmetic.fence", b.intrinsic("sqrt", *arguments))
         if operation == "fma":
             return b.intrinsic("fma", *arguments)

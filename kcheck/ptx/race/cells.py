@@ -2,9 +2,9 @@
 
 Emitted for W lanes side by side (:func:`chunk`) and for one granule alone (:func:`cell_ir`), which also reports.
 
-A record is *old* when a barrier lies between: it is of an earlier launch, or of this block before its last
-barrier. What is not old is in order with an access by the same thread of the same block, or by the same warp
-before its last synchronization; all else is a race. Of another block nothing but a new launch is in between.
+A record is *old* if a barrier separates it from now: it is from an earlier launch, or from this block before its
+last barrier. A record that is not old is ordered with an access by the same thread of the same block, or by the
+same warp before its last synchronization; everything else is a race. Only a new launch separates different blocks.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NAMES = {WRITE: "write", ATOMIC: "atomic", READ: "read", STRONG_READ: "strong"}
 
 
 def first_records(kind: int, space: str, facts: RaceFacts) -> list[int]:
-    """The first records of each kind that an access conflicts with, where there can be any."""
+    """The first records of each kind that an access conflicts with, if any."""
     return [other for other in _CONFLICTS[kind] if other in facts.kinds[space]]
 
 
@@ -51,18 +51,18 @@ def records(kind: int, space: str, facts: RaceFacts) -> list[int]:
 
 
 def weighs_values(space: str, facts: RaceFacts) -> bool:
-    """Whether writes have to say if they changed what was there: some plain load may race with them."""
+    """Whether writes must record if they changed the value: some plain load may race with them."""
     return READ in facts.kinds[space] and WRITE in facts.kinds[space]
 
 
 def is_remembered(kind: int, space: str, facts: RaceFacts) -> bool:
-    """Whether anything there conflicts with such an access, so that it has to leave a record."""
+    """Whether any access in the kernel conflicts with this one, so that it must leave a record."""
     return any(kind in _CONFLICTS[other] for other in facts.kinds[space])
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """What stamps are compared with, one i32 each; ``synced`` of the warp at hand, None where warps never are."""
+    """The times that stamps are compared with, one i32 each; ``synced``: of the current warp, or None."""
 
     now: Value
     launch: Value
@@ -94,7 +94,7 @@ def times(b: Builder, facts: RaceFacts, warp: Value | None) -> Times:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """The granules at hand: one for each lane of ``b``, side by side from ``index`` on.
+    """The current granules: one for each lane of ``b``, side by side from ``index`` on.
 
     Attributes:
         me: the info that this access leaves; ``mask``: the lanes that access.
@@ -113,7 +113,7 @@ class Cells:
         return self.me.lanes
 
     def pointer(self, table: str, record: int) -> Value:
-        """Where the stamps or infos of a record lie."""
+        """Where the stamps or infos of a record are."""
         offset = getattr(RaceState, f"{self.space}_{table}").offset + 8 * record
         b = self.b
         place = b.value(f"getelementptr i8, ptr %rs, i64 {offset}", "ptr")
@@ -138,7 +138,7 @@ class Cells:
         b.line(f"call void {name}({b.typed(value)}, ptr {pointer.text}, i32 4, {b.typed(mask)})")
 
     def old(self, stamp: Value) -> Value:
-        """Whether a barrier, or the beginning of the launch, comes after."""
+        """Whether it is followed by a barrier, or by the beginning of the launch."""
         b, t = self.b, self.times
         if self.space == "shared":
             return b.compare("ult", stamp, t.barrier)
@@ -146,19 +146,19 @@ class Cells:
         return b.lor(b.compare("ult", stamp, t.launch), inside)
 
     def old_with_second(self, stamp: Value) -> Value:
-        """The same of both records of a kind, by the stamp of the first: the second is no later, but it may be of
-        another block."""
+        """The same for both records of a kind, by the stamp of the first: the second is not later, but it may be
+        from another block."""
         return self.b.compare("ult", stamp, self.times.barrier if self.space == "shared" else self.times.launch)
 
     def current(self, stamp: Value) -> Value:
-        """Whether the block that runs left it since its last barrier."""
+        """Whether the current block left it since its last barrier."""
         return self.b.compare("uge", stamp, self.times.barrier)
 
     def changes(self, changed: Value) -> Value:
-        """The bits for the info of a write, from its own change and the write that it replaces.
+        """The bits for the info of a write, from its own effect and the write that it replaces.
 
-        A write that only restores what an unordered write put there is no better than that one; what is ordered
-        before, by a barrier of the block, is nothing to a reader of the same block.
+        A write that only restores the value of an unordered write is no better than that one; a write that a
+        barrier of the block orders earlier does not concern a reader of the same block.
         """
         b, t = self.b, self.times
         stamp, info = self.load("stamps", WRITE), self.load("infos", WRITE)
@@ -172,7 +172,7 @@ class Cells:
         recent = b.land(b.compare("uge", stamp, t.barrier), bit(CHANGED))
         near = b.lor(changed, recent)
         here = b.compare("uge", stamp, t.start)
-        if self.space == "shared":  # what is there before the block's first write is undefined
+        if self.space == "shared":  # it is undefined before the block's first write
             return bits(b.lor(near, b.invert(here)), CHANGED)
         of_launch = b.compare("uge", stamp, t.launch)
         elsewhere = b.lor(b.land(here, bit(CHANGED_ELSEWHERE)), b.land(b.invert(here), bit(CHANGED_EVER)))
@@ -185,7 +185,7 @@ class Cells:
         return self.b.compare("ne", self.b.land(self.b.xor(x, y), bits), 0)
 
     def accepted(self, stamp: Value, info: Value) -> Value:
-        """Whether an earlier access that conflicts is in order with this one."""
+        """Whether an earlier conflicting access is ordered with this one."""
         b = self.b
         mine = b.invert(self.differ(info, self.me, THREAD_MASK))
         if self.times.synced is not None:
@@ -194,7 +194,7 @@ class Cells:
         return b.lor(self.old(stamp), b.land(mine, self.current(stamp)))
 
     def is_full(self, first: int, s1: Value, i1: Value) -> tuple[Value, Value, Value]:
-        """Whether the two records conflict with whatever comes before the next barrier; and the second one."""
+        """Whether the two records conflict with any access before the next barrier; and the second one."""
         b = self.b
         s2, i2 = self.load("stamps", first + 1), self.load("infos", first + 1)
         group = WARP_MASK if self.facts.warps else THREAD_MASK
@@ -226,7 +226,7 @@ class Cells:
 
 
 def chunk(cells: Cells, kind: int, slow: str, done: str, changed: Value | None) -> None:
-    """Check and remember the lanes' access; go to ``slow`` where a lane may be in a race, else to ``done``.
+    """Check and record the lanes' access; go to ``slow`` if a lane may be in a race, else to ``done``.
 
     Args:
         changed: the lanes whose write changes the value, i1; None where that does not matter.

@@ -1,4 +1,4 @@
-"""What is written down of a race: LLVM IR that is called for two accesses that no barrier orders."""
+"""Recording races: LLVM IR that is called for two accesses that no barrier orders."""
 
 # ruff: noqa: E501 (lines of LLVM IR)
 
@@ -24,7 +24,7 @@ from kcheck.ptx.race.layout import (
 )
 from kcheck.ptx.race.sync import load_ir, state_ir
 
-# The base of the allocation that an address lies in, 0 for none: accesses outside are memcheck's to report.
+# The base of the allocation that contains an address, 0 if there is none: memcheck reports accesses outside.
 _OWNER = f"""
 define internal i64 @kcheck.race.owner(ptr %launch, i64 %a) noinline {{
 {load_ir("table", "launch", Launch.allocations.offset, "ptr")}{load_ir("n", "launch", Launch.allocation_count.offset, "i64")}  br label %search
@@ -62,8 +62,8 @@ nobody:
 }}
 """
 
-# Whether two writes of one granule write the same: what an earlier lane of the same instruction is about to write
-# is not in memory yet.
+# Whether two writes to one granule write the same value: an earlier lane of the same instruction may not have
+# written its value to memory yet.
 _BENIGN = f"""
 define internal i1 @kcheck.race.benign(ptr %rs, ptr %access, i64 %address, i32 %me, i32 %stamp, i32 %info, i32 %granule) noinline {{
 {load_ir("as", "access", Access.addresses.offset, "ptr")}{load_ir("vs", "access", Access.values.offset, "ptr")}{load_ir("size", "access", Access.size.offset, "i32")}{load_ir("mask", "access", Access.mask.offset, "i32")}{load_ir("t0", "access", Access.t0.offset, "i32")}{load_ir("lane", "access", Access.lane.offset, "i32")}  %mp = getelementptr i64, ptr %as, i32 %lane

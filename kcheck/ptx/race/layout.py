@@ -1,20 +1,20 @@
 """What racecheck's code and its host share: the state of a launch, the shadow of memory, the races found.
 
-**Time** is one 32-bit counter, ``RaceState.now``, which only grows, across launches too. It moves on at the start
-of a launch and of a block, at a barrier, and where lanes of a warp synchronize. What happened before the last of
-these is told by a comparison with the time at which it was (``launch``, ``start``, ``barrier``, ``synced``), so
+**Time** is one 32-bit counter, ``RaceState.now``, which only grows, across launches too. It advances at the start
+of a launch and of a block, at a barrier, and where lanes of a warp synchronize. Whether an access came before the
+last of these follows from comparing its time with theirs (``launch``, ``start``, ``barrier``, ``synced``), so
 nothing is ever cleared.
 
-**The shadow** has for each granule of memory (the smallest access that the kernel makes) seven records of who
-touched it and when: the last plain write; two atomics, two plain reads, two strong reads. A record is a stamp (the
-time) and an info (thread of the block, site, FAR), each in an array of its own, so that a vector of lanes reads W
-of one kind at once.
+**The shadow** has for each granule of memory (the smallest access of the kernel) seven records of accesses: the
+last plain write; two atomics, two plain reads, two strong reads. A record is a stamp (the time) and an info
+(thread of the block, site, FAR), in separate arrays, so that a vector of lanes reads W of one kind at once.
 
-**Two** records of a kind are as good as all. What orders accesses is hierarchical: blocks of a launch not at all,
-warps of a block by its barriers, lanes of a warp by those and by warp-level synchronization. So two of different
-blocks conflict with whatever comes later in the launch; else two of different warps since the last barrier with
-whatever comes before the next; else, within one warp, the last one and the last one of another lane are those that
-the least is ordered after. Fences can order more than that: with them two are no longer as good as all.
+**Two** records of a kind are as good as all. The order of accesses is hierarchical: blocks of a launch are not
+ordered at all, warps of a block by its barriers, lanes of a warp by those and by warp-level synchronization. So
+two accesses of different blocks conflict with everything later in the launch; two of different warps since the
+last barrier with everything before the next; and within one warp, the last access and the last one of another lane
+are the two that are followed by the least synchronization. Fences can order more than that: with them two records
+are not enough.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import ctypes
 from enum import IntEnum
 
 WRITE, ATOMIC, READ, STRONG_READ = 0, 1, 3, 5
-"""The first record of each kind; all but WRITE have two."""
+"""The first record of each kind; every kind except WRITE has two."""
 RECORDS = 7
 
 THREAD_BITS, SITE_BITS = 10, 16
@@ -31,7 +31,7 @@ THREAD_MASK = (1 << THREAD_BITS) - 1
 WARP_MASK = THREAD_MASK & ~31
 SITE_MASK = (1 << SITE_BITS) - 1
 FAR = 1 << 31
-"""In a second record's info: it is of another block than the first."""
+"""In a second record's info: it is from another block than the first."""
 
 CHANGED, CHANGED_EVER, CHANGED_ELSEWHERE = 1 << 26, 1 << 27, 1 << 28
 """In the info of a write: this write, or an earlier one that it replaces, changed the value. CHANGED counts the
@@ -39,7 +39,7 @@ writes that an access by the same block may race with, CHANGED_EVER all of the l
 other blocks. A read beside a write that changed nothing is harmless."""
 
 LAST_STAMP = 0xFFFF_FF00
-"""From here on time stands still, and nothing is reported any more."""
+"""From here on time stops, and nothing more is reported."""
 
 
 class RaceState(ctypes.Structure):
@@ -48,8 +48,8 @@ class RaceState(ctypes.Structure):
     _fields_ = [
         ("now", ctypes.c_uint32),
         ("launch", ctypes.c_uint32),  # when the launch began, or all its blocks passed a grid barrier
-        ("start", ctypes.c_uint32),  # when the block that runs began
-        ("barrier", ctypes.c_uint32),  # when the block that runs passed its last barrier
+        ("start", ctypes.c_uint32),  # when the current block began
+        ("barrier", ctypes.c_uint32),  # when the current block passed its last barrier
         ("synced", ctypes.c_uint32 * 32),  # by warp: when all its lanes last synchronized
         ("global_base", ctypes.c_uint64),  # the range of device memory that has a shadow
         ("global_size", ctypes.c_uint64),
@@ -60,7 +60,7 @@ class RaceState(ctypes.Structure):
         ("shared_infos", ctypes.c_uint64 * RECORDS),
         ("blocks", ctypes.c_uint64),  # address of BlockStart[block_capacity]
         ("block_capacity", ctypes.c_uint64),
-        ("block_count", ctypes.c_uint64),  # how many began, counting those not kept
+        ("block_count", ctypes.c_uint64),  # blocks that began, including those not kept
         ("races", ctypes.c_uint64),  # address of Race[race_capacity]
         ("race_capacity", ctypes.c_uint64),
         ("race_count", ctypes.c_uint64),
@@ -68,19 +68,19 @@ class RaceState(ctypes.Structure):
         ("lanes", ctypes.c_uint64),  # address of uint32[32][32][32]: by warp and lane, what it knows of each lane
         ("tell", ctypes.c_uint64),  # address of int32 tell(int32 event, int64, int64, int64, int64); for fences
         ("counted", ctypes.c_uint64),  # 1: a barrier of some threads of the block was passed
-        ("published", ctypes.c_uint64),  # counts what was published: until it changes, nothing new can be observed
+        ("published", ctypes.c_uint64),  # values published; while unchanged, nothing new can be observed
     ]
 
 
 class Event(IntEnum):
-    """What code with fences tells its host, with up to four numbers."""
+    """Events that code with fences reports to its host, with up to four numbers."""
 
     BLOCK = 0  # a block begins
     BARRIER = 1
     WARP = 2  # warp, lanes: they synchronize
     FENCE = 3  # first thread, lanes, 1 for a fence of the block only
     STRONG = 4  # first thread, address of Strong
-    DECIDE = 5  # info of an access, info and stamp of an earlier one, allocation | benign: is that one known?
+    DECIDE = 5  # info of an access, info and stamp of an earlier one, allocation | benign: ordered?
 
 
 class Strong(ctypes.Structure):
@@ -104,8 +104,8 @@ class BlockStart(ctypes.Structure):
 
 
 class Race(ctypes.Structure):
-    """Two accesses that nothing orders, the first of a kind: site, other_site, record, benign and base tell kinds
-    apart. ``other`` is who came first in this execution."""
+    """Two unordered accesses, the first of a kind: site, other_site, record, benign and base distinguish kinds.
+    ``other`` is the access that came first in this execution."""
 
     _fields_ = [
         ("site", ctypes.c_uint32),
@@ -128,11 +128,11 @@ class Race(ctypes.Structure):
 
 
 SAME_VALUE, UNCHANGED = 1, 2
-"""Of a race: both write the same value; one reads, and the other writes the value that is there already."""
+"""Of a race: both write the same value; one reads, and the other writes the unchanged value."""
 
 
 class Access(ctypes.Structure):
-    """One instruction's access by the lanes of a vector, as the code tells it to the functions that judge."""
+    """One instruction's access by the lanes of a vector, as passed to the functions that judge races."""
 
     _fields_ = [
         ("addresses", ctypes.c_uint64),  # address of uint64[W]

@@ -1,4 +1,4 @@
-"""How time moves on, and what the host is told of it: LLVM IR."""
+"""How time advances, and which events the host gets: LLVM IR."""
 
 # ruff: noqa: E501 (lines of LLVM IR)
 
@@ -21,7 +21,7 @@ def state_ir() -> str:
 
 
 def load_ir(name: str, source: str, offset: int, kind: str) -> str:
-    """``%name``: a field of a structure; ``%name.p``: where it lies."""
+    """``%name``: a field of a structure; ``%name.p``: its address."""
     return f"  %{name}.p = getelementptr i8, ptr %{source}, i64 {offset}\n  %{name} = load {kind}, ptr %{name}.p\n"
 
 
@@ -69,7 +69,7 @@ define internal void @kcheck.race.barrier(ptr %launch) noinline {{
 }}
 """
 
-# Lanes that name each other synchronize: all of the warp, or a part of it, which then knows what each of it knew.
+# Lanes that name each other synchronize: all of the warp, or a part of it; each then knows what the others knew.
 _WARP = f"""
 define internal void @kcheck.race.warp(ptr %launch, i32 %warp, i32 %active, ptr %masks) noinline {{
 {state_ir()}  %n.p = getelementptr i8, ptr %launch, i64 {Launch.threads.offset}
@@ -166,7 +166,7 @@ define internal void @kcheck.race.warpall(ptr %launch, i32 %t0, i32 %active, i32
 """
 
 
-# A barrier that waits for some threads of the block is taken for one of all, and that is said.
+# A barrier that waits for some threads of the block is treated as one for all, and the report says so.
 _COUNTED = f"""
 define internal void @kcheck.race.counted(ptr %launch, i1 %part) noinline {{
   br i1 %part, label %note, label %pass
@@ -206,7 +206,7 @@ DECLARATIONS = {"@llvm.cttz.i32": "declare i32 @llvm.cttz.i32(i32, i1 immarg)"}
 
 
 def definitions(fences: bool) -> dict[str, str]:
-    """Every function of this module, by name; with fences the host is told what moves time on."""
+    """Every function of this module, by name; with fences the host gets every event that advances time."""
     block, barrier, warp = _BLOCK, _BARRIER, _WARP
     if fences:
         block = block.replace("done:\n", "done:\n" + _told(Event.BLOCK))
