@@ -2,7 +2,7 @@
 
 A row draws float64 or whole numbers of the array's shape; ``kcheck.cases.values`` rounds them to the dtype. Every
 operation is exact or correctly rounded and every sum runs in one fixed order, so the bits are the same everywhere.
-``per row`` means along the last axis. What limits a magnitude in a narrow dtype is in ``_Limits``.
+``per row`` means along the last axis. ``_Limits`` has the limits on magnitudes in narrow dtypes.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from kcheck.rng import Xorshift128Plus, real
 Drawn: TypeAlias = npt.NDArray[Any]
 
 ADVERSARIAL = ("all_negative", "large", "tiny", "offset", "cancelling", "spikes", "ties", "outlier")
-"""What ``adversarial`` is one of."""
+"""The distributions that ``adversarial`` chooses from."""
 
 FLOAT_DEFAULT = ("normal", "uniform", "adversarial")
-"""What a float array without ``values`` is one of."""
+"""The distributions of a float array without ``values``."""
 
 HELD = "held"
-"""The distribution of an input whose values are no distribution's, but those of a snapshot: found by a search."""
+"""The distribution of an input whose values come from a snapshot: they were found by a search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class Request:
     Attributes:
         stream: the array's own, ``data/<array>``.
         shape: in elements.
-        dtype: real; of a complex array, that of its parts.
+        dtype: real; for a complex array, that of its parts.
         argument: evaluated: numbers, tuples of numbers, or None.
-        nested: of ``sorted``: draws the values that are put in order.
+        nested: for ``sorted``: draws the values to be sorted.
     """
 
     stream: Xorshift128Plus
@@ -65,7 +65,7 @@ class Request:
         return self.size // self.row if self.row else 0
 
     def pair(self, first: float, second: float) -> tuple[float, float]:
-        """The two numbers of the argument, or these.
+        """The two numbers of the argument, or the given default.
 
         Raises:
             DrawError: one of them is not finite.
@@ -78,7 +78,7 @@ class Request:
         return low, high
 
     def axis(self) -> int:
-        """The argument as an axis, -1 unless given, from 0 to rank - 1.
+        """The argument as an axis, default -1, from 0 to rank - 1.
 
         Raises:
             DrawError: there is no such axis.
@@ -89,13 +89,13 @@ class Request:
         return axis % len(self.shape)
 
     def few(self) -> npt.NDArray[np.int64]:
-        """A few drawn places in the flat array: one in 64, at least one; may repeat."""
+        """A few drawn positions in the flat array: one in 64, at least one; may repeat."""
         count = -(-self.size // 64)
         return self.stream.integers(0, self.size - 1, count) if count else np.empty(0, np.int64)
 
 
 class _Limits:
-    """Magnitudes for a real floating dtype: those of SPEC, or what a narrow dtype holds of them."""
+    """Magnitudes for a real floating dtype: those of SPEC, limited to the range of a narrow dtype."""
 
     def __init__(self, dtype: DType) -> None:
         smallest = dtype.smallest_normal * 2.0 ** (1 - dtype.precision)
@@ -111,7 +111,7 @@ def _normal(r: Request) -> Drawn:
 
 
 def _uniform(r: Request) -> Drawn:
-    """Half-open after rounding too: nothing rounds up to ``high``, or down below ``low``."""
+    """Half-open after rounding too: nothing rounds up to ``high`` or down below ``low``."""
     low, high = r.pair(-1.0, 1.0)
     if not low < high:
         raise DrawError(f"uniform is empty: there are no numbers in [{low}, {high})", "put the lower bound first")
@@ -218,7 +218,7 @@ def _injected(*specials: float) -> Callable[[Request], Drawn]:
 
 
 def _small(r: Request) -> Drawn:
-    """The small range of a dtype: -8 to 7, 0 to 15 where it has no sign, a fair coin for bool."""
+    """The small range of a dtype: -8 to 7, 0 to 15 if unsigned, a fair coin for bool."""
     low, high = {"bool": (0, 1), "uint": (0, 15)}.get(r.dtype.kind, (-8, 7))
     return r.stream.integers(low, high, r.size)
 
@@ -297,7 +297,7 @@ def _whole(value: Any, what: str) -> int:
 
 
 def _check_range(low: int, high: int, dtype: DType) -> None:
-    """Refuse whole numbers that a dtype does not hold exactly."""
+    """Refuse whole numbers that a dtype cannot hold exactly."""
     most = 2**dtype.precision if dtype.is_float else dtype.max
     least = -most if dtype.is_float else dtype.min
     if low < least or high > most:
@@ -314,9 +314,9 @@ class Row:
     Attributes:
         draw: values of ``Request.size`` elements in C order, float64 or whole.
         discrete: integer and bool arrays may take it.
-        imaginary: of a complex array the imaginary part is a second draw; else it is 0.
-        structure: along what its values belong together, so that repeating one of them would break it: ``""``
-            nothing, ``"row"`` the last axis, ``"axis"`` the axis of the argument.
+        imaginary: for a complex array the imaginary part is a second draw; else it is 0.
+        structure: the unit in which values belong together, so that repeating one of them would break it: ``""``
+            none, ``"row"`` the last axis, ``"axis"`` the axis of the argument.
     """
 
     name: str
@@ -357,4 +357,4 @@ DISTRIBUTIONS: dict[str, Row] = {
         Row("probabilities", _probabilities, imaginary=False, structure="axis"),
     )
 }
-"""Every distribution but ``adversarial`` (one of those here) and ``from`` (a function of the user's)."""
+"""Every distribution except ``adversarial`` (one of those here) and ``from`` (a user's function)."""

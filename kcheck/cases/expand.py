@@ -1,4 +1,4 @@
-"""From a case seed to a case: dims, dtypes, layouts, distributions and params, each from a stream of its own.
+"""From a case seed to a case: dims, dtypes, layouts, distributions and params, each from a separate stream.
 
 The streams are named ``dims/N``, ``dtypes/T``, ``layouts/x``, ``values/x``, ``params/p`` (SPEC, "Seeds"), so an
 array or a param added to a spec changes no other draw. No array is made here.
@@ -22,14 +22,14 @@ WORKING_BYTES = 16
 
 
 MOST_CHOICES = 8
-"""Values of a param that are covered one by one; more are a sample of a range."""
+"""Up to this many values of a param are covered one by one; more are a sample of a range."""
 
 
 class Expander:
     """One spec, ready to be expanded many times.
 
     Raises:
-        ExpressionError: an expression that cannot be read (validation has refused such a spec before).
+        ExpressionError: an invalid expression (validation has already refused such a spec).
     """
 
     def __init__(self, spec: OpSpec) -> None:
@@ -39,7 +39,7 @@ class Expander:
         self._derived_params = tuple(spec.params[name] for name in dependency_order(expressions))
 
     def case(self, seed: int, label: str, example: Example | None = None) -> Case:
-        """The case of a seed. What an example states is used as is, the rest is drawn.
+        """The case of a seed. What an example states is used unchanged, the rest is drawn.
 
         Raises:
             SpecError: no sizes satisfy the constraints; a param has no value; an array has a negative extent, or
@@ -67,7 +67,7 @@ class Expander:
         return Case(spec.path, spec.op, label, seed, dims, dtypes, layouts, values, params)
 
     def coordinates(self, case: Case) -> tuple[tuple[str, str], ...]:
-        """What of a case is to be covered in pairs: (factor, value), factors in a fixed order."""
+        """The properties of a case to cover in pairs: (factor, value), factors in a fixed order."""
         classes = self._shapes.classes(case.dims)
         return (
             *((f"dim {name}", found) for name, found in classes.items()),
@@ -150,7 +150,7 @@ def expand(spec: OpSpec, seed: int, label: str = "seed") -> Case:
 
 
 def geometry_stream(seed: int, array: str, layout: str) -> Xorshift128Plus:
-    """Draws what an array's layout leaves open: the stream of the layout's name below ``layouts/<array>``."""
+    """Draws what an array's layout leaves open: the stream named after the layout, below ``layouts/<array>``."""
     return Xorshift128Plus(derive(derive(seed, f"layouts/{array}"), layout))
 
 
@@ -160,7 +160,7 @@ def data_stream(seed: int, array: str) -> Xorshift128Plus:
 
 
 def element_type(named: Input | Output | Param, dtypes: Mapping[str, str]) -> DType:
-    """The dtype of an array or param in a case: its own, or that of its type variable."""
+    """The dtype of an array or param in a case: fixed, or that of its type variable."""
     return DTYPES[dtypes.get(named.dtype, named.dtype)]
 
 

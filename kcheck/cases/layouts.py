@@ -1,4 +1,4 @@
-"""How an array lies in memory: strides, guard bytes around it and in its gaps, poison in what is to be written."""
+"""How an array is laid out in memory: strides, guard bytes around it and in its gaps, poison in outputs."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from kcheck.model import DType
 from kcheck.rng import Xorshift128Plus
 
 ALIGNMENT = 256
-"""Bytes to which a buffer, and the block of elements in it, is aligned: that of cudaMalloc."""
+"""The alignment in bytes of a buffer and of the block of elements in it: that of cudaMalloc."""
 
 POISON = 0x5A
 """The byte that outputs are filled with before a launch. It makes a large number in every floating dtype (203 in
-float16, 1.5e16 in float32): added to by a kernel that should have cleared it, it is not rounded away."""
+float16, 1.5e16 in float32): a kernel that adds to an output without clearing it does not round it away."""
 
 GUARDS = (0xFF, 0x7B)
 """The guard bytes, one per case: 0xFF is NaN in every floating dtype and -1 in integers; 0x7B is a huge finite
-number in every floating dtype. What hides one of them (a maximum that skips NaN) shows the other."""
+number in every floating dtype. A bug that hides one of them (a maximum that skips NaN) shows with the other."""
 
-_GUARD_LIMIT = 1 << 14  # bytes: the zones grow with the array to this, since overruns are by rows
+_GUARD_LIMIT = 1 << 14  # bytes: the zones grow with the array up to this, since overruns are by rows
 
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """Where the elements of an array lie.
+    """The places of the elements of an array.
 
     Attributes:
-        strides: in bytes, one per axis; zero or negative ones too.
+        strides: in bytes, one per axis; may be zero or negative.
         start: bytes from the beginning of the block to element (0, 0, ...).
         span: bytes of the block, from its beginning to the end of the last element.
     """
@@ -48,7 +48,7 @@ def least_axes(layout: str) -> int:
 
 
 def _row_major(extents: Sequence[int], innermost: int = 1, pads: Sequence[int] = ()) -> list[int]:
-    """Strides in elements, C order, with ``pads`` elements left out after each run of an axis."""
+    """Strides in elements, C order, with ``pads`` unused elements after each run of an axis."""
     strides = [0] * len(extents)
     step = innermost
     for axis in reversed(range(len(extents))):
@@ -66,7 +66,7 @@ def geometry(
         shape: in elements; any extent may be 0.
         layout: one of LAYOUTS; the array has at least ``least_axes`` axes.
         stream: draws what the layout leaves open: widths of gaps, the offset, which axes.
-        zero_axes: the axes of which ``broadcast`` may take one; not empty then.
+        zero_axes: the axes from which ``broadcast`` may choose one; not empty then.
     """
     rank = len(shape)
     strides = _row_major(shape)
@@ -80,8 +80,8 @@ def geometry(
             swapped = _row_major([shape[axis] for axis in order])
             strides = [swapped[axis] for axis in order]
             if rank > 2 and all(extent == 1 for extent in shape[:-2]):
-                # The stride of an axis of one element is free. With 0 Numba takes the array for what it takes
-                # others of this layout for (A), not for Fortran-contiguous, for which it compiles once more.
+                # The stride of an axis of one element is free. With 0 Numba types the array like others of this
+                # layout (A), not as Fortran-contiguous, for which it would compile a second time.
                 strides[0] = 0
         case "offset":
             offset = 1 + stream.below(15)
@@ -123,10 +123,10 @@ class Allocation:
     """One array of a case in the memory around it.
 
     Attributes:
-        role: ``input``, or ``output`` (handed over poisoned).
+        role: ``input``, or ``output`` (passed to the kernel poisoned).
         shape, strides: in elements, in bytes.
         offset: bytes from the beginning of ``buffer`` to element (0, 0, ...).
-        buffer: 1-D uint8; begins at a multiple of 256 bytes. Guard bytes lie before, after and between elements.
+        buffer: 1-D uint8; aligned to 256 bytes. Guard bytes are before, after and between elements.
         guard: the guard byte.
     """
 
@@ -140,7 +140,7 @@ class Allocation:
     guard: int
 
     def view(self, buffer: npt.NDArray[np.uint8] | None = None) -> npt.NDArray[Any]:
-        """The array over its buffer, or over another one of the same size: nothing is copied.
+        """The array over its buffer, or over another of the same size, without a copy.
 
         Raises:
             ValueError: the other buffer is not 1-D uint8 of the same size.
@@ -188,7 +188,7 @@ def allocate(
 
 
 def repoison(allocation: Allocation, byte: int) -> Allocation:
-    """A copy whose every element byte is ``byte``; its guards are as they were."""
+    """A copy whose every element byte is ``byte``; its guards are unchanged."""
     buffer = aligned(allocation.buffer.size)
     buffer[:] = allocation.buffer
     copy = replace(allocation, buffer=buffer)
@@ -197,7 +197,7 @@ def repoison(allocation: Allocation, byte: int) -> Allocation:
 
 
 def aligned(size: int) -> npt.NDArray[np.uint8]:
-    """``size`` bytes, not set, beginning at a multiple of ALIGNMENT."""
+    """``size`` uninitialized bytes, aligned to ALIGNMENT."""
     memory = np.empty(size + ALIGNMENT, np.uint8)
     skip = -memory.ctypes.data % ALIGNMENT
     return memory[skip : skip + size]

@@ -1,4 +1,4 @@
-"""The arrays of a case, in the memory that a launch will see."""
+"""The arrays of a case, in the memory that a launch gets."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from kcheck.model import Case, Distribution, DType, Fault, Function, Input, OpSp
 from kcheck.specfile.load import load_function
 
 MEMORY_LIMIT = 4 << 30
-"""Bytes that the arrays of one case may take, working memory of the draw included."""
+"""The most bytes for the arrays of one case, including working memory of the draw."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class CaseArrays:
-    """What a case's launch is made with.
+    """The arguments of a case's launch.
 
     Attributes:
-        allocations: by name, inputs, then outputs that are memory of their own.
+        allocations: by name, inputs, then outputs with separate memory.
         params: by name, rounded to their dtype.
-        aliases: by output that is computed in place, the input whose memory it is.
+        aliases: by output computed in place, the input whose memory it uses.
     """
 
     case: Case
@@ -49,13 +49,13 @@ def materialize(spec: OpSpec, case: Case, given: Mapping[str, Array] | None = No
     """Make the arrays and params of a case: the same bytes every time.
 
     Args:
-        given: the elements of inputs that are not to be drawn, by name, of the shape and dtype that the case gives
-            them; along an axis that is broadcast, one element or as many equal ones.
+        given: the elements of inputs that are not drawn, by name, of the shape and dtype that the case gives
+            them; along a broadcast axis, one element or as many equal ones.
 
     Raises:
-        ValueError: what is given has another shape or dtype.
+        ValueError: given elements have another shape or dtype.
         SpecError: values that its shape or dtype cannot have; more memory than MEMORY_LIMIT.
-        KernelError: a generator (``from``) that cannot be loaded, raises, or returns another shape or dtype.
+        KernelError: a generator (``from``) cannot be loaded, raises, or returns another shape or dtype.
     """
     outputs = {name: output for name, output in spec.outputs.items() if output.alias is None}
     owned: dict[str, Input | Output] = {**spec.inputs, **outputs}
@@ -95,7 +95,7 @@ def _place(case: Case, array: Input | Output, shape: tuple[int, ...]) -> Geometr
 
 
 def _drawn_shape(shape: tuple[int, ...], where: Geometry) -> tuple[int, ...]:
-    """The shape of the values that differ: along a zero stride there is one."""
+    """The shape of the distinct values: along a zero stride there is one."""
     return tuple(
         min(extent, 1) if stride == 0 else extent for extent, stride in zip(shape, where.strides, strict=True)
     )
@@ -104,7 +104,7 @@ def _drawn_shape(shape: tuple[int, ...], where: Geometry) -> tuple[int, ...]:
 def _check_memory(
     spec: OpSpec, case: Case, shapes: Mapping[str, tuple[int, ...]], places: Mapping[str, Geometry]
 ) -> None:
-    """Refuse a case that would take more memory than there is sense in, before any is taken."""
+    """Refuse a case that would take too much memory, before any is allocated."""
     sizes = {
         name: buffer_size(places[name].span) + WORKING_BYTES * elements(_drawn_shape(shape, places[name]))
         for name, shape in shapes.items()
@@ -147,7 +147,7 @@ def _generated(
     shape: tuple[int, ...],
     known: Mapping[str, Any],
 ) -> Array:
-    """What the user's generator returns, checked."""
+    """The checked result of the user's generator."""
     kinds = inspect.Parameter
     place = f"{function.span}: {function} for input {name!r}"
     try:

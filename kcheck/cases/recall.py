@@ -1,7 +1,7 @@
-"""A case of an earlier day under the spec of today: the same recipe, or what stands against it.
+"""A stored case under the current spec: the same recipe, or why that is impossible.
 
 Its seed alone would draw another case as soon as a dim, a dtype or a layout is added. So everything that was
-drawn is stated again, as an example states it, and only the data is made from the seed.
+drawn is fixed, as in an example, and only the data is made from the seed.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from kcheck.model import (
 from kcheck.rng import Xorshift128Plus
 
 MINIMIZED = "minimized"
-"""The label of a case that a search made from a failing one of the same seed: the seed does not draw it."""
+"""The label of a case that a search derived from a failing case of the same seed: the seed does not draw it."""
 
 
 class Gone(Exception):
     """The spec no longer has this case.
 
     Attributes:
-        changed: what stands against it, a sentence each.
+        changed: the reasons, a sentence each.
     """
 
     def __init__(self, changed: tuple[str, ...]) -> None:
@@ -46,10 +46,10 @@ class Gone(Exception):
 
 
 def recall(spec: OpSpec, case: Case) -> Case:
-    """The case as the spec has it now; its label is kept.
+    """The case under the current spec, with the same label.
 
     Raises:
-        Gone: the spec no longer allows it, or it would be another one.
+        Gone: the spec no longer allows it, or would make a different case.
     """
     changed = [*_dims(spec, case), *_dtypes(spec, case), *_arrays(spec, case), *_params(spec, case)]
     if changed:
@@ -65,13 +65,13 @@ def recall(spec: OpSpec, case: Case) -> Case:
 
 
 def restated(expander: Expander, spec: OpSpec, case: Case) -> Case:
-    """The case that has all that was drawn for this one; what follows from it (derived dims, params) is made anew.
+    """The case with everything that was drawn for this one; derived dims and params are computed again.
 
     Args:
-        expander: of the spec.
+        expander: for the spec.
 
     Raises:
-        SpecError: a constraint does not hold, or an array cannot be what the case says of it.
+        SpecError: a constraint does not hold, or an array cannot be as the case describes it.
     """
     drawn = {name: value for name, value in case.params.items() if spec.params[name].expr is None}
     sizes = {name: n for name, n in case.dims.items() if not isinstance(spec.dims[name].domain, Expression)}
@@ -83,12 +83,12 @@ def restated(expander: Expander, spec: OpSpec, case: Case) -> Case:
 
 
 def is_held(case: Case) -> bool:
-    """Whether a case is nothing without its snapshot: a part of its values is no distribution's."""
+    """Whether a case needs its snapshot: some of its values come from no distribution."""
     return any(drawn.name == HELD for drawn in case.values.values())
 
 
 def differences(before: Case, now: Case) -> Iterator[str]:
-    """What two cases of a seed differ in, one sentence each."""
+    """The differences between two cases of a seed, one sentence each."""
     rows: list[tuple[str, Mapping[str, object], Mapping[str, object]]] = [
         ("dim", before.dims, now.dims),
         ("dtype", before.dtypes, now.dtypes),
@@ -107,10 +107,10 @@ def differences(before: Case, now: Case) -> Iterator[str]:
 
 
 def check_fits(spec: OpSpec, taken: Snapshot) -> None:
-    """Hold a snapshot's arrays against what the spec says of them now.
+    """Compare a snapshot's arrays with the current spec.
 
     Raises:
-        Gone: an array has another shape, dtype or role, or is of another case.
+        Gone: an array has another shape, dtype or role, or belongs to another case.
     """
     changed = []
     held = {array.name: array for array in taken.arrays}
@@ -171,7 +171,7 @@ def _arrays(spec: OpSpec, case: Case) -> Iterator[str]:
 
 
 def _declared(values: tuple[Distribution, ...], dtype: DType) -> tuple[Distribution, ...]:
-    """The distributions that an input is drawn from; those of its dtype where the spec says none."""
+    """The distributions of an input; the defaults of its dtype if the spec gives none."""
     if values:
         return values
     if dtype.is_inexact:

@@ -126,7 +126,7 @@ def command(
             interrupted = True
         versions = {"kcheck": __version__, "numba-cuda": metadata.version("numba-cuda")}
         good = [one for one in done if not one.refusal and not one.nothing]
-        if interrupted:  # half a measurement is none
+        if interrupted:  # half a measurement is useless
             click.echo("\ninterrupted: nothing was written", file=out)
             return Exit.INTERRUPTED
         files.write({(one.spec.root, one.spec.path): one.calibration(name, versions) for one in good}, out)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What was measured: by op; notes say what was not. ``interrupted``: by Ctrl-C, so not all is there."""
+    """Measurements by op; notes list what was not measured. ``interrupted``: by Ctrl-C, so some are missing."""
 
     ops: dict[str, OpBaseline]
     notes: tuple[str, ...]
@@ -29,10 +29,10 @@ class Taken:
 
 
 def project(paths: Sequence[Path]) -> Path:
-    """The project root of the paths, or of the folder that one stands in.
+    """The project root of the paths, or of the current folder.
 
     Raises:
-        UserError: they lie in several projects, or in none.
+        UserError: they are in several projects, or in none.
     """
     from kcheck.specfile.paths import nearest_root
 
@@ -49,10 +49,10 @@ def project(paths: Sequence[Path]) -> Path:
 
 
 def specs_of(paths: Sequence[Path]) -> list[OpSpec]:
-    """The specs that paths stand for.
+    """The specs at paths.
 
     Raises:
-        SpecError: one of them is wrong, or a path names nothing.
+        SpecError: one of them is invalid, or a path does not exist.
     """
     from kcheck.cli.specs import collect
     from kcheck.model import OpSpec
@@ -65,7 +65,7 @@ def specs_of(paths: Sequence[Path]) -> list[OpSpec]:
 
 
 def versions() -> dict[str, str]:
-    """Of what kernels are compiled and measured with."""
+    """The versions of what compiles and measures kernels."""
     from kcheck.device.artifact import no_compiler
 
     found = {
@@ -102,7 +102,7 @@ def take(specs: Sequence[OpSpec], device: str) -> Taken:
     notes: list[str] = []
     interrupted = False
     with interrupts.installed():
-        # What `artifact` says is the linter's to see, below; errors are told in whole noise floors.
+        # The linter checks `artifact` below; errors are reported in whole noise floors.
         bare = [replace(spec, artifact=None, tolerance=replace(spec.tolerance, whole=True)) for spec in specs]
         options = Options(command=command, timeout=settings.timeout, device="" if device == "auto" else device)
         for event in run(bare, options, chosen):
@@ -118,7 +118,7 @@ def take(specs: Sequence[OpSpec], device: str) -> Taken:
         if bar is not None:
             bar.close()
     ops: dict[str, OpBaseline] = {}
-    if interrupted:  # half a measurement is none
+    if interrupted:  # half a measurement is useless
         return Taken(ops, tuple(notes), True)
     for spec in specs:
         collector = collectors[spec.root, spec.path]

@@ -113,7 +113,7 @@ class ReportFile:
         return os.fdopen(handle, "w", encoding="utf-8", newline="\n")
 
     def commit(self) -> None:
-        """Move the file to its place.
+        """Move the file into place.
 
         Raises:
             OSError: the disk is full, or the folder has gone.
@@ -124,7 +124,7 @@ class ReportFile:
             self._temporary = None
 
     def discard(self) -> None:
-        """Delete the temporary file; what was there before stays."""
+        """Delete the temporary file; an earlier output file stays."""
         try:
             with suppress(OSError):  # what a full disk does not take is discarded anyway
                 self.stream.close()
@@ -169,7 +169,7 @@ def claimed_stdout() -> Iterator[TextIO]:
     finally:
         real.flush()
         os.dup2(report.fileno(), number)
-        with suppress(OSError):  # a closed pipe or a full disk, which the report has told by now
+        with suppress(OSError):  # a closed pipe or a full disk, already reported
             report.close()
 
 

@@ -1,4 +1,4 @@
-"""The reports of one run: opened before it starts, fed its events, left whole however it ends."""
+"""The reports of one run: opened before it starts, fed its events, and closed properly however it ends."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class _Report:
 
 
 class Reports:
-    """A context in which stdout is the report's alone; files that were not written whole are gone at its end.
+    """A context in which stdout belongs to the reports; incomplete files are deleted at its end.
 
     Args:
-        outputs: what to write, and where.
+        outputs: formats and their files.
         verbosity: as in :class:`kcheck.report.Settings`.
         color: ``auto``, ``always`` or ``never``.
-        recorder: stores each event before any report has it: what a report tells is stored.
+        recorder: stores each event before any report gets it, so everything in a report is in the store.
 
     Attributes:
         summary: of the events so far.
@@ -89,7 +89,7 @@ class Reports:
         self._stack.close()
 
     def consume(self, events: Iterator[Event]) -> Exit:
-        """Feeds every event to every report, closes the reports, and says how the run ended.
+        """Feeds every event to every report, closes the reports, and returns how the run ended.
 
         Ctrl-C goes to the runner, which finishes the current spec in good order. The reports are closed and their
         files put in place after an internal error, too. If the disk is full, what is lost is printed at the end,
@@ -122,7 +122,7 @@ class Reports:
         )
 
     def _written(self, events: Iterator[Event]) -> Iterator[Event]:
-        """Each event once every report has it; ends early when nobody is left to read any."""
+        """Each event after every report got it; ends early if no report has a reader left."""
         interrupted = False
         while not self._unread():
             try:
@@ -144,7 +144,7 @@ class Reports:
             yield event
 
     def _unread(self) -> bool:
-        """Whether nothing that is left would keep the results."""
+        """Whether no remaining report or store would keep the results."""
         if self._reader_gone:
             return all(report.file is None for report in self._reports)
         return bool(self._lost) and not self._reports
@@ -166,7 +166,7 @@ class Reports:
                 elif self._stdout is not None:
                     self._stdout.flush()
         except KeyboardInterrupt:
-            return  # it came while this report was closed, which is done
+            return  # it came while this report was being closed, which is done
         except BrokenPipeError:
             self._drop(report)
         except OSError as error:
@@ -181,7 +181,7 @@ class Reports:
             self._lost.append(f"{unwritable(report.file.path, error)}. The report is lost")
 
     def _drop(self, report: _Report) -> None:
-        """Whoever read this report has gone, as in ``kcheck run | head``."""
+        """The reader of this report has gone, as in ``kcheck run | head``."""
         self._reports.remove(report)
         self._reader_gone = True
 

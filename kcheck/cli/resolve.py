@@ -30,7 +30,7 @@ class Meant:
     """A case, and where it comes from.
 
     Attributes:
-        spec: None if no spec of the project has its op any more.
+        spec: None if no spec of the project has its op now.
         verdict, seen, device: of its last failure; None, None and empty if it is not known to have failed.
         others: how many other stored cases have its seed and op.
     """
@@ -46,14 +46,14 @@ class Meant:
 
 
 def resolve(named: Named, op: str, root: Path, *, stored: bool) -> Meant:
-    """The case that a name stands for in a project.
+    """The case with a name in a project.
 
     Args:
         op: the op of the case; empty if it was not given.
         stored: whether the store may be read.
 
     Raises:
-        click.UsageError: the name stands for no case, or for cases of several ops.
+        click.UsageError: the name matches no case, or cases of several ops.
         StoreError: the file or the store cannot be used.
         SpecError: the spec is invalid.
     """
@@ -93,7 +93,7 @@ def _stored(named: Named, op: str, root: Path) -> Meant | None:
 
 
 def _from_seed(named: Named, op: str, root: Path) -> Meant:
-    """The case that a spec makes of a seed: on any machine, with no store."""
+    """The case that a spec makes from a seed: on any machine, with no store."""
     assert isinstance(named.value, int)
     if not op:
         raise click.UsageError(f"{unknown(named, op)}; to make the case from the seed, add --op")

@@ -1,4 +1,4 @@
-"""From the paths on the command line to specs, refused ones among them."""
+"""From the paths on the command line to specs, including refused ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kcheck.specfile.project import read_project
 
 
 def project_specs(command: str) -> tuple[Path, ...]:
-    """The spec folders of the project that the current folder belongs to: what a command without paths reads.
+    """The spec folders of the current project: what a command without paths reads.
 
     Args:
         command: for the fix: ``run`` in ``kcheck run PATH``.
@@ -47,15 +47,15 @@ def _from_here(folder: Path) -> Path:
 def collect(
     paths: Sequence[Path], *, recursive: bool, touched: bool = False, profile: str = ""
 ) -> tuple[OpSpec | SpecRefused, ...]:
-    """The specs that paths stand for, in the order of their paths, each loaded or refused with all its errors.
+    """The specs at paths, in the order of the paths, each loaded or refused with all its errors.
 
     Args:
-        touched: paths are files that changed: skip those that are gone, and those that are neither a spec nor
-            used by one.
+        touched: paths are files that changed: skip deleted files, and files that are neither a spec nor used by
+            one.
         profile: name of a profile of the project; empty: no profile.
 
     Raises:
-        SpecError: a path names nothing, or the settings of a project are wrong.
+        SpecError: a path does not exist, or the settings of a project are wrong.
         UserError: a project has no such profile.
     """
     if touched:
@@ -75,7 +75,7 @@ def collect(
 
 
 def _one_of_each_op(loaded: list[OpSpec | SpecRefused]) -> Iterable[OpSpec | SpecRefused]:
-    """Refuses a spec whose op an earlier one has."""
+    """Refuses a spec whose op an earlier spec has."""
     by_path: dict[str, list[Fault]] = {}
     for fault in duplicate_ops([spec for spec in loaded if isinstance(spec, OpSpec)]):
         by_path.setdefault(fault.span.file, []).append(fault)
@@ -91,7 +91,7 @@ def _refused(path: str, faults: Iterable[object]) -> SpecRefused:
 
 
 def none_found(paths: Sequence[Path], *, may_recurse: bool) -> str:
-    """Why the paths stand for no spec: Python files that no spec uses, folders without specs.
+    """Why there are no specs at the paths: Python files that no spec uses, folders without specs.
 
     Args:
         may_recurse: whether the command has a -r option that was not given.

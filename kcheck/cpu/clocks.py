@@ -1,13 +1,14 @@
-"""Order by fences: who knows of which accesses, where a kernel publishes with a fence and an atomic or a flag.
+"""Order by fences: which threads know of which accesses, in kernels that publish with a fence and an atomic or
+flag.
 
-Lowered code tells of every fence, strong access and barrier of such a kernel, and asks about each pair of accesses
-that no barrier orders. What a thread knows is a graph that only grows: a node says which accesses of one block are
-known and points at nodes that it includes, so that joining two costs the same however much they know.
+Lowered code reports every fence, strong access and barrier of such a kernel, and asks about each pair of accesses
+that no barrier orders. What a thread knows is a graph that only grows: a node lists the known accesses of one
+block and points at nodes that it includes, so that joining two costs the same however much they know.
 
 Source: PTX ISA, "Memory Consistency Model": a *release pattern* is a fence and then a strong write by the same
-thread; it synchronizes with what observes the written value, also through a chain of atomics. More is taken for
-order here than the ISA promises, in two ways that programs rely on: whoever observes acquires, with or without a
-fence of its own; and what a thread has fenced before a barrier may be published by another after it.
+thread; it synchronizes with an operation that observes the written value, also through a chain of atomics. The
+order assumed here is stronger than the ISA promises, in two ways that programs rely on: every observer acquires,
+with or without a fence; and what a thread has fenced before a barrier may be published by another after it.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from dataclasses import dataclass, field
 from kcheck.ptx.race.layout import SITE_MASK, THREAD_BITS, THREAD_MASK, Event, RaceState, Strong
 
 ALL = -1
-"""In place of a thread: every thread of the block."""
+"""Instead of a thread: every thread of the block."""
 
 
 _ENOUGH = 32
-"""Races of one kind between grid barriers that are looked into: to find that there is no way takes long."""
+"""How many races of one kind between grid barriers are examined: proving that there is no path takes long."""
 
 
 @dataclass(slots=True, eq=False)
 class Known:
-    """Accesses that are known: of ``block`` (the stamp of its start), by thread, those before a stamp.
+    """Known accesses: of ``block`` (the stamp of its start), by thread, those before a stamp.
 
     Attributes:
-        made: the stamp at which it was; it cannot know of anything later.
-        includes: what else is known.
+        made: the stamp at which it was created; it cannot know of anything later.
+        includes: other knowledge.
     """
 
     made: int
@@ -44,7 +45,7 @@ class Known:
 
 @dataclass(slots=True)
 class _Place:
-    """What was published at an address: to everybody, and to the threads of one block."""
+    """The values published at an address: to everybody, and to the threads of one block."""
 
     everywhere: Known | None = None
     block: int = 0
@@ -63,14 +64,14 @@ class Clocks:
         self._state = state
         self._lanes = lanes
         self._starts: list[int] = []
-        self._knows: dict[int, Known] = {}  # by thread of the block that runs; under ALL since the last barrier
-        self._fenced: dict[int, Known] = {}  # that which a later strong write publishes
+        self._knows: dict[int, Known] = {}  # by thread of the current block; under ALL since the last barrier
+        self._fenced: dict[int, Known] = {}  # what a later strong write publishes
         self._fenced_within: dict[int, Known] = {}  # the same, by fences for the block only
         self._places: dict[int, _Place] = {}
         self._refused: dict[tuple[int, int, int], int] = {}
 
     def reset(self) -> None:
-        """A launch begins, or all its blocks are at a grid barrier: what was before is known to all."""
+        """A launch begins, or all its blocks are at a grid barrier: all threads know of everything before."""
         self._starts.clear()
         self._places.clear()
         self._refused.clear()
@@ -81,7 +82,7 @@ class Clocks:
             table.clear()
 
     def tell(self, event: int, a: int, b: int, c: int, d: int) -> int:
-        """One event, as :class:`kcheck.ptx.race.layout.Event` says; the answer to a question."""
+        """One event, see :class:`kcheck.ptx.race.layout.Event`; the answer if it is a question."""
         if event == Event.DECIDE:
             return self._decide(a, b, c, d)
         if event == Event.STRONG:
@@ -101,7 +102,7 @@ class Clocks:
     # --- joining
 
     def _join(self, nodes: Iterable[Known | None]) -> Known | None:
-        """One that includes all: itself where there is one only."""
+        """Knowledge that includes all of these: the only one itself, if there is one."""
         distinct = tuple({id(node): node for node in nodes if node is not None}.values())
         if len(distinct) < 2:
             return distinct[0] if distinct else None
@@ -123,7 +124,7 @@ class Clocks:
     # --- publishing and observing
 
     def _fence(self, thread: int, within: bool) -> None:
-        """A fence: what the thread did and knows may be published from now on."""
+        """A fence: what the thread did and knows can be published from now on."""
         state = self._state
         before = {ALL: state.barrier, thread: state.now}
         warp = thread // 32
@@ -167,7 +168,7 @@ class Clocks:
         self._knows[thread] = joined
 
     def _publish(self, place: _Place, thread: int, is_chain: bool, within: bool) -> None:
-        """An atomic goes on with what was published before; another write takes its place."""
+        """An atomic extends what was published before; another write replaces it."""
         self._state.published += 1
         if not is_chain:
             place.everywhere = place.within = None
@@ -185,7 +186,7 @@ class Clocks:
     # --- asking
 
     def _decide(self, mine: int, info: int, stamp: int, where: int) -> int:
-        """1 for an access that is known, and for one of a kind of which enough were not."""
+        """1 for a known access, and for a kind of which enough unknown ones were found."""
         kind = (mine >> THREAD_BITS & SITE_MASK, info >> THREAD_BITS & SITE_MASK, where)
         if self._refused.get(kind, 0) >= _ENOUGH:
             return 1
@@ -195,7 +196,7 @@ class Clocks:
         return 0
 
     def _is_ordered(self, thread: int, other: int, stamp: int) -> int:
-        """Whether a thread of the block that runs knows of an access by ``other`` at a time."""
+        """Whether a thread of the current block knows of an access by ``other`` at a time."""
         n = bisect.bisect_right(self._starts, stamp) - 1
         first = _of(self._knows, thread)
         if n < 0 or first is None:

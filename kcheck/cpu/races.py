@@ -1,4 +1,4 @@
-"""The host's side of racecheck: the memory it needs, and the races of a launch told as findings."""
+"""The host's side of racecheck: the memory it needs, and the races of a launch as findings."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from kcheck.ptx.race.layout import (
 from kcheck.ptx.symbols import ITEMSIZES, TYPE_CODES, kernel_name
 
 RACES = 256
-"""Kinds of races of one launch that are kept."""
-_BLOCKS = 1 << 24  # that a launch can name; address space until they run
+"""The most kinds of races kept for one launch."""
+_BLOCKS = 1 << 24  # the most in a launch; only address space until they run
 _WINDOW_LEAST = 16 << 20
-_RENEW = LAST_STAMP // 2  # stamps: past these, a launch begins anew
-_PAD = 4096  # a vector that begins inside of a window may end outside
+_RENEW = LAST_STAMP // 2  # stamps: beyond this a launch resets the counter
+_PAD = 4096  # a vector that begins inside a window may end outside it
 _MAP_NORESERVE = 0x4000  # Linux: address space only, memory comes with the first touch
 SHARED = "shared"
 """The array of a race in shared memory, as ``allow_races`` names it."""
 
 
 class _Shadow:
-    """Stamps and infos of a window of memory, each an array of its own for each record."""
+    """Stamps and infos of a window of memory, in separate arrays for each record."""
 
     def __init__(self) -> None:
         self.window = 0
@@ -47,7 +47,7 @@ class _Shadow:
         self._base = 0
 
     def reserve(self, window: int) -> None:
-        """Make room for a window of so many bytes, of granules of one byte; raises OSError where there is none."""
+        """Make room for ``window`` bytes, in granules of one byte; raises OSError if that fails."""
         if window <= self.window:
             return
         self.window = max(1 << (window - 1).bit_length(), _WINDOW_LEAST)
@@ -68,7 +68,7 @@ class _Shadow:
 
 
 def reserve_pages(size: int) -> mmap.mmap:
-    """Zeroed pages that are real only where they are touched."""
+    """Zeroed pages that take memory only where they are touched."""
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
 
 
@@ -76,10 +76,10 @@ _TELL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, *[ctypes.c_int64] * 4)
 
 
 class Races:
-    """What racecheck keeps between launches. One launch at a time, its blocks one after another.
+    """State of racecheck between launches. Launches run one at a time, and their blocks one after another.
 
     Args:
-        memory: whose arrays are watched. Host memory that was registered lies elsewhere and is not.
+        memory: whose arrays are watched. Registered host memory is elsewhere and is not watched.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -91,12 +91,12 @@ class Races:
         self._lanes = (ctypes.c_uint32 * 32**3)()
         self._clocks = Clocks(self._state, self._lanes)
         self._fault: BaseException | None = None
-        self._tell = _TELL(self._told)  # alive as long as code may call it
+        self._tell = _TELL(self._told)  # kept alive while code may call it
         self._state.tell = ctypes.cast(self._tell, ctypes.c_void_p).value or 0
         self._starts: mmap.mmap | None = None
 
     def prepare(self, shared: int) -> int:
-        """Begin a launch with so many bytes of shared memory; the address for ``Launch.race``.
+        """Begin a launch with this many bytes of shared memory; returns the address for ``Launch.race``.
 
         Raises:
             OutOfMemory: the address space is used up.
@@ -130,7 +130,7 @@ class Races:
         return ctypes.addressof(state)
 
     def grid_barrier(self) -> None:
-        """Every block is at a grid barrier: what was before is in order with what comes."""
+        """Every block is at a grid barrier: everything before it is ordered with everything after it."""
         self._state.now += 1
         self._state.launch = self._state.now
         self._clocks.reset()
@@ -138,16 +138,16 @@ class Races:
     def _told(self, event: int, a: int, b: int, c: int, d: int) -> int:
         try:
             return self._clocks.tell(event, a, b, c, d)
-        except Exception as fault:  # through machine code no exception can pass; findings() raises it
+        except Exception as fault:  # exceptions cannot pass through machine code; findings() raises it
             self._fault = self._fault or fault
             return 1
 
     def findings(self, program: Program, grid: Index3, block: Index3, naming: Naming) -> list[Finding]:
-        """One finding for each pair of lines and array, the first that was seen, with the number of those alike.
+        """One finding for each pair of lines and array: the first race seen, with the number of similar ones.
 
         Args:
-            grid, block: the launch's, in blocks and threads.
-            naming: what the launch calls its arrays.
+            grid, block: of the launch, in blocks and threads.
+            naming: the launch's names of its arrays.
         """
         if self._fault is not None:
             fault, self._fault = self._fault, None
@@ -211,7 +211,7 @@ class Races:
         )
 
     def _block_at(self, race: Race) -> int | None:
-        """The block that ran at the other side's time."""
+        """The block that ran at the other access's time."""
         if race.is_near:
             return int(race.block)
         count = min(self._state.block_count, _BLOCKS)
@@ -222,7 +222,7 @@ class Races:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One of the two accesses: thread and block as numbers, None for a block that is not known."""
+    """One of the two accesses: thread and block as numbers, None for an unknown block."""
 
     thread: int
     block: int | None
@@ -287,7 +287,7 @@ def _value(race: Race, last: _Side, dtype: str) -> str:
 
 
 _FLOATS = {"f16": ("<e", (4, 5)), "f32": ("<f", (6, 9)), "f64": ("<d", (15, 17))}
-"""Code of struct, and decimal digits: those that usually do, and those that always do."""
+"""Code of struct, and decimal digits: those that usually suffice, and those that always do."""
 
 
 _ENDINGS = {
@@ -317,7 +317,7 @@ def _kind(race: Race, here: _Side, other: _Side) -> str:
 
 
 def _weight(finding: Finding) -> int:
-    """Which of several races on the same lines is told: an error, else one that a level may make an error."""
+    """Which of several races on the same lines to report: an error, else one that a level may make an error."""
     return 2 if finding.severity == "error" else int(finding.lenient)
 
 
@@ -338,12 +338,12 @@ def _fix(race: Race, here: _Side, other: _Side) -> str:
 
 
 def mnemonic(site: int, sites: tuple[Site, ...]) -> str:
-    """The opcode of a site; empty for one beyond those that racecheck can tell apart."""
+    """The opcode of a site; empty for sites beyond those that racecheck can distinguish."""
     return sites[site].text.partition(".")[0] if site < min(len(sites), SITE_MASK) else ""
 
 
 def line(site: int, sites: tuple[Site, ...]) -> tuple[str, int]:
-    """File and line of a site: of the Python, or of the PTX where that carries none."""
+    """File and line of a site: of the Python, or of the PTX if that has no line information."""
     if site >= min(len(sites), SITE_MASK):
         return ("", 0)
     here = sites[site]

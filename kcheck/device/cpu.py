@@ -1,4 +1,4 @@
-"""The cpu device: real ``numba.cuda`` over kcheck's own driver, which runs the PTX on the processor."""
+"""The cpu device: the real ``numba.cuda`` over kcheck's driver, which runs the PTX on the processor."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ _WARM = (
 
 
 def warm(targets: Iterable[str]) -> None:
-    """Install the device and import what compiles for it, for processes that are forked from this one.
+    """Install the device and import what compiles for it, for processes forked from this one.
 
     The device is not initialized and no thread is started: neither would survive a fork. ``KCHECK_CC`` is set, so
-    that the forked processes, which may run some of the specs only, have this very device.
+    that the forked processes, which may run only some of the specs, have the same device.
 
     Args:
         targets: as for :func:`capability`.
@@ -85,7 +85,7 @@ def warm(targets: Iterable[str]) -> None:
     _installed(cc)
     for name in _WARM:
         import_module(name)
-    # Numba reads its tables of what it can compile on the first compilation, and that is half of its time.
+    # Numba reads its tables of what it can compile on the first compilation, which is half of that one's time.
     cuda: Any = import_module("numba.cuda")
 
     def kernel(x: Any) -> None:
@@ -202,7 +202,7 @@ class CpuBackend(CudaBackend):
                 warnings.simplefilter("ignore")  # occupancy advice for small grids does not concern the user
                 job()
         except Exception as error:
-            if self._executor.ending is Ending.INTERRUPTED:  # by Ctrl-C, whose handler raised nothing as yet
+            if self._executor.ending is Ending.INTERRUPTED:  # by Ctrl-C, whose handler raised nothing so far
                 raise KeyboardInterrupt from None
             told = self._told(spec)
             if not (

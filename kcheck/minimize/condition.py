@@ -1,9 +1,9 @@
 """When a kernel fails: a condition on each size, found by trying sizes around the smallest failing case.
 
-For each dim there is a list of conditions, the simplest first. The next size to be tried is the one about which
-those that agree with all that is known disagree most. The other sizes stay as they are in the smallest case, so a
-condition holds with them. A size that the spec does not allow is not tried; one that passes is tried with other
-values, too, since it may pass by chance.
+For each dim there is a list of conditions, the simplest first. The next size to try is the one about which the
+conditions that agree with all known results disagree most. The other sizes stay as in the smallest case, so a
+condition holds with them. A size that the spec does not allow is not tried; a size that passes is also tried with
+other values, since it may pass by chance.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from kcheck.minimize.sizes import landmarks, tiles_of
 from kcheck.minimize.trials import Candidate, Spent
 
 _PROBES = 8
-"""Sizes that are tried for one dim, at most."""
+"""The most sizes to try for one dim."""
 
-_SEEDS = 4  # other values that are tried where those of the smallest case decide
+_SEEDS = 4  # other values to try if those of the smallest case decide
 _DOUBTFUL = 2.0  # the cost from which a condition is odd enough to ask whether a size passes by chance
-_ODD = 2.5  # the cost from which a condition is told only where several sizes speak for it on either side
+_ODD = 2.5  # the cost from which a condition needs several sizes on either side as evidence
 _WITNESSES = 3
-_FARTHEST = 4  # how many times the larger of size and landmark: a probe has to run, too
+_FARTHEST = 4  # times the larger of size and landmark: a probe must run, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ class Found:
 
 
 def conditions(search: Search, base: Candidate, *, by_values: bool) -> tuple[Found, ...]:
-    """The condition of each drawn dim; fewer where no runs are left.
+    """The condition of each drawn dim; fewer if the runs are used up.
 
     Args:
-        base: the smallest case, its inputs made from the seed, which fails.
-        by_values: whether it may pass with other values: then a size passes only if it does so with several.
+        base: the smallest failing case, with inputs made from the seed.
+        by_values: whether it may pass with other values: then a size passes only if it does with several.
     """
     found: list[Found] = []
     seeds = _SEEDS if by_values else 1
@@ -85,13 +85,13 @@ def _condition(search: Search, base: Candidate, name: str, seeds: int) -> Found:
 
 
 def _offered(search: Search, name: str, least: int) -> list[int]:
-    """The sizes that may be tried, ascending: near the smallest, landmarks, multiples that tell moduli apart."""
+    """The sizes that may be tried, ascending: near the smallest, landmarks, multiples that distinguish moduli."""
     domain, moduli = search.sizes(name), _moduli(search, name)
     largest = max(search.start.case.dims[name], _FARTHEST * max(least, *moduli))
     found = {least + step for step in (-2, -1, 1, 2, 3)} | {2 * least, 2 * least + 1, 3 * least, 4 * least}
     found |= {*landmarks(search.spec, name), search.start.case.dims[name]}
     for modulus in moduli:
-        odd = 2 * (least // (2 * modulus)) + 1  # an odd multiple is none of the double
+        odd = 2 * (least // (2 * modulus)) + 1  # an odd multiple is not a multiple of the double
         found |= {odd * modulus, (odd + 2) * modulus}
     return sorted(size for size in found if size in domain and size <= largest)
 
@@ -103,7 +103,7 @@ def _fails(search: Search, candidate: Candidate, seeds: int) -> bool:
 
 
 def _nearly(name: str, every: list[Condition], tried: Mapping[int, bool]) -> Found:
-    """The condition that disagrees with the fewest sizes that were tried, and those sizes."""
+    """The condition that disagrees with the fewest tried sizes, and those sizes."""
 
     def wrong(one: Condition) -> list[int]:
         return [size for size, fails in tried.items() if one.holds(size) != fails]
@@ -115,7 +115,7 @@ def _nearly(name: str, every: list[Condition], tried: Mapping[int, bool]) -> Fou
 
 
 def _at(search: Search, base: Candidate, name: str, size: int) -> Candidate | None:
-    """The smallest case with another size of one dim; None where the spec has none."""
+    """The smallest case with another size of one dim; None if the spec has no such case."""
     best = search.best
     try:
         search.best = base
@@ -129,7 +129,7 @@ def _agrees(condition: Condition, tried: Mapping[int, bool]) -> bool:
 
 
 def _most_telling(left: list[Condition], sizes: list[int]) -> int | None:
-    """The size about which conditions differ most, the simple ones counting most; None if all agree everywhere."""
+    """The size about which conditions differ most, weighted by simplicity; None if all agree everywhere."""
     best, telling = 0.0, None
     for size in sizes:
         yes = sum(2.0**-one.cost for one in left if one.holds(size))
@@ -140,5 +140,5 @@ def _most_telling(left: list[Condition], sizes: list[int]) -> int | None:
 
 
 def _moduli(search: Search, name: str) -> tuple[int, ...]:
-    """What a size may be counted in: small numbers, powers of two, and the tiles and blocks of the spec."""
+    """Likely divisors of a size: small numbers, powers of two, and the tiles and blocks of the spec."""
     return tuple(sorted({2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256, *tiles_of(search.spec, name)}))

@@ -1,4 +1,4 @@
-"""What matters about a smallest case, in sentences: when it fails by size, and what else it needs."""
+"""What a smallest case shows, in sentences: for which sizes it fails, and what else the failure needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kcheck.minimize.condition import Found
 from kcheck.minimize.search import Search
 from kcheck.minimize.trials import Values
 
-_FEW = 4  # elements that are named
+_FEW = 4  # the most elements to name
 
 
 def matters(search: Search, found: Sequence[Found], failing: Sequence[Mapping[str, int]] = ()) -> tuple[str, ...]:
@@ -18,13 +18,13 @@ def matters(search: Search, found: Sequence[Found], failing: Sequence[Mapping[st
 
     Args:
         found: the condition on each size, as far as it was found.
-        failing: the sizes of other cases that are known to fail.
+        failing: the sizes of other cases known to fail.
     """
     return (*_sizes(found, failing), *_kinds(search), *_values(search))
 
 
 def _sizes(found: Sequence[Found], failing: Sequence[Mapping[str, int]]) -> Iterator[str]:
-    """When it fails by size. Failures of other sizes are named: a condition is found around the smallest case."""
+    """For which sizes it fails, and other failing sizes: the condition comes from around the smallest case."""
     if not found:
         return
     asked = [one for one in found if one.text]
@@ -61,7 +61,7 @@ def _kinds(search: Search) -> Iterator[str]:
 
 
 def _values(search: Search) -> Iterator[str]:
-    """Which elements matter, where single ones were set."""
+    """Which elements matter, if single ones were set."""
     if not search.best.held:
         return
     telling = []
@@ -82,7 +82,7 @@ def _values(search: Search) -> Iterator[str]:
 
 
 def _commonest(values: Values) -> int:
-    """The place, in C order, of an element whose value is the commonest."""
+    """The index, in C order, of an element with the most common value."""
     flat = np.ascontiguousarray(values).reshape(-1)
     keys = [item.tobytes() for item in flat[:4096]]
     return max(range(len(keys)), key=keys.count) if len(keys) <= 512 else 0

@@ -35,7 +35,7 @@ MOST_RUNS = 300
 """The default of the maximum number of kernel runs."""
 
 ENDLESS = 2.0
-"""Seconds after which a smaller case of a kernel that does not end is taken not to end, either."""
+"""Seconds after which a smaller case of an endless kernel counts as endless, too."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -46,8 +46,8 @@ class Minimized:
         executed: the smallest case, run under every sanitizer of the spec.
         matters: sentences on the conditions for the failure, the sizes first.
         runs: kernel runs, all of them.
-        whole: whether it finished; False where the runs were used up, or somebody interrupted it.
-        steady: False where the smallest case did not fail when it ran again: it fails now and then.
+        whole: whether it finished; False if the runs were used up or it was interrupted.
+        steady: False if the smallest case did not fail when it ran again: it fails now and then.
     """
 
     spec: OpSpec
@@ -62,7 +62,7 @@ class Minimized:
 
     @property
     def captured(self) -> Captured:
-        """What the smallest case is launched with, and what came back: for the store."""
+        """The arrays that the smallest case was launched with, and its results: for the store."""
         assert self.executed.arrays is not None
         outcome = self.executed.outcome
         return Captured(snapshot(self.executed.arrays), outcome.outputs if outcome is not None else {})
@@ -79,12 +79,12 @@ class Minimizer:
             found = minimizer.end()
 
     Args:
-        case: as the spec has it today (``kcheck.cases.recall``).
-        held: its exact inputs; None where its seed makes them.
-        rule: what it is known to fail by; empty where that is not known.
-        most: kernel runs that the search may take.
-        timeout: seconds for one run; None for no limit; no more than ENDLESS where it fails by not ending.
-        tell: called for each run: its number, its case, whether that fails alike.
+        case: under the current spec (``kcheck.cases.recall``).
+        held: its exact inputs; None if its seed makes them.
+        rule: the rule that it failed by; empty if unknown.
+        most: the most kernel runs for the search.
+        timeout: seconds for one run; None for no limit; at most ENDLESS if it fails by not ending.
+        tell: called for each run: its number, its case, whether that fails the same way.
 
     Raises:
         SnapshotRefused: the snapshot cannot be used.
@@ -117,7 +117,7 @@ class Minimizer:
             failure = Failure.of(self.first.verdict)
             if failure.rule == "timeout":
                 timeout = ENDLESS if timeout is None else min(timeout, ENDLESS)
-            # Two runs are kept for the end; the first was taken above.
+            # Two runs are reserved for the end; the first was used above.
             trials = Trials(
                 spec, device, failure, most=most - 3, timeout=timeout, tell=lambda n, *rest: tell(n + 1, *rest)
             )
@@ -129,7 +129,7 @@ class Minimizer:
         return self.first.verdict.status is Status.FAILED
 
     def search(self, strategy: Strategy = "all") -> None:
-        """Look for a smaller case until there is none, or the runs are used up. May be interrupted at any time.
+        """Search for smaller cases until there is none, or the runs are used up. May be interrupted at any time.
 
         Args:
             strategy: ``dims``, ``values`` or ``all``.
@@ -197,7 +197,7 @@ class Minimizer:
             self._conditions = conditions(search, self._drawn(shapes), by_values=sizes.by_values)
 
     def _drawn(self, shapes: Candidate) -> Candidate:
-        """A case of the smallest sizes with values of the seed: other sizes need values as well."""
+        """A case of the smallest sizes with values from the seed: other sizes need values as well."""
         search = self._state
         drawn = search.with_recipe(redraw=True)
         if drawn is not None and search.trials.fails(drawn):
@@ -205,7 +205,7 @@ class Minimizer:
         return shapes if shapes.case.dims == search.best.case.dims else search.best
 
     def _slips(self) -> bool:
-        """Whether the smallest case breaks another rule where all sanitizers look, and the first one does not."""
+        """Whether the smallest case breaks a different rule when all sanitizers are on, and not the first one."""
         search = self._state
         if search.trials.alike(search.trials.run(search.best, watched=None).verdict):
             return False
@@ -213,7 +213,7 @@ class Minimizer:
 
 
 def _beginning(spec: OpSpec, case: Case, held: Snapshot | None) -> Candidate:
-    """The case as its seed makes it, or with the elements of its snapshot where those are others."""
+    """The case as its seed makes it, or with the elements of its snapshot if they differ."""
     if held is None or (not is_held(case) and makes(spec, case, replace(held, case=case))):
         return Candidate(case)
     inputs = {array.name: np.array(array.values) for array in held.arrays if array.values is not None}

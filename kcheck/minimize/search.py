@@ -1,5 +1,4 @@
-"""The state of a search: the simplest case so far that fails in the same way, and how another one is made from
-it."""
+"""The state of a search: the simplest case so far that fails in the same way, and how to derive another."""
 
 from __future__ import annotations
 
@@ -21,10 +20,10 @@ _KEPT = 1000  # more than an element can weigh
 
 
 class Search:
-    """What the steps of a search share.
+    """The shared state of the steps of a search.
 
     Attributes:
-        start: the case that the search began with.
+        start: the first case of the search.
         best: the simplest case known to fail in the same way.
         passing: by kind (``dtypes``, ``layouts``, ``params``) and name, simpler values with which it passes.
     """
@@ -52,7 +51,7 @@ class Search:
         return range(domain.low, domain.high + 1)
 
     def legal(self, dims: Mapping[str, int]) -> bool:
-        """Whether sizes of all drawn dims are such as the spec has, and meet the constraints."""
+        """Whether the spec allows the sizes of all drawn dims, and they meet the constraints."""
         if any(size not in self.sizes(name) for name, size in dims.items()):
             return False
         try:
@@ -70,12 +69,12 @@ class Search:
         values: Mapping[str, Distribution] | None = None,
         redraw: bool = False,
     ) -> Candidate | None:
-        """The best case with a part of its recipe replaced; None where the spec does not allow it.
+        """The best case with a part of its recipe replaced; None if the spec does not allow it.
 
-        Elements that the search has set are kept, cut to the new shape.
+        Elements set by the search are kept, cut to the new shape.
 
         Args:
-            redraw: make all inputs from the seed again, as the case drew them that the search began with.
+            redraw: make all inputs from the seed again, as in the first case of the search.
         """
         case = self.best.case
         if dims is not None and not self.legal({**self.dims, **dims}):
@@ -83,7 +82,7 @@ class Search:
         drawn = {**case.values, **(values or {})}
         if redraw:
             drawn = {name: self.start.case.values[name] for name in case.values}
-        # A distribution that is not declared for a dtype (integers for a float) is the spec's to refuse.
+        # The spec must refuse a distribution that is not declared for a dtype (integers for a float).
         case = replace(
             case,
             label=MINIMIZED,
@@ -105,12 +104,12 @@ class Search:
         return Candidate(case, held)
 
     def reseeded(self, candidate: Candidate, number: int = 0) -> Candidate:
-        """The same recipe with values of another seed; there is a number of those."""
+        """The same recipe with values from another seed, of which there are several."""
         seed = derive_seed(candidate.case.seed, f"values_{number}")
         return replace(candidate, case=replace(candidate.case, seed=seed))
 
     def redrawn(self, candidate: Candidate, number: int) -> Candidate | None:
-        """A candidate with the values that another seed draws; None where no input may hold them."""
+        """A candidate with the values that another seed draws; None if some input may not hold them."""
         try:
             drawn = self._values_of(self.reseeded(candidate, number))
         except (SpecError, KernelError):
@@ -125,10 +124,10 @@ class Search:
         return Candidate(replace(case, label=MINIMIZED, values=values), {**(base or self.best).held, **held})
 
     def support(self, name: str, case: Case) -> Support | None:
-        """What the elements of an input may be: None where they are not to be changed one by one.
+        """The allowed elements of an input: None if they must not be changed one by one.
 
-        Of the distributions that the spec declares, the one that the failing case drew; where that one ties
-        elements together, the first one that does not.
+        Of the declared distributions, the one that the failing case drew; if that one ties elements together, the
+        first one that does not.
         """
         array = self.spec.inputs[name]
         dtype = element_type(array, case.dtypes)
@@ -139,7 +138,7 @@ class Search:
         return next((found for each in declared if (found := support(each, dtype, env)) is not None), None)
 
     def inputs(self, candidate: Candidate | None = None) -> dict[str, Values]:
-        """The elements of every input of a case (default: the best one); not to be written to."""
+        """The elements of every input of a case (default: the best one); read-only."""
         candidate = candidate or self.best
         if self._inputs is None or self._inputs[0] is not candidate:
             arrays = materialize(self.spec, candidate.case, candidate.held)
@@ -147,7 +146,7 @@ class Search:
         return self._inputs[1]
 
     def attempt(self, candidate: Candidate | None) -> bool:
-        """Try a candidate; the best case is that one from now on, if it fails alike and is simpler.
+        """Try a candidate; it becomes the best case if it fails the same way and is simpler.
 
         Raises:
             Spent: no more runs.
@@ -158,7 +157,7 @@ class Search:
         return True
 
     def simpler(self, candidate: Candidate) -> bool:
-        """Whether a candidate comes before the best case in the order."""
+        """Whether a candidate is before the best case in the order."""
         one, other = recipe_key(self.spec, candidate.case), recipe_key(self.spec, self.best.case)
         if one != other:
             return one < other
@@ -173,10 +172,10 @@ class Search:
         return {name: arrays.allocation(name).view() for name in self.spec.inputs}
 
     def cropped(self, candidate: Candidate, *, heaviest: bool) -> Candidate | None:
-        """A candidate of smaller shapes whose inputs are a part of the best case's; None where no input can be.
+        """A candidate of smaller shapes with parts of the best case's inputs; None if that is impossible.
 
         Args:
-            heaviest: keep what is least simple, as a NaN is; not what comes first.
+            heaviest: keep the least simple elements, such as NaN, not the first ones.
         """
         inputs = self.inputs()
         kept = self._heaviest(inputs, candidate.case.dims) if heaviest else {}
@@ -196,12 +195,12 @@ class Search:
         return self.with_values(held, candidate) if held else None
 
     def _heaviest(self, inputs: Mapping[str, Values], dims: Mapping[str, int]) -> dict[str, Values]:
-        """By dim that shrinks, the places along it, ascending, whose elements weigh most, over all inputs."""
+        """By dim that shrinks, the indices along it, ascending, of the heaviest elements, over all inputs."""
         total: dict[str, Values] = {}
         for name, values in inputs.items():
             allowed = self.support(name, self.best.case)
             heavy = weights(values)
-            if allowed is not None:  # what a search has cleared weighs least
+            if allowed is not None:  # elements cleared by a search weigh least
                 heavy = heavy + _KEPT * (values != np.array(allowed.plain()[0]).astype(values.dtype))
             for axis, extent in enumerate(self.spec.inputs[name].shape):
                 if extent.text in dims:
@@ -210,7 +209,7 @@ class Search:
         return {name: np.sort(np.argsort(-along, kind="stable")[: dims[name]]) for name, along in total.items()}
 
     def _fitted(self, case: Case, name: str, array: Values) -> Values:
-        """Elements cut to an input's shape in a case, of its dtype, and such as it may hold there.
+        """Elements cut to an input's shape in a case, of its dtype, and allowed there.
 
         Raises:
             SpecError: the shape has no extents.

@@ -1,14 +1,14 @@
 """The roundings of a narrower precision, simulated in float64 (complex128).
 
-An :class:`Arithmetic` says what follows an operation; :mod:`kcheck.oracle.rounded` has the array type by which a
-reference is evaluated under it. Its modes:
+An :class:`Arithmetic` defines the rounding after an operation; :mod:`kcheck.oracle.rounded` has the array type
+that evaluates a reference with it. Its modes:
 
 * ``nearest`` and ``backwards``: each result is rounded to the compute precision, and sums run in order, from
   either end, one rounding per term: two correct kernels, the most naive.
 * ``random``: each result that the precision cannot hold moves by about one unit roundoff up or down, at random
   (Monte Carlo arithmetic: Parker, "Monte Carlo Arithmetic: exploiting randomness in floating-point arithmetic",
-  1997); a sum of n terms moves by u * sqrt(sum of its squared partial sums), what n independent roundings add
-  up to.
+  1997); a sum of n terms moves by u * sqrt(sum of its squared partial sums), the total of n independent
+  roundings.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ Array: TypeAlias = npt.NDArray[Any]
 
 _CHECKPOINTS = 16
 _IN_ORDER_LIMIT = 2**25
-"""Multiply-adds up to which a matrix product is rounded term by term; beyond, only the random model speaks."""
+"""Up to this many multiply-adds, a matrix product is rounded term by term; beyond, only in the random model."""
 
 
 class Arithmetic:
-    """The rounding that operations are followed by.
+    """The rounding after each operation.
 
     Args:
         precision: a real dtype, the compute precision.
         mode: ``nearest``, ``backwards`` or ``random``.
-        seed: of the random signs.
+        seed: for the random signs.
 
     Attributes:
-        uses: how often the array type that carries it was operated on, copied or returned: 0 says that a
+        uses: how often the array type that carries it was operated on, copied or returned: 0 means that a
             reference left it at once.
     """
 
@@ -49,11 +49,11 @@ class Arithmetic:
         self._bits = np.random.PCG64(seed)
         # In float64 a move of half a unit roundoff would be rounded away again, and the reference errs as well.
         self._step = 2.0 if precision.precision == 53 else 1.0
-        # Whether a float64 result is exact cannot be seen in float64; what float32 can hold most likely is.
+        # float64 cannot show whether a float64 result is exact; a value that fits in float32 most likely is.
         self._exact_below = 24 if precision.precision == 53 else precision.precision
 
     def given(self, array: Array) -> Array:
-        """An input as a kernel has it: rounded to the precision, or in ``random`` mode each value moved by one
+        """An input as a kernel gets it: rounded to the precision, or in ``random`` mode each value moved by one
         unit roundoff, unless that would leave the range."""
         if self.mode != "random":
             return self._nearest(array)
@@ -63,7 +63,7 @@ class Arithmetic:
 
     def _signs(self, shape: tuple[int, ...]) -> Floats:
         """Random numbers of either sign, magnitude 0.5 to 1.5: never so small that a draw moves nothing, and not
-        all alike, or two opposite moves would cancel in every second draw."""
+        all equal, or two opposite moves would cancel in every second draw."""
         count = int(np.prod(shape, dtype=np.int64))
         words = np.atleast_1d(self._bits.random_raw(-(-count // 8) or 1)).astype("<u8")
         steps: Floats = words.view(np.int8)[:count] / 128.0
@@ -85,14 +85,14 @@ class Arithmetic:
     def after(
         self, array: Array, roundings: float = 1.0, spread: Floats | None = None, checked: bool = True
     ) -> Array:
-        """What an operation gives whose exact result is ``array``.
+        """The rounded result of an operation whose exact result is ``array``.
 
         Args:
             roundings: how many unit roundoffs the operation may be off by.
-            spread: of sums, the root of the summed squares of what was rounded; takes the place of the result's
-                own magnitude.
-            checked: leave alone what the precision holds exactly. Not for library functions: erf(9) is 1 in
-                float64 too, and a correct float32 one may be an ulp below.
+            spread: for sums, the root of the summed squares of the rounded values; replaces the magnitude of the
+                result.
+            checked: leave results that the precision holds exactly unchanged. Not for library functions: erf(9)
+                is 1 in float64 too, and a correct float32 one may be an ulp below.
         """
         nearest = self._nearest(array)
         if self.mode != "random":
@@ -144,7 +144,7 @@ class Arithmetic:
 
     @staticmethod
     def expected_path(total: Array, count: Any, squares: Floats) -> Floats:
-        """The expected sum of the squared partial sums of ``count`` terms that come in random order."""
+        """The expected sum of the squared partial sums of ``count`` terms in random order."""
         return np.asarray(count / 3.0 * np.abs(total) ** 2 + count / 6.0 * squares)
 
     def _alike(self, array: Array, axis: int) -> npt.NDArray[np.bool_]:
@@ -154,8 +154,8 @@ class Arithmetic:
 
     @staticmethod
     def _coherent(total: Array, count: int) -> Floats:
-        """Equal terms are rounded alike, step by step: the square of a sum of roundings, no sum of squares. Half
-        a roundoff of each partial sum, which grow in proportion."""
+        """Equal terms are rounded the same way at each step: the square of a sum of roundings, not a sum of
+        squares. Half a roundoff of each partial sum, which grow in proportion."""
         return np.asarray((count / 4.0 * np.abs(total)) ** 2)
 
     def _running_in_order(self, array: Array) -> Array:

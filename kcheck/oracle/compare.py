@@ -41,7 +41,7 @@ WHY = {
     12: "finite where the reference overflows the output's dtype",
 }
 _MISMATCH = 2  # codes from here on are mismatches
-_BY_OVERFLOW = np.array([_NAN, _INF, 4, 5, 6, 7, 8, 12], np.uint8)  # what an overflow on the way may lead to
+_BY_OVERFLOW = np.array([_NAN, _INF, 4, 5, 6, 7, 8, 12], np.uint8)  # possible results of an intermediate overflow
 
 
 def chunks(size: int) -> Iterator[slice]:
@@ -64,7 +64,7 @@ def compare(
     Args:
         actual: of the NumPy dtype of ``dtype``.
         expected: float64 or complex128 if ``dtype`` is inexact, else integers or bools; the same shape.
-        skip: elements to leave out (nobody wrote them, which is a finding of its own).
+        skip: elements to skip (uninitialized ones, which have their own finding).
 
     An element whose reference is finite but rounds to infinity in ``dtype`` may be infinite, or within tolerance
     of the reference; within tolerance of that threshold both are right. float8_e4m3fn has no infinity: there, NaN
@@ -94,7 +94,7 @@ def compare(
 
 
 def _measure_inexact(actual: Array, expected: Array, dtype: DType, options: Compare) -> tuple[Codes, Floats]:
-    """A code per element, and abs(actual - expected): infinite where special values do not match, else 0 there."""
+    """A code per element, and abs(actual - expected): infinite if special values do not match, else 0 there."""
     wide: Array
     if dtype.kind == "complex":
         wide = actual.astype(np.complex128)
@@ -134,7 +134,7 @@ def _specials(actual: Floats, expected: Floats, options: Compare) -> Codes:
 
 
 def _overflow(codes: Codes, actual: Array, expected: Array, allowed: Floats, dtype: DType) -> None:
-    """Settle, in place, elements that overflow where the reference does or may."""
+    """Decide, in place, elements that overflow where the reference does or may."""
     threshold = overflow_threshold(dtype)
     if not np.isfinite(threshold):
         return
@@ -211,7 +211,7 @@ def _summary(
         top = float(ratios.max())
         if top > ratio:
             ratio = top
-            tied = np.where(ratios == top, error[part], -1.0)  # nothing allowed: every ratio is infinite
+            tied = np.where(ratios == top, error[part], -1.0)  # no error is allowed: every ratio is infinite
             worst = part.start + int(np.argmax(tied))
         if dtype.is_inexact:
             fine |= codes[part] == 12
@@ -265,7 +265,7 @@ def _summary(
 def _extremes(
     actual: Array, expected: Array, error: Floats, fine: Mask, dtype: DType, typical: float
 ) -> dict[str, float]:
-    """The largest errors of the finite judged elements, by each measure; without what has no element."""
+    """The largest errors of the finite judged elements, by each measure; without measures of no element."""
     found: dict[str, float] = {}
     fine = fine & np.isfinite(error)
     if not fine.any():
@@ -291,7 +291,7 @@ def _extremes(
 
 
 def _error(code: int, actual: Any, expected: Any, error: float) -> float | None:
-    """abs(actual - expected), or None where that is not a number."""
+    """abs(actual - expected), or None if that is not a number."""
     if code in (_FINE, 10, 11, 12):
         return float(error)
     return None

@@ -1,4 +1,4 @@
-"""Where in an output the refused elements lie: the worst of them, and a small map."""
+"""Where in an output the refused elements are: the worst of them, and a small map."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 WORST = 8
-"""Elements that are kept."""
+"""The most elements to keep."""
 ROWS, COLUMNS = 16, 64
-"""Parts of the map, at most: it is read in a terminal of 80 columns."""
+"""The most parts of the map: it is read in a terminal of 80 columns."""
 
 
 def spread(shape: Sequence[int], refused: Mask, rank: Floats, element: Callable[[int], Element]) -> Spread:
@@ -25,9 +25,9 @@ def spread(shape: Sequence[int], refused: Mask, rank: Floats, element: Callable[
 
     Args:
         shape: of the output, in elements.
-        refused: by flat index in C order; at least one of them.
+        refused: flat indices in C order; at least one.
         rank: how wrong an element is, infinite for special values that do not match.
-        element: what is kept of the element of a flat index.
+        element: makes the record of the element at a flat index.
     """
     where = np.flatnonzero(refused)
     ranks = rank[where]

@@ -1,4 +1,4 @@
-"""What comes when under a schedule."""
+"""The order of things under a schedule."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def arranged(schedule: Schedule, n: int, domain: str) -> npt.NDArray[np.uint32]:
 
 
 def pieces(schedule: Schedule, n: int, domain: str) -> list[range]:
-    """The numbers 0 to n - 1 as ranges in the order of a schedule: one number each where that makes no more than
-    MOST_PIECES of them, else ranges of equal length but the last. The natural order is a single range."""
+    """The numbers 0 to n - 1 as ranges in the order of a schedule: one number each if that makes at most
+    MOST_PIECES ranges, else ranges of equal length except the last. The natural order is a single range."""
     if schedule.order == "natural":
         return [range(n)]
     size = max(-(-n // MOST_PIECES), 1)

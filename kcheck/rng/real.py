@@ -2,7 +2,7 @@
 
 libm and SIMD builds of NumPy differ in the last bit of ``log``, ``exp`` and ``cos``. These functions use only
 operations that IEEE 754-2019 rounds correctly or that are exact: + - * / sqrt, comparisons, frexp, ldexp, rint,
-each a NumPy call of its own, so that no compiler can contract two into a fused one.
+each in a separate NumPy call, so that no compiler can contract two into a fused one.
 """
 
 from __future__ import annotations

@@ -157,8 +157,8 @@ class Cells:
     def changes(self, changed: Value) -> Value:
         """The bits for the info of a write, from its own effect and the write that it replaces.
 
-        A write that only restores the value of an unordered write is no better than that one; a write that a
-        barrier of the block orders earlier does not concern a reader of the same block.
+        A write that only restores the value of an unordered write is as bad as that one; a write that a barrier
+        of the block orders earlier does not concern a reader of the same block.
         """
         b, t = self.b, self.times
         stamp, info = self.load("stamps", WRITE), self.load("infos", WRITE)
