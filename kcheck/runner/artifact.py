@@ -1,4 +1,4 @@
-"""``artifact:`` of a spec: compile its kernels as a GPU would get them, and hold that against the thresholds."""
+"""``artifact:`` of a spec: compile its kernels as for a GPU, and compare the code with the thresholds."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from kcheck.model.compiled import CompiledKernel, Launched, Signature
 class ArtifactCheck:
     """The check of one spec's artifact.
 
-    The cpu device has a compiler in this process, and has used it by the time that the cases are done; a child may
-    help it (:mod:`kcheck.device.ahead`). Elsewhere the simulator has taken its place, or the process has been
-    linked for a GPU's machine code: a child compiles. The kernel of a ``launch:`` is known before the cases are
-    run and compiles beside them; those of a launcher are known after.
+    The cpu device has a compiler in this process, and has used it by the time the cases are done; a child process
+    may help it (:mod:`kcheck.device.ahead`). On other devices the simulator has replaced the compiler, or the
+    process is linked for a GPU's machine code: a child process compiles. The kernel of a ``launch:`` is known
+    before the cases run and compiles in parallel with them; kernels of a launcher are known only after.
 
-    Use it as a context: what still compiles at its end is ended.
+    Use it as a context: compilations that still run at its end are stopped.
 
     Args:
         spec: with an ``artifact``.
-        device: that runs the spec's cases.
-        cases: as they will be run.
+        device: runs the spec's cases.
+        cases: as they will run.
     """
 
     def __init__(self, spec: OpSpec, device: Device, cases: Iterable[Case]) -> None:
@@ -59,16 +59,16 @@ class ArtifactCheck:
 
     @property
     def waits(self) -> bool:
-        """Whether :meth:`result` will take its time."""
+        """Whether :meth:`result` will take some time."""
         if self._why_not:
             return False
         return not self._begun or any(compilation.running for compilation in self._begun)
 
     def result(self) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
-        """(findings, notes), once the cases have run. Notes say what was declared and not checked.
+        """(findings, notes), once the cases have run. Notes list what was declared and not checked.
 
         Raises:
-            KernelError: a kernel's file cannot be loaded by the compiler's process.
+            KernelError: the compiler's process cannot load a kernel's file.
         """
         if self._why_not:
             return (), (f"artifact was not checked: {self._why_not}",)
@@ -104,7 +104,7 @@ class LaunchedKernel:
     """A kernel that a launcher launched.
 
     Attributes:
-        signatures: that it was launched with, each once, in order.
+        signatures: of its launches, each once, in order.
         blocks: its threads per block and the bytes of dynamic shared memory, each pair once, in order.
     """
 
@@ -114,7 +114,7 @@ class LaunchedKernel:
 
     @property
     def largest(self) -> tuple[Index3, int]:
-        """Of its blocks the one with the most threads, then with the most shared memory."""
+        """The block with the most threads, then with the most shared memory."""
         return max(self.blocks, key=lambda one: (math.prod(one[0]), one[1]))
 
 

@@ -1,19 +1,19 @@
-"""Which cases run in instrumented code: as many that a run takes about three times as long as without, at most.
+"""Which cases run in instrumented code: as many as keep the run within about three times the time without.
 
-Instrumented code (racecheck, initcheck, overflow) gives the same bits, so that a case runs in it or in plain code.
-What costs is to compile it, once per specialization, and that it is slower. A device tells how many seconds a case
-spent there; all other time of the run, *the rest*, is no more than the run would have taken without. So the run
-keeps to its limit where the seconds spent are at most SHARE times the rest. A case is instrumented
+Instrumented code (racecheck, initcheck, overflow) gives the same bits, so a case runs either in it or in plain
+code. Compiling it, once per specialization, is expensive, and it is slower. A device reports how many seconds a
+case spent there; all other time of the run, *the rest*, is at most what the run would have taken without. So the
+run stays within its limit if the seconds spent are at most SHARE times the rest. A case is instrumented
 
-* if it is one of the first ALWAYS of its spec, of which the examples come first, whatever it costs;
-* or if it is expected to cost no more than SHARE times the rest of a case: it keeps to the limit by itself, so
-  that what was compiled before is used;
-* or if it is expected to cost no more than its share of what may still be spent: SHARE times the rest, as it will
-  be when the spec is done, less the seconds spent, divided evenly among the cases to come.
+* if it is one of the first ALWAYS of its spec, examples first, whatever it costs;
+* or if its expected cost is at most SHARE times the rest of a case: it stays within the limit by itself, so
+  that code compiled earlier is used;
+* or if its expected cost is at most its share of the remaining budget: SHARE times the rest, as it will be when
+  the spec is done, less the seconds spent, divided evenly among the remaining cases.
 
-It is expected to cost what the cheapest case of the spec with arrays as large cost; where none was as large, the
-largest one in proportion to bytes. So where time is short small cases are taken, since races show on small shapes
-as well, and large ones once the shares that nobody needed are enough.
+The expected cost is that of the cheapest case of the spec with arrays as large; if there is none, that of the
+largest one in proportion to bytes. So when time is short small cases are chosen, since small shapes show races
+too, and large ones once the unused shares are enough.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from statistics import median
 
 SHARE = 2.0
 ALWAYS = 5
-_RECENT = 64  # cases that a spec's expectations are drawn from
+_RECENT = 64  # recent cases used to estimate costs
 
 
 class Budget:
-    """The seconds of one run. Pure: whoever measures them tells them."""
+    """The seconds of one run. Pure: the caller measures them."""
 
     def __init__(self) -> None:
         self._rest = self._spent = 0.0
         self.begin(0)
 
     def begin(self, cases: int) -> None:
-        """A spec of so many cases begins."""
+        """A spec with this many cases begins."""
         self._left = cases
         self._done = 0
         self._rests: deque[float] = deque(maxlen=_RECENT)
         self._costs: deque[tuple[int, float]] = deque(maxlen=_RECENT)  # bytes, seconds
 
     def allows(self, size: int) -> bool:
-        """Whether the next case, with arrays of ``size`` bytes, is to be instrumented."""
+        """Whether to instrument the next case, with arrays of ``size`` bytes."""
         if self._done < ALWAYS:
             return True
         expected, typical = self._expected(size), median(self._rests)
@@ -60,8 +60,8 @@ class Budget:
         """A case is done.
 
         Args:
-            rest: seconds that it took outside of instrumented code.
-            spent: seconds in instrumented code, compiling it included; 0 where it was not instrumented.
+            rest: seconds outside instrumented code.
+            spent: seconds in instrumented code, including its compilation; 0 if it was not instrumented.
             size: bytes of its arrays.
         """
         self._rest += rest

@@ -1,4 +1,4 @@
-"""From the events of a run to envelopes: what ``tolerance: calibrated`` is to accept."""
+"""From the events of a run to envelopes: the errors that ``tolerance: calibrated`` accepts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kcheck.specfile.paths import shown
 
 MARGIN = 1.5
 LEAST = 20
-"""With fewer errors the 95th percentile is the largest one, and one case decides."""
+"""With fewer errors the 95th percentile is the largest one, and a single case decides."""
 
 
 def envelope(errors: Sequence[float], dtype: str) -> Envelope:
@@ -45,19 +45,19 @@ def envelope(errors: Sequence[float], dtype: str) -> Envelope:
 
 
 def measured_spec(spec: OpSpec, count: int, seed: int | None) -> OpSpec:
-    """The spec as it is run to calibrate it: judged without a calibration, on cases that ``kcheck run`` does not
-    draw (so that it is not held against what it was fitted on), its artifact left alone."""
+    """The spec for a calibration run: judged without a calibration, on cases that ``kcheck run`` does not draw (so
+    that it is not tested on the data it was fitted to), without its artifact."""
     master = derive(spec.seed, "calibrate") if seed is None else seed
     return replace(measurable(spec), count=count, seed=master, artifact=None)
 
 
 @dataclass(slots=True)
 class Measured:
-    """What came of one spec.
+    """The result for one spec.
 
     Attributes:
-        errors: by output dtype, the largest scaled error of each output of each case that was judged.
-        refusal: why there is no envelope; empty where there is.
+        errors: by output dtype, the largest scaled error of each output of each judged case.
+        refusal: why there is no envelope; empty if there is one.
         see: the command that shows why.
         failed: whether a case failed: a verdict on the kernel.
         nothing: whether there is nothing to calibrate: no output is floating point.
@@ -75,7 +75,7 @@ class Measured:
         return not output_dtypes(self.spec)
 
     def calibration(self, device: str, versions: Mapping[str, str]) -> Calibration:
-        """For the file; only where nothing was refused."""
+        """For the file; only if nothing was refused."""
         envelopes = {dtype: envelope(errors, dtype) for dtype, errors in self.errors.items()}
         return Calibration(self.spec.op, self.spec.seed, self.cases, device, versions, envelopes)
 
@@ -95,7 +95,7 @@ class Calibrator:
         self._errors: dict[str, list[float]] = {}
 
     def handle(self, event: Event) -> Measured | None:
-        """Takes the next event; gives what came of a spec that has ended."""
+        """Takes the next event; returns the result of a spec that has ended."""
         match event:
             case SpecStarted():
                 self._running = self._specs[event.root, event.path]

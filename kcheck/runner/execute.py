@@ -1,4 +1,4 @@
-"""One case run and judged, whoever asks: a run, a reproduction, a step of a search."""
+"""One case run and judged, for any caller: a run, a reproduction, a step of a search."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from kcheck.oracle import judge
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Executed:
-    """What came of one case.
+    """The result of one case.
 
     Attributes:
-        arrays, outcome: None where it did not come to them: its arrays could not be made.
+        arrays, outcome: None if its arrays could not be made.
     """
 
     verdict: Verdict
@@ -42,14 +42,14 @@ def execute(
     arrays: CaseArrays | None = None,
     observe: Callable[[OpSpec, CaseArrays], None] | None = None,
 ) -> Executed:
-    """Make a case's arrays, launch, judge. What is wrong with the kernel, or its spec, is a verdict.
+    """Make a case's arrays, launch, judge. An error of the kernel or its spec becomes a verdict.
 
     Args:
         timeout: seconds for the launch; None for no limit.
-        instrument: of the bytes of the arrays, the sanitizers that need instrumented code; left out, all
-            that the device can run and the spec does not switch off.
-        arrays: of the case, where they are known: restored from a snapshot. Made from its seed otherwise.
-        observe: is shown the arrays after they were judged.
+        instrument: maps the bytes of the arrays to the sanitizers that need instrumented code; default: all that
+            the device can run and the spec does not switch off.
+        arrays: of the case, if they are known: restored from a snapshot. Otherwise made from its seed.
+        observe: gets the arrays after they were judged.
 
     Raises:
         InternalError: an error in kcheck itself.
@@ -75,7 +75,7 @@ def execute(
     except Exception as error:
         raise InternalError(f"{spec.path}: {case.id}: {type(error).__name__}: {error}") from error
     if any(finding.rule == UNSUPPORTED for finding in verdict.findings):
-        verdict = replace(verdict, status=Status.ERROR)  # the device's lack, not the kernel's fault
+        verdict = replace(verdict, status=Status.ERROR)  # a limit of the device, not an error of the kernel
     return Executed(replace(verdict, seconds=time.monotonic() - begun), arrays, outcome)
 
 
@@ -85,7 +85,7 @@ def every_instrument(spec: OpSpec, device: Device) -> frozenset[str]:
 
 
 def kernel_fault(error: KcheckError, spec: OpSpec) -> Fault:
-    """The fault of an error whose text is ``place: what; mend``, in whatever file that place is."""
+    """The fault of an error whose text is ``place: what; fix``, for a place in any file."""
     fault = getattr(error, "fault", None)
     if isinstance(fault, Fault):
         return fault
@@ -108,7 +108,7 @@ def _split_place(text: str) -> tuple[Span | None, str]:
 
 
 def as_fault(fault: object, spec: OpSpec) -> Fault:
-    """A fault of a SpecError; what is none stands at the beginning of the spec."""
+    """A fault of a SpecError; other errors get the beginning of the spec as their place."""
     return fault if isinstance(fault, Fault) else Fault(spec.span, str(fault))
 
 

@@ -1,4 +1,4 @@
-"""``kcheck lint``: compile what specs name as a GPU would get it, measure it, hold it against ``artifact:``."""
+"""``kcheck lint``: compile what specs name as for a GPU, measure it, compare it with ``artifact:``."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from kcheck.ptx.parser import parse
 from kcheck.runner.artifact import LaunchedKernel, kernels_launched
 
 _CASES_OF_A_LAUNCHER = 4
-"""How many cases tell which kernels a launcher launches, for each choice of dtypes."""
+"""How many cases to run to find which kernels a launcher launches, for each choice of dtypes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Linted:
-    """What there is to say about a spec, or a PTX file.
+    """The result for a spec or a PTX file.
 
     Attributes:
         op, path: of the spec; the file's path alone for PTX.
         metrics: one for each kernel, target and choice of argument types.
-        findings: offences against ``artifact:``.
-        notes: what was not looked at.
-        unchecked: what ``artifact:`` asks for and could not be checked, with the reason.
-        no_sass: why there is no machine code, where it was asked for.
+        findings: violations of ``artifact:``.
+        notes: what was not examined.
+        unchecked: entries of ``artifact:`` that could not be checked, with the reason.
+        no_sass: why there is no machine code, if it was requested.
     """
 
     op: str
@@ -54,9 +54,9 @@ def lint_spec(spec: OpSpec, device: Device | None, targets: Sequence[str], *, sa
     """Compile every specialization of a spec's kernels and measure it.
 
     Args:
-        device: on which a launcher's kernels are seen; only asked of specs with ``launcher:``.
-        targets: in place of those of the spec or its project.
-        sass: look at the machine code, too.
+        device: the device to watch a launcher's kernels on; used only for specs with ``launcher:``.
+        targets: instead of those of the spec or its project.
+        sass: examine the machine code, too.
 
     Raises:
         KernelError: a kernel's file cannot be loaded.
@@ -96,7 +96,7 @@ _Block: TypeAlias = tuple[Index3, int]
 
 
 def _usual_block(spec: OpSpec, notes: list[str]) -> _Block | None:
-    """The block, with its dynamic shared memory, that most of a spec's cases are launched with."""
+    """The block, with its dynamic shared memory, of most of a spec's cases."""
     assert spec.launch is not None
     counted: Counter[Geometry] = Counter()
     for case in plan(spec, count=spec.count, master=spec.seed):
@@ -116,7 +116,7 @@ def _usual_block(spec: OpSpec, notes: list[str]) -> _Block | None:
 
 
 def _launched(spec: OpSpec, device: Device, notes: list[str]) -> tuple[LaunchedKernel, ...]:
-    """What a launcher launches, seen by running a few cases of each choice of dtypes."""
+    """The kernels that a launcher launches, found by running a few cases of each choice of dtypes."""
     device.prepare(spec)
     seen: Counter[tuple[str, ...]] = Counter()
     for case in _largest_first(plan(spec, count=spec.count, master=spec.seed)):
@@ -143,7 +143,7 @@ def _launched(spec: OpSpec, device: Device, notes: list[str]) -> tuple[LaunchedK
 
 
 def _largest_first(cases: Sequence[Case]) -> list[Case]:
-    """Cases with elements come before those without, of which a launcher may launch nothing."""
+    """Cases with elements come before those without, for which a launcher may launch nothing."""
     return sorted(cases, key=lambda case: -min(case.dims.values(), default=1))
 
 
@@ -153,12 +153,12 @@ def lint_ptx(
     """Measure the kernels of a PTX file.
 
     Args:
-        entry: the mangled name of one kernel, or a part of it that no other has; empty: every kernel.
-        targets: none: the one that the file names.
-        block: threads per block to tell the occupancy of.
+        entry: the mangled name of one kernel, or a part of it that occurs in no other; empty: every kernel.
+        targets: empty: the one that the file names.
+        block: threads per block for the occupancy.
 
     Raises:
-        PtxError: it is not PTX.
+        PtxError: the text is not PTX.
         KernelError: there is no such entry, or the assembler refuses the file.
     """
     module = parse(text, file)
@@ -183,7 +183,7 @@ def lint_ptx(
 
 
 def _assembled(ptx: str, target: str) -> tuple[dict[str, Resources], str, str]:
-    """(resources by entry, machine code, why there is none) of a module."""
+    """(resources by entry, machine code, or why it is missing) of a module."""
     resources = assemble(ptx, target)
     program = find_disassembler()
     try:

@@ -1,4 +1,4 @@
-"""What the command line asks of a run."""
+"""The options of a run."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from kcheck.model import Case, Level, OpSpec, Snapshot, level_word
 from kcheck.model.limits import TIMEOUT
 
 STORED = "stored_"
-"""What the label of a case begins with that is run because it failed before, and not because it was planned."""
+"""The label prefix of cases that run because they failed before, not because they were planned."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Recalled:
-    """A case that failed in an earlier run and is not known to be fixed; it is possible in its spec as that is
-    now.
+    """A case that failed in an earlier run and is not known to be fixed; its spec still allows it.
 
     Attributes:
-        snapshot: its exact inputs, where they were kept.
+        snapshot: its exact inputs, if they were kept.
     """
 
     case: Case
@@ -29,26 +28,26 @@ class Recalled:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a run is done.
+    """The options of a run.
 
     Attributes:
-        command: the command line as it was typed, shell-quoted, for the reader of a report.
-        count, seed: of the generated cases, in place of what a spec says; None leaves it to the spec.
+        command: the command line as typed, shell-quoted, for the reader of a report.
+        count, seed: of the generated cases, instead of the spec's; None: the spec's.
         case_seed: run exactly the case of this seed, of every spec.
         keyword: ``-k``; empty selects everything.
         max_failures: stop after this many cases that failed or could not be judged; None for no limit.
             ``--fail-fast`` is 1.
         timeout: seconds for the launch of one case; None for no limit.
         strict: warnings about a spec as a whole (``vacuous``) are errors.
-        sanitize: ``--sanitize``: levels in place of those of every spec. What is named here sees every case.
-        capture: yield what failing cases were launched with and what came back, for whoever stores it.
-        recalled: by root and path of a spec, what is run before its other cases.
+        sanitize: ``--sanitize``: levels instead of those of every spec. Sanitizers named here see every case.
+        capture: yield the arrays and results of failing cases, to store them.
+        recalled: by root and path of a spec, the cases to run before its other cases.
         only_failed: ``--lf``: run the recalled cases and no others.
         lint: note what the linter says about the PTX of a spec whose cases all ran.
         skip_unsupported: count cases that the device does not support as skipped, not as errors.
-        device: ``--device`` where it was given, for the replay line; empty otherwise.
+        device: ``--device`` if given, for the replay line; else empty.
         profile: ``--profile``, for the replay line.
-        replay_by: the command that the replay line starts with, where it is not `kcheck run`.
+        replay_by: the command at the start of the replay line, if it is not `kcheck run`.
     """
 
     command: str = "kcheck run"
@@ -76,10 +75,10 @@ class Options:
 
 
 def replay(spec: OpSpec, case: Case, options: Options) -> str:
-    """The command line that runs one case alone, from the folder that this run was started in.
+    """The command line that runs one case alone, from the folder in which this run was started.
 
-    A generated case is a function of its own seed; an example is one of its label and of the master seed, which
-    what it leaves open is drawn from.
+    A generated case depends only on its seed; an example on its label and on the master seed, which draws what
+    the example leaves open.
     """
     if options.replay_by:
         return shlex.join([*options.replay_by, "--case-seed", str(case.seed)])

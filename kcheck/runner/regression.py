@@ -1,4 +1,4 @@
-"""Baselines: what a run and the linter say of an op, and what has become worse since."""
+"""Baselines: the results of a run and of the linter for an op, and regressions since."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kcheck.model.metrics import Metrics
 from kcheck.oracle.tolerance import CONSTANT
 
 _LEAST_ERROR = 0.05
-"""Noise floors (or allowed errors) below which an error is not compared: twice next to nothing is nothing."""
+"""Noise floors (or allowed errors) below which errors are not compared: twice almost nothing is nothing."""
 
 
 @dataclass(slots=True)
 class Collector:
-    """What the cases of one spec come to; feed it the events of a run."""
+    """The results of the cases of one spec; feed it the events of a run."""
 
     spec: OpSpec
     device: str
@@ -29,7 +29,7 @@ class Collector:
     _units: dict[str, str] = field(default_factory=dict)
 
     def handle(self, event: Event) -> None:
-        """Take in one event; those of other specs are passed over."""
+        """Take in one event; events of other specs are ignored."""
         if not isinstance(event, CaseFinished) or event.path != self.spec.path:
             return
         verdict = event.verdict
@@ -76,12 +76,12 @@ class Collector:
 
 
 def _rounded(value: float) -> float:
-    """With the digits that a baseline's file keeps: what is measured again is the same number."""
+    """Rounded to the digits that a baseline's file keeps: an equal measurement is an equal number."""
     return float(f"{value:.6g}")
 
 
 def numbers(metric: Metrics) -> dict[str, float]:
-    """Those of MEASURES that the linter knows; ``unfused`` besides, by which a lost fma is told."""
+    """The MEASURES that the linter knows; and ``unfused``, which shows a lost fma."""
     found: dict[str, float] = {
         "instructions": metric.instructions,
         "float64": metric.float64,
@@ -99,10 +99,10 @@ def numbers(metric: Metrics) -> dict[str, float]:
 
 
 def changes(op: str, before: OpBaseline, after: OpBaseline, limits: Mapping[str, Limit]) -> Iterator[Change]:
-    """Every number that has changed: cases, errors, then kernels that both have.
+    """Every number that changed: cases, errors, then kernels that are in both.
 
     Args:
-        limits: by measure, in place of those of MEASURES.
+        limits: by measure, instead of those of MEASURES.
     """
 
     def judge(measure: str, detail: str, where: tuple[str, ...], old: float, new: float) -> Change:
@@ -116,10 +116,10 @@ def changes(op: str, before: OpBaseline, after: OpBaseline, limits: Mapping[str,
         return Change(op, measure, detail, where, old, new, limit, kind, at)
 
     def told(change: Change) -> bool:
-        """Whether it is large enough to be seen in the report, which has three digits."""
+        """Whether it is large enough to show in the report, which has three digits."""
         return change.kind == "worse" or f"{change.before:.3g}" != f"{change.after:.3g}"
 
-    # Where other cases were run, how many passed says nothing.
+    # If other cases ran, the number that passed means nothing.
     if before.passed + before.failed == after.passed + after.failed and before.passed != after.passed:
         yield judge("passed", "", (), before.passed, after.passed)
     for dtype, old in before.errors.items():
@@ -141,7 +141,7 @@ def changes(op: str, before: OpBaseline, after: OpBaseline, limits: Mapping[str,
                 continue
             fewer = measure == "fma" and now_of[measure] < was_of[measure]
             if fewer and now_of.get("unfused", 0) <= was_of.get("unfused", 0):
-                continue  # there is less to multiply and add; nothing came apart
+                continue  # there is less to multiply and add; no fma was split
             yield judge(measure, "", key, was_of[measure], now_of[measure])
 
 
@@ -150,12 +150,12 @@ _UNITS = {"floor": "noise floors", "allowed": "allowed errors"}
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What has changed since a baseline.
+    """The changes since a baseline.
 
     Attributes:
-        versions: of what differs between the two, (name, before, after).
+        versions: (name, before, after) for each version that differs.
         new, gone: kernels as (op, kernel, target, types); an op as (op, "", "", "").
-        other_cases: ops that ran another number of cases: their spec has changed.
+        other_cases: ops with another number of cases: their spec has changed.
     """
 
     changes: tuple[Change, ...]
@@ -166,7 +166,7 @@ class Difference:
 
     @property
     def regressions(self) -> tuple[Change, ...]:
-        """Those that are worse than their limits allow."""
+        """The changes for the worse beyond their limits."""
         return tuple(change for change in self.changes if change.kind == "worse")
 
 
@@ -176,7 +176,7 @@ def difference(
     limits: Mapping[str, Mapping[str, Limit]],
     versions: tuple[Mapping[str, str], Mapping[str, str]],
 ) -> Difference:
-    """What has changed.
+    """The changes.
 
     Args:
         limits: by op, then by measure.

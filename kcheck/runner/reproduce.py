@@ -1,4 +1,4 @@
-"""A case that failed, run again: as it was, under the spec, kernel and reference of today."""
+"""Run a failed case again: the same case under the current spec, kernel and reference."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kcheck.store import bits
 
 
 class Result(StrEnum):
-    """How it ended. UNSEEN: it passed, and what it failed by could not be looked for here."""
+    """How it ended. UNSEEN: it passed, and the check that it failed cannot run here."""
 
     PASSES = "passes"
     FAILS = "fails"
@@ -38,12 +38,12 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Known:
-    """What is known of a case that is to be run again.
+    """What is known of a case before it runs again.
 
     Attributes:
-        rule: what it failed by; empty where it is not known to have failed.
-        bits: by output, a digest of the bits that it gave then.
-        snapshot: its exact inputs, where they were kept.
+        rule: the rule that it failed by; empty if it is not known to have failed.
+        bits: by output, a digest of its bits at that time.
+        snapshot: its exact inputs, if they were kept.
     """
 
     case: Case
@@ -54,12 +54,12 @@ class Known:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Reproduced:
-    """What came of it.
+    """The result.
 
     Attributes:
         changed: why the case is GONE.
-        notes: what else is not as it was.
-        other_bits: the outputs whose bits are others than before; None where that is not known.
+        notes: other differences from the stored run.
+        other_bits: the outputs whose bits differ from before; None if unknown.
         executed: None if it is GONE.
     """
 
@@ -73,7 +73,7 @@ class Reproduced:
 
     @property
     def captured(self) -> Captured | None:
-        """What it was launched with and what came back, for the store; None where it did not come to that."""
+        """The arrays it was launched with and its results, for the store; None if it was not launched."""
         done = self.executed
         if done is None or done.arrays is None:
             return None
@@ -81,7 +81,7 @@ class Reproduced:
 
 
 def reproduce(spec: OpSpec, known: Known, device: Device, *, timeout: float | None) -> Reproduced:
-    """Run a case again; every sanitizer that is not off looks at it, and the one that it failed by in any case.
+    """Run a case again; every sanitizer that is not off sees it, and always the one that it failed by.
 
     Raises:
         InternalError: an error in kcheck itself.
@@ -111,10 +111,10 @@ def reproduce(spec: OpSpec, known: Known, device: Device, *, timeout: float | No
 
 
 def current(spec: OpSpec, known: Known) -> Case:
-    """A known case under the spec of today; what is known of its inputs fits it.
+    """A known case under the current spec; what is known of its inputs fits it.
 
     Raises:
-        Gone: the spec has no such case any more, or its inputs are not there any more.
+        Gone: the spec no longer has such a case, or its inputs are missing.
     """
     try:
         case = recall(spec, known.case)

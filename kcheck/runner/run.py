@@ -60,7 +60,7 @@ def run(specs: Sequence[OpSpec | SpecRefused], options: Options, device: Device)
 
 @dataclass(slots=True)
 class _Tally:
-    """What the cases of one spec came to so far."""
+    """The results of one spec's cases so far."""
 
     counts: Counter[Status] = field(default_factory=Counter)
     seen: Counter[str] = field(default_factory=Counter)  # cases by sanitizer
@@ -105,7 +105,7 @@ class _Run:
     selects: Matcher | None
     failures: int = 0
     interrupted: bool = False
-    _told: bool = False  # the spec at hand has had its first event
+    _told: bool = False  # the current spec has had its first event
     _notes: dict[str, None] = field(default_factory=dict)
     _budget: Budget = field(default_factory=Budget)
 
@@ -285,7 +285,7 @@ class _Run:
 
     @property
     def _whole(self) -> bool:
-        """Whether all cases of a spec were asked for."""
+        """Whether all cases of a spec were requested."""
         return self.selects is None and self.options.case_seed is None and not self.options.only_failed
 
     def _vacuous(self, vacuity: Vacuity) -> tuple[Finding, ...]:
@@ -298,7 +298,7 @@ class _Run:
         return tuple(replace(finding, severity="error") for finding in found) if self.options.strict else found
 
     def _whole_artifact(self, spec: OpSpec) -> bool:
-        """Whether the artifact is to be checked: only where all of the spec's cases were asked for."""
+        """Whether to check the artifact: only if all of the spec's cases were requested."""
         if spec.artifact is None or self._whole:
             return spec.artifact is not None
         self._notes.setdefault(_PART)
@@ -320,7 +320,7 @@ _PART = "artifact was not checked: only a part of the cases was run"
 
 
 def _load(spec: OpSpec, device: Device) -> None:
-    """Load every function that the spec names, so that what cannot be loaded is said once and not per case."""
+    """Load every function that the spec names, so that a load error is reported once and not per case."""
     device.prepare(spec)
     for function in spec.functions:
         load_function(spec.root, function)

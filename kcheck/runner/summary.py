@@ -1,4 +1,4 @@
-"""What a run came to, for the exit code: counts over its events."""
+"""The result of a run, for the exit code: counts over its events."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Summary:
 
     Attributes:
         passed, failed, errors: cases by status.
-        skipped: cases planned and not run.
-        refused: specs that could not be run.
+        skipped: planned cases that did not run.
+        refused: specs that could not run.
         spec_errors: findings of severity error about specs as a whole.
         interrupted: by Ctrl-C.
         unsupported: by spec, the cases that were skipped because the device does not support them.
@@ -61,5 +61,5 @@ class Summary:
 
     @property
     def cases(self) -> int:
-        """Cases that were run."""
+        """Cases that ran."""
         return self.passed + self.failed + self.errors

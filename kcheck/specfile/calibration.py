@@ -52,7 +52,7 @@ def output_dtypes(spec: OpSpec) -> tuple[str, ...]:
 
 
 def calibrated(spec: OpSpec) -> OpSpec:
-    """The spec with its envelopes, where it says ``tolerance: calibrated``; any other spec as it is.
+    """The spec with its envelopes if it has ``tolerance: calibrated``; any other spec unchanged.
 
     Raises:
         SpecError: there is no calibration for one of its output dtypes, or the file is damaged.
@@ -76,17 +76,17 @@ def calibrated(spec: OpSpec) -> OpSpec:
 
 
 def measurable(spec: OpSpec) -> OpSpec:
-    """The spec as it is judged while it is calibrated: by what it says, or else by the noise floor."""
+    """The spec as judged while it is calibrated: by its tolerance, or else by the noise floor."""
     if spec.tolerance.kind != "calibrated":
         return spec
     return replace(spec, tolerance=Tolerance("conditioned", {}, spec.tolerance.span))
 
 
 def read_calibrations(root: Path) -> dict[str, Calibration]:
-    """Every op of a project's calibration file; none where there is no file.
+    """Every op of a project's calibration file; empty if there is no file.
 
     Raises:
-        SpecError: it is not as it was written; with every fault in it.
+        SpecError: the file is damaged; with every error in it.
     """
     path = root / FILE
     if not os.path.lexists(path):
@@ -162,7 +162,7 @@ class _Reader:
         return Calibration(op, int(seed), int(cases), device, versions, envelopes)
 
     def number(self, node: YamlNode | None, name: str, whole: bool = False) -> float | int:
-        """A finite number that is not negative; 0 after a fault."""
+        """A finite number that is not negative; 0 after an error."""
         if node is None:
             return 0  # the missing key is already reported
         value = node.value if isinstance(node, YamlScalar) else None
@@ -205,7 +205,7 @@ def _lines(calibrations: Mapping[str, Calibration]) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    """Quoted where it is no plain word, such as a version that YAML would take for a number."""
+    """Quoted if it is not a plain word, such as a version that YAML would read as a number."""
     if text.replace("-", "").isalpha():
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,7 +1,7 @@
-"""``extends``: a spec that is another one but for the keys that it gives itself.
+"""``extends``: a spec that is another spec except for the keys that it sets.
 
-The trees are joined before anything is checked, so that what the other file has wrong and this one replaces is no
-fault, and what is left of it is checked where it stands.
+The trees are joined before anything is checked. So an error in a key of the other file that this one replaces does
+not count, and errors in its other keys are reported in that file.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from kcheck.specfile.yamltree import YamlMap, YamlScalar, read
 
 KEY = "extends"
 MOST = 8
-"""Files that one spec may be joined from beside itself."""
+"""The most other files that one spec may be joined from."""
 
 _OWN = (KEY, "op")
 """Keys that are never taken from the other file: an op is unique in a project."""
 _EITHER = {"launch": "launcher", "launcher": "launch"}
-"""Two ways to say how a kernel is launched: whoever gives one replaces the other as well."""
+"""Two ways to launch a kernel: a spec that sets one replaces the other as well."""
 
 
 def extended(path: Path, top: YamlMap, root: Path) -> tuple[YamlMap, list[Fault]]:
-    """A spec joined with what it extends: a top-level key given here replaces that of the other file whole.
+    """A spec joined with what it extends: a top-level key set here replaces that of the other file entirely.
 
     Args:
-        path: the spec, absolute or from the current folder; ``top`` is what it holds.
+        path: the spec, absolute or from the current folder; ``top`` is its content.
         root: the project root, absolute, which ``extends`` is relative to.
 
     Returns:
-        The tree, each node with the file that it stands in, without ``extends`` (which stays where it is not
-        text: the JSON Schema refuses it); and the faults of the other files that leave a tree to look at.
+        The tree, each node with its file, without ``extends`` (which stays if it is not text: the JSON Schema
+        refuses it); and the errors in the other files that leave a tree to check.
 
     Raises:
-        SpecError: as ``yamltree.read``, for the other files; ``extends`` names no spec of the project, or leads
-            to too many files, or in a circle.
+        SpecError: as ``yamltree.read``, for the other files; ``extends`` names no spec of the project, names too
+            many files, or is circular.
     """
     joined, faults = top, list[Fault]()
     seen = [os.path.realpath(path)]
@@ -76,7 +76,7 @@ def _refused(faults: list[Fault], node: YamlScalar, what: str, mend: str) -> Spe
 
 
 def _joined(own: YamlMap, other: YamlMap) -> YamlMap:
-    """One tree of two; the order of keys is that of the other file, as in a spec that is written out."""
+    """The two trees as one; the order of keys is that of the other file, as in a spec that is written out."""
     entries = {key: entry for key, entry in own.entries.items() if key != KEY}
     replaced = {*_OWN, *entries, *(_EITHER[key] for key in entries if key in _EITHER)}
     left = {key: entry for key, entry in other.entries.items() if key not in replaced}

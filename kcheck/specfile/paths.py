@@ -1,4 +1,4 @@
-"""Where a project is, and which of its files a path in a spec means."""
+"""Where a project is, and which of its files a path in a spec names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kcheck.model import Fault, Span
 from kcheck.symbolic import did_you_mean, shorten
 
 ROOT_MARKERS = ("kcheck.yaml", "pyproject.toml", ".git")
-"""A folder that holds one of these is a project root."""
+"""A folder with one of these files is a project root."""
 
 
 class PathRefused(ValueError):
@@ -23,7 +23,7 @@ class PathRefused(ValueError):
 
 
 def shown(path: Path) -> str:
-    """A path as the user would type it: from the current folder where it lies below that, else absolute."""
+    """A path as the user would type it: relative to the current folder if it is below that, else absolute."""
     absolute = os.path.abspath(path)
     try:
         relative = os.path.relpath(absolute)
@@ -42,13 +42,13 @@ def nearest_root(path: Path) -> Path | None:
 
 
 def find_root(path: Path) -> Path:
-    """The project root of a spec: the nearest folder above it that holds kcheck.yaml, pyproject.toml or .git.
+    """The project root of a spec: the nearest folder above it with kcheck.yaml, pyproject.toml or .git.
 
     Returns:
-        An absolute path, its symbolic links as they are.
+        An absolute path; symbolic links are not resolved.
 
     Raises:
-        SpecError: no folder above is marked.
+        SpecError: no folder above has one.
     """
     root = nearest_root(path)
     if root is None:
@@ -59,16 +59,16 @@ def find_root(path: Path) -> Path:
 
 
 def file_in_root(root: Path, path: str, form: str = "write file.py:name") -> Path:
-    """The file that a path in a spec means.
+    """The file that a path in a spec names.
 
     Args:
         root: the project root, absolute.
         path: relative to it, with forward slashes.
-        form: the mend for one that names a folder.
+        form: the fix if the path names a folder.
 
     Raises:
-        PathRefused: it leaves the root (by ``..``, from the root of the machine, or through a symbolic
-            link), or no file is there.
+        PathRefused: the path leads out of the root (by ``..``, as an absolute path, or through a symbolic link),
+            or the file does not exist.
     """
     if "\\" in path:
         raise PathRefused(f"the path {shorten(path)!r} has a '\\'", "write '/' between folders")
@@ -93,7 +93,7 @@ def file_in_root(root: Path, path: str, form: str = "write file.py:name") -> Pat
 
 
 def _neighbour(root: Path, target: Path) -> str:
-    """``did you mean``, from the files of the folder, or of a folder whose name is near."""
+    """``did you mean``, from the files of the folder, or of a folder with a similar name."""
     folder = target.parent
     if folder.is_dir():
         return did_you_mean(target.name, names_in(folder))
@@ -102,7 +102,7 @@ def _neighbour(root: Path, target: Path) -> str:
 
 
 def names_in(folder: Path, most: int = 2000) -> list[str]:
-    """The names in a folder, sorted; of a huge folder only some."""
+    """The names in a folder, sorted; only some of a huge folder."""
     names: list[str] = []
     try:
         with os.scandir(folder) as entries:

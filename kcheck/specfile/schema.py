@@ -1,7 +1,7 @@
 """Check specs against the JSON Schema, and explain its failures in prose.
 
 Where a value may take several forms, the schema lists them under ``anyOf`` with a JSON type for each. The type of
-the value tells which form was meant, and the message is about that form only.
+the value shows which form was intended, and the message is about that form only.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _validator(file: str) -> Any:
 
 
 def _inlined(whole: Any, part: Any, open_references: tuple[str, ...]) -> Any:
-    """A schema with its references replaced by what they refer to: three times as fast to check against.
+    """A schema with its references replaced by their targets: checks are three times as fast.
 
     A reference inside its own target (a distribution of a distribution) stays.
     """
@@ -76,14 +76,14 @@ def _inlined(whole: Any, part: Any, open_references: tuple[str, ...]) -> Any:
 
 
 def schema_faults(root: YamlMap, file: str = _FILE) -> tuple[list[Fault], YamlMap]:
-    """Everything about a spec, or another file, that its JSON Schema refuses.
+    """Every error in a spec, or another file, that its JSON Schema finds.
 
     Args:
         file: the name of the schema.
 
     Returns:
-        The faults, and the tree with mistyped keys as they were meant, so that what is declared below such a key
-        is known to the rest of the spec.
+        The errors, and the tree with mistyped keys corrected, so that declarations below such a key are known to
+        the rest of the spec.
     """
     root = _calls_joined(root)
     tree = plain(root)
@@ -100,7 +100,7 @@ def schema_faults(root: YamlMap, file: str = _FILE) -> tuple[list[Fault], YamlMa
 
 
 def _flat(errors: Iterable[ValidationError]) -> Iterator[ValidationError]:
-    """The failures, with that of a value of several forms replaced by those of the form which was meant."""
+    """The failures, with that of a value of several forms replaced by those of the intended form."""
     for error in errors:
         nested = _form_that_was_meant(error) if error.validator == "anyOf" else None
         if nested is None:
@@ -110,7 +110,7 @@ def _flat(errors: Iterable[ValidationError]) -> Iterator[ValidationError]:
 
 
 def _meant(value: dict[str, Any], schema: dict[str, Any]) -> dict[str, str]:
-    """By unknown key of a mapping, the known one that it is near to and that is not there."""
+    """By unknown key of a mapping, the known key that is similar and missing."""
     known = schema.get("properties", {})
     unknown = [key for key in value if key not in known][:_GUESSED]
     meant = {key: nearest(key, known) for key in unknown}
@@ -166,7 +166,7 @@ def _prose(root: YamlNode, error: ValidationError) -> Iterator[Fault]:
 
 
 def _form_that_was_meant(error: ValidationError) -> list[ValidationError] | None:
-    """The failures of the first form that has the type of the value; None where no form has."""
+    """The failures of the first form that has the type of the value; None if no form has."""
     branches: dict[int, list[ValidationError]] = {}
     for nested in error.context or ():
         branches.setdefault(int(nested.relative_schema_path[0]), []).append(nested)
@@ -196,7 +196,7 @@ class _Place:
 
     @property
     def name(self) -> str:
-        """What a message calls the value."""
+        """How a message names the value."""
         inside_list = bool(self.path) and isinstance(self.path[-1], int)
         if self.key is None:
             return "the file"
@@ -282,9 +282,8 @@ def _retype(place: _Place) -> str:
 
 
 _GUESSED = 50
-"""The number of unknown keys of a mapping for which the nearest known key is searched; a file of nothing else must
-not
-take long to refuse."""
+"""The most unknown keys of a mapping to search the nearest known key for; a file with nothing else must be refused
+quickly."""
 
 
 def _choices(value: Any, known: Sequence[Any]) -> str:
@@ -298,7 +297,7 @@ def _choices(value: Any, known: Sequence[Any]) -> str:
 def _enum(place: _Place) -> Iterator[Fault]:
     noun = str(place.schema.get("title", "value"))
     if isinstance(place.value, str):
-        # A distribution that takes an argument is known too, only not by its name alone.
+        # A distribution that takes an argument is known too, but not by its name alone.
         needs = _NEED_ARGUMENT.get(place.value) if noun == "distribution" else None
         known = [*place.rule, *(_NEED_ARGUMENT if noun == "distribution" else ())]
         if needs is not None:
@@ -326,8 +325,8 @@ def _const(place: _Place) -> Iterator[Fault]:
 
 
 def _required(place: _Place) -> Iterator[Fault]:
-    # jsonschema reports each missing key by itself, and names it only in its message.
-    # What is only asked for under a condition stands in a part of the schema that does not list the keys.
+    # jsonschema reports each missing key separately, and names it only in its message.
+    # Keys required only under a condition are in a part of the schema that does not list the keys.
     schema = place.schema if "properties" in place.schema or place.path else _validator(_FILE).schema
     near = _meant(place.value, schema).values()
     missing = [
@@ -335,7 +334,7 @@ def _required(place: _Place) -> Iterator[Fault]:
     ]
     for key in missing:
         if key in near:
-            continue  # it is there but mistyped, which is reported
+            continue  # it is present but mistyped, which is reported
         yield place.fault(f"missing key {key!r}{place.where}", _MISSING.get(key, f"add '{key}: ...'"))
 
 

@@ -1,13 +1,12 @@
-"""A failing case as a file: its exact inputs, its verdict, the bits that it gave. For another machine, or an
-issue.
+"""A failing case as a file: its exact inputs, its verdict, its output bits. For another machine, or an issue.
 
 ::
 
     case.json           version, verdict, bits by output, snapshot
     blobs/<digest>      the elements of an array
 
-A zip archive, the same bytes for the same case. What is read from one is never trusted: sizes are bounded before
-anything is unpacked, every blob is held against its digest, and nothing in it is code.
+A zip archive, the same bytes for the same case. The content of an archive is never trusted: sizes are limited
+before anything is unpacked, every blob is compared with its digest, and nothing in it is code.
 """
 
 from __future__ import annotations
@@ -36,19 +35,19 @@ _BROKEN = (
         EOFError,
         NotImplementedError,
         RuntimeError,
-    ),  # no such archive
-    *(ValueError, TypeError, KeyError, AttributeError, OverflowError),  # no such document
+    ),  # not an archive
+    *(ValueError, TypeError, KeyError, AttributeError, OverflowError),  # not such a document
 )
-_THEN = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip archive can tell
+_THEN = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip archive can store
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Kcase:
-    """What such a file holds.
+    """The content of such a file.
 
     Attributes:
-        verdict: None where the case was not judged before it was exported.
-        bits: by output, a digest of the bits that it gave; empty where it gave none, or was not run.
+        verdict: None if the case was not judged before the export.
+        bits: by output, a digest of its bits; empty if there was no output, or it did not run.
     """
 
     snapshot: Snapshot
@@ -60,7 +59,7 @@ def write_kcase(stream: BinaryIO, case: Kcase, version: str) -> None:
     """Write a case.
 
     Args:
-        version: of kcheck, for whoever opens it.
+        version: of kcheck, for the reader of the file.
 
     Raises:
         OSError: the disk is full.
@@ -87,7 +86,7 @@ def read_kcase(path: Path) -> Kcase:
     """Read a case.
 
     Raises:
-        StoreError: there is no such file, it is none of ours, or it was damaged on its way.
+        StoreError: the file does not exist, was not written by kcheck, or is damaged.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -107,7 +106,7 @@ def read_kcase(path: Path) -> Kcase:
             if verdict is not None:
                 verdict = replace(verdict, case=checked(verdict.case))
             bits = {str(name): str(digest) for name, digest in head["bits"].items()}
-        restore(snapshot)  # refuses arrays that do not lie within their memory
+        restore(snapshot)  # refuses arrays that extend beyond their memory
         return Kcase(snapshot, verdict, bits)
     except OSError as error:
         raise StoreError(f"{path}: cannot be read: {error.strerror or error}") from None

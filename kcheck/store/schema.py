@@ -1,7 +1,7 @@
-"""The tables of the store, version by version. What was released is never edited: a change is a row more.
+"""The tables of the store, version by version. A released version is never edited: a change is a new row.
 
-``PRAGMA user_version`` is how many rows a database has been through; ``PRAGMA application_id`` says that it is
-ours. Seeds are decimal text, since SQLite's integers end at 2**63. Times are ISO 8601 in UTC.
+``PRAGMA user_version`` is the number of rows applied to a database; ``PRAGMA application_id`` marks it as
+kcheck's. Seeds are decimal text, since SQLite's integers end at 2**63. Times are ISO 8601 in UTC.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ APPLICATION_ID = 0x6B636831  # "kch1"
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
-        # seconds stays empty until the run has come to its end: what was killed has none.
+        # seconds stays empty until the run ends: a killed run has no value.
         """CREATE TABLE runs (
             id INTEGER PRIMARY KEY,
             version TEXT NOT NULL,

@@ -1,7 +1,7 @@
-"""Snapshots as a document and blobs: one blob per array, named by what it holds.
+"""Snapshots as a document and blobs: one blob per array, named by its content.
 
-A blob is the elements in C order, little-endian as NumPy has them here, an axis of stride 0 once. Its name is
-their BLAKE2b digest, which is checked whenever it is read.
+A blob is the elements in C order, little-endian as in NumPy here, an axis of stride 0 once. Its name is their
+BLAKE2b digest, which is checked on every read.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from kcheck.store.documents import DocumentRefused, dumps, loads
 
 DIGEST_BYTES = 16
 LARGEST = 64 << 20
-"""Bytes of one snapshot's elements; a case with more is kept as its recipe alone."""
+"""The most bytes of elements in one snapshot; for a larger case only its recipe is kept."""
 
 
 def digest(content: bytes) -> bytes:
-    """The name of a content."""
+    """The name of a blob with this content."""
     return blake2b(content, digest_size=DIGEST_BYTES).digest()
 
 
 def bits(outputs: Mapping[str, Any]) -> dict[str, str]:
-    """A digest of the bits of each output, in hexadecimal; NaNs with another payload are other bits."""
+    """A digest of the bits of each output, in hexadecimal; NaNs with different payloads are different bits."""
     return {name: digest(np.ascontiguousarray(array).tobytes()).hex() for name, array in outputs.items()}
 
 
@@ -69,10 +69,10 @@ def unpack(document: str, blob: Callable[[bytes], bytes]) -> Snapshot:
     """The snapshot of a document.
 
     Args:
-        blob: the content of a digest.
+        blob: returns the content of a digest.
 
     Raises:
-        DocumentRefused: it is none that :func:`pack` made, or a blob does not hold what its name says.
+        DocumentRefused: :func:`pack` did not make it, or a blob does not match its name.
     """
     try:
         found = json.loads(document)
@@ -92,10 +92,10 @@ def unpack(document: str, blob: Callable[[bytes], bytes]) -> Snapshot:
 
 
 def checked(case: Case) -> Case:
-    """A case as it was read from a file, its parts of the types that they claim to have.
+    """A case read from a file, with parts of the types that they claim to have.
 
     Raises:
-        DocumentRefused: they are not.
+        DocumentRefused: the types do not match.
     """
     rows: list[tuple[str, object, type]] = [("spec", case.spec, str), ("op", case.op, str)]
     rows += [("label", case.label, str), ("seed", case.seed, int)]
@@ -111,15 +111,15 @@ def checked(case: Case) -> Case:
 
 
 def compress(content: bytes) -> bytes:
-    """As small as is quick: most of what fails is noise, which no effort makes smaller."""
+    """Compressed as well as is fast: most failing data is noise, which no effort makes smaller."""
     return zlib.compress(content, 1)
 
 
 def decompress(content: bytes, size: int) -> bytes:
-    """What was compressed, if it is ``size`` bytes.
+    """The uncompressed content, if it has ``size`` bytes.
 
     Raises:
-        DocumentRefused: it is not; no more than ``size`` bytes are made to find out.
+        DocumentRefused: it has not; at most ``size`` bytes are unpacked to find out.
     """
     try:
         made = zlib.decompressobj()
@@ -132,7 +132,7 @@ def decompress(content: bytes, size: int) -> bytes:
 
 
 def _once(strides: tuple[int, ...]) -> tuple[slice, ...]:
-    """Everything of an array but what repeats along a stride of 0."""
+    """The elements of an array without repetitions along a stride of 0."""
     return tuple(slice(0, 1) if stride == 0 else slice(None) for stride in strides)
 
 

@@ -1,6 +1,6 @@
-"""The functions of the language, as rows of a table: how many arguments, and what they mean for numbers.
+"""The functions of the language, as rows of a table: the number of arguments, and the meaning for numbers.
 
-What they mean for arrays stands in ``kcheck.symbolic.arrays``, which imports NumPy.
+``kcheck.symbolic.arrays``, which imports NumPy, has the meaning for arrays.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def ceildiv(numerator: Number, denominator: Number) -> Number:
 
 
 def next_pow2(value: Number) -> int:
-    """The smallest power of two that is not below ``value``; 1 for what is below 1.
+    """The smallest power of two that is not below ``value``; 1 for values below 1.
 
     Raises:
         TypeError: for a float.
@@ -43,10 +43,10 @@ class Row:
 
     Attributes:
         least, most: how many arguments it takes for numbers; ``most`` None: any number.
-        number: its meaning for numbers; None for those that only reduce arrays. May raise ValueError
+        number: its meaning for numbers; None for functions that only reduce arrays. May raise ValueError
             (outside its domain), TypeError, OverflowError or ZeroDivisionError.
-        sizes: whether it may stand outside invariants.
-        reduces: whether in invariants it takes one array and, if wished, ``axis``.
+        sizes: whether it is allowed outside invariants.
+        reduces: whether in invariants it takes one array and, optionally, ``axis``.
     """
 
     name: str
@@ -78,4 +78,4 @@ FUNCTIONS: dict[str, Row] = {
 """Every function by name, in the order in which messages list them."""
 
 SCALAR_FUNCTIONS: tuple[str, ...] = tuple(row.name for row in FUNCTIONS.values() if row.sizes)
-"""What may stand outside invariants."""
+"""The functions allowed outside invariants."""

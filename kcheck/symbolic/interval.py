@@ -1,4 +1,4 @@
-"""What values an expression can take when its names lie in intervals.
+"""The values that an expression can take when its names are in intervals.
 
 Interval arithmetic (R. E. Moore): the result contains every value that the expression can take, and perhaps more.
 Integers are kept exact; floating-point ends are moved outwards, so that rounding never loses a value. Where an
@@ -27,9 +27,9 @@ _LIMIT = 2**MAX_BITS
 
 
 def interval(node: Node, box: Mapping[str, Interval]) -> Interval:
-    """An interval that contains every value of ``node`` over a box. A name that the box lacks may be anything.
+    """An interval that contains every value of ``node`` over a box. A name missing in the box may be anything.
 
-    Truth is 1 and 0: (0, 0) says that a comparison is false everywhere in the box.
+    Truth is 1 and 0: (0, 0) means that a comparison is false everywhere in the box.
     """
     match node:
         case Number(value=value):
@@ -94,7 +94,8 @@ def _compare(symbol: str, left: Interval, right: Interval) -> Interval:
 
 
 def _outward(ends: Interval) -> Interval:
-    """Allow for rounding: floats move by a few units in the last place; what is too wide is unbounded."""
+    """Allow for rounding: floats move by a few units in the last place; an interval that is too wide is
+    unbounded."""
     low, high = ends
     if low != low or high != high:
         return EVERYTHING
@@ -164,7 +165,7 @@ def _remainder(left: Interval, right: Interval) -> Interval:
         return EVERYTHING
     if c == d and all(isinstance(end, int) for end in (a, b)) and a // c == b // c:
         return (a % c, b % c) if c > 0 else (min(a % c, b % c), max(a % c, b % c))
-    # d itself is no remainder of integers, but min and max can put integer ends around a float.
+    # d itself is not a remainder of integers, but min and max can put integer ends around a float.
     if c > 0:
         return (0, min(d, b) if a >= 0 else d)
     return (c, 0)
@@ -183,7 +184,7 @@ def _power(base: Interval, exponent: Interval) -> Interval:
 
 
 def _raise(x: End, y: End, *, down: bool) -> End:
-    """``x ** y``; where it is too large, the bound beyond it on the safe side."""
+    """``x ** y``; if it is too large, the bound beyond it on the safe side."""
     if math.isinf(x) or math.isinf(y):
         if y == 0 or x == 1:
             return 1

@@ -1,8 +1,8 @@
 """Which sizes satisfy the constraints: proofs that none do, assignments that do, and bounds while drawing.
 
 Branch and bound over boxes of sizes: an interval evaluation (``kcheck.symbolic.interval``) discards boxes in which
-some constraint is false everywhere, corners and middles are tried exactly, and what is left is halved. Whatever is
-claimed is proved; where the budget ends first, the answer is that it is not known.
+some constraint is false everywhere, corners and middles are tried exactly, and the remaining boxes are halved.
+Every answer is proved; if the budget ends first, the answer is "unknown".
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from kcheck.symbolic.linear import contradictory
 from kcheck.symbolic.parser import parse
 
 MAX_SIZE = 2**40
-"""The largest size a dim may have, in elements: more than any memory holds, and any product of six stays exact."""
+"""The largest size of a dim, in elements: more than fits in any memory, and any product of six stays exact."""
 
-_BUDGET = 20_000  # evaluations of all constraints, exact or by interval: some tenths of a second
+_BUDGET = 20_000  # evaluations of all constraints, exact or by interval: about 0.3 seconds
 
 Domain: TypeAlias = range | tuple[int, ...]
 Box: TypeAlias = dict[str, Domain]
@@ -54,13 +54,13 @@ class _BudgetSpent(Exception):
 
 
 class Solver:
-    """The dims and constraints of one spec, ready to be asked about.
+    """The dims and constraints of one spec, to query.
 
     To draw dims one after another so that every constraint holds: for each drawn dim in turn, ask
-    ``bounds(assigned, name)`` for the interval that is left, draw in it, and keep the value if
+    ``bounds(assigned, name)`` for the remaining interval, draw in it, and keep the value if
     ``admits({**assigned, name: value})``; at the end ``satisfied(sizes)`` is exact. Neither refuses a value that
-    can be completed, and either may pass one that cannot (``K % 32 == 0`` leaves the interval of K whole), so draw
-    again when it fails; ``witness(assigned)`` completes a partial draw by search.
+    can be completed, and either may accept one that cannot (``K % 32 == 0`` leaves the interval of K whole), so
+    draw again when it fails; ``witness(assigned)`` completes a partial draw by search.
 
     Everything here is a pure function of its arguments: the same answers on every machine.
 
@@ -70,7 +70,7 @@ class Solver:
 
     Raises:
         CycleError: derived dims that depend on each other in a circle.
-        ExpressionError: an expression that cannot be read.
+        ExpressionError: an invalid expression.
     """
 
     def __init__(self, dims: Mapping[str, Dim], constraints: Sequence[Expression]) -> None:
@@ -105,7 +105,7 @@ class Solver:
         return {name: sizes[name] for name in self._names} if self.satisfied(sizes) else None
 
     def bounds(self, assigned: Mapping[str, int], name: str) -> tuple[int, int] | None:
-        """The least and greatest size of a drawn dim that the other sizes may leave it.
+        """The least and greatest size of a drawn dim that the other sizes allow.
 
         Every size that can be completed lies between them; not every size between them can.
 
@@ -113,7 +113,7 @@ class Solver:
             assigned: sizes of some drawn dims, ``name`` not among them.
 
         Returns:
-            Both ends, in its domain; None when it is proved that nothing is left.
+            Both ends, in its domain; None if it is proved that no size is left.
         """
         box = self._box(assigned)
         left = self._shaved(box, name) if not self._refuted(box) else ()
@@ -131,7 +131,7 @@ class Solver:
         return box
 
     def _refuted(self, box: Box) -> bool:
-        """Whether interval evaluation proves that no assignment in the box will do."""
+        """Whether interval evaluation proves that no assignment in the box satisfies the constraints."""
         ends: dict[str, Interval] = {}
         for name, domain in box.items():
             if not len(domain):
@@ -147,7 +147,7 @@ class Solver:
         return any(surely_false(interval(constraint, ends)) for constraint in self._constraints)
 
     def _shaved(self, box: Box, name: str) -> Domain:
-        """The domain of one dim without what is refuted at either end.
+        """The domain of one dim without the parts refuted at either end.
 
         A slab doubles after it was refuted and halves after it was not, so that the number of slabs grows with
         the logarithm of the domain, wherever its true end lies.
@@ -187,7 +187,7 @@ class Solver:
         while pending:
             box = pending.pop()
             if math.prod(len(domain) for domain in box.values()) <= 16:
-                # Cheaper to try them all than to reason about them.
+                # Trying them all is cheaper than reasoning about them.
                 sizes = self._exhaust(box)
                 if sizes is not None:
                     return sizes
