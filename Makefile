@@ -29,7 +29,7 @@ help:  ## this list
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[cu13,dev]'
 	@touch $@
 
-demo: .venv/installed  ## the main job, on a correct kernel and on a buggy one
+demo: .venv/installed  ## run kcheck on a correct kernel and on a buggy one
 	@sh examples/demo.sh $(RUN)
 
 test: .venv/installed-dev  ## the tests, on all cores
@@ -38,7 +38,7 @@ test: .venv/installed-dev  ## the tests, on all cores
 test-gpu: .venv/installed-dev  ## the tests that need a CUDA device
 	@$(BIN)/python -m pytest -m gpu
 
-check: format-check lint types layers test conformance-check  ## everything that CI asks for
+check: format-check lint types layers test conformance-check  ## everything that CI runs
 
 bench: .venv/installed-dev  ## the cpu device against plain @njit and the simulator; writes docs/performance.md
 	@$(BIN)/python benchmarks/bench.py --write
@@ -49,13 +49,13 @@ calibrate: .venv/installed-dev  ## check the constant of the noise floor with ev
 conformance: .venv/installed-dev  ## numba-cuda's own tests on the cpu device; writes docs/conformance.md
 	@$(BIN)/python conformance/run.py
 
-conformance-widths: .venv/installed-dev  ## each of their launches with one lane to a vector and with many, compared
+conformance-widths: .venv/installed-dev  ## the same tests, each launch compared with one lane per vector and with many
 	@$(BIN)/python conformance/run.py --widths
 
-conformance-sanitize: .venv/installed-dev  ## the same tests under racecheck and synccheck, every finding judged
+conformance-sanitize: .venv/installed-dev  ## the same tests under racecheck and synccheck, with every finding judged
 	@$(BIN)/python conformance/run.py --sanitize
 
-conformance-check: .venv/installed-dev  ## all but the slowest of them: none crashes or hangs, and as many pass as before
+conformance-check: .venv/installed-dev  ## all but the slowest of them: no crash or hang, and as many passes as before
 	@$(BIN)/python conformance/run.py --quick
 
 evidence: .venv/installed-dev  ## recall and false alarms on the corpus, against other ways of testing; writes docs/evidence.md
@@ -83,10 +83,10 @@ lint: .venv/installed-dev
 types: .venv/installed-dev
 	@$(BIN)/mypy
 
-layers: .venv/installed-dev  ## imports go down the floors
+layers: .venv/installed-dev  ## check the layers of imports
 	@$(BIN)/lint-imports
 
-soak: .venv/installed-dev  ## tests too long for every day; 100,000 damaged PTX files through the reader, written to docs/soak.md
+soak: .venv/installed-dev  ## slow tests, and 100,000 damaged PTX files through the reader; writes docs/soak.md
 	@$(BIN)/python benchmarks/fuzz_ptx.py --write
 	@$(BIN)/python tests/store/kills.py 1 500 --write
 	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal -m soak
@@ -94,5 +94,5 @@ soak: .venv/installed-dev  ## tests too long for every day; 100,000 damaged PTX 
 wheel: .venv/installed-dev  ## dist/kcheck-*.whl
 	@$(BIN)/python -m build --wheel --outdir dist .
 
-clean:  ## remove what make made
+clean:  ## remove what make built
 	rm -rf .venv dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -4,10 +4,10 @@
     python benchmarks/bench.py --write     and write them into docs/performance.md
     python benchmarks/bench.py --short     only the table of short runs and of --watch
 
-What is compared runs in turns in one process, so that a machine whose speed drifts slows both; medians, and ratios
-of medians, are quoted. Times are seconds of processor time that the process took: other programs on the machine do
-not count. Only what all cores gain is by the clock on the wall. The simulator takes numba.cuda's place in a whole
-process, so it has one of its own.
+The jobs compared run in turns in one process, so that a machine whose speed drifts slows both; the tables show
+medians, and ratios of medians. Times are seconds of processor time of the process: other programs on the machine
+do not count. Only the gain from all cores is wall-clock time. The simulator replaces numba.cuda in a whole
+process, so it runs in a separate one.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path[:0] = [str(ROOT), str(HERE)]
 
-SECONDS = 0.5  # of launches per figure, at least
+SECONDS = 0.5  # at least this many seconds of launches per figure
 LEAST = 7  # launches per figure
 
 
 def child(mode: str, *, cores: int, folder: Path, mark: str = "") -> dict[str, Any]:
-    """Measure in a process of its own, on so many cores, with the cpu device's caches in a folder."""
+    """Measure in a separate process, on ``cores`` cores, with the cpu device's caches in a folder."""
     variables = {**os.environ, "PYTHONPATH": str(ROOT), "KCHECK_CACHE_DIR": str(folder / "cache")}
     variables.pop("NUMBA_ENABLE_CUDASIM", None)
     if mode == "simulator":
@@ -59,7 +59,7 @@ def child(mode: str, *, cores: int, folder: Path, mark: str = "") -> dict[str, A
 
 
 def interleaved(jobs: dict[str, Callable[[], None]], seconds: float = SECONDS) -> dict[str, float]:
-    """Median seconds of each job, jobs taking turns: of processor time; ``"name wall"``: least on the wall."""
+    """Median seconds of each job, jobs taking turns: of processor time; ``"name wall"``: least wall-clock time."""
     for job in jobs.values():
         job()
         job()
@@ -82,7 +82,7 @@ def interleaved(jobs: dict[str, Callable[[], None]], seconds: float = SECONDS) -
 
 
 def launcher(workload: Any, arguments: dict[str, Any], kernels: Any, cuda: Any) -> tuple[Callable[[], None], Any]:
-    """A job that launches once and waits, on arrays that are already on the device; and its result there."""
+    """A job that launches once and waits, on arrays already on the device; and its result there."""
     import numpy as np
 
     staged = {k: cuda.to_device(v) if isinstance(v, np.ndarray) else v for k, v in arguments.items()}
@@ -98,7 +98,7 @@ def launcher(workload: Any, arguments: dict[str, Any], kernels: Any, cuda: Any) 
 
 
 def check(workload: Any, arguments: dict[str, Any], result: Any) -> None:
-    """What is measured must be right."""
+    """The measured result must be right."""
     import numpy as np
 
     error = np.abs(result.astype(np.float64) - workload.expected(arguments)).max()
@@ -107,8 +107,8 @@ def check(workload: Any, arguments: dict[str, Any], result: Any) -> None:
 
 
 def measure_cpu() -> dict[str, Any]:
-    """By workload and size: seconds on the cpu device, there without memcheck, and as plain @njit; and how many
-    times as long quick code takes."""
+    """By workload and size: seconds on the cpu device, there without memcheck, and as plain @njit; and the time of
+    quick code as a multiple."""
     install()
     import numpy as np
     import plain
@@ -150,7 +150,7 @@ def measure_cpu() -> dict[str, Any]:
 
 def install() -> Any:
     """The cpu device in this process: a :class:`kcheck.driver.install.Installed`. Kernels begin with better code:
-    a launch is measured as it is once the kernel has run for a while."""
+    a launch is measured as after the kernel has run for a while."""
     import warnings
 
     warnings.simplefilter("ignore")  # Numba's advice on small grids
@@ -163,7 +163,7 @@ def install() -> Any:
 
 
 def measure_empty() -> dict[str, Any]:
-    """Seconds of a launch that does nothing, and of numba-cuda's part: the same over a driver that does not."""
+    """Seconds of a launch that does nothing, and numba-cuda's share: the same over an empty driver."""
     stub = install().stub
     import numpy as np
     from numba import cuda
@@ -186,7 +186,7 @@ def measure_empty() -> dict[str, Any]:
 
 @contextlib.contextmanager
 def nothing_kept() -> Iterator[None]:
-    """What is compiled within is neither taken from disk nor kept there."""
+    """Code compiled inside is neither read from disk nor cached there."""
     from kcheck.cpu.cache import ObjectCache
 
     with mock.patch.object(ObjectCache, "get", return_value=None), mock.patch.object(ObjectCache, "put"):
@@ -195,7 +195,7 @@ def nothing_kept() -> Iterator[None]:
 
 @contextlib.contextmanager
 def only_quick_code() -> Iterator[None]:
-    """What is compiled within is quick code for good."""
+    """Code compiled inside stays quick code."""
     from kcheck.cpu import tiers
 
     def quick(*arguments: Any, **options: Any) -> Any:
@@ -208,7 +208,7 @@ def only_quick_code() -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_checks() -> Iterator[None]:
-    """What is compiled within has every memory check say "inside", and is not kept on disk."""
+    """In code compiled inside every memory check says "inside", and it is not cached on disk."""
     import kcheck.cpu.kernel as compiled
 
     def without(*args: Any, **keywords: Any) -> Any:
@@ -224,7 +224,7 @@ def drop_checks(ir: str) -> str:
     """The same code with every bounds and alignment test of kcheck/ptx/memory.py true.
 
     Raises:
-        SystemExit: it has no such test: the benchmark must follow the code.
+        SystemExit: there is no such test: the benchmark must follow the code.
     """
     import re
 
@@ -242,7 +242,7 @@ def drop_checks(ir: str) -> str:
 
 
 def measure_simulator() -> dict[str, Any]:
-    """By workload: median seconds of Numba's own simulator at the smallest size."""
+    """By workload: median seconds of Numba's simulator at the smallest size."""
     import numpy as np
     from numba import cuda
     from workloads import WORKLOADS
@@ -266,7 +266,7 @@ def measure_simulator() -> dict[str, Any]:
 
 
 def measure_compile() -> dict[str, Any]:
-    """By workload: seconds by stage, cold and from the cache; and of the better code that a long run comes to."""
+    """By workload: seconds by stage, cold and from the cache; and of the better code that a long run compiles."""
     executor = install().machine.executor
     executor.kernels.quick = True
     import numpy as np
@@ -316,7 +316,7 @@ def measure_compile() -> dict[str, Any]:
 
 
 def measure_run(folder: Path) -> dict[str, float]:
-    """Seconds on the wall of a whole ``kcheck run``: its caches empty, and full."""
+    """Wall-clock seconds of a whole ``kcheck run``: with empty caches, and with full ones."""
     variables = {**os.environ, "PYTHONPATH": str(ROOT), "KCHECK_CACHE_DIR": str(folder / "run")}
     words = ["-m", "kcheck", "run", "specs/attention.yaml", "--cases", "100", "--device", "cpu"]
     found = {}
@@ -339,7 +339,7 @@ def seconds(value: float) -> str:
 
 
 def report() -> str:
-    """Measure everything and say it as Markdown."""
+    """Measure everything and format it as Markdown."""
     from workloads import WORKLOADS
 
     cores = len(os.sched_getaffinity(0))
@@ -439,7 +439,7 @@ def report() -> str:
 
 
 def processor() -> str:
-    """What the processor calls itself."""
+    """The processor's name for itself."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()

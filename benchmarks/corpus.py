@@ -1,12 +1,12 @@
-"""Hold the constant of `tolerance: conditioned` against the project's own correct kernels.
+"""Compare the constant of `tolerance: conditioned` with the project's correct kernels.
 
     python benchmarks/corpus.py [SPEC ...] [--seeds N] [--cases N] [--jobs N] [--write]
 
-Every kernel of specs/ runs on the cpu device over its cases, for N master seeds. Of each floating-point output of
-each case the largest error over noise floor is kept. The rule of the fit, 1.5 times the 95th percentile, and the
-rule in use, twice the largest, are then applied to half of the ops and held against the other half, for several
-seeded halvings; ops that are kin (`matmul`, `matmul_splitk`) stay together. No buggy kernel is ever run. --write
-puts the tables into docs/oracle.md, between the markers.
+Every kernel of specs/ runs on the cpu device over its cases, for N master seeds. For each floating-point output of
+each case the largest ratio of error to noise floor is kept. The rule of the fit, 1.5 times the 95th percentile,
+and the rule in use, twice the largest, are then applied to half of the ops and tested on the other half, for
+several seeded halvings; related ops (`matmul`, `matmul_splitk`) stay together. No buggy kernel is ever run.
+--write puts the tables into docs/oracle.md, between the markers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from kcheck.rng import Xorshift128Plus, derive  # noqa: E402
 from kcheck.specfile import discover, load_spec  # noqa: E402
 
 HALVINGS = 8
-LOOKED = 8  # draws, with which tolerance.py begins
+LOOKED = 8  # draws, as many as tolerance.py begins with
 NOTABLE = 2.0
 
 
@@ -45,7 +45,7 @@ class Ratio:
     """The largest error over noise floor of one output of one case; infinite for a special value out of place."""
 
     op: str
-    family: str  # the first word of the op's name: one to a cross-validation
+    family: str  # the first word of the op's name: not split in a cross-validation
     dtype: str
     case: str
     values: str
@@ -54,8 +54,8 @@ class Ratio:
 
 @dataclass(frozen=True)
 class WholeFloor:
-    """As `Conditioned` with a constant of 1, on LOOKED draws: the floor is always evaluated, not only where it
-    decides, and never grows by looking again, as it does before a verdict."""
+    """As `Conditioned` with a constant of 1, on LOOKED draws: the floor is always evaluated, not only if it
+    decides, and more draws never raise it, as they do before a verdict."""
 
     rule: Conditioned
     method: str = "conditioned"
@@ -70,7 +70,7 @@ class WholeFloor:
 
 
 def measure(path: str, seeds: int, count: int | None) -> tuple[str, list[Ratio], list[str], float]:
-    """(op, ratios, what was wrong, CPU seconds) of one spec, in a process of its own choosing of a device."""
+    """(op, ratios, what was wrong, CPU seconds) of one spec, in a separate process with its own device."""
     from kcheck.device import choose
 
     begun = time.process_time()
@@ -102,7 +102,7 @@ def measure(path: str, seeds: int, count: int | None) -> tuple[str, list[Ratio],
 
 
 def halvings(families: list[str]):
-    """Seeded splits of the families into two halves; the larger one is fitted on."""
+    """Seeded splits of the families into two halves; the constant is fitted on the larger one."""
     for seed in range(HALVINGS):
         stream = Xorshift128Plus(derive(seed, "corpus/halving"))
         left = list(families)

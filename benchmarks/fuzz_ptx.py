@@ -1,10 +1,10 @@
-"""Soak the PTX reader with damaged kernels, and the compiler with those that it accepts.
+"""Soak the PTX reader with damaged kernels, and the compiler with those that the reader accepts.
 
     python benchmarks/fuzz_ptx.py [--read N] [--run N] [--first SEED] [--write]
 
 Every seed names one damaged file (tests/ptx/damaged.py). ``--read`` of them go through the parser and the
-verifier, ``--run`` of them are also compiled and launched in a process of its own, which must survive. --write
-puts the table into docs/soak.md. Exits with 1 if any seed failed.
+verifier, ``--run`` of them are also compiled and launched in a separate process, which must survive. --write puts
+the table into docs/soak.md. Exits with 1 if any seed failed.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from kcheck.ptx.parser import parse  # noqa: E402
 from kcheck.ptx.verify import verify  # noqa: E402
 
 SECONDS = 2.0
-"""What reading one file may take."""
+"""The most seconds for reading one file."""
 
 
 def read(seeds: range, failures: list[str]) -> tuple[Counter[str], float]:
-    """How the seeds were read, and the longest time that one took, in seconds."""
+    """The results of reading the seeds, and the longest time for one, in seconds."""
     endings: Counter[str] = Counter()
     longest = 0.0
     for seed in seeds:
@@ -80,7 +80,7 @@ def _table(title: str, endings: Counter[str]) -> list[str]:
 
 
 def main() -> int:
-    """Soak, print the table, say which seeds failed."""
+    """Soak, print the table, list the seeds that failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--read", type=int, default=100_000, metavar="N")
     parser.add_argument("--run", type=int, default=1_500, metavar="N")

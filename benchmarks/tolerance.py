@@ -4,8 +4,8 @@
 
 Correct kernels of several orders of summation and several formulas (controls.py) run over every distribution of
 SPEC; a fit is the 95th percentile of their largest error over noise floor, by case, times 1.5. The second half of
-the seeds is held out: on it false alarms are counted, and the share of cases in which six classic bugs are
-caught. --write puts the tables into docs/oracle.md, between the markers.
+the seeds is held out: false alarms are counted on it, and the share of cases in which six classic bugs are caught.
+--write puts the tables into docs/oracle.md, between the markers.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class Trial:
         self.rule = Conditioned(dtype, floor)
 
     def correct(self):
-        """Numbered controls, but for those that are wrong on such inputs: exp2(x * log2(e)) overflows on the way
-        where x does not, and an online softmax that meets -inf first takes inf - inf."""
+        """Numbered controls, except the ones that fail on such inputs: the intermediate of exp2(x * log2(e))
+        overflows where x does not, and an online softmax that meets -inf first computes inf - inf."""
         wrong = {"extreme": (softmax_exp2,), "inf_injected": (softmax_exp2, softmax_online)}
         return [(n, k) for n, k in enumerate(self.controls) if k not in wrong.get(self.distribution, ())]
 

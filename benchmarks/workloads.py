@@ -1,4 +1,4 @@
-"""What is measured: for each kernel three sizes, the arguments, the launch, and how to know that it was right."""
+"""The workloads to measure: for each kernel three sizes, the arguments, the launch, and a check of the result."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Workload:
     Attributes:
         name: for the table; ``kernel`` and ``plain`` are names in the two modules.
         sizes: arguments of ``make``, smallest first.
-        simulated: whether Numba's simulator can run it; it is asked for the smallest size.
+        simulated: whether Numba's simulator can run it; it runs the smallest size.
         make: (generator, *size) -> host arrays and scalars by name, in the kernel's order.
         shape: arrays -> (grid, block).
         output: which of the arguments is the result.
         expected: the same in float64 NumPy.
         tolerance: absolute, on the result.
-        convert: dtype that the plain twin gets where Numba has none for the CPU.
+        convert: dtype for the plain twin if Numba has no such dtype for the CPU.
     """
 
     name: str

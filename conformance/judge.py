@@ -1,4 +1,4 @@
-"""What is wrong with a run of the suite."""
+"""Problems with a run of the suite."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def cause_of(test: str, causes: Mapping[str, str]) -> str | None:
 
 
 MOST_AGAIN = 10
-"""Unexplained failures that are looked at twice; more are no accident."""
+"""With up to this many unexplained failures, they are tried a second time; more are not an accident."""
 
 
 def second_try(run: Run, causes: Mapping[str, str], tests: Sequence[str] = NUMBA_CUDA) -> tuple[Run, list[str]]:
-    """Run what failed without a cause once more, alone: a busy machine may have been too slow for it.
+    """Run tests that failed without a cause a second time, alone: a busy machine may have been too slow for them.
 
     Returns:
-        The run, with what passed then as passed, and the names of that. A crash stays one.
+        The run, with tests that passed then as passed, and their names. A crash stays one.
     """
     doubtful = [
         test
@@ -38,12 +38,12 @@ def second_try(run: Run, causes: Mapping[str, str], tests: Sequence[str] = NUMBA
 
 
 def problems(run: Run, causes: Mapping[str, str], floor: int, left_out: Collection[str] = ()) -> list[str]:
-    """A sentence for each thing that is wrong; none: the run is as good as those before.
+    """A sentence for each problem; none: the run is as good as those before.
 
     Args:
         causes: of failures, by a pattern over tests.
-        floor: how many tests passed before, of those that this run is of.
-        left_out: tests that are not run.
+        floor: how many of these tests passed before.
+        left_out: tests that are skipped.
     """
     found = [run.broken] if run.broken else []
     failed = [test for test, outcome in run.outcomes.items() if outcome.outcome == "failed"]
@@ -74,14 +74,14 @@ def unknown(run: Run, slow: Collection[str]) -> list[str]:
 
 
 def site_of(finding: Finding) -> str:
-    """``racecheck cudapy/test_sm.py:91``: what is told of one line."""
+    """``racecheck cudapy/test_sm.py:91``: the key of a finding, by rule and line."""
     place = finding.place
     where = f"{_file(place.file)}:{place.line}" if place else f"in {finding.kernel}"
     return f"{finding.rule} {where}"
 
 
 def _file(path: str) -> str:
-    """A test's or a package's file, wherever it is installed; of a file that a test made, its name."""
+    """A test's or a package's file, wherever it is installed; for a file made by a test, its name."""
     if "/numba/cuda/tests/" in path:
         return name_of(path)
     _, installed, rest = path.partition("/site-packages/")
@@ -89,7 +89,7 @@ def _file(path: str) -> str:
 
 
 def unjudged(findings: Sequence[Finding], judged: Mapping[str, str]) -> list[str]:
-    """A sentence for each finding that nobody has judged."""
+    """A sentence for each finding that is not judged."""
     return [
         f"not judged yet (conformance/judged.yaml): {site_of(finding)}: {finding.message}"
         for finding in sorted(findings, key=site_of)

@@ -7,9 +7,9 @@
     python conformance/run.py --sanitize everything under the sanitizers, a quarter of an hour; writes
                                          docs/conformance.md with a section on what they find
 
-Exits with 1 when fewer tests pass than conformance/floor.yaml says, a failure has no cause in
-conformance/causes.yaml, a cause no failure, the suite crashes or hangs, a launch leaves other bits, or a finding
-is not in conformance/judged.yaml.
+Exits with 1 if fewer tests pass than conformance/floor.yaml says, a failure has no cause in
+conformance/causes.yaml, a cause has no failure, the suite crashes or hangs, a launch has different results, or a
+finding is not in conformance/judged.yaml.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def main() -> int:
 
 
 def _compare_widths(workers: int) -> tuple[Run, list[str], str]:
-    """Run everything with each launch compared: the run, what is wrong with the comparison, its section."""
+    """Run everything with each launch compared: the run, the problems of the comparison, its section."""
     with tempfile.TemporaryDirectory(prefix="kcheck-widths-") as folder:
         path = Path(folder) / "verdicts.jsonl"
         run = run_suite(workers, widths=path, silent=4 * SILENT_SECONDS)
@@ -95,7 +95,7 @@ def _compare_widths(workers: int) -> tuple[Run, list[str], str]:
 
 
 def _sanitize(workers: int) -> tuple[Run, list[str], str]:
-    """Run everything under the sanitizers: the run, what nobody has judged, the section on what they find."""
+    """Run everything under the sanitizers: the run, the findings not judged, the section on what they find."""
     judged: dict[str, str] = yaml.safe_load((HERE / "judged.yaml").read_text()) or {}
     run = run_suite(workers, sanitize=dict.fromkeys(SANITIZERS, "error"), silent=4 * SILENT_SECONDS)
     findings = [finding for finding in run.findings if finding.rule in SANITIZERS]
@@ -104,7 +104,7 @@ def _sanitize(workers: int) -> tuple[Run, list[str], str]:
 
 
 def _tell(run: Run, slow: set[str]) -> None:
-    """How many passed, and which tests took long that are not known to."""
+    """How many passed, and which slow tests are not listed as slow."""
     count = {kind: sum(o.outcome == kind for o in run.outcomes.values()) for kind in ("passed", "failed")}
     for test, outcome in sorted(run.outcomes.items(), key=lambda row: -row[1].seconds):
         if outcome.seconds >= SLOW_SECONDS and test not in slow:

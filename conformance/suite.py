@@ -1,4 +1,4 @@
-"""Runs a suite of tests on the cpu device, and gives what became of each."""
+"""Runs a suite of tests on the cpu device, and returns the outcome of each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _POLL_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one test: ``passed``, ``failed``, ``skipped`` or ``xfailed``; why; how long it took."""
+    """The outcome of one test: ``passed``, ``failed``, ``skipped`` or ``xfailed``; why; how long it took."""
 
     outcome: str
     reason: str
@@ -48,7 +48,7 @@ class Run:
 
     Attributes:
         outcomes: by test, ``cudapy/test_sync.py::TestCudaSync::test_syncwarp``.
-        broken: why it did not come to its end; empty: it did.
+        broken: why it did not finish; empty: it did.
         findings: of the device, each rule and line once.
     """
 
@@ -59,10 +59,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of comparing one launch.
+    """The result of comparing one launch.
 
     Attributes:
-        test, kernel: who made it, of what.
+        test, kernel: the test that made it, and the kernel.
         code: a digest of the kernel's PTX.
         verdict: a name of :mod:`conformance.verdicts`.
         detail: the first difference; empty: none.
@@ -76,7 +76,7 @@ class Verdict:
 
 
 def read_verdicts(path: Path) -> list[Verdict]:
-    """What ``--widths`` wrote."""
+    """The records that ``--widths`` wrote."""
     lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     return [Verdict(name_of(test), *rest) for test, *rest in lines]
 
@@ -95,8 +95,8 @@ def run_suite(
 
     Args:
         workers: processes.
-        tests: what pytest is given to collect.
-        without: a file that names tests to leave out, one on a line.
+        tests: what pytest gets to collect.
+        without: a file that names tests to skip, one per line.
         only: the tests to run; none: all.
         widths: a file to which each launch's comparison of widths is written.
         silent: seconds in which some test must begin or end; otherwise the run is stopped.
@@ -119,7 +119,7 @@ def run_suite(
             command += ["--only", str(names)]
         if widths is not None:
             command += ["--widths", str(widths)]
-        # A session of its own, so that all of its processes can be stopped at once.
+        # A separate session, so that all of its processes can be stopped at once.
         suite = subprocess.Popen(command, env=variables, cwd=folder, start_new_session=True)
         try:
             is_silent = not _watch(suite, record, silent)
@@ -139,7 +139,7 @@ def run_suite(
 
 
 def _watch(suite: subprocess.Popen[bytes], record: Path, silent: float) -> bool:
-    """Wait for the end; False when the record did not grow for too long."""
+    """Wait for the end; False if the record did not grow for too long."""
     size, since = 0, time.monotonic()
     while suite.poll() is None:
         time.sleep(_POLL_SECONDS)
@@ -172,4 +172,4 @@ def _read(record: Path) -> tuple[dict[str, Outcome], list[str]]:
 
 
 ORDER = ("failed", "passed", "xfailed", "skipped")
-"""Of what the phases and subtests of one test come to, the first that any does is the test's."""
+"""Outcomes by precedence: the test's is the first of these that any of its phases and subtests has."""

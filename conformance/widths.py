@@ -1,10 +1,11 @@
-"""Launches each kernel twice from the same memory, one lane to a vector and as usual, and compares what is left.
-The code of one lane is optimized in LLVM's own way, the usual code is the quick one that a kernel begins with.
+"""Launches each kernel twice from the same memory, with one lane per vector and as usual, and compares the
+results. The code for one lane is optimized in LLVM's usual way, the usual code is the quick one that a kernel
+begins with.
 
-Loaded by the plugin in the processes that run tests. What a kernel leaves is every byte of every live allocation,
-the part of the device heap that is used, the lines that it prints, and how it ends. A launch that differs is run
-again in other orders of its threads: only one whose result hangs on that, which CUDA leaves open, is set aside. So
-is one that a thread of the program makes, whose siblings may copy to the device or allocate there between the two.
+Loaded by the plugin in the processes that run tests. A kernel's results are every byte of every live allocation,
+the used part of the device heap, the lines that it prints, and how it ends. A launch that differs is run again in
+other orders of its threads: it is set aside only if its result depends on that, which CUDA leaves open. So is a
+launch by a thread of the program, since other threads may copy to the device or allocate there between the two.
 """
 
 from __future__ import annotations
@@ -32,26 +33,26 @@ ORDERS = (Schedule("reverse"), Schedule("shuffle", 1), Schedule("shuffle", 2))
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """All live memory at one moment: (block, its bytes); the heap's is as much as is used."""
+    """All live memory at one moment: (block, its bytes); for the heap, its used part."""
 
     parts: tuple[tuple[Block, bytes], ...]
 
     @classmethod
     def read(cls, executor: Executor) -> Memory:
-        """As it is now."""
+        """The current memory."""
         used = {Kind.HEAP: executor._heap_used}
         blocks = list(executor.memory)
         return cls(tuple((b, ctypes.string_at(b.base, used.get(b.kind, b.size))) for b in blocks))
 
     def restore(self) -> None:
-        """Make memory as it was."""
+        """Restore the memory."""
         for block, content in self.parts:
             ctypes.memmove(block.base, content, len(content))
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What a launch leaves."""
+    """The results of a launch."""
 
     ending: Ending
     memory: Memory
@@ -64,7 +65,7 @@ class Comparison:
 
     Args:
         path: file to append verdicts to, lines of JSON.
-        launch: what makes a launch.
+        launch: makes a launch.
     """
 
     def __init__(self, path: Path, launch: Callable[[Executor, KernelLaunch], Ending] = Executor.launch) -> None:
@@ -82,10 +83,10 @@ class Comparison:
         Executor.launch = launch  # type: ignore[method-assign]
 
     def compare(self, executor: Executor, asked: KernelLaunch) -> Ending:
-        """Launch as usual, and leave what that leaves; tell how it compares."""
+        """Launch as usual, keep its results, and record how it compares."""
         try:
             asked.module.variables()  # places them, before memory is read
-        except Exception:  # the launch itself says what is wrong
+        except Exception:  # the launch itself reports the error
             self._tell(asked, "not compiled")
             return self._launch(executor, asked)
         if sum(block.size for block in executor.memory if block.kind is not Kind.HEAP) > MOST_BYTES:
@@ -108,7 +109,7 @@ class Comparison:
         return ending
 
     def _run(self, executor: Executor, asked: KernelLaunch, width: int, order: Schedule) -> Left:
-        """Run a launch and say nothing of what it finds."""
+        """Run a launch and drop its findings."""
         written: list[bytes] = []
         kept = (executor.width, executor.schedule, executor.limit, executor.report, executor._write)
         executor.width, executor.schedule, executor.limit = width, order, MOST_SECONDS

@@ -1,12 +1,12 @@
-"""Measure what kcheck catches on the whole corpus, hold it against other ways of testing; docs/evidence.md.
+"""Measure what kcheck catches on the whole corpus, and compare it with other ways of testing; docs/evidence.md.
 
     python -m benchmarks.evidence [--write] [--fresh] [--only NAME ...] [--jobs N] [--soak]
 
-Exit code 0 where what the page promises holds: at 30 cases and default settings recall of at least 98 % at every
+Exit code 0 if the claims of the page hold: at 30 cases and default settings recall of at least 98 % at every
 master seed, no false alarm, a median of at most 3 cases to the first catch. ``--soak`` runs 2,000 cases of every
-control in place of all that, and writes its own part of the page.
+control instead, and writes a separate part of the page.
 
-Results are kept in build/evidence by what they depend on: a run that was interrupted goes on where it stopped.
+Results are cached in build/evidence by what they depend on: an interrupted run continues where it stopped.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def alone(request: Request, measure: Measure) -> dict[str, Answer]:
 
 
 def family(control: Request, names: list[str], measure: Measure) -> dict[str, Answer]:
-    """A control, and then its twins, by the envelopes that were measured on it."""
+    """A control, and then its twins, with the envelopes measured on it."""
     found = {control.name: measure(control)}
     envelopes = found[control.name].get("envelopes") or {}
     excused = excuses(found[control.name].get("runs", {}))
@@ -80,7 +80,7 @@ def family(control: Request, names: list[str], measure: Measure) -> dict[str, An
 
 
 def write(page: Path, mark: str, text: str) -> None:
-    """Put a text between the marks of a page."""
+    """Put a text between the markers of a page."""
     start, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
     before, rest = page.read_text(encoding="utf-8").split(start)
     _, after = rest.split(end)

@@ -55,7 +55,7 @@ CLASSES = (
     "non-atomic update",
     "16-bit accumulation",
 )
-"""What people and language models get wrong in kernels; each twin is of one of these."""
+"""Classes of bugs that people and language models write in kernels; each twin has one of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ class Twin:
         name: of the twin: its kernel file, its spec and its op.
         of: the control that it is a copy of.
         kind: one of :data:`CLASSES`.
-        harmless: a condition over the dims under which the bug does nothing; empty where there is none.
-        caught_by: the rules of which at least one is expected to find it; values that are off are ``tolerance``.
+        harmless: a condition over the dims under which the bug has no effect; empty if there is none.
+        caught_by: rules, at least one of which should find it; wrong values are ``tolerance``.
         source: the address of the public report that it re-creates, or empty.
     """
 
@@ -83,7 +83,7 @@ class Twin:
 
     @property
     def kernel(self) -> Path:
-        """The buggy kernel's file; not there where the bug is in the spec's ``launch``."""
+        """The buggy kernel's file; missing if the bug is in the spec's ``launch``."""
         return ROOT / "kernels" / "buggy" / f"{self.name}.py"
 
     @property
@@ -91,13 +91,13 @@ class Twin:
         return ROOT / "specs" / "buggy" / f"{self.name}.yaml"
 
     def is_harmless(self, dims: Mapping[str, int]) -> bool:
-        """Whether the twin is said to be right at these sizes."""
+        """Whether the manifest declares the twin correct at these sizes."""
         return bool(self.harmless) and bool(evaluate(parse(self.harmless), dims))
 
 
 @cache
 def entries() -> dict[str, dict[str, Any]]:
-    """The manifest as it is written."""
+    """The manifest as written."""
     written: dict[str, dict[str, Any]] = yaml.load(MANIFEST.read_text(encoding="utf-8"), _LOADER)
     return written
 

@@ -1,9 +1,9 @@
-"""Everything that is measured of one kernel, in a process of its own.
+"""Every measurement of one kernel, in a separate process.
 
 usage: python -m benchmarks.evidence.measure < request > answer, both JSON; a crash costs one kernel and no more.
 
-Whoever compiles a kernel once may look at many cases of it: to compile is what takes time. A run of a buggy kernel
-ends where everything that is counted has caught it.
+Most of the time goes into compiling, so a kernel is compiled once and examined in many cases. A run of a buggy
+kernel ends once everything that is counted has caught it.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Request:
     """What to measure.
 
     Attributes:
-        name: of a control, or of a twin where ``twin`` is set.
-        seeds: master seeds; each is a run of its own.
+        name: of a control, or of a twin if ``twin`` is set.
+        seeds: master seeds; each is a separate run.
         cases, more: cases of a run, and of a longer one.
-        soak: in place of all else, so many cases of a control, by seeds that nothing else uses.
+        soak: instead of all else, this many cases of a control, by seeds that nothing else uses.
         envelopes: what ``calibrated`` accepts, measured on the twin's control.
-        excused: by strategy and seed, the labels of cases that the twin's control fails: they catch nothing.
+        excused: by strategy and seed, the labels of cases that the twin's control fails: they do not count.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Request:
 
 
 def excuses(runs: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]) -> dict[str, dict[str, list[str]]]:
-    """What a control's runs excuse its twins from: the cases of other tools' strategies that it fails itself."""
+    """What a control's runs excuse in its twins: the cases of other tools' strategies that it fails itself."""
     return {
         strategy: {
             seed: [row["label"] for row in rows if (one := Seen.from_json(row)).fails() or one.problem]
@@ -72,7 +72,7 @@ def excuses(runs: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]) -> di
 
 
 def measure(request: Request) -> dict[str, Any]:
-    """What was seen, as JSON has it: ``runs`` by strategy and seed, ``static``, ``artifact``, ``envelopes``."""
+    """The results, as in JSON: ``runs`` by strategy and seed, ``static``, ``artifact``, ``envelopes``."""
     begun = time.process_time()
     found = {twin.name: twin for twin in twins()}.get(request.name) if request.twin else None
     spec = control_spec(request.name) if found is None else load_spec(found.spec)
@@ -101,15 +101,13 @@ class _Measured:
         self.envelopes = request.envelopes if request.twin else _envelopes(device, spec)
 
     def everything(self) -> dict[str, Any]:
-        """All runs but the friendly one."""
+        """All runs except the friendly one."""
         cases, more = self.request.cases, self.request.more
         found = {"random": self.runs(random_shape, 1)}
         found["mix"] = self.runs(mix, cases, POLICIES, self._caught_by_all)
         found[f"mix {more}"] = self.runs(mix, more, (), lambda seen: (seen.fails(), seen.fails(sanitizers=False)))
         for name, strategy in STRATEGIES.items():
-            if (
-                name != "mix"
-            ):  # values that its spec does not draw may break a correct kernel too: that is no catch
+            if name != "mix":  # values that its spec does not draw may break a correct kernel too: not a catch
                 excused = (self.request.excused or {}).get(name, {})
                 found[name] = self.runs(strategy, cases, (), lambda seen: (seen.fails(),), excused)
         return found
@@ -128,8 +126,8 @@ class _Measured:
         caught: Callable[[Seen], tuple[bool, ...]] = lambda seen: (),
         excused: Mapping[str, Sequence[str]] | None = None,
     ) -> dict[str, list[dict[str, Any]]]:
-        """By seed, the cases of a strategy; of a twin up to where all that ``caught`` looks for was found once.
-        Cases whose labels are ``excused`` are left out."""
+        """By seed, the cases of a strategy; for a twin only until everything in ``caught`` has been found once.
+        Cases whose labels are ``excused`` are skipped."""
         found: dict[str, list[dict[str, Any]]] = {}
         for seed in self.request.seeds:
             left_out = (excused or {}).get(str(seed), ())
@@ -158,7 +156,7 @@ class _Measured:
 
 
 def _envelopes(device: Device, spec: OpSpec) -> dict[str, float]:
-    """What ``kcheck calibrate`` would write for this control; nothing where it refuses."""
+    """What ``kcheck calibrate`` would write for this control; empty if it refuses."""
     measured = measured_spec(spec, CALIBRATION_CASES, None)
     off: dict[str, Level] = dict.fromkeys(SANITIZERS, "off")
     calibrator = Calibrator([measured])
@@ -171,8 +169,8 @@ def _envelopes(device: Device, spec: OpSpec) -> dict[str, float]:
 
 
 def _static(device: Device, spec: OpSpec) -> dict[str, int]:
-    """What the compiler says of the kernels of the friendly case, and no run would tell: PTX instructions in all,
-    and the most registers of a thread."""
+    """What the compiler reports about the kernels of the friendly case, and no run would show: PTX instructions in
+    all, and the most registers of a thread."""
     known: dict[str, tuple[Function, Signature]] = {}
     if spec.kernel is not None and spec.launch is not None:
         (case,) = friendly(spec, 1, 0)
@@ -194,7 +192,7 @@ def _static(device: Device, spec: OpSpec) -> dict[str, int]:
 
 
 def _soak(device: Device, spec: OpSpec, count: int) -> dict[str, Any]:
-    """Many cases of a control under every sanitizer that needs no code of its own, and the first 20 under all."""
+    """Many cases of a control under every sanitizer without instrumented code, and the first 20 under all."""
     alarms = []
     cases = mix(spec, count - len(spec.examples), _SOAK_SEED)
     for number, case in enumerate(cases):

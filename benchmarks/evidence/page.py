@@ -1,4 +1,4 @@
-"""docs/evidence.md from what was measured: the tables, what others claim, and whether our own promises hold."""
+"""docs/evidence.md from the measurements: the tables, what others claim, and whether our claims hold."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ _STRATEGY = {
 
 
 def evidence_text(evidence: Evidence) -> str:
-    """The part of the page between the marks of ``make evidence``."""
+    """The part of the page between the markers of ``make evidence``."""
     parts = [_head(evidence), _against(evidence), _by_class(evidence), _policies(evidence), _strategies(evidence)]
     parts += [_cases_needed(evidence), _static(evidence), _open(evidence)]
     return "\n\n".join(parts)
 
 
 def acceptance(evidence: Evidence) -> list[str]:
-    """What of our promises does not hold, one line each; none where all do."""
+    """The claims that do not hold, one line each; empty if all hold."""
     faults = [f"could not be measured: {line}" for line in evidence.died()]
     for seed, share in zip(evidence.seeds, _default(evidence), strict=True):
         if share < LEAST_RECALL:
@@ -80,7 +80,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def _prose(*sentences: str) -> str:
-    """A paragraph in lines of the house's width."""
+    """A paragraph wrapped at the project's line width."""
     return textwrap.fill(" ".join(filter(None, sentences)), 115, break_long_words=False, break_on_hyphens=False)
 
 
@@ -192,13 +192,13 @@ def _cases(count: int) -> str:
 
 
 def _gain(evidence: Evidence) -> str:
-    """What calibration changes here, in a sentence."""
+    """The effect of calibration here, in a sentence."""
     fixed, fitted = (100 * evidence.recall("mix", by_values(p)).mean for p in ("defaults", "calibrated"))
     return f"By values only it takes recall from {fixed:.1f} % (fixed defaults) to {fitted:.1f} %."
 
 
 def _value_alarms(evidence: Evidence, policy: str) -> tuple[dict[str, int], int]:
-    """(cases that are off by control, how many controls were judged)."""
+    """(wrong cases by control, how many controls were judged)."""
     wrong: dict[str, int] = {}
     judged = 0
     for name in evidence.clean:
@@ -239,7 +239,7 @@ def _strategies(evidence: Evidence) -> str:
 
 
 def _order(evidence: Evidence) -> str:
-    """Our order of the strategies that gpuemu ranks, beside theirs."""
+    """Our order of the strategies that gpuemu ranks, next to theirs."""
     ranked = sorted(
         ("adversarial", "nan-injected", "boundary", "default", "regular"),
         key=lambda name: -evidence.recall(name, by_default).mean,
@@ -300,7 +300,7 @@ def _static(evidence: Evidence) -> str:
 
 
 def _differences(evidence: Evidence) -> Iterator[tuple[str, str, int, float]]:
-    """(twin, class, registers more, instructions more as a share) where both could be compiled."""
+    """(twin, class, additional registers, additional instructions as a share) where both could be compiled."""
     for twin in evidence.planted:
         ours, theirs = evidence.buggy[twin.name].get("static"), evidence.clean[twin.of].get("static")
         if ours and theirs:
@@ -332,7 +332,7 @@ def _open(evidence: Evidence) -> str:
 
 
 def soak_text(soaked: Answers) -> str:
-    """The part of the page between the marks of ``make evidence-soak``."""
+    """The part of the page between the markers of ``make evidence-soak``."""
     cases = sum(answer.get("soak", {}).get("cases", 0) for answer in soaked.values())
     faults = soak_faults(soaked)
     seeds = sorted({answer["soak"]["seed"] for answer in soaked.values() if "soak" in answer})

@@ -1,4 +1,4 @@
-"""Processes that measure, a few at a time, and their answers on disk."""
+"""Processes that measure, a few at a time, and their cached answers on disk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Answer: TypeAlias = dict[str, Any]
 Measure: TypeAlias = Callable[[Request], Answer]
 
 SECONDS = 1800
-"""For one kernel: it takes half a minute on two free cores."""
+"""Seconds for one kernel: it takes half a minute on two free cores."""
 _TAIL = 2000
 
 
@@ -33,8 +33,8 @@ class Pool:
     Attributes:
         store: the folder of the answers.
         jobs: processes at a time.
-        fresh: whether what is in the store is measured again.
-        report: told a line for each kernel that is done.
+        fresh: whether to measure again what is in the store.
+        report: called with a line for each finished kernel.
     """
 
     store: Path
@@ -43,7 +43,7 @@ class Pool:
     report: Callable[[str], None]
 
     def run(self, jobs: Sequence[Callable[[Measure], dict[str, Answer]]]) -> dict[str, Answer]:
-        """Do jobs side by side; each measures kernels, one after the other, and gives the answers by name."""
+        """Run jobs in parallel; each measures kernels, one after the other, and returns the answers by name."""
         self.store.mkdir(parents=True, exist_ok=True)
         with ThreadPoolExecutor(self.jobs) as threads:
             answers: dict[str, Answer] = {}
@@ -52,7 +52,7 @@ class Pool:
             return answers
 
     def measure(self, request: Request) -> Answer:
-        """The answer to a request, kept or new. That of a process that died holds ``died``."""
+        """The answer to a request, cached or new. The answer of a process that died holds ``died``."""
         path = self.store / f"{request.name}{'-soak' if request.soak else ''}-{key(request)}.json"
         if path.is_file() and not self.fresh:
             kept: Answer = json.loads(path.read_text(encoding="utf-8"))
@@ -67,7 +67,7 @@ class Pool:
 
 
 def measured(request: Request) -> Answer:
-    """The answer of a process of its own."""
+    """The answer of a separate process."""
     variables = {name: value for name, value in os.environ.items() if name != "NUMBA_ENABLE_CUDASIM"}
     try:
         child = subprocess.run(
@@ -90,7 +90,7 @@ def measured(request: Request) -> Answer:
 
 
 def key(request: Request) -> str:
-    """What an answer depends on: kcheck, this package, the kernel, its reference and its spec."""
+    """The inputs of an answer: kcheck, this package, the kernel, its reference and its spec."""
     found = {twin.name: twin for twin in twins()}.get(request.name) if request.twin else None
     op = request.name if found is None else found.of
     files = [ROOT / folder / f"{op}.{suffix}" for folder, suffix in _OF_OP]
@@ -106,7 +106,7 @@ _OF_OP = (("kernels", "py"), ("references", "py"), ("specs", "yaml"))
 
 
 _TELLING = ("cli", "report", "store", "minimize", "page.py", "tables.py", "pool.py", "__main__.py")
-"""What has no part in measuring."""
+"""Files without effect on measurements."""
 
 
 @cache

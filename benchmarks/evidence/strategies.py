@@ -1,7 +1,7 @@
 """Ways to choose the inputs of a test: those of other tools, and kcheck's.
 
-Each is a function of a spec, a count and a master seed, like ``kcheck.cases.plan``. An input is *open* where its
-spec leaves its values to chance: only there does a strategy choose the values.
+Each is a function of a spec, a count and a master seed, like ``kcheck.cases.plan``. An input is *open* if its spec
+does not restrict its values: only there does a strategy choose the values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PLAIN = ("normal", "uniform")
 
 
 def open_inputs(spec: OpSpec) -> list[Input]:
-    """The inputs of floating point whose values may be anything, or at least any of what floats default to."""
+    """Floating-point inputs whose values may be anything, or at least any of the defaults for floats."""
     found = []
     for array in spec.inputs.values():
         dtypes = spec.dtypes[array.dtype].choices if array.dtype in spec.dtypes else (array.dtype,)
@@ -38,7 +38,7 @@ def open_inputs(spec: OpSpec) -> list[Input]:
 
 
 def regular_sizes(domain: Range) -> tuple[int, ...]:
-    """Sizes that people test with: multiples of the largest tile that fits, or powers of two; ascending."""
+    """Typical test sizes: multiples of the largest tile that fits, or powers of two; ascending."""
     tiles = [tile for tile in domain.tiles if max(1, domain.low) <= tile <= domain.high]
     if tiles:
         step = max(tiles)
@@ -49,7 +49,7 @@ def regular_sizes(domain: Range) -> tuple[int, ...]:
 
 def friendly_sizes(spec: OpSpec) -> dict[str, int]:
     """One friendly shape: every dim its largest regular size up to a cap that all dims share, and the cap the
-    largest power of two that the constraints allow. So a benchmark's (256, 256, 256) where a spec allows it."""
+    largest power of two that the constraints allow: a benchmark's (256, 256, 256) if a spec allows it."""
     sizes: dict[str, tuple[int, ...]] = {}
     for name, dim in spec.dims.items():
         if isinstance(dim.domain, Range):
@@ -83,7 +83,7 @@ def default(spec: OpSpec, count: int, master: int) -> tuple[Case, ...]:
 
 
 def boundary(spec: OpSpec, count: int, master: int) -> tuple[Case, ...]:
-    """``default`` with sizes at the ends of ranges and around tiles, blocks and warps alone."""
+    """``default`` with sizes only at the ends of ranges and around tiles, blocks and warps."""
     tiles = block_tiles(spec)
     sizes = {
         name: boundary_sizes(dim.domain, tuple(dict.fromkeys((*dim.domain.tiles, *tiles))))
@@ -94,7 +94,7 @@ def boundary(spec: OpSpec, count: int, master: int) -> tuple[Case, ...]:
 
 
 def regular(spec: OpSpec, count: int, master: int) -> tuple[Case, ...]:
-    """``default`` with multiples of the tile, or powers of two, alone."""
+    """``default`` with only multiples of the tile, or powers of two."""
     ranges = {name: dim.domain for name, dim in spec.dims.items() if isinstance(dim.domain, Range)}
     sizes = {name: regular_sizes(domain) for name, domain in ranges.items()}
     return tuple(_cases(spec, count, master, "regular", lambda stream: _among(spec, sizes, stream), _PLAIN))
@@ -116,7 +116,7 @@ def mix(spec: OpSpec, count: int, master: int) -> tuple[Case, ...]:
 
 
 def of_dtypes(accepted: Callable[[str], bool]) -> Strategy:
-    """kcheck's mix with the dtypes of some kind alone; no cases for an op that takes none."""
+    """kcheck's mix with only the dtypes of some kind; no cases for an op that takes none."""
 
     def cases(spec: OpSpec, count: int, master: int) -> tuple[Case, ...]:
         narrowed = {
@@ -154,11 +154,11 @@ def _cases(
     values: tuple[str, ...],
     dtypes: Mapping[str, str] | None = None,
 ) -> Iterator[Case]:
-    """Cases one after the other, each from seeds of its own; contiguous where the spec allows it.
+    """Cases one after the other, each from separate seeds; contiguous if the spec allows it.
 
     Args:
-        draw: sizes of the dims that are drawn; None for those that kcheck would draw.
-        values: of which one is drawn for each open input.
+        draw: sizes of the drawn dims; None for the sizes that kcheck would draw.
+        values: distributions, one of which is drawn for each open input.
     """
     expander = Expander(spec)
     arrays: dict[str, Input | Output] = {**spec.inputs}
@@ -174,7 +174,7 @@ def _cases(
 
 
 def _even(spec: OpSpec, stream: Xorshift128Plus) -> Sizes | None:
-    """Sizes drawn evenly, again until the constraints hold; None where they hardly ever do."""
+    """Sizes drawn evenly, repeated until the constraints hold; None if they hardly ever do."""
     return _drawn(spec, {}, stream)
 
 

@@ -1,4 +1,4 @@
-"""Counts over what was measured: recall, false alarms, cases to the first catch."""
+"""Counts over the measurements: recall, false alarms, cases to the first catch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Answers: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 
 def by_default(seen: Seen) -> bool:
-    """kcheck as it is."""
+    """kcheck with its defaults."""
     return seen.fails()
 
 
@@ -27,7 +27,7 @@ def without_sanitizers(seen: Seen) -> bool:
 
 
 def by_allclose(seen: Seen) -> bool:
-    """A test that compares, and sees nothing else. That a launch does not come to its end it sees as well."""
+    """A test that only compares values. It also notices a launch that does not end."""
     return seen.fatal or seen.off.get("benchmark", False)
 
 
@@ -44,7 +44,7 @@ class Share:
     of: int
 
     def __str__(self) -> str:
-        """Mean, and where the seeds differ their least and most: ``97.3 % (96.6 to 98.9)``."""
+        """Mean, and if the seeds differ their least and most: ``97.3 % (96.6 to 98.9)``."""
         if not self.of:
             return "-"
         low, high = min(self.by_seed), max(self.by_seed)
@@ -68,12 +68,12 @@ def _percent(share: float) -> str:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was measured.
+    """The measurements.
 
     Attributes:
-        clean, buggy: answers of ``measure`` by name; of a process that died they hold ``died``.
+        clean, buggy: answers of ``measure`` by name; for a process that died they hold ``died``.
         planted: the twins, in the order of the manifest.
-        seeds: the master seeds; ``cases`` how many cases were drawn in a run.
+        seeds: the master seeds; ``cases``: how many cases were drawn in a run.
     """
 
     clean: Answers
@@ -91,12 +91,12 @@ class Evidence:
         return found
 
     def run(self, answers: Answers, name: str, strategy: str, seed: int) -> list[Seen]:
-        """The cases of a run; none of a kernel that could not be measured."""
+        """The cases of a run; none for a kernel that could not be measured."""
         rows = answers[name].get("runs", {}).get(strategy, {}).get(str(seed), [])
         return [Seen.from_json(row) for row in rows]
 
     def recall(self, strategy: str, decide: Decide, twins: Sequence[Twin] | None = None) -> Share:
-        """Of the twins that a strategy has cases for, the share that is caught, by seed."""
+        """Of the twins that a strategy has cases for, the share that was caught, by seed."""
         chosen = [t for t in (self.planted if twins is None else twins) if self._has(t, strategy)]
         shares = tuple(
             sum(any(map(decide, self.run(self.buggy, t.name, strategy, seed))) for t in chosen)
@@ -119,7 +119,7 @@ class Evidence:
         return kernels, len(self.clean), wrong, cases
 
     def firsts(self, decide: Decide, planted: Sequence[Twin] | None = None) -> list[float]:
-        """The number of the case that first catches, from 1, of twins at every seed; infinite where none does."""
+        """The number of the first case that catches, from 1, of twins at every seed; infinite if none does."""
         found = []
         for twin in self.planted if planted is None else planted:
             for seed in self.seeds:
@@ -135,11 +135,11 @@ class Evidence:
                 yield twin, seeds
 
     def artifact_catches(self, twin: Twin) -> bool:
-        """Whether the compiled kernel breaks the spec's ``artifact``, which no case is needed for."""
+        """Whether the compiled kernel violates the spec's ``artifact``, which needs no case."""
         return bool(self.buggy[twin.name].get("artifact"))
 
     def false_alarms(self) -> Iterator[str]:
-        """Every case of a control that fails by default, or that could not be judged; in one line each."""
+        """Every case of a control that fails by default, or could not be judged; one line each."""
         for name, answer in self.clean.items():
             for message in answer.get("artifact", ()):
                 yield f"{name}: artifact: {message}"
@@ -151,7 +151,7 @@ class Evidence:
                             yield f"{name}, seed {seed}, {one.label} {_dims(one)}: {told}"
 
     def beyond_harmless(self) -> Iterator[str]:
-        """Cases of a twin that fail, or cannot be judged, where its manifest says that it is as right as the
+        """Cases of a twin that fail, or cannot be judged, although its manifest says that it is as correct as the
         control: either the manifest is wrong, or it is a false alarm."""
         for twin in self.planted:
             runs = self.buggy[twin.name].get("runs", {})
@@ -177,7 +177,7 @@ class Evidence:
         return Share(tuple(shares), len(self.planted))
 
     def died(self) -> list[str]:
-        """What could not be measured."""
+        """Kernels that could not be measured."""
         return [
             f"{n}: {a['died']}" for answers in (self.clean, self.buggy) for n, a in answers.items() if "died" in a
         ]
@@ -192,7 +192,7 @@ def _dims(seen: Seen) -> str:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """The smallest that this share does not exceed."""
+    """The smallest value that at least this share does not exceed."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 

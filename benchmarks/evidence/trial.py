@@ -1,7 +1,7 @@
-"""One case of one kernel on the cpu device, looked at through every policy at once.
+"""One case of one kernel on the cpu device, judged by every policy at once.
 
-The kernel is launched once with kcheck's defaults; what came back is then held against its reference by each rule
-of closeness, and what the sanitizers found is kept apart, so that every table is counted from the same launches.
+The kernel is launched once with kcheck's defaults; the results are then compared with its reference by each rule
+of closeness, and the findings of the sanitizers are kept apart, so that every table counts the same launches.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from kcheck.oracle.tolerance import Rule, rules
 Policy = Literal["benchmark", "defaults", "calibrated", "conditioned"]
 POLICIES: tuple[Policy, ...] = ("benchmark", "defaults", "calibrated", "conditioned")
 """Rules of closeness: ``allclose`` as benchmarks of kernels call it, kcheck's written defaults per dtype, an
-envelope of what the controls were off by, and the noise floor of the case."""
+envelope of the controls' errors, and the noise floor of the case."""
 
 BENCHMARK = Bounds(atol=1e-5, rtol=1e-2)
 INSTRUMENTED_CASES = 5
-"""Cases of a run in which racecheck, initcheck and overflow look. kcheck goes on as long as time allows, and at
-least for so many; here it is exactly these, so that the evidence does not depend on the machine."""
+"""Cases of a run under racecheck, initcheck and overflow. kcheck continues while time allows, and covers at least
+this many; here it is exactly these, so that the evidence does not depend on the machine."""
 
 SECONDS = 60.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Seen:
-    """What one case showed.
+    """The result of one case.
 
     Attributes:
         label, dims: of the case.
-        fatal: the launch did not come to its end, or did not compile: nothing could be compared.
-        found: rules of the errors that kcheck found beside values: sanitizers, ``launch``, ``invariant``.
-        off: by policy, whether values are beyond it; a policy that cannot judge is left out.
-        problem: why the case could not be judged, which is nobody's bug but ours; empty if it could.
+        fatal: the launch did not end, or did not compile: there was nothing to compare.
+        found: rules of the errors other than in values: sanitizers, ``launch``, ``invariant``.
+        off: by policy, whether values are beyond it; without policies that cannot judge.
+        problem: why the case could not be judged, a bug of this benchmark; empty if it could.
     """
 
     label: str
@@ -55,14 +55,14 @@ class Seen:
     problem: str = ""
 
     def fails(self, policy: str = "conditioned", *, sanitizers: bool = True, invariants: bool = True) -> bool:
-        """Whether the case fails by a policy with the sanitizers of a spec as it says, or all off."""
+        """Whether the case fails by a policy, with the sanitizers of a spec as it sets them, or all off."""
         named = {rule for rule in self.found if rule not in SANITIZERS and rule != "invariant"}
         named |= {rule for rule in self.found if sanitizers and rule in SANITIZERS}
         named |= {rule for rule in self.found if invariants and rule == "invariant"}
         return self.fatal or bool(named) or self.off.get(policy, False)
 
     def rules(self) -> frozenset[str]:
-        """What kcheck says by default: the rules of its errors, and ``tolerance`` for values that are off."""
+        """kcheck's default verdict: the rules of its errors, and ``tolerance`` for wrong values."""
         return frozenset(self.found) | ({"tolerance"} if self.off.get("conditioned", False) else frozenset())
 
     def to_json(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class Seen:
 
 
 def cpu_device(specs: Sequence[OpSpec] = ()) -> Device:
-    """The cpu device of this process, for what the specs say that they are compiled for."""
+    """The cpu device of this process, for the compilation targets of the specs."""
     return choose("cpu", [spec.artifact.targets[0] for spec in specs if spec.artifact is not None] or ["sm_80"])
 
 
@@ -87,13 +87,13 @@ def look(
     policies: Collection[Policy] = (),
     envelopes: Mapping[str, float] | None = None,
 ) -> Seen:
-    """Run one case and say what it showed.
+    """Run one case and return the results.
 
     Args:
-        instrument: the sanitizers that need code of their own: True for all of those that the spec leaves on.
-        policies: what its values are compared by beside the spec's own tolerance, which is always looked at and
-            goes by the name ``conditioned``: it is the default, and the specs of the corpus hardly say another.
-        envelopes: by output dtype, what ``calibrated`` accepts; without, it cannot judge.
+        instrument: the sanitizers that need instrumented code: True for all that the spec leaves on.
+        policies: the policies to compare values by in addition to the spec's tolerance, which is always examined
+            under the name ``conditioned``: it is the default, and few specs of the corpus set another.
+        envelopes: by output dtype, what ``calibrated`` accepts; without them it cannot judge.
     """
     wanted = device.instruments if instrument is True else instrument or ()
     on = [name for name in wanted if spec.sanitize[name] != "off"]
@@ -121,7 +121,7 @@ def look(
 
 
 def tolerance(spec: OpSpec, policy: Policy, envelopes: Mapping[str, float]) -> Tolerance:
-    """A policy as a spec would write it."""
+    """A policy as written in a spec."""
     if policy == "benchmark":  # numpy.allclose and torch.allclose loosen integers as well
         return Tolerance("fixed", dict.fromkeys(DTYPES, BENCHMARK), spec.span)
     whole = {name: bounds for name, bounds in spec.tolerance.by_dtype.items() if not DTYPES[name].is_inexact}
@@ -129,7 +129,7 @@ def tolerance(spec: OpSpec, policy: Policy, envelopes: Mapping[str, float]) -> T
 
 
 def _is_off(truth: Truth, outcome: Outcome, rule_of_closeness: Tolerance) -> bool | None:
-    """Whether any output is beyond a policy; None where that cannot judge this op."""
+    """Whether any output is beyond a policy; None if that cannot judge this op."""
     spec = dataclasses.replace(truth.spec, tolerance=rule_of_closeness)
     zeros = rule_of_closeness.by_dtype.get("float32") == BENCHMARK
     try:
@@ -140,8 +140,8 @@ def _is_off(truth: Truth, outcome: Outcome, rule_of_closeness: Tolerance) -> boo
 
 
 def _passes(truth: Truth, outcome: Outcome, name: str, rule: Rule, *, zeros: bool) -> bool:
-    """One output by one rule. ``zeros``: elements that nobody wrote are 0, as in a buffer of ``np.zeros``, and
-    are compared; kcheck leaves them out, since ``unwritten`` tells of them."""
+    """One output by one rule. ``zeros``: uninitialized elements are 0, as in a buffer of ``np.zeros``, and are
+    compared; kcheck skips them, since ``unwritten`` reports them."""
     actual, unwritten = outcome.outputs[name], outcome.unwritten.get(name)
     options = truth.spec.compare
     if zeros:

@@ -2,12 +2,13 @@
 
     python -m benchmarks.minimize [--write] [--only TWIN ...] [--jobs N]
 
-Of each twin's failing cases the largest is minimized. Where there are few enough smaller sizes all of them are
-tried, so that the true smallest ones are known. The smallest case is exported, read again in a copy of the project
-that has nothing but kernels, references and specs, and must fail there with the same bits; the correct kernel must
-pass it.
+The largest of each twin's failing cases is minimized. If there are few enough smaller sizes all of them are tried,
+so that the true smallest ones are known. The smallest case is exported, read again in a copy of the project that
+has nothing but kernels, references and specs, and must fail there with the same bits; the correct kernel must pass
+it.
 
-Exit code 0 where what the page promises holds.
+
+Exit code 0 if the claims of the page hold.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from benchmarks.minimize.smallest import DRAWS
 
 PAGE = ROOT / "docs" / "minimize.md"
 MOST_RUNS, MOST_SECONDS, LEAST_KNOWN = 60, 10.0, 30
-"""What is promised: medians of kernel runs and seconds; twins of which the true smallest sizes are known."""
+"""The claims: medians of kernel runs and seconds; twins of which the true smallest sizes are known."""
 
 
 def main() -> int:
@@ -65,7 +66,7 @@ def _measured(picked: Sequence[Twin], folder: Path, jobs: int) -> list[Measured]
 
 
 def _alone(twin: Twin, folder: Path) -> Measured | None:
-    """What a process of its own makes of a twin; None, and why, where it makes nothing."""
+    """The result for a twin from a separate process; or None and why there is none."""
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.minimize.measure", twin.name, str(folder)]
     child = subprocess.run(
         command,
@@ -86,9 +87,9 @@ def _alone(twin: Twin, folder: Path) -> Measured | None:
 
 
 def reproduced(files: Path, names: Sequence[str]) -> set[str]:
-    """The twins whose exported case fails alike in a project that has only the file.
+    """The twins whose exported case fails the same way in a project that has only the file.
 
-    By the same rule, and with the same bits where the launch came to its end and read nothing that nobody wrote.
+    By the same rule, and with the same bits if the launch ended and read no uninitialized memory.
     """
     good = set()
     with tempfile.TemporaryDirectory() as clone:
@@ -110,7 +111,7 @@ def reproduced(files: Path, names: Sequence[str]) -> set[str]:
         )
     for told in child.stdout.split("\n# "):
         file, _, said = told.removeprefix("# ").partition("\n")
-        # What a kernel computes from memory that nobody wrote has other bits in another process.
+        # A kernel's results from uninitialized memory have other bits in another process.
         bits = "other bits" not in said or "\n  initcheck" in said
         if "\nSTILL FAILS" in said and bits and "another rule" not in said:
             good.add(file.removesuffix(".kcase"))

@@ -1,4 +1,4 @@
-"""One buggy twin, minimized and checked from all sides: a process of its own, for ``benchmarks.minimize``."""
+"""One buggy twin, minimized and checked from all sides: a separate process, for ``benchmarks.minimize``."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from kcheck.specfile import load_spec
 from kcheck.store import Kcase, bits, write_kcase
 
 CASES = 30
-"""Cases that are drawn; of those that fail the largest is minimized, which is the hardest."""
+"""Cases to draw; of those that fail the largest is minimized, which is the hardest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What became of one twin.
+    """The result for one twin.
 
     Attributes:
-        rule: what it fails by.
+        rule: the rule that it fails by.
         before, dims: drawn sizes of the failing case, and of the smallest one.
-        true: the true smallest ones; None where there are too many to try.
-        tried: assignments of sizes that were tried to know that.
+        true: the true smallest ones; None if there are too many to try.
+        tried: how many assignments of sizes were tried to find them.
         runs, seconds: of the minimizer.
         control_passes: whether the correct kernel passes the smallest case.
         matters: the first sentence.
@@ -53,7 +53,7 @@ class Measured:
 
     @property
     def off(self) -> int | None:
-        """How far the worst size is from the true smallest one; None where that is not known."""
+        """How far the worst size is from the true smallest one; None if that is unknown."""
         return None if self.true is None else max((abs(self.dims[d] - self.true[d]) for d in self.dims), default=0)
 
 
@@ -112,7 +112,7 @@ def _failing(spec: OpSpec, device: Device) -> tuple[Case, str]:
 
 
 def main() -> None:
-    """Measure one twin; its answer as JSON on stdout, and nothing else there."""
+    """Measure one twin; print only its answer, as JSON, to stdout."""
     name, folder = sys.argv[1:]
     (twin,) = (twin for twin in twins() if twin.name == name)
     out, sys.stdout = sys.stdout, sys.stderr  # kernels may print

@@ -1,4 +1,4 @@
-"""The true smallest sizes at which a kernel fails, by trying all of them: what a search is held against."""
+"""The true smallest sizes at which a kernel fails, by trying all of them: to compare a search with."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from kcheck.symbolic import ExpressionError, Solver
 from kcheck.symbolic import derive as derive_dims
 
 DRAWS = 6
-"""Cases that are drawn for each assignment of sizes: dtypes, layouts, params and values at random."""
+"""Cases to draw for each assignment of sizes: dtypes, layouts, params and values at random."""
 
 MOST_ASSIGNMENTS = 600
-"""An op with more of them below its smallest case is left out: nobody knows its true smallest one."""
+"""An op with more assignments below its smallest case is skipped: its true smallest one is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Smallest:
-    """What trying all sizes came to.
+    """The result of trying all sizes.
 
     Attributes:
-        dims: the smallest drawn sizes that failed alike, those of the search if no smaller ones did.
+        dims: the smallest drawn sizes that failed the same way, those of the search if no smaller ones did.
         assignments, runs: how many sizes were tried, and how many cases.
     """
 
@@ -37,10 +37,10 @@ class Smallest:
 
 
 def smallest(spec: OpSpec, found: dict[str, int], failure: Failure, device: Device, seed: int) -> Smallest | None:
-    """Try every assignment of sizes that comes before ``found``, in order; None where there are too many.
+    """Try every assignment of sizes that comes before ``found``, in order; None if there are too many.
 
     Args:
-        found: the drawn sizes that the search ended with.
+        found: the drawn sizes at the end of the search.
     """
     names = free_dims(spec)
     below = list(_below(spec, tuple(found[name] for name in names), MOST_ASSIGNMENTS + 1))

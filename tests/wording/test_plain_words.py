@@ -1,19 +1,14 @@
-"""kcheck speaks plain American English: no string that a user reads has a phrase of tests/wording/words.py."""
+"""kcheck speaks plain American English: no message, page, docstring or comment has a phrase of
+tests/wording/words.py."""
 
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 from tests.wording.strings import USER_KINDS, Text, contributor_texts, user_texts
 from tests.wording.words import odd_words
-
-HERE = Path(__file__).parent
-PENDING = {"texts": HERE / "pending_texts.txt", "comments": HERE / "pending_comments.txt"}
-"""Files still to be rewritten: their messages and pages, and their docstrings and comments. These lists may only
-shrink; ``python -m tests.wording.test_plain_words`` removes the files that are clean."""
 
 
 @cache
@@ -26,18 +21,10 @@ def oddities(group: str) -> dict[str, list[str]]:
     return found
 
 
-def pending(group: str) -> list[str]:
-    return PENDING[group].read_text("utf-8").split()
-
-
-@pytest.mark.parametrize("group", PENDING)
+@pytest.mark.parametrize("group", ["texts", "comments"])
 def test_plain_words_only(group: str) -> None:
-    """Only the files still to be rewritten have odd phrases, and a file that is clean leaves their list."""
-    waiting = set(pending(group))
-    odd = [line for file, lines in oddities(group).items() if file not in waiting for line in lines]
+    odd = [line for lines in oddities(group).values() for line in lines]
     assert not odd, "\n" + "\n".join(odd)
-    clean = sorted(waiting - set(oddities(group)))
-    assert not clean, f"clean now: run python -m tests.wording.test_plain_words to remove {clean}"
 
 
 @pytest.mark.parametrize(
@@ -72,10 +59,3 @@ def test_the_list_has_help_errors_findings_schemas_and_pages() -> None:
     texts: list[Text] = list(user_texts())
     assert {text.kind for text in texts} >= USER_KINDS
     assert any(text.text.startswith("Stop after the first failure") for text in texts if text.kind == "help")
-
-
-if __name__ == "__main__":
-    for name, path in PENDING.items():
-        kept = [file for file in pending(name) if file in oddities(name)]
-        print(f"{path.name}: {len(pending(name))} -> {len(kept)} files")
-        path.write_text("".join(f"{file}\n" for file in kept), "utf-8")
