@@ -92,7 +92,9 @@ class Watch:
     def round(self, text: str) -> float:
         """Save the kernel; processor time of the round that follows."""
         before = self._children()
-        self.kernel.write_text(text)
+        aside = self.kernel.with_name("~aside")  # in one step: a round of half a file is not measured
+        aside.write_text(text)
+        os.replace(aside, self.kernel)
         self._until_ready()
         return self._children() - before
 

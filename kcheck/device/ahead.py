@@ -1,8 +1,9 @@
-"""Compile a kernel's specializations in a second process, in parallel with the cases, into the disk caches. On the
+"""Compile a kernel's specializations in other processes, in parallel with the cases, into the disk caches. On the
 cpu device a case waits up to a second or two until its specialization is compiled. Most of that time is spent in
-Python, so another thread would not help, but another process does. It starts with the specialization that is
-needed last, and stores results where this process looks before it compiles. When the two meet, both compile the
-same specialization, with the same result. Nothing waits for the second process, and nothing depends on it.
+Python, so another thread would not help, but another process does: a fork of this one if that is safe, else a new
+one. They start with the specialization that is needed last, and store results where this process looks before it
+compiles. When two meet, both compile the same specialization, with the same result. Nothing waits for the other
+processes, and nothing depends on them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from importlib import import_module
 from typing import Any
 
 from kcheck.device.artifact import compile_kernel, from_json, numba_type, to_json
-from kcheck.device.child import Child
+from kcheck.device.child import Child, Forked, may_fork
 from kcheck.device.frozen import KeptKernels, kept_kernels
 from kcheck.device.specialize import in_order
 from kcheck.errors import KernelError, PtxError
@@ -26,40 +27,34 @@ from kcheck.model.compiled import Signature
 from kcheck.specfile.load import load_file, load_function, loaded_files
 
 LEAST = 3
-"""The minimum number of specializations that is worth a process, which takes as long to start as two of them."""
+"""The minimum number of specializations that is worth a new process: to start it takes as long as two of them."""
+
+LEAST_FORKED = 2
+"""The same for a forked process, which starts at once."""
+
+MOST = 7
+"""The maximum number of forked processes: each compiles at least one specialization."""
 
 
 class Ahead:
     """Compiles a spec's kernel ahead, until :meth:`cancel`.
 
     Args:
-        spec: with ``launch:`` and ``artifact:``, whose kernel is loaded.
-        missing: what to compile, in reverse order.
-        sanitizers: also compile code with these, in addition to code without any.
+        children: the processes that compile.
     """
 
-    def __init__(self, spec: OpSpec, missing: Sequence[Signature], sanitizers: Collection[str]) -> None:
-        assert spec.kernel is not None
-        assert spec.artifact is not None
-        major, minor = import_module("numba.cuda").get_current_device().compute_capability
-        request = {
-            "files": loaded_files(),
-            "root": spec.root,
-            "kernel": asdict(spec.kernel),
-            "signatures": [[to_json(part) for part in signature] for signature in reversed(missing)],
-            "targets": list(spec.artifact.targets),
-            "sanitizers": sorted(sanitizers),
-        }
-        self._child = Child(__name__, request, {"KCHECK_CC": f"{major}.{minor}"})
+    def __init__(self, children: Sequence[Child | Forked]) -> None:
+        self._children = children
 
     @property
     def running(self) -> bool:
         """Whether it is still compiling."""
-        return self._child.running
+        return any(child.running for child in self._children)
 
     def cancel(self) -> None:
         """End it, finished or not."""
-        self._child.kill()
+        for child in self._children:
+            child.kill()
 
 
 def begin(spec: OpSpec, cases: Iterable[Case], sanitizers: Collection[str]) -> Ahead | None:
@@ -68,10 +63,58 @@ def begin(spec: OpSpec, cases: Iterable[Case], sanitizers: Collection[str]) -> A
     None if that would not help: there is a single processor, or little that is not cached. The cpu device must be
     running in this process, and the kernel loaded.
     """
-    if len(os.sched_getaffinity(0)) < 2:
+    spare = len(os.sched_getaffinity(0)) - 1
+    if spare < 1:
         return None
-    absent = _missing(spec, in_order(spec, cases))
-    return Ahead(spec, absent, sanitizers) if len(absent) >= LEAST else None
+    absent = _missing(spec, in_order(spec, cases))[::-1]
+    if may_fork():
+        if len(absent) < LEAST_FORKED:
+            return None
+        _warm()
+        count = min(spare, len(absent) - 1, MOST)
+        return Ahead([_forked(spec, absent[first::count], sanitizers) for first in range(count)])
+    return Ahead([_child(spec, absent, sanitizers)]) if len(absent) >= LEAST else None
+
+
+def _warm() -> None:
+    """Import and read what every compilation needs, once for this process and those forked from it."""
+    for name in ("kcheck.ptx.lower", "kcheck.ptx.parser"):
+        import_module(name)
+    target = import_module("numba.cuda.descriptor").cuda_target
+    target.typing_context.refresh()
+    target.target_context.refresh()
+
+
+def _forked(spec: OpSpec, missing: Sequence[Signature], sanitizers: Collection[str]) -> Forked:
+    from kcheck.device.cpu import surviving_fork
+
+    assert spec.kernel is not None
+    assert spec.artifact is not None
+    dispatcher, targets = load_function(spec.root, spec.kernel), spec.artifact.targets
+
+    def work() -> None:
+        # Numba refuses to use a driver after a fork, since NVIDIA's does not survive one. kcheck's does.
+        import_module("numba.cuda.cudadrv.driver").driver.pid = os.getpid()
+        _compile(dispatcher, missing, targets, sanitizers)
+
+    with surviving_fork():
+        return Forked(work)
+
+
+def _child(spec: OpSpec, missing: Sequence[Signature], sanitizers: Collection[str]) -> Child:
+    """A new process, for one that cannot be forked."""
+    assert spec.kernel is not None
+    assert spec.artifact is not None
+    major, minor = import_module("numba.cuda").get_current_device().compute_capability
+    request = {
+        "files": loaded_files(),
+        "root": spec.root,
+        "kernel": asdict(spec.kernel),
+        "signatures": [[to_json(part) for part in signature] for signature in missing],
+        "targets": list(spec.artifact.targets),
+        "sanitizers": sorted(sanitizers),
+    }
+    return Child(__name__, request, {"KCHECK_CC": f"{major}.{minor}"})
 
 
 def _missing(spec: OpSpec, known: Iterable[Signature]) -> list[Signature]:
@@ -89,25 +132,35 @@ def _missing(spec: OpSpec, known: Iterable[Signature]) -> list[Signature]:
     return absent
 
 
-def _compile(request: dict[str, Any]) -> None:
-    """Compile a request. If something does not compile, the case that needs it reports that."""
+def _compile(
+    dispatcher: Any, signatures: Iterable[Signature], targets: Sequence[str], sanitizers: Collection[str]
+) -> None:
+    """Compile a kernel. If something does not compile, the case that needs it reports that."""
     from kcheck.device.cpu import CpuBackend
 
     backend = CpuBackend()
+    for signature in signatures:
+        (made, *_) = compile_kernel(dispatcher, [signature], targets, is_linked_as_ptx=True)
+        if not made.problem:
+            kernel = dispatcher.compile(tuple(numba_type(part) for part in signature))
+            with contextlib.suppress(PtxError):
+                backend.compile(kernel, sanitizers)
+
+
+def _answer(request: dict[str, Any]) -> None:
+    """Compile what a request asks for, in a new process."""
+    from kcheck.device.cpu import CpuBackend
+
+    CpuBackend()  # before the user's files import Numba
     for root, path in request["files"]:  # any of them may register Numba overloads
         with contextlib.suppress(KernelError):
             load_file(root, path)
     function = Function(**(request["kernel"] | {"span": Span(**request["kernel"]["span"])}))
-    dispatcher: Any = load_function(request["root"], function)
-    for row in request["signatures"]:
-        signature = tuple(from_json(part) for part in row)
-        (made, *_) = compile_kernel(dispatcher, [signature], request["targets"], is_linked_as_ptx=True)
-        if not made.problem:
-            kernel = dispatcher.compile(tuple(numba_type(part) for part in signature))
-            with contextlib.suppress(PtxError):
-                backend.compile(kernel, request["sanitizers"])
+    signatures = [tuple(from_json(part) for part in row) for row in request["signatures"]]
+    dispatcher = load_function(request["root"], function)
+    _compile(dispatcher, signatures, request["targets"], request["sanitizers"])
 
 
 if __name__ == "__main__":
     os.nice(5)  # the cases come first
-    _compile(json.loads(sys.stdin.buffer.read()))
+    _answer(json.loads(sys.stdin.buffer.read()))

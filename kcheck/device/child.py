@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+import threading
+import warnings
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -68,3 +70,50 @@ class Child:
         self._process.wait()
         self._out.close()
         self._log.close()
+
+
+class Forked:
+    """A copy of this process that does some work, prints nothing, and ends. Only if :func:`may_fork`.
+
+    Args:
+        work: what it does.
+    """
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: a fork with threads; see may_fork
+            self._process = os.fork()
+        self._runs = True
+        if self._process == 0:
+            try:
+                os.setsid()  # the parent handles Ctrl-C and then ends the child
+                nothing = os.open(os.devnull, os.O_RDWR)
+                for stream in range(3):
+                    os.dup2(nothing, stream)
+                # The parent's streams may hold text that it has not written yet, or a lock of another thread.
+                sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # until the process ends
+                work()
+            finally:
+                os._exit(0)
+
+    @property
+    def running(self) -> bool:
+        if self._runs:
+            self._runs = os.waitpid(self._process, os.WNOHANG)[0] == 0
+        return self._runs
+
+    def kill(self) -> None:
+        if self.running:
+            os.kill(self._process, signal.SIGKILL)
+            os.waitpid(self._process, 0)
+            self._runs = False
+
+
+def may_fork() -> bool:
+    """Whether a forked copy of this process can run Python code: no thread may hold a lock that the copy needs.
+    kcheck's own threads are idle between launches, and the progress bar's only draws."""
+    others = (thread for thread in threading.enumerate() if thread is not threading.current_thread())
+    return all(
+        thread.name.startswith("kcheck-") or type(thread).__module__.partition(".")[0] == "rich"
+        for thread in others
+    )

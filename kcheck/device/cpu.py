@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import platform
@@ -9,7 +10,7 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -261,6 +262,17 @@ class CpuBackend(CudaBackend):
                 )
             )
         return sorted(told, key=lambda finding: finding.rule == "initcheck")
+
+
+@contextlib.contextmanager
+def surviving_fork() -> Iterator[None]:
+    """Processes that are forked within can use the device of this one, to compile."""
+    machine = _installed(import_module("numba.cuda").get_current_device().compute_capability).machine
+    machine.survives_fork = True
+    try:
+        yield
+    finally:
+        machine.survives_fork = False
 
 
 def _place(place: Span | None, spec: OpSpec) -> Span | None:

@@ -107,7 +107,12 @@ def install(
     executor = Executor(reserve(chosen.memory), chosen.processors, cache, chosen.clock, report, write)
     machine = Machine(chosen.cc, executor, chosen.clock)
     stub = Stub(write_stub(chosen.cache), calls(machine, cache))
-    os.register_at_fork(after_in_child=lambda: stub.forsake() if machine.is_initialized else None)
+
+    def forsake() -> None:
+        if machine.is_initialized and not machine.survives_fork:
+            stub.forsake()
+
+    os.register_at_fork(after_in_child=forsake)
     return Installed(machine, stub)
 
 

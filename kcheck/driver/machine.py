@@ -64,6 +64,7 @@ class Machine:
         clock: seconds from any origin, for events.
         name: the device name that programs see.
         is_initialized: whether the program has called ``cuInit``.
+        survives_fork: whether a process that is forked now can use the device, unlike with NVIDIA's driver.
     """
 
     cc: tuple[int, int]
@@ -71,6 +72,7 @@ class Machine:
     clock: Callable[[], float]
     name: str = "kcheck CPU device"
     is_initialized: bool = False
+    survives_fork: bool = False
     _contexts: threading.local = field(default_factory=threading.local)
 
     @property

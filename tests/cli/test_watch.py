@@ -135,8 +135,8 @@ def test_only_what_an_edit_touches_runs_failing_specs_first(watch, project: Path
     assert "1 of 2 specs failed" in watcher.until(READY)
 
     replace(project / "references/r.py", "return x * 2", "return x * 7")
-    order = re.findall(r"^FAIL +specs/(\w+)\.yaml ·", watcher.until(READY), re.MULTILINE)
-    assert order == ["scaled", "good"]
+    order = re.findall(r"^FAIL +specs/(\w+)\.yaml  ", watcher.until(READY), re.MULTILINE)
+    assert [*dict.fromkeys(order)] == ["scaled", "good"]
     replace(project / "references/r.py", "return x * 7", "return x * 2")
     watcher.until(READY)
 
