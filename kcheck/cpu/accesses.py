@@ -40,7 +40,7 @@ def access(kind: FaultKind, fault: Fault, site: Site | None, memory: Memory, nam
         return _misaligned(fault, site, naming)
     verb, space = VERBS[kind], site.space if site is not None else ""
     if space == "local":
-        return _local(verb, fault, site)
+        return _local(verb, fault, site, naming)
     if space == "shared" or (space != "global" and _is_shared(fault.address, naming)):
         return _shared(verb, fault, site, naming)
     label = naming.array(site, fault.address)
@@ -82,7 +82,10 @@ def _misaligned(fault: Fault, site: Site | None, naming: Naming) -> Told:
     )
 
 
-def _local(verb: str, fault: Fault, site: Site | None) -> Told:
+def _local(verb: str, fault: Fault, site: Site | None, naming: Naming) -> Told:
+    label = naming.local(site, fault)
+    if label is not None:
+        return _outside(verb, fault, site, label, naming, is_shared=True)
     names = local_arrays(site.file, site.source_line) if site is not None and site.source_line else ()
     if not names:
         return Told(f"{verb} {_bytes(fault.size)} outside the thread's local arrays", "check the index")

@@ -197,7 +197,7 @@ def _undefined(
             what = naming.told_shared(load, fault.address)
             mend = "write it first, and put cuda.syncthreads() between the write and the read"
         elif space == "local" or (space != "global" and _inside(naming.windows.state, fault.address)):
-            what, mend = "an element of a local array", "write every element of cuda.local.array() first"
+            what, mend = naming.told_local(load, fault), "write every element of cuda.local.array() first"
         else:
             array, index, what = naming.told_global(load, fault.address)
             mend = "write it first: cuda.device_array() does not zero memory"

@@ -104,7 +104,8 @@ def _from_json(fields: dict[str, Any]) -> Program:
     fields["sites"] = tuple(
         Site(**site | {"stack": tuple((file, line) for file, line in site["stack"])}) for site in fields["sites"]
     )
-    fields["shared"] = tuple(SharedVariable(**variable) for variable in fields["shared"])
+    for space in ("shared", "local"):
+        fields[space] = tuple(SharedVariable(**variable) for variable in fields[space])
     fields["checks"] = Checks(**fields["checks"])
     fields["globals"] = variables_from_json(fields["globals"])
     return Program(**fields)

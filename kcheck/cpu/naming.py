@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from kcheck.cpu.memory import Label, Memory
-from kcheck.cpu.sources import parameters
+from kcheck.cpu.sources import only_local_array, parameters
 from kcheck.model import Index3
-from kcheck.ptx.abi import Program, SharedVariable, Site
+from kcheck.ptx.abi import Fault, Program, SharedVariable, Site
 from kcheck.ptx.symbols import ITEMSIZES, Mangled, arguments, kernel_name, read_array_symbol
 
 if TYPE_CHECKING:
@@ -184,6 +184,39 @@ class Naming:
             low + size,
             array.dtype,
         )
+
+    # --- local memory
+
+    def local(self, site: Site | None, fault: Fault) -> Label | None:
+        """The thread's local array, if its function in Python has exactly one, and the kernel has no other local
+        memory."""
+        variables = self._program.local
+        array = only_local_array(site.file, site.source_line) if site is not None and site.source_line else None
+        if array is None or array.sizes is None or array.dtype not in ITEMSIZES or len(variables) != 1:
+            return None
+        itemsize = ITEMSIZES[array.dtype]
+        size = math.prod(array.sizes) * itemsize
+        if variables[0].size != size:
+            return None
+        low = self._lane(fault) + variables[0].offset
+        strides = contiguous(array.sizes, itemsize)
+        return Label(array.name, low, array.sizes, strides, itemsize, low, low + size, array.dtype)
+
+    def _lane(self, fault: Fault) -> int:
+        """Where the local memory of a fault's thread begins, in the state that is nearest to the address."""
+        x, y, z = fault.thread
+        thread = x + self.shape.block[0] * (y + self.shape.block[1] * z)
+        vector, lane = divmod(thread, self._program.width)
+        offset = self._program.block_state_bytes + vector * self._program.warp_state_bytes
+        offset += self._program.local_offset + lane * self._program.local_bytes
+        lanes: list[int] = [base + offset for base, _ in self.windows.state]
+        address: int = fault.address
+        return min(lanes, key=lambda lane: abs(lane - address))
+
+    def told_local(self, site: Site | None, fault: Fault) -> str:
+        """An address of local memory in words: ``a[2]``, or only that it is there."""
+        label = self.local(site, fault)
+        return (told(label, fault.address) if label is not None else "") or "an element of a local array"
 
     def window(self, address: int) -> tuple[int, int]:
         """The nearest window of shared memory: address and size."""

@@ -398,6 +398,8 @@ class Program:
         cooperative: has a grid barrier.
         prints: calls vprintf.
         shared: the variables in shared memory, by offset.
+        local: those of the kernel in local memory; ``local_offset``: where the first lane's memory begins in the
+            state of its vector.
     """
 
     ir: str
@@ -415,6 +417,8 @@ class Program:
     cooperative: bool
     prints: bool
     shared: tuple[SharedVariable, ...] = ()
+    local: tuple[SharedVariable, ...] = ()
+    local_offset: int = 0
 
     def state_bytes(self, threads: int) -> int:
         """Bytes that ``Worker.state`` needs for a block of ``threads`` threads."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from kcheck.errors import PtxError
 from kcheck.ptx import cfg as control
 from kcheck.ptx import definedness, lines, liveness, nans, skips, strides, uniformity, wrapping
-from kcheck.ptx.abi import Checks, ParamSlot, Program
+from kcheck.ptx.abi import Checks, ParamSlot, Program, SharedVariable
 from kcheck.ptx.apart import may_come_apart, waits_for_lanes
 from kcheck.ptx.ast import Call, Function, Instruction, Label, Module, Symbol
 from kcheck.ptx.diagnose import running_ir
@@ -147,6 +147,8 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
         cooperative=any(s.arrival.kind == "grid" for s in entry_warp.stops),
         prints=unit.prints,
         shared=shared_variables(module, functions, shared),
+        local=tuple(_local_variables(kernel, frames[entry][1])),
+        local_offset=local,
     )
 
 
@@ -267,6 +269,12 @@ def _local_frame(function: Function, align: int) -> tuple[int, dict[str, int]]:
             offsets[variable.name] = end
             end += (variable.count or 0) * TYPES[variable.type].bytes
     return align_up(end, align), offsets
+
+
+def _local_variables(kernel: Function, offsets: dict[str, int]) -> Iterator[SharedVariable]:
+    for name, offset in offsets.items():
+        variable = kernel.variables[name]
+        yield SharedVariable(name, offset, (variable.count or 0) * TYPES[variable.type].bytes)
 
 
 def _local_bytes(module: Module, functions: list[Function], frames: dict[str, tuple[int, dict[str, int]]]) -> int:

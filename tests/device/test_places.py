@@ -84,6 +84,14 @@ WRONG_INDEX = {
     ),
     "loop": ("for k in range(32, n + 1): y[k - i] = x[k] + i", "x[70], axis 0 has size 70", "one past the end"),
     "shared_by_grid": ("größe[i] = i; y[i % n] = größe[t]", "writes größe[32], axis 0 has size 32", "threadIdx"),
+    "local_in_2d": (
+        "own = cuda.local.array((SIDE, TWICE), dtype=np.float32)\n"
+        "    for k in range(18): own[k // 6, k % 6] = i\n"
+        "    if i < n: y[i] = own[i % 3, i % 6 + 4 * (i == 5)]\n"
+        "SIDE = 3\nTWICE = 2 * SIDE",
+        "of own[3, 3], axis 0 has size 3",
+        "",
+    ),
     "shared_in_2d": ("tile[t // 7, t % 7] = i; y[i % n] = tile[0, t % 8]", "of tile[4, 0], axis 0 has size 4", ""),
 }
 RACES = {
