@@ -35,6 +35,7 @@ class Reports:
         verbosity: as in :class:`kcheck.report.Settings`.
         color: ``auto``, ``always`` or ``never``.
         recorder: stores each event before any report gets it, so everything in a report is in the store.
+        early: as in :class:`kcheck.report.Settings`.
 
     Attributes:
         summary: of the events so far.
@@ -44,12 +45,19 @@ class Reports:
     """
 
     def __init__(
-        self, outputs: Sequence[Output], *, verbosity: int, color: str, recorder: Recorder | None = None
+        self,
+        outputs: Sequence[Output],
+        *,
+        verbosity: int,
+        color: str,
+        recorder: Recorder | None = None,
+        early: bool = False,
     ) -> None:
         self._outputs = outputs
         self._verbosity = verbosity
         self._color = color
         self._recorder = recorder
+        self._early = early
         self._stack = ExitStack()
         self._reports: list[_Report] = []
         self._interrupts = Interrupts()
@@ -74,7 +82,9 @@ class Reports:
                     reporter = REPORTERS[output.format](file.stream, settings)
                 else:
                     colored = wants_color(self._color, stdout, os.environ)
-                    reporter = REPORTERS[output.format](stdout, Settings(self._verbosity, colored, width, bar))
+                    reporter = REPORTERS[output.format](
+                        stdout, Settings(self._verbosity, colored, width, bar, self._early)
+                    )
                     if bar is not None and output.format != "text" and not stdout.isatty():
                         self._reports.append(_Report(progress_bar(bar), None))
                 self._reports.append(_Report(reporter, file))

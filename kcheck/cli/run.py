@@ -218,7 +218,8 @@ def command(
         click.echo("kcheck: nothing selected: no failure is open in the store", err=True)
         return Exit.GOOD if touched else Exit.NOTHING
     recorder = Recorder(_not_stored) if stored else None
-    with Reports(outputs, verbosity=verbose - quiet, color=color, recorder=recorder) as reports:
+    early = this_round is not None
+    with Reports(outputs, verbosity=verbose - quiet, color=color, recorder=recorder, early=early) as reports:
         with _kept():
             from kcheck.device import choose, unused
             from kcheck.runner import run

@@ -22,12 +22,14 @@ class Settings:
         color: ANSI colors; formats for machines ignore it.
         width: terminal columns.
         progress: a terminal to draw a progress bar on, or None.
+        early: print the first failure of a spec when it happens, before the spec's other cases have run.
     """
 
     verbosity: int = 0
     color: bool = False
     width: int = 80
     progress: TextIO | None = None
+    early: bool = False
 
 
 class Reporter(Protocol):

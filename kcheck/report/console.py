@@ -64,6 +64,7 @@ class _Open:
     cases: list[CaseFinished] = field(default_factory=list)
     warnings: dict[tuple[str, str, str, str], tuple[Finding, int]] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
+    announced: bool = False
 
     def take(self, event: CaseFinished) -> None:
         """Takes the next case."""
@@ -133,10 +134,22 @@ class ConsoleReporter:
             case CaseFinished():
                 if self._open is not None:
                     self._open.take(event)
+                    if self._settings.early:
+                        self._announce(self._open)
             case SpecFinished():
                 self._close_spec(event)
             case RunFinished():
                 self._totals.finished = event
+
+    def _announce(self, opened: _Open) -> None:
+        """Prints a spec's first failure when its case is judged, unless the spec ends with that case."""
+        last = opened.cases[-1]
+        if last.verdict.status is Status.PASSED or opened.announced or len(opened.cases) == opened.started.cases:
+            return
+        opened.announced = True
+        number, path = f"{len(opened.cases)} of {opened.started.cases}", plain.line(last.path)
+        text = f"{path}: case {number} failed: {plain.line(last.verdict.rule)}; running the others"
+        self._print(*(Text(line, "red") for line in layout.wrap(text.split(" "), " ", self._settings.width)))
 
     def close(self) -> None:
         """Prints the specs that failed again, and the summary."""

@@ -4,11 +4,13 @@ import importlib.util
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 from cpu_project import HEAD, environment
 
 from kcheck.cases import plan
+from kcheck.device.child import may_fork
 from kcheck.device.specialize import in_order, signatures
 
 KERNEL = "@cuda.jit\ndef twice(x, y):\n    i = cuda.grid(1)\n    if i < x.size:\n        y[i] = x[i] + x[i]\n"
@@ -71,6 +73,19 @@ def test_the_order_is_that_of_the_cases(project) -> None:
     assert in_order(spec, ()) == signatures(spec)
     (first, *_) = in_order(spec, cases[7:])
     assert [*in_order(spec, cases[7:8])] == [first, *(s for s in signatures(spec) if s != first)]
+
+
+def test_process_with_a_thread_of_the_user_is_not_forked() -> None:
+    """Such a thread may hold a lock that the copy would wait for; threads of kcheck are idle between launches."""
+    for name, expected in (("kcheck-worker", True), ("mine", False)):
+        end = threading.Event()
+        thread = threading.Thread(target=end.wait, name=name)
+        thread.start()
+        try:
+            assert may_fork() == expected
+        finally:
+            end.set()
+            thread.join()
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ import fake_events
 import pytest
 from rich.cells import cell_len
 
-from kcheck.model import Compiling, Event, RunFinished, Span, SpecFinished, SpecRefused, Status
+from kcheck.model import CaseFinished, Compiling, Event, RunFinished, Span, SpecFinished, SpecRefused, Status
 from kcheck.report import Settings, layout, progress_bar
 from kcheck.report.console import ConsoleReporter
 from kcheck.report.detail import Row
@@ -150,6 +150,28 @@ def test_each_cause_is_shown_once_by_its_simplest_case() -> None:
     assert "M=4 N=65 T=float32" in text
     assert "cases      35 of 38" in text
     assert "iter_" not in text
+
+
+def test_first_failure_is_printed_when_it_happens() -> None:
+    """With ``early`` a spec's first failure is printed before its other cases have run, and only that one."""
+    events = fake_events.everything()
+    first = next(
+        n
+        for n, event in enumerate(events)
+        if isinstance(event, CaseFinished) and event.verdict.status is Status.FAILED
+    )
+    stream = io.StringIO()
+    reporter = ConsoleReporter(stream, Settings(early=True), source)
+    for event in events[:first]:
+        reporter.handle(event)
+    assert " failed: " not in stream.getvalue()
+    reporter.handle(events[first])
+    told = stream.getvalue()
+    assert told.endswith("\nspecs/buggy/softmax.yaml: case 3 of 50 failed: mismatch; running the others\n")
+    for event in events[first + 1 :]:
+        reporter.handle(event)
+    assert stream.getvalue().count("softmax.yaml: case") == 1
+    assert "running the" not in render(events)
 
 
 def test_verbose_shows_every_failure() -> None:
