@@ -29,7 +29,7 @@ Row = tuple[str, Any, str]
 @PROFILE
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 def command(profile: str, format_: str) -> None:
-    """Show the settings of the project, and where each value is from.
+    """Show the settings of the project, and where each value comes from.
 
     \b
       kcheck config                       what `kcheck run` uses

@@ -52,7 +52,9 @@ def command(what: Named | None, *, seed: int | None, last: bool, op: str, output
     if named.kind == "file":
         raise click.UsageError(f"{named} is already an exported case")
     if output is not None and output.suffix != ".kcase":
-        raise click.UsageError(f"-o {output}: the name must end in .kcase, which `kcheck reproduce` goes by")
+        raise click.UsageError(
+            f"-o {output}: the name must end in .kcase, so that `kcheck reproduce` recognizes it"
+        )
     meant = resolve(named, op, here(), stored=True)
     known = meant.known
     taken = known.snapshot

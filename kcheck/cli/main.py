@@ -46,7 +46,7 @@ SECTIONS = {
         "calibrate": "Measure errors of correct kernels, for calibrated tolerances.",
     },
     "Settings": {
-        "config": "Show the project's settings and where each value is from.",
+        "config": "Show the project's settings and where each value comes from.",
         "completion": "Print the shell completion script, or explain how to install it.",
         "schema": "Print the JSON Schema of specs, settings or reports.",
     },

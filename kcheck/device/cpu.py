@@ -312,7 +312,7 @@ def _watch_compiling(kind: Any, store: ObjectCache, took: Callable[[float], None
 def _installed(cc: tuple[int, int]) -> Installed:
     """The device of this process, created once."""
     if "KCHECK_EXEC" in os.environ:
-        raise DeviceUnavailable("--device cpu: within `kcheck exec` there is one already; run kcheck by itself")
+        raise DeviceUnavailable("--device cpu: `kcheck exec` already uses the cpu device; run kcheck directly")
 
     def write(text: bytes) -> None:
         sys.stdout.write(text.decode(errors="replace"))  # which is stderr while a report uses stdout

@@ -45,8 +45,8 @@ MEASURES: Mapping[str, Measure] = {
     "shared": Measure("less", Limit(more=0), "bytes of static shared memory per block"),
     "instructions": Measure("less", Limit(times=1.25), "instructions of PTX in the entry"),
     "float64": Measure("less", Limit(more=0), "instructions that compute in float64"),
-    "fma": Measure("more", Limit(more=0), "fused multiply-adds, where more products and sums stand apart instead"),
-    "divisions": Measure("less", Limit(more=0), "divisions and square roots that are rounded correctly"),
+    "fma": Measure("more", Limit(more=0), "fused multiply-adds, if separate products and sums replace them"),
+    "divisions": Measure("less", Limit(more=0), "divisions and square roots with correct rounding"),
     "occupancy": Measure("more", Limit(more=0), "theoretical occupancy, percent"),
 }
 """Every number by its name in ``regression:``."""

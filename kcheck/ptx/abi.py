@@ -305,7 +305,9 @@ FAULTS: Mapping[FaultKind, FaultRow] = {
     FaultKind.UNDEFINED_STORE: FaultRow("initcheck", False, "computes with an uninitialized value"),
     FaultKind.UNDEFINED_ATOMIC: FaultRow("initcheck", False, "updates uninitialized memory"),
     FaultKind.WRAPPED_ADDRESS: FaultRow("overflow", False, "uses 32-bit arithmetic that wrapped in an address"),
-    FaultKind.BARRIER_COUNT: FaultRow("synccheck", False, "another number of threads than the barrier asks for"),
+    FaultKind.BARRIER_COUNT: FaultRow(
+        "synccheck", False, "a different number of threads than the barrier expects"
+    ),
     FaultKind.BARRIER_SPLIT: FaultRow("synccheck", False, "a part of a warp waits at an aligned barrier"),
     FaultKind.RAISED: FaultRow("launch", False, "a thread raised an exception"),
     FaultKind.RUNNING: FaultRow("timeout", False, "was still running at the time limit"),

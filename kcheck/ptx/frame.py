@@ -273,7 +273,7 @@ class Frame:
             if kind.bits not in (32, 64) or kind.kind in ("float", "packed"):
                 raise self.fail(operation, f"the address of {source.name} does not fit .{kind.name}")
             return b.resize(value, kind.llvm)
-        raise self.fail(operation, "an operand of another kind is expected")
+        raise self.fail(operation, "expected an operand of another kind")
 
     def _seen(self, operation: Instruction | Call, source: Register) -> Value:
         """The value of a register, for an operation that may reveal which NaN it is."""
@@ -360,7 +360,7 @@ class Frame:
         A 32-bit register holds the low half of a shared address; the window's upper half is restored.
         """
         if not isinstance(operand, Address):
-            raise self.fail(operation, "an address in brackets is expected")
+            raise self.fail(operation, "expected an address in brackets")
         if self.shadows is not None:
             self.shadows.address(operation, operand)
         if self.exact is not None:

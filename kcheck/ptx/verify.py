@@ -165,7 +165,7 @@ class _Checker:
             if kind.bits not in (32, 64) or kind.kind in ("float", "packed"):
                 self.fail(i, f"the address of {operand.name} does not fit .{kind.name}")
         elif not isinstance(operand, Integer):
-            self.fail(i, "an operand of another kind is expected")
+            self.fail(i, "expected an operand of another kind")
 
     def _fits(self, i: Instruction, register: Register, kind: PtxType, relaxed: bool) -> None:
         declared = TYPES[register.type]

@@ -24,7 +24,7 @@ def cause_rows(cause: Cause, run: Sequence[CaseFinished], source: ReadLine = rea
         for comparison in differing[:1]:
             yield from comparison_rows(comparison)
         if not differing:
-            yield sentence("failed", "for no reason that was recorded", "wrong")
+            yield sentence("failed", "for an unknown reason", "wrong")
     else:
         yield from finding_rows(cause.found[0], source, times=False)
     yield sentence("cases", _cases(cause, run))

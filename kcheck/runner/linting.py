@@ -110,7 +110,7 @@ def _usual_block(spec: OpSpec, notes: list[str]) -> _Block | None:
         notes.append("no occupancy: no case of the spec is launched")
         return None
     if len(counted) > 1:
-        notes.append(f"occupancy is that of the block of most cases; there are {len(counted)} kinds of block")
+        notes.append(f"occupancy is that of the most common block; the cases use {len(counted)} different blocks")
     usual = counted.most_common(1)[0][0]
     return usual.block, usual.shared
 

@@ -39,7 +39,7 @@ def parse(text: str) -> Matcher:
     matcher = parser.expression()
     if parser.rest:
         token, column = parser.rest[0]
-        raise parser.error(f"{token!r} was not expected", column, "join words with 'and' or 'or'")
+        raise parser.error(f"unexpected {token!r}", column, "join words with 'and' or 'or'")
     return matcher
 
 
@@ -87,7 +87,7 @@ class _Parser:
                     raise self.error("this parenthesis is not closed", column, "add ')'")
                 return inside
             if token in ("and", "or", ")"):
-                raise self.error(f"{token!r} stands where a word should", column, "give a part of a case's id")
+                raise self.error(f"expected a word, found {token!r}", column, "give a part of a case's id")
             found = re.compile(re.escape(token) + (r"(?!\d)" if token[-1].isdigit() else "")).search
             return lambda case, tags: found(case) is not None or token in tags
         finally:

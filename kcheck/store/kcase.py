@@ -91,7 +91,7 @@ def read_kcase(path: Path) -> Kcase:
     try:
         with zipfile.ZipFile(path) as archive:
             if sum(entry.file_size for entry in archive.infolist()) > MEMORY_LIMIT:
-                raise DocumentRefused("it unpacks to more than a case may take")
+                raise DocumentRefused("its unpacked size exceeds the limit for a case")
             head = json.loads(_read(archive, "case.json", _MOST_DOCUMENT))
             if not isinstance(head, dict) or "kcase" not in head:
                 raise DocumentRefused("it has no case")
@@ -127,5 +127,5 @@ def _read(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
     with archive.open(entry) as part:
         content = part.read(entry.file_size + 1)  # a header may lie
     if len(content) != entry.file_size:
-        raise DocumentRefused(f"{name} is not as long as it says")
+        raise DocumentRefused(f"{name} has the wrong size")
     return content

@@ -83,7 +83,7 @@ def unpack(document: str, blob: Callable[[bytes], bytes]) -> Snapshot:
         }
         aliases = {str(output): str(name) for output, name in found["aliases"].items()}
         if any(name not in {array.name for array in arrays} for name in aliases.values()):
-            raise DocumentRefused("an alias of no array")
+            raise DocumentRefused("an alias for an unknown array")
         return Snapshot(checked(loads(json.dumps(found["case"]), Case)), arrays, params, aliases)
     except DocumentRefused:
         raise
@@ -146,7 +146,7 @@ def _array(document: Mapping[str, Any], blob: Callable[[bytes], bytes]) -> Array
         name = bytes.fromhex(document["values"])
         content = blob(name)
         if digest(content) != name:
-            raise DocumentRefused(f"the elements of {document['name']} are not those that were stored")
+            raise DocumentRefused(f"the elements of {document['name']} differ from the stored ones")
         held = tuple(
             min(extent, 1) if stride == 0 else extent for extent, stride in zip(shape, strides, strict=True)
         )

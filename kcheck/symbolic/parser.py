@@ -145,7 +145,7 @@ class _Parser:
             return inner
         if token.kind == "end":
             raise ExpressionError("expected a value, found the end of the expression", token.column)
-        raise ExpressionError(f"{token} stands where a value is expected", token.column)
+        raise ExpressionError(f"expected a value, found {token}", token.column)
 
     def call(self, name: Token) -> Node:
         opening = self.take()
@@ -204,4 +204,4 @@ class _Parser:
         if token.text in _KEYWORDS:
             return ExpressionError(f"{token.text!r} is not allowed in an expression", token.column)
         mend = "put an operator between them" if token.kind in ("name", "number") or token.text == "(" else ""
-        return ExpressionError(f"{token} stands where an operator is expected", token.column, mend)
+        return ExpressionError(f"expected an operator, found {token}", token.column, mend)

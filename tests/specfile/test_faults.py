@@ -191,7 +191,7 @@ import pytest
         ('op: softmax\n', 'op: softmax\nparams: {a: {dtype: bool, values: [2]}}\n', ["3:36: 2 is not true or false, but param 'a' can be bool"]),
         ('op: softmax\n', 'op: softmax\nconstraints: [9**9**9 > M]\n', ['3:16: in constraint: 9 ** 387420489 is an integer of more than 256 bits']),
         ('op: softmax\n', "op: softmax\nconstraints: ['(M < 3']\n", ["3:16: in constraint: this parenthesis is never closed; add ')'"]),
-        ('op: softmax\n', 'op: softmax\nconstraints: [M << 3]\n', ["3:18: in constraint: '<' stands where a value is expected"]),
+        ('op: softmax\n', 'op: softmax\nconstraints: [M << 3]\n', ["3:18: in constraint: expected a value, found '<'"]),
         ('op: softmax\n', 'op: softmax\nconstraints: [M * N <= 64]\nexamples: [{dims: {M: 64, N: 64}}]\n', ['4:19: the sizes of this example violate the constraints; choose sizes that satisfy all of them']),
         ('op: softmax\n', 'op: softmax\nexamples: [{params: {a: 1}, layouts: {q: strided}, values: {y: normal}}]\n', [
             "3:22: unknown param 'a' in example; declare 'a'",

@@ -103,7 +103,7 @@ def put(*path: object):
         (put("snapshot", "case", "seed", -1), "seed is -1"),
         (put("verdict", "case", "seed", True), "seed is True"),
         (put("verdict", "is", "Launched"), "this is not a case"),
-        (put("snapshot", "aliases", {"y": "q"}), "an alias of no array"),
+        (put("snapshot", "aliases", {"y": "q"}), "an alias for an unknown array"),
         (put("bits", 7), "this is not a case"),
     ],
 )
