@@ -27,7 +27,7 @@ def test_validate_names_every_fault_with_its_place(kcheck: Kcheck, project: Path
     assert len(faults) >= 2
     assert all(re.match(r"specs/broken/typo\.yaml:\d+:\d+: .+", fault) for fault in faults), faults
     assert any("did you mean 'dims'" in fault for fault in faults)
-    assert total == f"{len(faults)} faults in 1 of 5 specs"
+    assert total == f"{len(faults)} errors in 1 of 5 specs"
 
 
 def test_cases_lists_without_running(kcheck: Kcheck, project: Path) -> None:
