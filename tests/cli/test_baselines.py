@@ -152,7 +152,7 @@ def test_list_show_and_rm(saved: Kcheck) -> None:
     (saved.folder / "empty").mkdir(exist_ok=True)
     (saved.folder / "empty/kcheck.yaml").write_text("")
     none = Kcheck(saved.folder / "empty")("baseline", "list")
-    assert (none.returncode, none.stdout) == (0, "no baseline is saved; make one: kcheck baseline save NAME\n")
+    assert (none.returncode, none.stdout) == (0, "no baselines; save one with: kcheck baseline save NAME\n")
     done = saved("diff", "v2")
     assert done.returncode == 2
     assert "saved are v1" in done.stderr

@@ -73,11 +73,11 @@ def test_seeds_of_open_failures_are_completed(kcheck: Kcheck) -> None:
         assert modules.isdisjoint({"numba", "llvmlite"})
 
 
-def test_nothing_is_offered_outside_a_project(kcheck: Kcheck, tmp_path: Path) -> None:
-    """And no message breaks the command line that is being typed."""
+def test_only_files_are_offered_outside_a_project(kcheck: Kcheck, tmp_path: Path) -> None:
+    """The word is left to the shell's file completion, and no message breaks the line that is being typed."""
     kcheck.folder = tmp_path
     assert completed(kcheck, "kcheck reproduce --op x")[0] == []
-    assert completed(kcheck, "kcheck show 1")[0] == []
+    assert completed(kcheck, "kcheck show 1")[0] == ["1"]
 
 
 def test_it_says_how_to_install_it(capsys: pytest.CaptureFixture[str]) -> None:

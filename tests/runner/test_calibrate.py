@@ -85,7 +85,7 @@ def test_a_failing_kernel_is_not_measured_unless_asked(project):
 
 def test_too_few_cases_are_refused(project):
     """A percentile of 19 cases is their largest."""
-    assert f"19 cases with float32, {LEAST} are wanted" in measure(project, count=LEAST - 1).refusal
+    assert f"19 cases with float32, at least {LEAST} are needed" in measure(project, count=LEAST - 1).refusal
 
 
 def test_a_case_that_cannot_be_judged_is_no_verdict_on_the_kernel(project):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -122,7 +123,7 @@ def test_the_file_shows_the_bug_until_it_is_mended(tmp_path: Path, row: Row) -> 
         (root / path).write_text(text)
     ran = kcheck(root, "run", "--device", "cpu")
     assert ran.returncode == 1, ran.stdout + ran.stderr
-    (seed,) = {line.split()[1] for line in ran.stdout.splitlines() if line.startswith("    seed ")}
+    (seed,) = set(re.findall(r"seed (\d+)", ran.stdout))
     done = kcheck(root, "reproduce", seed, "--script", str(tmp_path / "bug.py"))
     assert done.returncode == 1, done.stdout + done.stderr
     away = tmp_path / "away"

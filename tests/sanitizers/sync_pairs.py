@@ -138,13 +138,11 @@ def loop_until_done(x, y):
     """Each thread leaves the loop by its own value, where all should leave it together."""
     t = cuda.threadIdx.x
     left = x[t] % 3
-    going = int32(1)
-    while going:
+    on = int32(1)
+    while on:
         y[t] += 1
         left -= 1
-        going = cuda.syncthreads_or(
-            max(left, 0)
-        )  # bug: cuda.syncthreads(); going = int32(left > 0)  # synccheck (warn)
+        on = cuda.syncthreads_or(max(left, 0))  # bug: cuda.syncthreads(); on = int32(left > 0)  # synccheck (warn)
 
 
 # Named barriers
