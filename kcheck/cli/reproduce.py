@@ -89,6 +89,7 @@ def command(
     with ExitStack() as stack:
         file = None
         if script is not None:
+            _keep_others(script)
             file = ReportFile(script, "--script")  # now, so that a bad path does not cost a run
             stack.callback(file.discard)
         meant = resolve(named, op, here(), stored=stored)
@@ -191,6 +192,14 @@ def _store(meant: Meant, done: Reproduced) -> None:
                         store.settle(failure, state, now)
     except StoreError as error:
         click.echo(f"kcheck: warning: {error}; the result is not stored", err=True)
+
+
+def _keep_others(script: Path) -> None:
+    """Refuse to replace a file that is not such a script."""
+    from kcheck.errors import UserError
+
+    if script.is_file() and (text := script.read_bytes()) and b"Written by kcheck" not in text:
+        raise UserError(f"--script {script}: the file exists and was not written by kcheck; choose another name")
 
 
 def _write_script(file: ReportFile, done: Reproduced) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import ctypes
+import math
 import mmap
 import struct
 from dataclasses import dataclass, replace
@@ -197,7 +198,7 @@ class Races:
             message + _ENDINGS[kind],
             severity="error" if kind == "race" else "warn",
             lenient=kind in ("unchanged", "test"),
-            mend=_FIXES.get(kind) or _fix(race, here, other),
+            mend=_FIXES.get(kind) or _fix(race, here, other, is_one_warp=math.prod(block) <= 32),
             array=array,
             index=index,
             kernel=kernel_name(program.entry),
@@ -321,14 +322,14 @@ def _weight(finding: Finding) -> int:
     return 2 if finding.severity == "error" else int(finding.lenient)
 
 
-def _fix(race: Race, here: _Side, other: _Side) -> str:
+def _fix(race: Race, here: _Side, other: _Side, *, is_one_warp: bool) -> str:
     if place(here.described) == place(other.described) is not None:
         fix = "give each thread its own element, or use cuda.atomic"
         if race.is_near and other.verb == "reads":
             fix = "to add to one element, use cuda.atomic; in a loop, put cuda.syncthreads() between iterations"
     elif not race.is_near:
         fix = "blocks run in any order: use cuda.atomic, or do the rest in a second launch"
-    elif here.thread // 32 == other.thread // 32:
+    elif is_one_warp:  # in a larger block, other threads may race across warps on the same lines
         fix = "put cuda.syncwarp() or cuda.syncthreads() between: lanes of a warp do not run in lockstep"
     else:
         fix = "put cuda.syncthreads() between"

@@ -67,7 +67,10 @@ def explain(error: BaseException) -> CompileError:
             return _not_an_array(_indexed(error) or line.only_indexed(), first, place)
         if name in _ON_SCALARS and "[" in types:
             return _not_a_scalar(line.bare(), types, place)
-        if call := line.call(name):
+        call = line.call(name)
+        if call.endswith(("shared.array", "local.array")) and not missing[2].startswith("Literal"):
+            return _shape_varies(call, place)
+        if call:
             return _unsupported(call, name, types, place)
     return CompileError(compiler_message(error), "", place)
 
@@ -76,6 +79,14 @@ def _unsupported(call: str, name: str, types: str, place: Span | None) -> Compil
     return CompileError(
         f"does not compile: {call or name}({types}) is not supported in CUDA kernels",
         _FIXES.get(name, _FIX),
+        place,
+    )
+
+
+def _shape_varies(call: str, place: Span | None) -> CompileError:
+    return CompileError(
+        f"does not compile: the shape of {call} is not a constant",
+        "compute the size outside the kernel, as in SIZE = BLOCK + 2 at module level, and write the name",
         place,
     )
 

@@ -231,6 +231,18 @@ def test_a_script_that_cannot_be_written_is_refused_before_the_run(stored: Kchec
     assert "--script no/bug.py: no such folder: 'no'" in done.stderr
 
 
+def test_a_script_replaces_no_other_file(stored: Kcheck, project: Path) -> None:
+    """A kernel's source is left alone; a script of an earlier run is written again."""
+    seed = failing_seed(stored)
+    source = (project / "kernels/k.py").read_bytes()
+    done = stored("reproduce", seed, "--script", "kernels/k.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--script kernels/k.py: the file exists and was not written by kcheck" in done.stderr
+    assert (project / "kernels/k.py").read_bytes() == source
+    for _ in range(2):
+        assert stored("reproduce", seed, "--script", "bug.py").returncode == 1
+
+
 def test_what_is_to_be_typed_next_can_be_pasted(stored: Kcheck, project: Path) -> None:
     """A name with a space stands in quotes wherever a command line is shown."""
     seed = failing_seed(stored)

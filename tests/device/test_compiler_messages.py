@@ -56,6 +56,16 @@ def shape_of_a_scalar(x):
     x[0] = n.shape[0]
 
 
+def shape_of_two_terms(x):
+    tile = cuda.shared.array(BLOCK + 2, np.float32)
+    tile[0] = x[0]
+
+
+def shape_that_varies(x):
+    tile = cuda.local.array(x.shape[0], np.float32)
+    tile[0] = x[0]
+
+
 def array_as_condition(x):
     if x > 0:
         x[0] = 1
@@ -69,6 +79,9 @@ def below(x):
 def in_a_device_function(x):
     i = cuda.grid(1)
     x[i] = below(x[i])
+
+
+BLOCK = 64
 """
 LINE = {line[4:].partition("(")[0]: n for n, line in enumerate(KERNELS.splitlines(), 1) if line.startswith("def ")}
 CHILD = """
@@ -128,6 +141,15 @@ ROWS = [
         LINE["shape_of_a_scalar"] + 2,
         "does not compile: n is used as an array, but it is a scalar (int64)",
         "pass an array for n",
+    ),
+    *(
+        (
+            name,
+            LINE[name] + 1,
+            f"does not compile: the shape of cuda.{space}.array is not a constant",
+            "compute the size outside the kernel",
+        )
+        for name, space in (("shape_of_two_terms", "shared"), ("shape_that_varies", "local"))
     ),
     (
         "array_as_condition",
