@@ -180,7 +180,9 @@ def _plan(drawn: Sketch, kernel: str, has_args: bool, has_grid: bool) -> Iterato
     unsure = any("grid" in guess for guess in drawn.guesses)
     grid_from = "--grid" if has_grid else "a guess: check it, or use --grid" if unsure else "the kernel's indexes"
     rows.append(("grid", f"[{', '.join(drawn.grid)}]", grid_from))
-    block_from = drawn.block_from or "default: check it, or use --block"
+    block_from = drawn.block_from or "default"
+    if drawn.block_is_guess:
+        block_from += ": check it, or use --block"
     rows.append(("block", f"[{', '.join(map(str, drawn.block))}]", block_from))
     widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
     yield f"{kernel} · arguments {'from --args' if has_args else 'as read from the kernel'}"

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kcheck.draft.accesses import Axis, Found, Node
-from kcheck.draft.names import dotted, expanded, integer
+from kcheck.draft.names import constants_in, dotted, expanded, integer
 
 AXES = "xyz"
 MAX_THREADS = 1024
+WARP = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +119,19 @@ def launched_blocks(tree: ast.Module, kernel: str, known: Mapping[str, int]) -> 
 
 
 def shared_block(
-    function: ast.FunctionDef, known: Mapping[str, int], values: Mapping[str, ast.expr]
+    function: ast.FunctionDef,
+    tree: ast.Module,
+    known: Mapping[str, int],
+    values: Mapping[str, ast.expr],
+    rank: int,
 ) -> dict[str, int]:
-    """Threads per block along axes of which a shared array has one element each: ``tile[ty, tx]``."""
+    """Threads per block along axes of which a shared array has one element each: ``tile[ty, tx]``.
+
+    Args:
+        tree: the file of the kernel; ``known``: the integer constants of the file.
+        values: by local name of the kernel, the expression that it stands for.
+        rank: the number of axes of the block.
+    """
     shapes: dict[str, Sequence[int | None]] = {}
     for name, value in values.items():
         if isinstance(value, ast.Call) and dotted(value.func).endswith("shared.array"):
@@ -129,7 +140,7 @@ def shared_block(
             )
             if shape is not None:
                 parts = shape.elts if isinstance(shape, ast.Tuple) else [shape]
-                shapes[name] = [integer(part, known) for part in parts]
+                shapes[name] = [_threads_of(part, tree, known, rank) for part in parts]
     found: dict[str, int] = {}
     for node in ast.walk(function):
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in shapes:
@@ -139,3 +150,21 @@ def shared_block(
                 if where is not None and where.kind == "lane" and length:
                     found[where.axis] = min(length, found.get(where.axis, length))
     return found
+
+
+def _threads_of(length: ast.expr, tree: ast.Module, known: Mapping[str, int], rank: int) -> int | None:
+    """The threads along an axis that a length of a shared array suggests; None if it suggests nothing.
+
+    The length of a tile with a halo or padding, ``BLOCK + 2``, is not a block size, but ``BLOCK`` is.
+    """
+    whole = integer(length, known)
+    if whole is None:
+        return None
+    parts = [known[name] for name in constants_in(length, tree) if name in known]
+    return next((size for size in (whole, *parts) if size <= whole and _is_block_size(size, rank)), None)
+
+
+def _is_block_size(size: int, rank: int) -> bool:
+    """Whole warps along the only axis of a block; along one of several axes, also a small power of two."""
+    is_small_power = 4 <= size < WARP and size.bit_count() == 1
+    return size > 0 and (size % WARP == 0 or (rank > 1 and is_small_power))

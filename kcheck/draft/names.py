@@ -28,6 +28,28 @@ def constants(tree: ast.Module) -> dict[str, int]:
     return found
 
 
+def constants_in(node: ast.expr, tree: ast.Module) -> list[str]:
+    """The names of constants of a file that an expression is made of, directly or through other constants.
+
+    With ``HALO = BLOCK + 2``, the expression ``HALO`` is made of ``HALO`` and ``BLOCK``.
+    """
+    definitions = {
+        target.id: statement.value
+        for statement in tree.body
+        if isinstance(statement, ast.Assign)
+        for target in statement.targets
+        if isinstance(target, ast.Name)
+    }
+    found: dict[str, None] = {}
+    pending = [node]
+    while pending:
+        for part in ast.walk(pending.pop(0)):
+            if isinstance(part, ast.Name) and part.id in definitions and part.id not in found:
+                found[part.id] = None
+                pending.append(definitions[part.id])
+    return list(found)
+
+
 def integer(node: ast.expr, known: Mapping[str, int]) -> int | None:
     """The value of an integer expression of constants; None if it is anything else."""
     match node:

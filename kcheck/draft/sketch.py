@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Literal
 
 from kcheck.draft.accesses import Axis, Found, Node, find_accesses
-from kcheck.draft.geometry import AXES, MAX_THREADS, Coordinate, grid_over, launched_blocks, shared_block
-from kcheck.draft.names import constants, dotted, single_assignments
+from kcheck.draft.geometry import AXES, MAX_THREADS, WARP, Coordinate, grid_over, launched_blocks, shared_block
+from kcheck.draft.names import constants, dotted, integer, single_assignments
 from kcheck.errors import UserError
 from kcheck.specfile.paths import shown
 from kcheck.symbolic import did_you_mean
 
+_SHARED_SHAPE = "the shape of a shared array"
 _FRESH = ("M", "N", "K", "L", "P", "Q", "R", "S", "U", "V", "W")
 _FLOATS = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 
@@ -54,7 +55,7 @@ class Sketch:
         line: of its ``def``.
         dims: the names of sizes, in the order in which arrays use them.
         grid: 1 to 3 expressions of dims; ``block``: threads along each axis.
-        block_from: what says the block; empty where it is a guess.
+        block_from: the source of the block size; empty for the default.
         guesses: what was not seen in the text, one sentence each.
         domains: by dim, its sizes as a spec writes them, where the user gave them.
     """
@@ -69,6 +70,11 @@ class Sketch:
     block_from: str = ""
     guesses: tuple[str, ...] = ()
     domains: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def block_is_guess(self) -> bool:
+        """True if neither the kernel's text nor the user gives the block size."""
+        return self.block_from in ("", _SHARED_SHAPE)
 
     @property
     def arrays(self) -> tuple[Argument, ...]:
@@ -111,11 +117,14 @@ class _Drawing:
     _parent: dict[Node, Node] = field(default_factory=dict)
     _products: dict[Axis, tuple[Node, ...]] = field(default_factory=dict)
     _dim: dict[Node, str] = field(default_factory=dict)
+    _fixed: dict[Axis, int] = field(default_factory=dict)
 
     def sketch(self) -> Sketch:
         parameters = [argument.arg for argument in self.function.args.args]
         signature = dict(zip(parameters, _signature(self.function), strict=False))
         found = find_accesses(self.function, parameters, self.functions)
+        values, known = single_assignments(self.function), constants(self.tree)
+        self._fix(found, known)
         for name, (_, rank) in signature.items():
             if rank:
                 found.arrays.setdefault(name)
@@ -126,7 +135,6 @@ class _Drawing:
         arguments = tuple(self._argument(found, name, ranks, signature.get(name, ("", 0))) for name in parameters)
         if arguments and not any(argument.stores for argument in arguments):
             self.guesses.append("no array is written in the kernel's text: check which arrays are outputs")
-        values, known = single_assignments(self.function), constants(self.tree)
         over = grid_over(found, known, values, self._size)
         block, block_from = self._block(over, known, values)
         return Sketch(
@@ -156,12 +164,34 @@ class _Drawing:
                 second if isinstance(first, Axis) else first
             )
 
+    def _fix(self, found: Found, known: Mapping[str, int]) -> None:
+        """Axes that the kernel indexes only with constants, and whose length it does not read, end at the largest
+        index."""
+        local = {argument.arg for argument in self.function.args.args} | {
+            node.id
+            for node in ast.walk(self.function)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        }
+        known = {name: value for name, value in known.items() if name not in local}
+        indexes: dict[Axis, list[int | None]] = {}
+        for access in found.accesses:
+            for place, (key, index) in enumerate(zip(access.keys, access.indexes, strict=True)):
+                value = None if key in found.bounds else integer(index, known)
+                indexes.setdefault(Axis(access.array, place), []).append(value)
+        for axis, seen in indexes.items():
+            is_free = axis.array in found.passed or found.least_rank.get(axis.array, 0) > axis.axis
+            largest = [value for value in seen if value is not None and value >= 0]
+            if not is_free and len(largest) == len(seen):
+                self._fixed[axis] = max(largest) + 1
+
     def _join(self, found: Found) -> None:
         by_key: dict[str, Axis] = {}
         for access in found.accesses:
             for place, (key, index) in enumerate(zip(access.keys, access.indexes, strict=True)):
                 axis = Axis(access.array, place)
                 bound = found.bounds.get(key)
+                if axis in self._fixed:
+                    continue
                 if bound is not None:
                     self._union(axis, bound)
                 elif (parts := _flattened(index, found)) is not None:
@@ -181,7 +211,7 @@ class _Drawing:
         nodes: list[Node] = []
         for name, rank in ranks.items():
             for axis in (Axis(name, place) for place in range(rank)):
-                nodes += self._products.get(axis, (axis,))
+                nodes += () if axis in self._fixed else self._products.get(axis, (axis,))
         classes: dict[Node, None] = dict.fromkeys(self._root(node) for node in nodes)
         taken = set(parameters)
         local = {self._root(node): name for node, name in reversed(found.names.items()) if name not in parameters}
@@ -200,6 +230,8 @@ class _Drawing:
         self._dim = {root: self._dim[root] for root in classes}
 
     def _size(self, node: Node) -> str:
+        if isinstance(node, Axis) and node in self._fixed:
+            return str(self._fixed[node])
         if isinstance(node, Axis) and node in self._products:
             return " * ".join(self._size(part) for part in self._products[node])
         return self._dim.get(self._root(node), "1")
@@ -229,8 +261,8 @@ class _Drawing:
         if launched:
             return launched, "a launch in the file"
         widths = {axis: where.width for axis, (_, where) in over.items() if where.width}
-        shared = shared_block(self.function, known, values)
-        rank = max([1, *(AXES.index(axis) + 1 for axis in (*_threads(self.function), *shared, *widths))])
+        rank = max([1, *(AXES.index(axis) + 1 for axis in (*_threads(self.function), *widths))])
+        shared = shared_block(self.function, self.tree, known, values, rank)
         default = (128,) if rank == 1 else (16, 16) if rank == 2 else (8, 8, 4)
         block = tuple(
             widths.get(axis) or shared.get(axis) or size for axis, size in zip(AXES, default, strict=False)
@@ -240,7 +272,9 @@ class _Drawing:
             threads *= size
         if threads > MAX_THREADS or not (widths or shared):
             return default, ""
-        return block, "the index arithmetic" if widths else "the shape of a shared array"
+        if widths:
+            return block, "the index arithmetic"
+        return (block, _SHARED_SHAPE) if threads % WARP == 0 else (default, "")
 
     def _grid(self, over: Mapping[str, tuple[str, Coordinate]], block: tuple[int, ...]) -> tuple[str, ...]:
         used = [axis for axis in AXES if axis in over or axis in _blocks(self.function)]

@@ -70,7 +70,8 @@ def _lines(sketch: Sketch, kernel: str, reference: str) -> Iterator[str]:
         shape = ", ".join(_quoted(part) for part in array.shape)
         if array.loads:
             result = result_name(sketch, array)
-            yield f"  {result}: {{shape: [{shape}], alias: {array.name}}}   # computed in place in {array.name}"
+            dtype = f", dtype: {array.dtype}" if array.dtype else ""
+            yield f"  {result}: {{shape: [{shape}]{dtype}, alias: {array.name}}}   # updated in place"
         else:
             yield f"  {array.name}: {_declared(array)}"
     if not outputs:
@@ -78,8 +79,14 @@ def _lines(sketch: Sketch, kernel: str, reference: str) -> Iterator[str]:
     yield "launch:"
     yield f"  args: [{', '.join(_passed(argument) for argument in sketch.arguments)}]"
     yield f"  grid: [{', '.join(_quoted(size) for size in sketch.grid)}]   # TODO: blocks along x, y, z"
-    seen = f"from {sketch.block_from}" if sketch.block_from else "TODO: threads per block, as the kernel expects"
-    yield f"  block: [{', '.join(str(size) for size in sketch.block)}]   # {seen}"
+    yield f"  block: [{', '.join(str(size) for size in sketch.block)}]   # {_block_source(sketch)}"
+
+
+def _block_source(sketch: Sketch) -> str:
+    """The comment on the block size: where it comes from, with TODO if it is a guess."""
+    if not sketch.block_from:
+        return "TODO: threads per block, as the kernel expects"
+    return f"TODO: a guess from {sketch.block_from}" if sketch.block_is_guess else f"from {sketch.block_from}"
 
 
 def _quoted(size: str) -> str:

@@ -31,6 +31,13 @@ def past_the_end(x, y):
 def rows(x, y):
     row = cuda.blockIdx.x
     y[row] = x[row, 0]
+
+
+@cuda.jit
+def hist(x, h):
+    i = cuda.grid(1)
+    if i < x.shape[0]:
+        cuda.atomic.add(h, x[i] % 100, 1)
 """
 TRY = ["try", "--device", "simulator", "--cases", "3"]
 
@@ -90,6 +97,11 @@ def test_the_options_come_before_the_text(capsys: pytest.CaptureFixture[str]) ->
     ):
         assert words in " ".join(said.split())
     assert "args: [x, alpha, out, {K: int32}]" in said
+
+
+def test_an_array_updated_in_place_takes_its_dtype_from_args() -> None:
+    """The drafted output is the input's memory: it has the dtype of the input."""
+    assert main([*TRY, "ops.py:hist", "--args", "x[N]:int32,h[100]:int32", "--dims", "N=1..20"]) == 0
 
 
 def test_outputs_that_stay_unwritten_are_a_warning(capsys: pytest.CaptureFixture[str]) -> None:

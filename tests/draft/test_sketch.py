@@ -182,7 +182,97 @@ def test_an_explicit_signature_gives_dtypes(drawn) -> None:
         def k(x, s, y):
             y[0] = s
     """)
-    assert told(found) == {"x": "float64 [M, N] read", "s": "scalar int64", "y": "float32 [K] write"}
+    assert told(found) == {"x": "float64 [M, N] read", "s": "scalar int64", "y": "float32 [1] write"}
+
+
+def test_an_array_updated_in_place_keeps_its_dtype(drawn) -> None:
+    """The output shares the memory of the input, so the draft declares the same dtype for both."""
+    found = drawn("""
+        @cuda.jit("void(int32[:], int32[:])")
+        def k(x, h):
+            i = cuda.grid(1)
+            if i < x.shape[0]:
+                cuda.atomic.add(h, x[i] % 100, 1)
+    """)
+    assert "h_out: {shape: [N], dtype: int32, alias: h}" in spec_text(found, "k.py:k", "r.py:k")
+
+
+HALO_KERNEL = """
+    BLOCK = {block}
+    HALO = BLOCK + 2
+
+    @cuda.jit
+    def k(x, y):
+        tile = cuda.shared.array({shape}, np.float32)
+        t = cuda.threadIdx.x
+        i = cuda.grid(1)
+        tile[t] = x[i]
+        cuda.syncthreads()
+        y[i] = tile[t]
+"""
+
+
+@pytest.mark.parametrize(
+    ("block", "shape", "expected"),
+    [
+        (64, "HALO", 64),
+        (64, "BLOCK + 2", 64),
+        (64, "(BLOCK + 2,)", 64),
+        (64, "2 * BLOCK", 128),
+        (64, "66", 128),  # no constant in the shape: the default
+        (50, "HALO", 128),  # 50 is not a multiple of 32 either: the default
+    ],
+)
+def test_a_block_from_a_shared_array_is_a_multiple_of_32(drawn, block: int, shape: str, expected: int) -> None:
+    """A halo is not part of the block: the constant that the shape is made of is."""
+    assert drawn(HALO_KERNEL.format(block=block, shape=shape)).block == (expected,)
+
+
+@pytest.mark.parametrize("shape", ["(T, T + 1)", "(T + 2, T + 2)"])
+def test_padding_of_a_shared_tile_is_not_part_of_the_block(drawn, shape: str) -> None:
+    """A tile of T + 1 or T + 2 columns has a block of T threads along x."""
+    found = drawn(f"""
+        T = 8
+
+        @cuda.jit
+        def k(x, y):
+            tile = cuda.shared.array({shape}, np.float32)
+            tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
+            i, j = cuda.grid(2)
+            tile[ty, tx] = x[j, i]
+            y[j, i] = tile[ty, tx]
+    """)
+    assert found.block == (8, 8)
+
+
+def test_a_block_from_a_shared_array_is_marked_as_a_guess(drawn) -> None:
+    """The draft says TODO where the text does not show the launch."""
+    text = spec_text(drawn(HALO_KERNEL.format(block=64, shape="HALO")), "k.py:k", "r.py:k")
+    assert "block: [64]   # TODO: a guess from the shape of a shared array" in text
+
+
+def test_an_axis_indexed_by_constants_has_a_fixed_size(drawn) -> None:
+    """The size is the largest index plus one. An axis whose length the kernel reads stays free."""
+    found = drawn("""
+        LAST = 4
+
+        @cuda.jit
+        def k(x, h, points, taps, open, y):
+            i = cuda.grid(1)
+            if i < x.shape[0]:
+                y[i] = h[0] * x[i] + h[2] * points[i, 1] + taps[LAST]
+                for j in range(open.shape[0]):
+                    y[i] += open[0] * j
+    """)
+    shapes = {array.name: array.shape for array in found.arrays}
+    assert shapes == {
+        "x": ("M",),
+        "h": ("3",),
+        "points": ("M", "2"),
+        "taps": ("5",),
+        "open": ("N",),
+        "y": ("M",),
+    }
 
 
 def test_an_unknown_function_names_the_nearest(tmp_path: Path) -> None:
