@@ -30,6 +30,7 @@ from kcheck.device.compile_errors import compiler_message, explain
 from kcheck.device.disassembler import disassemble, find_disassembler, identity, no_disassembler
 from kcheck.driver.cubin import assembler_version, read_resources
 from kcheck.driver.install import settings
+from kcheck.driver.link import patch_variables
 from kcheck.errors import InternalError, KernelError
 from kcheck.model import Function, Span
 from kcheck.model.compiled import ArrayType, CompiledKernel, Resources, ScalarType, Signature
@@ -410,6 +411,7 @@ def _answer(request: dict[str, Any], load: Callable[..., Any] = load_function) -
     if not hasattr(dispatcher, "py_func"):
         return {"unloadable": _no_kernel(function)}
     signatures = [tuple(from_json(part) for part in signature) for signature in request["signatures"]]
+    patch_variables(import_module("numba.cuda.debuginfo"))
     with _no_device_needed(request["targets"], request["lineinfo"]):
         kernels = compile_kernel(
             dispatcher, signatures, request["targets"], request["lineinfo"], sass=request["sass"]

@@ -9,7 +9,7 @@ not at load, since that takes a second link.
 * ``codegen.CUDACodeLibrary`` and ``JITCUDACodegen``: kernels that are cached on disk have other keys than those
 compiled for a GPU.
 * ``compiler.compile_cuda``: ``lineinfo`` is on, so that a finding can name a Python line; and
-  ``debuginfo.DIBuilder`` marks it so that it links with NVRTC's code.
+  ``debuginfo.DIBuilder`` marks it so that it links with NVRTC's code, and ``CUDADIBuilder`` leaves variables out.
 * ``lowering`` and ``cudaimpl``: the symbol of a shared array contains its variable, shape and dtype.
 * ``dispatcher.CUDADispatcher.call``: the arguments are checked against an explicit signature.
 * ``lowering.Lower`` and ``codegen.CUDACodeLibrary``: ``raise`` and ``assert`` are reported
@@ -195,6 +195,26 @@ def patch_debuginfo(debuginfo: Any) -> None:
     debuginfo.DIBuilder._set_module_flags = set_module_flags
 
 
+def patch_variables(debuginfo: Any) -> None:
+    """Change ``numba.cuda.debuginfo``: line information without ``debug=True`` does not describe variables.
+
+    PTX with only line information has no variables, but libNVVM rejects some descriptions ("Symbol name with
+    unsupported characters"), so that a kernel that compiles on a GPU would not compile here.
+    """
+    builder = debuginfo.CUDADIBuilder
+
+    def with_debug_only(plain: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(plain)
+        def describe(self: Any, *arguments: Any, **options: Any) -> None:
+            if self.emission_kind == "FullDebug":
+                plain(self, *arguments, **options)
+
+        return describe
+
+    builder.mark_variable = with_debug_only(builder.mark_variable)
+    builder.update_variable = with_debug_only(builder.update_variable)
+
+
 def patch_codegen(codegen: Any) -> None:
     """Change ``numba.cuda.codegen``: its disk cache is separate for each version of kcheck, since a kernel cached
     on a GPU is machine code; and kernels that count references are linked without line information.
@@ -228,7 +248,7 @@ PATCHES: Mapping[str, tuple[Callable[[Any], None], ...]] = {
     "numba.cuda.codegen": (patch_codegen, patch_libraries),
     "numba.cuda.compiler": (patch_compiler,),
     "numba.cuda.core.callconv": (patch_callconv,),
-    "numba.cuda.debuginfo": (patch_debuginfo,),
+    "numba.cuda.debuginfo": (patch_debuginfo, patch_variables),
     "numba.cuda.lowering": (patch_lowering, patch_raises),
     "numba.cuda.cudaimpl": (patch_arrays,),
     "numba.cuda.dispatcher": (patch_dispatcher, patch_launch),

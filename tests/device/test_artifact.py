@@ -206,6 +206,28 @@ def test_bfloat16_compiles(project) -> None:
 
 @pytest.mark.slow
 @needs_nvvm
+def test_a_kernel_whose_variables_cannot_be_described_has_lines(project) -> None:
+    """The compiler rejects what numba-cuda's line information says about variables of this kernel."""
+    head = "from numba import cuda\n@cuda.jit\ndef insert(keys, table):\n    k = keys[cuda.grid(1)]\n"
+    body = """    slot = (k * 2654435761) % 1024
+    while True:
+        old = table[slot]
+        if old == -1:
+            table[slot] = k
+        if old == -1 or old == k:
+            return
+        slot = (slot + 1) % 1024
+"""
+    (project.root / "kernels.py").write_text(head + body)
+    function = Function("kernels.py", "insert", Span("spec.yaml", 1))
+    array = ArrayType("int32", 1, "C")
+    (kernel,) = Compilation(str(project.root), function, [(array, array)], ("sm_80",)).result()
+    assert kernel.problem == ""
+    assert ".loc" in kernel.ptx
+
+
+@pytest.mark.slow
+@needs_nvvm
 def test_a_disassembler_that_hangs_ends_with_the_compilation(project, monkeypatch, tmp_path) -> None:
     """Whoever cancels leaves no process behind."""
     begun = tmp_path / "begun"

@@ -543,3 +543,49 @@ def test_a_program_still_hears_of_its_signals(folder: Path) -> None:
     """
     done = run(folder, ASTRAY + textwrap.dedent(program))
     assert done.stdout == "CUDAError\n{2} True True True\n", done.stderr
+
+
+def test_a_kernel_that_compiles_only_without_line_information_runs(folder: Path) -> None:
+    """libNVVM rejects what numba-cuda's line information says about these kernels' variables, which kcheck
+    leaves out; findings still have lines."""
+    program = """
+    import numpy as np
+    from numba import cuda
+
+    @cuda.jit(device=True)
+    def place(keys, table):
+        k = keys[cuda.grid(1)]
+        slot = k % 1024
+        while True:
+            old = table[slot]
+            if old == -1:
+                table[slot] = k
+            if old == -1 or old == k:
+                return slot
+            slot = (slot + 1) % 1024
+
+    @cuda.jit
+    def insert(keys, table):
+        k = keys[cuda.grid(1)]
+        slot = k % 1024
+        while True:
+            old = table[slot]
+            if old == -1:
+                table[slot] = k
+            if old == -1 or old == k:
+                return
+            slot = (slot + 1) % 1024
+
+    @cuda.jit
+    def insert_by_function(keys, table):
+        keys[cuda.grid(1)] = place(keys, table)
+
+    for kernel in (insert, insert_by_function):
+        table = cuda.to_device(np.full(1024, -1, np.int32))
+        kernel[1, 4](cuda.to_device(np.arange(4, dtype=np.int32)), table)
+        print(table.copy_to_host()[:6])
+    insert[1, 4](cuda.to_device(np.arange(3, dtype=np.int32)), table)
+    """
+    done = run(folder, program)
+    assert done.stdout == "[ 0  1  2  3 -1 -1]\n" * 2, done.stderr
+    assert "program.py:19: memcheck in insert" in done.stderr
