@@ -14,7 +14,7 @@ from kcheck.device.launched import signature_of_values
 from kcheck.device.specialize import signatures
 from kcheck.driver.cubin import read_resources
 from kcheck.errors import InternalError
-from kcheck.lint import check
+from kcheck.lint.check import check
 from kcheck.lint.ptx_text import find_entry
 from kcheck.model import DTYPES, Artifact, Function, Span
 from kcheck.model.compiled import ArrayType, Resources, ScalarType

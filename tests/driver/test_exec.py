@@ -288,7 +288,7 @@ def test_the_exit_code_is_the_program_s(folder: Path, code: int) -> None:
     ("options", "words", "message"),
     [
         ((), ("no-such-command",), "no-such-command: No such file or directory"),
-        ((), ("a program.py",), "this is a Python file; run it by kcheck exec -- python 'a program.py'"),
+        ((), ("a program.py",), "this is a Python file; run it with: kcheck exec -- python 'a program.py'"),
         (("--cc", "eight"), (), "--cc 'eight' is not a compute capability"),
         (("--timeout", "0"), (), "0"),
         (
@@ -297,13 +297,13 @@ def test_the_exit_code_is_the_program_s(folder: Path, code: int) -> None:
             "no sanitizer 'racechek'; did you mean 'racecheck'? Choose from memcheck,",
         ),
         (("--sanitize", "racecheck=on"), (), "no level 'on' for racecheck; choose from error, warn, off"),
-        (("--sanitize", "unwritten"), (), "unwritten: a program has no spec that says which array is what"),
+        (("--sanitize", "unwritten"), (), "unwritten: it needs a spec that names the arrays; use `kcheck run`"),
         (("--report", "no/where.jsonl"), (), "--report no/where.jsonl: no such folder: 'no'; create it first"),
         (("--sanitise", "all"), (), "No such option"),
     ],
 )
 def test_what_cannot_run_says_so(folder: Path, options, words, message: str) -> None:
-    """A command that is not there, or a device that cannot be, is an error with its mend, not a traceback."""
+    """A command that is not there, or a device that cannot be, is an error with its fix, not a traceback."""
     (folder / "a program.py").write_text("")
     done = run(folder, "", *options, words=words)
     assert message in done.stderr

@@ -191,7 +191,7 @@ def full_mask_in_a_branch(x, y):
     t = cuda.threadIdx.x
     mask = 0xFFFF  # bug: mask = ALL
     if t < 16:
-        y[t] = cuda.shfl_down_sync(mask, x[t], 1)  # synccheck
+        y[t] = cuda.shfl_down_sync(mask, x[t], 1)  # synccheck, synccheck (warn)
 
 
 @pair(1, 32, x=np.arange(32, dtype=np.int32), y=ints(32))
@@ -221,8 +221,8 @@ def half_a_warp_at_the_end(x, y):
     mask = ALL if t < 32 else 0xFFFF  # bug: mask = ALL
     total = x[t]
     for step in (1, 2, 4, 8):
-        total += cuda.shfl_down_sync(mask, total, step)  # synccheck
-    y[t] = total
+        total += cuda.shfl_down_sync(mask, total, step)  # synccheck (warn)
+    y[t] = total  # initcheck
 
 
 @pair(1, 32, x=np.arange(32, dtype=np.int32), y=ints(32))

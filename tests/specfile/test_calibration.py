@@ -71,7 +71,7 @@ def test_an_envelope_of_each_output_dtype(spec: OpSpec, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ops", "said"),
     [
-        (None, "calibration.yaml is not there"),
+        (None, "calibration.yaml does not exist"),
         ([calibration("gelu")], "calibration.yaml has no op 'softmax'"),
         ([calibration("softmax", "float32")], "has no bfloat16 and no float16 of op 'softmax'"),
     ],
