@@ -228,7 +228,13 @@ _MASKS = {
     "syncwarp, a branch": "    if t % 32 < 7:\n        cuda.syncwarp(0xFFFFFFFF)  # here\n        a[t] = 1\n",
 }
 for _name, _kernel in _MASKS.items():
-    _says = "the mask does not name" if "a mask" in _name or "an empty" in _name else "do(es)? not take part"
+    _says = "do(es)? not take part"
+    if "a mask" in _name or "an empty" in _name:
+        _says = "the mask does not name"
+    elif "an early return" in _name:
+        _says = (
+            "reads lane 9, which has exited|lanes 9-31, which do not take part"  # the latter at one lane a vector
+        )
     _kernel = "(a):\n    t = int32(cuda.threadIdx.x)\n" + _kernel + "    a[t] += 1\n"
     add("mask", _name, _kernel, "k[1, 64](np.zeros(64, 'i4'))", rule="synccheck", says=_says)
 add(

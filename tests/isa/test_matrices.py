@@ -20,6 +20,22 @@ from tests.isa.machines import Cpu, Launch
 HEAD = ".version 8.7\n.target sm_80\n.address_size 64\n"
 ROW = 16  # bytes
 
+MOVE = f"""{HEAD}
+.visible .entry move(.param .u64 inputs, .param .u64 results) {{
+.reg .b32 %t, %a, %d;
+.reg .b64 %in, %out;
+mov.u32 %t, %tid.x;
+ld.param.u64 %in, [inputs];
+ld.param.u64 %out, [results];
+mad.wide.u32 %in, %t, 4, %in;
+mad.wide.u32 %out, %t, 4, %out;
+ld.global.b32 %a, [%in];
+movmatrix.sync.aligned.m8n8.trans.b16 %d, %a;
+st.global.b32 [%out], %d;
+ret;
+}}
+"""
+
 
 def loading(
     count: int, transposed: bool, stride: int = ROW, between: str = "bar.sync 0;", space: str = ".shared"
@@ -89,22 +105,7 @@ def test_each_lane_gets_its_elements(
 @pytest.mark.parametrize("width", [1, 8])
 def test_movmatrix_transposes(width: int, cpu: Callable[[int], Cpu]) -> None:
     """Row r of the result is column r of the source."""
-    text = f"""{HEAD}
-.visible .entry move(.param .u64 inputs, .param .u64 results) {{
-.reg .b32 %t, %a, %d;
-.reg .b64 %in, %out;
-mov.u32 %t, %tid.x;
-ld.param.u64 %in, [inputs];
-ld.param.u64 %out, [results];
-mad.wide.u32 %in, %t, 4, %in;
-mad.wide.u32 %out, %t, 4, %out;
-ld.global.b32 %a, [%in];
-movmatrix.sync.aligned.m8n8.trans.b16 %d, %a;
-st.global.b32 [%out], %d;
-ret;
-}}
-"""
-    ran = cpu(width).run(Launch(text, "move", (struct.pack("<64H", *range(64)), bytes(128)), 1, 32))
+    ran = cpu(width).run(Launch(MOVE, "move", (struct.pack("<64H", *range(64)), bytes(128)), 1, 32))
     found = struct.unpack("<64H", ran.buffers[1])
     assert list(found) == [8 * (n % 8) + n // 8 for n in range(64)]
 
