@@ -131,8 +131,8 @@ class Expander:
                     found[param.name] = evaluate(parse(param.expr.text), {**dims, **found})
                 except ExpressionError as error:
                     what = f"param {param.name!r}: {error.what} for {_shown(dims)}"
-                    mend = error.mend or "add a constraint that excludes such dims"
-                    raise SpecError([Fault(param.expr.span, what, mend)]) from None
+                    fix = error.fix or "add a constraint that excludes such dims"
+                    raise SpecError([Fault(param.expr.span, what, fix)]) from None
         return {name: found[name] for name in self._spec.params}
 
 
@@ -176,7 +176,7 @@ def shape_of(array: Input | Output, dims: Mapping[str, int]) -> tuple[int, ...]:
             extents.append(evaluate_size(parse(extent.text), dims))
         except ExpressionError as error:
             what = f"shape of {array.name!r}: '{extent}': {error.what} for {_shown(dims)}"
-            raise SpecError([Fault(extent.span, what, error.mend or "add a constraint on the dims")]) from None
+            raise SpecError([Fault(extent.span, what, error.fix or "add a constraint on the dims")]) from None
     return tuple(extents)
 
 
@@ -189,11 +189,11 @@ def rounded_param(param: Param, value: Scalar, dtypes: Mapping[str, str]) -> obj
     try:
         return scalar(value, element_type(param, dtypes))
     except DrawError as error:
-        raise SpecError([Fault(param.span, f"param {param.name!r}: {error.what}", error.mend)]) from None
+        raise SpecError([Fault(param.span, f"param {param.name!r}: {error.what}", error.fix)]) from None
 
 
 def _refusal(error: DrawError, whose: str, distribution: Distribution, array: Input) -> SpecError:
-    return SpecError([Fault(distribution.span or array.span, f"{whose}: {error.what}", error.mend)])
+    return SpecError([Fault(distribution.span or array.span, f"{whose}: {error.what}", error.fix)])
 
 
 def _shown(dims: Mapping[str, int]) -> str:

@@ -113,8 +113,8 @@ def _check_memory(
         largest = max(sizes, key=lambda name: sizes[name])
         array = spec.inputs.get(largest) or spec.outputs[largest]
         what = f"the arrays of {case.id} take {total / 2**30:.1f} GiB, most of it {largest!r}, {shapes[largest]}"
-        mend = f"add a constraint that bounds {' * '.join(str(e) for e in array.shape)}"
-        raise SpecError([Fault(array.span, what, mend)])
+        fix = f"add a constraint that bounds {' * '.join(str(e) for e in array.shape)}"
+        raise SpecError([Fault(array.span, what, fix)])
 
 
 def _values(
@@ -136,7 +136,7 @@ def _values(
 def _fault(error: DrawError, case: Case, array: Input, distribution: Distribution) -> Fault:
     sizes = ", ".join(f"{name}={size}" for name, size in case.dims.items())
     what = f"input {array.name!r}: {error.what}" + (f" (with {sizes})" if sizes else "")
-    return Fault(distribution.span or array.span, what, error.mend)
+    return Fault(distribution.span or array.span, what, error.fix)
 
 
 def _generated(

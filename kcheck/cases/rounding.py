@@ -20,13 +20,13 @@ class DrawError(Exception):
 
     Args:
         what: what is wrong, without the place.
-        mend: what to change.
+        fix: what to change.
     """
 
-    def __init__(self, what: str, mend: str) -> None:
+    def __init__(self, what: str, fix: str) -> None:
         self.what = what
-        self.mend = mend
-        super().__init__(f"{what}; {mend}")
+        self.fix = fix
+        super().__init__(f"{what}; {fix}")
 
 
 def component(dtype: DType) -> DType:
@@ -109,8 +109,8 @@ def scalar(value: int | float | bool, dtype: DType) -> np.generic:
         return element
     whole = int(value) if np.isfinite(_as_float(value)) and value == int(value) else None
     if whole is None or not dtype.min <= whole <= dtype.max:
-        mend = f"use an integer from {dtype.min} to {dtype.max}"
-        raise DrawError(f"{value} is not a value of {dtype}", mend)
+        fix = f"use an integer from {dtype.min} to {dtype.max}"
+        raise DrawError(f"{value} is not a value of {dtype}", fix)
     exact: np.generic = np.array([whole], dtype=dtype.numpy)[0]
     return exact
 

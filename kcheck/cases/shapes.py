@@ -252,8 +252,8 @@ class Shapes:
             )
         for constraint in self._spec.constraints:
             if not _holds(constraint, sizes):
-                mend = "relax it, or change the given dims"
-                return Fault(constraint.span, f"found no sizes that satisfy '{constraint}' (tried {shown})", mend)
+                fix = "relax it, or change the given dims"
+                return Fault(constraint.span, f"found no sizes that satisfy '{constraint}' (tried {shown})", fix)
         return Fault(place, f"the given dims do not match the derived ones: {sizes}", "remove the derived dims")
 
     def classes(self, sizes: Mapping[str, int]) -> dict[str, str]:

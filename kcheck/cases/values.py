@@ -147,4 +147,4 @@ def evaluated(argument: object, env: Mapping[str, int | float | bool]) -> Any:
     try:
         return evaluate(parse(argument), env)
     except ExpressionError as error:
-        raise DrawError(f"'{argument}': {error.what}", error.mend or "add a constraint on the dims") from None
+        raise DrawError(f"'{argument}': {error.what}", error.fix or "add a constraint on the dims") from None

@@ -93,12 +93,12 @@ class Subcommands(click.Group):
         if name not in COMMANDS and not name.startswith("-"):
             near = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
             if near:
-                mend = f"did you mean '{near[0]}'?"
+                fix = f"did you mean '{near[0]}'?"
             elif os.path.exists(name):
-                mend = f"to run it: kcheck run {name}"
+                fix = f"to run it: kcheck run {name}"
             else:
-                mend = "`kcheck --help` lists the commands"
-            ctx.fail(f"no command '{name}'; {mend}")
+                fix = "`kcheck --help` lists the commands"
+            ctx.fail(f"no command '{name}'; {fix}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:

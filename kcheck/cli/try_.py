@@ -130,7 +130,7 @@ def _spec(text: str, path: Path, root: Path) -> OpSpec:
         return spec_without_reference(text + levels, path, root)
     except SpecError as error:
         faults = [fault for fault in error.faults if isinstance(fault, Fault)]
-        lines = [f"{fault.what}; {fault.mend}" if fault.mend else fault.what for fault in faults]
+        lines = [f"{fault.what}; {fault.fix}" if fault.fix else fault.what for fault in faults]
         raise UserError("\n".join(dict.fromkeys(lines))) from None
 
 

@@ -29,7 +29,7 @@ class Told:
     """A description of an access. ``index`` may be outside the array's shape; an empty fix is unknown."""
 
     message: str
-    mend: str = ""
+    fix: str = ""
     array: str | None = None
     index: tuple[int, ...] | None = None
 
@@ -116,10 +116,10 @@ def _is_shared(address: int, naming: Naming) -> bool:
 
 
 def _freed(verb: str, fault: Fault, block: Block, label: Label | None) -> Told:
-    mend = "keep a reference to the array until the kernel has finished"
+    fix = "keep a reference to the array until the kernel has finished"
     if label is not None and block.base <= label.base < max(block.end, block.base + 1):
-        return Told(f"{verb} {label.name} after its memory was freed ({block.told})", mend, label.array)
-    return Told(f"{verb} byte {fault.address - block.base} of {block.told} that was freed", mend)
+        return Told(f"{verb} {label.name} after its memory was freed ({block.told})", fix, label.array)
+    return Told(f"{verb} byte {fault.address - block.base} of {block.told} that was freed", fix)
 
 
 def _outside(
@@ -127,8 +127,8 @@ def _outside(
 ) -> Told:
     """An access outside a known array."""
     if 0 in label.shape:
-        mend = f"{label.name} is empty: guard the access, or do not launch"
-        return Told(f"{verb} {label.name}, which has no elements", mend, label.array)
+        fix = f"{label.name} is empty: guard the access, or do not launch"
+        return Told(f"{verb} {label.name}, which has no elements", fix, label.array)
     index = _of_thread(label, fault, naming, is_block=is_shared) or label.index(fault.address)
     axis = None if index is None else _axis(index, label.shape)
     if index is None or axis is None:
@@ -147,8 +147,8 @@ def _outside(
     else:
         element = f"{label.name}[{', '.join(map(str, index))}]"
         what = f"{verb} {element}" if len(index) == 1 else f"{verb} at the address of {element}"
-    mend = _mend(index[axis], axis, fault, site, label, naming, is_shared=is_shared)
-    return Told(f"{what}, axis {axis} has size {size:,}", mend, label.array, index)
+    fix = _fix(index[axis], axis, fault, site, label, naming, is_shared=is_shared)
+    return Told(f"{what}, axis {axis} has size {size:,}", fix, label.array, index)
 
 
 def _of_thread(label: Label, fault: Fault, naming: Naming, *, is_block: bool) -> tuple[int, ...] | None:
@@ -175,7 +175,7 @@ def _elements(label: Label, axis: int) -> int:
     return math.prod(label.shape[axis + 1 :]) if axis + 1 < len(label.shape) else 1
 
 
-def _mend(
+def _fix(
     value: int, axis: int, fault: Fault, site: Site | None, label: Label, naming: Naming, *, is_shared: bool
 ) -> str:
     """The fix that suits an index out of range."""

@@ -405,7 +405,7 @@ class Executor:
             told = grid_finding(completion.grid, program, job.launch.grid_dim)
             if completion.reached_grid_barrier:
                 message = "reached a grid barrier in a launch that is not cooperative"
-                self.report(replace(told, message=message, mend="launch it cooperatively"))
+                self.report(replace(told, message=message, fix="launch it cooperatively"))
                 return Ending.TRAPPED
             self.report(told)
         for fault in faults:

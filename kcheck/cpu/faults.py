@@ -79,34 +79,34 @@ def _finding(fault: Fault, program: Program, memory: Memory, naming: Naming, thr
     site = program.sites[fault.site] if fault.site < len(program.sites) else None
     array, index, message = None, None, row.what
     severity: Literal["error", "warn"] = "warn" if kind in _WARNINGS else "error"
-    mend, told_at = _MENDS.get(kind, ""), site
+    fix, told_at = _MENDS.get(kind, ""), site
     if kind in VERBS:
         told = access(kind, fault, site, memory, naming)
-        array, index, message, mend = told.array, told.index, told.message, told.mend
+        array, index, message, fix = told.array, told.index, told.message, told.fix
     elif kind in _UNDEFINED and _is_shuffle(_source(fault, program)):
-        rule, mend = "synccheck", _MENDS[FaultKind.SHUFFLE_GONE]
+        rule, fix = "synccheck", _MENDS[FaultKind.SHUFFLE_GONE]
         message = _shuffled(kind, fault, site, program)
         told_at = site if place(site) is not None else _source(fault, program)
     elif kind in _UNDEFINED:
-        array, index, message, mend = _undefined(kind, fault, site, program, naming)
+        array, index, message, fix = _undefined(kind, fault, site, program, naming)
         told_at = site if place(site) is not None else _source(fault, program)
     elif kind is FaultKind.RAISED and site is not None:
         message = f"a thread raised {marked_text(site.text)}"
     elif kind in MASKS:
         message = mask_text(kind, fault)
         if site is not None and _OF_NUMBA.search(site.file):
-            severity, mend = "warn", "it is in numba-cuda's own code, not in yours"
+            severity, fix = "warn", "it is in numba-cuda's own code, not in yours"
     elif row.rule == "synccheck":
         message = barrier_text(kind, fault, program.sites, threads)
     elif kind is FaultKind.WRAPPED_ADDRESS:
-        message, mend = _wrapped(fault, site), "compute it in 64 bits: convert an operand, not the result"
+        message, fix = _wrapped(fault, site), "compute it in 64 bits: convert an operand, not the result"
         arithmetic = _source(fault, program)
         told_at = arithmetic if place(arithmetic) is not None else site
     return Finding(
         rule,
         message,
         severity=severity,
-        mend=mend,
+        fix=fix,
         array=array,
         index=index,
         kernel=kernel_name(program.entry),
@@ -144,7 +144,7 @@ def grid_finding(wait: GridWait, program: Program, grid: Sequence[int]) -> Findi
     return Finding(
         "synccheck",
         wait.text(program.sites, x * y * z),
-        mend="make every block reach the same grid sync",
+        fix="make every block reach the same grid sync",
         kernel=kernel_name(program.entry),
         block=(block % x, block // x % y, block // (x * y)),
         place=place(program.sites[wait.site]),
@@ -190,22 +190,22 @@ def _undefined(
 ) -> tuple[str | None, tuple[int, ...] | None, str, str]:
     """Array, index, message and fix of a use of uninitialized memory; the fault names the load of the value."""
     load = _source(fault, program)
-    array, index, what, mend = None, None, "a value", "write it before reading it"
+    array, index, what, fix = None, None, "a value", "write it before reading it"
     if load is not None:
         space = load.space
         if space == "shared" or (space != "global" and _inside(naming.windows.shared, fault.address)):
             what = naming.told_shared(load, fault.address)
-            mend = "write it first, and put cuda.syncthreads() between the write and the read"
+            fix = "write it first, and put cuda.syncthreads() between the write and the read"
         elif space == "local" or (space != "global" and _inside(naming.windows.state, fault.address)):
-            what, mend = naming.told_local(load, fault), "write every element of cuda.local.array() first"
+            what, fix = naming.told_local(load, fault), "write every element of cuda.local.array() first"
         else:
             array, index, what = naming.told_global(load, fault.address)
-            mend = "write it first: cuda.device_array() does not zero memory"
+            fix = "write it first: cuda.device_array() does not zero memory"
     message = f"{_UNDEFINED[kind]} {what}, which is uninitialized"
     start = place(load)
     if start is not None and start != place(site):
         message += f" (read at line {start.line})"
-    return array, index, message, mend
+    return array, index, message, fix
 
 
 def _inside(windows: Iterable[tuple[int, int]], address: int) -> bool:

@@ -198,7 +198,7 @@ class Races:
             message + _ENDINGS[kind],
             severity="error" if kind == "race" else "warn",
             lenient=kind in ("unchanged", "test"),
-            mend=_FIXES.get(kind) or _fix(race, here, other, is_one_warp=math.prod(block) <= 32),
+            fix=_FIXES.get(kind) or _fix(race, here, other, is_one_warp=math.prod(block) <= 32),
             array=array,
             index=index,
             kernel=kernel_name(program.entry),

@@ -187,7 +187,7 @@ def _compile(dispatcher: Any, kernel: CompiledKernel, lineinfo: bool, is_linked_
             resources = _resources(dispatcher, ptx, kernel.target)
     except Exception as error:  # Numba, NVVM and nvJitLink raise many types; each is an error in the kernel
         why = explain(error)
-        problem = f"{why.message}; {why.mend}" if why.mend else why.message
+        problem = f"{why.message}; {why.fix}" if why.fix else why.message
         return CompiledKernel(**(made | {"problem": problem, "place": why.place or kernel.place}))
     return CompiledKernel(**(made | {"entry": entry, "ptx": ptx, "resources": resources}))
 

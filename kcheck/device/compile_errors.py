@@ -41,7 +41,7 @@ class CompileError:
     """Why code does not compile: a sentence, the fix (empty if none is known), and the user's line."""
 
     message: str
-    mend: str
+    fix: str
     place: Span | None
 
 

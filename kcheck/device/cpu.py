@@ -240,11 +240,11 @@ class CpuBackend(CudaBackend):
         allowed = {aliases.get(name, name) for name in spec.allow_races}
         told = []
         for finding in self._found:
-            rule, mend = finding.rule, finding.mend
+            rule, fix = finding.rule, finding.fix
             if rule == "compile":  # NVVM accepted it: kcheck does not support it
-                rule, mend = "unsupported", "run this spec with --device gpu or --device simulator"
+                rule, fix = "unsupported", "run this spec with --device gpu or --device simulator"
             elif rule == "timeout":
-                mend = TIMEOUT_FIX
+                fix = TIMEOUT_FIX
             elif rule == "racecheck" and finding.array in allowed:
                 continue
             known = finding.array in arrays
@@ -253,7 +253,7 @@ class CpuBackend(CudaBackend):
                 replace(
                     finding,
                     rule=rule,
-                    mend=mend,
+                    fix=fix,
                     array=finding.array if known else None,
                     index=finding.index if known else None,
                     place=place,

@@ -180,10 +180,10 @@ class CudaBackend:
             return self._driver_finding(code, kernel, place)
         if is_compiler_error(error):
             why = explain(error)
-            return Finding("compile", why.message, mend=why.mend, kernel=kernel, place=why.place or place)
+            return Finding("compile", why.message, fix=why.fix, kernel=kernel, place=why.place or place)
         if isinstance(error, SignatureMismatch):
             told = f"{error.function.__name__} is {error.message}"
-            return Finding("launch", told, mend=error.fix, kernel=kernel, place=function_place(error.function))
+            return Finding("launch", told, fix=error.fix, kernel=kernel, place=function_place(error.function))
         raised = _raised(error, kernel)
         if raised is not None:
             return raised
@@ -197,7 +197,7 @@ class CudaBackend:
             return Finding(
                 "memcheck",
                 f"the kernel accessed {_MEMORY[code]} (CUDA error {code})",
-                mend="--device simulator shows the line, the block and the thread",
+                fix="--device simulator shows the line, the block and the thread",
                 kernel=kernel,
                 place=place,
             )
@@ -249,7 +249,7 @@ def _timeout(spec: OpSpec) -> Finding:
     return Finding(
         "timeout",
         "the launch did not finish within its time limit",
-        mend=TIMEOUT_FIX,
+        fix=TIMEOUT_FIX,
         kernel=spec.kernel.name if spec.kernel is not None else None,
         place=function.span if function is not None else None,
     )

@@ -59,7 +59,7 @@ def guard_finding(memory: Allocation, after: Bytes, kernel: str | None) -> Findi
         "guard",
         f"memory outside {memory.name} was written: {where} ({_bytes(len(changed))} changed; the first element"
         f" there is now {value}, bytes {text})",
-        mend="look for an index that is not masked, or a hard-coded stride",
+        fix="look for an index that is not masked, or a hard-coded stride",
         array=memory.name,
         kernel=kernel,
     )
@@ -78,7 +78,7 @@ def mutated_finding(memory: Allocation, after: Bytes, kernel: str | None) -> Fin
         "mutated",
         f"input {memory.name} was changed in {count} of {_elements(changed.size)}:"
         f" {_at(index)} was {old}, is {new}",
-        mend=f"if the kernel may write it, set 'mutates: [{memory.name}]'; if an output replaces it, set 'alias:'",
+        fix=f"if the kernel may write it, set 'mutates: [{memory.name}]'; if an output replaces it, set 'alias:'",
         array=memory.name,
         index=index,
         kernel=kernel,
@@ -94,7 +94,7 @@ def unwritten_finding(name: str, mask: Mask, kernel: str | None, launched: bool)
         "unwritten",
         f"{count} of {_elements(mask.size)} of {name} {'was' if mask.size == 1 else 'were'} never written,"
         f" the first at {_at(index)}{why}",
-        mend="check the mask of the store, and compare grid x block with the output's size",
+        fix="check the mask of the store, and compare grid x block with the output's size",
         array=name,
         index=index,
         kernel=kernel,
@@ -124,7 +124,7 @@ def nondeterministic_finding(
         "nondeterministic",
         f"{whose} {count} of {_elements(different.size)} of {name}:"
         f" {_at(index)} is {first[index]} {when[0]} and {second[index]} {when[1]}",
-        mend="look for a race or a missing barrier; if atomics may run in any order, set 'deterministic: false'",
+        fix="look for a race or a missing barrier; if atomics may run in any order, set 'deterministic: false'",
         array=name,
         index=index,
         kernel=kernel,

@@ -88,7 +88,7 @@ def _size(expression: Expression, names: Mapping[str, Scalar], what: str) -> int
     try:
         return evaluate_size(parse(expression.text), names)
     except ExpressionError as error:
-        finding = Finding("launch", f"{what} = {expression}: {error.what}", mend=error.mend, place=expression.span)
+        finding = Finding("launch", f"{what} = {expression}: {error.what}", fix=error.fix, place=expression.span)
         raise LaunchFault(finding) from None
 
 
@@ -124,6 +124,6 @@ def dim_argument(case: Case, arg: NameArg) -> np.generic:
     dtype = DTYPES[arg.dtype or "int64"]
     if dtype.is_integer and not dtype.min <= value <= dtype.max:
         message = f"{arg.name} = {value:,} does not fit the {dtype} that the kernel takes"
-        raise LaunchFault(Finding("launch", message, mend="pass it as int64", place=arg.span))
+        raise LaunchFault(Finding("launch", message, fix="pass it as int64", place=arg.span))
     made: Any = dtype.numpy.type(value)
     return made  # type: ignore[no-any-return]

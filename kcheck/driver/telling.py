@@ -139,8 +139,8 @@ def told(finding: Finding) -> list[str]:
         parts.append(f"against block {_told3(finding.other[0])}, thread {_told3(finding.other[1])}{where}")
     if parts:
         lines.append(_INDENT + ", ".join(parts))
-    if finding.mend:
-        lines.append(f"{_INDENT}→ {finding.mend}")
+    if finding.fix:
+        lines.append(f"{_INDENT}→ {finding.fix}")
     return lines
 
 

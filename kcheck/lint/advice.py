@@ -66,15 +66,15 @@ def _all(kernel: CompiledKernel, module: Module, entry: Function, lanes: int, fr
     def place(operation: Instruction | Call) -> Span:
         return frames(operation)[0]
 
-    def warn(rule: str, message: str, mend: str, at: Span) -> Finding:
-        return Finding(rule, message, severity="warn", mend=mend, kernel=kernel.kernel, place=at)
+    def warn(rule: str, message: str, fix: str, at: Span) -> Finding:
+        return Finding(rule, message, severity="warn", fix=fix, kernel=kernel.kernel, place=at)
 
     operations = [s for s in entry.body or () if not isinstance(s, Label)]
     dtypes = {part.dtype for part in kernel.signature}
     if dtypes & _FLOATS and not dtypes & _DOUBLES:
         for double in doubles(operations, frames):
-            message, mend = _of_double(double, dtypes)
-            yield replace(warn("f64-in-f32", message, mend, double.place), count=double.count)
+            message, fix = _of_double(double, dtypes)
+            yield replace(warn("f64-in-f32", message, fix, double.place), count=double.count)
     if lanes >= _LEAST_LANES:
         for access in accesses(module, entry):
             yield from _of_access(access, lanes, place, warn)

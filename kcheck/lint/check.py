@@ -39,12 +39,12 @@ def check(artifact: Artifact, kernels: Iterable[CompiledKernel]) -> tuple[Findin
 def _violations(artifact: Artifact, kernel: CompiledKernel) -> Iterator[tuple[str, float, Finding]]:
     """(kind of violation, its size, the finding) for each."""
 
-    def finding(message: str, mend: str = "", place: Span | None = None) -> Finding:
+    def finding(message: str, fix: str = "", place: Span | None = None) -> Finding:
         types = ", ".join(str(part) for part in kernel.signature)
         return Finding(
             rule="artifact",
             message=f"{message} ({kernel.target}, {types})" if types else f"{message} ({kernel.target})",
-            mend=mend,
+            fix=fix,
             kernel=kernel.kernel,
             place=place or kernel.place,
         )

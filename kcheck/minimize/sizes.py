@@ -175,7 +175,7 @@ class Sizes:
         search = self._search
         if any(size not in search.sizes(name) for name, size in changed.items()):
             return False
-        dims = self._mended({**search.dims, **changed}, changed)
+        dims = self._fixed({**search.dims, **changed}, changed)
         if dims is None:
             return False
         candidate = search.with_recipe(dims=dims)
@@ -201,7 +201,7 @@ class Sizes:
             self._by_values = not all(search.trials.fails(other) for other in others)
         return self._by_values
 
-    def _mended(self, dims: dict[str, int], changed: Mapping[str, int]) -> dict[str, int] | None:
+    def _fixed(self, dims: dict[str, int], changed: Mapping[str, int]) -> dict[str, int] | None:
         """Sizes that meet the constraints, the simplest with one or two of the other dims changed; None: none."""
         search = self._search
         if search.legal(dims):
@@ -212,9 +212,9 @@ class Sizes:
             for names in itertools.combinations(others, count):
                 ways = itertools.product(*(list(self._offers(name)) for name in names))
                 for sizes in itertools.islice(ways, _CHECKS):
-                    mended = {**dims, **dict(zip(names, sizes, strict=True))}
-                    if search.legal(mended):
-                        found.append(mended)
+                    fixed = {**dims, **dict(zip(names, sizes, strict=True))}
+                    if search.legal(fixed):
+                        found.append(fixed)
             if found:
                 return min(found, key=lambda sizes: (sum(sizes.values()), tuple(sizes.values())))
         return None

@@ -29,7 +29,7 @@ class Finding:
             ``nondeterministic``, ``mismatch``, ``invariant``, ``vacuous``, ``timeout``, ``compile``, ``launch``,
             ``artifact`` ...
         message: what is wrong, in one sentence, without the place.
-        mend: the fix, if one is known.
+        fix: how to fix it, if known.
         array, index: the array by its name in the spec, and the element.
         kernel, block, thread: which thread did it; ``other`` is the second thread of a race as (block, thread).
         place: the line of the user's Python; ``other_place`` is that of the second thread.
@@ -42,7 +42,7 @@ class Finding:
     rule: str
     message: str
     severity: Literal["error", "warn"] = "error"
-    mend: str = ""
+    fix: str = ""
     array: str | None = None
     index: tuple[int, ...] | None = None
     kernel: str | None = None

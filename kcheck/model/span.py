@@ -25,14 +25,14 @@ class Span:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Fault:
-    """One error in a user's file: where, what, and the fix (``mend``)."""
+    """One error in a user's file: where, what, and how to fix it."""
 
     span: Span
     what: str
-    mend: str = ""
+    fix: str = ""
 
     def __str__(self) -> str:
-        return f"{self.span}: {self.what}" + (f"; {self.mend}" if self.mend else "")
+        return f"{self.span}: {self.what}" + (f"; {self.fix}" if self.fix else "")
 
 
 def as_typed(path: str) -> str:

@@ -206,8 +206,8 @@ def _expression(invariant: Invariant, on: Judged) -> list[Finding]:
         actual = {name: _wide(array) for name, array in on.outputs.items()}
         holds = np.asarray(evaluate_arrays(node, {**on.reference.values, **actual}), np.bool_)
     except ExpressionError as error:
-        mend = f"; {error.mend}" if error.mend else ""
-        return [Finding(WRONG_INVARIANT, f"{invariant}: {error.what}{mend}", place=invariant.span)]
+        fix = f"; {error.fix}" if error.fix else ""
+        return [Finding(WRONG_INVARIANT, f"{invariant}: {error.what}{fix}", place=invariant.span)]
     if not ideal.all():
         values = [np.asarray({**on.reference.values, **on.expected}[name]) for name in used]
         if all(np.isfinite(value).all() for value in values if value.dtype.kind in "fc"):
@@ -244,7 +244,7 @@ def _wide(array: Array) -> Array:
 def _not_of_reference(invariant: Invariant, array: str | None, detail: str) -> Finding:
     message = f"{invariant}: does not hold for the reference either" + (f": {detail}" if detail else "")
     return Finding(
-        WRONG_INVARIANT, message, mend="fix the invariant or the reference", array=array, place=invariant.span
+        WRONG_INVARIANT, message, fix="fix the invariant or the reference", array=array, place=invariant.span
     )
 
 

@@ -153,11 +153,11 @@ class Reference:
         return Span(self.spec.reference.path, code.co_firstlineno if code is not None else 1)
 
     def fail(
-        self, message: str, mend: str, output: str | None = None, index: tuple[int, ...] | None = None
+        self, message: str, fix: str, output: str | None = None, index: tuple[int, ...] | None = None
     ) -> None:
         """Raise ReferenceFailed at the reference's ``def``."""
         raise ReferenceFailed(
-            Finding("reference", message, mend=mend, array=output, index=index, place=self._place())
+            Finding("reference", message, fix=fix, array=output, index=index, place=self._place())
         )
 
     def _checked(self, result: object, exact: bool) -> dict[str, Array]:
@@ -238,10 +238,10 @@ def _extended_float(dtype: np.dtype[Any]) -> bool:
 def _match(spec: OpSpec, function: Callable[..., object], known: tuple[str, ...]) -> tuple[tuple[str, ...], int]:
     """The names to pass, and how many of them go by position."""
 
-    def fail(message: str, mend: str) -> ReferenceFailed:
+    def fail(message: str, fix: str) -> ReferenceFailed:
         code = getattr(inspect.unwrap(function), "__code__", None)
         place = Span(spec.reference.path, code.co_firstlineno if code is not None else 1)
-        return ReferenceFailed(Finding("reference", message, mend=mend, place=place))
+        return ReferenceFailed(Finding("reference", message, fix=fix, place=place))
 
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -258,6 +258,6 @@ def _match(spec: OpSpec, function: Callable[..., object], known: tuple[str, ...]
             named.append(parameter.name)
             positional += parameter.kind is parameter.POSITIONAL_ONLY
         elif parameter.default is parameter.empty:
-            mend = did_you_mean(parameter.name, known) or f"the spec has {', '.join(known)}"
-            raise fail(f"parameter {parameter.name!r} of {spec.reference} is not an input, param or dim", mend)
+            fix = did_you_mean(parameter.name, known) or f"the spec has {', '.join(known)}"
+            raise fail(f"parameter {parameter.name!r} of {spec.reference} is not an input, param or dim", fix)
     return tuple(named), positional

@@ -282,7 +282,7 @@ def rules(
             Finding(
                 "calibration",
                 f"`tolerance: calibrated` has no envelope of {missing[0]} for op {spec.op!r}",
-                mend=f"run: kcheck calibrate {spec.path}",
+                fix=f"run: kcheck calibrate {spec.path}",
                 place=tolerance.span,
             )
         )

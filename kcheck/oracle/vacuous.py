@@ -154,7 +154,7 @@ class Vacuity:
                 f"a kernel that writes {self._written(self._kernels[0])} and computes nothing passes all"
                 f" {self._cases} cases",
                 severity="warn",
-                mend="tighten the tolerance, or use values that do not give a trivial result",
+                fix="tighten the tolerance, or use values that do not give a trivial result",
                 place=self._spec.span,
             ),
         )

@@ -33,7 +33,7 @@ class ConciseReporter:
         match event:
             case SpecRefused():
                 for fault in event.faults:
-                    fix = f"; {fault.mend}" if fault.mend else ""
+                    fix = f"; {fault.fix}" if fault.fix else ""
                     self._write(fault.span, "spec", fault.what + fix)
             case SpecStarted():
                 self._started, self._cases = event, []

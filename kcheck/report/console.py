@@ -201,7 +201,7 @@ class ConsoleReporter:
         whole = plain.line(str(fault))
         if cell_len(whole) <= width:
             return [whole]
-        fix = plain.line(fault.mend)
+        fix = plain.line(fault.fix)
         lines = list(layout.wrap(plain.line(f"{fault.span}: {fault.what}").split(" "), " ", width))
         return lines + ([fix] if fix.startswith("run: ") else list(layout.wrap(fix.split(" "), " ", width)))
 

@@ -142,8 +142,8 @@ def finding_rows(finding: Finding, source: ReadLine = read_line, *, times: bool 
     if who:
         yield Row("", who)
     yield from _places(finding, source)
-    if finding.mend:
-        yield sentence("fix", finding.mend, "fix")
+    if finding.fix:
+        yield sentence("fix", finding.fix, "fix")
 
 
 def _who(finding: Finding) -> Iterator[str]:

@@ -30,7 +30,7 @@ from kcheck.model import (
 )
 from kcheck.report import Settings
 
-VERSION = 1
+VERSION = 2
 _SAFE = 2**53  # integers up to here are exact in an IEEE 754 double
 
 
@@ -116,7 +116,7 @@ class JsonReporter:
                 "line": fault.span.line,
                 "column": fault.span.column,
                 "what": fault.what,
-                "mend": fault.mend,
+                "fix": fault.fix,
             }
             for fault in event.faults
         ]
@@ -255,7 +255,7 @@ def finding_document(finding: Finding) -> dict[str, Any]:
         "rule": finding.rule,
         "severity": finding.severity,
         "message": finding.message,
-        "mend": finding.mend,
+        "fix": finding.fix,
         "array": finding.array,
         "index": None if finding.index is None else list(finding.index),
         "kernel": finding.kernel,

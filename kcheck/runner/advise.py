@@ -41,7 +41,7 @@ def advice_notes(spec: OpSpec, device: Device, cases: Sequence[Case]) -> tuple[s
         for finding in _advice(load_function(spec.root, function), block):
             found.setdefault((finding.rule, finding.place), finding)
     notes = [
-        f"lint: {one.place.file}:{one.place.line}: {one.message}; {one.mend}"
+        f"lint: {one.place.file}:{one.place.line}: {one.message}; {one.fix}"
         for one in found.values()
         if one.place is not None
     ]
@@ -98,13 +98,13 @@ def _kept(
     kept = store.get(key)
     rows: list[list[Any]]
     if kept is None:
-        rows = [[f.rule, f.message, f.mend, *_where(f)] for f in _look(ptx, entry, dispatcher, signature, lanes)]
+        rows = [[f.rule, f.message, f.fix, *_where(f)] for f in _look(ptx, entry, dispatcher, signature, lanes)]
         store.put(key, json.dumps(rows).encode())
     else:
         rows = json.loads(kept)
     return tuple(
-        Finding(rule, message, severity="warn", mend=mend, place=Span(as_typed(file), line))
-        for rule, message, mend, file, line in rows
+        Finding(rule, message, severity="warn", fix=fix, place=Span(as_typed(file), line))
+        for rule, message, fix, file, line in rows
     )
 
 

@@ -114,4 +114,4 @@ def as_fault(fault: object, spec: OpSpec) -> Fault:
 
 def as_finding(fault: Fault, rule: str = "spec") -> Finding:
     """A fault that keeps a case from being judged."""
-    return Finding(rule, fault.what, mend=fault.mend, place=fault.span)
+    return Finding(rule, fault.what, fix=fault.fix, place=fault.span)

@@ -51,8 +51,8 @@ class _Parser:
         self.rest = tokens
         self.depth = 0
 
-    def error(self, what: str, column: int, mend: str) -> UserError:
-        return UserError(f"-k {self.text!r}: column {column}: {what}; {mend}")
+    def error(self, what: str, column: int, fix: str) -> UserError:
+        return UserError(f"-k {self.text!r}: column {column}: {what}; {fix}")
 
     def expression(self) -> Matcher:
         """expression := term ("or" term)*"""

@@ -72,8 +72,8 @@ def _cyclic(reader: Reader, expressions: dict[str, Expression], noun: str) -> li
         except CycleError as error:
             first = error.cycle[0]
             circle = " -> ".join(error.cycle)
-            mend = "break the cycle: give one of them explicit values"
-            reader.fault(expressions[first].span, f"{noun} {first!r} depends on itself: {circle}", mend)
+            fix = "break the cycle: give one of them explicit values"
+            reader.fault(expressions[first].span, f"{noun} {first!r} depends on itself: {circle}", fix)
             lost.extend(error.cycle[:-1])
             expressions = {name: expression for name, expression in expressions.items() if name not in error.cycle}
         else:

@@ -102,7 +102,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 def _presentable(faults: list[Fault]) -> list[Fault]:
     """Each fault once, in the order of the files, on one line: a message may quote what an escape in YAML made."""
-    return sorted({Fault(f.span, _CONTROL.sub(" ", f.what), _CONTROL.sub(" ", f.mend)) for f in faults})
+    return sorted({Fault(f.span, _CONTROL.sub(" ", f.what), _CONTROL.sub(" ", f.fix)) for f in faults})
 
 
 def duplicate_ops(specs: Sequence[OpSpec]) -> tuple[Fault, ...]:

@@ -61,16 +61,16 @@ def calibrated(spec: OpSpec) -> OpSpec:
         return spec
     wanted = output_dtypes(spec)
     known = read_calibrations(Path(spec.root))
-    mend = f"run: kcheck calibrate {shlex.quote(shown(Path(spec.root, spec.path)))}"
+    fix = f"run: kcheck calibrate {shlex.quote(shown(Path(spec.root, spec.path)))}"
     found = known.get(spec.op)
     if wanted and found is None:
         what = f"has no op {spec.op!r}" if known else "does not exist"
-        raise SpecError([Fault(spec.tolerance.span, f"`tolerance: calibrated`, but {FILE} {what}", mend)])
+        raise SpecError([Fault(spec.tolerance.span, f"`tolerance: calibrated`, but {FILE} {what}", fix)])
     envelopes = found.envelopes if found is not None else {}
     missing = [name for name in wanted if name not in envelopes]
     if missing:
         what = f"`tolerance: calibrated`, but {FILE} has no {' and no '.join(missing)} of op {spec.op!r}"
-        raise SpecError([Fault(spec.tolerance.span, what, mend)])
+        raise SpecError([Fault(spec.tolerance.span, what, fix)])
     accepted = {name: envelopes[name].envelope for name in wanted}
     return replace(spec, tolerance=replace(spec.tolerance, envelopes=accepted))
 
@@ -94,7 +94,7 @@ def read_calibrations(root: Path) -> dict[str, Calibration]:
     try:
         top, faults = read(path, shown(path))
     except SpecError as error:
-        raise SpecError([replace(f, mend=_ANEW) if isinstance(f, Fault) else f for f in error.faults]) from None
+        raise SpecError([replace(f, fix=_ANEW) if isinstance(f, Fault) else f for f in error.faults]) from None
     reader = _Reader(faults)
     found = reader.file(top)
     if reader.faults:
@@ -108,8 +108,8 @@ class _Reader:
     def __init__(self, faults: list[Fault]) -> None:
         self.faults = faults
 
-    def fault(self, span: Span, what: str, mend: str = _ANEW) -> None:
-        self.faults.append(Fault(span, what, mend))
+    def fault(self, span: Span, what: str, fix: str = _ANEW) -> None:
+        self.faults.append(Fault(span, what, fix))
 
     def mapping(self, node: YamlNode, name: str, known: Iterable[str] = ()) -> dict[str, YamlNode]:
         """The entries of a mapping; with ``known``, each of these keys and no other must be there."""

@@ -119,8 +119,8 @@ def read_distribution(reader: Reader, node: YamlNode | None, target: Target) -> 
     wrong = next((dtype for dtype in target.dtypes if not dtype.is_inexact), None)
     if wrong is not None and not row.discrete:
         known = [known.name for known in DISTRIBUTIONS.values() if known.discrete]
-        mend = f"{wrong} takes {', '.join(known)}"
-        reader.fault(span, f"distribution {name!r} is for floats, but {target.name!r} can be {wrong}", mend)
+        fix = f"{wrong} takes {', '.join(known)}"
+        reader.fault(span, f"distribution {name!r} is for floats, but {target.name!r} can be {wrong}", fix)
         return None
     if argument is None:
         return Distribution(name, None, span)
@@ -254,8 +254,8 @@ def check_keywords(
     """A fault for each parameter that a function needs and nothing in the spec is called by."""
     for name in required:
         if name not in known:
-            mend = did_you_mean(name, known) or f"kcheck passes {', '.join(known[:20])}"
-            reader.fault(node.span, f"{who} takes {name!r}, which kcheck does not pass", mend)
+            fix = did_you_mean(name, known) or f"kcheck passes {', '.join(known[:20])}"
+            reader.fault(node.span, f"{who} takes {name!r}, which kcheck does not pass", fix)
 
 
 def _as_written(node: YamlNode) -> int | float | str | None:

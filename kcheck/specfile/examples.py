@@ -90,8 +90,8 @@ class _Example:
                     entry.value.span, f"dim {entry.key!r} cannot be {size}", f"its sizes are {known}"
                 )
             elif isinstance(dim.domain, Range) and not dim.domain.low <= size <= dim.domain.high:
-                mend = f"its range is {dim.domain.low}..{dim.domain.high}"
-                self.reader.fault(entry.value.span, f"dim {entry.key!r} cannot be {size}", mend)
+                fix = f"its range is {dim.domain.low}..{dim.domain.high}"
+                self.reader.fault(entry.value.span, f"dim {entry.key!r} cannot be {size}", fix)
             else:
                 sizes[entry.key] = size
         return sizes
@@ -100,17 +100,17 @@ class _Example:
         chosen: dict[str, str] = {}
         for entry in self.entries("dtypes"):
             if entry.key not in self.reader.variables:
-                mend = did_you_mean(entry.key, self.reader.variables)
-                mend = mend or f"available: {', '.join(self.reader.variables)}"
-                self.reader.fault(entry.span, f"unknown type variable {entry.key!r} in example", mend)
+                fix = did_you_mean(entry.key, self.reader.variables)
+                fix = fix or f"available: {', '.join(self.reader.variables)}"
+                self.reader.fault(entry.span, f"unknown type variable {entry.key!r} in example", fix)
                 continue
             variable = self.reader.variables[entry.key]
             dtype = self.reader.text(entry.value)
             if variable is None or dtype is None:
                 self.whole = False
             elif dtype not in variable.choices:
-                mend = f"its dtypes are {', '.join(variable.choices)}"
-                self.reader.fault(entry.value.span, f"type variable {entry.key!r} cannot be {dtype}", mend)
+                fix = f"its dtypes are {', '.join(variable.choices)}"
+                self.reader.fault(entry.value.span, f"type variable {entry.key!r} cannot be {dtype}", fix)
             else:
                 chosen[entry.key] = dtype
         return chosen

@@ -65,14 +65,14 @@ def _base(root: Path, name: str, node: YamlScalar, faults: list[Fault]) -> Path:
     try:
         base = file_in_root(root, name, "name a .yaml file")
     except PathRefused as refused:
-        raise _refused(faults, node, f"{KEY}: {refused.what}", refused.mend) from None
+        raise _refused(faults, node, f"{KEY}: {refused.what}", refused.fix) from None
     if base.suffix not in (".yaml", ".yml"):
         raise _refused(faults, node, f"{KEY}: {shown(base)!r} is not a spec", "name a .yaml file")
     return base
 
 
-def _refused(faults: list[Fault], node: YamlScalar, what: str, mend: str) -> SpecError:
-    return SpecError(sorted({*faults, Fault(node.span, what, mend)}))
+def _refused(faults: list[Fault], node: YamlScalar, what: str, fix: str) -> SpecError:
+    return SpecError(sorted({*faults, Fault(node.span, what, fix)}))
 
 
 def _joined(own: YamlMap, other: YamlMap) -> YamlMap:

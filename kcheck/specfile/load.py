@@ -48,8 +48,8 @@ def load_function(spec_root: str, function: Function) -> Callable[..., Any]:
     module = _module(path, spec_root)
     found = getattr(module, function.name, None)
     if found is None:
-        mend = did_you_mean(function.name, vars(module)) or "define it at the top level of the file"
-        raise KernelError(f"{shown(path)}:1: {function.name!r} is not defined in this file; {mend}")
+        fix = did_you_mean(function.name, vars(module)) or "define it at the top level of the file"
+        raise KernelError(f"{shown(path)}:1: {function.name!r} is not defined in this file; {fix}")
     if not callable(found):
         raise KernelError(f"{shown(path)}:1: {function.name!r} is not a function, but a {type(found).__name__}")
     callable_object: Callable[..., Any] = found
@@ -111,9 +111,9 @@ def _message(error: BaseException, path: Path) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if Path(frame.filename).resolve() == path.resolve()]
     line = ours[-1].lineno if ours else 1
-    mend = ""
+    fix = ""
     if isinstance(error, ModuleNotFoundError):
-        mend = f"; install {error.name!r}, or put it into the project root"
+        fix = f"; install {error.name!r}, or put it into the project root"
     elif isinstance(error, SystemExit):
-        mend = "; it must not exit when it is imported"
-    return f"{shown(path)}:{line}: importing this file raised {what.splitlines()[0]}{mend}"
+        fix = "; it must not exit when it is imported"
+    return f"{shown(path)}:{line}: importing this file raised {what.splitlines()[0]}{fix}"

@@ -14,11 +14,11 @@ ROOT_MARKERS = ("kcheck.yaml", "pyproject.toml", ".git")
 
 
 class PathRefused(ValueError):
-    """A path in a spec that names no file of the project; ``what`` and ``mend`` make the message."""
+    """A path in a spec that names no file of the project; ``what`` and ``fix`` make the message."""
 
-    def __init__(self, what: str, mend: str = "") -> None:
+    def __init__(self, what: str, fix: str = "") -> None:
         self.what = what
-        self.mend = mend
+        self.fix = fix
         super().__init__(what)
 
 
@@ -53,8 +53,8 @@ def find_root(path: Path) -> Path:
     root = nearest_root(path)
     if root is None:
         what = "this spec is not inside a project"
-        mend = f"put an empty {ROOT_MARKERS[0]} into the folder that its paths are relative to"
-        raise SpecError([Fault(Span(shown(path)), what, mend)])
+        fix = f"put an empty {ROOT_MARKERS[0]} into the folder that its paths are relative to"
+        raise SpecError([Fault(Span(shown(path)), what, fix)])
     return root
 
 

@@ -61,8 +61,8 @@ class Reader:
         self.variables: dict[str, TypeVariable | None] = {}
         self._places: dict[str, Span] = {}
 
-    def fault(self, span: Span, what: str, mend: str = "") -> None:
-        self.faults.append(Fault(span, what, mend))
+    def fault(self, span: Span, what: str, fix: str = "") -> None:
+        self.faults.append(Fault(span, what, fix))
 
     # The tree, without surprises.
 
@@ -134,10 +134,10 @@ class Reader:
             what = f"{name!r} in {where} is {article} {self.kinds[name]}, not {_article(noun)}"
         else:
             what = f"unknown {noun} {shorten(name)!r} in {where}"
-        mend = did_you_mean(name, known) or (
+        fix = did_you_mean(name, known) or (
             f"available: {', '.join(known[:20])}" if known else f"declare {name!r}"
         )
-        self.fault(span, what, mend)
+        self.fault(span, what, fix)
 
     # Dtypes.
 
@@ -149,8 +149,8 @@ class Reader:
         if name in DTYPES or name in self.variables:
             return name
         known = [*self.variables, *DTYPES]
-        mend = did_you_mean(name, known) or f"available: {', '.join(known)}"
-        self.fault(node.span, f"unknown dtype {shorten(name)!r} in {where}", mend)
+        fix = did_you_mean(name, known) or f"available: {', '.join(known)}"
+        self.fault(node.span, f"unknown dtype {shorten(name)!r} in {where}", fix)
         return None
 
     def concrete(self, dtype: str | None) -> tuple[DType, ...]:
@@ -196,7 +196,7 @@ class Reader:
                 _check_constants(tree)
                 self._check_result(tree, where, check)
         except ExpressionError as error:
-            self.fault(_column(node, error.column), f"in {where}: {error.what}", error.mend)
+            self.fault(_column(node, error.column), f"in {where}: {error.what}", error.fix)
         return Expression(text, node.span) if len(self.faults) == before else None
 
     def sizes(self, items: Sequence[YamlNode], kinds: tuple[Kind, ...], where: str) -> list[Expression | None]:
@@ -248,7 +248,7 @@ class Reader:
         try:
             target = file_in_root(self.root, path)
         except PathRefused as refused:
-            self.fault(node.span, f"{role}: {refused.what}", refused.mend)
+            self.fault(node.span, f"{role}: {refused.what}", refused.fix)
             return None
         parsed = parse_python(target, shown(target))
         if parsed.fault is not None:
@@ -256,8 +256,8 @@ class Reader:
             return None
         definition = parsed.definitions.get(name)
         if definition is None and not parsed.anything:
-            mend = did_you_mean(name, parsed.definitions) or "define it at the top level of the file"
-            self.fault(node.span, f"{role}: {shown(target)!r} does not define {shorten(name)!r}", mend)
+            fix = did_you_mean(name, parsed.definitions) or "define it at the top level of the file"
+            self.fault(node.span, f"{role}: {shown(target)!r} does not define {shorten(name)!r}", fix)
             return None
         relative = target.parent.resolve().joinpath(target.name)
         root = self.root.resolve()

@@ -132,13 +132,13 @@ def _plain_invariant(reader: Reader, node: YamlNode, text: str) -> Invariant | N
     if text in ("finite", "shape_preserved"):
         return Invariant(cast(Literal["finite", "shape_preserved"], text), node.span)
     if text in _OF_ARRAY and text not in reader.kinds:
-        mend = "write {normalized: {of: out, axis: -1}}" if text == "normalized" else f"write {{{text}: out}}"
-        reader.fault(node.span, f"the invariant {text!r} needs an output", mend)
+        fix = "write {normalized: {of: out, axis: -1}}" if text == "normalized" else f"write {{{text}: out}}"
+        reader.fault(node.span, f"the invariant {text!r} needs an output", fix)
         return None
     if text.isidentifier() and text not in reader.kinds:
         known = ("finite", "shape_preserved", *_OF_ARRAY)
-        mend = did_you_mean(text, known) or f"available: {', '.join(known)} and conditions such as 'out <= 1'"
-        reader.fault(node.span, f"unknown invariant {shorten(text)!r}", mend)
+        fix = did_you_mean(text, known) or f"available: {', '.join(known)} and conditions such as 'out <= 1'"
+        reader.fault(node.span, f"unknown invariant {shorten(text)!r}", fix)
         return None
     expression = reader.expression(node, _ALL, "invariant", "condition", arrays=True)
     if expression is None:

@@ -218,8 +218,8 @@ class _Place:
     def key_span(self, key: str) -> Span:
         return self.node.entries[key].span if isinstance(self.node, YamlMap) else self.node.span
 
-    def fault(self, what: str, mend: str = "", span: Span | None = None) -> Fault:
-        return Fault(span or self.node.span, what, mend)
+    def fault(self, what: str, fix: str = "", span: Span | None = None) -> Fault:
+        return Fault(span or self.node.span, what, fix)
 
 
 _TYPES = {
@@ -361,14 +361,14 @@ def _unknown_keys(place: _Place) -> Iterator[Fault]:
             continue
         if set(known) >= {"normal", "from"}:
             if key in _NO_ARGUMENT:
-                mend = f"write {key}"
-                yield place.fault(f"distribution {key!r} takes no argument", mend, place.key_span(key))
+                fix = f"write {key}"
+                yield place.fault(f"distribution {key!r} takes no argument", fix, place.key_span(key))
             else:
-                mend = _choices(key, (*known, *_NO_ARGUMENT))
-                yield place.fault(f"unknown distribution {shorten(key)!r}", mend, place.key_span(key))
+                fix = _choices(key, (*known, *_NO_ARGUMENT))
+                yield place.fault(f"unknown distribution {shorten(key)!r}", fix, place.key_span(key))
             continue
-        mend = "merge keys are not part of YAML 1.2: write the keys out" if key == "<<" else _choices(key, known)
-        yield place.fault(f"unknown key {shorten(key)!r}{place.where}", mend, place.key_span(key))
+        fix = "merge keys are not part of YAML 1.2: write the keys out" if key == "<<" else _choices(key, known)
+        yield place.fault(f"unknown key {shorten(key)!r}{place.where}", fix, place.key_span(key))
 
 
 _NO_ARGUMENT = (

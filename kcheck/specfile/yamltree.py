@@ -110,8 +110,8 @@ def parse(text: str, shown: str) -> tuple[YamlMap, list[Fault]]:
             raise SpecError([_syntax_fault(shown, text, error)]) from None
 
 
-def _refuse(span: Span, what: str, mend: str = "") -> SpecError:
-    return SpecError([Fault(span, what, mend)])
+def _refuse(span: Span, what: str, fix: str = "") -> SpecError:
+    return SpecError([Fault(span, what, fix)])
 
 
 _NOT_TEXT = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -359,9 +359,9 @@ def _syntax_fault(shown: str, text: str, error: yaml.YAMLError) -> Fault:
     if unclosed and getattr(error, "context_mark", None) is not None:
         mark = error.context_mark  # type: ignore[attr-defined]  # where it was opened
     span = Span(shown) if mark is None else Span(shown, mark.line + 1, mark.column + 1)
-    for pattern, what, mend in _SYNTAX:
+    for pattern, what, fix in _SYNTAX:
         if re.search(pattern, problem):
-            return Fault(span, what, mend)
+            return Fault(span, what, fix)
     return Fault(span, f"this is not YAML: {shorten(problem, 120)}")
 
 
@@ -387,6 +387,6 @@ def _text_after_a_value(shown: str, text: str, error: yaml.YAMLError, problem: s
     kind, inside = _CLOSED[before[-1]]
     in_flow = problem.startswith("expected ','")
     odd = re.split(r"[,\]}#]", rest)[0].strip() if in_flow else rest.split(" #")[0].strip()
-    mend = "add ',' before it, or remove it" if in_flow else f"remove it, or put it {inside}"
+    fix = "add ',' before it, or remove it" if in_flow else f"remove it, or put it {inside}"
     place = Span(shown, mark.line + 1, mark.column + 1)
-    return Fault(place, f"unexpected {shorten(odd)!r} after the {kind}", mend)
+    return Fault(place, f"unexpected {shorten(odd)!r} after the {kind}", fix)

@@ -18,14 +18,14 @@ class ExpressionError(UserError):
     Args:
         what: what is wrong, without the place.
         column: where in the expression's text, counted from 1.
-        mend: what to write instead, where that is known.
+        fix: what to write instead, where that is known.
     """
 
-    def __init__(self, what: str, column: int, mend: str = "") -> None:
+    def __init__(self, what: str, column: int, fix: str = "") -> None:
         self.what = what
         self.column = column
-        self.mend = mend
-        super().__init__(what + (f"; {mend}" if mend else ""))
+        self.fix = fix
+        super().__init__(what + (f"; {fix}" if fix else ""))
 
 
 @dataclass(frozen=True, slots=True)

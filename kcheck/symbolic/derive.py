@@ -90,7 +90,7 @@ def derive(dims: Mapping[str, Dim], drawn: Mapping[str, int]) -> dict[str, int]:
         try:
             sizes[name] = evaluate_size(parse(expression.text), sizes)
         except ExpressionError as error:
-            raise ExpressionError(f"dim {name!r}: {error.what}", error.column, error.mend) from None
+            raise ExpressionError(f"dim {name!r}: {error.what}", error.column, error.fix) from None
     missing = [name for name in dims if name not in sizes]
     if missing:
         raise ExpressionError(f"no size was drawn for {', '.join(missing)}", 1)

@@ -29,8 +29,8 @@ def check_scalar(node: Node) -> None:
             continue
         row = FUNCTIONS[found.function]
         if not row.sizes:
-            mend = f"available here: {', '.join(SCALAR_FUNCTIONS)}"
-            raise ExpressionError(f"{found.function} is only available in invariants", found.column, mend)
+            fix = f"available here: {', '.join(SCALAR_FUNCTIONS)}"
+            raise ExpressionError(f"{found.function} is only available in invariants", found.column, fix)
         if found.axis is not None:
             raise ExpressionError("axis is only available in invariants", found.column)
         if len(found.arguments) < row.least:

@@ -106,11 +106,11 @@ def _number(text: str, column: int) -> int | float:
         if value == float("inf"):
             raise ExpressionError(f"the number {shorten(text)} is too large for a float64", column)
         return value
-    mend = "write numbers in decimal: 64, 1_000_000, 0.5, 1e-5"
+    fix = "write numbers in decimal: 64, 1_000_000, 0.5, 1e-5"
     digits = text.lstrip("0_")
     if _INTEGER.fullmatch(digits):
-        mend = f"write {digits}: a number cannot start with 0"
-    raise ExpressionError(f"{shorten(text)!r} is not a number", column, mend)
+        fix = f"write {digits}: a number cannot start with 0"
+    raise ExpressionError(f"{shorten(text)!r} is not a number", column, fix)
 
 
 def shorten(text: str, limit: int = 40) -> str:

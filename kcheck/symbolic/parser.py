@@ -151,8 +151,8 @@ class _Parser:
         opening = self.take()
         row = FUNCTIONS.get(name.text)
         if row is None:
-            mend = did_you_mean(name.text, FUNCTIONS) or f"available: {', '.join(FUNCTIONS)}"
-            raise ExpressionError(f"unknown function {shorten(name.text)!r}", name.column, mend)
+            fix = did_you_mean(name.text, FUNCTIONS) or f"available: {', '.join(FUNCTIONS)}"
+            raise ExpressionError(f"unknown function {shorten(name.text)!r}", name.column, fix)
         arguments: list[Node] = []
         axis: Node | None = None
         while self.peek().text != ")":
@@ -203,5 +203,5 @@ class _Parser:
             return ExpressionError("unexpected comma outside a call", token.column)
         if token.text in _KEYWORDS:
             return ExpressionError(f"{token.text!r} is not allowed in an expression", token.column)
-        mend = "put an operator between them" if token.kind in ("name", "number") or token.text == "(" else ""
-        return ExpressionError(f"expected an operator, found {token}", token.column, mend)
+        fix = "put an operator between them" if token.kind in ("name", "number") or token.text == "(" else ""
+        return ExpressionError(f"expected an operator, found {token}", token.column, fix)

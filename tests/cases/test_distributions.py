@@ -237,10 +237,10 @@ def test_integers_reach_both_ends(dtype: str) -> None:
     ],
 )
 def test_integers_that_cannot_be(dtype: str, argument: Any, message: str) -> None:
-    """Bounds that the dtype cannot represent, or that leave nothing, are refused with a mend."""
+    """Bounds that the dtype cannot represent, or that leave nothing, are refused with a fix."""
     with pytest.raises(DrawError, match=message) as caught:
         sample("integers", dtype, (4,), argument)
-    assert caught.value.mend
+    assert caught.value.fix
 
 
 def test_permutation_one_hot_bernoulli() -> None:

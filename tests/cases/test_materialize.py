@@ -138,7 +138,7 @@ def test_adding_an_array_changes_no_other_bytes(spec: OpSpec) -> None:
     ],
 )
 def test_what_cannot_be_made(build: Callable[..., OpSpec], fields: dict[str, Any], message: str) -> None:
-    """Values and shapes that cannot be are refused with place and mend, naming the dims."""
+    """Values and shapes that cannot be are refused with place and fix, naming the dims."""
     spec = build({"N": [4]}, inputs={"x": fields})
     with pytest.raises(SpecError, match=r"specs/op\.yaml:3:5: .*; ") as caught:
         materialize(spec, expand(spec, 0))
@@ -229,7 +229,7 @@ def test_a_generator_cannot_change_what_it_reads(build: Callable[..., OpSpec], t
     ],
 )
 def test_a_generator_that_is_wrong(build: Callable[..., OpSpec], tmp_path: Path, name: str, message: str) -> None:
-    """Every fault of a generator is told with the place in the spec, the function, and the mend."""
+    """Every fault of a generator is told with the place in the spec, the function, and the fix."""
     spec, case = generated(build, tmp_path, name)
     with pytest.raises(KernelError, match=r"specs/op\.yaml:9:7: gen\.py:") as caught:
         materialize(spec, case)

@@ -120,7 +120,7 @@ def test_entries_of_a_ptx_file(kcheck: Kcheck, project: Path) -> None:
 def test_what_cannot_be_linted_is_exit_2_and_says_why(
     kcheck: Kcheck, project: Path, arguments: tuple[str, ...], said: str
 ) -> None:
-    """A mistake on the line, or in the file, is named with its mend."""
+    """A mistake on the line, or in the file, is named with its fix."""
     (project / "two.ptx").write_text(PTX)
     (project / "bad.ptx").write_text(PTX.replace(".address_size 64", "gibberish"))
     (project / "binary.ptx").write_bytes(b"\x7fELF\xff\xfe")

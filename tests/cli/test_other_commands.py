@@ -18,7 +18,7 @@ def test_validate_says_how_many_are_good(kcheck: Kcheck) -> None:
 
 
 def test_validate_names_every_fault_with_its_place(kcheck: Kcheck, project: Path) -> None:
-    """Each fault is a line file:line:col: what; the mend, and the last line is their sum."""
+    """Each fault is a line file:line:col: what; the fix, and the last line is their sum."""
     bad = project / "specs/broken/typo.yaml"
     bad.write_text(bad.read_text().replace("args: [x, y]", "args: [x, z]"))
     done = kcheck("validate", "-r", "specs")

@@ -70,7 +70,7 @@ def test_it_still_fails_with_the_same_bits_until_it_is_fixed(stored: Kcheck, pro
     ],
 )
 def test_it_is_gone(stored: Kcheck, project: Path, before: str, after: str, says: str) -> None:
-    """A spec that has no such case any more is told from a kernel that was mended; what changed is said."""
+    """A spec that has no such case any more is told from a kernel that was fixed; what changed is said."""
     seed = failing_seed(stored)
     edit(project, SPEC, before, after)
     done = stored("reproduce", seed)
@@ -178,7 +178,7 @@ def test_the_prompt_has_everything_at_hand(stored: Kcheck) -> None:
 def test_what_cannot_be_run_again_is_said(
     stored: Kcheck, project: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    """A mistake names the mend and exits with 2."""
+    """A mistake names the fix and exits with 2."""
     shutil.rmtree(project / "specs/broken")
     (project / "bad.kcase").write_bytes(b"PK\x03\x04 and no more")
     done = stored("reproduce", *arguments)

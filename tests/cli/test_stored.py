@@ -75,7 +75,7 @@ def test_a_run_without_the_store_leaves_nothing(stored: Kcheck, project: Path, h
 def test_a_store_that_cannot_be_used_does_not_stop_a_run(
     stored: Kcheck, project: Path, content: bytes | None, says: str
 ) -> None:
-    """The verdict is given, with a warning that names the file and the mend; other commands exit with 2."""
+    """The verdict is given, with a warning that names the file and the fix; other commands exit with 2."""
     file = project / ".kcheck/store.db"
     file.parent.mkdir()
     if content is None:

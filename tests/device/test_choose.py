@@ -58,7 +58,7 @@ def test_an_unknown_device_lists_the_known_ones():
     assert list(DEVICES) == ["auto", "gpu", "cpu", "simulator"]
 
 
-def test_numba_imported_for_another_device_is_refused_with_the_mend():
+def test_numba_imported_for_another_device_is_refused_with_the_fix():
     """Once numba.cuda is the real one it cannot become the simulator."""
     code, said, _ = python("import numba.cuda\n" + REFUSED.format(name="simulator"))
     assert code == 0

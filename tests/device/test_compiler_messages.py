@@ -95,7 +95,7 @@ for name in sys.argv[1:]:
         cuda.compile(getattr(kernels, name), (types.float32[:],), cc=(8, 0))
     except Exception as error:
         why = explain(error)
-        told[name] = (why.message, why.place and (why.place.file, why.place.line), why.mend)
+        told[name] = (why.message, why.place and (why.place.file, why.place.line), why.fix)
 print(json.dumps(told))
 """
 
@@ -181,11 +181,11 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, tuple
 @pytest.mark.parametrize(("kernel", "line", "says", "fix"), ROWS)
 def test_it_names_the_line_and_says_it_shortly(told, kernel: str, line: int, says: str, fix: str) -> None:
     """The place is in the user's file; candidates, addresses and Numba's own files are left out."""
-    message, place, mend = told[kernel]
+    message, place, fix = told[kernel]
     assert place is not None
     assert (Path(place[0]).name, place[1]) == ("kernels.py", line), (message, place)
     assert message.startswith(says)
-    assert fix in mend
+    assert fix in fix
     assert "candidate" not in message
     assert "source elided" not in message
     assert "cuda.grid" not in message

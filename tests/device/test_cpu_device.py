@@ -118,7 +118,7 @@ cuda.pathfinder.load_nvidia_dynamic_lib = find
 
 
 def test_auto_says_why_it_is_the_simulator():
-    """Without NVVM the default device is the simulator, with the reason and the mend in one line; cpu refuses."""
+    """Without NVVM the default device is the simulator, with the reason and the fix in one line; cpu refuses."""
     code, said, _ = run_code(NO_COMPILER + CHOOSE.format(name="auto", targets=[]))
     assert (code, said.count("\n")) == (0, 1)
     assert said.startswith("simulator | ")

@@ -49,7 +49,7 @@ def test_places_are_tried_in_order(nowhere: Path, monkeypatch: pytest.MonkeyPatc
     assert find_disassembler() == str(nowhere / "toolkit/bin/nvdisasm")
 
 
-def test_without_one_the_mend_is_said(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_one_the_fix_is_given(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The package to install; where the user has named a folder, that it is not there."""
     assert find_disassembler() == ""
     assert no_disassembler() == "nvdisasm is not installed; pip install nvidia-cuda-nvdisasm"

@@ -265,7 +265,7 @@ def test_what_a_launcher_allocates_holds_no_value_until_written(project):
     ],
 )
 def test_a_function_that_does_not_fit_the_spec_is_refused_before_any_case(project, spec, kernel, says):
-    """The message starts with the user's file and line and ends in the mend."""
+    """The message starts with the user's file and line and ends in the fix."""
     with pytest.raises(KernelError) as caught:
         run(project, spec, kernel)
     assert says in str(caught.value)

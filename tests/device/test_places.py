@@ -190,7 +190,7 @@ def test_memcheck_names_index_and_axis_with_a_fix_that_suits_them(report, name) 
     found = finding(report, name)
     assert found["rule"] == "memcheck"
     assert message in found["message"]
-    assert fix in found["mend"]
+    assert fix in found["fix"]
 
 
 @pytest.mark.parametrize("name", RACES)

@@ -85,7 +85,7 @@ def test_what_a_thread_raises_fails_its_case(ran, name, message, line, thread, c
         assert project.line(name, finding).startswith(line)
         assert [finding["block"][0], finding["thread"][0]] == thread
         assert finding["count"] == count
-        assert "debug=True" in finding["mend"]
+        assert "debug=True" in finding["fix"]
 
 
 def test_a_check_that_holds_reports_nothing(ran):

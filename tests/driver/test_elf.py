@@ -72,6 +72,6 @@ def _symbols(image: bytes) -> dict[str, int]:
 
 
 def test_an_unknown_machine_is_refused() -> None:
-    """A machine without a trampoline is the user's to know of, with a mend."""
+    """A machine without a trampoline is the user's to know of, with a fix."""
     with pytest.raises(DeviceUnavailable, match=r"riscv64.*--device simulator"):
         shared_object("libx.so", [], 1, "riscv64")

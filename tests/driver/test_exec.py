@@ -85,7 +85,7 @@ def test_a_finding_is_told_and_fails(folder: Path) -> None:
 
 
 def test_what_numba_cuda_s_own_kernels_do_is_a_warning(folder: Path) -> None:
-    """cuda.reduce synchronizes two lanes by the mask of all: true, and nothing that its user could mend."""
+    """cuda.reduce synchronizes two lanes by the mask of all: true, and nothing that its user could fix."""
     program = """
     import numpy as np
     from numba import cuda

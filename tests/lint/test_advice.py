@@ -213,12 +213,12 @@ def test_every_rule_has_a_kernel() -> None:
     assert {_expected(name)[0] for name in NAMES} - {"fine"} == set(ADVICE)
 
 
-def test_advice_is_a_warning_with_a_mend(advice: dict) -> None:
-    """Severity warn, a mend, and for a conflict how bad it is."""
+def test_advice_is_a_warning_with_a_fix(advice: dict) -> None:
+    """Severity warn, a fix, and for a conflict how bad it is."""
     findings = [f for row in advice.values() for f in row["advice"]]
     assert findings
     assert {f["severity"] for f in findings} == {"warn"}
-    assert all(f["mend"] for f in findings)
+    assert all(f["fix"] for f in findings)
     assert set(findings[0]) == set(Finding.__dataclass_fields__)
     (conflict,) = advice["columns"]["advice"]
     assert "32-way bank conflict" in conflict["message"]

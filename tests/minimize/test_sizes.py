@@ -60,7 +60,7 @@ def test_two_sizes(tmp_path: Path, condition: Callable[[int, int], object], off:
 
 
 def test_constraints_hold(tmp_path: Path) -> None:
-    """A size that a constraint rules out is mended by changing another one, and none is ever run."""
+    """A size that a constraint rules out is fixed by changing another one, and none is ever run."""
     spec = planted_spec(
         tmp_path,
         "H: 1..32, G: 1..8, N: 1..200",

@@ -75,7 +75,7 @@ def test_a_reference_that_does_not_import_is_an_error(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "mend"),
+    ("source", "fix"),
     [
         ("def ref(X):\n    return X\n", "did you mean 'x'?"),
         ("def ref(x):\n    return {'Y': x}\n", "did you mean 'y'?"),
@@ -83,9 +83,9 @@ def test_a_reference_that_does_not_import_is_an_error(bench: Bench) -> None:
         ("def ref(x):\n    return {'yy': x}\n", "did you mean 'y'?"),
     ],
 )
-def test_names_get_a_suggestion(bench: Bench, source: str, mend: str) -> None:
+def test_names_get_a_suggestion(bench: Bench, source: str, fix: str) -> None:
     """A parameter or output that names nothing is answered with the nearest name, or all of them."""
-    assert verdict(bench, source).findings[0].mend == mend
+    assert verdict(bench, source).findings[0].fix == fix
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_whole_floats_of_a_reference_are_integers(
 
 
 @pytest.mark.parametrize(
-    ("dtype", "source", "what", "mend"),
+    ("dtype", "source", "what", "fix"),
     [
         ("int32", "x * 0.5", "y[0] is 0.5", "whole numbers from -2147483648 to 2147483647"),
         ("int32", "x / (x - 2)", "y[1] is inf", "whole numbers from -2147483648 to 2147483647"),
@@ -120,7 +120,7 @@ def test_whole_floats_of_a_reference_are_integers(
     ],
 )
 def test_any_other_float_of_an_integer_output_is_an_error_that_names_the_element(
-    bench: Bench, dtype: str, source: str, what: str, mend: str
+    bench: Bench, dtype: str, source: str, what: str, fix: str
 ) -> None:
     """An integer output compares exactly: fractions, NaN and numbers out of range have no integer."""
     spec = bench.spec(f"def ref(x):\n    return {source}\n", {"x": "int32"}, {"y": dtype})
@@ -128,7 +128,7 @@ def test_any_other_float_of_an_integer_output_is_an_error_that_names_the_element
     found = judge(spec, arrays, bench.outcome(arrays, {"y": [1, 1]}))
     assert found.status is Status.ERROR
     assert found.findings[0].message == f"the reference's {what}, the spec declares {dtype}"
-    assert found.findings[0].mend.endswith(mend)
+    assert found.findings[0].fix.endswith(fix)
 
 
 def test_what_the_reference_is_given(bench: Bench) -> None:
@@ -256,10 +256,10 @@ def test_a_launch_that_did_not_end_is_not_compared(bench: Bench) -> None:
 
 
 def test_calibrated_says_what_to_do_instead(bench: Bench) -> None:
-    """Without an envelope for the output's dtype the case is an error with the mend; integers stay exact."""
+    """Without an envelope for the output's dtype the case is an error with the fix; integers stay exact."""
     found = verdict(bench, tolerance="calibrated")
     assert found.status is Status.ERROR
-    assert found.findings[0].mend == "run: kcheck calibrate specs/op.yaml"
+    assert found.findings[0].fix == "run: kcheck calibrate specs/op.yaml"
     spec = bench.spec("def ref(x):\n    return x\n", {"x": "int32"}, {"y": "int32"}, tolerance="calibrated")
     arrays = bench.arrays(spec, {"x": [1]}, {"y": (1,)})
     assert judge(spec, arrays, bench.outcome(arrays, {"y": [1]})).status is Status.PASSED

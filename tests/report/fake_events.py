@@ -124,7 +124,7 @@ def spec_finished(op: str = "softmax", path: str | None = None, **changes: Any) 
 OUT_OF_BOUNDS = Finding(
     rule="memcheck",
     message="read of 4 bytes out of bounds: x has 65 elements along axis 1",
-    mend="compare the index with N before it is used",
+    fix="compare the index with N before it is used",
     array="x",
     index=(0, 65),
     kernel="softmax_pad0",
@@ -148,7 +148,7 @@ VACUOUS = Finding(
     rule="vacuous",
     message="a kernel that writes only zeros would pass every case",
     severity="warn",
-    mend="add value distributions for which the output is not zero",
+    fix="add value distributions for which the output is not zero",
 )
 
 
@@ -195,7 +195,7 @@ def everything() -> list[Event]:
         bad, 9, Status.FAILED, path=path, comparisons=(nan,), values={"x": Distribution("offset", (1000, 1))}
     )
     lost = Finding(
-        "reference", "the reference raised ZeroDivisionError: division by zero", mend="mend the reference"
+        "reference", "the reference raised ZeroDivisionError: division by zero", fix="correct the reference"
     )
     lost_case = case("rmsnorm", 0, Status.ERROR, findings=(lost,))
     faults = (
@@ -272,7 +272,7 @@ def missing_barrier() -> list[Event]:
             "racecheck",
             f"thread (1, 0, 0) reads {tile}[0, 0] while thread (0, 0, 0) writes it, with no synchronization"
             " between them",
-            mend=fix,
+            fix=fix,
             array=tile,
             index=(0, 0),
             other=((0, 0, 0), (1, 0, 0)),

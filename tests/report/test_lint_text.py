@@ -15,7 +15,7 @@ ADVICE = Finding(
     "f64-in-f32",
     "computes in float64 although every argument is float32",
     "warn",
-    mend="write np.float32(0.5)",
+    fix="write np.float32(0.5)",
     kernel="attention_grouped_query",
     place=PLACE,
 )

@@ -94,7 +94,7 @@ def test_a_part_of_the_cases_compiles_nothing(project, children):
 
 
 def test_without_a_compiler_the_artifact_is_left_out_and_said_so(project, children, monkeypatch):
-    """Where the extras cu12 and cu13 are missing the kernel is not to blame: a note has the mend."""
+    """Where the extras cu12 and cu13 are missing the kernel is not to blame: a note has the fix."""
 
     def fails(name):
         raise RuntimeError(name)

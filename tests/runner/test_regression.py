@@ -191,7 +191,7 @@ def test_a_baseline_is_read_as_it_was_saved(tmp_path_factory: pytest.TempPathFac
     ],
 )
 def test_a_damaged_baseline_is_named(tmp_path: Path, text: str, said: str) -> None:
-    """The file, what is wrong with it, the mend; never a traceback."""
+    """The file, what is wrong with it, the fix; never a traceback."""
     (tmp_path / "baselines").mkdir()
     (tmp_path / "baselines/v1.json").write_text(text)
     with pytest.raises(UserError, match=r"v1\.json") as raised:

@@ -107,8 +107,8 @@ DAILY = ("mismatch", "two files and a launcher")
         for row in ROWS
     ],
 )
-def test_the_file_shows_the_bug_until_it_is_mended(tmp_path: Path, row: Row) -> None:
-    """Moved away from its project it fails as the case did; with the bug mended in it, it ends with 0."""
+def test_the_file_shows_the_bug_until_it_is_fixed(tmp_path: Path, row: Row) -> None:
+    """Moved away from its project it fails as the case did; with the bug fixed in it, it ends with 0."""
     assert row.bug[0] in row.kernel
     root = tmp_path / "project"
     for path, text in (
@@ -138,5 +138,5 @@ def test_the_file_shows_the_bug_until_it_is_mended(tmp_path: Path, row: Row) -> 
     if row.name == "layouts, scalars, strides":
         return  # whose reference is not what its clean twin computes: the difference is what is looked at
     (away / "bug.py").write_text(text.replace(row.bug[1], row.bug[0]))
-    mended = kcheck(away, "exec", "--", sys.executable, "bug.py")
-    assert mended.returncode == 0, mended.stdout + mended.stderr
+    fixed = kcheck(away, "exec", "--", sys.executable, "bug.py")
+    assert fixed.returncode == 0, fixed.stdout + fixed.stderr

@@ -47,7 +47,7 @@ def test_an_expression_selects_by_part_of_id_or_whole_tag(text, selected):
     [("and x", 1), ("x or", 5), ("(x", 1), ("x y", 3), ("x )", 3), ("not", 4), ("()", 2), ("x and or y", 7)],
 )
 def test_a_bad_expression_is_refused_with_its_column(text, column):
-    """The message quotes the expression, says the column and ends in the mend."""
+    """The message quotes the expression, says the column and ends in the fix."""
     with pytest.raises(UserError, match=rf"column {column}: .*; "):
         parse_keyword(text)
 

@@ -20,8 +20,8 @@ def answer(device: Any, request: dict[str, Any]) -> list[dict[str, Any]]:
     device.findings.clear()
     wanted.kernel[wanted.grid, wanted.block, 0, wanted.shared](*arrays)
     cuda.synchronize()
-    extra = [(f.mend, f.other) for f in device.findings]
+    extra = [(f.fix, f.other) for f in device.findings]
     told = device.told()
-    for finding, (mend, other) in zip(told, extra, strict=True):
-        finding |= {"mend": mend, "other": other}
+    for finding, (fix, other) in zip(told, extra, strict=True):
+        finding |= {"fix": fix, "other": other}
     return told

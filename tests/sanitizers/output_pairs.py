@@ -200,7 +200,7 @@ def picked(x, k):
 
 @cuda.jit
 def indices_made_positive(x, k, y, n):
-    """Negative indices are mended in the caller's array.
+    """Negative indices are fixed in the caller's array.
 
     reference: picked
     inputs: {x: [N], k: {shape: [N], dtype: int64, values: {integers: [-N, N - 1]}}}

@@ -13,7 +13,7 @@ class Row:
 
     Attributes:
         kernel: its statements; the finding's line ends in ``# here``, that of the other barrier in ``# there``.
-        clean: what the line with ``# mend`` (or else ``# here``) becomes in the twin.
+        clean: what the line with ``# fix`` (or else ``# here``) becomes in the twin.
         says: the message; ``{there}`` is the number of the line marked so.
         thread, block: of the finding.
         grid, threads: of the launch.
@@ -50,11 +50,11 @@ cases: {{count: 1}}
     def twins(self) -> tuple[str, str]:
         """The kernel with the bug, and without."""
         lines = self.kernel.strip("\n").split("\n")
-        mark = "# mend" if "# mend" in self.kernel else "# here"
+        mark = "# fix" if "# fix" in self.kernel else "# here"
         at = next(k for k, line in enumerate(lines) if line.endswith(mark))
         indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
-        mended = [*lines[:at], indent + self.clean, *lines[at + 1 :]]
-        return _whole(lines), _whole(mended)
+        fixed = [*lines[:at], indent + self.clean, *lines[at + 1 :]]
+        return _whole(lines), _whole(fixed)
 
 
 def _whole(lines: list[str]) -> str:
@@ -73,53 +73,53 @@ def _whole(lines: list[str]) -> str:
 
 BARRIERS: dict[str, Row] = {
     "skipped by some threads": Row(
-        "if t < 40:  # mend\n    cuda.syncthreads()  # here\ny[i] = 0 * s[t]\n",
+        "if t < 40:  # fix\n    cuda.syncthreads()  # here\ny[i] = 0 * s[t]\n",
         "if t < 64:",
         "40 of 64 threads wait at this barrier; 24 skipped it and exited",
     ),
     "skipped by all but one thread": Row(
-        "if t == 63:  # mend\n    cuda.syncthreads()  # here\ny[i] = 0 * s[t]\n",
+        "if t == 63:  # fix\n    cuda.syncthreads()  # here\ny[i] = 0 * s[t]\n",
         "if t >= 0:",
         "1 of 64 threads waits at this barrier; 63 skipped it and exited",
         thread=63,
     ),
     "some threads, and another barrier for all": Row(
-        "if t < 24:  # mend\n    cuda.syncthreads()  # here\ns[t] += 1\ncuda.syncthreads()  # there\n",
+        "if t < 24:  # fix\n    cuda.syncthreads()  # here\ns[t] += 1\ncuda.syncthreads()  # there\n",
         "if t < 64:",
         "24 of 64 threads wait at this barrier, 40 at the one on line {there}",
     ),
     "two branches, each with a barrier": Row(
-        "if t < 20:  # mend\n    s[t] += 1\n    cuda.syncthreads()  # here\n    s[t] += 2\n"
+        "if t < 20:  # fix\n    s[t] += 1\n    cuda.syncthreads()  # here\n    s[t] += 2\n"
         "else:\n    s[t] -= 1\n    cuda.syncthreads()  # there\n    s[t] -= 2\n",
         "if t < 64:",
         "20 of 64 threads wait at this barrier, 44 at the one on line {there}",
     ),
     "other trip counts, and work for all behind the loop": Row(
-        "for j in range(t // 32 + 1):  # mend\n    cuda.syncthreads()  # here\n    s[t] += j\ny[i] = 0 * s[t]\n",
+        "for j in range(t // 32 + 1):  # fix\n    cuda.syncthreads()  # here\n    s[t] += j\ny[i] = 0 * s[t]\n",
         "for j in range(2):",
         "32 of 64 threads wait at this barrier; 32 skipped it and exited",
         thread=32,
     ),
     "a barrier in a guard in a loop": Row(
-        "for j in range(x[i] * 0 + 3):\n    if t < 60 or j == 0:  # mend\n        cuda.syncthreads()  # here\n"
+        "for j in range(x[i] * 0 + 3):\n    if t < 60 or j == 0:  # fix\n        cuda.syncthreads()  # here\n"
         "    s[t] += j\n",
         "if t < 64 or j == 0:",
         "60 of 64 threads wait at this barrier; 4 skipped it and exited",
     ),
     "a count by some": Row(
-        "if t < 40:  # mend\n    s[t] = cuda.syncthreads_count(int32(t > 3))  # here\ny[i] = 0 * s[t]\n",
+        "if t < 40:  # fix\n    s[t] = cuda.syncthreads_count(int32(t > 3))  # here\ny[i] = 0 * s[t]\n",
         "if t < 64:",
         "40 of 64 threads wait at this barrier; 24 skipped it and exited",
     ),
     "a break before the barrier": Row(
-        "for j in range(4):\n    if x[i] * 0 + t < j * 8:  # mend\n        break\n    cuda.syncthreads()  # here\n"
+        "for j in range(4):\n    if x[i] * 0 + t < j * 8:  # fix\n        break\n    cuda.syncthreads()  # here\n"
         "    s[t] += j\ny[i] = 0 * s[t]\n",
         "if x[i] * 0 + t < 0:",
         "56 of 64 threads wait at this barrier; 8 skipped it and exited",
         thread=8,
     ),
     "a barrier in a function": Row(
-        "if t < 32:  # mend\n    meet(s, t)\ny[i] = 0 * s[t]\n",
+        "if t < 32:  # fix\n    meet(s, t)\ny[i] = 0 * s[t]\n",
         "if t < 64:",
         "32 of 64 threads wait at this barrier; 32 skipped it and exited",
     ),
@@ -127,30 +127,30 @@ BARRIERS: dict[str, Row] = {
 
 RETURNED: dict[str, Row] = {
     "threads that return": Row(
-        "if t >= 50:  # mend\n    return\ncuda.syncthreads()  # here\ny[i] = 0 * s[t]\n",
+        "if t >= 50:  # fix\n    return\ncuda.syncthreads()  # here\ny[i] = 0 * s[t]\n",
         "if t >= 64:",
         "50 of 64 threads wait at this barrier; the other 14 exited",
     ),
     "the last block's threads": Row(
-        "if i >= 160:  # mend\n    return\ncuda.syncthreads()  # here\ny[i] = 0 * s[t]\n",
+        "if i >= 160:  # fix\n    return\ncuda.syncthreads()  # here\ny[i] = 0 * s[t]\n",
         "if i >= 192:",
         "32 of 64 threads wait at this barrier; the other 32 exited",
         grid=3,
         block=2,
     ),
     "a barrier that is the last thing to do": Row(
-        "if t < 40:  # mend\n    cuda.syncthreads()  # here\n",
+        "if t < 40:  # fix\n    cuda.syncthreads()  # here\n",
         "if t < 64:",
         "40 of 64 threads wait at this barrier; the other 24 exited",
     ),
     "other trip counts, and nothing behind the loop": Row(
-        "for j in range(t // 32 + 1):  # mend\n    cuda.syncthreads()  # here\n    s[t] += j\n",
+        "for j in range(t // 32 + 1):  # fix\n    cuda.syncthreads()  # here\n    s[t] += j\n",
         "for j in range(2):",
         "32 of 64 threads wait at this barrier; the other 32 exited",
         thread=32,
     ),
     "a return from a loop that has a barrier": Row(
-        "for j in range(4):\n    if x[i] * 0 + t < j * 8:  # mend\n        return\n"
+        "for j in range(4):\n    if x[i] * 0 + t < j * 8:  # fix\n        return\n"
         "    cuda.syncthreads()  # here\n"
         "    s[t] += j\ny[i] = 0 * s[t]\n",
         "if x[i] * 0 + t < 0:",
@@ -159,13 +159,13 @@ RETURNED: dict[str, Row] = {
     ),
     "a return between loops that have barriers": Row(
         "for j in range(3):\n    for k in range(x[0] * 0 + 3):\n        cuda.syncthreads()  # here\n"
-        "        s[t] += k\n    if x[i] * 0 + t < j * 8:  # mend\n        return\ny[i] = 0 * s[t]\n",
+        "        s[t] += k\n    if x[i] * 0 + t < j * 8:  # fix\n        return\ny[i] = 0 * s[t]\n",
         "if x[i] * 0 + t < 0:",
         "56 of 64 threads wait at this barrier; the other 8 exited",
         thread=8,
     ),
     "a count": Row(
-        "if t >= 40:  # mend\n    return\ns[t] = cuda.syncthreads_count(1)  # here\ny[i] = 0 * s[t]\n",
+        "if t >= 40:  # fix\n    return\ns[t] = cuda.syncthreads_count(1)  # here\ny[i] = 0 * s[t]\n",
         "if t >= 64:",
         "40 of 64 threads wait at this barrier; the other 24 exited",
     ),
@@ -174,7 +174,7 @@ RETURNED: dict[str, Row] = {
 
 WARPS: dict[str, Row] = {
     "shfl in a branch": Row(
-        "if t % 32 < 16:  # mend\n    y[i] = 0 * cuda.shfl_sync(0xFFFFFFFF, t, 3)  # here\ny[i] = 0\n",
+        "if t % 32 < 16:  # fix\n    y[i] = 0 * cuda.shfl_sync(0xFFFFFFFF, t, 3)  # here\ny[i] = 0\n",
         "if t % 32 < 32:",
         "the mask names lanes 16-31, which do not take part; lanes 0-15 do",
         thread=16,
@@ -186,26 +186,26 @@ WARPS: dict[str, Row] = {
         thread=16,
     ),
     "ballot by odd lanes": Row(
-        "if t % 2:  # mend\n    s[t] = cuda.ballot_sync(0xFFFFFFFF, 1)  # here\ny[i] = 0\n",
+        "if t % 2:  # fix\n    s[t] = cuda.ballot_sync(0xFFFFFFFF, 1)  # here\ny[i] = 0\n",
         "if t % 2 < 2:",
         "the mask names lanes 0, 2, 4, 6 ... (16 in all), which do not take part; "
         "lanes 1, 3, 5, 7 ... (16 in all) do",
         thread=0,
     ),
     "any in a branch": Row(
-        "if t % 32 < 7:  # mend\n    s[t] = cuda.any_sync(0xFFFFFFFF, t == 3)  # here\ny[i] = 0\n",
+        "if t % 32 < 7:  # fix\n    s[t] = cuda.any_sync(0xFFFFFFFF, t == 3)  # here\ny[i] = 0\n",
         "if t % 32 < 32:",
         "the mask names lanes 7-31, which do not take part; lanes 0-6 do",
         thread=7,
     ),
     "match in a branch": Row(
-        "if t % 32 < 7:  # mend\n    s[t] = cuda.match_any_sync(0xFFFFFFFF, t % 3)  # here\ny[i] = 0\n",
+        "if t % 32 < 7:  # fix\n    s[t] = cuda.match_any_sync(0xFFFFFFFF, t % 3)  # here\ny[i] = 0\n",
         "if t % 32 < 32:",
         "the mask names lanes 7-31, which do not take part; lanes 0-6 do",
         thread=7,
     ),
     "syncwarp in a branch": Row(
-        "if t % 32 < 7:  # mend\n    cuda.syncwarp(0xFFFFFFFF)  # here\n    s[t] = 1\ny[i] = 0\n",
+        "if t % 32 < 7:  # fix\n    cuda.syncwarp(0xFFFFFFFF)  # here\n    s[t] = 1\ny[i] = 0\n",
         "if t % 32 < 32:",
         "the mask names lanes 7-31, which do not take part; lanes 0-6 do",
         thread=7,
@@ -219,7 +219,7 @@ WARPS: dict[str, Row] = {
 
 LEFT: dict[str, Row] = {
     "a shuffle whose value is not used": Row(
-        "if t == 5:  # mend\n    return\ny[i] = 0 * cuda.shfl_up_sync(0xFFFFFFFF, t, 1)  # here\n",
+        "if t == 5:  # fix\n    return\ny[i] = 0 * cuda.shfl_up_sync(0xFFFFFFFF, t, 1)  # here\n",
         "if t == 64:",
         "the shuffle reads lane 5, which has exited",
         thread=5,
@@ -231,20 +231,20 @@ LEFT: dict[str, Row] = {
         threads=20,
     ),
     "a shuffle whose value is discarded": Row(
-        "v = x[i]\nif t >= 40:  # mend\n    return\nw = cuda.shfl_down_sync(0xFFFFFFFF, v, 4)  # here\n"
+        "v = x[i]\nif t >= 40:  # fix\n    return\nw = cuda.shfl_down_sync(0xFFFFFFFF, v, 4)  # here\n"
         "y[i] = (v if t >= 36 or t < 32 else w) * 0\ns[t] = v + (w if t < 4 else 0)\n",
         "if t >= 64:",
         "the shuffle reads lanes 8-11, which have exited",
         thread=40,
     ),
     "a vote after a return": Row(
-        "if t >= 40:  # mend\n    return\ny[i] = 0 * cuda.ballot_sync(0xFFFFFFFF, t > 3)  # here\n",
+        "if t >= 40:  # fix\n    return\ny[i] = 0 * cuda.ballot_sync(0xFFFFFFFF, t > 3)  # here\n",
         "if t >= 64:",
         "the mask names lanes 8-31, which have exited",
         thread=40,
     ),
     "a vote by the last to do anything": Row(
-        "if t != 5:  # mend\n    s[t] = cuda.any_sync(0xFFFFFFFF, t == 3)  # here\n",
+        "if t != 5:  # fix\n    s[t] = cuda.any_sync(0xFFFFFFFF, t == 3)  # here\n",
         "if t < 64:",
         "the mask names lane 5, which has exited",
         thread=5,
@@ -262,13 +262,13 @@ LEFT: dict[str, Row] = {
         threads=20,
     ),
     "a shuffle that reads lanes that are there": Row(
-        "if t >= 40:  # mend\n    return\ny[i] = 0 * cuda.shfl_up_sync(0xFFFFFFFF, t, 4)  # here\n",
+        "if t >= 40:  # fix\n    return\ny[i] = 0 * cuda.shfl_up_sync(0xFFFFFFFF, t, 4)  # here\n",
         "if t >= 64:",
         "the mask names lanes 8-31, which have exited",
         thread=40,
     ),
     "lanes that left before a barrier": Row(
-        "cuda.syncthreads()\nif t == 7:  # mend\n    return\ns[t] += 1\ncuda.syncwarp()  # here\n",
+        "cuda.syncthreads()\nif t == 7:  # fix\n    return\ns[t] += 1\ncuda.syncwarp()  # here\n",
         "if t == 64:",
         "the mask names lane 7, which has exited",
         thread=7,
@@ -276,7 +276,7 @@ LEFT: dict[str, Row] = {
 }
 """What CUDA allows, and is worth a warning: masks that name lanes which will not come any more."""
 
-_LOST = "v = x[i]\nif t >= 40:  # mend\n    return\nw = cuda.shfl_down_sync(0xFFFFFFFF, v, 4)  # there\n"
+_LOST = "v = x[i]\nif t >= 40:  # fix\n    return\nw = cuda.shfl_down_sync(0xFFFFFFFF, v, 4)  # there\n"
 _UNDEFINED = "an undefined value: the shuffle on line {there} reads lane 8, which has exited"
 
 USED: dict[str, Row] = {
@@ -300,7 +300,7 @@ USED: dict[str, Row] = {
 
 GRIDS: dict[str, Row] = {
     "a block gone": Row(
-        "g = cuda.cg.this_grid()\nif b == 2:  # mend\n    return\ng.sync()  # here\n",
+        "g = cuda.cg.this_grid()\nif b == 2:  # fix\n    return\ng.sync()  # here\n",
         "if b == 4:",
         "3 of 4 blocks wait at this grid barrier, and 1 ended without reaching it",
         grid=4,
@@ -308,7 +308,7 @@ GRIDS: dict[str, Row] = {
         cooperative=True,
     ),
     "threads gone": Row(
-        "g = cuda.cg.this_grid()\nif t == 2:  # mend\n    return\ng.sync()  # here\n",
+        "g = cuda.cg.this_grid()\nif t == 2:  # fix\n    return\ng.sync()  # here\n",
         "if t == 99:",
         "31 of 32 threads wait at this grid barrier; the other 1 exited",
         grid=4,
@@ -316,7 +316,7 @@ GRIDS: dict[str, Row] = {
         cooperative=True,
     ),
     "two grid barriers": Row(
-        "g = cuda.cg.this_grid()\nif b == 1:  # mend\n    s[t] = 0\n    g.sync()  # here\n    y[i] = s[t]\n"
+        "g = cuda.cg.this_grid()\nif b == 1:  # fix\n    s[t] = 0\n    g.sync()  # here\n    y[i] = s[t]\n"
         "else:\n    g.sync()  # there\n",
         "if b >= 0:",
         "1 of 4 blocks waits at this grid barrier, 3 at the one on line {there}",
@@ -326,7 +326,7 @@ GRIDS: dict[str, Row] = {
         cooperative=True,
     ),
     "a barrier of the block against one of the grid": Row(
-        "g = cuda.cg.this_grid()\nif t < 8:  # mend\n    cuda.syncthreads()  # here\n    s[t] = 0\n"
+        "g = cuda.cg.this_grid()\nif t < 8:  # fix\n    cuda.syncthreads()  # here\n    s[t] = 0\n"
         "else:\n    g.sync()  # there\n    s[t] = 1\n",
         "if t < 32:",
         "8 of 32 threads wait at this barrier, 24 at the one on line {there}",
@@ -338,14 +338,14 @@ GRIDS: dict[str, Row] = {
 
 FAULTS: dict[str, Row] = {
     "a trap": Row(
-        "if t == 17:  # mend\n    y[i] = 0 * trap(x[i])  # here\n",
+        "if t == 17:  # fix\n    y[i] = 0 * trap(x[i])  # here\n",
         "if t == 99:",
         "executed a trap",
         thread=17,
         rule="trap",
     ),
     "endless recursion": Row(
-        "if t == 33:  # mend\n    y[i] = 0 * dive(t)\n",
+        "if t == 33:  # fix\n    y[i] = 0 * dive(t)\n",
         "if t == 99:",
         "overflowed the stack",
         thread=33,
@@ -367,14 +367,14 @@ ENDLESS: dict[str, Row] = {
         rule="timeout",
     ),
     "a lock that nobody frees": Row(
-        "while cuda.atomic.cas(y, 0, 0, 1) != 0:  # here\n    pass\ncuda.atomic.exch(y, 0, 1)  # mend\n",
+        "while cuda.atomic.cas(y, 0, 0, 1) != 0:  # here\n    pass\ncuda.atomic.exch(y, 0, 1)  # fix\n",
         "cuda.atomic.exch(y, 0, 0)",
         "",
         rule="timeout",
     ),
     "a flag that is set behind a barrier": Row(
         "if t == 0:\n    while cuda.atomic.add(y, 1, 0) == 0:  # here\n        pass\n"
-        "cuda.syncthreads()  # mend\nif t == 32:\n    cuda.atomic.add(y, 1, 1)\n",
+        "cuda.syncthreads()  # fix\nif t == 32:\n    cuda.atomic.add(y, 1, 1)\n",
         "cuda.syncwarp(cuda.activemask())",
         "",
         rule="timeout",
@@ -386,7 +386,7 @@ ENDLESS: dict[str, Row] = {
         rule="timeout",
     ),
     "one block that never ends": Row(
-        "n = 0\nif b == 2:  # mend\n    while x[i] > n - n:  # here\n        n += 1\ns[t] = n\n",
+        "n = 0\nif b == 2:  # fix\n    while x[i] > n - n:  # here\n        n += 1\ns[t] = n\n",
         "if b == 4:",
         "",
         grid=4,

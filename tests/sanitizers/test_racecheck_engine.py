@@ -65,14 +65,14 @@ def test_both_sides_are_named(child: DeviceChild) -> None:
     writer, reader = told["thread"][0], told["other"][1][0]
     assert writer == 63 - reader
     assert told["block"] == told["other"][0] == [0, 0, 0]
-    assert told["mend"] == "put cuda.syncthreads() between"
+    assert told["fix"] == "put cuda.syncthreads() between"
 
 
 @pytest.mark.parametrize("name", ["a_lock_without_the_fence_before_it_is_left", "last_block_sums_without_a_fence"])
 def test_where_an_atomic_orders_nothing_the_fence_is_named(child: DeviceChild, name: str) -> None:
     """A lock or a ticket is there, and what is missing is neither a barrier nor another atomic."""
     for told in child.ask({"kernel": name, "width": 16}, SECONDS):
-        assert told["mend"].endswith("; if an atomic is a lock or a flag, add cuda.threadfence() on both sides")
+        assert told["fix"].endswith("; if an atomic is a lock or a flag, add cuda.threadfence() on both sides")
 
 
 def test_blocks_are_told_apart(child: DeviceChild) -> None:

@@ -121,7 +121,7 @@ GOOD = calibration_text({"softmax": calibration()})
     ],
 )
 def test_a_damaged_file_is_refused_with_a_place(tmp_path: Path, old: str, new: str, said: str) -> None:
-    """Each fault is file:line:column: what; the mend. A merge left half done is one."""
+    """Each fault is file:line:column: what; the fix. A merge left half done is one."""
     text = GOOD.replace(old, new) if said else GOOD.replace("    device", "<<<<<<< ours\n    device")
     assert text != GOOD
     (tmp_path / "calibration.yaml").write_text(text)

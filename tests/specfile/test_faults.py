@@ -1,4 +1,4 @@
-"""Every way to write a spec wrongly, and the message it gets: where, what, and the mend.
+"""Every way to write a spec wrongly, and the message it gets: where, what, and the fix.
 
 A row replaces one piece of a valid spec (``conftest.SOFTMAX``); its messages are whole, without ``specs/s.yaml:``.
 """
@@ -207,7 +207,7 @@ import pytest
 def test_a_wrong_spec_says_where_and_what(
     old: str, new: str, messages: list[str], project: Path, faults: Callable[[str], list[str]], softmax: str
 ) -> None:
-    """Each mistake is one fault, with its place, its sentence and its mend."""
+    """Each mistake is one fault, with its place, its sentence and its fix."""
     (project / "references/broken.py").write_text("def f(:\n")
     (project / "references/wants.py").write_text("def softmax(X, M, eps=1): return X\n")
     assert softmax.count(old) >= 1

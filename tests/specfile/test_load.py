@@ -99,7 +99,7 @@ def test_an_interrupt_is_not_swallowed(load: Callable[..., Any]) -> None:
 
 
 def test_a_failed_import_is_tried_again(load: Callable[..., Any]) -> None:
-    """A broken file leaves nothing behind: mended, it loads."""
+    """A broken file leaves nothing behind: fixed, it loads."""
     with pytest.raises(KernelError):
         load("1 / 0\n")
     assert load("def f(): return 1\n")() == 1

@@ -84,7 +84,7 @@ def folder(path: Path) -> None:
     ],
 )
 def test_a_store_that_cannot_be_used_is_said_once(runs: Runs, tmp_path: Path, injure, says: str) -> None:
-    """Every event is taken all the same, and what is told names the file and the mend."""
+    """Every event is taken all the same, and what is told names the file and the fix."""
     runs(verdict())
     for beside in (".kcheck/store.db-wal", ".kcheck/store.db-shm"):
         (tmp_path / beside).unlink(missing_ok=True)

@@ -75,7 +75,7 @@ from kcheck.symbolic import ExpressionError, check_scalar, evaluate, fractional,
     ],
 )
 def test_a_wrong_expression_says_where_and_what(text: str, column: int, message: str) -> None:
-    """Every way to write an expression wrongly has its column, its sentence and, where one is known, its mend."""
+    """Every way to write an expression wrongly has its column, its sentence and, where one is known, its fix."""
     with pytest.raises(ExpressionError) as caught:
         parse(text)
     assert (caught.value.column, str(caught.value)) == (column, message)

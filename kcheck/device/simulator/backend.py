@@ -104,7 +104,7 @@ class SimulatorBackend:
         return Finding(
             "timeout",
             "the kernel did not finish within its time limit",
-            mend=TIMEOUT_FIX,
+            fix=TIMEOUT_FIX,
             kernel=stopped.kernel,
             block=fiber.block.index if fiber is not None else None,
             thread=fiber.thread if fiber is not None else None,
@@ -114,19 +114,19 @@ class SimulatorBackend:
     def _failure(self, kernel: str, failure: Failure, spec: OpSpec) -> Finding:
         error = failure.error
         place = error_place(error, spec.root)
-        rule, message, mend, array, index = "launch", f"a thread raised {one_line(error)}", "", None, None
+        rule, message, fix, array, index = "launch", f"a thread raised {one_line(error)}", "", None, None
         if isinstance(error, OutOfBounds):
             rule = "memcheck"
             message, array, index = str(error), error.array, error.index
-            mend = "guard the access or fix its index: grids and loops often run past the end of an array"
+            fix = "guard the access or fix its index: grids and loops often run past the end of an array"
         elif isinstance(error, NotSimulated):
-            rule, message, mend = "unsupported", str(error), "run this spec with --device cpu or --device gpu"
+            rule, message, fix = "unsupported", str(error), "run this spec with --device cpu or --device gpu"
         elif isinstance(error, TooMuchMemory):
             message = str(error)
         return Finding(
             rule,
             message,
-            mend=mend,
+            fix=fix,
             array=array if array in spec.inputs or array in spec.outputs else None,
             index=index,
             kernel=kernel,
@@ -144,7 +144,7 @@ class SimulatorBackend:
             Finding(
                 "synccheck",
                 _divergence_text(divergence),
-                mend="make every thread of the block reach every barrier",
+                fix="make every thread of the block reach every barrier",
                 kernel=kernel,
                 block=divergence.block,
                 thread=divergence.thread,
