@@ -221,7 +221,7 @@ def no_checks() -> Iterator[None]:
 
 
 def drop_checks(ir: str) -> str:
-    """The same code with every bounds and alignment test of kcheck/ptx/memory.py true.
+    """The same code with every bounds and alignment test of kcheck/ptx/runtime/memory.py true.
 
     Raises:
         SystemExit: there is no such test: the benchmark must follow the code.

@@ -26,8 +26,8 @@ from damaged import damaged, samples  # noqa: E402
 from device_child import ChildDiedError, DeviceChild  # noqa: E402
 
 from kcheck.errors import PtxError  # noqa: E402
-from kcheck.ptx.parser import parse  # noqa: E402
-from kcheck.ptx.verify import verify  # noqa: E402
+from kcheck.ptx.isa.verify import verify  # noqa: E402
+from kcheck.ptx.syntax.parser import parse  # noqa: E402
 
 SECONDS = 2.0
 """The most seconds for reading one file."""

@@ -18,7 +18,7 @@ import ctypes
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kcheck.ptx.race.layout import SITE_MASK, THREAD_BITS, THREAD_MASK, Event, RaceState, Strong
+from kcheck.ptx.sanitizers.race.layout import SITE_MASK, THREAD_BITS, THREAD_MASK, Event, RaceState, Strong
 
 ALL = -1
 """Instead of a thread: every thread of the block."""
@@ -82,7 +82,7 @@ class Clocks:
             table.clear()
 
     def tell(self, event: int, a: int, b: int, c: int, d: int) -> int:
-        """One event, see :class:`kcheck.ptx.race.layout.Event`; the answer if it is a question."""
+        """One event, see :class:`kcheck.ptx.sanitizers.race.layout.Event`; the answer if it is a question."""
         if event == Event.DECIDE:
             return self._decide(a, b, c, d)
         if event == Event.STRONG:

@@ -27,7 +27,7 @@ from kcheck.errors import PtxError
 from kcheck.model import NATURAL, Finding, Index3
 from kcheck.ptx.abi import FAULTS, Checks, Fault, FaultKind
 from kcheck.ptx.abi import Launch as LaunchContext
-from kcheck.ptx.symbols import kernel_name
+from kcheck.ptx.syntax.symbols import kernel_name
 from kcheck.rng import Xorshift128Plus, arranged
 
 FAULT_CAPACITY = 1024

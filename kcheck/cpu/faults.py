@@ -13,8 +13,8 @@ from kcheck.cpu.naming import Naming
 from kcheck.cpu.waiting import MASKS, GridWait, barrier_text, mask_text
 from kcheck.model import Finding, Index3, Span
 from kcheck.ptx.abi import FAULTS, Fault, FaultKind, Program, Site
-from kcheck.ptx.raising import marked_text
-from kcheck.ptx.symbols import kernel_name
+from kcheck.ptx.syntax.raise_markers import marked_text
+from kcheck.ptx.syntax.symbols import kernel_name
 
 _MENDS = {
     FaultKind.DIVISION_BY_ZERO: "guard the division",

@@ -22,11 +22,11 @@ from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.memory import Kind, Label, Memory
 from kcheck.errors import PtxError
 from kcheck.ptx.abi import GlobalVariable
-from kcheck.ptx.types import TYPES
+from kcheck.ptx.syntax.types import TYPES
 
 if TYPE_CHECKING:
-    from kcheck.ptx.ast import Function
-    from kcheck.ptx.ast import Module as Tree
+    from kcheck.ptx.syntax.ast import Function
+    from kcheck.ptx.syntax.ast import Module as Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Module:
     @functools.cached_property
     def tree(self) -> Tree:
         """The syntax tree, parsed on first use: code from the cache does not need it."""
-        from kcheck.ptx.parser import parse
+        from kcheck.ptx.syntax.parser import parse
 
         return parse(self.text, self.file)
 
@@ -122,7 +122,7 @@ class Module:
             rows = fields["entries"]
             known = (Entry(name, tuple(map(tuple, params)), *rest) for name, params, *rest in rows)
             return {entry.name: entry for entry in known}, variables_from_json(fields["variables"])
-        from kcheck.ptx.unit import module_variables
+        from kcheck.ptx.lowering.module import module_variables
 
         entries = tuple(read_entry(entry) for entry in self.tree.entries)
         variables = module_variables(self.tree)

@@ -17,11 +17,11 @@ from kcheck.cpu.memory import Label, Memory
 from kcheck.cpu.sources import only_local_array, parameters
 from kcheck.model import Index3
 from kcheck.ptx.abi import Fault, Program, SharedVariable, Site
-from kcheck.ptx.symbols import ITEMSIZES, Mangled, arguments, kernel_name, read_array_symbol
+from kcheck.ptx.syntax.symbols import ITEMSIZES, Mangled, arguments, kernel_name, read_array_symbol
 
 if TYPE_CHECKING:
-    from kcheck.ptx.ast import Module
-    from kcheck.ptx.provenance import Provenance
+    from kcheck.ptx.analysis.provenance import Provenance
+    from kcheck.ptx.syntax.ast import Module
 
 _WORD = struct.Struct("<q")
 
@@ -75,7 +75,9 @@ class Naming:
         if site is None or not site.space:
             return None
         if site.line not in self._made:
-            from kcheck.ptx.provenance import provenance  # with the PTX reader: only a run with findings needs it
+            from kcheck.ptx.analysis.provenance import (
+                provenance,  # with the PTX reader: only a run with findings needs it
+            )
 
             self._made[site.line] = provenance(self._module.tree, site.line)
         return self._made[site.line]

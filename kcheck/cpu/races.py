@@ -15,7 +15,7 @@ from kcheck.cpu.memory import Memory, OutOfMemory
 from kcheck.cpu.naming import Naming
 from kcheck.model import Finding, Index3
 from kcheck.ptx.abi import Program, Site
-from kcheck.ptx.race.layout import (
+from kcheck.ptx.sanitizers.race.layout import (
     LAST_STAMP,
     RECORDS,
     SAME_VALUE,
@@ -25,7 +25,7 @@ from kcheck.ptx.race.layout import (
     Race,
     RaceState,
 )
-from kcheck.ptx.symbols import ITEMSIZES, TYPE_CODES, kernel_name
+from kcheck.ptx.syntax.symbols import ITEMSIZES, TYPE_CODES, kernel_name
 
 RACES = 256
 """The most kinds of races kept for one launch."""

@@ -65,8 +65,8 @@ def capability(targets: Iterable[str]) -> tuple[int, int]:
 
 _WARM = (
     "numba.cuda.dispatcher",
-    "kcheck.ptx.lower",
-    "kcheck.ptx.parser",
+    "kcheck.ptx.lowering.kernel",
+    "kcheck.ptx.syntax.parser",
     "kcheck.cpu.jit",
     "kcheck.device.ahead",
 )

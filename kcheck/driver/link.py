@@ -103,7 +103,7 @@ _FUNCTION = re.compile(r"(\.extern\s+)?\.func\s*(?:\([^)]*\)\s*)?([A-Za-z_]\w*)"
 
 def called_from(texts: Sequence[str]) -> list[str]:
     """The functions that PTX declares and that code other than PTX must define, sorted."""
-    from kcheck.ptx.isa.calls import (
+    from kcheck.ptx.lowering.calls import (
         PROVIDED,  # imports all of kcheck.ptx, which a run from a full cache does not need
     )
 

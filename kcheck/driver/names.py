@@ -10,7 +10,7 @@ import functools
 import threading
 from typing import Any
 
-from kcheck.ptx.symbols import ITEMSIZES, ArraySymbol, array_symbol
+from kcheck.ptx.syntax.symbols import ITEMSIZES, ArraySymbol, array_symbol
 
 _SHARED = 3  # the address space, as NVVM numbers them
 _here = threading.local()

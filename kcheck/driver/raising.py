@@ -12,7 +12,7 @@ import re
 import zlib
 from typing import Any
 
-from kcheck.ptx.raising import is_marker, marker
+from kcheck.ptx.syntax.raise_markers import is_marker, marker
 
 _COMMENT = "\n// kcheck: reports exceptions: "
 _MARKED = re.compile(r'^(declare .*@"?kcheck_raise_.*\n\n?|.*@"?kcheck_raise_.*\n)', re.MULTILINE)

@@ -12,9 +12,9 @@ from kcheck.lint.frames import Frames, frames_of
 from kcheck.lint.lanes import Access, accesses, conflicts, sectors
 from kcheck.model import Finding, Span
 from kcheck.model.compiled import CompiledKernel
-from kcheck.ptx import cfg as control
-from kcheck.ptx.ast import Call, Function, Instruction, Label, Module
-from kcheck.ptx.types import TYPES
+from kcheck.ptx.analysis import cfg as control
+from kcheck.ptx.syntax.ast import Call, Function, Instruction, Label, Module
+from kcheck.ptx.syntax.types import TYPES
 
 ADVICE = {
     "f64-in-f32": "arithmetic in float64 in a kernel whose arguments are narrower",

@@ -118,8 +118,8 @@ def _in_ptx(entry: Entry, kernel: CompiledKernel) -> _Found:
 def _place(kernel: CompiledKernel, line: int) -> Span | None:
     """The user's line that an instruction was compiled from. ``line``: of the PTX."""
     from kcheck.lint.frames import frames_of  # with the PTX reader: a run of a good artifact does not need it
-    from kcheck.ptx.ast import Label
-    from kcheck.ptx.parser import parse
+    from kcheck.ptx.syntax.ast import Label
+    from kcheck.ptx.syntax.parser import parse
 
     try:
         module = parse(kernel.ptx)

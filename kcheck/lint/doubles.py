@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from kcheck.lint.families import computes_in_float64
 from kcheck.lint.frames import Frames
 from kcheck.model import Span
-from kcheck.ptx.ast import Call, Instruction
-from kcheck.ptx.liveness import reads, writes
+from kcheck.ptx.analysis.liveness import reads, writes
+from kcheck.ptx.syntax.ast import Call, Instruction
 
 _NARROW = re.compile(r"b?float16|float32|half|u?int\d*|bool_?|range|len")
 """Calls that do not return a float64, whatever their argument."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcheck.ptx.ast import Call, Instruction, Symbol
+from kcheck.ptx.syntax.ast import Call, Instruction, Symbol
 
 _MEMORY = frozenset({"ld", "ldu", "st", "ldmatrix", "stmatrix", "prefetch", "prefetchu", "cp"})
 _SPACES = {

@@ -3,8 +3,8 @@
 A register is described by its value in lane 0 and a *stride*, the difference from lane to lane; 0 means that all
 lanes hold the same value. Strides add, and a product with a known number scales them. A value that depends on
 data, or on a size that only the launch knows, has no stride, and nothing is reported. Unlike the analysis for code
-generation (:mod:`kcheck.ptx.strides`), this one assumes that sums do not wrap around, as in correct indices: it
-only advises.
+generation (:mod:`kcheck.ptx.analysis.affine`), this one assumes that sums do not wrap around, as in correct
+indices: it only advises.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kcheck.ptx import cfg as control
-from kcheck.ptx import liveness, uniformity
-from kcheck.ptx.ast import (
+from kcheck.ptx.analysis import cfg as control
+from kcheck.ptx.analysis import liveness, uniformity
+from kcheck.ptx.analysis.inline import expand
+from kcheck.ptx.analysis.liveness import reads, writes
+from kcheck.ptx.syntax.ast import (
     Address,
     Call,
     Function,
@@ -26,9 +28,7 @@ from kcheck.ptx.ast import (
     Special,
     Symbol,
 )
-from kcheck.ptx.inline import expand
-from kcheck.ptx.liveness import reads, writes
-from kcheck.ptx.types import TYPES
+from kcheck.ptx.syntax.types import TYPES
 
 _WARP = 32
 _SAME_FOR_ALL = ("tid.y", "tid.z", "ntid", "ctaid", "nctaid", "warpid", "nwarpid", "WARP_SZ")

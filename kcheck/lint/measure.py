@@ -15,8 +15,8 @@ from kcheck.model import Index3
 from kcheck.model.compiled import CompiledKernel
 from kcheck.model.metrics import FAMILIES, Metrics
 from kcheck.ptx.abi import row_of
-from kcheck.ptx.ast import Label
-from kcheck.ptx.parser import parse
+from kcheck.ptx.syntax.ast import Label
+from kcheck.ptx.syntax.parser import parse
 
 
 def measure(kernel: CompiledKernel, block: Index3 | None = None, shared: int = 0) -> Metrics:

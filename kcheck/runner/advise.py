@@ -118,7 +118,7 @@ def _look(ptx: str, entry: str, dispatcher: Any, signature: Signature, lanes: in
     from kcheck.errors import PtxError
     from kcheck.lint.advice import advice
     from kcheck.model.compiled import CompiledKernel
-    from kcheck.ptx.parser import parse
+    from kcheck.ptx.syntax.parser import parse
 
     code = dispatcher.py_func.__code__
     place = Span(as_typed(os.path.realpath(code.co_filename)), code.co_firstlineno)

@@ -21,7 +21,7 @@ from kcheck.model import Artifact, Case, Finding, Function, Index3, OpSpec, Span
 from kcheck.model.compiled import CompiledKernel, Resources, Signature
 from kcheck.model.limits import TIMEOUT
 from kcheck.model.metrics import Metrics
-from kcheck.ptx.parser import parse
+from kcheck.ptx.syntax.parser import parse
 from kcheck.runner.artifact import LaunchedKernel, kernels_launched
 
 _CASES_OF_A_LAUNCHER = 4

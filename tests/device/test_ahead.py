@@ -55,8 +55,9 @@ print(begin(spec, cases, sanitizers))
 def refuse(*arguments, **options):
     raise SystemExit("compiled again")
 
-import kcheck.ptx.lower, kcheck.device.artifact, numba.cuda.dispatcher
-kcheck.ptx.lower.lower = kcheck.device.artifact._assemble = numba.cuda.dispatcher._Kernel.__init__ = refuse
+import kcheck.ptx.lowering.kernel, kcheck.device.artifact, numba.cuda.dispatcher
+kcheck.ptx.lowering.kernel.lower = kcheck.device.artifact._assemble = refuse
+numba.cuda.dispatcher._Kernel.__init__ = refuse
 for event in run([spec], Options(), device):
     print(type(event).__name__, *(finding.message for finding in getattr(event, "findings", ())))
 """

@@ -16,8 +16,8 @@ from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
 from kcheck.cpu.memory import Kind, Memory
 from kcheck.ptx.abi import Checks
-from kcheck.ptx.builder import Value, integer_of
-from kcheck.ptx.shadow import Shadows
+from kcheck.ptx.ir.builder import Value, integer_of
+from kcheck.ptx.sanitizers.init.registers import Shadows
 from tests.isa.catalogue import Batch, batches
 from tests.isa.program import BLOCK, ENTRY, Program, build
 

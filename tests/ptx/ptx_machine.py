@@ -12,9 +12,9 @@ import numpy as np
 from kcheck.cpu.jit import LoadedCode, compile_ir
 from kcheck.ptx import abi
 from kcheck.ptx.abi import row_of
-from kcheck.ptx.declarations import PAGE
-from kcheck.ptx.lower import lower
-from kcheck.ptx.parser import parse
+from kcheck.ptx.lowering.kernel import lower
+from kcheck.ptx.syntax.declarations import PAGE
+from kcheck.ptx.syntax.parser import parse
 
 RUN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kcheck.errors import PtxError
-from kcheck.ptx import cfg, liveness, uniformity
-from kcheck.ptx.cfg import Cfg
-from kcheck.ptx.parser import parse
-from kcheck.ptx.spin import may_spin
+from kcheck.ptx.analysis import cfg, liveness, uniformity
+from kcheck.ptx.analysis.cfg import Cfg
+from kcheck.ptx.analysis.spin import may_spin
+from kcheck.ptx.syntax.parser import parse
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 

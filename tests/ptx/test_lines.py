@@ -10,8 +10,9 @@ import ptx_machine
 import pytest
 from ptx_machine import HEAD, launch
 
-from kcheck.ptx import abi, lines
-from kcheck.ptx.lower import lower
+from kcheck.ptx import abi
+from kcheck.ptx.lowering import affine_loops as lines
+from kcheck.ptx.lowering.kernel import lower
 
 LANES = 64
 WORDS = 4096

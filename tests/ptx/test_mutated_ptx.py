@@ -13,8 +13,8 @@ from damaged import damaged, samples
 from device_child import DeviceChild
 
 from kcheck.errors import PtxError
-from kcheck.ptx.parser import parse
-from kcheck.ptx.verify import verify
+from kcheck.ptx.isa.verify import verify
+from kcheck.ptx.syntax.parser import parse
 
 HERE = Path(__file__).parent
 READ = 2000

@@ -10,9 +10,9 @@ import time
 import pytest
 
 from kcheck.errors import PtxError
-from kcheck.ptx.lower import lower
-from kcheck.ptx.parser import parse
-from kcheck.ptx.verify import verify
+from kcheck.ptx.isa.verify import verify
+from kcheck.ptx.lowering.kernel import lower
+from kcheck.ptx.syntax.parser import parse
 
 SOURCE = """//
 .version 8.0

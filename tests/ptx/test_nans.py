@@ -9,9 +9,9 @@ import pytest
 from ptx_machine import HEAD, compiled, launch
 
 from kcheck.cpu import jit
-from kcheck.ptx import cfg as control
-from kcheck.ptx import nans
-from kcheck.ptx.parser import parse
+from kcheck.ptx.analysis import cfg as control
+from kcheck.ptx.analysis import nans
+from kcheck.ptx.syntax.parser import parse
 
 WIDTHS = [1, 8, 16, 32]
 SINGLE, DOUBLE = 0x7FFFFFFF, 0xFFF8000000000000

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kcheck.errors import PtxError
-from kcheck.ptx.ast import (
+from kcheck.ptx.isa.verify import verify
+from kcheck.ptx.syntax.ast import (
     Address,
     Call,
     Float,
@@ -19,9 +20,8 @@ from kcheck.ptx.ast import (
     Symbol,
     Vector,
 )
-from kcheck.ptx.lexer import integer, tokenize
-from kcheck.ptx.parser import parse
-from kcheck.ptx.verify import verify
+from kcheck.ptx.syntax.lexer import integer, tokenize
+from kcheck.ptx.syntax.parser import parse
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 

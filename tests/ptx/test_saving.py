@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from kcheck.ptx import cfg as control
-from kcheck.ptx import liveness, saving
-from kcheck.ptx.ast import Instruction
-from kcheck.ptx.parser import parse
+from kcheck.ptx.analysis import cfg as control
+from kcheck.ptx.analysis import liveness
+from kcheck.ptx.analysis import spill_sets as saving
+from kcheck.ptx.syntax.ast import Instruction
+from kcheck.ptx.syntax.parser import parse
 
 HEAD = """
 .version 8.0

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from ptx_machine import HEAD, launch
 
-from kcheck.ptx import abi, liveness, strides, uniformity
-from kcheck.ptx import cfg as control
-from kcheck.ptx.parser import parse
+from kcheck.ptx import abi
+from kcheck.ptx.analysis import affine as strides
+from kcheck.ptx.analysis import cfg as control
+from kcheck.ptx.analysis import liveness, uniformity
+from kcheck.ptx.syntax.parser import parse
 
 WIDTH = 16
 BEGIN = """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kcheck.ptx.parser import parse
-from kcheck.ptx.provenance import provenance
-from kcheck.ptx.symbols import ArraySymbol, arguments, array_symbol, kernel_name, read_array_symbol
+from kcheck.ptx.analysis.provenance import provenance
+from kcheck.ptx.syntax.parser import parse
+from kcheck.ptx.syntax.symbols import ArraySymbol, arguments, array_symbol, kernel_name, read_array_symbol
 
 KERNEL = "_ZN8__main__4gemmB2v1B8cw51cXTLE5ArrayIfLi2E1C7mutable7alignedE5ArrayIDhLi1E1A7mutable7alignedExb"
 

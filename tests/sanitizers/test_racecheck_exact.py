@@ -17,9 +17,9 @@ from kcheck.cpu.memory import Kind, Memory, OutOfMemory
 from kcheck.cpu.races import Races
 from kcheck.model import Finding
 from kcheck.ptx.abi import Checks
-from kcheck.ptx.lower import lower
-from kcheck.ptx.parser import parse
-from kcheck.ptx.race.layout import LAST_STAMP
+from kcheck.ptx.lowering.kernel import lower
+from kcheck.ptx.sanitizers.race.layout import LAST_STAMP
+from kcheck.ptx.syntax.parser import parse
 
 PROGRAMS = [*range(5), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(5, 40))]
 """Seeds, of each test and width: compiling a program takes a second."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kcheck.ptx.builder import Builder, Value
+from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.isa.modifiers import Compute, float_row, flush, packed, through_float
 from kcheck.ptx.isa.rounding import rounded
 from kcheck.ptx.isa.rows import Emit, Mods, row

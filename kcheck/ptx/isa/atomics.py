@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kcheck.ptx.abi import FaultKind, Launch, Worker
-from kcheck.ptx.ast import Instruction, Operand, Register, Sink
-from kcheck.ptx.builder import Builder, Value, integer_of, vector_type
-from kcheck.ptx.frame import Frame
+from kcheck.ptx.ir.builder import Builder, Value, integer_of, vector_type
 from kcheck.ptx.isa.effects import effect
 from kcheck.ptx.isa.floating import ROWS_ADD
 from kcheck.ptx.isa.modifiers import flush
 from kcheck.ptx.isa.rows import Mods
-from kcheck.ptx.origins import tell
-from kcheck.ptx.race import hooks as race
-from kcheck.ptx.shadow import Shadows
-from kcheck.ptx.types import TYPES, PtxType
+from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.sanitizers.init.registers import Shadows
+from kcheck.ptx.sanitizers.origins import tell
+from kcheck.ptx.sanitizers.race import hooks as race
+from kcheck.ptx.syntax.ast import Instruction, Operand, Register, Sink
+from kcheck.ptx.syntax.types import TYPES, PtxType
 
 _SEMANTICS = frozenset({"relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys", "noftz"})
 _SPACES = frozenset({"global", "shared"})

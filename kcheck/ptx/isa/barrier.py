@@ -1,7 +1,8 @@
 """Barriers: what each waits for, and how lanes arrive.
 
 Source: PTX ISA, "Parallel Synchronization and Communication Instructions: bar, barrier". A barrier ends a basic
-block; :mod:`kcheck.ptx.warp` suspends the lanes and :mod:`kcheck.ptx.schedule` resumes them.
+block; :mod:`kcheck.ptx.lowering.warp` suspends the lanes and :mod:`kcheck.ptx.runtime.block_scheduler` resumes
+them.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kcheck.ptx.abi import Block
-from kcheck.ptx.ast import Call, Instruction, Not, Operand, Register
-from kcheck.ptx.builder import Value
-from kcheck.ptx.cfg import Operation
-from kcheck.ptx.frame import Frame
+from kcheck.ptx.analysis.cfg import Operation
+from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.isa.warp import check_mask
-from kcheck.ptx.types import TYPES
+from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.syntax.ast import Call, Instruction, Not, Operand, Register
+from kcheck.ptx.syntax.types import TYPES
 
 _ALIGNED = frozenset({"cta", "aligned"})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcheck.ptx.builder import Builder, Value
+from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.isa.modifiers import flush, flush_narrow, widen
 from kcheck.ptx.isa.rows import Mods, row
 

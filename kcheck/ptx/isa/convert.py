@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kcheck.ptx.builder import Builder, Value
+from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.isa.modifiers import bfloat_to_float, float_to_bfloat, flush, saturate
 from kcheck.ptx.isa.rounding import directed
 from kcheck.ptx.isa.rows import Mods, row
-from kcheck.ptx.types import PtxType
+from kcheck.ptx.syntax.types import PtxType
 
 _LARGEST = {"f16": 0x477FE000, "bf16": 0x7F7F0000, "tf32": 0x7F7FE000}
 """The largest number of a format, as f32 bits."""
@@ -173,7 +173,7 @@ def _double_to_odd_single(b: Builder, x: Value) -> Value:
 def _pair(b: Builder, m: Mods, high: Value, low: Value) -> Value:
     """``cvt.rn.f16x2.f32 d, a, b``: a in the upper half, b in the lower."""
     to = m.type("D").name
-    from kcheck.ptx.types import TYPES
+    from kcheck.ptx.syntax.types import TYPES
 
     element = TYPES[to[:-2]]
     halves = []

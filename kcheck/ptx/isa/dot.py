@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kcheck.ptx.builder import Builder, Value
+from kcheck.ptx.ir.builder import Builder, Value
 
 _ZERO_EXPONENT = -126
 _ONE = 127 << 23

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kcheck.ptx.ast import Instruction
-from kcheck.ptx.frame import Frame
+from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.syntax.ast import Instruction
 
 Handler = Callable[[Frame, Instruction], None]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kcheck.ptx.builder import Builder, Value
+from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.isa.rows import Mods, row
 
 

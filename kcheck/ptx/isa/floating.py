@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from kcheck.ptx.builder import Builder, Value
+from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.isa.modifiers import (
     Compute,
     bfloat_to_float,

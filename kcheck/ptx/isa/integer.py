@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcheck.ptx.builder import Builder, Value
+from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.isa.modifiers import packed
 from kcheck.ptx.isa.rows import Emit, Mods, row
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from kcheck.ptx.abi import FaultKind, Launch
-from kcheck.ptx.ast import Address, Instruction, Operand, Register, Symbol, Vector
-from kcheck.ptx.builder import Value, integer_of, vector_type
-from kcheck.ptx.frame import Frame
+from kcheck.ptx.ir.builder import Value, integer_of, vector_type
 from kcheck.ptx.isa.effects import effect, ordered
-from kcheck.ptx.memory import mangle
-from kcheck.ptx.race import hooks as race
-from kcheck.ptx.types import TYPES, PtxType
+from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.runtime.memory import mangle
+from kcheck.ptx.sanitizers.race import hooks as race
+from kcheck.ptx.syntax.ast import Address, Instruction, Operand, Register, Symbol, Vector
+from kcheck.ptx.syntax.types import TYPES, PtxType
 
 _SPACES = frozenset({"global", "shared", "local", "const", "param"})
 _HINTS = frozenset(

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from kcheck.ptx.ast import Instruction, Register
-from kcheck.ptx.builder import Builder, Value
-from kcheck.ptx.frame import Frame, Rows
+from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.isa.fragments import LANES, RANKS
 from kcheck.ptx.isa.loadstore import Form, elements, load_values
 from kcheck.ptx.isa.mma import all_lanes
 from kcheck.ptx.isa.warp import whole_warp
-from kcheck.ptx.types import TYPES
+from kcheck.ptx.lowering.function import Frame, Rows
+from kcheck.ptx.syntax.ast import Instruction, Register
+from kcheck.ptx.syntax.types import TYPES
 
 WORDS = 4
 """Words of a row: 8 elements of 16 bits."""

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from functools import partial
 
 from kcheck.ptx.abi import FaultKind
-from kcheck.ptx.ast import Instruction, Operand, Vector
-from kcheck.ptx.builder import Builder, Value, integer_of
-from kcheck.ptx.frame import Frame
+from kcheck.ptx.ir.builder import Builder, Value, integer_of
 from kcheck.ptx.isa import dot
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.isa.fragments import LANES, Shape, column_sources, row_sources
 from kcheck.ptx.isa.warp import report, shuffled, whole_warp
-from kcheck.ptx.shadow import Shadows
-from kcheck.ptx.types import TYPES, PtxType
+from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.sanitizers.init.registers import Shadows
+from kcheck.ptx.syntax.ast import Instruction, Operand, Vector
+from kcheck.ptx.syntax.types import TYPES, PtxType
 
 _SHAPES = re.compile(r"m(\d+)n(\d+)k(\d+)")
 _INTEGERS = {"s8": 8, "u8": 8, "s4": 4, "u4": 4}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kcheck.ptx.builder import Builder, Value, integer_of
+from kcheck.ptx.ir.builder import Builder, Value, integer_of
 from kcheck.ptx.isa.rows import Emit, Mods
 
 _SMALLEST_NORMAL = {"half": 2.0**-14, "float": 2.0**-126, "double": 2.0**-1022}

@@ -6,13 +6,13 @@ Source: PTX ISA, "Data Movement and Conversion Instructions".
 from __future__ import annotations
 
 from kcheck.ptx.abi import Launch, Worker
-from kcheck.ptx.ast import Instruction, Operand, Sink, Vector
-from kcheck.ptx.builder import Value, integer_of
-from kcheck.ptx.frame import Frame
+from kcheck.ptx.ir.builder import Value, integer_of
 from kcheck.ptx.isa.effects import effect, ordered
-from kcheck.ptx.race import hooks as race
-from kcheck.ptx.shadow import Shadows
-from kcheck.ptx.types import TYPES, PtxType
+from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.sanitizers.init.registers import Shadows
+from kcheck.ptx.sanitizers.race import hooks as race
+from kcheck.ptx.syntax.ast import Instruction, Operand, Sink, Vector
+from kcheck.ptx.syntax.types import TYPES, PtxType
 
 _MOVABLE = frozenset(
     [

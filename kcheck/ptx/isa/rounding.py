@@ -8,7 +8,7 @@ error requires it.
 
 from __future__ import annotations
 
-from kcheck.ptx.builder import Builder, Value, _mangle, vector_type
+from kcheck.ptx.ir.builder import Builder, Value, _mangle, vector_type
 
 _LLVM_MODE = {"rz": 0, "rn": 1, "rp": 2, "rm": 3}
 """The argument of llvm.set.rounding, as C's FLT_ROUNDS numbers them."""

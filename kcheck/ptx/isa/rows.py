@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from kcheck.ptx.ast import Instruction
-from kcheck.ptx.builder import Value
-from kcheck.ptx.types import TYPES, PtxType
+from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.syntax.ast import Instruction
+from kcheck.ptx.syntax.types import TYPES, PtxType
 
 SETS: Mapping[str, str] = {
     "int": ".u16|.s16|.u32|.s32|.u64|.s64",

@@ -15,13 +15,13 @@ from collections.abc import Callable
 from functools import partial
 
 from kcheck.ptx.abi import FaultKind, Launch
-from kcheck.ptx.ast import Instruction, Operand, Pair, Register
-from kcheck.ptx.builder import Builder, Value, vector_type
-from kcheck.ptx.frame import Frame
+from kcheck.ptx.ir.builder import Builder, Value, vector_type
 from kcheck.ptx.isa.effects import effect, ordered
-from kcheck.ptx.race import hooks as race
-from kcheck.ptx.shadow import Shadows
-from kcheck.ptx.types import TYPES
+from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.sanitizers.init.registers import Shadows
+from kcheck.ptx.sanitizers.race import hooks as race
+from kcheck.ptx.syntax.ast import Instruction, Operand, Pair, Register
+from kcheck.ptx.syntax.types import TYPES
 
 UNDEFINED = -1
 """What a lane gets that reads an exited lane: NaN in every float type. Any value would do (PTX ISA, shfl.sync)."""

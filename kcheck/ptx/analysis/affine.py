@@ -1,0 +1,231 @@
+"""Which registers go up by a constant from lane to lane: thread indices, and what is computed from them linearly.
+
+Such a register is one scalar, its value in the vector's first lane. An address among them needs no look at each
+lane: an array indexed by the thread is read as a whole.
+
+This holds where the threads of every vector are neighbors along x, the first one a multiple of the vector's width:
+in blocks of one dimension, and in those whose rows are a multiple of the width. A launch knows that
+(:func:`kcheck.ptx.abi.row_of`), so code is made for either case. Arithmetic is that of PTX, modulo 2^32 or 2^64:
+sums and multiples are linear; widening is not, and needs an index that is known to be small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kcheck.ptx.analysis.cfg import Cfg, Operation
+from kcheck.ptx.analysis.liveness import Liveness, reads, writes
+from kcheck.ptx.analysis.uniformity import Uniformity
+from kcheck.ptx.syntax.ast import Call, Instruction, Integer, Operand, Register, Special, Symbol
+from kcheck.ptx.syntax.types import TYPES
+
+THREADS = 1024
+"""A thread's index is below (PTX ISA, "Special Registers: %tid"; a block has no more threads)."""
+
+_EQUAL = frozenset(
+    {"mov", "cvta", "cvt", "add", "sub", "mul", "mad", "neg", "not", "and", "or", "xor", "shl", "shr"}
+)
+_EQUAL |= {"min", "max", "abs", "setp", "selp"}
+_SAME_FOR_ALL = ("tid.y", "tid.z", "ntid", "ctaid", "nctaid", "warpid", "nwarpid", "WARP_SZ")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A register's values: ``stride`` more in each lane than in the one before.
+
+    ``index``: they are below THREADS, and the first is a multiple of the vector's width, where the stride is 1.
+    """
+
+    stride: int
+    index: bool = False
+
+
+_SAME = Shape(0)
+
+
+def analyze(
+    cfg: Cfg,
+    live: Liveness,
+    found: Uniformity,
+    constants: Mapping[str, int],
+    divergent_symbols: Callable[[str], bool],
+    width: int,
+) -> Mapping[str, int]:
+    """The stride of each register that has one and is not uniform already. 0: one value for all lanes after all.
+
+    Args:
+        constants: registers that are a literal.
+        divergent_symbols: whether the address of a symbol differs between lanes (local variables).
+    """
+    return _Analysis(cfg, live, found, constants, divergent_symbols, width).run()
+
+
+class _Analysis:
+    def __init__(
+        self,
+        cfg: Cfg,
+        live: Liveness,
+        found: Uniformity,
+        constants: Mapping[str, int],
+        divergent_symbols: Callable[[str], bool],
+        width: int,
+    ) -> None:
+        self.divergent_symbols = divergent_symbols
+        self.uniform = found.uniform
+        self.constants = constants
+        self.width = width
+        self.shapes: dict[str, Shape] = {}
+        self.definitions: list[tuple[str, Instruction]] = []
+        excluded: set[str] = set()
+        for n in cfg.order:
+            for operation in cfg.blocks[n].operations:
+                for register in writes(operation):
+                    name = register.name
+                    harms = found.harmful[n] >> live.number[name] & 1
+                    if name in found.uniform:
+                        continue
+                    if harms or operation.guard is not None or not _linear(operation, register):
+                        excluded.add(name)
+                    else:
+                        assert isinstance(operation, Instruction)
+                        self.definitions.append((name, operation))
+        self.definitions = [(name, i) for name, i in self.definitions if name not in excluded]
+        self.candidates = {name for name, _ in self.definitions}
+
+    def run(self) -> Mapping[str, int]:
+        """From below: a register is taken to have a stride until a definition says otherwise."""
+        again = True
+        while again:
+            again = False
+            for name, i in self.definitions:
+                if name not in self.candidates:
+                    continue
+                known = all(r.name in self.shapes or r.name not in self.candidates for r in reads(i))
+                if not known:
+                    continue
+                shape = self._shape(i)
+                before = self.shapes.get(name, shape)
+                if shape is None or before is None or shape.stride != before.stride:
+                    self.candidates.discard(name)
+                    self.shapes.pop(name, None)
+                    again = True
+                    continue
+                both = Shape(shape.stride, shape.index and before.index)
+                if self.shapes.get(name) != both:
+                    self.shapes[name] = both
+                    again = True
+        # What depends on itself alone was never reached.
+        return {name: shape.stride for name, shape in self.shapes.items() if name in self.candidates}
+
+    def _of(self, operand: Operand) -> Shape | None:
+        if isinstance(operand, Register):
+            return _SAME if operand.name in self.uniform else self.shapes.get(operand.name)
+        if isinstance(operand, Special):
+            if operand.name in ("tid.x", "laneid"):
+                return Shape(1, True)
+            return _SAME if operand.name.startswith(_SAME_FOR_ALL) else None
+        if isinstance(operand, Symbol):
+            return None if self.divergent_symbols(operand.name) else _SAME
+        return _SAME if isinstance(operand, Integer) else None
+
+    def _constant(self, operand: Operand) -> int | None:
+        if isinstance(operand, Integer):
+            return operand.value
+        return self.constants.get(operand.name) if isinstance(operand, Register) else None
+
+    def _shape(self, i: Instruction) -> Shape | None:
+        """What the result of an instruction looks like; None: no stride."""
+        shapes = [self._of(operand) for operand in i.operands[1:]]
+        sources = [shape for shape in shapes if shape is not None]
+        if len(sources) != len(shapes):
+            return None
+        if not any(shape.stride for shape in sources):
+            return _SAME
+        rule = _RULES.get(i.opcode)
+        return None if rule is None else rule(self, i, sources)
+
+    # --- what instructions do to strides
+
+    def moved(self, i: Instruction, sources: list[Shape]) -> Shape | None:
+        return sources[0]
+
+    def converted(self, i: Instruction, sources: list[Shape]) -> Shape | None:
+        if len(i.modifiers) != 2:
+            return None
+        target, source = (TYPES[m] for m in i.modifiers)
+        if target.bits < 32 or source.bits < 32 or "float" in (target.kind, source.kind):
+            return None
+        return sources[0] if sources[0].index or target.bits <= source.bits else None
+
+    def summed(self, i: Instruction, sources: list[Shape]) -> Shape | None:
+        if len(i.modifiers) != 1:
+            return None
+        x, y = sources
+        return Shape(x.stride + y.stride if i.opcode == "add" else x.stride - y.stride)
+
+    def multiplied(self, i: Instruction, sources: list[Shape]) -> Shape | None:
+        """``mul`` and ``mad``."""
+        if i.modifiers[0] not in ("lo", "wide") or len(i.modifiers) != 2:
+            return None
+        stride = 0
+        for this, other in ((0, 1), (1, 0)):
+            if sources[this].stride:
+                by = self._constant(i.operands[1 + other])
+                wraps = i.modifiers[0] == "wide" and not (sources[this].index and 0 <= (by or 0) < 1 << 20)
+                if by is None or sources[other].stride or wraps:
+                    return None
+                stride = sources[this].stride * by
+        return Shape(stride + (sources[2].stride if i.opcode == "mad" else 0))
+
+    def shifted_left(self, i: Instruction, sources: list[Shape]) -> Shape | None:
+        by = self._constant(i.operands[2])
+        if by is None or not 0 <= by < TYPES[i.modifiers[0]].bits:
+            return None
+        return Shape(sources[0].stride << by)
+
+    def shifted_right(self, i: Instruction, sources: list[Shape]) -> Shape | None:
+        by = self._constant(i.operands[2])
+        x = sources[0]
+        if by is None or not x.index or x.stride != 1 or not 0 <= by < 32 or 1 << by < self.width:
+            return None
+        return _SAME
+
+    def masked(self, i: Instruction, sources: list[Shape]) -> Shape | None:
+        mask = self._constant(i.operands[2])
+        x = sources[0]
+        if mask is None or not x.index or x.stride != 1:
+            return None
+        lanes = mask & (self.width - 1)
+        if lanes == 0:
+            return _SAME
+        return Shape(1, True) if lanes == self.width - 1 else None
+
+    def selected(self, i: Instruction, sources: list[Shape]) -> Shape | None:
+        x, y, condition = sources
+        return Shape(x.stride) if x.stride == y.stride and not condition.stride else None
+
+
+_RULES = {
+    "mov": _Analysis.moved,
+    "cvta": _Analysis.moved,
+    "cvt": _Analysis.converted,
+    "add": _Analysis.summed,
+    "sub": _Analysis.summed,
+    "mul": _Analysis.multiplied,
+    "mad": _Analysis.multiplied,
+    "shl": _Analysis.shifted_left,
+    "shr": _Analysis.shifted_right,
+    "and": _Analysis.masked,
+    "selp": _Analysis.selected,
+}
+
+
+def _linear(operation: Operation, register: Register) -> bool:
+    """Whether a write may leave a stride in a register: by one pure instruction, of integers that fill it."""
+    if isinstance(operation, Call) or operation.opcode not in _EQUAL or len(writes(operation)) != 1:
+        return False
+    if not isinstance(operation.operands[0], Register) or "cc" in operation.modifiers:
+        return False
+    kind = TYPES[register.type]
+    return kind.kind not in ("float", "packed") and (kind.kind == "pred" or kind.bits in (32, 64))

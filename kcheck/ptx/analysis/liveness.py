@@ -1,0 +1,205 @@
+"""What an operation reads and writes, and which registers are live where.
+
+Sets of registers are integers, one bit for each register: functions of thousands of registers stay cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from kcheck.ptx.analysis.cfg import Cfg, Operation
+from kcheck.ptx.syntax.ast import Address, Call, Instruction, Integer, Not, Operand, Pair, Register, Symbol, Vector
+
+_NO_RESULT = frozenset(
+    [
+        "st",
+        "stmatrix",
+        "red",
+        "bra",
+        "brx",
+        "ret",
+        "exit",
+        "trap",
+        "brkpt",
+        "membar",
+        "fence",
+        "nanosleep",
+        "prefetch",
+        "prefetchu",
+        "pmevent",
+        "cp",
+        "discard",
+        "applypriority",
+        "griddepcontrol",
+    ]
+)
+
+
+CARRY = "%cc"
+"""The name of the carry flag (CC.CF) among a function's registers."""
+
+_CARRY_READERS = frozenset({"addc", "subc", "madc"})
+
+
+def has_result(instruction: Instruction) -> bool:
+    """Whether the first operand is what the instruction writes."""
+    if instruction.opcode in ("bar", "barrier"):
+        return "red" in instruction.modifiers
+    return instruction.opcode not in _NO_RESULT
+
+
+def registers(operand: Operand) -> Iterator[Register]:
+    """The registers in an operand."""
+    if isinstance(operand, Register):
+        yield operand
+    elif isinstance(operand, Not):
+        yield operand.register
+    elif isinstance(operand, Address):
+        if isinstance(operand.base, Register):
+            yield operand.base
+    elif isinstance(operand, Vector):
+        for element in operand.elements:
+            yield from registers(element)
+    elif isinstance(operand, Pair):
+        yield from registers(operand.first)
+        yield from registers(operand.second)
+
+
+def writes(operation: Operation) -> list[Register]:
+    """Registers that it writes."""
+    if isinstance(operation, Call):
+        return [r for o in operation.returns for r in registers(o)]
+    if operation.operands and has_result(operation):
+        found = list(registers(operation.operands[0]))
+        if "cc" in operation.modifiers:
+            found.append(Register(CARRY, "pred"))
+        return found
+    return []
+
+
+def reads(operation: Operation) -> list[Register]:
+    """Registers that it reads, its guard among them."""
+    found = [operation.guard] if operation.guard is not None else []
+    if isinstance(operation, Call):
+        if isinstance(operation.target, Register):
+            found.append(operation.target)
+        operands = operation.arguments
+    else:
+        operands = operation.operands[1:] if has_result(operation) else operation.operands
+        if operation.opcode in _CARRY_READERS:
+            found.append(Register(CARRY, "pred"))
+    for operand in operands:
+        found.extend(registers(operand))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Liveness:
+    """Registers live at the start of each block.
+
+    Attributes:
+        number: the bit of each register, by name.
+        types: declared type by name.
+        live_in: by block, a set as an integer.
+    """
+
+    number: Mapping[str, int]
+    types: Mapping[str, str]
+    live_in: Mapping[int, int]
+
+    def names(self, block: int) -> list[str]:
+        """The names of the registers live at the start of a block, in order."""
+        bits = self.live_in[block]
+        return [name for name, n in self.number.items() if bits >> n & 1]
+
+
+def unread(cfg: Cfg) -> frozenset[str]:
+    """Registers that are written and that no instruction reads."""
+    operations = [operation for n in cfg.order for operation in cfg.blocks[n].operations]
+    written = {register.name for operation in operations for register in writes(operation)}
+    return frozenset(written - {register.name for operation in operations for register in reads(operation)})
+
+
+def constants(cfg: Cfg) -> Mapping[str, int]:
+    """Registers that one instruction alone writes, ``mov`` of a literal without a guard; the values as written."""
+    found: dict[str, int] = {}
+    written: set[str] = set()
+    for n in cfg.order:
+        for operation in cfg.blocks[n].operations:
+            for register in writes(operation):
+                found.pop(register.name, None)
+                literal = _literal(operation)
+                if register.name not in written and literal is not None:
+                    found[register.name] = literal
+                written.add(register.name)
+    return found
+
+
+def symbols(cfg: Cfg) -> Mapping[str, Symbol]:
+    """Registers that one instruction alone writes, ``mov`` of a symbol without a guard; the symbols."""
+    found: dict[str, Symbol] = {}
+    written: set[str] = set()
+    for n in cfg.order:
+        for operation in cfg.blocks[n].operations:
+            for register in writes(operation):
+                found.pop(register.name, None)
+                if register.name not in written and isinstance(operation, Instruction):
+                    source = operation.operands[-1]
+                    if operation.opcode == "mov" and operation.guard is None and isinstance(source, Symbol):
+                        found[register.name] = source
+                written.add(register.name)
+    return found
+
+
+def _literal(operation: Operation) -> int | None:
+    """What a ``mov`` without a guard writes, if it is an integer literal."""
+    if not isinstance(operation, Instruction) or operation.opcode != "mov" or operation.guard is not None:
+        return None
+    source = operation.operands[-1]
+    return source.value if isinstance(source, Integer) else None
+
+
+def analyze(cfg: Cfg) -> Liveness:
+    """Backward liveness over the reachable blocks.
+
+    What is written under a guard is read as well: where the guard is false the old value stays. The results of
+    a barrier (``bar.red``) are written after it, on the edge to the next block.
+    """
+    number: dict[str, int] = {}
+    types: dict[str, str] = {}
+    gen: dict[int, int] = {}
+    kill: dict[int, int] = {}
+    for n in cfg.order:
+        used = killed = 0
+        for operation in cfg.blocks[n].operations:
+            for register in reads(operation):
+                bit = 1 << number.setdefault(register.name, len(number))
+                types[register.name] = register.type
+                if not killed & bit:
+                    used |= bit
+            for register in writes(operation):
+                bit = 1 << number.setdefault(register.name, len(number))
+                types[register.name] = register.type
+                if operation.guard is None:
+                    killed |= bit
+                elif not killed & bit:
+                    used |= bit
+        gen[n], kill[n] = used, killed
+    live = dict.fromkeys(cfg.order, 0)
+    pending = list(cfg.order)
+    queued = set(pending)
+    while pending:
+        n = pending.pop()
+        queued.discard(n)
+        out = 0
+        for s in cfg.blocks[n].successors:
+            out |= live[s]
+        value = gen[n] | (out & ~kill[n])
+        if value != live[n]:
+            live[n] = value
+            for p in cfg.predecessors[n]:
+                if p not in queued:
+                    queued.add(p)
+                    pending.append(p)
+    return Liveness(number, types, live)

@@ -1,0 +1,294 @@
+"""Instructions on lines: values that grow by one step from lane to lane, which is known only when the code runs.
+
+A :class:`Line` is two scalars, whatever the number of lanes. Sums and multiples of lines are lines. What is not
+linear (a comparison, the sign of an index) is the same for all lanes as long as something holds that two scalars
+tell, such as that the first lane and the last agree: an :class:`Evaluator` collects what has to hold.
+
+Arithmetic is modulo 2^32 or 2^64. Where the order of values counts, lanes between the first and the last lie
+between them only if no lane wraps around: that has to hold as well (:meth:`Evaluator.bounded`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.isa import rows
+from kcheck.ptx.isa.rows import Mods, Row
+from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.syntax.ast import Instruction, Integer, Not, Operand, Register, Special, Symbol
+from kcheck.ptx.syntax.types import TYPES, PtxType
+
+_EVALUATED = frozenset(
+    {"add", "sub", "mul", "mad", "neg", "not", "and", "or", "xor", "shl", "shr", "min", "max", "abs", "cvt"}
+)
+_EVALUATED |= {"setp", "selp", "mov", "cvta"}
+_REFUSED = frozenset({"cc", "sat", "relu"})
+_SAME_FOR_ALL = ("ntid", "ctaid", "nctaid")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """``first`` in the first lane and ``step`` more in each lane after it; both scalars of one integer type."""
+
+    first: Value
+    step: Value
+
+    @property
+    def level(self) -> bool:
+        """Whether the text alone says that the step is 0."""
+        return self.step.text in ("0", "false")
+
+
+def level(first: Value) -> Line:
+    """The same value in all lanes."""
+    return Line(first, Value("false" if first.type == "i1" else "0", first.type))
+
+
+def is_whole(kind: PtxType) -> bool:
+    """Whether a register of a type may hold a line: an integer of 32 or 64 bits, or a predicate."""
+    return kind.kind == "pred" or (kind.kind in ("signed", "unsigned", "bits") and kind.bits in (32, 64))
+
+
+def evaluates(i: Instruction, divergent: Callable[[str], bool]) -> bool:
+    """Whether an instruction makes lines of lines.
+
+    Args:
+        divergent: whether the address of a symbol differs between lanes.
+    """
+    if i.opcode not in _EVALUATED or i.guard is not None or _REFUSED & set(i.modifiers):
+        return False
+    target, *sources = i.operands
+    if not isinstance(target, Register) or not is_whole(TYPES[target.type]):
+        return False
+    match = _shape(i)
+    if match is None or len(match) != len(i.operands) or match[0].bits != TYPES[target.type].bits:
+        return False
+    return all(_source(o, kind, divergent) for o, kind in zip(sources, match[1:], strict=True))
+
+
+def _row(i: Instruction) -> tuple[Row, Mods] | None:
+    found = rows.of(i)
+    return None if found is None else rows.by_operands(i, *found)
+
+
+def _shape(i: Instruction) -> list[PtxType] | None:
+    """The types of the operands; None where one is not an integer of whole registers."""
+    if i.opcode in ("mov", "cvta"):
+        kind = TYPES.get(i.modifiers[-1]) if i.modifiers else None
+        return [kind, kind] if kind is not None and is_whole(kind) and len(i.operands) == 2 else None
+    found = _row(i)
+    if found is None:
+        return None
+    kinds = [slot.resolve(found[1]) for slot in found[0].slots]
+    return kinds if all(is_whole(kind) for kind in kinds) else None
+
+
+def _source(operand: Operand, kind: PtxType, divergent: Callable[[str], bool]) -> bool:
+    if isinstance(operand, Not):
+        return kind.kind == "pred"
+    if isinstance(operand, Register):
+        return TYPES[operand.type].bits == kind.bits and is_whole(TYPES[operand.type])
+    if isinstance(operand, Special):
+        return operand.name.startswith(_SAME_FOR_ALL)
+    if isinstance(operand, Symbol):
+        return kind.bits == 64 and not divergent(operand.name)
+    return isinstance(operand, Integer)
+
+
+class Evaluator:
+    """Lines of one round of a loop; ``holds``: what has to be true (i1 scalars) for the results to be right."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+        self.b = frame.b
+        self.holds: list[Value] = []
+        self._bounded: set[tuple[str, str]] = set()
+        self._last: dict[tuple[str, str], Value] = {}
+
+    def evaluate(self, i: Instruction) -> Line:
+        """The result of an instruction of which :func:`evaluates` is true; registers are lines of the frame."""
+        kinds = _shape(i)
+        assert kinds is not None
+        sources = [self._read(i, o, kind) for o, kind in zip(i.operands[1:], kinds[1:], strict=True)]
+        if i.opcode in ("mov", "cvta"):
+            return sources[0]
+        if all(x.level for x in sources):
+            return level(self._emit(i, *(x.first for x in sources)))
+        rule = _RULES.get(i.opcode)
+        return self._unless_level(i, sources) if rule is None else rule(self, i, sources)
+
+    def _read(self, i: Instruction, operand: Operand, kind: PtxType) -> Line:
+        self.frame.first_lane = True
+        first = self.frame.read(i, operand, kind)
+        self.frame.first_lane = False
+        if isinstance(operand, Register):
+            line = self.frame.lines.get(operand.name)
+            if line is not None:
+                return Line(first, line.step)
+            if operand.name in self.frame.strides:
+                return Line(first, self.b.const(first.type, self.frame.strides[operand.name]))
+        return level(first)
+
+    def _emit(self, i: Instruction, *values: Value) -> Value:
+        found = _row(i)
+        assert found is not None
+        result = found[0].emit(self.b, found[1], *values)
+        return result[0] if isinstance(result, tuple) else result
+
+    # --- what has to hold
+
+    def same(self, x: Line) -> Value:
+        """The value of all lanes."""
+        if not x.level:
+            self.holds.append(self.b.compare("eq", x.step, 0))
+        return x.first
+
+    def last(self, x: Line) -> Value:
+        """The value in the last lane."""
+        if x.level:
+            return x.first
+        key = x.first.text, x.step.text
+        if key not in self._last:
+            self._last[key] = self.b.add(x.first, self.b.mul(x.step, self.frame.width - 1))
+        return self._last[key]
+
+    def bounded(self, x: Line) -> None:
+        """No lane wraps around, as signed numbers: lanes lie in order."""
+        b, key = self.b, (x.first.text, x.step.text)
+        if x.level or key in self._bounded:
+            return
+        self._bounded.add(key)
+        if x.first.type == "i64":  # less than 2^62, and 31 steps of less than 2^33
+            self.holds.append(b.compare("sge", b.add(x.first, 1 << 62), 0))
+            self.holds.append(b.compare("ult", b.add(x.step, 1 << 32), 1 << 33))
+        else:
+            end = self._end(b.resize(x.first, "i64", signed=True), x)
+            self.holds.append(b.compare("eq", b.resize(b.resize(end, "i32"), "i64", signed=True), end))
+
+    def _end(self, first: Value, x: Line) -> Value:
+        """The last lane's value, in 64 bits, of a line of 32."""
+        return self.b.add(first, self.b.mul(self.b.resize(x.step, "i64", signed=True), self.frame.width - 1))
+
+    def widened(self, x: Line, signed: bool) -> Line:
+        """A line of 32 bits as one of 64."""
+        b = self.b
+        first = b.resize(x.first, "i64", signed)
+        if x.level:
+            return level(first)
+        if signed:
+            self.bounded(x)
+        else:
+            self.holds.append(b.compare("ult", self._end(first, x), 1 << 32))
+        return Line(first, b.resize(x.step, "i64", signed=True))
+
+    # --- rules
+
+    def _unless_level(self, i: Instruction, sources: list[Line]) -> Line:
+        return level(self._emit(i, *(self.same(x) for x in sources)))
+
+    def _ends_agree(self, i: Instruction, x: Line, others: list[Value]) -> Line:
+        """Of what never falls, or never rises, from lane to lane: the same, if the first and the last agree."""
+        self.bounded(x)
+        first = self._emit(i, x.first, *others)
+        self.holds.append(self.b.compare("eq", first, self._emit(i, self.last(x), *others)))
+        return level(first)
+
+    def summed(self, i: Instruction, sources: list[Line]) -> Line:
+        """``add``, ``sub``, ``neg``, ``not``."""
+        if i.opcode == "not":  # -1 - x
+            return Line(
+                self._emit(i, sources[0].first), self.b.sub(self.b.const(sources[0].step.type, 0), sources[0].step)
+            )
+        if i.opcode == "sub" and sources[1].level:
+            return Line(self._emit(i, *(x.first for x in sources)), sources[0].step)
+        if i.opcode == "add":
+            return self.plus(*sources)
+        return Line(self._emit(i, *(x.first for x in sources)), self._emit(i, *(x.step for x in sources)))
+
+    def plus(self, x: Line, y: Line) -> Line:
+        """The sum of two lines."""
+        step = x.step if y.level else y.step if x.level else self.b.add(x.step, y.step)
+        return Line(self.b.add(x.first, y.first), step)
+
+    def multiplied(self, i: Instruction, sources: list[Line]) -> Line:
+        """``mul`` and ``mad``: one factor is the same for all lanes."""
+        part, kind = i.modifiers[0], TYPES[i.modifiers[-1]]
+        if part not in ("lo", "wide"):
+            return self._unless_level(i, sources)
+        x, y = (self.widened(s, kind.kind == "signed") if part == "wide" else s for s in sources[:2])
+        if x.level:
+            x, y = y, x
+        by = self.same(y)
+        product = Line(self.b.mul(x.first, by), x.step if x.level else self.b.mul(x.step, by))
+        return product if len(sources) == 2 else self.plus(product, sources[2])
+
+    def shifted_left(self, i: Instruction, sources: list[Line]) -> Line:
+        """``shl``: a multiple, or 0."""
+        count = self.same(sources[1])
+        return Line(self._emit(i, sources[0].first, count), self._emit(i, sources[0].step, count))
+
+    def shifted_right(self, i: Instruction, sources: list[Line]) -> Line:
+        """``shr``: of lanes that agree in their highest bit or more, in order whether signed or not."""
+        count = self.same(sources[1])
+        known = self.frame.constant(i.operands[2])
+        if known is None or not 0 <= known < sources[0].first.bits:
+            return self._unless_level(i, sources)
+        return self._ends_agree(i, sources[0], [count])
+
+    def masked(self, i: Instruction, sources: list[Line]) -> Line:
+        """``and`` with ones above zeros is a shift to the right and back."""
+        bits = sources[0].first.bits
+        mask = self.frame.constant(i.operands[2])
+        low = None if mask is None else -mask & ((1 << bits) - 1)
+        if low is None or low == 0 or low & (low - 1):
+            return self._unless_level(i, sources)
+        return self._ends_agree(i, sources[0], [sources[1].first])
+
+    def converted(self, i: Instruction, sources: list[Line]) -> Line:
+        """``cvt`` between integers."""
+        target, source = (TYPES[m] for m in i.modifiers)
+        if target.bits > source.bits:
+            return self.widened(sources[0], source.kind == "signed")
+        return Line(self.b.resize(sources[0].first, target.llvm), self.b.resize(sources[0].step, target.llvm))
+
+    def selected(self, i: Instruction, sources: list[Line]) -> Line:
+        """``selp``: a predicate is the same for all lanes."""
+        x, y, condition = sources
+        first = self.b.select(condition.first, x.first, y.first)
+        step = x.step if x.step == y.step else self.b.select(condition.first, x.step, y.step)
+        return Line(first, step)
+
+    def compared(self, i: Instruction, sources: list[Line]) -> Line:
+        """``setp``: the difference of two lines is one, so that its sign is the same if both ends agree on it."""
+        b, (x, y, *rest) = self.b, sources
+        others = [c.first for c in rest]
+        first = self._emit(i, x.first, y.first, *others)
+        if i.modifiers[0] in ("eq", "ne"):
+            if x.step != y.step:
+                self.holds.append(b.compare("eq", x.step, y.step))
+            return level(first)
+        signed = TYPES[i.modifiers[-1]].kind == "signed" and i.modifiers[0] in ("lt", "le", "gt", "ge")
+        for line in (x, y):
+            self.bounded(line)
+            if not signed and not line.level:
+                self.holds.append(b.compare("sge", b.xor(line.first, self.last(line)), 0))
+        self.holds.append(b.compare("eq", first, self._emit(i, self.last(x), self.last(y), *others)))
+        return level(first)
+
+
+_RULES: Mapping[str, Callable[[Evaluator, Instruction, list[Line]], Line]] = {
+    "add": Evaluator.summed,
+    "sub": Evaluator.summed,
+    "neg": Evaluator.summed,
+    "not": Evaluator.summed,
+    "mul": Evaluator.multiplied,
+    "mad": Evaluator.multiplied,
+    "shl": Evaluator.shifted_left,
+    "shr": Evaluator.shifted_right,
+    "and": Evaluator.masked,
+    "cvt": Evaluator.converted,
+    "selp": Evaluator.selected,
+    "setp": Evaluator.compared,
+}

@@ -1,0 +1,376 @@
+"""Calls: of functions in the module, through registers, and of the few that the CUDA runtime provides.
+
+Source: PTX ISA, "Control Flow Instructions: call"; CUDA C++ Programming Guide, "Formatted Output", "Dynamic
+Global Memory Allocation".
+"""
+
+# ruff: noqa: E501 (lines of LLVM IR)
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import partial
+
+from kcheck.ptx.abi import Block, FaultKind, Launch, PrintRecord
+from kcheck.ptx.ir.builder import Value, vector_type
+from kcheck.ptx.lowering.function import CONTEXT, Frame
+from kcheck.ptx.lowering.module import FUNCTION_IDS
+from kcheck.ptx.sanitizers.init.memory import unwritten_ir
+from kcheck.ptx.syntax.ast import Call, Function, Register, Symbol
+from kcheck.ptx.syntax.raise_markers import is_marker
+from kcheck.ptx.syntax.types import TYPES
+
+PRINT_BYTES = 512
+"""Bytes of arguments that one vprintf keeps, at most (32 arguments of 8 bytes are the most that CUDA takes)."""
+
+
+def call(frame: Frame, operation: Call) -> None:
+    """Lower one call in the active lanes.
+
+    Raises:
+        PtxError: a function that is not defined and not provided, or arguments that do not fit it.
+    """
+    b = frame.b
+    if operation.guard is None:
+        frame.exits = _call(frame, operation)
+        return
+    frame.exits = _where(frame, b.any(b.spread(frame.active)), lambda: _call(frame, operation))
+
+
+def _call(frame: Frame, operation: Call) -> Value | None:
+    """The call, and the lanes that left the kernel in it (None: none can)."""
+    if isinstance(operation.target, Register):
+        return _indirect(frame, operation, operation.target)
+    name = operation.target.name
+    function = frame.unit.module.functions.get(name)
+    if function is not None and function.body is not None:
+        return _direct(frame, operation, function, frame.active_bits())
+    if is_marker(name):
+        return _raise(frame, operation)
+    if name not in PROVIDED:
+        raise frame.fail(operation, f"{name} is not defined")
+    return PROVIDED[name](frame, operation)
+
+
+def _where(frame: Frame, condition: Value, body: Callable[[], Value | None]) -> Value:
+    """Do something if a scalar condition holds; the lanes that left the kernel in it, none otherwise."""
+    b = frame.b
+    bits = f"i{frame.width}"
+    keep = f"%{b.fresh('left')}"
+    do, done = b.fresh("do"), b.fresh("done")
+    frame.prologue.line(f"{keep} = alloca {bits}")
+    b.line(f"store {bits} 0, ptr {keep}")
+    b.line(f"br i1 {condition.text}, label %{do}, label %{done}")
+    b.label(do)
+    gone = body()
+    if gone is not None:
+        b.line(f"store {bits} {gone.text}, ptr {keep}")
+    b.line(f"br label %{done}")
+    b.label(done)
+    return b.value(f"load {bits}, ptr {keep}", bits)
+
+
+def _names(frame: Frame, operation: Call) -> list[str]:
+    found = []
+    for operand in (*operation.arguments, *operation.returns):
+        if not isinstance(operand, Symbol) or operand.offset:
+            raise frame.fail(operation, "arguments and results are .param variables here")
+        variable = frame.function.variables.get(operand.name)
+        if variable is None or variable.space != "param":
+            raise frame.fail(operation, f"{operand.name} is not a .param variable of this function")
+        found.append(operand.name)
+    return found
+
+
+def _size(frame: Frame, name: str) -> int:
+    variable = frame.function.variables[name]
+    return (variable.count or 0) * TYPES[variable.type].bytes
+
+
+def _fits(frame: Frame, operation: Call, function: Function) -> bool:
+    names = _names(frame, operation)
+    formal = (*function.params, *function.returns)
+    counts = len(operation.arguments) == len(function.params) and len(operation.returns) == len(function.returns)
+    return counts and all(
+        _size(frame, name) == (v.count or 0) * TYPES[v.type].bytes for name, v in zip(names, formal, strict=True)
+    )
+
+
+def _direct(frame: Frame, operation: Call, function: Function, lanes: Value) -> Value:
+    b = frame.b
+    if function.is_entry:
+        raise frame.fail(operation, f"{function.name} is a kernel")
+    if not _fits(frame, operation, function):
+        raise frame.fail(operation, f"the arguments or results do not fit {function.name}")
+    pointers = "".join(f", ptr {frame.param_array(n)}" for n in _names(frame, operation))
+    if frame.shadows is not None:
+        pointers += "".join(f", ptr {frame.param_shadow(n)}" for n in _names(frame, operation))
+    own = b.const("i64", frame.local_bytes)
+    if not frame.function.is_entry:
+        own = b.add(Value("%frame", "i64"), own)
+    given = f"{CONTEXT}, {b.typed(lanes)}, {b.typed(own)}{pointers}"
+    return b.value(f"call {lanes.type} {symbol(frame, function)}({given})", lanes.type)
+
+
+def symbol(frame: Frame, function: Function) -> str:
+    """The LLVM name of a lowered function."""
+    return f"@kcheck.fn.{frame.unit.functions[function.name]}"
+
+
+def _indirect(frame: Frame, operation: Call, target: Register) -> Value:
+    """Each function that the target may be is called for the lanes that want it; other targets are recorded."""
+    b, unit = frame.b, frame.unit
+    if frame.shadows is not None:
+        frame.shadows.decides(operation, target)
+    wanted = b.spread(frame.read(operation, target, TYPES["u64"]))
+    left = frame.active_bits()
+    exits = b.op("xor", left, left)
+    for name, number in unit.functions.items():
+        function = unit.module.functions[name]
+        if not _fits(frame, operation, function):
+            continue
+        mine = b.land(left, b.mask_bits(b.compare("eq", wanted, FUNCTION_IDS + 16 * number)))
+        left = b.xor(left, mine)
+        gone = _where(frame, b.compare("ne", mine, 0), partial(_direct, frame, operation, function, mine))
+        exits = b.op("or", exits, gone)
+
+    def stray() -> Value:
+        lane = b.const("i32", 0)
+        if frame.width > 1:
+            lane = b.resize(b.flagged_intrinsic("cttz", left, False), "i32")
+        address = b.extract(wanted, lane)
+        site = unit.site(operation, "")
+        b.line(
+            f"call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 {site}, "
+            f"i32 {int(FaultKind.INDIRECT_CALL)}, i64 {address.text}, i32 0, i32 {lane.text})"
+        )
+        return left
+
+    return b.op("or", exits, _where(frame, b.compare("ne", left, 0), stray))
+
+
+# What the runtime provides.
+
+
+def _argument(frame: Frame, operation: Call, index: int, element: str) -> Value:
+    name = _names(frame, operation)[index]
+    kind = vector_type(element, frame.width)
+    return frame.b.value(f"load {kind}, ptr {frame.param_array(name)}", element, frame.width)
+
+
+def _result(frame: Frame, operation: Call, value: Value) -> None:
+    if not operation.returns:
+        return
+    name = _names(frame, operation)[len(operation.arguments)]
+    value = frame.b.spread(value)
+    frame.b.line(f"store {frame.b.typed(value)}, ptr {frame.param_array(name)}")
+    _defined(frame, name)
+
+
+def _defined(frame: Frame, name: str) -> None:
+    """What the runtime returns is defined."""
+    if frame.shadows is not None:
+        bits = frame.param_bytes(name)
+        frame.b.line(f"store [{bits} x i8] zeroinitializer, ptr {frame.param_shadow(name)}")
+
+
+def _each_lane(frame: Frame, body: Callable[[Value], None]) -> None:
+    """Run code once for each active lane; it gets the lane's number."""
+    b = frame.b
+    if frame.width == 1:
+        do, done = b.fresh("lane"), b.fresh("lanedone")
+        b.line(f"br i1 {frame.active.text}, label %{do}, label %{done}")
+        b.label(do)
+        body(b.const("i32", 0))
+        b.line(f"br label %{done}")
+        b.label(done)
+        return
+    active = frame.active_bits()
+    counter = f"%{b.fresh('lanes')}"
+    frame.prologue.line(f"{counter} = alloca {active.type}")
+    b.line(f"store {active.type} {active.text}, ptr {counter}")
+    loop, do, done = b.fresh("lane"), b.fresh("lanedo"), b.fresh("lanedone")
+    b.line(f"br label %{loop}")
+    b.label(loop)
+    left = b.value(f"load {active.type}, ptr {counter}", active.type)
+    b.line(f"br i1 {b.compare('ne', left, 0).text}, label %{do}, label %{done}")
+    b.label(do)
+    lane = b.resize(b.flagged_intrinsic("cttz", left, False), "i32")
+    rest = b.land(left, b.sub(left, 1))
+    b.line(f"store {active.type} {rest.text}, ptr {counter}")
+    body(lane)
+    b.line(f"br label %{loop}")
+    b.label(done)
+
+
+def _vprintf(frame: Frame, operation: Call) -> Value | None:
+    """Keep format and arguments in the print buffer; the host formats them when the kernel has ended."""
+    b, unit = frame.b, frame.unit
+    unit.prints = True
+    formats = _argument(frame, operation, 0, "i64")
+    arguments = _argument(frame, operation, 1, "i64")
+    unit.definitions["@kcheck.print"] = _print_ir(unit.local.offset, unit.local.stride, frame.width)
+
+    def keep(lane: Value) -> None:
+        text, data = b.extract(formats, lane), b.extract(arguments, lane)
+        b.line(
+            f"call void @kcheck.print(ptr %launch, ptr %block, ptr %warp, i32 %t0, {b.typed(lane)}, "
+            f"{b.typed(text)}, {b.typed(data)})"
+        )
+
+    _each_lane(frame, keep)
+    _result(frame, operation, b.const("i32", 0))
+    return None
+
+
+def _print_ir(local_offset: int, local_stride: int, width: int) -> str:
+    head = ctypes.sizeof(PrintRecord)
+    threads = []
+    for k, axis in enumerate("xyz"):
+        threads.append(f"""  %t{axis}pp = getelementptr i8, ptr %block, i64 {getattr(Block, "thread_" + axis).offset}
+  %t{axis}p = load ptr, ptr %t{axis}pp
+  %t{axis}e = getelementptr i32, ptr %t{axis}p, i32 %thread
+  %t{axis} = load i32, ptr %t{axis}e
+  %o{axis} = getelementptr i8, ptr %rec, i64 {PrintRecord.thread.offset + 4 * k}
+  store i32 %t{axis}, ptr %o{axis}
+  %b{axis}p = getelementptr i8, ptr %block, i64 {4 * k}
+  %b{axis} = load i32, ptr %b{axis}p
+  %q{axis} = getelementptr i8, ptr %rec, i64 {PrintRecord.block.offset + 4 * k}
+  store i32 %b{axis}, ptr %q{axis}""")
+    text = "\n".join(threads)
+    return f"""
+declare i64 @llvm.umin.i64(i64, i64)
+define internal void @kcheck.print(ptr %launch, ptr %block, ptr %warp, i32 %t0, i32 %lane, i64 %format, i64 %data) noinline {{
+  %thread = add i32 %t0, %lane
+  %wb = ptrtoint ptr %warp to i64
+  %lane64 = zext i32 %lane to i64
+  %ls = mul i64 %lane64, {local_stride}
+  %l0 = add i64 %wb, {local_offset}
+  %lb = add i64 %l0, %ls
+  %d = sub i64 %data, %lb
+  %in = icmp ult i64 %d, {local_stride}
+  %room = sub i64 {local_stride}, %d
+  %most = call i64 @llvm.umin.i64(i64 %room, i64 {PRINT_BYTES})
+  %bytes0 = select i1 %in, i64 %most, i64 0
+  %b7 = add i64 %bytes0, 7
+  %bytes = and i64 %b7, -8
+  %size = add i64 %bytes, {head}
+  %up = getelementptr i8, ptr %launch, i64 {Launch.print_used.offset}
+  %at = atomicrmw add ptr %up, i64 %size monotonic
+  %cp = getelementptr i8, ptr %launch, i64 {Launch.print_capacity.offset}
+  %cap = load i64, ptr %cp
+  %end = add i64 %at, %size
+  %fits = icmp ule i64 %end, %cap
+  br i1 %fits, label %keep, label %done
+keep:
+  %bp = getelementptr i8, ptr %launch, i64 {Launch.print_buffer.offset}
+  %buffer = load ptr, ptr %bp
+  %rec = getelementptr i8, ptr %buffer, i64 %at
+  store i64 %format, ptr %rec
+  %sp = getelementptr i8, ptr %rec, i64 {PrintRecord.argument_bytes.offset}
+  %bytes32 = trunc i64 %bytes to i32
+  store i32 %bytes32, ptr %sp
+{text}
+  %to = getelementptr i8, ptr %rec, i64 {head}
+  %from = inttoptr i64 %data to ptr
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %bytes0, i1 false)
+  br label %done
+done:
+  ret void
+}}
+"""
+
+
+def _malloc(frame: Frame, operation: Call) -> Value | None:
+    """A block of the device heap, 16-byte aligned; null when it is used up. Nothing is ever given back."""
+    b = frame.b
+    sizes = _argument(frame, operation, 0, "i64")
+    name = _names(frame, operation)[len(operation.arguments)]
+    array = frame.param_array(name)
+    frame.unit.definitions["@kcheck.malloc"] = f"""
+define internal i64 @kcheck.malloc(ptr %launch, i64 %size) noinline {{
+  %s15 = add i64 %size, 15
+  %s = and i64 %s15, -16
+  %hp = getelementptr i8, ptr %launch, i64 {Launch.heap_size.offset}
+  %h = load i64, ptr %hp
+  %small = icmp ule i64 %size, %h
+  br i1 %small, label %try, label %null
+try:
+  %up = getelementptr i8, ptr %launch, i64 {Launch.heap_used.offset}
+  %at = atomicrmw add ptr %up, i64 %s monotonic
+  %end = add i64 %at, %s
+  %fits = icmp ule i64 %end, %h
+  br i1 %fits, label %give, label %null
+give:
+  %bp = getelementptr i8, ptr %launch, i64 {Launch.heap.offset}
+  %base = load i64, ptr %bp
+  %a = add i64 %base, %at
+  ret i64 %a
+null:
+  ret i64 0
+}}
+"""
+
+    def take(lane: Value) -> None:
+        size = b.extract(sizes, lane)
+        address = b.value(f"call i64 @kcheck.malloc(ptr %launch, {b.typed(size)})", "i64")
+        if frame.shadows is not None:
+            b.line(f"call void @kcheck.unwritten(ptr %launch, {b.typed(address)}, {b.typed(size)})")
+            frame.unit.definitions["@kcheck.unwritten"] = unwritten_ir()
+        pointer = b.value(f"getelementptr i64, ptr {array}, {b.typed(lane)}", "ptr")
+        b.line(f"store {b.typed(address)}, ptr {pointer.text}")
+
+    _each_lane(frame, take)
+    _defined(frame, name)
+    return None
+
+
+def _free(frame: Frame, operation: Call) -> Value | None:
+    """Nothing: the heap is given back when the launch ends."""
+    return None
+
+
+def _assert_fail(frame: Frame, operation: Call) -> Value | None:
+    """``__assertfail(message, file, line, function, size)``: a trap, told at the call."""
+    b = frame.b
+    site = frame.unit.site(operation, "")
+    message = _argument(frame, operation, 0, "i64")
+    lane = frame.first_active()
+    text = b.extract(message, lane)
+    b.line(
+        f"call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 {site}, "
+        f"i32 {int(FaultKind.TRAP)}, {b.typed(text)}, i32 0, {b.typed(lane)})"
+    )
+    return frame.active_bits()
+
+
+def _raise(frame: Frame, operation: Call) -> Value | None:
+    """A mark that each active thread is about to raise an exception: it returns from the kernel by itself."""
+    b = frame.b
+    site = frame.unit.site(operation, "")
+
+    def record(lane: Value) -> None:
+        b.line(
+            f"call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 {site}, "
+            f"i32 {int(FaultKind.RAISED)}, i64 0, i32 0, {b.typed(lane)})"
+        )
+
+    _each_lane(frame, record)
+    return None
+
+
+def _grid_handle(frame: Frame, operation: Call) -> Value | None:
+    """``cudaCGGetIntrinsicHandle``: any number but 0, which would say that the launch is not cooperative."""
+    _result(frame, operation, frame.b.const("i64", 1))
+    return None
+
+
+PROVIDED: dict[str, Callable[[Frame, Call], Value | None]] = {
+    "vprintf": _vprintf,
+    "malloc": _malloc,
+    "free": _free,
+    "__assertfail": _assert_fail,
+    "cudaCGGetIntrinsicHandle": _grid_handle,
+}
+"""External functions that kernels may call."""

@@ -1,0 +1,363 @@
+"""A kernel of a PTX module to LLVM IR: calls, layout, lowering, and assembly of the module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from kcheck.errors import PtxError
+from kcheck.ptx.abi import Checks, ParamSlot, Program, SharedVariable
+from kcheck.ptx.analysis import affine as strides
+from kcheck.ptx.analysis import cfg as control
+from kcheck.ptx.analysis import liveness, nans, skips, uniformity
+from kcheck.ptx.analysis.convergence import may_come_apart, waits_for_lanes
+from kcheck.ptx.analysis.inline import expand
+from kcheck.ptx.analysis.spin import may_spin
+from kcheck.ptx.isa.verify import verify_function
+from kcheck.ptx.lowering import affine_loops as lines
+from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.lowering.module import Unit, align_up, module_variables, open_size, shared_layout, shared_variables
+from kcheck.ptx.lowering.suspension import STOP_BYTES, StateLayout
+from kcheck.ptx.lowering.warp import WarpFunction
+from kcheck.ptx.lowering.warp_emulation import POSTED, TAKEN, VECTOR_BYTES, posted_bytes, posted_columns
+from kcheck.ptx.runtime.block_scheduler import HEAD_BYTES, schedule_ir
+from kcheck.ptx.runtime.diagnosis import running_ir
+from kcheck.ptx.runtime.lookup import LocalLayout, resolve_ir
+from kcheck.ptx.sanitizers.init import definedness
+from kcheck.ptx.sanitizers.init.registers import Shadows
+from kcheck.ptx.sanitizers.origins import block_ir, sources_ir
+from kcheck.ptx.sanitizers.overflow import wrapping
+from kcheck.ptx.sanitizers.overflow.exact import Exact
+from kcheck.ptx.sanitizers.race import facts as race_facts
+from kcheck.ptx.sanitizers.race import guards as race_guards
+from kcheck.ptx.sanitizers.race import judge as race_judge
+from kcheck.ptx.sanitizers.race import sync as race_sync
+from kcheck.ptx.syntax.ast import Call, Function, Instruction, Label, Module, Symbol
+from kcheck.ptx.syntax.types import TYPES
+
+NO_CHECKS = Checks()
+WIDTHS = (1, 2, 4, 8, 16, 32)
+
+_METADATA = """
+!0 = !{!"branch_weights", i32 1000000, i32 1}
+!1 = !{}
+!2 = !{!"branch_weights", i32 1, i32 1000000}
+"""
+
+
+def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, row: int = 1) -> Program:
+    """The kernel ``entry`` as LLVM IR, with ``width`` lanes per vector.
+
+    A kernel in which the lanes of a warp work together (shuffles, votes …) is lowered with the whole warp as one
+    vector, whatever the requested width; ``Program.width`` is the actual one.
+
+    Args:
+        row: the code will run in blocks in which this many lanes, or any smaller power of two, are neighbors
+            along x (:func:`kcheck.ptx.abi.row_of`); 1: in any block.
+
+    Raises:
+        PtxError: no such kernel, an unsupported instruction or directive, or operands that do not fit.
+        ValueError: a width that is not one of WIDTHS.
+    """
+    if width not in WIDTHS:
+        raise ValueError(f"width {width} is not one of {WIDTHS}")
+    kernel = module.functions.get(entry)
+    if kernel is None or not kernel.is_entry or kernel.body is None:
+        raise PtxError(f"{module.file}:1: no kernel {entry}")
+    if width > 1 and _together(_called(module, kernel)):
+        width = 32
+
+    kernel, waits = _expanded(module, kernel, width)
+    functions = _called(module, kernel)
+    for function in functions:
+        verify_function(module, function)
+    shared, shared_bytes = shared_layout(module, functions)
+    variables = module_variables(module)
+    slots, param_bytes = param_slots(kernel)
+    unit = Unit(
+        module,
+        width,
+        shared,
+        shared_bytes,
+        LocalLayout(0, 0),
+        {v.name: i for i, v in enumerate(variables)},
+        {f.name: i for i, f in enumerate(f for f in functions if not f.is_entry)},
+        checks,
+    )
+    if checks.race:
+        unit.race = race_facts.gather(functions)
+        unit.tests = race_guards.testing_loads(functions, module.file)
+        unit.definitions.update(race_sync.definitions(unit.race.fences))
+        unit.definitions.update(race_judge.definitions(unit.race.fences))
+        unit.declarations.update(race_sync.DECLARATIONS)
+    unit.in_rows = 1 < width <= row and checks == NO_CHECKS
+    scopes = [module.variables, *(f.variables for f in functions)]
+    unit.dynamic_shared = any(v.space == "shared" and open_size(v) for scope in scopes for v in scope.values())
+    unit.outlined = _memory_accesses(functions) > INLINED_ACCESSES
+    unit.posted_columns = posted_columns(s for f in functions for s in f.body or () if not isinstance(s, Label))
+    align = _local_align(functions)
+    frames = {f.name: _local_frame(f, align) for f in functions}
+    stride = align_up(_local_bytes(module, functions, frames), align)
+    offsets_of_params = {slot.name: slot.offset for slot in slots}
+    graphs = {f.name: control.build(f, module.file, waits) for f in functions}
+    state = StateLayout(0)
+    entry_warp = _prepare(unit, kernel, graphs[entry], frames[entry], offsets_of_params, state, waits)
+    # Vectors begin HEAD_BYTES after the start of a page, at a stride that is a multiple of the largest alignment.
+    local = align_up(HEAD_BYTES + len(entry_warp.stops) * STOP_BYTES, max(align, 64)) - HEAD_BYTES
+    everyone = align_up(stride * width, 64) if checks.init else 0
+    unit.local = LocalLayout(local, stride, everyone)
+    state.size = align_up(local + everyone + stride * width, 64)
+    texts = []
+    for function in functions:
+        if not function.is_entry:
+            if any(b.terminator is not None and waits(b.terminator) for b in graphs[function.name].blocks):
+                raise PtxError(
+                    f"{module.file}:{function.line}: a barrier in a function that is called is not supported"
+                )
+            warp = _prepare(
+                unit, function, graphs[function.name], frames[function.name], {}, StateLayout(0), waits
+            )
+            texts.append(warp.text(f"@kcheck.fn.{unit.functions[function.name]}"))
+    texts.append(entry_warp.text("@kcheck.warp"))
+    posted = (state.offsets.get(POSTED, 0), state.offsets.get(TAKEN, 0), posted_bytes(unit))
+    stop_sites = [
+        entry_warp.loop_site(s.block) if s.operation is None else unit.site(s.operation, "")
+        for s in entry_warp.stops
+    ]
+    vector_bytes = align_up(max(state.size, 64), max(align, 64))
+    texts[-1] = texts[-1].replace(VECTOR_BYTES, str(vector_bytes))
+    unit.definitions.update(resolve_ir(unit.local, shared_bytes))
+    unit.definitions["@kcheck.running"] = running_ir()
+    fresh = _fresh(unit) if checks.init or checks.overflow else ("", "")
+    race = unit.race is not None
+    schedule = schedule_ir(width, entry_warp.stops, stop_sites, vector_bytes, posted, fresh, race)
+    declared = set(schedule.splitlines())
+    for text in unit.definitions.values():
+        declared.update(text.splitlines())
+    declarations = [d for d in unit.declarations.values() if d not in declared]
+    ir = "\n".join([*declarations, *unit.definitions.values(), *texts, schedule, _METADATA])
+    return Program(
+        ir=ir,
+        entry=entry,
+        width=width,
+        checks=checks,
+        params=slots,
+        param_bytes=param_bytes,
+        globals=variables,
+        shared_bytes=shared_bytes,
+        local_bytes=stride,
+        warp_state_bytes=vector_bytes,
+        block_state_bytes=HEAD_BYTES,
+        sites=tuple(unit.sites),
+        cooperative=any(s.arrival.kind == "grid" for s in entry_warp.stops),
+        prints=unit.prints,
+        shared=shared_variables(module, functions, shared),
+        local=tuple(_local_variables(kernel, frames[entry][1])),
+        local_offset=local,
+    )
+
+
+def _fresh(unit: Unit) -> tuple[str, str]:
+    """Setup of some checks when a block or a vector starts: clear the records, mark memory uninitialized."""
+    unit.definitions["@kcheck.fresh"] = block_ir(unit.shared_bytes, unit.checks.init)
+    for table, keys in unit.uses.items():
+        sites = unit.origins.values() if None in keys else (unit.origins[k] for k in keys if k in unit.origins)
+        unit.definitions[table] = sources_ir(table, sorted(set(sites)))
+    local = unit.local
+    vector = (
+        f"  %fresh = getelementptr i8, ptr %wp, i64 {local.offset + local.init}\n"
+        f"  call void @llvm.memset.p0.i64(ptr align 16 %fresh, i8 -1, i64 {local.stride * unit.width}, i1 false)\n"
+    )
+    return "  call void @kcheck.fresh(ptr %launch, ptr %worker)\n", vector if local.init else ""
+
+
+def suitable_width(module: Module, entry: str, width: int, row: int) -> int:
+    """The lanes per vector that suit a kernel where the processor suits ``width``.
+
+    For a small kernel that is a whole warp, if it lies along x: the overhead of a vector, mostly at barriers, is
+    paid half as often. Large code would take too long to compile.
+    """
+    kernel = module.functions.get(entry)
+    if kernel is None or width != WIDENED or row < 32:
+        return width
+    size = sum(not isinstance(s, Label) for f in _called(module, kernel) for s in f.body or ())
+    return 32 if size <= WIDENED_SIZE else width
+
+
+WIDENED, WIDENED_SIZE = 16, 700
+"""The width from which :func:`suitable_width` tries a whole warp, and the most instructions of such code."""
+
+
+def _expanded(
+    module: Module, kernel: Function, width: int
+) -> tuple[Function, Callable[[control.Operation], bool]]:
+    """The kernel with functions inlined, and the operations at which a vector of lanes may have to wait."""
+
+    def of_threads(operation: control.Operation) -> bool:
+        return control.is_barrier(operation) or (width < 32 and control.is_collective(operation))
+
+    def of_lanes(operation: control.Operation) -> bool:
+        return of_threads(operation) or waits_for_lanes(operation)
+
+    if width == 32 and may_come_apart(_called(module, kernel), module.file):
+        try:
+            whole = expand(module, kernel, of_lanes)
+        except PtxError:  # recursion: its lanes continue without waiting
+            pass
+        else:
+            called = (f for f in _called(module, whole) if not f.is_entry)
+            if not any(of_lanes(s) for f in called for s in f.body or () if not isinstance(s, Label)):
+                return whole, of_lanes
+    return expand(module, kernel, of_threads), of_threads
+
+
+def param_slots(kernel: Function) -> tuple[tuple[ParamSlot, ...], int]:
+    """The offset of each parameter of a kernel, and their total size, in bytes: each at its natural alignment."""
+    slots = []
+    end = 0
+    for variable in kernel.params:
+        size = (variable.count or 0) * TYPES[variable.type].bytes
+        end = align_up(end, variable.align)
+        slots.append(ParamSlot(variable.name, end, size, variable.align))
+        end += size
+    return tuple(slots), end
+
+
+INLINED_ACCESSES = 256
+"""With more loads and stores (unoptimized code: a thousand) they become calls, which compile 10 times faster."""
+
+
+def _memory_accesses(functions: list[Function]) -> int:
+    return sum(
+        isinstance(s, Instruction) and s.opcode in ("ld", "st") and "param" not in s.modifiers
+        for f in functions
+        for s in f.body or ()
+    )
+
+
+def _called(module: Module, kernel: Function) -> list[Function]:
+    """The functions that a kernel may reach, the kernel first: those it calls, or whose address it takes."""
+    found = [kernel]
+    seen = {kernel.name}
+    for function in found:
+        for statement in function.body or ():
+            names: list[str] = []
+            if isinstance(statement, Call):
+                if isinstance(statement.target, Symbol):
+                    names.append(statement.target.name)
+            elif isinstance(statement, Instruction):
+                names.extend(o.name for o in statement.operands if isinstance(o, Symbol))
+            for name in names:
+                callee = module.functions.get(name)
+                if callee is not None and callee.body is not None and name not in seen and not callee.is_entry:
+                    seen.add(name)
+                    found.append(callee)
+    return found
+
+
+RECURSION_LOCAL_BYTES = 16384
+"""Local memory of one thread for the frames of recursive functions (a GPU's default is 1024)."""
+
+
+def _local_align(functions: list[Function]) -> int:
+    """The alignment of a thread's local memory and of each frame in it."""
+    return max([16, *(v.align for f in functions for v in f.variables.values() if v.space == "local")])
+
+
+def _local_frame(function: Function, align: int) -> tuple[int, dict[str, int]]:
+    """The size of a function's local variables, a multiple of ``align``, and the offset of each."""
+    end = 0
+    offsets: dict[str, int] = {}
+    for variable in function.variables.values():
+        if variable.space == "local":
+            end = align_up(end, variable.align)
+            offsets[variable.name] = end
+            end += (variable.count or 0) * TYPES[variable.type].bytes
+    return align_up(end, align), offsets
+
+
+def _local_variables(kernel: Function, offsets: dict[str, int]) -> Iterator[SharedVariable]:
+    for name, offset in offsets.items():
+        variable = kernel.variables[name]
+        yield SharedVariable(name, offset, (variable.count or 0) * TYPES[variable.type].bytes)
+
+
+def _local_bytes(module: Module, functions: list[Function], frames: dict[str, tuple[int, dict[str, int]]]) -> int:
+    """Local memory of one thread: the deepest chain of frames, or room for recursion where calls have a cycle."""
+    callees: dict[str, set[str]] = {}
+    for function in functions:
+        found = callees.setdefault(function.name, set())
+        for statement in function.body or ():
+            if isinstance(statement, Call):
+                if isinstance(statement.target, Symbol):
+                    found.add(statement.target.name)
+                else:
+                    found.update(f.name for f in functions if not f.is_entry)
+        found &= set(frames)
+    deepest: dict[str, int] = {}
+    left = {name: set(found) for name, found in callees.items()}
+    while True:
+        ready = [name for name, found in left.items() if found <= set(deepest)]
+        if not ready:
+            break
+        for name in ready:
+            deepest[name] = frames[name][0] + max((deepest[c] for c in callees[name]), default=0)
+            del left[name]
+    if not left:
+        return deepest[functions[0].name]
+    return sum(size for size, _ in frames.values()) + RECURSION_LOCAL_BYTES
+
+
+def _prepare(
+    unit: Unit,
+    function: Function,
+    graph: control.Cfg,
+    local: tuple[int, dict[str, int]],
+    params: dict[str, int],
+    state: StateLayout,
+    waits: Callable[[control.Operation], bool],
+) -> WarpFunction:
+    live = liveness.analyze(graph)
+    spinning = may_spin(graph) if function.is_entry else frozenset()
+    guarded = {
+        b.successors[0]
+        for b in graph.blocks
+        if b.terminator is not None
+        and waits(b.terminator)
+        and (b.terminator.guard is not None or control.is_collective(b.terminator))
+    }
+
+    def divergent(name: str) -> bool:
+        variable = function.variables.get(name)
+        if variable is not None:
+            return variable.space in ("local", "param")
+        return not function.is_entry and any(v.name == name for v in (*function.params, *function.returns))
+
+    found = uniformity.analyze(graph, live, divergent, spinning | guarded, unit.width)
+    alike = found
+    if function.is_entry and unit.width == 1:  # whether a lane skips a barrier must not depend on the width
+        alike = uniformity.analyze(graph, live, divergent, spinning | guarded, 2)
+    frame = Frame(unit, function, found.uniform, params)
+    frame.local_bytes, frame.local_offsets = local
+    frame.unread = liveness.unread(graph)
+    frame.constants = liveness.constants(graph)
+    if unit.checks.init:
+        frame.shadows = Shadows(frame, definedness.analyze(graph, lambda name: name in params, frame.constants))
+    frame.symbols = liveness.symbols(graph)
+    frame.nans = nans.analyze(graph)
+    if unit.in_rows:
+        frame.strides = strides.analyze(graph, live, found, frame.constants, divergent, unit.width)
+    if unit.width > 1 and unit.checks == NO_CHECKS and not unit.outlined:
+        frame.line_loops = lines.find(graph, live, frame, divergent, waits, spinning)
+    if unit.checks.overflow:
+        watched = wrapping.analyze(graph, frame.constants)
+        frame.exact = Exact(frame, watched) if watched.wide else None
+
+    def keeps(block: int, register: str) -> bool:
+        return bool(found.harmful[block] >> live.number[register] & 1)
+
+    return WarpFunction(frame, graph, live, spinning, state, keeps, waits, skips.parting(graph, alike.uniform))
+
+
+def _together(functions: list[Function]) -> bool:
+    """Whether lanes of a warp work together."""
+    return any(not isinstance(s, Label) and control.is_collective(s) for f in functions for s in f.body or ())

@@ -1,0 +1,190 @@
+"""Loops whose lanes lie in a line: a second version of such a loop, in which indices are scalars.
+
+It is entered when all lanes are on and what has to be a line (:mod:`kcheck.ptx.lowering.affine_loops`) is one.
+Each round begins with the arithmetic of its lines, which changes nothing yet; where it turns out that lanes do not
+agree on something, they go back to the loop as it is, with what they had when the round began.
+
+::
+
+    C: lanes wait at the loop → look: in line? ──no──→ B: the loop as it is
+                                 │ yes
+                              round: the lines of this round; do lanes agree? ──no──→ back: lines to lanes → B
+                                 │ yes            ▲
+                              what else the round does, the end ──→ out: lines to lanes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kcheck.ptx.analysis.cfg import Block
+from kcheck.ptx.analysis.liveness import Liveness, writes
+from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.lowering.affine_loops import LineLoop
+from kcheck.ptx.lowering.affine_values import Evaluator, Line
+from kcheck.ptx.lowering.apply import apply
+from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.syntax.ast import Address, Instruction, Register
+from kcheck.ptx.syntax.types import TYPES
+
+
+class March:
+    """Writes the second version of one loop of one block.
+
+    Args:
+        header: the number of its block.
+    """
+
+    def __init__(self, frame: Frame, live: Liveness, loop: LineLoop, header: int, block: Block) -> None:
+        self.frame = frame
+        self.b = frame.b
+        self.live = live
+        self.loop = loop
+        self.header = header
+        self.block = block
+        self.slots = {name: (f"%LF{header}.{k}", f"%LS{header}.{k}") for k, name in enumerate(loop.carried)}
+
+    def write(self, waiting: Value, stop_flag: Callable[[], Value], leave: Callable[[Value], None]) -> None:
+        """Everything from the look on; what follows is behind the loop, with all lanes.
+
+        Where lanes do not lie in a line they go to ``B{header}``, as if this were not here.
+
+        Args:
+            waiting: the lanes that wait at the loop, as bits.
+            stop_flag: writes a look at whether they are to stop.
+            leave: writes what those lanes do then, and ends its LLVM block.
+        """
+        b, frame, n = self.b, self.frame, self.header
+        self._look(waiting)
+        b.label(f"march{n}")
+        carried = {name: self._load(name) for name in self.loop.carried}
+        frame.lines = dict(carried)
+        evaluator = Evaluator(frame)
+        made: dict[int, Line] = {}
+        for operation in self.block.body:
+            if id(operation) in self.loop.accesses and isinstance(operation, Instruction):
+                self._side_by_side(evaluator, operation)
+            if id(operation) in self.loop.evaluated and isinstance(operation, Instruction):
+                made[id(operation)] = evaluator.evaluate(operation)
+                frame.lines[writes(operation)[0].name] = made[id(operation)]
+        self._keep_steps(evaluator)
+        agreed = b.const("i1", 1)
+        for condition in evaluator.holds:
+            agreed = b.land(agreed, condition)
+        frame.lines = {}
+        b.line(f"br i1 {agreed.text}, label %abreast{n}, label %back{n}, !prof !0")
+        b.label(f"back{n}")
+        self._to_lanes(carried, n)
+        b.line(f"br label %B{n}")
+        b.label(f"abreast{n}")
+        last = self._round(carried, made)
+        self._end(last, waiting, stop_flag, leave)
+
+    def _look(self, waiting: Value) -> None:
+        """Whether all lanes are on and in line."""
+        b, frame, n = self.b, self.frame, self.header
+        b.line(f"br i1 {b.compare('eq', waiting, -1).text}, label %look{n}, label %B{n}")
+        b.label(f"look{n}")
+        apart: Value | None = None
+        for name, kind in self.loop.carried.items():
+            value = frame.load(name, kind)
+            first = b.extract(value, 0)
+            step = self.loop.steps[name]
+            line = Line(first, b.sub(b.extract(value, 1), first) if step is None else b.const(first.type, step))
+            for slot, part in zip(self.slots[name], (line.first, line.step), strict=True):
+                frame.prologue.line(f"{slot} = alloca {part.type}")
+                b.line(f"store {b.typed(part)}, ptr {slot}")
+            differs = b.compare("ne", value, frame.lanes_of(line))
+            apart = differs if apart is None else b.lor(apart, differs)
+        b.line(
+            f"br label %march{n}" if apart is None else f"br i1 {b.any(apart).text}, label %B{n}, label %march{n}"
+        )
+
+    def _load(self, name: str) -> Line:
+        kind = TYPES[self.loop.carried[name]].llvm
+        first, step = (self.b.value(f"load {kind}, ptr {slot}", kind) for slot in self.slots[name])
+        known = self.loop.steps[name]
+        return Line(first, step if known is None else self.b.const(kind, known))
+
+    def _keep_steps(self, evaluator: Evaluator) -> None:
+        """Steps that are known stay as they are for the next round, if there is one."""
+        b = self.b
+        changed: Value | None = None
+        for name, step in self.loop.steps.items():
+            now = self.frame.lines[name].step
+            if step is not None and now != b.const(now.type, step):
+                other = b.compare("ne", now, step)
+                changed = other if changed is None else b.lor(changed, other)
+        if changed is not None:
+            end = self.block.terminator
+            assert end is not None
+            assert end.guard is not None
+            if end.guard.name in self.frame.lines:
+                changed = b.land(changed, self._again())
+            evaluator.holds.append(b.invert(changed))
+
+    def _again(self) -> Value:
+        """Whether the loop goes round again: the branch at its end."""
+        end = self.block.terminator
+        assert end is not None
+        assert end.guard is not None
+        condition = self.frame.load(end.guard.name, "pred")
+        return condition if end.negated == (self.block.successors[0] != self.header) else self.b.invert(condition)
+
+    def _side_by_side(self, evaluator: Evaluator, i: Instruction) -> None:
+        """Let elements that an instruction accesses have to follow each other."""
+        operand = i.operands[1 if i.opcode == "ld" else 0]
+        assert isinstance(operand, Address)
+        assert isinstance(operand.base, Register)
+        line = self.frame.lines[operand.base.name]
+        if not line.level:
+            evaluator.holds.append(self.b.compare("eq", line.step, self.loop.accesses[id(i)]))
+
+    def _round(self, carried: dict[str, Line], made: dict[int, Line]) -> dict[str, Line]:
+        """What the round does besides; returns the lines at its end."""
+        frame = self.frame
+        frame.begin_block(True)
+        frame.active = Value("splat (i1 true)", "i1", frame.width)
+        frame.blend = lambda register: False
+        frame.lines = dict(carried)
+        for operation in self.block.body:
+            target = next((r.name for r in writes(operation)), "")
+            if id(operation) not in made or frame.is_scalar(target):
+                apply(frame, operation)
+            else:
+                frame.lines[target] = made[id(operation)]
+        return frame.lines
+
+    def _end(
+        self,
+        last: dict[str, Line],
+        waiting: Value,
+        stop_flag: Callable[[], Value],
+        leave: Callable[[Value], None],
+    ) -> None:
+        b, frame, n = self.b, self.frame, self.header
+        condition = self._again()
+        again, halt, on = b.fresh("again"), b.fresh("halt"), b.fresh("on")
+        frame.lines = {}
+        b.line(f"br i1 {condition.text}, label %{again}, label %through{n}")
+        b.label(again)
+        b.line(f"br i1 {stop_flag().text}, label %{halt}, label %{on}")
+        b.label(halt)
+        leave(waiting)
+        b.label(on)
+        for name, slots in self.slots.items():
+            for slot, part in zip(slots, (last[name].first, last[name].step), strict=True):
+                b.line(f"store {b.typed(part)}, ptr {slot}")
+        b.line(f"br label %march{n}")
+        b.label(f"through{n}")
+        on_from = next(s for s in self.block.successors if s != n)
+        self._to_lanes(last, on_from)
+
+    def _to_lanes(self, lines: dict[str, Line], block: int) -> None:
+        """Give lines back to the registers that are live at the begin of a block and change in the loop."""
+        frame = self.frame
+        changed = {r.name: r.type for o in self.block.body for r in writes(o)}
+        alive = set(self.live.names(block))
+        for name, line in lines.items():
+            if name in changed and name in alive:
+                frame.b.line(f"store {frame.b.typed(frame.lanes_of(line))}, ptr {frame.slot(name, changed[name])}")

@@ -1,0 +1,243 @@
+"""State shared by the functions of one lowered module: layouts, sites, and the outlined functions they call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kcheck.errors import PtxError
+from kcheck.model.span import is_users
+from kcheck.ptx.abi import Checks, FaultKind, GlobalVariable, SharedVariable, Site
+from kcheck.ptx.ir.builder import integer_of
+from kcheck.ptx.runtime import memory
+from kcheck.ptx.runtime.lookup import LocalLayout
+from kcheck.ptx.sanitizers.init import memory as shadow_memory
+from kcheck.ptx.sanitizers.race.facts import RaceFacts
+from kcheck.ptx.syntax.ast import Call, Float, Function, Instruction, Integer, Module, Symbol, Variable
+from kcheck.ptx.syntax.types import TYPES
+
+FUNCTION_IDS = 0x4B43_0000_0000
+"""The first of the numbers that stand for the addresses of functions; 16 apart."""
+
+
+@dataclass(slots=True)
+class Unit:
+    """One module being lowered for one kernel.
+
+    Attributes:
+        width: lanes of a vector.
+        shared: offset in the shared window, by symbol; ``shared_bytes`` in all.
+        local: the layout of local memory in a vector's state; set once the functions are known.
+        globals: index in ``Launch.globals``, by symbol.
+        functions: numbers of the functions, by name.
+        checks: what to check beyond memory and barriers.
+        dynamic_shared: whether the code names shared memory of open size.
+        in_rows: whether the threads of every vector are neighbors along x.
+        outlined: whether vector accesses are calls, for code with very many of them.
+        posted_columns: the most operands that a lane of a narrow vector posts for one warp-level operation.
+        accesses: names of the functions for accesses, by (store, element, space, scalar, with its shadow).
+        origins: sites where a value in a later report may come from (:mod:`kcheck.ptx.sanitizers.origins`), by
+            key.
+        uses: by table, the keys of the sites from which a use may get its value (None: any).
+        race: what racecheck must check, None if it is off; ``race_checks``: names of the functions that do.
+        tests: with racecheck, the loads that only decide whether to try an atomic (:mod:`.race.guards`).
+    """
+
+    module: Module
+    width: int
+    shared: dict[str, int]
+    shared_bytes: int
+    local: LocalLayout
+    globals: dict[str, int]
+    functions: dict[str, int]
+    checks: Checks
+    declarations: dict[str, str] = field(default_factory=dict)
+    definitions: dict[str, str] = field(default_factory=dict)
+    sites: list[Site] = field(default_factory=list)
+    prints: bool = False
+    dynamic_shared: bool = False
+    in_rows: bool = False
+    outlined: bool = False
+    posted_columns: int = 0
+    accesses: dict[tuple[bool, str, str, bool, bool], str] = field(default_factory=dict)
+    origins: dict[int, int] = field(default_factory=dict)
+    uses: dict[str, frozenset[int | None]] = field(default_factory=dict)
+    race: RaceFacts | None = None
+    race_checks: dict[tuple[int, str, int, bool], str] = field(default_factory=dict)
+    tests: frozenset[int] = frozenset()
+
+    def fail(self, line: int, what: str) -> PtxError:
+        """The error to raise for a line."""
+        return PtxError(f"{self.module.file}:{line}: {what}")
+
+    def site(self, operation: Instruction | Call, space: str) -> int:
+        """The number of a new site."""
+        text = operation.mnemonic if isinstance(operation, Instruction) else f"call {operation.target.name}"
+        chain = operation.loc.chain if operation.loc is not None else ()
+        stack = tuple((self.module.files.get(loc.file, ""), loc.line) for loc in chain)
+        file, source_line = next((frame for frame in stack if is_users(frame[0])), stack[0] if stack else ("", 0))
+        chain_of_calls = stack if len(stack) > 1 else ()
+        tests = id(operation) in self.tests
+        self.sites.append(Site(operation.line, text, file, source_line, space, chain_of_calls, tests))
+        return len(self.sites) - 1
+
+    def access(self, store: bool, element: str, space: str, scalar: bool, init: bool = False) -> str:
+        """The function for a checked access; ``init``: of the value's shadow too."""
+        space = "global" if space == "const" else space
+        self.declarations["@llvm.usub.sat.i64"] = "declare i64 @llvm.usub.sat.i64(i64, i64)"
+        key = (store, element, space, scalar, init)
+        if key not in self.accesses:
+            shadows = self.shadow_places if init else None
+            if scalar:
+                name, text = memory.scalar_ir(store, element, space, self.local, shadows)
+            else:
+                if init:
+                    self.access(store, element, space, scalar)
+                    self.shadow_access(store, element, space)
+                name, text = memory.vector_ir(
+                    store, element, space, self.width, self.local, self.declarations, self.outlined, shadows
+                )
+            self.definitions[name] = text
+            self.accesses[key] = name
+        return self.accesses[key]
+
+    def shadow_access(self, store: bool, element: str, space: str) -> str:
+        """The function that loads or stores shadows of ``element`` under a mask, in any space."""
+        name, text = shadow_memory.apart_ir(
+            store, integer_of(element), space, self.shadow_places, self.width, self.declarations
+        )
+        self.definitions[name] = text
+        return name
+
+    @property
+    def shadow_places(self) -> shadow_memory.Places:
+        """Where shadows are."""
+        return shadow_memory.Places(self.local, self.shared_bytes)
+
+    def line_access(self, store: bool, element: str, space: str) -> str:
+        """The function for a checked access of elements side by side."""
+        space = "global" if space == "const" else space
+        slow = self.access(store, element, space, False)
+        name, text = memory.line_ir(store, element, space, self.width, slow, self.outlined)
+        self.definitions[name] = text
+        return name
+
+    def admit(
+        self, space: str, kind: FaultKind, size: int, extent: int | None = None, by_offset: bool = False
+    ) -> str:
+        """The function that returns which lanes may access ``extent`` (or ``size``) bytes, aligned to ``size``.
+
+        ``by_offset``: it takes offsets in the shared window, not addresses.
+        """
+        space = "global" if space == "const" else space
+        self.declarations["@llvm.usub.sat.i64"] = "declare i64 @llvm.usub.sat.i64(i64, i64)"
+        extent = size if extent is None else extent
+        name, texts = memory.admit_ir(space, kind, size, extent, self.width, self.local, by_offset)
+        self.definitions.update(texts)
+        return name
+
+
+def align_up(offset: int, align: int) -> int:
+    """The next multiple of ``align``."""
+    return -(-offset // align) * align
+
+
+def shared_layout(module: Module, functions: list[Function]) -> tuple[dict[str, int], int]:
+    """Offsets of the shared variables of a module and of the functions used, and the bytes of the static ones.
+
+    Arrays of open size (dynamic shared memory) all begin where the static ones end, as on a GPU.
+    """
+    offsets: dict[str, int] = {}
+    dynamic: list[Variable] = []
+    end = 0
+    variables = [v for v in module.variables.values() if v.space == "shared"]
+    for function in functions:
+        variables.extend(v for v in function.variables.values() if v.space == "shared")
+    for variable in variables:
+        if open_size(variable):
+            dynamic.append(variable)
+            continue
+        end = align_up(end, variable.align)
+        offsets[variable.name] = end
+        end += (variable.count or 0) * TYPES[variable.type].bytes
+    if dynamic:
+        end = align_up(end, max(16, *(v.align for v in dynamic)))
+    for variable in dynamic:
+        offsets[variable.name] = end
+    return offsets, end
+
+
+def shared_variables(
+    module: Module, functions: list[Function], offsets: dict[str, int]
+) -> tuple[SharedVariable, ...]:
+    """The shared variables of a module and of the functions used, by offset.
+
+    Args:
+        offsets: of :func:`shared_layout`.
+    """
+    found = {}
+    for scope in (module.variables, *(function.variables for function in functions)):
+        for variable in scope.values():
+            if variable.space == "shared" and variable.name in offsets:
+                size = None if open_size(variable) else (variable.count or 0) * TYPES[variable.type].bytes
+                found[variable.name] = SharedVariable(variable.name, offsets[variable.name], size)
+    return tuple(sorted(found.values(), key=lambda variable: variable.offset))
+
+
+def open_size(variable: Variable) -> bool:
+    """Whether an array gets its size from the launch: dynamic shared memory."""
+    return variable.count is None or (variable.linkage == "extern" and variable.count == 0)
+
+
+def module_variables(module: Module) -> tuple[GlobalVariable, ...]:
+    """The module's variables in device memory, with their initial bytes.
+
+    Raises:
+        PtxError: an initial value that does not fit its element, or that names a symbol without an address.
+    """
+    found = []
+    for variable in module.variables.values():
+        if variable.space not in ("global", "const"):
+            continue
+        kind = TYPES[variable.type]
+        count = variable.count if variable.count is not None else len(variable.initial)
+        data = bytearray(min(count * kind.bytes, 1 << 32))
+        relocations = []
+        for i, value in enumerate(variable.initial):
+            at = i * kind.bytes
+            if isinstance(value, Symbol):
+                if kind.bytes != 8:
+                    raise PtxError(
+                        f"{module.file}:{variable.line}: an address in a .{variable.type} is not supported"
+                    )
+                relocations.append((at, value.name, value.offset))
+            else:
+                data[at : at + kind.bytes] = _encode(value, variable, module)
+        found.append(
+            GlobalVariable(
+                variable.name,
+                variable.space,
+                count * kind.bytes,
+                variable.align,
+                bytes(data),
+                tuple(relocations),
+                variable.linkage == "extern",
+            )
+        )
+    return tuple(found)
+
+
+def _encode(value: Integer | Float, variable: Variable, module: Module) -> bytes:
+    kind = TYPES[variable.type]
+    if isinstance(value, Integer):
+        return (value.value & ((1 << kind.bits) - 1)).to_bytes(kind.bytes, "little")
+    if kind.kind == "float" and value.width == kind.bits:
+        return value.bits.to_bytes(kind.bytes, "little")
+    if kind.name == "f32" and value.width == 64:
+        import struct
+
+        number = struct.unpack("<d", value.bits.to_bytes(8, "little"))[0]
+        try:
+            return struct.pack("<f", number)
+        except OverflowError:
+            pass
+    raise PtxError(f"{module.file}:{variable.line}: an initial value of {variable.name} does not fit .{kind.name}")

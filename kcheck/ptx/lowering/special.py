@@ -1,0 +1,91 @@
+"""Special registers such as %tid, %laneid and %clock. Source: PTX ISA, "Special Registers"."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kcheck.ptx.abi import Block, Launch
+from kcheck.ptx.ir.builder import Builder, Value, vector_type
+from kcheck.ptx.syntax.ast import Call, Instruction
+
+if TYPE_CHECKING:
+    from kcheck.ptx.lowering.function import Frame
+
+
+def read(frame: Frame, operation: Instruction | Call, name: str) -> Value:
+    """The value of a special register, i32 or i64.
+
+    Raises:
+        PtxError: an unsupported register.
+    """
+    head, _, axis = name.partition(".")
+    if axis and axis in "xyz":
+        i = "xyz".index(axis)
+        if head == "tid" and frame.first_lane:
+            return frame.cached_for_each(f"{name} first", lambda p: _thread_index(p, axis, 1))
+        if head == "tid":
+            return frame.cached_for_each(name, lambda p: _thread_index(p, axis, frame.width))
+        if head == "ntid":
+            return frame.field("launch", Launch.block_dim.offset + 4 * i, "i32")
+        if head == "ctaid":
+            return frame.field("block", Block.index.offset + 4 * i, "i32")
+        if head == "nctaid":
+            return frame.field("launch", Launch.grid_dim.offset + 4 * i, "i32")
+    if axis == "w":
+        return frame.b.const("i32", 0)
+    if head == "WARP_SZ":
+        return frame.b.const("i32", 32)
+    if head in ("laneid", "lanemask_eq", "lanemask_lt", "lanemask_le", "lanemask_gt", "lanemask_ge"):
+        lanes = frame.cached_for_each(head, lambda p: _lane_value(p, head, frame.width))
+        return frame.b.extract(lanes, 0) if frame.first_lane else lanes
+    if head in ("warpid", "nwarpid"):
+        return frame.cached_for_each(head, lambda p: _warp_value(p, head))
+    if head == "smid":
+        return frame.b.const("i32", 0)
+    if head == "nsmid":
+        return frame.b.const("i32", 1)
+    if head == "gridid":
+        return frame.field("launch", Launch.grid_id.offset, "i64")
+    if head in ("dynamic_smem_size", "total_smem_size"):
+        dynamic = frame.field("launch", Launch.dynamic_shared.offset, "i32")
+        return dynamic if head[0] == "d" else frame.b.add(dynamic, frame.unit.shared_bytes)
+    if head.startswith(("clock", "globaltimer")):
+        frame.unit.declarations["@llvm.readcyclecounter"] = "declare i64 @llvm.readcyclecounter()"
+        now = frame.b.value("call i64 @llvm.readcyclecounter()", "i64")
+        if head.endswith("_hi"):
+            return frame.b.resize(frame.b.shift("lshr", now, 32), "i32")
+        return frame.b.resize(now, "i32") if head in ("clock", "globaltimer_lo") else now
+    raise frame.fail(operation, f"special register %{name} is not supported")
+
+
+def _thread_index(p: Builder, axis: str, lanes: int) -> Value:
+    offset = getattr(Block, f"thread_{axis}").offset
+    pointer = p.value(f"getelementptr i8, ptr %block, i64 {offset}", "ptr")
+    table = p.value(f"load ptr, ptr {pointer.text}, !invariant.load !1", "ptr")
+    first = p.value(f"getelementptr i32, ptr {table.text}, i32 %t0", "ptr")
+    kind = vector_type("i32", lanes)
+    return p.value(f"load {kind}, ptr {first.text}, align 4, !invariant.load !1", "i32", lanes)
+
+
+def _lane_value(p: Builder, name: str, width: int) -> Value:
+    first = p.value("and i32 %t0, 31", "i32")
+    lane = p.add(first, p.lanes_const("i32", range(width)))
+    if name == "laneid":
+        return lane
+    bit = p.shift("shl", p.const("i32", 1), lane)
+    below = p.sub(bit, 1)
+    if name == "lanemask_eq":
+        return bit
+    if name == "lanemask_lt":
+        return below
+    if name == "lanemask_le":
+        return p.lor(below, bit)
+    return p.invert(p.lor(below, bit)) if name == "lanemask_gt" else p.invert(below)
+
+
+def _warp_value(p: Builder, name: str) -> Value:
+    if name == "warpid":
+        return p.value("lshr i32 %t0, 5", "i32")
+    pointer = p.value(f"getelementptr i8, ptr %launch, i64 {Launch.threads.offset}", "ptr")
+    threads = p.value(f"load i32, ptr {pointer.text}, !invariant.load !1", "i32")
+    return p.shift("lshr", p.add(threads, 31), 5)

@@ -1,0 +1,182 @@
+"""Stops: where lanes of a vector wait, and what of them is saved in the vector's state meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kcheck.ptx.analysis.cfg import Operation
+from kcheck.ptx.ir.builder import Value, vector_type
+from kcheck.ptx.isa.barrier import Arrival, finish_reduction
+from kcheck.ptx.lowering import warp_emulation as view
+from kcheck.ptx.lowering.apply import apply
+from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.lowering.module import align_up
+from kcheck.ptx.syntax.ast import Instruction
+from kcheck.ptx.syntax.types import LLVM_BITS, TYPES
+
+STOP_BYTES = 24
+"""Bytes of one stop in a vector's state, 4 each: lanes waiting, lanes released, barrier number, threads expected.
+For a warp-level instruction the last two are the member mask and the lanes that take part, followed by the lanes
+that had exited when the last ones arrived. At SKIPPED are the lanes that skipped a barrier of the block."""
+SKIPPED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A place where lanes are put aside.
+
+    Attributes:
+        number: from 0; ``resume`` is one more.
+        block: that they continue with.
+        operation: the barrier, or None for a loop that may spin.
+        arrival: what the barrier asks for.
+        live: registers to save, by name.
+        kept: of those, the ones that the state holds already.
+        remade: instructions that make other registers again on the way back.
+    """
+
+    number: int
+    block: int
+    operation: Operation | None
+    arrival: Arrival
+    live: tuple[str, ...]
+    kept: frozenset[str] = frozenset()
+    remade: tuple[Operation, ...] = ()
+
+
+@dataclass(slots=True)
+class StateLayout:
+    """The bytes of a vector's state: stops, then saved registers, then local memory."""
+
+    stops: int
+    offsets: dict[str, int] = field(default_factory=dict)
+    size: int = 0
+
+    def place(self, key: str, size: int, align: int) -> int:
+        """The offset of a saved register, given on first use."""
+        if key not in self.offsets:
+            at = align_up(max(self.size, align_up(self.stops * STOP_BYTES, 64)), align)
+            self.offsets[key] = at
+            self.size = at + size
+        return self.offsets[key]
+
+
+def read_mask(frame: Frame, name: str) -> Value:
+    """A mask in memory, as an integer of as many bits as there are lanes."""
+    return frame.b.value(f"load i{frame.width}, ptr {name}", f"i{frame.width}")
+
+
+def left(frame: Frame, stops: Sequence[Stop], masks: Sequence[str]) -> Value:
+    """The lanes of a warp that left the kernel: not in this turn, and at no stop; or named by one of the masks."""
+    b = frame.b
+    there = Value("%mask", "i32")
+    for stop in stops:
+        pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number}", "ptr")
+        there = b.lor(there, b.value(f"load i32, ptr {pointer.text}", "i32"))
+    gone = b.invert(there)
+    for name in masks:
+        gone = b.lor(gone, read_mask(frame, name))
+    return gone
+
+
+class Aside:
+    """Puts lanes of a kernel aside, and takes them up again.
+
+    Args:
+        types: of the registers.
+        state: where they are saved.
+    """
+
+    def __init__(self, frame: Frame, types: Mapping[str, str], state: StateLayout) -> None:
+        self.frame = frame
+        self.types = types
+        self.state = state
+        self.width = frame.width
+
+    def save(self, stop: Stop, lanes: Value) -> None:
+        """Save what lives on in lanes that wait; announce them to the barrier, or post their operands."""
+        b, frame = self.frame.b, self.frame
+        before = frame.active
+        frame.active = b.bits_mask(lanes, self.width)
+        if stop.operation is not None:
+            if stop.arrival.kind == "warp":
+                self._post(stop, stop.operation)
+            else:
+                stop.arrival.announce(frame, stop.operation, lanes, STOP_BYTES * stop.number)
+        for name in stop.live:
+            kind = self.types[name]
+            if name in stop.kept and (self.width == 1 or not frame.is_scalar(name)):
+                continue
+            value = frame.load_slot(name, kind)
+            pointer = self._saved(stop, name, value)
+            if value.lanes == 1 and self.width > 1:
+                b.line(f"store {b.typed(value)}, ptr {pointer}")
+            elif value.type == "i1" and self.width > 1:
+                bits = b.mask_bits(value)
+                kept = b.op("and", read_mask(frame, pointer), b.invert(lanes))
+                b.line(f"store i{self.width} {b.op('or', kept, b.op('and', bits, lanes)).text}, ptr {pointer}")
+            elif self.width == 1:
+                b.line(f"store {b.typed(value)}, ptr {pointer}")
+            else:
+                kind_text = b.type_of(value)
+                stored = b.value(f"load {kind_text}, ptr {pointer}, align 64", value.type, value.lanes)
+                value = b.select(frame.active, value, stored)
+                b.line(f"store {b.typed(value)}, ptr {pointer}, align 64")
+        frame.active = before
+
+    def restore(self, stop: Stop) -> None:
+        """Take up lanes that waited: what they saved, what can be made again, what came of the wait."""
+        b, frame = self.frame.b, self.frame
+        for name in stop.live:
+            kind = self.types[name]
+            lanes = 1 if frame.is_scalar(name) else self.width
+            element = TYPES[kind].llvm
+            shape = Value("", element, lanes)
+            pointer = self._saved(stop, name, shape)
+            if element == "i1" and lanes > 1:
+                value = b.bits_mask(read_mask(frame, pointer), self.width)
+            else:
+                align = 64 if lanes > 1 else max(LLVM_BITS[element] // 8, 1)
+                value = b.value(
+                    f"load {vector_type(element, lanes)}, ptr {pointer}, align {align}", element, lanes
+                )
+            b.line(f"store {b.typed(value)}, ptr {frame.slot(name, kind)}")
+        frame.active = b.bits_mask(Value("%mask", f"i{self.width}"), self.width)
+        before, frame.blend = frame.blend, lambda name: False
+        for operation in stop.remade:
+            apply(frame, operation)
+        frame.blend = before
+        if stop.arrival.kind == "warp":
+            assert isinstance(stop.operation, Instruction)
+            view.finish(frame, stop.operation, self.state.place, STOP_BYTES * stop.number)
+        elif isinstance(stop.operation, Instruction) and "red" in stop.operation.modifiers:
+            finish_reduction(frame, stop.operation, STOP_BYTES * stop.number)
+
+    def report(self, stop: Stop, lanes: Value) -> None:
+        """Add lanes to those that wait at a stop, in the vector's state."""
+        b = self.frame.b
+        pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number}", "ptr")
+        old = b.value(f"load i32, ptr {pointer.text}", "i32")
+        b.line(f"store i32 {b.lor(old, b.resize(lanes, 'i32')).text}, ptr {pointer.text}")
+
+    def _post(self, stop: Stop, operation: Operation) -> None:
+        """What the other vectors of the warp need, and whom this waits for."""
+        b = self.frame.b
+        assert isinstance(operation, Instruction)
+        named = view.members(self.frame, operation)
+        pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number + 8}", "ptr")
+        b.line(f"store i32 {named.text}, ptr {pointer.text}")
+        if self.frame.left is not None:
+            left = self.frame.left()
+            pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number + 16}", "ptr")
+            b.line(f"store i32 {left.text}, ptr {pointer.text}")
+        view.post(self.frame, operation, self.state.place)
+
+    def _saved(self, stop: Stop, name: str, value: Value) -> str:
+        """The place of a register in the state: one for all stops, but a scalar has one at each."""
+        scalar = value.lanes == 1 and self.width > 1
+        size = max(LLVM_BITS[value.type] // 8, 1) * (1 if scalar else self.width)
+        key = f"{name}@{stop.number}" if scalar else name
+        offset = self.state.place(key, size, 8 if scalar else 64)
+        return self.frame.b.value(f"getelementptr i8, ptr %warp, i64 {offset}", "ptr").text

@@ -1,0 +1,524 @@
+"""The SIMD warp: a function's blocks under lane masks.
+
+Every block has the mask of the lanes that are about to execute it. Blocks run in the order of
+:mod:`kcheck.ptx.analysis.cfg`, where each loop is contiguous: an empty mask skips a block, and after the last
+block of a loop its header runs again while lanes wait there. Each lane is in exactly one mask, so any control flow
+is executed as written; the order only decides how well lanes stay together.
+
+Where a warp has to wait (a barrier, or a loop that may spin on another lane's lock) the lanes there are suspended:
+their live registers go to the vector's state, and the function returns when no other lane can continue. It is
+entered again at that *stop* by a switch. A loop that may spin suspends its lanes after SPIN_LIMIT iterations, so
+that lanes which left it (and other warps) run: independent thread scheduling holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+
+from kcheck.ptx.abi import FaultKind, Launch, Worker
+from kcheck.ptx.analysis import skips, spin
+from kcheck.ptx.analysis import spill_sets as saving
+from kcheck.ptx.analysis.cfg import Cfg, Loop, Operation, is_collective
+from kcheck.ptx.analysis.liveness import Liveness, writes
+from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.isa.barrier import Arrival, arrival
+from kcheck.ptx.isa.effects import EFFECTS
+from kcheck.ptx.lowering import vector_loop as turn
+from kcheck.ptx.lowering import warp_emulation as view
+from kcheck.ptx.lowering.affine_loops import LineLoop
+from kcheck.ptx.lowering.apply import apply
+from kcheck.ptx.lowering.function import CONTEXT, Frame
+from kcheck.ptx.lowering.loop_versioning import March
+from kcheck.ptx.lowering.suspension import SKIPPED, STOP_BYTES, Aside, StateLayout, Stop, left, read_mask
+from kcheck.ptx.sanitizers.init.registers import companions
+from kcheck.ptx.syntax.ast import Call, Instruction, Label
+from kcheck.ptx.syntax.types import TYPES
+
+WARP = 32
+
+SPIN_LIMIT = 64
+"""Iterations of a loop that may spin before its lanes are suspended."""
+
+
+class WarpFunction:
+    """Lowers one function; :meth:`text` gives its definition."""
+
+    def __init__(
+        self,
+        frame: Frame,
+        cfg: Cfg,
+        live: Liveness,
+        spinning: frozenset[int],
+        state: StateLayout,
+        keeps: Callable[[int, str], bool],
+        waits: Callable[[Operation], bool],
+        parts: Callable[[int], bool],
+    ) -> None:
+        self.waits = waits
+        self.keeps = keeps
+        self.frame = frame
+        self.b = frame.b
+        self.cfg = cfg
+        self.live = live
+        self.state = state
+        self.width = frame.width
+        self.bits = f"i{frame.width}"
+        self.position = {n: k for k, n in enumerate(cfg.order)}
+        self.spinning = spinning
+        self._loop_sites: dict[int, int] = {}
+        self._barriers: dict[int, int] = {}  # by block that ends in a barrier of the threads of a block, its stop
+        self.stops = self._find_stops()
+        self.aside = Aside(frame, self.live.types, state)
+        self.outcomes: list[tuple[str, str]] = []
+        if frame.function.is_entry and frame.width == WARP:
+            ends = [self._mask(n) for n in cfg.order if cfg.blocks[n].only_leaves]
+            frame.left = partial(left, frame, self.stops, ["%exited", *ends])
+        self._skips = skips.analyze(cfg, self._barriers, parts)
+        self.ends: dict[int, list[Loop]] = {}
+        for loop in cfg.loops:
+            last = max(self.position[n] for n in loop.blocks)
+            self.ends.setdefault(last, []).append(loop)
+        for loops in self.ends.values():
+            loops.sort(key=lambda loop: -self.position[loop.header])
+
+    def _find_stops(self) -> list[Stop]:
+        stops: list[Stop] = []
+        if not self.frame.function.is_entry:
+            return stops
+        remade = saving.remade(self.cfg, self.frame.uniform | self.frame.strides.keys())
+        names: dict[int, tuple[str, ...]] = {}
+        again: dict[int, tuple[Operation, ...]] = {}
+        for n in self.cfg.order:
+            block = self.cfg.blocks[n]
+            if block.terminator is not None and self.waits(block.terminator):
+                results = {r.name for r in writes(block.terminator)}
+                live = self.live.names(block.successors[0])
+                live = [r for r in live if r not in results or block.terminator.guard]
+                names[n] = tuple(r for r in live if r not in remade)
+                chains = {id(o): o for r in live if r in remade for o in remade[r]}
+                again[n] = tuple(chains.values())
+        sure = frozenset(n for n in names if not (self.width == WARP and self._is_collective(n)))
+        kept = saving.unchanged(self.cfg, self.live, names, sure)
+        for n in names:
+            block = self.cfg.blocks[n]
+            assert block.terminator is not None
+            together = self._is_collective(n)
+            asked = Arrival("warp") if together else arrival(self.frame, block.terminator)
+            after = block.successors[0]
+            if asked.kind == "block":
+                self._barriers[n] = len(stops)
+            stops.append(Stop(len(stops), after, block.terminator, asked, names[n], kept[n], again[n]))
+        for header in sorted(self.spinning):
+            stops.append(Stop(len(stops), header, None, Arrival("spin"), tuple(self.live.names(header))))
+        self.state.stops = len(stops)
+        return [self._with_companions(stop) for stop in stops]
+
+    def _is_collective(self, n: int) -> bool:
+        end = self.cfg.blocks[n].terminator
+        return end is not None and is_collective(end)
+
+    def _with_companions(self, stop: Stop) -> Stop:
+        """The stop with the companions of the registers that it saves: they are always written together."""
+        frame, more = self.frame, dict[str, dict[str, str]]()
+        for name in stop.live:
+            found = companions(frame.shadows.found, name, self.live.types[name]) if frame.shadows else {}
+            more[name] = found | (frame.exact.companions(name) if frame.exact else {})
+        types = {new: kind for found in more.values() for new, kind in found.items()}
+        self.live = replace(self.live, types={**self.live.types, **types})
+        kept = {new for name in stop.kept for new in more[name]}
+        return replace(stop, live=(*stop.live, *types), kept=stop.kept | kept)
+
+    # --- masks as memory
+
+    def _mask(self, n: int) -> str:
+        return f"%m{n}"
+
+    def _read_mask(self, name: str) -> Value:
+        return read_mask(self.frame, name)
+
+    def _send(self, n: int, lanes: Value) -> None:
+        """Let lanes execute a block when its turn comes."""
+        old = self._read_mask(self._mask(n))
+        both = self.b.op("or", old, lanes)
+        self.b.line(f"store {self.bits} {both.text}, ptr {self._mask(n)}")
+
+    # --- the function
+
+    def text(self, name: str, linkage: str = "internal") -> str:
+        """The definition: returns as :mod:`kcheck.ptx.runtime.block_scheduler` reads it."""
+        b, frame, order = self.b, self.frame, self.cfg.order
+        for k, n in enumerate(order):
+            self._block(k, n)
+        b.label("fin")
+        self._finish()
+        b.label("abort")
+        b.line(f"ret {'i32 -2' if frame.function.is_entry else self.bits + ' -1'}")
+        masks = [self._mask(n) for n in order] + [f"%w{stop.number}" for stop in self.stops] + ["%exited"]
+        counters = [f"%spins{header}" for header in sorted(self.spinning)]
+        allocas = [f"  {name} = alloca {self.bits}" for name in masks]
+        allocas += [f"  {name} = alloca i32" for name in counters]
+        zeros = [f"  store {self.bits} 0, ptr {name}" for name in masks]
+        zeros += [f"  store i32 0, ptr {name}" for name in counters]
+        body, b.lines = b.lines, []
+        self._enter()
+        dispatch, b.lines = b.lines, []
+        head = ["entry:", *allocas, *frame.prologue.lines]
+        each = [*zeros, *frame.each.lines, *dispatch, *body]
+        if frame.function.is_entry:
+            parameters, result = turn.VECTORS.format(W=self.width), "i32"
+            # The scheduler reports every barrier to racecheck.
+            plain = [s.number for s in self.stops if s.arrival.plain and frame.unit.race is None]
+            lines = [*head, *turn.begin(self.width), *each, *turn.end(self.width, self.outcomes, plain)]
+        else:
+            outside = len(frame.function.params) + len(frame.function.returns)
+            parameters, result = f"{CONTEXT}, {self.bits} %mask, i64 %frame", self.bits
+            parameters += "".join(f", ptr %param{i}" for i in range(outside))
+            if frame.shadows is not None:
+                parameters += "".join(f", ptr %pshadow{i}" for i in range(outside))
+            lines = [*head, *each]
+        return "\n".join([f"define {linkage} {result} {name}({parameters}) {ATTRIBUTES} {{", *lines, "}"])
+
+    def _enter(self) -> None:
+        b = self.b
+        first = self.cfg.order[0]
+        if not self.frame.function.is_entry:
+            self._guard_stack()
+            if self.frame.shadows is not None:
+                self.frame.shadows.enter()
+            b.line(f"store {self.bits} %mask, ptr {self._mask(first)}")
+            b.line("br label %C0")
+            return
+        cases = " ".join(f"i32 {s.number + 1}, label %resume{s.number}" for s in self.stops)
+        b.line(f"switch i32 %resume, label %begin [{cases}]")
+        b.label("begin")
+        for stop in self.stops:
+            pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number}", "ptr")
+            b.line(f"store [{STOP_BYTES // 4} x i32] zeroinitializer, ptr {pointer.text}")
+        b.line(f"store {self.bits} %mask, ptr {self._mask(first)}")
+        b.line("br label %C0")
+        for stop in self.stops:
+            b.label(f"resume{stop.number}")
+            pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number}", "ptr")
+            waiting = b.value(f"load i32, ptr {pointer.text}", "i32")
+            others = b.land(waiting, b.invert(b.resize(Value("%mask", self.bits), "i32")))
+            b.line(f"store i32 {others.text}, ptr {pointer.text}")
+            self.aside.restore(stop)
+            if stop.number in self._barriers.values():
+                self._mark_skips(self._skips.skipped, Value("%mask", self.bits), False)
+            b.line(f"store {self.bits} %mask, ptr {self._mask(stop.block)}")
+            b.line(f"br label %B{stop.block}")
+
+    def _guard_stack(self) -> None:
+        """Refuse to recurse deeper than the worker's stack, or to continue after the launch was stopped."""
+        b, frame = self.b, self.frame
+        mark = b.value("alloca i8", "ptr")
+        here = b.value(f"ptrtoint ptr {mark.text} to i64", "i64")
+        limit = frame_field(frame, "worker", Worker.stack_limit.offset)
+        end = b.add(Value("%frame", "i64"), frame.local_bytes)
+        full = b.compare("ugt", end, frame.unit.local.stride)
+        deep = b.lor(b.compare("ult", here, limit), full)
+        b.line(f"br i1 {deep.text}, label %overflow, label %shallow")
+        b.label("overflow")
+        function = frame.function
+        loc = next((s.loc for s in function.body or () if not isinstance(s, Label) and s.loc is not None), None)
+        site = frame.unit.site(Instruction(function.line, ".func", (), (), loc=loc), "")
+        lane = b.resize(b.flagged_intrinsic("cttz", Value("%mask", self.bits), False), "i32")
+        b.line(
+            f"call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 {site}, "
+            f"i32 {int(FaultKind.STACK_OVERFLOW)}, i64 {here.text}, i32 0, i32 {lane.text})"
+        )
+        b.line("br label %abort")
+        b.label("shallow")
+        stop = self._stop_flag()
+        b.line(f"br i1 {stop.text}, label %halt, label %within")
+        b.label("halt")
+        self._abort(site, Value("%mask", self.bits))
+        b.label("within")
+
+    def loop_site(self, header: int) -> int:
+        """The site of a loop, for findings: where it tests whether to continue."""
+        if header not in self._loop_sites:
+            loop = next(loop for loop in self.cfg.loops if loop.header == header)
+            inside = [o for n in (header, *sorted(loop.blocks)) for o in self.cfg.blocks[n].operations]
+            ends = [self.cfg.blocks[n] for n in sorted(loop.blocks)]
+            back = [e.terminator for e in ends if header in e.successors and e.terminator is not None]
+            ordered = [*(o for o in inside if spin.waits(o)), *back, *inside]
+            known = next((o for o in ordered if o.loc is not None), None)
+            nowhere = Instruction(self.frame.function.line, "bra", (), ())
+            self._loop_sites[header] = self.frame.unit.site(known or next(iter(ordered), nowhere), "")
+        return self._loop_sites[header]
+
+    def _abort(self, site: int, lanes: Value) -> None:
+        """Leave a stopped launch, and record where it stopped."""
+        b = self.b
+        lane = b.const("i32", 0)
+        if self.width > 1:
+            lane = b.resize(b.flagged_intrinsic("cttz", lanes, False), "i32")
+        b.line(f"call void @kcheck.running(ptr %launch, ptr %block, i32 %t0, i32 {site}, i32 {lane.text})")
+        b.line("br label %abort")
+
+    def _stop_flag(self) -> Value:
+        b = self.b
+        pointer = b.value(f"getelementptr i8, ptr %launch, i64 {Launch.stop.offset}", "ptr")
+        flag = b.value(f"load atomic i32, ptr {pointer.text} monotonic, align 4", "i32")
+        return b.compare("ne", flag, 0)
+
+    def _block(self, k: int, n: int) -> None:
+        b, frame = self.b, self.frame
+        block = self.cfg.blocks[n]
+        b.label(f"C{k}")
+        waiting = self._read_mask(self._mask(n))
+        empty = b.compare("eq", waiting, 0)
+        marches = self.frame.line_loops.get(n)
+        b.line(f"br i1 {empty.text}, label %K{k}, label %{'B' if marches is None else 'T'}{n}")
+        if marches is not None:
+            self._march(k, n, marches, waiting)
+        b.label(f"B{n}")
+        self.lanes = self._read_mask(self._mask(n))
+        b.line(f"store {self.bits} 0, ptr {self._mask(n)}")
+        frame.begin_block(any(n in loop.blocks for loop in self.cfg.loops))
+        frame.active = b.bits_mask(self.lanes, self.width)
+        frame.blend = partial(self.keeps, n)
+        frame.inlining = " noinline" if marches is not None else ""
+        for operation in block.body:
+            apply(frame, operation)
+            if isinstance(operation, Call) and frame.exits is not None:
+                self._drop(frame.exits, k)
+                frame.exits = None
+        self._terminate(n)
+        b.line(f"br label %K{k}")
+        b.label(f"K{k}")
+        for loop in self.ends.get(k, ()):
+            self._latch(loop)
+        b.line(f"br label %C{k + 1}" if k + 1 < len(self.cfg.order) else "br label %fin")
+
+    def _march(self, k: int, n: int, loop: LineLoop, waiting: Value) -> None:
+        """The version of a loop for lanes in a line, before the general one."""
+        self.b.label(f"T{n}")
+        self.frame.inlining = ""
+        block = self.cfg.blocks[n]
+        leave = partial(self._abort, self.loop_site(n))
+        March(self.frame, self.live, loop, n, block).write(waiting, self._stop_flag, leave)
+        self.b.line(f"store {self.bits} 0, ptr {self._mask(n)}")
+        self._send(next(s for s in block.successors if s != n), waiting)
+        self.b.line(f"br label %K{k}")
+
+    def _drop(self, exited: Value, k: int) -> None:
+        """Lanes that exited the kernel inside a call; the block is left when none remains."""
+        b = self.b
+        old = self._read_mask("%exited")
+        b.line(f"store {self.bits} {b.op('or', old, exited).text}, ptr %exited")
+        self.lanes = b.op("and", self.lanes, b.invert(exited))
+        remain = b.fresh("remain")
+        b.line(f"br i1 {b.compare('eq', self.lanes, 0).text}, label %K{k}, label %{remain}")
+        b.label(remain)
+        self.frame.active = b.bits_mask(self.lanes, self.width)
+
+    def _latch(self, loop: Loop) -> None:
+        b, header = self.b, loop.header
+        lanes = self._read_mask(self._mask(header))
+        again, out = b.fresh("again"), b.fresh("out")
+        b.line(f"br i1 {b.compare('ne', lanes, 0).text}, label %{again}, label %{out}")
+        b.label(again)
+        go, halt = b.fresh("go"), b.fresh("halt")
+        b.line(f"br i1 {self._stop_flag().text}, label %{halt}, label %{go}")
+        b.label(halt)
+        self._abort(self.loop_site(header), lanes)
+        b.label(go)
+        stop = next((s for s in self.stops if s.operation is None and s.block == header), None)
+        if stop is None:
+            b.line(f"br label %B{header}")
+        else:
+            rounds = b.value(f"load i32, ptr %spins{header}", "i32")
+            b.line(f"store i32 {b.add(rounds, 1).text}, ptr %spins{header}")
+            aside, stay = b.fresh("aside"), b.fresh("stay")
+            b.line(f"br i1 {b.compare('ult', rounds, SPIN_LIMIT).text}, label %{stay}, label %{aside}")
+            b.label(aside)
+            b.line(f"store {self.bits} 0, ptr {self._mask(header)}")
+            self._set_aside(stop, lanes)
+            b.line(f"br label %{out}")
+            b.label(stay)
+            b.line(f"br label %B{header}")
+        b.label(out)
+
+    # --- the ends of blocks
+
+    def _terminate(self, n: int) -> None:
+        b = self.b
+        block = self.cfg.blocks[n]
+        end = block.terminator
+        if end is None:
+            if block.successors:
+                self._send(block.successors[0], self.lanes)
+            return
+        if self.waits(end):
+            self._barrier(n, end)
+            return
+        taken, rest = self.lanes, None
+        if end.guard is not None:
+            taken, rest = self._split(end)
+        assert isinstance(end, Instruction)
+        if end.opcode == "bra":
+            self._choose(n, 0, block.successors[0], taken)
+            if rest is not None and len(block.successors) > 1:
+                self._choose(n, 1, block.successors[1], rest)
+        elif end.opcode == "brx":
+            self._indexed(n, block.successors, end)
+        else:
+            if end.opcode == "trap":
+                self._trap(end, taken)
+            if end.opcode in ("exit", "trap") or self.frame.function.is_entry:
+                old = self._read_mask("%exited")
+                b.line(f"store {self.bits} {b.op('or', old, taken).text}, ptr %exited")
+            if rest is not None and block.successors:
+                self._send(block.successors[0], rest)
+
+    def _split(self, end: Operation) -> tuple[Value, Value]:
+        """The lanes for which the guard holds, and the others."""
+        b = self.b
+        assert end.guard is not None
+        if self.frame.shadows is not None:
+            self.frame.shadows.decides(end, end.guard)
+        condition = self.frame.load(end.guard.name, "pred")
+        if condition.lanes == self.width:
+            bits = b.mask_bits(condition)
+        else:
+            bits = b.value(f"sext i1 {condition.text} to {self.bits}", self.bits)
+        if end.negated:
+            bits = b.invert(bits)
+        taken = b.op("and", self.lanes, bits)
+        return taken, b.op("xor", self.lanes, taken)
+
+    def _choose(self, n: int, k: int, target: int, lanes: Value) -> None:
+        """Send lanes from the end of a block to its successor number ``k``."""
+        self._mark_skips(self._skips.away.get((n, k), ()), lanes, True)
+        self._mark_skips(self._skips.toward.get((n, k), ()), lanes, False)
+        self._send(target, lanes)
+
+    def _mark_skips(self, barriers: Iterable[int], lanes: Value, skip: bool) -> None:
+        """Note that lanes skip barriers, or that they do not."""
+        b = self.b
+        for barrier in barriers:
+            at = STOP_BYTES * self._barriers[barrier] + SKIPPED
+            pointer = b.value(f"getelementptr i8, ptr %warp, i64 {at}", "ptr")
+            old, mask = b.value(f"load i32, ptr {pointer.text}", "i32"), b.resize(lanes, "i32")
+            new = b.lor(old, mask) if skip else b.land(old, b.invert(mask))
+            b.line(f"store i32 {new.text}, ptr {pointer.text}")
+
+    def _indexed(self, n: int, targets: tuple[int, ...], end: Instruction) -> None:
+        """``brx.idx``; an index past the end is undefined, and those lanes take the last target."""
+        b = self.b
+        if self.frame.shadows is not None:
+            self.frame.shadows.decides(end, end.operands[0])
+        index = b.spread(self.frame.read(end, end.operands[0], TYPES["u32"]))
+        left = self.lanes
+        for k, target in enumerate(targets):
+            if k == len(targets) - 1:
+                self._choose(n, k, target, left)
+            else:
+                here = b.op("and", left, b.mask_bits(b.compare("eq", index, k)))
+                self._choose(n, k, target, here)
+                left = b.op("xor", left, here)
+
+    def _trap(self, end: Instruction, lanes: Value) -> None:
+        b = self.b
+        site = self.frame.unit.site(end, "")
+        do, done = b.fresh("trap"), b.fresh("trapped")
+        b.line(f"br i1 {b.compare('ne', lanes, 0).text}, label %{do}, label %{done}")
+        b.label(do)
+        lane = b.const("i32", 0)
+        if self.width > 1:
+            lane = b.resize(b.flagged_intrinsic("cttz", lanes, False), "i32")
+        b.line(
+            f"call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 {site}, "
+            f"i32 {int(FaultKind.TRAP)}, i64 0, i32 0, i32 {lane.text})"
+        )
+        b.line(f"br label %{done}")
+        b.label(done)
+
+    def _barrier(self, n: int, end: Operation) -> None:
+        stop = next(s for s in self.stops if s.operation is end)
+        lanes = self.lanes
+        if end.guard is not None:
+            lanes, rest = self._split(end)
+            self._choose(n, skips.PAST, stop.block, rest)
+            self.lanes = lanes
+        if stop.arrival.kind == "warp" and self.width == WARP:
+            self._unless_here(stop, lanes)
+        else:
+            self._set_aside(stop, lanes)
+
+    def _unless_here(self, stop: Stop, lanes: Value) -> None:
+        """A warp-level operation: at once if the lanes named in the mask are here, else they wait."""
+        b, frame = self.b, self.frame
+        end = stop.operation
+        assert isinstance(end, Instruction)
+        before = frame.active
+        frame.active = b.bits_mask(lanes, self.width)
+        named = view.members(frame, end)
+        here, apart, on = b.fresh("here"), b.fresh("apart"), b.fresh("on")
+        absent = b.land(named, b.invert(b.resize(lanes, "i32")))
+        b.line(f"br i1 {b.compare('eq', absent, 0).text}, label %{here}, label %{apart}, !prof !0")
+        b.label(here)
+        EFFECTS[end.opcode](frame, end)
+        frame.active = before
+        self._send(stop.block, lanes)
+        b.line(f"br label %{on}")
+        b.label(apart)
+        self._set_aside(stop, lanes)
+        b.line(f"br label %{on}")
+        b.label(on)
+
+    # --- suspending lanes
+
+    def _set_aside(self, stop: Stop, lanes: Value) -> None:
+        b = self.b
+        self.aside.save(stop, lanes)
+        # The usual case: every lane that entered the function is here. Looking through all stops at the end was
+        # three quarters of the time of a scan with 15 barriers.
+        leave, stay = b.fresh("leave"), b.fresh("partly")
+        together = b.compare("eq", lanes, Value("%mask", self.bits))
+        b.line(f"br i1 {together.text}, label %{leave}, label %{stay}")
+        b.label(leave)
+        self.aside.report(stop, lanes)
+        self._outcome(b.const("i32", stop.number + 1), leave)
+        b.label(stay)
+        mine = f"%w{stop.number}"
+        both = b.op("or", self._read_mask(mine), lanes)
+        b.line(f"store {self.bits} {both.text}, ptr {mine}")
+
+    def _finish(self) -> None:
+        """Add the suspended lanes to the state, and record where they are."""
+        b = self.b
+        if not self.frame.function.is_entry:
+            b.line(f"ret {self.bits} {self._read_mask('%exited').text}")
+            return
+        code = b.const("i32", 0)
+        for stop in self.stops:
+            lanes = self._read_mask(f"%w{stop.number}")
+            self.aside.report(stop, lanes)
+            here = b.compare("ne", lanes, 0)
+            first = b.compare("eq", code, 0)
+            number = b.select(first, b.const("i32", stop.number + 1), b.const("i32", -1))
+            # Lanes that are nowhere have exited the kernel: the general path has to look.
+            whole = b.compare("eq", lanes, Value("%mask", self.bits))
+            number = b.select(whole, number, b.const("i32", -1))
+            code = b.select(here, number, code)
+        self._outcome(code, "fin")
+
+    def _outcome(self, code: Value, block: str) -> None:
+        """End the vector's turn in a block of the LLVM function, with an outcome."""
+        self.outcomes.append((code.text, block))
+        self.b.line("br label %over")
+
+
+ATTRIBUTES = 'alignstack(64) "min-legal-vector-width"="512" "prefer-vector-width"="512"'
+
+
+def frame_field(frame: Frame, name: str, offset: int) -> Value:
+    """A 64-bit field, read where it is needed."""
+    b = frame.b
+    pointer = b.value(f"getelementptr i8, ptr %{name}, i64 {offset}", "ptr")
+    return b.value(f"load i64, ptr {pointer.text}", "i64")

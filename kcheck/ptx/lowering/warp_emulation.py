@@ -1,0 +1,269 @@
+"""A whole warp seen from one of its narrower vectors: warp-level operations with W < 32.
+
+Each lane posts its operands in its vector's state and is suspended; when all participants have arrived, each
+vector resumes and computes the result for the whole warp from the posted operands, by the same code that serves W
+= 32, and keeps the part for its lanes. It is slow, and intended for W = 1, the differential oracle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from kcheck.ptx.analysis.cfg import Operation, is_collective
+from kcheck.ptx.analysis.liveness import has_result
+from kcheck.ptx.ir.builder import Builder, Value, integer_of, vector_type
+from kcheck.ptx.isa.effects import EFFECTS
+from kcheck.ptx.isa.matrices import WORDS, load_rows
+from kcheck.ptx.lowering.function import Frame, Rows
+from kcheck.ptx.lowering.module import Unit
+from kcheck.ptx.sanitizers.init.registers import Shadows
+from kcheck.ptx.syntax.ast import Call, Instruction, Integer, Operand, Vector
+from kcheck.ptx.syntax.types import TYPES, PtxType
+
+VECTOR_BYTES = "@vector.bytes@"
+"""A placeholder in the text for the size of a vector's state, until that is known."""
+
+POSTED, TAKEN = "@posted", "@taken"
+"""What lanes posted, and the scheduler's copy of it: a vector that resumes first may post again at once."""
+
+SHADOW_COLUMNS = 2
+"""With initcheck: the first operand's shadow; and as bits, whether that was computed, and for each operand whether
+it is undefined."""
+
+_WARP = 32
+
+Place = Callable[[str, int, int], int]
+"""Returns the offset in a vector's state for (key, bytes, alignment)."""
+
+
+def posted_bytes(unit: Unit) -> int:
+    """Bytes that the lanes of one vector post."""
+    return (unit.posted_columns + (SHADOW_COLUMNS if unit.checks.init else 0)) * 8 * unit.width
+
+
+def posted_columns(operations: Iterable[Operation]) -> int:
+    """The most operands that a lane posts for one instruction."""
+    found = (o for o in operations if isinstance(o, Instruction) and is_collective(o))
+    return max((2 * WORDS if o.opcode == "ldmatrix" else len(sources(o)) for o in found), default=0)
+
+
+def sources(instruction: Instruction) -> list[Operand]:
+    """The operands that a lane posts: all sources except literals, those of a vector one by one."""
+    operands = instruction.operands[1:] if _writes(instruction) else instruction.operands
+    flat = [e for o in operands for e in (o.elements if isinstance(o, Vector) else (o,))]
+    return [o for o in flat if not isinstance(o, Integer)]
+
+
+def _writes(instruction: Instruction) -> bool:
+    return has_result(instruction) and instruction.opcode not in ("bar", "barrier")
+
+
+def _kind(instruction: Instruction, operand: Operand) -> PtxType:
+    """The type as which the instruction reads an operand."""
+    first = instruction.operands[1] if _writes(instruction) and len(instruction.operands) > 1 else None
+    if operand is first and instruction.opcode == "vote":
+        return TYPES["pred"]
+    if instruction.opcode == "mma" and "f64" in instruction.modifiers:
+        return TYPES["b64"]
+    if operand is first and "b64" in instruction.modifiers:
+        return TYPES["b64"]
+    return TYPES["b32"]
+
+
+def members(frame: Frame, instruction: Instruction) -> Value:
+    """The member mask, as i32, of all active lanes together; 0 where the instruction has none."""
+    if instruction.opcode == "activemask" or (
+        "sync" not in instruction.modifiers and instruction.opcode not in ("bar", "barrier")
+    ):
+        return frame.b.const("i32", 0)
+    b = frame.b
+    if "aligned" in instruction.modifiers:
+        return b.const("i32", -1)
+    value = frame.read(instruction, instruction.operands[-1], TYPES["u32"])
+    if value.lanes == 1:
+        return value
+    name = f"@llvm.vector.reduce.or.v{value.lanes}i32"
+    frame.unit.declarations[name] = f"declare i32 {name}(<{value.lanes} x i32>)"
+    return b.value(f"call i32 {name}({b.typed(b.select(frame.active, value, b.const('i32', 0)))})", "i32")
+
+
+def post(frame: Frame, instruction: Instruction, place: Place) -> None:
+    """Write the operands of the active lanes to the vector's state, 64 bits each. For an ``ldmatrix``: the loaded
+    values and their shadows."""
+    if instruction.opcode == "ldmatrix":
+        rows = load_rows(frame, instruction)
+        for column, value in enumerate((*rows.words, *rows.shadows)):
+            _put(frame, place, column, value)
+        return
+    for column, operand in enumerate(sources(instruction)):
+        value = frame.read(instruction, operand, _kind(instruction, operand))
+        _put(frame, place, column, frame.b.as_integer(value))
+    if frame.shadows is not None and _has_source(instruction):
+        for column, value in _shadows(frame.shadows, instruction).items():
+            _put(frame, place, column, value)
+
+
+def _has_source(instruction: Instruction) -> bool:
+    return _writes(instruction) and len(instruction.operands) > 1
+
+
+def _put(frame: Frame, place: Place, column: int, value: Value) -> None:
+    b = frame.b
+    wide = b.spread(b.resize(value, "i64"))
+    at = place(POSTED, posted_bytes(frame.unit), 64) + 8 * frame.width * column
+    pointer = b.value(f"getelementptr i8, ptr %warp, i64 {at}", "ptr")
+    old = b.value(f"load {b.type_of(wide)}, ptr {pointer.text}", "i64", wide.lanes)
+    b.line(f"store {b.typed(b.select(frame.active, wide, old))}, ptr {pointer.text}")
+
+
+def _shadows(shadows: Shadows, instruction: Instruction) -> dict[int, Value]:
+    """The columns with the shadow bits."""
+    b, columns = shadows.frame.b, shadows.frame.unit.posted_columns
+    first = instruction.operands[1]
+    shadow = None if isinstance(first, Vector) else shadows.bits(first, _kind(instruction, first))
+    flags = b.cast("zext", shadows.made(first), "i64")
+    for number, source in enumerate(sources(instruction), 1):
+        undefined = shadows.undefined(source)
+        if undefined is not None:
+            flags = b.lor(flags, b.shift("shl", b.cast("zext", undefined, "i64"), number))
+    return {columns: b.const("i64", 0) if shadow is None else shadow, columns + 1: flags}
+
+
+def finish(frame: Frame, instruction: Instruction, place: Place, record: int) -> None:
+    """Compute the results on resuming; the stop's record, at the offset ``record``, has the participants."""
+    b = frame.b
+    pointer = b.value(f"getelementptr i8, ptr %warp, i64 {record + 12}", "ptr")
+    taking_part = b.value(f"load i32, ptr {pointer.text}", "i32")
+    view = _View(frame, instruction, place)
+    view.active = view.b.bits_mask(taking_part, _WARP)
+    if frame.left is not None:
+        pointer = b.value(f"getelementptr i8, ptr %warp, i64 {record + 16}", "ptr")
+        left = b.value(f"load i32, ptr {pointer.text}", "i32")
+        view.left = lambda: left
+    EFFECTS[instruction.opcode](view, instruction)
+    frame.b.lines = view.b.lines
+
+
+class _View(Frame):
+    """A frame of 32 lanes over a narrower one: reads the posted operands and writes its own lanes."""
+
+    def __init__(self, real: Frame, instruction: Instruction, place: Place) -> None:
+        super().__init__(real.unit, real.function, frozenset(), real.param_offsets)
+        self.real = real
+        self.width = _WARP
+        self.b = Builder(_WARP, real.unit.declarations, real.unit.definitions, prefix=real.b.fresh("w"))
+        self.b.lines = real.b.lines
+        self.prologue, self.each = real.prologue, real.each
+        self.taken = place(TAKEN, posted_bytes(real.unit), 64)
+        if instruction.opcode == "ldmatrix":
+            words = [self._word(column) for column in range(2 * WORDS if real.shadows is not None else WORDS)]
+            self.rows = Rows(tuple(words[:WORDS]), tuple(words[WORDS:]))
+        self.columns = {id(o): self.taken + 8 * real.width * k for k, o in enumerate(sources(instruction))}
+        if real.shadows is not None and _has_source(instruction):
+            self.shadows = _PostedShadows(self, real.shadows, instruction)
+
+    def read(self, operation: Instruction | Call, source: Operand, kind: PtxType, relaxed: bool = False) -> Value:
+        """The operand in each lane of the warp."""
+        if id(source) not in self.columns:
+            return super().read(operation, source, kind, relaxed)
+        return self.b.bitcast(self.b.resize(self.posted(self.columns[id(source)]), f"i{kind.bits}"), kind.llvm)
+
+    def _word(self, column: int) -> Value:
+        return self.b.resize(self.posted(self.taken + 8 * self.real.width * column), "i32")
+
+    def posted(self, column: int) -> Value:
+        """What each lane of the warp posted in the column at an offset, as i64."""
+        b, W = self.b, self.real.width
+        slot = f"%{b.fresh('posted')}"
+        self.prologue.line(f"{slot} = alloca [{_WARP} x i64], align 64")
+        part = b.value("and i32 %t0, 31", "i32")
+        back = b.value(f"udiv i32 {part.text}, {W}", "i32")
+        distance = b.value(f"mul i64 {b.resize(back, 'i64').text}, {VECTOR_BYTES}", "i64")
+        negative = b.sub(b.const("i64", 0), distance)
+        first = b.value(f"getelementptr i8, ptr %warp, i64 {negative.text}", "ptr")
+        piece = vector_type("i64", W)
+        for k in range(_WARP // W):
+            skip = b.value(f"mul i64 {VECTOR_BYTES}, {k}", "i64")
+            at = b.add(skip, column)
+            pointer = b.value(f"getelementptr i8, ptr {first.text}, i64 {at.text}", "ptr")
+            posted = b.value(f"load {piece}, ptr {pointer.text}", "i64", W)
+            target = b.value(f"getelementptr i64, ptr {slot}, i64 {k * W}", "ptr")
+            b.line(f"store {piece} {posted.text}, ptr {target.text}")
+        return b.value(f"load <{_WARP} x i64>, ptr {slot}, align 64", "i64", _WARP)
+
+    def write(
+        self, operation: Instruction | Call, target: Operand, kind: PtxType, value: Value, relaxed: bool
+    ) -> None:
+        """Keep the lanes of this vector."""
+        value = self.mine(value)
+        self.real.blend = None
+        self.real.write(operation, target, kind, value, relaxed)
+
+    def mine(self, value: Value) -> Value:
+        """The lanes of this vector."""
+        b, W = self.b, self.real.width
+        if value.lanes != _WARP:
+            return value
+        bit = value.type == "i1"
+        stored = b.cast("zext", value, "i8") if bit else value
+        slot = f"%{b.fresh('result')}"
+        self.prologue.line(f"{slot} = alloca {b.type_of(stored)}, align 64")
+        b.line(f"store {b.typed(stored)}, ptr {slot}")
+        part = b.value("and i32 %t0, 31", "i32")
+        pointer = b.value(f"getelementptr {stored.type}, ptr {slot}, i32 {part.text}", "ptr")
+        mine = vector_type(stored.type, W)
+        size = max(stored.bits // 8, 1)
+        value = b.value(f"load {mine}, ptr {pointer.text}, align {size}", stored.type, W)
+        return b.cast("trunc", value, "i1") if bit else value
+
+
+class _PostedShadows(Shadows):
+    """The shadows of the posted operands."""
+
+    def __init__(self, view: _View, real: Shadows, instruction: Instruction) -> None:
+        self.frame: _View = view
+        self.found = real.found
+        self.real = real
+        self.numbers = {id(source): number for number, source in enumerate(sources(instruction), 1)}
+        self.column = view.taken + 8 * view.real.width * view.unit.posted_columns
+
+    def bits(self, operand: Operand, kind: PtxType) -> Value | None:
+        """As posted; only for the first operand."""
+        if not self.has(operand):
+            return None
+        return self.frame.b.resize(self.frame.posted(self.column), integer_of(kind.llvm))
+
+    def undefined(self, *operands: Operand) -> Value | None:
+        """Whether any of the operands is undefined, as posted."""
+        bits = 0
+        for operand in operands:
+            if self.has(operand):
+                bits |= 1 << self.numbers[id(operand)]
+        if not bits:
+            return None
+        b = self.frame.b
+        flags = self.frame.posted(self.column + 8 * self.frame.real.width)
+        return b.compare("ne", b.land(flags, bits), 0)
+
+    def brought(self, i: Instruction, source: Value, lanes: Value) -> None:
+        """Record it for the lanes of this vector."""
+        self.real.brought(i, self.frame.mine(self.frame.b.spread(source)), self.frame.mine(lanes))
+
+    def made(self, *operands: Operand) -> Value:
+        """Whether the first operand was computed."""
+        b = self.frame.b
+        return b.compare("ne", b.land(self.frame.posted(self.column + 8 * self.frame.real.width), 1), 0)
+
+    def write(
+        self,
+        operation: Instruction | Call,
+        target: Operand,
+        shadow: Value | None,
+        made: Callable[[], Value],
+        signed: bool = False,
+    ) -> None:
+        """Keep the lanes of this vector."""
+        if self.has(target):
+            self.frame.real.blend = None
+            own = None if shadow is None else self.frame.mine(shadow)
+            self.real.write(operation, target, own, lambda: self.frame.mine(made()), signed)

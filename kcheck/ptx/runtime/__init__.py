@@ -1,0 +1,1 @@
+"""What every kernel is linked with: the block scheduler, diagnosis of stuck blocks, checked memory access."""

@@ -1,0 +1,1 @@
+"""Checks beyond memory and barriers, compiled into the code only where they are on."""

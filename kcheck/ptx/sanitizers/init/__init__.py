@@ -1,0 +1,1 @@
+"""initcheck: uses of values that were never written."""

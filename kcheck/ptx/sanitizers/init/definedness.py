@@ -1,0 +1,180 @@
+"""Which registers may hold undefined values, found before a function is lowered: only those get shadows.
+
+Undefined values come from loads of global, shared and local memory, and from calls. Values computed from
+parameters, constants and special registers alone are defined; most of a kernel's address arithmetic is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from kcheck.ptx.analysis.cfg import Cfg, Operation
+from kcheck.ptx.analysis.liveness import reads, registers, writes
+from kcheck.ptx.syntax.ast import Address, Call, Instruction, Integer, Pair, Register, Symbol
+
+COPIED, COMPUTED = 1, 2
+"""How an undefined value got into a register: copied from memory, or computed from such a value."""
+
+MOVES = {"shl": 1, "shr": 1, "shf": 2, "bfe": 1, "bfi": 2, "prmt": 2, "brev": 1, "szext": 1}
+"""Opcodes that move bits of this many first sources: the row, applied to shadows, gives the shadow."""
+
+LOGIC = frozenset({"and", "or", "xor", "not", "lop3"})
+"""Opcodes whose result bits each depend on the same bit of the operands."""
+
+_HARMLESS = frozenset({"activemask", "bar", "barrier"})
+_UPDATES_TELL = "exch"
+
+
+@dataclass(frozen=True, slots=True)
+class Shadowed:
+    """A register that may be undefined.
+
+    Attributes:
+        how: COPIED, COMPUTED, or both as bits.
+        precise: its shadow says which bits are undefined; else any bit in the shadow says that all are.
+    """
+
+    how: int
+    precise: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Definedness:
+    """The registers that may be undefined, and their sources.
+
+    Attributes:
+        registers: by name.
+        loads: by register, the loads (as ids of instructions) that its value may come from; None in the set: any.
+    """
+
+    registers: Mapping[str, Shadowed]
+    loads: Mapping[str, frozenset[int | None]]
+
+
+def is_precise(instruction: Instruction) -> bool:
+    """Whether the shadow of a row's result is computed bit by bit."""
+    if instruction.opcode in MOVES or instruction.opcode in LOGIC or instruction.opcode == "selp":
+        return True
+    return instruction.opcode == "cvt" and is_resize(instruction)
+
+
+def is_copy(instruction: Instruction, constants: Mapping[str, int]) -> bool | None:
+    """Whether a row only moves bytes into place, which is not a use of them.
+
+    None: ``or`` packs bytes or sets bits, depending on the values.
+
+    Args:
+        constants: registers that hold a literal.
+    """
+    opcode = instruction.opcode
+    if "pred" in instruction.modifiers:
+        return False
+    if opcode in ("selp", "prmt"):
+        return True
+    if opcode == "or":
+        return None
+    if opcode == "cvt":
+        return is_resize(instruction)
+    known = [
+        constants.get(o.name) if isinstance(o, Register) else o.value if isinstance(o, Integer) else None
+        for o in instruction.operands[1:]
+    ]
+    if opcode == "and":
+        return any(mask is not None and _is_bytes(mask) for mask in known)
+    if opcode in ("shl", "shr", "shf", "bfe", "bfi"):
+        return all(amount is not None and amount % 8 == 0 for amount in known[MOVES[opcode] :])
+    return False
+
+
+def _is_bytes(mask: int) -> bool:
+    return all(byte in (0, 0xFF) for byte in (mask & (1 << 64) - 1).to_bytes(8, "little"))
+
+
+def is_resize(instruction: Instruction) -> bool:
+    """Whether a ``cvt`` only truncates or extends an integer."""
+    return len(instruction.modifiers) == 2 and all(m[0] in "su" for m in instruction.modifiers)
+
+
+def brings(operation: Operation, is_param: Callable[[str], bool]) -> bool:
+    """Whether an instruction loads values from memory that may be undefined.
+
+    Args:
+        is_param: whether a name is a parameter of the kernel, which is defined.
+    """
+    if isinstance(operation, Call) or operation.opcode not in ("ld", "ldu", "ldmatrix", "atom"):
+        return False
+    if operation.opcode == "atom":  # others report at once, and their results count as defined
+        return _UPDATES_TELL in operation.modifiers
+    if any(m.partition("::")[0] == "const" for m in operation.modifiers):
+        return False
+    if "param" not in operation.modifiers:
+        return True
+    address = operation.operands[1]
+    return not (isinstance(address, Address) and isinstance(address.base, Symbol) and is_param(address.base.name))
+
+
+def analyze(cfg: Cfg, is_param: Callable[[str], bool], constants: Mapping[str, int]) -> Definedness:
+    """Propagate forward over the reachable blocks until nothing changes, whatever the order of execution.
+
+    Args:
+        is_param: whether a name is a parameter of the kernel.
+        constants: registers that hold a literal.
+    """
+    how: dict[str, int] = {}
+    exact: set[str] = set()
+    loads: dict[str, set[int | None]] = {}
+    operations = [o for n in cfg.order for o in cfg.blocks[n].operations if not isinstance(o, Call)]
+    for operation in operations:
+        if brings(operation, is_param):
+            through_call = "param" in operation.modifiers
+            for register in writes(operation):
+                how[register.name] = how.get(register.name, 0) | COPIED | (COMPUTED if through_call else 0)
+                exact.add(register.name)
+                loads.setdefault(register.name, set()).add(None if through_call else id(operation))
+        elif operation.opcode == "shfl" and "sync" in operation.modifiers:  # from a lane that has exited
+            pair = operation.operands[0]
+            for register in registers(pair.first if isinstance(pair, Pair) else pair):
+                how[register.name] = how.get(register.name, 0) | COMPUTED
+                exact.add(register.name)
+                loads.setdefault(register.name, set()).add(id(operation))
+    again = True
+    while again:
+        again = False
+        for operation in operations:
+            moves = operation.opcode in ("mov", "cvta", "shfl", "movmatrix")
+            copies = True if moves else is_copy(operation, constants)
+            for target, source, is_data in _flows(operation):
+                if source not in how:
+                    continue
+                new = how[source] if copies is not False and is_data else COMPUTED
+                new |= COMPUTED if copies is None else 0
+                before = how.get(target, 0)
+                found = loads.setdefault(target, set())
+                if new | before != before or not loads[source] <= found:
+                    how[target] = before | new
+                    found |= loads[source]
+                    again = True
+                if moves or is_precise(operation):
+                    exact.add(target)
+    shadowed = {name: Shadowed(bits, name in exact) for name, bits in how.items()}
+    return Definedness(shadowed, {name: frozenset(found) for name, found in loads.items()})
+
+
+def _flows(operation: Instruction) -> Iterator[tuple[str, str, bool]]:
+    """(register written, register read, whether its bits may pass through) for each result and source."""
+    if operation.opcode in ("ld", "ldu", "ldmatrix", "atom", "red", "st") or operation.opcode in _HARMLESS:
+        return  # addresses, operands of atomics and predicates of reductions are reported where they are used
+    results = writes(operation)
+    if not results:
+        return
+    data = 1 if operation.opcode in ("shfl", "movmatrix") else MOVES.get(operation.opcode, len(operation.operands))
+    found = [(r.name, k < data) for k, o in enumerate(operation.operands[1:]) for r in registers(o)]
+    guard = operation.guard.name if operation.guard is not None else ""
+    named = {name for name, _ in found}
+    found += [
+        (r.name, False) for r in reads(operation) if r.name not in named and r.name != guard
+    ]  # the carry flag
+    for target in results:
+        for source, is_data in found:
+            yield target.name, source, is_data

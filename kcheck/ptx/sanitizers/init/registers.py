@@ -1,0 +1,270 @@
+"""Shadows of registers while a function is lowered: which bits of each are uninitialized (initcheck).
+
+As in LLVM's MemorySanitizer a value may be undefined as long as it is only copied: its shadow goes with it, to
+memory too. It is reported where it decides a branch, is an address, or is stored after a computation with it.
+
+A shadow is one more register of the same lanes, an integer of the value's bits (a predicate's is a predicate).
+Unless an instruction computes it bit by bit, any set bit means that all are undefined: most of them cost one
+``or``. Registers that cannot be undefined have no shadow (:mod:`kcheck.ptx.sanitizers.init.definedness`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from kcheck.ptx.abi import FaultKind
+from kcheck.ptx.analysis.liveness import registers
+from kcheck.ptx.ir.builder import Value, integer_of, vector_type
+from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.sanitizers.init.definedness import COMPUTED, COPIED, Definedness
+from kcheck.ptx.sanitizers.origins import record, tell
+from kcheck.ptx.syntax.ast import Call, Instruction, Not, Operand, Register, Sink
+from kcheck.ptx.syntax.types import LLVM_BITS, TYPES, PtxType
+
+SHADOW, MADE = "!", "?"
+"""The suffixes of the two companion registers: the shadow, and whether the value was computed."""
+
+
+def shadow_type(kind: str) -> str:
+    """The PTX type of a register's shadow."""
+    return "pred" if kind == "pred" else f"b{TYPES[kind].bits}"
+
+
+def companions(found: Definedness, name: str, kind: str) -> dict[str, str]:
+    """The companion registers: their types by name."""
+    shadowed = found.registers.get(name)
+    if shadowed is None:
+        return {}
+    names = {name + SHADOW: shadow_type(kind)}
+    if shadowed.how == COPIED | COMPUTED:
+        names[name + MADE] = "pred"
+    return names
+
+
+class Shadows:
+    """The shadows of one frame's registers."""
+
+    def __init__(self, frame: Frame, found: Definedness) -> None:
+        self.frame = frame
+        self.found = found
+        self._uses: list[tuple[str, frozenset[int | None]]] = []
+        frame.uniform |= {n + end for n in frame.uniform & found.registers.keys() for end in (SHADOW, MADE)}
+
+    # --- reading
+
+    def has(self, operand: Operand) -> bool:
+        """Whether an operand may be undefined."""
+        return any(r.name in self.found.registers for r in registers(operand))
+
+    def token(self, operand: Operand) -> Value | None:
+        """An integer (or a predicate) that is not 0 if any bit is undefined; None: it is defined."""
+        register = operand.register if isinstance(operand, Not) else operand
+        if not isinstance(register, Register) or register.name not in self.found.registers:
+            return None
+        return self.frame.load(register.name + SHADOW, shadow_type(register.type))
+
+    def bits(self, operand: Operand, kind: PtxType) -> Value | None:
+        """The shadow of an operand read as ``kind``, bit by bit, as an integer; None: it is defined."""
+        token = self.token(operand)
+        if token is None:
+            return None
+        register = operand.register if isinstance(operand, Not) else operand
+        assert isinstance(register, Register)
+        b = self.frame.b
+        if token.type != "i1" and not self.found.registers[register.name].precise:
+            token = b.cast("sext", b.compare("ne", token, 0), token.type)
+        return b.resize(token, integer_of(kind.llvm))
+
+    def undefined(self, *operands: Operand) -> Value | None:
+        """Whether any bit of the operands is undefined, as i1; None: they are defined."""
+        result: Value | None = None
+        for operand in operands:
+            token = self.token(operand)
+            if token is not None:
+                found = token if token.type == "i1" else self.frame.b.compare("ne", token, 0)
+                result = found if result is None else self.frame.b.lor(result, found)
+        return result
+
+    def made(self, *operands: Operand) -> Value:
+        """Whether the undefined values in the operands were computed, as i1; anything if they are defined."""
+        b = self.frame.b
+        result = b.const("i1", 0)
+        for operand in operands:
+            for register in registers(operand):
+                shadowed = self.found.registers.get(register.name)
+                if shadowed is None or shadowed.how == COPIED:
+                    continue
+                mine = self.undefined(register)
+                assert mine is not None
+                if shadowed.how != COMPUTED:
+                    mine = b.land(mine, self.frame.load(register.name + MADE, "pred"))
+                result = b.lor(result, mine)
+        return result
+
+    # --- writing
+
+    def write(
+        self,
+        operation: Instruction | Call,
+        target: Operand,
+        shadow: Value | None,
+        made: Callable[[], Value],
+        signed: bool = False,
+    ) -> None:
+        """Set the shadow of a register.
+
+        Args:
+            shadow: an integer of the value's bits, or narrower as the value that was extended by zeros or, if
+                ``signed``, by its sign; None: it is defined.
+            made: whether it was computed, if that matters.
+        """
+        if isinstance(target, Sink) or not isinstance(target, Register):
+            return
+        shadowed = self.found.registers.get(target.name)
+        if shadowed is None:
+            return
+        b, frame = self.frame.b, self.frame
+        element = TYPES[shadow_type(target.type)].llvm
+        if shadow is None:
+            shadow = b.const(element, 0)
+        elif element != "i1":
+            shadow = b.resize(shadow, element, signed)
+        blend = operation.guard is not None or frame.blend is None or frame.blend(target.name)
+        frame.store(target.name + SHADOW, shadow_type(target.type), shadow, blend)
+        if shadowed.how == COPIED | COMPUTED:
+            frame.store(target.name + MADE, "pred", made(), blend)
+
+    def computed(self, operation: Instruction, targets: Sequence[Operand], sources: Sequence[Operand]) -> None:
+        """The default rule: if any bit of any source is undefined, all bits of all results are."""
+        b = self.frame.b
+        tokens = [token for source in sources if (token := self.token(source)) is not None]
+        for target in targets:
+            if not isinstance(target, Register) or target.name not in self.found.registers:
+                continue
+            element = TYPES[shadow_type(target.type)].llvm
+            total: Value | None = None
+            for token in tokens:
+                part = self._fit(token, element)
+                total = part if total is None else b.lor(total, part)
+            if total is not None and element != "i1" and self.found.registers[target.name].precise:
+                total = b.cast("sext", b.compare("ne", total, 0), element)
+            self.write(operation, target, total, partial(b.const, "i1", 1))
+
+    def _fit(self, token: Value, element: str) -> Value:
+        """The same value in another type: not 0 where it was not 0."""
+        b = self.frame.b
+        if token.type == element:
+            return token
+        if element == "i1":
+            return b.compare("ne", token, 0)
+        if token.type == "i1":
+            return b.cast("sext", token, element)
+        if token.bits < LLVM_BITS[element]:
+            return b.cast("zext", token, element)
+        return b.cast("sext", b.compare("ne", token, 0), element)
+
+    def copied(
+        self,
+        operation: Instruction,
+        target: Operand,
+        shadow: Value | None,
+        sources: Sequence[Operand],
+        signed: bool = False,
+    ) -> None:
+        """A result made from bits of the sources whose shadow is known."""
+        self.write(operation, target, shadow, lambda: self.made(*sources), signed)
+
+    # --- memory
+
+    def place(self, element: str, lanes: int) -> str:
+        """A slot for the shadow of a loaded value."""
+        b = self.frame.b
+        name = f"%{b.fresh('shadow')}"
+        kind = vector_type(integer_of(element), lanes)
+        self.frame.prologue.line(f"{name} = alloca {kind}")
+        return name
+
+    def loaded(self, place: str, element: str, lanes: int) -> Value:
+        """The shadow that a load put there."""
+        kind = vector_type(integer_of(element), lanes)
+        return self.frame.b.value(f"load {kind}, ptr {place}", integer_of(element), lanes)
+
+    def load(self, space: str, address: Value, mask: Value, element: str, site: int) -> Value:
+        """The shadow of memory, in any space."""
+        frame, b = self.frame, self.frame.b
+        name = frame.unit.shadow_access(False, element, space)
+        place = self.place(element, frame.width)
+        address, mask = b.spread(address), b.spread(mask)
+        b.line(f"call void {name}({b.typed(address)}, {b.typed(mask)}, ptr {place}, {frame.context(site)})")
+        return self.loaded(place, element, frame.width)
+
+    def store(self, space: str, address: Value, shadow: Value, mask: Value, site: int) -> None:
+        """Set the shadow of memory."""
+        frame, b = self.frame, self.frame.b
+        name = frame.unit.shadow_access(True, shadow.type, space)
+        address, shadow, mask = b.spread(address), b.spread(shadow), b.spread(mask)
+        b.line(f"call void {name}({b.typed(address)}, {b.typed(shadow)}, {b.typed(mask)}, {frame.context(site)})")
+
+    def came(self, i: Instruction, address: Value, shadow: Value, site: int) -> None:
+        """Record, where a load brought undefined bits, which load it was."""
+        record(self.frame, id(i), site, address, self.frame.b.compare("ne", shadow, 0))
+
+    def brought(self, i: Instruction, source: Value, lanes: Value) -> None:
+        """Record that a shuffle brought some lanes the undefined value of an exited lane.
+
+        Args:
+            source: the lane that each lane reads, i32.
+            lanes: the lanes that read an exited lane, i1.
+        """
+        what = self.frame.b.cast("zext", self.frame.b.spread(source), "i64")
+        record(self.frame, id(i), self.frame.unit.site(i, ""), what, lanes)
+
+    def enter(self) -> None:
+        """At the start of a called function its local variables are uninitialized."""
+        frame, b = self.frame, self.frame.b
+        local = frame.unit.local
+        if not frame.local_bytes:
+            return
+        for lane in range(frame.width):
+            at = b.add(Value("%frame", "i64"), local.offset + local.init + lane * local.stride)
+            pointer = b.value(f"getelementptr i8, ptr %warp, i64 {at.text}", "ptr")
+            b.line(f"call void @llvm.memset.p0.i64(ptr {pointer.text}, i8 -1, i64 {frame.local_bytes}, i1 false)")
+
+    # --- uses
+
+    def used(
+        self, operation: Instruction | Call, kind: FaultKind, undefined: Value | None, *operands: Operand
+    ) -> None:
+        """Record a use of undefined operands in the active lanes."""
+        if undefined is None:
+            return
+        frame, b = self.frame, self.frame.b
+        lanes = b.land(b.spread(frame.active), b.spread(undefined))
+        loads: set[int | None] = set()
+        for operand in operands:
+            for register in registers(operand):
+                loads |= self.found.loads.get(register.name, frozenset())
+        tell(self.frame, operation, kind, lanes, frozenset(loads))
+
+    def decides(self, operation: Instruction | Call, operand: Operand) -> None:
+        """A predicate or an index decides where the active lanes continue."""
+        self.used(operation, FaultKind.UNDEFINED_BRANCH, self.undefined(operand), operand)
+
+    def address(self, operation: Instruction, operand: Operand) -> None:
+        """The active lanes access an address."""
+        for register in registers(operand):
+            self.used(operation, FaultKind.UNDEFINED_ADDRESS, self.undefined(register), register)
+
+    def stored(self, operation: Instruction, source: Operand, kind: PtxType) -> Value:
+        """A value goes to memory: reported if it was computed from undefined bits. Returns the shadow to store."""
+        b = self.frame.b
+        shadow = self.bits(source, kind)
+        if shadow is None:
+            return b.const(integer_of(kind.llvm), 0)
+        assert isinstance(source, Register)
+        if self.found.registers[source.name].how == COPIED:
+            return shadow
+        made = self.made(source)
+        self.used(operation, FaultKind.UNDEFINED_STORE, made, source)
+        return b.select(made, b.const(shadow.type, 0), shadow)  # reported once: the next reader of it is not

@@ -1,0 +1,156 @@
+"""The shadow of what a row of the instruction table gives: exact where bits only move or meet.
+
+Sound in one direction: a bit that a shadow calls defined does not depend on an undefined bit of any operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from kcheck.ptx.ir.builder import Builder, Value, integer_of
+from kcheck.ptx.isa.rows import Mods, Row
+from kcheck.ptx.sanitizers.init.definedness import LOGIC, MOVES, is_copy, is_resize
+from kcheck.ptx.sanitizers.init.registers import Shadows
+from kcheck.ptx.syntax.ast import Instruction, Operand
+
+_TABLES = {"and": 0b1000, "or": 0b1110, "xor": 0b0110}
+"""Functions of two bits: bit 2x + y of the table is f(x, y)."""
+
+_SIGN_TESTS = {("lt", 0), ("ge", 0), ("gt", -1), ("le", -1)}
+
+
+def row_shadows(
+    shadows: Shadows,
+    i: Instruction,
+    row: Row,
+    mods: Mods,
+    operands: Sequence[Operand],
+    values: Sequence[Value],
+    targets: Sequence[Operand],
+) -> None:
+    """Set the shadows of a row's results.
+
+    Args:
+        operands, values: the sources, in order.
+    """
+    if not any(shadows.has(target) for target in targets):
+        return
+    if not any(shadows.has(operand) for operand in operands):
+        for target in targets:
+            shadows.copied(i, target, None, ())
+        return
+    b = shadows.frame.b
+    copies = is_copy(i, shadows.frame.constants)
+    kind = row.slots[0].resolve(mods)
+    signed = kind.kind == "signed"
+    if i.opcode in MOVES or (i.opcode == "cvt" and is_resize(i)):
+        data = MOVES.get(i.opcode, 1)
+        given = [_bits(shadows, row, mods, operands, values, k) if k < data else v for k, v in enumerate(values)]
+        moved = row.emit(b, mods, *given)
+        assert isinstance(moved, Value)
+        control = shadows.undefined(*operands[data:])
+        if control is not None:
+            moved = b.lor(moved, b.cast("sext", control, moved.type))
+        if copies and control is None:
+            shadows.copied(i, targets[0], moved, operands[:data], signed)
+        else:
+            shadows.write(i, targets[0], moved, partial(b.const, "i1", 1), signed)
+    elif i.opcode in LOGIC:
+        given = [_bits(shadows, row, mods, operands, values, k) for k in range(min(3, len(operands)))]
+        shadow = logic(b, i.opcode, values, given)
+        if copies:
+            shadows.copied(i, targets[0], shadow, operands)
+        elif copies is None:
+            x, y = given
+            meet = b.lor(b.land(x, b.lor(y, values[1])), b.land(y, values[0]))
+            mixed = b.compare("ne", meet, 0)
+            shadows.write(i, targets[0], shadow, lambda: b.lor(mixed, shadows.made(*operands)))
+        else:
+            shadows.write(i, targets[0], shadow, partial(b.const, "i1", 1))
+    elif i.opcode == "selp":
+        _selp(shadows, i, row, mods, operands, values, targets[0])
+    elif i.opcode == "setp" and len(operands) == 2 and mods.type().kind not in ("float", "packed"):
+        left, right = (_bits(shadows, row, mods, operands, values, k) for k in (0, 1))
+        result = compared(b, mods, values, left, right)
+        for target in targets:
+            shadows.write(i, target, result, lambda: b.const("i1", 1))
+    else:
+        shadows.computed(i, targets, operands)
+
+
+def _bits(
+    shadows: Shadows, row: Row, mods: Mods, operands: Sequence[Operand], values: Sequence[Value], k: int
+) -> Value:
+    """The shadow of a source, 0 where it is defined."""
+    slot = [slot for slot in row.slots if not slot.result][k]
+    found = shadows.bits(operands[k], slot.resolve(mods))
+    return shadows.frame.b.const(integer_of(values[k].type), 0) if found is None else found
+
+
+def logic(b: Builder, opcode: str, values: Sequence[Value], shadows: Sequence[Value]) -> Value:
+    """The shadow of a function of single bits: set where undefined bits can make it 0 and can make it 1."""
+    if opcode == "not":
+        return shadows[0]
+    count = 3 if opcode == "lop3" else 2
+    table = int(values[3].text) & 0xFF if opcode == "lop3" else _TABLES[opcode]
+    may = [(b.lor(b.invert(x), s), b.lor(x, s)) for x, s in zip(values[:count], shadows[:count], strict=True)]
+    outcomes: list[Value | None] = [None, None]
+    for term in range(1 << count):
+        part = may[0][term >> (count - 1) & 1]
+        for k in range(1, count):
+            part = b.land(part, may[k][term >> (count - 1 - k) & 1])
+        value = table >> term & 1
+        before = outcomes[value]
+        outcomes[value] = part if before is None else b.lor(before, part)
+    zero, one = outcomes
+    if zero is None or one is None:  # lop3 with a constant table
+        return b.const(values[0].type, 0)
+    return b.land(zero, one)
+
+
+def compared(b: Builder, mods: Mods, values: Sequence[Value], left: Value, right: Value) -> Value:
+    """Whether the outcome of an integer comparison is undefined: defined bits that differ decide equality, and the
+    sign bit alone a comparison with 0."""
+    x, y = values
+    both = b.lor(left, right)
+    undefined = b.compare("ne", both, 0)
+    condition = mods.get("cmp")
+    if condition in ("eq", "ne"):
+        differ = b.land(b.xor(x, y), b.invert(both))
+        return b.land(undefined, b.compare("eq", differ, 0))
+    if mods.type().kind == "signed" and (condition, _literal(y)) in _SIGN_TESTS:
+        return b.compare("slt", both, 0)
+    return undefined
+
+
+def _literal(value: Value) -> int | None:
+    try:
+        return int(value.text)
+    except ValueError:
+        return None
+
+
+def _selp(
+    shadows: Shadows,
+    i: Instruction,
+    row: Row,
+    mods: Mods,
+    operands: Sequence[Operand],
+    values: Sequence[Value],
+    target: Operand,
+) -> None:
+    b = shadows.frame.b
+    x, y = (_bits(shadows, row, mods, operands, values, k) for k in (0, 1))
+    condition = values[2]
+    chosen = b.select(condition, x, y)
+    undecided = shadows.undefined(operands[2])
+    if undecided is None:
+        shadows.write(
+            i, target, chosen, lambda: b.select(condition, shadows.made(operands[0]), shadows.made(operands[1]))
+        )
+        return
+    differ = b.xor(b.as_integer(values[0]), b.as_integer(values[1]))
+    either = b.lor(b.lor(x, y), differ)
+    shadow = b.select(undecided, either, chosen)
+    shadows.write(i, target, shadow, lambda: b.lor(undecided, shadows.made(*operands[:2])))

@@ -1,0 +1,148 @@
+"""32-bit arithmetic that feeds addresses, computed a second time without wrapping (overflow).
+
+A 32-bit register that :mod:`kcheck.ptx.sanitizers.overflow.wrapping` selects has a 64-bit companion with the
+number that it would hold if nothing wrapped. The two are compared where the register is widened. Whatever order
+the compiler gave a sum, the result is right where the two agree, even if a partial sum wrapped. From there on a
+flag follows the 64-bit number to the access that uses it as an address, which reports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kcheck.ptx.abi import FaultKind
+from kcheck.ptx.analysis.liveness import registers
+from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.sanitizers.origins import record, tell
+from kcheck.ptx.sanitizers.overflow import wrapping
+from kcheck.ptx.syntax.ast import Call, Instruction, Operand, Register
+
+EXACT, WRAPPED = "#", "^"
+"""The suffixes of the two companion registers: the exact number; whether anything in it wrapped."""
+
+
+class Exact:
+    """The exact numbers of one frame."""
+
+    def __init__(self, frame: Frame, found: wrapping.Wrapping) -> None:
+        self.frame = frame
+        self.found = found
+        self._next: Value | None = None
+        frame.uniform |= {n + EXACT for n in frame.uniform & found.narrow}
+        frame.uniform |= {n + WRAPPED for n in frame.uniform & found.wide}
+
+    def companions(self, name: str) -> dict[str, str]:
+        """The companion registers: their types by name."""
+        if name in self.found.narrow:
+            return {name + EXACT: "b64"}
+        return {name + WRAPPED: "pred"} if name in self.found.wide else {}
+
+    # --- reading
+
+    def _number(self, operand: Operand, value: Value, unsigned: bool) -> Value:
+        """The exact number of a 32-bit operand, as i64; for unwatched registers the number that they hold."""
+        b = self.frame.b
+        if isinstance(operand, Register):
+            if operand.name in self.found.narrow:
+                return self.frame.load(operand.name + EXACT, "b64")
+            return b.resize(b.as_integer(value), "i64", not unsigned)
+        return b.resize(b.as_integer(value), "i64", True)  # a literal: -1 is written as such, whatever the type
+
+    def _flag(self, operand: Operand) -> Value:
+        if isinstance(operand, Register) and operand.name in self.found.wide:
+            return self.frame.load(operand.name + WRAPPED, "pred")
+        return self.frame.b.const("i1", 0)
+
+    # --- instructions
+
+    def compute(self, i: Instruction, operands: Sequence[Operand], values: Sequence[Value]) -> None:
+        """The companions of the result of an instruction that is about to be written."""
+        target = i.operands[0]
+        self._next = None
+        if not isinstance(target, Register) or id(i) in self.found.remainders:
+            return
+        if target.name in self.found.narrow:
+            self._next = self._narrow(i, operands, values, target.name in self.found.unsigned)
+        elif target.name in self.found.wide:
+            self._next = self._wide(i, operands, values)
+
+    def _narrow(
+        self, i: Instruction, operands: Sequence[Operand], values: Sequence[Value], unsigned: bool
+    ) -> Value | None:
+        b, constants = self.frame.b, self.frame.constants
+        if wrapping.is_arithmetic(i, constants):
+            x, y, *z = (self._number(o, v, unsigned) for o, v in zip(operands, values, strict=True))
+            if i.opcode == "shl":
+                return b.shift("shl", x, (wrapping.literal(operands[1], constants) or 0) & 63)
+            if i.opcode in ("mul", "mad"):
+                product = b.mul(x, y)
+                return b.add(product, z[0]) if z else product
+            return b.add(x, y) if i.opcode == "add" else b.sub(x, y)
+        if not wrapping.passes(i, constants):
+            return None
+        x = self._number(operands[0], values[0], unsigned)
+        if i.opcode == "shr":
+            return b.shift("ashr", x, (wrapping.literal(operands[1], constants) or 0) & 63)
+        if i.opcode == "or":
+            both = b.land(values[0], values[1])
+            return b.sub(b.add(x, b.resize(values[1], "i64", True)), b.resize(both, "i64"))
+        if len(operands) == 1:
+            return x
+        y = self._number(operands[1], values[1], unsigned)
+        if i.opcode == "selp":
+            return b.select(values[2], x, y)
+        name = ("s" if i.modifiers[-1][0] == "s" else "u") + i.opcode
+        chosen = b.intrinsic(name, values[0], values[1])
+        return b.select(b.compare("eq", chosen, values[0]), x, y)
+
+    def _wide(self, i: Instruction, operands: Sequence[Operand], values: Sequence[Value]) -> Value | None:
+        b = self.frame.b
+        flag = b.const("i1", 0)
+        for operand, value in zip(operands, values, strict=True):
+            if any(operand is o for o in wrapping.widened(i)):
+                flag = b.lor(flag, self._widened(i, operand, value, wrapping.is_signed(i)))
+        sources = wrapping.wide_sources(i, self.frame.constants)
+        if i.opcode == "selp" and sources:
+            return b.select(values[2], self._flag(operands[0]), self._flag(operands[1]))
+        for source in sources:
+            flag = b.lor(flag, self._flag(source))
+        return flag
+
+    def _widened(self, i: Instruction, operand: Operand, value: Value, signed: bool) -> Value:
+        """Whether a 32-bit number differs from what it would be without wrapping; recorded if it does."""
+        b = self.frame.b
+        if not isinstance(operand, Register) or operand.name not in self.found.narrow:
+            return b.const("i1", 0)
+        exact = self.frame.load(operand.name + EXACT, "b64")
+        if signed:
+            wrapped = b.compare("ne", exact, b.resize(value, "i64", True))
+        else:
+            # A negative number may be one piece of a sum with another negative part.
+            wrapped = b.compare("sgt", exact, (1 << 32) - 1)
+        # Of several, as in an unrolled loop, take the last: they are usually of one line.
+        site = self.frame.unit.site(self.found.arithmetic[operand.name][-1], "")
+        record(self.frame, id(operand), site, exact, wrapped)
+        return wrapped
+
+    # --- writing and using
+
+    def written(self, operation: Instruction | Call, name: str, value: Value, blend: bool) -> None:
+        """A register got its value: update its companions."""
+        found, b = self.found, self.frame.b
+        if name not in found.narrow and name not in found.wide:
+            return
+        new, self._next = self._next, None
+        if name in found.wide:
+            self.frame.store(name + WRAPPED, "pred", b.const("i1", 0) if new is None else new, blend)
+        else:
+            held = b.resize(b.as_integer(value), "i64", name not in found.unsigned)
+            self.frame.store(name + EXACT, "b64", held if new is None else new, blend)
+
+    def address(self, operation: Instruction, operand: Operand) -> None:
+        """The active lanes access an address."""
+        b = self.frame.b
+        for register in registers(operand):
+            if register.name in self.found.wide:
+                lanes = b.land(b.spread(self.frame.active), b.spread(self._flag(register)))
+                tell(self.frame, operation, FaultKind.WRAPPED_ADDRESS, lanes, self.found.sources[register.name])

@@ -1,0 +1,259 @@
+"""Which 32-bit arithmetic feeds addresses, found before a function is lowered: only that is watched for wrapping.
+
+From the address of each access backwards, through what keeps a number a number: sums, products, shifts to the left
+and signed ones to the right, choices, widening. Not through what takes a number apart (masks, remainders, unsigned
+shifts): there a wrapped number is as good as any, and hashes and random numbers wrap by design.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kcheck.ptx.analysis.cfg import Cfg
+from kcheck.ptx.analysis.liveness import writes
+from kcheck.ptx.syntax.ast import Address, Instruction, Integer, Operand, Register
+from kcheck.ptx.syntax.types import TYPES
+
+_COMBINES = frozenset({"add", "sub", "mad"})
+_SUMS = frozenset({"add", "sub"})
+_CHOICES = {"selp": 2, "min": 2, "max": 2}
+_TAKES_APART = frozenset({"and", "shr", "div", "rem", "mul.hi", "bfe", "prmt", "xor", "lop3"})
+_DEPTH = 8  # operations between a number and what is left of it: a remainder by a constant takes five
+
+SIGNED_USES = frozenset({"shr", "min", "max", "div", "rem", "setp", "set"})
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapping:
+    """What to watch in a function.
+
+    Attributes:
+        narrow: 32-bit registers that hold sums or products, or choices among them, on their way to an address.
+        unsigned: of those and of what they are made of, the ones that nothing treats as signed.
+        wide: 64-bit registers made of those, on their way to an address.
+        sources: by wide register, the narrow operands (by id) that it may be made of.
+        arithmetic: by narrow register, the instructions that make it.
+        remainders: instructions (by id) that leave a part of a number, whether it wrapped or not.
+    """
+
+    narrow: frozenset[str] = frozenset()
+    unsigned: frozenset[str] = frozenset()
+    wide: frozenset[str] = frozenset()
+    sources: Mapping[str, frozenset[int | None]] = field(default_factory=dict)
+    arithmetic: Mapping[str, tuple[Instruction, ...]] = field(default_factory=dict)
+    remainders: frozenset[int] = frozenset()
+
+
+def is_arithmetic(i: Instruction, constants: Mapping[str, int]) -> bool:
+    """Whether a 32-bit instruction is a sum, a product or a shift to the left, which may wrap."""
+    if i.modifiers[-1:] not in (("s32",), ("u32",), ("b32",)) or len(i.modifiers) > 2:
+        return False
+    if i.opcode in _SUMS:
+        return len(i.modifiers) == 1
+    if i.opcode in ("mul", "mad"):
+        return i.modifiers[0] == "lo"
+    return i.opcode == "shl" and literal(i.operands[2], constants) is not None
+
+
+def literal(operand: Operand, constants: Mapping[str, int]) -> int | None:
+    """The value of an operand that is known, as it is written."""
+    if isinstance(operand, Register):
+        return constants.get(operand.name)
+    return operand.value if isinstance(operand, Integer) else None
+
+
+def passes(i: Instruction, constants: Mapping[str, int]) -> tuple[Operand, ...]:
+    """The operands of which one is the result, or all of which make it as numbers; empty where that is not so."""
+    sources = i.operands[1:]
+    if i.opcode in ("mov", "cvta") and isinstance(sources[0], Register):
+        return sources[:1]
+    if i.opcode in _CHOICES:
+        return sources[: _CHOICES[i.opcode]]
+    if i.opcode == "or" and literal(sources[1], constants) is not None:
+        return sources[:1]  # as compilers write the sum of an even number and 1
+    if i.opcode == "shr" and i.modifiers[0][0] == "s" and not _is_sign(i, constants):
+        return sources[:1] if literal(sources[1], constants) is not None else ()
+    return ()
+
+
+def widened(i: Instruction) -> tuple[Operand, ...]:
+    """The 32-bit operands that an instruction takes into 64 bits."""
+    if i.opcode == "cvt" and i.modifiers in (("s64", "s32"), ("u64", "u32"), ("s64", "u32"), ("u64", "s32")):
+        return i.operands[1:]
+    if i.opcode in ("mul", "mad") and i.modifiers in (("wide", "s32"), ("wide", "u32")):
+        return i.operands[1:3]
+    return ()
+
+
+def is_signed(i: Instruction) -> bool:
+    """Whether :func:`widened` operands are extended by their sign."""
+    return i.modifiers[-1] == "s32"
+
+
+def wide_sources(i: Instruction, constants: Mapping[str, int]) -> tuple[Operand, ...]:
+    """The 64-bit operands that make a 64-bit number."""
+    if i.opcode == "mad" and i.modifiers[0] == "wide":
+        return i.operands[3:]
+    if i.modifiers[-1:] not in (("s64",), ("u64",), ("b64",)) and i.opcode != "cvta":
+        return ()
+    if (i.opcode in _SUMS and len(i.modifiers) == 1) or (i.opcode in ("mul", "mad") and i.modifiers[0] == "lo"):
+        return i.operands[1:]
+    if i.opcode == "shl":
+        return i.operands[1:2]
+    return passes(i, constants)
+
+
+def _is_sign(i: Instruction, constants: Mapping[str, int]) -> bool:
+    return i.opcode == "shr" and literal(i.operands[2], constants) in (31, 63)
+
+
+def _registers(operands: tuple[Operand, ...]) -> Iterator[str]:
+    return (o.name for o in operands if isinstance(o, Register))
+
+
+def analyze(cfg: Cfg, constants: Mapping[str, int]) -> Wrapping:
+    """What to watch in a function; nothing where no 32-bit arithmetic feeds an address."""
+    instructions = [o for n in cfg.order for o in cfg.blocks[n].operations if isinstance(o, Instruction)]
+    made: dict[str, list[Instruction]] = {}
+    for i in instructions:
+        for register in writes(i):
+            made.setdefault(register.name, []).append(i)
+    remainders = frozenset(
+        id(i) for i in instructions if i.opcode in _COMBINES and _is_remainder(i, made, constants)
+    )
+    wide = set(_addresses(instructions))
+    narrow: set[str] = set()
+    pending = list(wide)
+    while pending:
+        for i in made.get(pending.pop(), ()):
+            if id(i) not in remainders:
+                narrow.update(_registers(widened(i)))
+                new = set(_registers(wide_sources(i, constants))) - wide
+                wide |= new
+                pending.extend(new)
+    pending = list(narrow)
+    while pending:
+        for i in made.get(pending.pop(), ()):
+            if id(i) not in remainders:
+                new = set(_registers(_narrow_sources(i, constants))) - narrow
+                narrow |= new
+                pending.extend(new)
+    unsigned = _unsigned(instructions, narrow, made, constants)
+    return _watched(instructions, narrow, wide, unsigned, made, remainders, constants)
+
+
+def _narrow_sources(i: Instruction, constants: Mapping[str, int]) -> tuple[Operand, ...]:
+    """The 32-bit operands that make a 32-bit number."""
+    if is_arithmetic(i, constants):
+        return i.operands[1:2] if i.opcode == "shl" else i.operands[1:]
+    return passes(i, constants) if i.modifiers[-1:] in (("s32",), ("u32",), ("b32",)) else ()
+
+
+def _addresses(instructions: list[Instruction]) -> Iterator[str]:
+    for i in instructions:
+        if i.opcode in ("ld", "ldu", "st", "atom", "red") and "param" not in i.modifiers:
+            for operand in i.operands:
+                base = operand.base if isinstance(operand, Address) else None
+                if isinstance(base, Register) and TYPES[base.type].bits == 64:
+                    yield base.name
+
+
+def _watched(
+    instructions: list[Instruction],
+    narrow: set[str],
+    wide: set[str],
+    unsigned: frozenset[str],
+    made: Mapping[str, list[Instruction]],
+    remainders: frozenset[int],
+    constants: Mapping[str, int],
+) -> Wrapping:
+    """Of the registers on the way to an address, those that arithmetic feeds."""
+    arithmetic: dict[str, tuple[Instruction, ...]] = {}
+    for name in narrow:
+        sums = tuple(i for i in made.get(name, ()) if id(i) not in remainders and is_arithmetic(i, constants))
+        if sums:
+            arithmetic[name] = sums
+    sources: dict[str, frozenset[int | None]] = {}
+    again = True
+    while again:
+        again = False
+        for i in instructions:
+            if id(i) in remainders:
+                continue
+            for register in writes(i):
+                target = register.name
+                if target in narrow:
+                    found = tuple(
+                        s for n in _registers(_narrow_sources(i, constants)) for s in arithmetic.get(n, ())
+                    )
+                    if found and target not in arithmetic:
+                        arithmetic[target] = found
+                        again = True
+                elif target in wide:
+                    keys: set[int | None] = set()
+                    keys |= {id(o) for o in widened(i) if isinstance(o, Register) and o.name in arithmetic}
+                    for n in _registers(wide_sources(i, constants)):
+                        keys |= sources.get(n, frozenset())
+                    if not keys <= sources.get(target, frozenset()):
+                        sources[target] = sources.get(target, frozenset()) | keys
+                        again = True
+    return Wrapping(frozenset(arithmetic), unsigned, frozenset(sources), sources, arithmetic, remainders)
+
+
+def _unsigned(
+    instructions: list[Instruction],
+    narrow: set[str],
+    made: Mapping[str, list[Instruction]],
+    constants: Mapping[str, int],
+) -> frozenset[str]:
+    """Narrow registers of which neither they nor any that they are computed together with is used as signed."""
+    signed: set[str] = set()
+    for i in instructions:
+        if widened(i):
+            if is_signed(i):
+                signed.update(_registers(widened(i)))
+        elif "s32" in i.modifiers and (i.opcode in SIGNED_USES or i.opcode == "cvt" or "hi" in i.modifiers):
+            signed.update(_registers(i.operands[1:]))
+            signed.update(register.name for register in writes(i))
+    groups = [{name, *_registers(_narrow_sources(i, constants))} for name in narrow for i in made.get(name, ())]
+    again = True
+    while again:
+        again = False
+        for group in groups:
+            if group & signed and not group <= signed:
+                signed |= group
+                again = True
+    return frozenset(narrow - signed)
+
+
+def _is_remainder(i: Instruction, made: Mapping[str, list[Instruction]], constants: Mapping[str, int]) -> bool:
+    """Whether a number is combined with what is left of it after it was taken apart: ``x - x / c * c``."""
+    names = list(_registers(i.operands[1:]))
+    return any(_from_parts(y, x, made, constants, _DEPTH, False, set()) for x in names for y in names if x != y)
+
+
+def _from_parts(
+    name: str,
+    number: str,
+    made: Mapping[str, list[Instruction]],
+    constants: Mapping[str, int],
+    depth: int,
+    apart: bool,
+    seen: set[tuple[str, bool]],
+) -> bool:
+    """Whether a register is made of a number by way of an instruction that takes it apart (not of its sign)."""
+    if depth == 0 or (name, apart) in seen:
+        return False
+    seen.add((name, apart))
+    for i in made.get(name, ()):
+        if _is_sign(i, constants):
+            continue
+        opcode = f"{i.opcode}.hi" if "hi" in i.modifiers else i.opcode
+        parts = apart or opcode in _TAKES_APART
+        for source in _registers(i.operands[1:]):
+            if parts and source == number:
+                return True
+            if _from_parts(source, number, made, constants, depth - 1, parts, seen):
+                return True
+    return False

@@ -1,0 +1,96 @@
+"""What racecheck knows of a kernel before it is lowered: it decides what the code has to check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kcheck.ptx.sanitizers.race.layout import ATOMIC, READ, STRONG_READ, WRITE
+from kcheck.ptx.syntax.ast import Address, Call, Function, Instruction, Label, Register
+from kcheck.ptx.syntax.types import TYPES
+
+STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
+_SPACES = frozenset({"global", "shared", "local", "const", "param"})
+CHECKED = ("global", "shared")
+
+
+@dataclass(frozen=True, slots=True)
+class RaceFacts:
+    """Of a kernel with all that it calls.
+
+    Attributes:
+        granule: by space, the smallest access in bytes; a space that is not accessed is left out.
+        kinds: by space, which kinds of records can be there (WRITE, ATOMIC, READ, STRONG_READ).
+        warps: lanes of a warp synchronize.
+        fences: it has fences, or accesses with ``.acquire`` or ``.release``.
+    """
+
+    granule: dict[str, int]
+    kinds: dict[str, frozenset[int]]
+    warps: bool
+    fences: bool
+
+    def checks(self, space: str) -> bool:
+        """Whether a race is possible there."""
+        kinds = self.kinds.get(space, frozenset())
+        return WRITE in kinds or (ATOMIC in kinds and READ in kinds)
+
+
+def space_of(instruction: Instruction) -> str:
+    """``global``, ``shared``, ``local``, ``const``, ``param`` or ``generic``, of a memory instruction."""
+    for modifier in instruction.modifiers:
+        name = modifier.partition("::")[0]
+        if name in _SPACES:
+            return name
+    return "generic"
+
+
+def kind_of(instruction: Instruction) -> int:
+    """Which records an access leaves: WRITE, ATOMIC (a strong store too), READ or STRONG_READ."""
+    if instruction.opcode in ("atom", "red"):
+        return ATOMIC
+    strong = not STRONG.isdisjoint(instruction.modifiers)
+    if instruction.opcode == "st":
+        return ATOMIC if strong else WRITE
+    return STRONG_READ if strong else READ
+
+
+def gather(functions: Iterable[Function]) -> RaceFacts:
+    """The facts of a kernel and the functions it calls."""
+    granule: dict[str, int] = {}
+    kinds: dict[str, set[int]] = {}
+    warps = fences = False
+    for function in functions:
+        for statement in function.body or ():
+            if isinstance(statement, Label | Call):
+                continue
+            warps |= "sync" in statement.modifiers and _is_of_a_warp(statement)
+            fences |= statement.opcode in ("membar", "fence") or not {"acquire", "release", "acq_rel"}.isdisjoint(
+                statement.modifiers
+            )
+            if statement.opcode not in ("ld", "ldu", "st", "atom", "red", "ldmatrix"):
+                continue
+            space = space_of(statement)
+            if space == "param" and _through_register(statement):
+                space = "generic"
+            kind = TYPES.get(statement.modifiers[-1]) if statement.modifiers else None
+            if statement.opcode == "ldmatrix":  # a row at a time, in words
+                kind = TYPES["b32"]
+            if kind is None or (space not in CHECKED and space != "generic"):
+                continue
+            for place in CHECKED if space == "generic" else (space,):
+                granule[place] = min(granule.get(place, 8), max(kind.bytes, 1))
+                kinds.setdefault(place, set()).add(kind_of(statement))
+                if "cas" in statement.modifiers:  # one that does not succeed reads
+                    kinds[place].add(STRONG_READ)
+    return RaceFacts(granule, {space: frozenset(found) for space, found in kinds.items()}, warps, fences)
+
+
+def _is_of_a_warp(instruction: Instruction) -> bool:
+    if instruction.opcode in ("bar", "barrier"):
+        return "warp" in instruction.modifiers
+    return instruction.opcode in ("shfl", "vote", "match", "redux", "elect")
+
+
+def _through_register(instruction: Instruction) -> bool:
+    return any(isinstance(o, Address) and isinstance(o.base, Register) for o in instruction.operands)
