@@ -67,9 +67,9 @@ def command(
     Findings go to stderr with the line of Python: once per rule and line, with counts at the end. The exit code is
     that of COMMAND, or 1 if that is 0 and an error was found.
     """
+    from kcheck.driver.finding_log import collected, summary
     from kcheck.driver.install import read_cc
     from kcheck.driver.session import environment
-    from kcheck.driver.telling import collected, summary
     from kcheck.report.json_report import finding_document
 
     read_cc(cc or "", "--cc ")

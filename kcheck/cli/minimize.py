@@ -194,8 +194,8 @@ def _rows(found: Minimized) -> Iterator[Row]:
     from kcheck.cli.stored import reproduce_line
     from kcheck.model import CaseFinished
     from kcheck.report.detail import Row, facts, rows, sentence
+    from kcheck.report.error_map import error_map_rows
     from kcheck.report.inputs import input_rows
-    from kcheck.report.spread import spread_rows
 
     for number, text in enumerate(found.matters):
         yield sentence("" if number else "matters", text)
@@ -212,7 +212,7 @@ def _rows(found: Minimized) -> Iterator[Row]:
     yield from detail
     yield from input_rows(found.captured.snapshot)
     for comparison in verdict.comparisons:
-        yield from spread_rows(comparison)
+        yield from error_map_rows(comparison)
     yield Row("seed", (str(found.case.seed),))
     yield replay
 

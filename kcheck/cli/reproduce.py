@@ -147,8 +147,8 @@ def _rows(meant: Meant, done: Reproduced, device: Device) -> Iterator[Row]:
     from kcheck.cli.stored import reproduce_line
     from kcheck.model import CaseFinished
     from kcheck.report.detail import Row, rows, sentence
+    from kcheck.report.error_map import error_map_rows
     from kcheck.report.inputs import input_rows
-    from kcheck.report.spread import spread_rows
     from kcheck.runner import Result
 
     yield from (sentence("changed", change) for change in done.changed)
@@ -169,7 +169,7 @@ def _rows(meant: Meant, done: Reproduced, device: Device) -> Iterator[Row]:
     if done.captured is not None:
         yield from input_rows(done.captured.snapshot)
     for comparison in verdict.comparisons:
-        yield from spread_rows(comparison)
+        yield from error_map_rows(comparison)
     yield Row("seed", (str(done.case.seed),))
 
 

@@ -108,10 +108,10 @@ def _judged(verdict: Verdict, snapshot: Snapshot | None, again: str, path: str =
 
 
 def _spread(comparisons: tuple[Comparison, ...]) -> Iterator[Row]:
-    from kcheck.report.spread import spread_rows
+    from kcheck.report.error_map import error_map_rows
 
     for comparison in comparisons:
-        yield from spread_rows(comparison)
+        yield from error_map_rows(comparison)
 
 
 def _failure(store: Store, failure: StoredFailure, history: list[StoredVerdict]) -> Iterator[Row]:

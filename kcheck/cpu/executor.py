@@ -21,8 +21,8 @@ from kcheck.cpu.native import Native
 from kcheck.cpu.printf import printed
 from kcheck.cpu.races import Races
 from kcheck.cpu.rehearsal import Reach, put_back, reachable, strayed
-from kcheck.cpu.scheduler import Better, Completion, Job, Scheduler
-from kcheck.cpu.tiers import Kernels, Known
+from kcheck.cpu.scheduler import Completion, Job, Scheduler, TierUp
+from kcheck.cpu.tiers import CachedKernel, Kernels
 from kcheck.errors import PtxError
 from kcheck.model import NATURAL, Finding, Index3
 from kcheck.ptx.abi import FAULTS, Checks, Fault, FaultKind
@@ -250,7 +250,9 @@ class Executor:
         self.postpone(self._clock() - begun)
         return None
 
-    def _timed(self, job: Job, known: Known, launch: KernelLaunch, is_usual: bool) -> tuple[Completion, float]:
+    def _timed(
+        self, job: Job, known: CachedKernel, launch: KernelLaunch, is_usual: bool
+    ) -> tuple[Completion, float]:
         """Run a job, and say how many seconds it took. ``is_usual``: it may run on this thread if it is short."""
         expected = known.expected((launch.grid, launch.block, launch.shared))
         is_short = expected <= SHORT_SECONDS and is_usual and not launch.cooperative
@@ -262,7 +264,7 @@ class Executor:
         return completion, took
 
     def _run(
-        self, job: Job, known: Known, launch: KernelLaunch, native: Native | None, is_long: bool
+        self, job: Job, known: CachedKernel, launch: KernelLaunch, native: Native | None, is_long: bool
     ) -> Completion:
         """Run a job, with ``native`` on this thread if it is short. A long job switches to better code on the
         way."""
@@ -272,7 +274,7 @@ class Executor:
         here = None if native is None else self._scheduler.run_here(job, deadline, native)
         if here is not None:
             return here
-        better = Better(known.left, known.kernel.worth, lambda: self.kernels.improve(known, launch.module))
+        better = TierUp(known.left, known.kernel.tier_up_after, lambda: self.kernels.improve(known, launch.module))
         return self._scheduler.run(job, deadline, self.schedule, better, is_long=is_long)
 
     @property
@@ -286,7 +288,7 @@ class Executor:
         end = self._clock() + self.limit
         return end if self.deadline is None else min(self.deadline, end)
 
-    def _known(self, module: Module, entry: str, block: Index3) -> Known:
+    def _known(self, module: Module, entry: str, block: Index3) -> CachedKernel:
         widens = self._widens and self.checks == _NO_CHECKS
         return self.kernels.find(module, entry, block, self.width, self.checks, widens)
 
@@ -295,7 +297,7 @@ class Executor:
         if self.deadline is not None:
             self.deadline += seconds
 
-    def _renewed(self, known: Known, launch: KernelLaunch) -> Job | None:
+    def _renewed(self, known: CachedKernel, launch: KernelLaunch) -> Job | None:
         """The job of the last launch, for a launch that differs in its parameters only; else None."""
         job = known.job
         if job is None or not self._is_usual or known.shape != (launch.grid, launch.block, launch.shared):

@@ -28,14 +28,14 @@ class Kernel:
 
     Attributes:
         program: without its IR text; ``head``: its form on disk.
-        worth: seconds that quick code may run before better code pays off; infinite for better code.
+        tier_up_after: seconds that quick code may run before better code pays off; infinite for better code.
         run: ``kcheck_run(launch, worker, first, last)``; releases the GIL. ``entry``: its address.
         run_block: ``kcheck_block(launch, worker, block, resume)``; releases the GIL.
     """
 
     program: Program
     head: bytes
-    worth: float
+    tier_up_after: float
     code: LoadedCode
     run: Callable[[int, int, int, int], int]
     entry: int
@@ -92,10 +92,10 @@ def compile_kernel(module: Module, variant: Variant, cache: ObjectCache, *, quic
         program = dataclasses.replace(program, ir="")
         head = json.dumps(_to_json(program)).encode()
         cache.put(key, head + b"\n" + code)
-    worth = len(code) * _SECONDS_PER_BYTE if is_quick else math.inf
+    tier_up_after = len(code) * _SECONDS_PER_BYTE if is_quick else math.inf
     loaded = LoadedCode(code, ("kcheck_run", "kcheck_block"))
     run, block = loaded.address("kcheck_run"), loaded.address("kcheck_block")
-    return Kernel(program, head, worth, loaded, _RUN(run), run, _BLOCK(block))
+    return Kernel(program, head, tier_up_after, loaded, _RUN(run), run, _BLOCK(block))
 
 
 def _to_json(program: Program) -> dict[str, Any]:

@@ -67,8 +67,8 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Better:
-    """Better code for a long launch.
+class TierUp:
+    """TierUp code for a long launch.
 
     Attributes:
         after: seconds after the start of the launch; infinite if there is no better code.
@@ -129,7 +129,7 @@ class Scheduler:
         self._stack: Stack | None = None
 
     def run(
-        self, job: Job, deadline: float | None, schedule: Schedule, better: Better, *, is_long: bool = False
+        self, job: Job, deadline: float | None, schedule: Schedule, better: TierUp, *, is_long: bool = False
     ) -> Completion:
         """Run every block. Returns when all have ended; stops them at the deadline.
 
@@ -198,7 +198,7 @@ class Scheduler:
         job: Job,
         deadline: float | None,
         completion: Completion,
-        better: Better | None = None,
+        better: TierUp | None = None,
     ) -> None:
         """Start a launch and wait for its end. Stop it at the deadline, or when a signal handler raises.
 

@@ -23,7 +23,7 @@ from kcheck.ptx.abi import Checks, row_of
 
 
 @dataclass(slots=True)
-class Known:
+class CachedKernel:
     """A kernel and its last launch.
 
     Attributes:
@@ -54,7 +54,7 @@ class Known:
     @property
     def left(self) -> float:
         """Seconds that its code may still run before better code pays off."""
-        return self.kernel.worth - self.spent
+        return self.kernel.tier_up_after - self.spent
 
 
 @dataclass
@@ -75,9 +75,11 @@ class Kernels:
     clock: Callable[[], float]
     took: Callable[[float], None]
     quick: bool = True
-    known: WeakKeyDictionary[Module, dict[Variant, Known]] = field(default_factory=WeakKeyDictionary)
+    known: WeakKeyDictionary[Module, dict[Variant, CachedKernel]] = field(default_factory=WeakKeyDictionary)
 
-    def find(self, module: Module, entry: str, block: Index3, width: int, checks: Checks, widens: bool) -> Known:
+    def find(
+        self, module: Module, entry: str, block: Index3, width: int, checks: Checks, widens: bool
+    ) -> CachedKernel:
         """The compiled kernel, for blocks as long as this one along x.
 
         Raises:
@@ -91,7 +93,7 @@ class Kernels:
         if known is None or known.left < 0:
             begun = self.clock()
             if known is None:
-                known = variants[variant] = Known(
+                known = variants[variant] = CachedKernel(
                     variant, compile_kernel(module, variant, self.cache, quick=self.quick)
                 )
             else:
@@ -99,7 +101,7 @@ class Kernels:
             self.took(self.clock() - begun)
         return known
 
-    def improve(self, known: Known, module: Module) -> Kernel:
+    def improve(self, known: CachedKernel, module: Module) -> Kernel:
         """Compile better code for a kernel. A launch that runs the quick code can switch to it between two
         blocks."""
         better = compile_kernel(module, known.variant, self.cache, quick=False)

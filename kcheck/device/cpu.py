@@ -24,8 +24,8 @@ from kcheck.cpu.sanitizers import CHECKS, checks
 from kcheck.device.artifact import no_compiler
 from kcheck.device.base import Staged
 from kcheck.device.cuda import CudaBackend, driver_code, result_name
-from kcheck.device.frozen import keep_compiled, kept_kernels
 from kcheck.device.harvest import Bytes, extent
+from kcheck.device.kernel_cache import keep_compiled, kept_kernels
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
 from kcheck.driver.install import DEFAULT_CC, Installed, install, read_cc, settings
 from kcheck.driver.raising import reporting
@@ -68,7 +68,7 @@ _WARM = (
     "kcheck.ptx.lowering.kernel",
     "kcheck.ptx.syntax.parser",
     "kcheck.cpu.jit",
-    "kcheck.device.ahead",
+    "kcheck.device.precompile",
 )
 
 

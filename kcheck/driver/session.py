@@ -18,8 +18,8 @@ from types import MappingProxyType
 from typing import cast
 
 from kcheck.cpu.sanitizers import checks
+from kcheck.driver.finding_log import FindingLog
 from kcheck.driver.install import Installed, install, settings
-from kcheck.driver.telling import Telling
 from kcheck.model import Level, as_set, level_word
 
 
@@ -65,12 +65,12 @@ def start(variables: Mapping[str, str]) -> Installed:
         DeviceUnavailable: it cannot be installed, or ``KCHECK_CC`` is not a compute capability.
     """
     levels = read_levels(variables.get("KCHECK_SANITIZE", ""))
-    telling = Telling(variables["KCHECK_EXEC"], levels, sys.stderr)
+    log = FindingLog(variables["KCHECK_EXEC"], levels, sys.stderr)
 
     def write(text: bytes) -> None:
         sys.stdout.write(text.decode(errors="replace"))
 
-    installed = install(settings(variables), telling.report, write)
+    installed = install(settings(variables), log.report, write)
     installed.machine.executor.checks = checks(name for name, level in levels.items() if level != "off")
     if limit := variables.get("KCHECK_TIMEOUT"):
         installed.machine.executor.limit = float(limit)

@@ -53,7 +53,7 @@ from kcheck.model.spec import (
     Tolerance,
     TypeVariable,
 )
-from kcheck.model.verdict import Comparison, Element, Spread, Status, Verdict
+from kcheck.model.verdict import Comparison, Element, ErrorMap, Status, Verdict
 
 __all__ = [
     "DEFAULT_CASES",
@@ -81,6 +81,7 @@ __all__ = [
     "Distribution",
     "Element",
     "Envelope",
+    "ErrorMap",
     "Event",
     "Example",
     "Expression",
@@ -108,7 +109,6 @@ __all__ = [
     "SpecFinished",
     "SpecRefused",
     "SpecStarted",
-    "Spread",
     "Status",
     "Strict",
     "StrideArg",

@@ -32,7 +32,7 @@ class Element:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class ErrorMap:
     """Where an output is wrong.
 
     Attributes:
@@ -65,7 +65,7 @@ class Comparison:
         max_scaled: the largest error over ``abs(expected)`` plus the root mean square of the whole reference.
         ratio: the largest error divided by the allowed error, over finite elements; at most 1 if all pass.
         why: the kind of special-value mismatch, such as ``NaN where the reference is finite``; otherwise empty.
-        spread: where the wrong elements are; None if there are none.
+        error_map: where the wrong elements are; None if there are none.
     """
 
     output: str
@@ -88,7 +88,7 @@ class Comparison:
     max_scaled: float | None = None
     ratio: float | None = None
     why: str = ""
-    spread: Spread | None = None
+    error_map: ErrorMap | None = None
 
 
 @dataclass(frozen=True, slots=True)

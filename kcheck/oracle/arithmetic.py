@@ -83,13 +83,13 @@ class Arithmetic:
         return round_to(array, self.precision)
 
     def after(
-        self, array: Array, roundings: float = 1.0, spread: Floats | None = None, checked: bool = True
+        self, array: Array, roundings: float = 1.0, noise: Floats | None = None, checked: bool = True
     ) -> Array:
         """The rounded result of an operation whose exact result is ``array``.
 
         Args:
             roundings: how many unit roundoffs the operation may be off by.
-            spread: for sums, the root of the summed squares of the rounded values; replaces the magnitude of the
+            noise: for sums, the root of the summed squares of the rounded values; replaces the magnitude of the
                 result.
             checked: leave results that the precision holds exactly unchanged. Not for library functions: erf(9)
                 is 1 in float64 too, and a correct float32 one may be an ulp below.
@@ -97,7 +97,7 @@ class Arithmetic:
         nearest = self._nearest(array)
         if self.mode != "random":
             return nearest
-        if spread is None:
+        if noise is None:
             if not checked:
                 exact = array == 0
             elif self.precision.precision == 53:
@@ -106,7 +106,7 @@ class Arithmetic:
                 exact = array == nearest
             step = np.where(exact, 0.0, roundings * self._unit(array))
         else:
-            step = self._step * self.precision.unit_roundoff * spread
+            step = self._step * self.precision.unit_roundoff * noise
         moved: Array = array + step * self._signs(array.shape)
         if np.iscomplexobj(array):
             moved = moved + 1j * step * self._signs(array.shape)
@@ -131,7 +131,7 @@ class Arithmetic:
         squares = np.maximum(
             squares, np.where(self._alike(array, -1), self._coherent(exact, array.shape[-1]), 0.0)
         )
-        return self.after(exact, spread=np.where(integral, 0.0, np.sqrt(squares)))
+        return self.after(exact, noise=np.where(integral, 0.0, np.sqrt(squares)))
 
     def running(self, array: Array) -> Array:
         """The running sum over the last axis."""
@@ -185,7 +185,7 @@ class Arithmetic:
         squares = np.abs(np.asarray(function(*(np.abs(operand) ** 2 for operand in operands))))
         counts = np.asarray(function(*(np.ones(operand.shape) for operand in operands))).real
         return self.after(
-            exact, spread=np.sqrt(np.where(counts > 1, self.expected_path(exact, counts, squares), 0) + squares)
+            exact, noise=np.sqrt(np.where(counts > 1, self.expected_path(exact, counts, squares), 0) + squares)
         )
 
     def product(self, a: Array, b: Array) -> Array:
@@ -205,10 +205,10 @@ class Arithmetic:
             before = np.abs(partial) ** 2
             partial = partial + np.matmul(a[..., :, part], b[..., part, :])
             path += len(part) * (before + np.abs(partial) ** 2) / 2
-        spread = np.maximum(path, self.expected_path(exact, length, squares)) + squares
+        noise = np.maximum(path, self.expected_path(exact, length, squares)) + squares
         alike = self._alike(a, -1)[..., :, None] & self._alike(b, -2)[..., None, :]
-        spread = np.maximum(spread, np.where(alike, self._coherent(exact, length), 0.0))
-        return self.after(exact, spread=np.sqrt(spread))
+        noise = np.maximum(noise, np.where(alike, self._coherent(exact, length), 0.0))
+        return self.after(exact, noise=np.sqrt(noise))
 
 
 def _square_sum(array: Array) -> Floats:

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kcheck.model import Compare, Comparison, DType, Element
+from kcheck.oracle.error_map import error_map
 from kcheck.oracle.rounding import overflow_threshold, round_to, ulp_distance
-from kcheck.oracle.spread import spread
 from kcheck.oracle.tolerance import Allowance, Rule, typical_magnitude
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -225,7 +225,7 @@ def _summary(
         fine = (codes == _FINE) | (codes == 10)
         mismatch = codes >= _MISMATCH
         ratios = np.where(error == 0, 0.0, error / allowance.allowed)
-        found = spread(
+        found = error_map(
             shape,
             mismatch | (fine & (error > allowance.allowed)),
             np.where(mismatch, np.inf, ratios),
@@ -258,7 +258,7 @@ def _summary(
         max_scaled=largest["scaled"],
         ratio=ratio if ratio >= 0 else None,
         why=WHY[int(codes[at])] if known else "",
-        spread=found,
+        error_map=found,
     )
 
 

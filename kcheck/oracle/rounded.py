@@ -163,7 +163,7 @@ def _rounded(arithmetic: Arithmetic, result: Any, roundings: float, normwise: bo
         return result
     if normwise and array.ndim:  # a transform over the last axis: its error goes with the largest element there
         scale = np.abs(array).max(axis=-1, keepdims=True, initial=0.0) * np.sqrt(max(1, array.shape[-1]))
-        return arithmetic.after(array, spread=np.broadcast_to(scale, array.shape))
+        return arithmetic.after(array, noise=np.broadcast_to(scale, array.shape))
     return arithmetic.after(array, roundings, checked=roundings == 1.0)
 
 
@@ -205,8 +205,8 @@ def _scatter(arithmetic: Arithmetic, ufunc: np.ufunc, target: Any, index: Any, *
     np.add.at(counts, index, 1.0)
     np.add.at(squares, index, np.abs(np.asarray(values[0])) ** 2)
     np.add.at(plain, index, values[0])
-    spread = np.where(counts > 1, np.sqrt(arithmetic.expected_path(plain, counts, squares)), 0.0)
-    plain[...] = arithmetic.after(plain, spread=spread)
+    noise = np.where(counts > 1, np.sqrt(arithmetic.expected_path(plain, counts, squares)), 0.0)
+    plain[...] = arithmetic.after(plain, noise=noise)
 
 
 # --- functions of NumPy that compute in C without going through a ufunc

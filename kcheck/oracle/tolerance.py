@@ -134,7 +134,7 @@ class NoiseFloor:
 
     Evaluates the reference under :class:`Arithmetic`: twice rounding each operation to nearest, with sums in order
     from either end, then under random rounding with the inputs moved by a unit roundoff, a few times. The largest
-    distance from the fp64 result is the spread. Evaluated when first asked for: most cases are settled without.
+    distance from the fp64 result is the noise. Evaluated when first asked for: most cases are settled without.
     """
 
     def __init__(self, reference: Reference, expected: Mapping[str, Array], precision: DType, seed: int) -> None:
@@ -142,15 +142,15 @@ class NoiseFloor:
         self._expected = expected
         self._precision = precision
         self._seed = seed
-        self._spread: dict[str, Floats] = {}
+        self._noise: dict[str, Floats] = {}
         self._unjudged: dict[str, Mask] = {}
         self.draws = 0
         self.notes: list[str] = []
 
-    def spread(self, output: str) -> Floats:
-        if not self._spread:
+    def noise(self, output: str) -> Floats:
+        if not self._noise:
             self._begin()
-        return self._spread[output]
+        return self._noise[output]
 
     def unjudged(self, output: str) -> Mask:
         """Where the reference in compute precision is not finite although the fp64 one is."""
@@ -160,7 +160,7 @@ class NoiseFloor:
 
     def _begin(self) -> None:
         inexact = {name: array for name, array in self._expected.items() if array.dtype.kind in "fc"}
-        self._spread = {name: np.zeros(array.size) for name, array in inexact.items()}
+        self._noise = {name: np.zeros(array.size) for name, array in inexact.items()}
         self._unjudged = {name: np.zeros(array.size, np.bool_) for name, array in inexact.items()}
         nearest = Arithmetic(self._precision, "nearest")
         runs = [self._evaluate(nearest)]
@@ -189,10 +189,10 @@ class NoiseFloor:
             self.draws += 1
 
     def _widen(self, outputs: Mapping[str, Array]) -> None:
-        for name, spread in self._spread.items():
+        for name, noise in self._noise.items():
             with np.errstate(all="ignore"):
                 moved = np.abs(outputs[name] - self._expected[name]).ravel()
-            np.maximum(spread, np.where(np.isfinite(moved), moved, 0.0), out=spread)
+            np.maximum(noise, np.where(np.isfinite(moved), moved, 0.0), out=noise)
 
     def _evaluate(self, arithmetic: Arithmetic) -> dict[str, Array] | None:
         try:
@@ -227,15 +227,15 @@ class NoiseFloor:
             if outputs is not None:
                 self._widen(outputs)
         length = max((n for name in self._reference.float_inputs for n in self._reference.shapes[name]), default=1)
-        for name, spread in self._spread.items():
+        for name, noise in self._noise.items():
             magnitude = np.abs(self._expected[name].ravel())
             growth = self._precision.unit_roundoff * np.sqrt(length) * magnitude
-            np.maximum(spread, np.where(np.isfinite(growth), growth, 0.0), out=spread)
+            np.maximum(noise, np.where(np.isfinite(growth), growth, 0.0), out=noise)
 
 
 @dataclass(frozen=True, eq=False)
 class Conditioned:
-    """Accepts ``CONSTANT`` times the noise floor ``u_out * max(abs(ref), smallest normal) + spread``.
+    """Accepts ``CONSTANT`` times the noise floor ``u_out * max(abs(ref), smallest normal) + noise``.
 
     Attributes:
         whole: evaluate the floor also where the verdict does not depend on it, so that errors can be given in
@@ -252,12 +252,12 @@ class Conditioned:
         with np.errstate(all="ignore"):
             magnitude = np.where(np.isfinite(expected), np.abs(expected), 0.0)
             least = half_step(magnitude, self.dtype)
-            # The spread only widens what is accepted, so an element within this much needs no more looking.
+            # The noise only widens what is accepted, so an element within this much needs no more looking.
             if not self.whole and bool(np.all(error <= self.constant * least)):
                 return Allowance(self.constant * least, least)
             unjudged = self.floor.unjudged(output)
             while True:
-                floor = least + self.floor.spread(output)
+                floor = least + self.floor.noise(output)
                 allowed = self.constant * floor
                 ratio = np.where(unjudged | ~np.isfinite(error), 0.0, error / allowed).max(initial=0.0)
                 if ratio <= 1.0 or ratio > _HOPELESS or self.floor.draws >= MAX_DRAWS:

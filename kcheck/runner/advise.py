@@ -78,7 +78,7 @@ def _kernels(spec: OpSpec, device: Device, cases: Sequence[Case]) -> Iterator[tu
 
 def _advice(dispatcher: Any, block: Index3) -> Iterator[Finding]:
     """The linter's warnings about every specialization that this process has compiled or loaded."""
-    from kcheck.device.frozen import kept_kernels
+    from kcheck.device.kernel_cache import kept_kernels
     from kcheck.device.launched import signature_of_types
     from kcheck.ptx.abi import row_of
 

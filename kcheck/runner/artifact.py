@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from kcheck.device import Device
-from kcheck.device.ahead import Ahead, begin
 from kcheck.device.artifact import Compilation, compile_here, no_compiler
+from kcheck.device.precompile import Precompile, begin
 from kcheck.device.specialize import signatures
 from kcheck.lint.check import check, unchecked
 from kcheck.model import Case, Finding, Function, Index3, OpSpec
@@ -21,7 +21,7 @@ class ArtifactCheck:
     """The check of one spec's artifact.
 
     The cpu device has a compiler in this process, and has used it by the time the cases are done; a child process
-    may help it (:mod:`kcheck.device.ahead`). On other devices the simulator has replaced the compiler, or the
+    may help it (:mod:`kcheck.device.precompile`). On other devices the simulator has replaced the compiler, or the
     process is linked for a GPU's machine code: a child process compiles. The kernel of a ``launch:`` is known
     before the cases run and compiles in parallel with them; kernels of a launcher are known only after.
 
@@ -40,7 +40,7 @@ class ArtifactCheck:
         self._artifact = spec.artifact
         self._begun: list[Compilation] = []
         self._why_not = no_compiler()
-        self._ahead: Ahead | None = None
+        self._ahead: Precompile | None = None
         if spec.kernel is None or spec.launch is None or self._why_not:
             return
         if device.name != "cpu":

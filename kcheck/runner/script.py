@@ -269,7 +269,7 @@ def _extended(spec: OpSpec, arrays: CaseArrays) -> bool:
 
 def _expected(verdict: Verdict) -> Iterator[str]:
     for comparison in verdict.comparisons:
-        for element in comparison.spread.worst if comparison.spread is not None else ():
+        for element in comparison.error_map.worst if comparison.error_map is not None else ():
             values = f"{_number(element.expected)}, {_number(element.allowed)}"
             yield f"({comparison.output!r}, {element.index}, {values})"
 

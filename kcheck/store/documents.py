@@ -13,12 +13,26 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from kcheck.errors import UserError
-from kcheck.model import Case, Comparison, Distribution, Element, Finding, Function, Span, Spread, Status, Verdict
+from kcheck.model import (
+    Case,
+    Comparison,
+    Distribution,
+    Element,
+    ErrorMap,
+    Finding,
+    Function,
+    Span,
+    Status,
+    Verdict,
+)
 
 _KINDS: dict[str, type[Any]] = {
     kind.__name__: kind
-    for kind in (Case, Comparison, Distribution, Element, Finding, Function, Span, Spread, Verdict)
+    for kind in (Case, Comparison, Distribution, Element, Finding, Function, Span, ErrorMap, Verdict)
 }
+_RENAMED_KINDS = {"Spread": "ErrorMap"}
+_RENAMED_FIELDS = {("Finding", "mend"): "fix", ("Comparison", "spread"): "error_map"}
+"""Names that stores of kcheck 0.1 have."""
 _T = TypeVar("_T")
 
 
@@ -86,6 +100,8 @@ def _decode(document: Any) -> Any:
         return complex(document["real"], document["imag"])
     if document["is"] == "Status":
         return Status(document["name"])
-    kind = _KINDS[document["is"]]
+    is_a = str(_RENAMED_KINDS.get(document["is"], document["is"]))
+    kind = _KINDS[is_a]
     known = {field.name for field in dataclasses.fields(kind)}
-    return kind(**{name: _decode(part) for name, part in document.items() if name in known})
+    named = {_RENAMED_FIELDS.get((is_a, name), name): part for name, part in document.items()}
+    return kind(**{name: _decode(part) for name, part in named.items() if name in known})

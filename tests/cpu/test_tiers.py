@@ -20,7 +20,7 @@ from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
 from kcheck.cpu.memory import Kind, Memory
 from kcheck.cpu.module import Module
-from kcheck.cpu.tiers import Known
+from kcheck.cpu.tiers import CachedKernel
 from kcheck.errors import InternalError
 from kcheck.model import Finding
 from kcheck.ptx.abi import Checks
@@ -94,7 +94,7 @@ class Device:
         return ctypes.string_at(self.base, 4 * count)
 
     @property
-    def known(self) -> Known:
+    def known(self) -> CachedKernel:
         """The kernel, as the next launch would find it."""
         return self.executor.kernels.find(
             self.module, "roots", (BLOCK, 1, 1), self.executor.width, Checks(), widens=True
@@ -129,7 +129,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> Counter[bool]:
 def test_the_first_launches_run_quick_code(device: Device) -> None:
     """A kernel that is launched once for a moment is worth no better code."""
     device.launch(BLOCK)
-    assert 0 < device.known.left < device.known.kernel.worth < 5
+    assert 0 < device.known.left < device.known.kernel.tier_up_after < 5
 
 
 def test_what_ran_for_as_long_as_better_code_takes_to_make_gets_it(device: Device) -> None:
@@ -151,14 +151,14 @@ def test_a_long_launch_goes_over_to_better_code(device: Device, launched: Counte
     other = device.known
     expected = device.launch(COUNT)
     launched.clear()
-    other.kernel = replace(other.kernel, worth=other.spent)  # from the first moment of the next launch on
+    other.kernel = replace(other.kernel, tier_up_after=other.spent)  # from the first moment of the next launch on
     for _ in range(20):
         assert device.launch(COUNT) == expected
         if launched[True] and launched[False]:
             return
         device.executor.kernels.known.clear()
         launched.clear()
-        device.known.kernel = replace(device.known.kernel, worth=0.0)
+        device.known.kernel = replace(device.known.kernel, tier_up_after=0.0)
     pytest.fail("no launch ran code of both tiers")
 
 
@@ -166,11 +166,11 @@ def test_no_better_code_is_made_near_a_time_limit(device: Device) -> None:
     """Whoever waits for a launch to be stopped does not wait for a compiler first."""
     device.launch(BLOCK)
     known = device.known
-    known.kernel = replace(known.kernel, worth=1e9)
+    known.kernel = replace(known.kernel, tier_up_after=1e9)
     known.spent = 1e9
     device.executor.limit = 1e6
     device.launch(COUNT)
-    assert known.kernel.worth == 1e9
+    assert known.kernel.tier_up_after == 1e9
 
 
 def test_better_code_may_be_asked_for_at_once(device: Device) -> None:
@@ -196,7 +196,7 @@ def test_a_fault_while_better_code_is_made_ends_the_launch(
     """A fault of ours comes out as one, with no block still running; the next launch is right."""
     expected = device.launch(COUNT)
     known = device.known
-    known.kernel = replace(known.kernel, worth=known.spent)
+    known.kernel = replace(known.kernel, tier_up_after=known.spent)
 
     def fail(*_: object, **__: object) -> None:
         raise InternalError("no better code")

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from kcheck.device.frozen import fingerprint
+from kcheck.device.kernel_cache import fingerprint
 
 KERNEL = """
 import math

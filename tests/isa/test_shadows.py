@@ -57,7 +57,7 @@ class Shadowing:
 def _stored(shadows: Shadows, operation: object, source: object, kind: object) -> Value:
     """A store that tells nothing and lets the shadow through."""
     found = shadows.bits(source, kind)  # type: ignore[arg-type]
-    return shadows.frame.b.const(integer_of(kind.llvm), 0) if found is None else found  # type: ignore[attr-defined]
+    return shadows.fn.b.const(integer_of(kind.llvm), 0) if found is None else found  # type: ignore[attr-defined]
 
 
 @pytest.fixture(

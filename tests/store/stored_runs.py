@@ -16,6 +16,7 @@ from kcheck.model import (
     Comparison,
     Distribution,
     Element,
+    ErrorMap,
     Event,
     Finding,
     RunFinished,
@@ -24,7 +25,6 @@ from kcheck.model import (
     Span,
     SpecFinished,
     SpecStarted,
-    Spread,
     Status,
     Verdict,
 )
@@ -55,7 +55,7 @@ def verdict(status: Status = Status.FAILED, rule: str = "", checked: tuple[str, 
         "y", "float32", (of.dims["N"],), "conditioned", status is Status.PASSED, of.dims["N"], max_abs=0.5
     )
     if status is Status.FAILED:
-        comparison = replace(comparison, beyond=1, why="NaN", spread=Spread((element,), ("00009",)))
+        comparison = replace(comparison, beyond=1, why="NaN", error_map=ErrorMap((element,), ("00009",)))
     return Verdict(of, status, "cpu", (comparison,), findings, (), 0.25, checked)
 
 

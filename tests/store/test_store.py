@@ -38,8 +38,8 @@ def test_a_failure_comes_back_whole(runs: Runs, tmp_path: Path) -> None:
     # NaN differs from itself: the texts are compared.
     assert dumps(failure.verdict) == dumps(one)
     assert failure.case == one.case
-    assert failure.verdict.comparisons[0].spread is not None
-    assert math.isnan(failure.verdict.comparisons[0].spread.worst[0].actual)
+    assert failure.verdict.comparisons[0].error_map is not None
+    assert math.isnan(failure.verdict.comparisons[0].error_map.worst[0].actual)
 
 
 def test_verdicts_are_there_before_the_run_ends(runs: Runs, tmp_path: Path) -> None:

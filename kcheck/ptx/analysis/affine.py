@@ -82,7 +82,7 @@ class _Analysis:
             for operation in cfg.blocks[n].operations:
                 for register in writes(operation):
                     name = register.name
-                    harms = found.harmful[n] >> live.number[name] & 1
+                    harms = found.live_in_inactive_lanes[n] >> live.number[name] & 1
                     if name in found.uniform:
                         continue
                     if harms or operation.guard is not None or not _linear(operation, register):

@@ -20,7 +20,7 @@ _FIXED = ("tid", "ntid", "ctaid", "nctaid", "laneid", "lanemask", "warpid", "nwa
 _LONGEST = 8  # instructions that may replace one load and one store
 
 
-def remade(cfg: Cfg, uniform: frozenset[str]) -> Mapping[str, tuple[Operation, ...]]:
+def rematerialized(cfg: Cfg, uniform: frozenset[str]) -> Mapping[str, tuple[Operation, ...]]:
     """Scalars that can be recomputed anywhere in the function: the instructions for each, in order."""
     definitions: dict[str, list[Operation]] = {}
     for n in cfg.order:

@@ -38,11 +38,12 @@ class Uniformity:
 
     Attributes:
         uniform: registers that one scalar can hold.
-        harmful: by block, the registers (as bits of ``Liveness.number``) whose writes there must be blended.
+        live_in_inactive_lanes: by block, the registers (as bits of ``Liveness.number``) whose writes there must be
+            blended.
     """
 
     uniform: frozenset[str]
-    harmful: Mapping[int, int]
+    live_in_inactive_lanes: Mapping[int, int]
 
 
 def analyze(
@@ -53,7 +54,7 @@ def analyze(
     Args:
         divergent_symbols: whether the address of a symbol differs between lanes (local variables).
         suspended: blocks at whose start lanes may be put aside while others run on.
-        width: 1 makes every register uniform, and no write harmful.
+        width: 1 makes every register uniform, and no write live_in_inactive_lanes.
     """
     everything = (1 << len(live.number)) - 1
     if width == 1:
@@ -73,7 +74,7 @@ class _Analysis:
         self.parent = postdominators(cfg)
         self.loops = [(loop.header, loop.blocks) for loop in cfg.loops]
         self.divergent = 0
-        self.harmful = dict.fromkeys(cfg.order, 0)
+        self.live_in_inactive_lanes = dict.fromkeys(cfg.order, 0)
         self.defined: dict[int, int] = dict.fromkeys(cfg.order, 0)
         self.crossing = 0
         for bits in live.live_in.values():
@@ -96,7 +97,7 @@ class _Analysis:
 
     def run(self) -> Uniformity:
         for n in self.cfg.order:
-            self.harmful[n] |= self.forced & self.defined[n]
+            self.live_in_inactive_lanes[n] |= self.forced & self.defined[n]
         pending_branches = [n for n in self.cfg.order if self._parts(n)]
         self._diverge(self.forced)
         split: set[int] = set()
@@ -109,7 +110,7 @@ class _Analysis:
                     self._part(n)
                     changed = True
         names = frozenset(name for name, k in self.live.number.items() if not self.divergent >> k & 1)
-        return Uniformity(names, self.harmful)
+        return Uniformity(names, self.live_in_inactive_lanes)
 
     def _parts(self, n: int) -> bool:
         end = self.cfg.blocks[n].terminator
@@ -195,7 +196,7 @@ class _Analysis:
         # Loops around the branch that its lanes may leave one by one.
         around = [blocks for _, blocks in self.loops if n in blocks and join not in blocks]
         for b in region:
-            candidates = self.defined[b] & self.crossing & ~self.harmful[b]
+            candidates = self.defined[b] & self.crossing & ~self.live_in_inactive_lanes[b]
             if not candidates:
                 continue
             harmed = 0
@@ -217,7 +218,7 @@ class _Analysis:
                             harmed |= self.live.live_in[x]
             harmed &= candidates
             if harmed:
-                self.harmful[b] |= harmed
+                self.live_in_inactive_lanes[b] |= harmed
                 self._diverge(harmed)
 
     def _join(self, n: int, successors: list[int]) -> int:

@@ -134,7 +134,7 @@ class Builder:
         wide = struct.unpack("<Q", struct.pack("<d", struct.unpack("<f", struct.pack("<I", bits))[0]))[0]
         return Value(f"0x{wide:016X}", element)
 
-    def spread(self, value: Value, lanes: int | None = None) -> Value:
+    def splat(self, value: Value, lanes: int | None = None) -> Value:
         """The value in every lane, if it is a scalar."""
         lanes = self.width if lanes is None else lanes
         if value.lanes == lanes or lanes == 1:
@@ -155,9 +155,9 @@ class Builder:
         return Value(f"<{text}>", element, len(values))
 
     def match(self, *values: Value) -> tuple[Value, ...]:
-        """The values with the scalars spread if any is a vector."""
+        """The values with the scalars splat if any is a vector."""
         lanes = max(v.lanes for v in values)
-        return tuple(self.spread(v, lanes) if v.lanes != lanes else v for v in values)
+        return tuple(self.splat(v, lanes) if v.lanes != lanes else v for v in values)
 
     def extract(self, value: Value, lane: int | Value) -> Value:
         """One lane, as a scalar."""

@@ -15,7 +15,7 @@ from kcheck.ptx.isa.effects import effect
 from kcheck.ptx.isa.floating import ROWS_ADD
 from kcheck.ptx.isa.modifiers import flush
 from kcheck.ptx.isa.rows import Mods
-from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.sanitizers.init.registers import Shadows
 from kcheck.ptx.sanitizers.origins import tell
 from kcheck.ptx.sanitizers.race import hooks as race
@@ -87,7 +87,7 @@ def _native(operation: str, kind: PtxType) -> str | None:
 
 
 @effect("atom", "red")
-def atom(frame: Frame, i: Instruction) -> None:
+def atom(fn: FunctionLowering, i: Instruction) -> None:
     """``atom.sem.scope.space.op.type d, [a], b{, c}``; ``red`` without d."""
     space = "generic"
     words = []
@@ -98,60 +98,60 @@ def atom(frame: Frame, i: Instruction) -> None:
         elif modifier not in _SEMANTICS and not modifier.startswith("L2"):
             words.append(modifier)
     if len(words) != 2 or words[1] not in _TYPES.get(words[0], ()):
-        raise frame.fail(i, "not supported")
+        raise fn.fail(i, "not supported")
     operation, kind = words[0], TYPES[words[1]]
     operands = list(i.operands)
     target = operands.pop(0) if i.opcode == "atom" else Sink()
     wanted = 3 if operation == "cas" else 2
     if len(operands) != wanted:
-        raise frame.fail(i, f"expected {wanted + (i.opcode == 'atom')} operands, found {len(i.operands)}")
-    b, W = frame.b, frame.width
-    where = frame.address(i, operands[0], space)
-    address = b.spread(where)
-    values = [frame.read(i, o, kind) for o in operands[1:]]
-    site = frame.unit.site(i, space)
-    exchanges = operation == "cas" and frame.unit.race is not None
+        raise fn.fail(i, f"expected {wanted + (i.opcode == 'atom')} operands, found {len(i.operands)}")
+    b, W = fn.b, fn.width
+    where = fn.address(i, operands[0], space)
+    address = b.splat(where)
+    values = [fn.read(i, o, kind) for o in operands[1:]]
+    site = fn.unit.site(i, space)
+    exchanges = operation == "cas" and fn.unit.race is not None
     if not exchanges:
-        race.access(frame, i, where, space, kind, site)
-    offset = frame.shared_offset(operands[0]) if space == "shared" and W > 1 else None
-    checked = address if offset is None else b.spread(offset)
-    admit = frame.unit.admit(space, FaultKind.OUT_OF_BOUNDS_ATOMIC, kind.bytes, by_offset=offset is not None)
-    mask = b.spread(frame.active)
+        race.access(fn, i, where, space, kind, site)
+    offset = fn.shared_offset(operands[0]) if space == "shared" and W > 1 else None
+    checked = address if offset is None else b.splat(offset)
+    admit = fn.unit.admit(space, FaultKind.OUT_OF_BOUNDS_ATOMIC, kind.bytes, by_offset=offset is not None)
+    mask = b.splat(fn.active)
     allowed = b.value(
-        f"call {b.type_of(mask)} {admit}({b.typed(checked)}, {b.typed(mask)}, {frame.access_context(site)})",
+        f"call {b.type_of(mask)} {admit}({b.typed(checked)}, {b.typed(mask)}, {fn.access_context(site)})",
         "i1",
         W,
     )
-    if frame.shadows is not None:
-        _shadow(frame, frame.shadows, i, operation, kind, space, address, allowed, target, operands[1:], site)
+    if fn.shadows is not None:
+        _shadow(fn, fn.shadows, i, operation, kind, space, address, allowed, target, operands[1:], site)
     # No lane reads the old value of most atomics that NVVM emits as ``atom``.
-    wanted_back = isinstance(target, Register) and target.name not in frame.unread
+    wanted_back = isinstance(target, Register) and target.name not in fn.unread
     wanted_back |= exchanges
     shapes = "".join("u" if v.lanes < W else "v" for v in values)
     name = f"@kcheck.atom.{space}.{operation}.{kind.name}.{shapes}{'' if wanted_back else '.red'}"
-    if name not in frame.unit.definitions:
-        frame.unit.definitions[name] = _define(frame, name, operation, kind, space, values, wanted_back)
+    if name not in fn.unit.definitions:
+        fn.unit.definitions[name] = _define(fn, name, operation, kind, space, values, wanted_back)
     given = ", ".join(b.typed(v) for v in (address, allowed, *values))
     if not wanted_back:
         call = f"call void {name}({given}, ptr %launch, ptr %worker)"
         integer = kind.kind not in ("float", "packed")
-        if W >= 4 and operation in _COMMUTING and integer and not (frame.unit.outlined or frame.inlining):
-            _in_place(frame, operation, kind, space, address, checked, allowed, values[0], call)
+        if W >= 4 and operation in _COMMUTING and integer and not (fn.unit.outlined or fn.inlining):
+            _in_place(fn, operation, kind, space, address, checked, allowed, values[0], call)
         else:
             b.line(call)
-        race.strong(frame, i, address)
+        race.strong(fn, i, address)
         return
     result = vector_type(kind.llvm, W)
     old = b.value(f"call {result} {name}({given}, ptr %launch, ptr %worker)", kind.llvm, W)
     done = b.compare("eq", old, values[0]) if exchanges else None
     if done is not None:
-        race.exchange(frame, i, where, space, kind, site, done)
-    race.strong(frame, i, address, done)
-    frame.write(i, target, kind, old, False)
+        race.exchange(fn, i, where, space, kind, site, done)
+    race.strong(fn, i, address, done)
+    fn.write(i, target, kind, old, False)
 
 
 def _shadow(
-    frame: Frame,
+    fn: FunctionLowering,
     shadows: Shadows,
     i: Instruction,
     operation: str,
@@ -164,7 +164,7 @@ def _shadow(
     site: int,
 ) -> None:
     """An update of undefined memory, or with an undefined operand, computes with it; an exchange copies it."""
-    b = frame.b
+    b = fn.b
     whole = integer_of(kind.llvm)
     before = shadows.load(space, address, allowed, kind.llvm, site)
     shadows.came(i, address, before, site)
@@ -174,8 +174,8 @@ def _shadow(
         shadows.copied(i, target, before, ())
     else:
         shadows.used(i, FaultKind.UNDEFINED_ATOMIC, shadows.undefined(*operands), *operands)
-        found = b.land(b.spread(allowed), b.compare("ne", before, 0))
-        tell(frame, i, FaultKind.UNDEFINED_ATOMIC, found, frozenset([id(i)]))
+        found = b.land(b.splat(allowed), b.compare("ne", before, 0))
+        tell(fn, i, FaultKind.UNDEFINED_ATOMIC, found, frozenset([id(i)]))
         shadows.copied(i, target, None, ())
     shadows.store(space, address, after, allowed, site)
 
@@ -185,7 +185,7 @@ _COMMUTING = frozenset({"add", "and", "or", "xor", "min", "max"})
 
 
 def _in_place(
-    frame: Frame,
+    fn: FunctionLowering,
     operation: str,
     kind: PtxType,
     space: str,
@@ -200,7 +200,7 @@ def _in_place(
     ``offset``: the offsets of the addresses in the shared window if known, otherwise the addresses again.
     ``apart``: the call for other cases.
     """
-    b = frame.b
+    b = fn.b
     quiet = b.compare("eq", b.mask_bits(allowed), -1)
     if space != "shared":
         at = b.value(f"getelementptr i8, ptr %launch, i64 {Launch.workers.offset}", "ptr")
@@ -210,8 +210,8 @@ def _in_place(
     b.label(alone)
     base, bits = Value("null", "ptr"), 64
     if offset is not address:
-        base = frame.field("worker", Worker.shared.offset, "ptr")
-        bits = 32 if frame.unit.dynamic_shared or frame.unit.shared_bytes > 1 << 16 else 16
+        base = fn.field("worker", Worker.shared.offset, "ptr")
+        bits = 32 if fn.unit.dynamic_shared or fn.unit.shared_bytes > 1 << 16 else 16
     update = _update(operation)
     for where, x in zip(_pieces(b, b.resize(offset, f"i{bits}")), _lanes(b, value), strict=True):
         pointer = b.value(f"getelementptr i8, ptr {base.text}, i64 {where.text}", "ptr")
@@ -244,18 +244,24 @@ def _pieces(b: Builder, offsets: Value) -> list[Value]:
 
 
 def _define(
-    frame: Frame, name: str, operation: str, kind: PtxType, space: str, values: list[Value], wanted: bool
+    fn: FunctionLowering,
+    name: str,
+    operation: str,
+    kind: PtxType,
+    space: str,
+    values: list[Value],
+    wanted: bool,
 ) -> str:
     """A function that does the operation for each lane of a mask and returns the old values, if they are used.
 
     Where no other thread runs (in shared memory, and while a launch has one worker) and all lanes are on, the
     lanes follow one another without a test and without a lock: a histogram takes a third of the time.
     """
-    W = frame.width
+    W = fn.width
     element = kind.llvm
     V, A, M = vector_type(element, W), vector_type("i64", W), vector_type("i1", W)
-    static = frame.unit.shared_bytes
-    b = Builder(1, frame.unit.declarations, frame.unit.definitions)
+    static = fn.unit.shared_bytes
+    b = Builder(1, fn.unit.declarations, fn.unit.definitions)
     given = [Value(f"%x{n}", element, v.lanes) for n, v in enumerate(values)]
     params = "".join(f", {b.typed(x)}" for x in given)
     addresses, mask = Value("%a", "i64", W), Value("%m", "i1", W)

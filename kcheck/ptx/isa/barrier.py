@@ -14,7 +14,7 @@ from kcheck.ptx.analysis.cfg import Operation
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.isa.warp import check_mask
-from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.syntax.ast import Call, Instruction, Not, Operand, Register
 from kcheck.ptx.syntax.types import TYPES
 
@@ -44,34 +44,34 @@ class Arrival:
         """Whether it simply waits for every thread of the block."""
         return self.kind == "block" and self.threads is None and self.predicate is None
 
-    def announce(self, frame: Frame, operation: Operation, lanes: Value, place: int) -> None:
+    def announce(self, fn: FunctionLowering, operation: Operation, lanes: Value, place: int) -> None:
         """Write the barrier's number and count to the stop's state; add up a reduction's predicates."""
         if self.kind != "block":
             return
-        b = frame.b
+        b = fn.b
         assert self.number is not None
-        number = b.land(self._uniform(frame, operation, self.number), 15)
+        number = b.land(self._uniform(fn, operation, self.number), 15)
         count = b.const("i32", 0)
         if self.threads is not None:
-            count = self._uniform(frame, operation, self.threads)
+            count = self._uniform(fn, operation, self.threads)
         for value, at in ((number, 8), (count, 12)):
             pointer = b.value(f"getelementptr i8, ptr %warp, i64 {place + at}", "ptr")
             b.line(f"store i32 {value.text}, ptr {pointer.text}")
         if self.predicate is not None:
-            if frame.shadows is not None:
-                frame.shadows.decides(operation, self.predicate)
-            holds = b.spread(frame.read(operation, self.predicate, TYPES["pred"]))
-            _add(frame, Block.true_count.offset, number, b.op("and", lanes, b.mask_bits(holds)))
-            _add(frame, Block.arrived.offset, number, lanes)
+            if fn.shadows is not None:
+                fn.shadows.decides(operation, self.predicate)
+            holds = b.splat(fn.read(operation, self.predicate, TYPES["pred"]))
+            _add(fn, Block.true_count.offset, number, b.op("and", lanes, b.mask_bits(holds)))
+            _add(fn, Block.arrived.offset, number, lanes)
 
-    def _uniform(self, frame: Frame, operation: Operation, operand: Operand) -> Value:
+    def _uniform(self, fn: FunctionLowering, operation: Operation, operand: Operand) -> Value:
         """An operand that the ISA requires to be the same for all lanes: that of the first active one."""
-        value = frame.read(operation, operand, TYPES["u32"])
-        return frame.b.extract(value, frame.first_active())
+        value = fn.read(operation, operand, TYPES["u32"])
+        return fn.b.extract(value, fn.first_active())
 
 
-def _add(frame: Frame, offset: int, number: Value, lanes: Value) -> None:
-    b = frame.b
+def _add(fn: FunctionLowering, offset: int, number: Value, lanes: Value) -> None:
+    b = fn.b
     base = b.value(f"getelementptr i8, ptr %block, i64 {offset}", "ptr")
     pointer = b.value(f"getelementptr i32, ptr {base.text}, i32 {number.text}", "ptr")
     old = b.value(f"load i32, ptr {pointer.text}", "i32")
@@ -79,7 +79,7 @@ def _add(frame: Frame, offset: int, number: Value, lanes: Value) -> None:
     b.line(f"store i32 {b.add(old, count).text}, ptr {pointer.text}")
 
 
-def arrival(frame: Frame, operation: Operation) -> Arrival:
+def arrival(fn: FunctionLowering, operation: Operation) -> Arrival:
     """The stop for a barrier.
 
     Raises:
@@ -96,12 +96,12 @@ def arrival(frame: Frame, operation: Operation) -> Arrival:
     if reduces and len(operands) in (3, 4) and isinstance(operands[-1], Register | Not):
         threads = operands[2] if len(operands) == 4 else None
         return Arrival("block", operands[1], threads, operands[-1], aligned)
-    raise frame.fail(operation, "not supported")
+    raise fn.fail(operation, "not supported")
 
 
-def finish_reduction(frame: Frame, operation: Instruction, place: int) -> None:
+def finish_reduction(fn: FunctionLowering, operation: Instruction, place: int) -> None:
     """On leaving ``bar.red``: its result, from the counts of the completed barrier."""
-    b = frame.b
+    b = fn.b
     pointer = b.value(f"getelementptr i8, ptr %warp, i64 {place + 8}", "ptr")
     number = b.value(f"load i32, ptr {pointer.text}", "i32")
 
@@ -118,24 +118,24 @@ def finish_reduction(frame: Frame, operation: Instruction, place: int) -> None:
         result = b.compare("eq", true, count(Block.arrived_result.offset))
     else:
         result = b.compare("ne", true, 0)
-    frame.blend = None
-    frame.write(operation, operation.operands[0], kind, result, False)
+    fn.blend = None
+    fn.write(operation, operation.operands[0], kind, result, False)
 
 
 @effect("bar", "barrier")
-def without_waiting(frame: Frame, i: Instruction) -> None:
+def without_waiting(fn: FunctionLowering, i: Instruction) -> None:
     """``bar.arrive`` counts its threads and continues; ``bar.warp.sync`` waits for nothing: lanes stay together.
 
     It is a finding if a ``bar.warp.sync`` names lanes that are missing.
     """
-    b = frame.b
+    b = fn.b
     words = [m for m in i.modifiers if m not in _ALIGNED]
     if words == ["warp", "sync"]:
-        ordered(frame, i, 1)
-        check_mask(frame, i, i.operands[0])
+        ordered(fn, i, 1)
+        check_mask(fn, i, i.operands[0])
         return
     if words != ["arrive"]:
-        raise frame.fail(i, "not supported")
-    ordered(frame, i, 2)
-    number = b.land(b.extract(frame.read(i, i.operands[0], TYPES["u32"]), frame.first_active()), 15)
-    _add(frame, Block.arrive_count.offset, number, frame.active_bits())
+        raise fn.fail(i, "not supported")
+    ordered(fn, i, 2)
+    number = b.land(b.extract(fn.read(i, i.operands[0], TYPES["u32"]), fn.first_active()), 15)
+    _add(fn, Block.arrive_count.offset, number, fn.active_bits())

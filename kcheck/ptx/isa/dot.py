@@ -215,7 +215,7 @@ def _result(b: Builder, rule: Rule, total: Value, exponent: Value) -> Value:
     places = b.resize(drop, kind)
     cut = b.shift("shl", b.shift("lshr", size, places), places)
     if rule.half:  # rounding to odd first, so that rounding again is right
-        last = b.shift("shl", b.spread(b.const(kind, 1)), places)
+        last = b.shift("shl", b.splat(b.const(kind, 1)), places)
         cut = b.select(b.compare("ne", cut, size), b.lor(cut, last), cut)
     signed = b.select(b.compare("slt", total, 0), b.sub(b.const(kind, 0), cut), cut)
     number = b.op("fmul", b.cast("sitofp", signed, "float"), b.const("float", 2.0**-rule.fraction))

@@ -1,17 +1,17 @@
 """Instructions that are more than a map of values: the registry of their handlers.
 
-A handler takes the frame and the instruction; ``frame.active`` holds the lanes that execute it, its guard
-included.
+A handler takes the function being lowered and the instruction; ``fn.active`` holds the lanes that execute it, its
+guard included.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.syntax.ast import Instruction
 
-Handler = Callable[[Frame, Instruction], None]
+Handler = Callable[[FunctionLowering, Instruction], None]
 
 EFFECTS: dict[str, Handler] = {}
 """Handlers by opcode, filled by the modules that :mod:`kcheck.ptx.isa` imports."""
@@ -28,11 +28,11 @@ def effect(*opcodes: str) -> Callable[[Handler], Handler]:
     return register
 
 
-def ordered(frame: Frame, instruction: Instruction, count: int) -> None:
+def ordered(fn: FunctionLowering, instruction: Instruction, count: int) -> None:
     """Refuse an instruction that has another number of operands.
 
     Raises:
         PtxError: naming the instruction.
     """
     if len(instruction.operands) != count:
-        raise frame.fail(instruction, f"expected {count} operands, found {len(instruction.operands)}")
+        raise fn.fail(instruction, f"expected {count} operands, found {len(instruction.operands)}")

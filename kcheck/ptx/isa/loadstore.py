@@ -8,7 +8,7 @@ from functools import partial
 from kcheck.ptx.abi import FaultKind, Launch
 from kcheck.ptx.ir.builder import Value, integer_of, vector_type
 from kcheck.ptx.isa.effects import effect, ordered
-from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.runtime.memory import mangle
 from kcheck.ptx.sanitizers.race import hooks as race
 from kcheck.ptx.syntax.ast import Address, Instruction, Operand, Register, Symbol, Vector
@@ -50,7 +50,7 @@ class Form:
     count: int
 
 
-def form(frame: Frame, i: Instruction) -> Form:
+def form(fn: FunctionLowering, i: Instruction) -> Form:
     """The properties given by the modifiers of a memory instruction.
 
     Raises:
@@ -64,73 +64,73 @@ def form(frame: Frame, i: Instruction) -> Form:
         elif modifier in ("v2", "v4", "v8"):
             count = int(modifier[1:])
         elif modifier not in _HINTS and not modifier.startswith(_HINT_PREFIXES):
-            raise frame.fail(i, f".{modifier} is not supported")
+            raise fn.fail(i, f".{modifier} is not supported")
     kind = TYPES.get(i.modifiers[-1]) if i.modifiers else None
     if kind is None or kind.kind == "pred" or kind.bits > 64:
-        raise frame.fail(i, "not supported")
+        raise fn.fail(i, "not supported")
     return Form(space, kind, count)
 
 
-def elements(frame: Frame, i: Instruction, operand: Operand, count: int) -> tuple[Operand, ...]:
+def elements(fn: FunctionLowering, i: Instruction, operand: Operand, count: int) -> tuple[Operand, ...]:
     """The registers of a vector operand, or the operand alone."""
     if count == 1 and not isinstance(operand, Vector):
         return (operand,)
     if isinstance(operand, Vector) and len(operand.elements) == count:
         return operand.elements
-    raise frame.fail(i, f"expected a vector of {count} registers")
+    raise fn.fail(i, f"expected a vector of {count} registers")
 
 
 @effect("ld", "ldu")
-def ld(frame: Frame, i: Instruction) -> None:
+def ld(fn: FunctionLowering, i: Instruction) -> None:
     """A load; a register wider than the type is filled with the sign or zeros."""
-    ordered(frame, i, 2)
-    f = form(frame, i)
-    targets = elements(frame, i, i.operands[0], f.count)
+    ordered(fn, i, 2)
+    f = form(fn, i)
+    targets = elements(fn, i, i.operands[0], f.count)
     shadows: list[Value] = []
     made: list[Value] = []
-    first = _side_by_side(frame, i, i.operands[1], f)
+    first = _side_by_side(fn, i, i.operands[1], f)
     if f.space == "param":
-        values = _load_param(frame, i, f, shadows, made)
+        values = _load_param(fn, i, f, shadows, made)
     elif first is not None:
-        if frame.lines and f.space in ("global", "generic"):
-            _fetch_ahead(frame, first)
-        name = frame.unit.line_access(False, f.kind.llvm, f.space)
-        values = [_by_lanes(frame, i, f, name, first)]
+        if fn.lines and f.space in ("global", "generic"):
+            _fetch_ahead(fn, first)
+        name = fn.unit.line_access(False, f.kind.llvm, f.space)
+        values = [_by_lanes(fn, i, f, name, first)]
     else:
-        address = frame.address(i, i.operands[1], f.space)
-        values = load_values(frame, i, address, f, _wanted(frame, targets), shadows)
+        address = fn.address(i, i.operands[1], f.space)
+        values = load_values(fn, i, address, f, _wanted(fn, targets), shadows)
     for target, value in zip(targets, values, strict=True):
-        frame.write(i, target, f.kind, value, True)
-    if frame.shadows is not None:
+        fn.write(i, target, f.kind, value, True)
+    if fn.shadows is not None:
         for k, target in enumerate(targets):
-            computed = partial(made.__getitem__, k) if made else partial(frame.b.const, "i1", 0)
+            computed = partial(made.__getitem__, k) if made else partial(fn.b.const, "i1", 0)
             shadow = shadows[k] if k < len(shadows) else None
-            frame.shadows.write(i, target, shadow, computed, f.kind.kind == "signed")
+            fn.shadows.write(i, target, shadow, computed, f.kind.kind == "signed")
 
 
-def _fetch_ahead(frame: Frame, address: Value) -> None:
+def _fetch_ahead(fn: FunctionLowering, address: Value) -> None:
     """Prefetch what the first lane loads two iterations ahead, if it advances as in the last iteration.
 
     In a loop whose stride is the whole grid each iteration touches another page, which hardware does not prefetch.
     """
-    b = frame.b
+    b = fn.b
     last = f"%{b.fresh('last')}"
-    frame.prologue.line(f"{last} = alloca i64")
-    frame.each.line(f"store i64 0, ptr {last}")
+    fn.prologue.line(f"{last} = alloca i64")
+    fn.each.line(f"store i64 0, ptr {last}")
     here = b.extract(address, 0)
     step = b.sub(here, b.value(f"load i64, ptr {last}", "i64"))
     b.line(f"store i64 {here.text}, ptr {last}")
     ahead = b.add(here, b.shift("shl", step, 1))
     pointer = b.value(f"inttoptr i64 {ahead.text} to ptr", "ptr")
-    frame.unit.declarations["@llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+    fn.unit.declarations["@llvm.prefetch.p0"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
     b.line(f"call void @llvm.prefetch.p0(ptr {pointer.text}, i32 0, i32 3, i32 1)")
 
 
-def _side_by_side(frame: Frame, i: Instruction, operand: Operand, f: Form) -> Value | None:
+def _side_by_side(fn: FunctionLowering, i: Instruction, operand: Operand, f: Form) -> Value | None:
     """The address of the first lane's element if the others follow it; None if that is unknown."""
     if not is_of_elements(f):
         return None
-    return frame.first_address(i, operand, f.space, f.kind.bytes)
+    return fn.first_address(i, operand, f.space, f.kind.bytes)
 
 
 def is_of_elements(f: Form) -> bool:
@@ -138,66 +138,66 @@ def is_of_elements(f: Form) -> bool:
     return f.count == 1 and f.space not in ("param", "local")
 
 
-def _by_lanes(frame: Frame, i: Instruction, f: Form, name: str, address: Value) -> Value:
+def _by_lanes(fn: FunctionLowering, i: Instruction, f: Form, name: str, address: Value) -> Value:
     """A load in the active lanes by the function ``name``, from the addresses or from the first one."""
-    b = frame.b
-    kind = vector_type(f.kind.llvm, frame.width)
-    context = frame.access_context(frame.unit.site(i, f.space))
-    text = f"call {kind} {name}({b.typed(address)}, {b.typed(b.spread(frame.active))}, {context})"
-    return b.value(text, f.kind.llvm, frame.width)
+    b = fn.b
+    kind = vector_type(f.kind.llvm, fn.width)
+    context = fn.access_context(fn.unit.site(i, f.space))
+    text = f"call {kind} {name}({b.typed(address)}, {b.typed(b.splat(fn.active))}, {context})"
+    return b.value(text, f.kind.llvm, fn.width)
 
 
-def _wanted(frame: Frame, targets: tuple[Operand, ...]) -> int:
+def _wanted(fn: FunctionLowering, targets: tuple[Operand, ...]) -> int:
     """How many of the elements are used: compilers fill a gap at the end of a vector with unused elements."""
-    used = [k for k, t in enumerate(targets) if isinstance(t, Register) and t.name not in frame.unread]
+    used = [k for k, t in enumerate(targets) if isinstance(t, Register) and t.name not in fn.unread]
     return max(used, default=0) + 1
 
 
 def load_values(
-    frame: Frame, i: Instruction, address: Value, f: Form, wanted: int | None, shadows: list[Value]
+    fn: FunctionLowering, i: Instruction, address: Value, f: Form, wanted: int | None, shadows: list[Value]
 ) -> list[Value]:
     """The elements at an address in each active lane; those beyond ``wanted`` are not accessed, and 0.
 
     Args:
         shadows: with initcheck, filled with the shadow of each element that is accessed.
     """
-    b, unit = frame.b, frame.unit
+    b, unit = fn.b, fn.unit
     element = f.kind.llvm
     site = unit.site(i, f.space)
-    race.access(frame, i, address, f.space, f.kind, site, f.count if wanted is None else wanted)
+    race.access(fn, i, address, f.space, f.kind, site, f.count if wanted is None else wanted)
     # Code under a guard that no lane may pass must not load for it.
-    scalar = address.lanes == 1 and (frame.width == 1 or i.guard is None)
+    scalar = address.lanes == 1 and (fn.width == 1 or i.guard is None)
     count = f.count if wanted is None else wanted
-    asked = frame.shadows if f.space != "const" else None
-    if f.count == 1 and not (frame.width == 1 and i.guard is not None):
+    asked = fn.shadows if f.space != "const" else None
+    if f.count == 1 and not (fn.width == 1 and i.guard is not None):
         name = unit.access(False, element, f.space, scalar, asked is not None)
         if scalar:
-            given, lanes = b.typed(frame.first_active()), 1
+            given, lanes = b.typed(fn.first_active()), 1
         else:
-            if address.lanes > 1 and frame.in_loop and f.space in ("global", "generic"):
-                _fetch_ahead(frame, address)
-            address, given, lanes = b.spread(address), b.typed(b.spread(frame.active)), frame.width
+            if address.lanes > 1 and fn.in_loop and f.space in ("global", "generic"):
+                _fetch_ahead(fn, address)
+            address, given, lanes = b.splat(address), b.typed(b.splat(fn.active)), fn.width
         place = ""
         if asked is not None:
             place = asked.place(element, lanes)
             given = f"ptr {place}, {given}" if scalar else f"{given}, ptr {place}"
         kind = vector_type(element, lanes)
-        text = f"call {kind} {name}({b.typed(address)}, {given}, {frame.access_context(site)})"
-        value = b.value(text if scalar else text + frame.inlining, element, lanes)
+        text = f"call {kind} {name}({b.typed(address)}, {given}, {fn.access_context(site)})"
+        value = b.value(text if scalar else text + fn.inlining, element, lanes)
         if asked is not None:
             shadows.append(asked.loaded(place, element, lanes))
             asked.came(i, address, shadows[0], site)
         return [value]
-    guarded = frame.width == 1 and i.guard is not None
+    guarded = fn.width == 1 and i.guard is not None
     count = f.count if guarded else count
     size = f.kind.bytes * f.count
-    mask = admitted(frame, i, address, f.space, FaultKind.OUT_OF_BOUNDS_LOAD, size, site, f.kind.bytes * count)
-    if address.lanes == 1 and frame.width > 1:
-        address = b.spread(address)
+    mask = admitted(fn, i, address, f.space, FaultKind.OUT_OF_BOUNDS_LOAD, size, site, f.kind.bytes * count)
+    if address.lanes == 1 and fn.width > 1:
+        address = b.splat(address)
     loaded = []
     for n in range(count):
         at = b.add(address, n * f.kind.bytes) if n or guarded else address
-        loaded.append(_unchecked_load(frame, at, mask, f.kind))
+        loaded.append(_unchecked_load(fn, at, mask, f.kind))
         if asked is not None:
             shadows.append(asked.load(f.space, at, mask, element, site))
             asked.came(i, at, shadows[n], site)
@@ -205,7 +205,7 @@ def load_values(
 
 
 def admitted(
-    frame: Frame,
+    fn: FunctionLowering,
     i: Instruction,
     address: Value,
     space: str,
@@ -218,19 +218,19 @@ def admitted(
 
     The address must be a multiple of ``size``.
     """
-    b = frame.b
-    name = frame.unit.admit(space, kind, size, extent)
-    address, mask = b.spread(address), b.spread(frame.active)
-    text = f"call {b.type_of(mask)} {name}({b.typed(address)}, {b.typed(mask)}, {frame.access_context(site)})"
-    return b.value(text, "i1", frame.width)
+    b = fn.b
+    name = fn.unit.admit(space, kind, size, extent)
+    address, mask = b.splat(address), b.splat(fn.active)
+    text = f"call {b.type_of(mask)} {name}({b.typed(address)}, {b.typed(mask)}, {fn.access_context(site)})"
+    return b.value(text, "i1", fn.width)
 
 
-def _unchecked_load(frame: Frame, address: Value, mask: Value, kind: PtxType) -> Value:
-    b, W = frame.b, frame.width
+def _unchecked_load(fn: FunctionLowering, address: Value, mask: Value, kind: PtxType) -> Value:
+    b, W = fn.b, fn.width
     if W == 1:
         done, taken = b.fresh("ldone"), b.fresh("ldo")
         slot = f"%{b.fresh('ldslot')}"
-        frame.prologue.line(f"{slot} = alloca {kind.llvm}")
+        fn.prologue.line(f"{slot} = alloca {kind.llvm}")
         zero = "0.0" if kind.llvm in ("half", "float", "double") else "0"
         b.line(f"store {kind.llvm} {zero}, ptr {slot}")
         b.line(f"br i1 {mask.text}, label %{taken}, label %{done}")
@@ -243,68 +243,68 @@ def _unchecked_load(frame: Frame, address: Value, mask: Value, kind: PtxType) ->
         return b.value(f"load {kind.llvm}, ptr {slot}", kind.llvm)
     V = vector_type(kind.llvm, W)
     name = f"@llvm.masked.gather.v{W}{mangle(kind.llvm)}.v{W}p0"
-    frame.unit.declarations[name] = f"declare {V} {name}(<{W} x ptr>, i32, <{W} x i1>, {V})"
+    fn.unit.declarations[name] = f"declare {V} {name}(<{W} x ptr>, i32, <{W} x i1>, {V})"
     pointers = b.value(f"inttoptr {b.typed(address)} to <{W} x ptr>", "ptr", W)
     text = f"call {V} {name}({b.typed(pointers)}, i32 {kind.bytes}, {b.typed(mask)}, {V} zeroinitializer)"
     return b.value(text, kind.llvm, W)
 
 
 @effect("st")
-def st(frame: Frame, i: Instruction) -> None:
+def st(fn: FunctionLowering, i: Instruction) -> None:
     """A store; for a register wider than the type, of its low bits."""
-    ordered(frame, i, 2)
-    f = form(frame, i)
-    sources = elements(frame, i, i.operands[1], f.count)
-    values = [frame.read(i, source, f.kind, relaxed=True) for source in sources]
+    ordered(fn, i, 2)
+    f = form(fn, i)
+    sources = elements(fn, i, i.operands[1], f.count)
+    values = [fn.read(i, source, f.kind, relaxed=True) for source in sources]
     if f.space == "param":
-        _store_param(frame, i, f, values, sources)
+        _store_param(fn, i, f, values, sources)
         return
-    first = _side_by_side(frame, i, i.operands[0], f)
+    first = _side_by_side(fn, i, i.operands[0], f)
     if first is not None:
-        b = frame.b
-        name = frame.unit.line_access(True, f.kind.llvm, f.space)
-        context = frame.access_context(frame.unit.site(i, f.space))
-        active, value = b.spread(frame.active), b.spread(values[0])
+        b = fn.b
+        name = fn.unit.line_access(True, f.kind.llvm, f.space)
+        context = fn.access_context(fn.unit.site(i, f.space))
+        active, value = b.splat(fn.active), b.splat(values[0])
         b.line(f"call void {name}({b.typed(first)}, {b.typed(value)}, {b.typed(active)}, {context})")
         return
-    address = frame.address(i, i.operands[0], f.space)
-    shadows = [] if frame.shadows is None else [frame.shadows.stored(i, source, f.kind) for source in sources]
-    store_values(frame, i, address, f, values, shadows)
+    address = fn.address(i, i.operands[0], f.space)
+    shadows = [] if fn.shadows is None else [fn.shadows.stored(i, source, f.kind) for source in sources]
+    store_values(fn, i, address, f, values, shadows)
 
 
 def store_values(
-    frame: Frame, i: Instruction, address: Value, f: Form, values: list[Value], shadows: list[Value]
+    fn: FunctionLowering, i: Instruction, address: Value, f: Form, values: list[Value], shadows: list[Value]
 ) -> None:
     """Store the elements in each active lane, and with initcheck their shadows."""
-    b, unit = frame.b, frame.unit
+    b, unit = fn.b, fn.unit
     element = f.kind.llvm
     site = unit.site(i, f.space)
-    race.access(frame, i, address, f.space, f.kind, site, f.count, values)
-    if f.count == 1 and not (frame.width == 1 and i.guard is not None):
+    race.access(fn, i, address, f.space, f.kind, site, f.count, values)
+    if f.count == 1 and not (fn.width == 1 and i.guard is not None):
         value = values[0]
-        scalar = frame.width == 1 or (
+        scalar = fn.width == 1 or (
             address.lanes == 1 and value.lanes == 1 and i.guard is None and all(s.lanes == 1 for s in shadows)
         )
         name = unit.access(True, element, f.space, scalar, bool(shadows))
-        given = [address, value, *shadows, frame.first_active() if scalar else frame.active]
+        given = [address, value, *shadows, fn.first_active() if scalar else fn.active]
         if not scalar:
-            given = [b.spread(v) for v in given]
-        text = f"call void {name}({', '.join(b.typed(v) for v in given)}, {frame.access_context(site)})"
-        b.line(text if scalar else text + frame.inlining)
+            given = [b.splat(v) for v in given]
+        text = f"call void {name}({', '.join(b.typed(v) for v in given)}, {fn.access_context(site)})"
+        b.line(text if scalar else text + fn.inlining)
         return
     size = f.kind.bytes * f.count
-    mask = admitted(frame, i, address, f.space, FaultKind.OUT_OF_BOUNDS_STORE, size, site)
-    if frame.width > 1:
-        address = b.spread(address)
+    mask = admitted(fn, i, address, f.space, FaultKind.OUT_OF_BOUNDS_STORE, size, site)
+    if fn.width > 1:
+        address = b.splat(address)
     for n, value in enumerate(values):
         at = b.add(address, n * f.kind.bytes) if n else address
-        _unchecked_store(frame, at, value, mask, f.kind)
-        if frame.shadows is not None:
-            frame.shadows.store(f.space, at, shadows[n], mask, site)
+        _unchecked_store(fn, at, value, mask, f.kind)
+        if fn.shadows is not None:
+            fn.shadows.store(f.space, at, shadows[n], mask, site)
 
 
-def _unchecked_store(frame: Frame, address: Value, value: Value, mask: Value, kind: PtxType) -> None:
-    b, W = frame.b, frame.width
+def _unchecked_store(fn: FunctionLowering, address: Value, value: Value, mask: Value, kind: PtxType) -> None:
+    b, W = fn.b, fn.width
     if W == 1:
         done, taken = b.fresh("stdone"), b.fresh("sto")
         b.line(f"br i1 {mask.text}, label %{taken}, label %{done}")
@@ -316,9 +316,9 @@ def _unchecked_store(frame: Frame, address: Value, value: Value, mask: Value, ki
         return
     V = vector_type(kind.llvm, W)
     name = f"@llvm.masked.scatter.v{W}{mangle(kind.llvm)}.v{W}p0"
-    frame.unit.declarations[name] = f"declare void {name}({V}, <{W} x ptr>, i32, <{W} x i1>)"
+    fn.unit.declarations[name] = f"declare void {name}({V}, <{W} x ptr>, i32, <{W} x i1>)"
     pointers = b.value(f"inttoptr {b.typed(address)} to <{W} x ptr>", "ptr", W)
-    value = b.spread(value)
+    value = b.splat(value)
     b.line(f"call void {name}({b.typed(value)}, {b.typed(pointers)}, i32 {kind.bytes}, {b.typed(mask)})")
 
 
@@ -326,93 +326,97 @@ def _unchecked_store(frame: Frame, address: Value, value: Value, mask: Value, ki
 # and the arguments of a call, are arrays in which a value of n bytes at offset o has its W lanes at W * o.
 
 
-def _param_place(frame: Frame, i: Instruction, operand: Operand, f: Form) -> tuple[str, int]:
+def _param_place(fn: FunctionLowering, i: Instruction, operand: Operand, f: Form) -> tuple[str, int]:
     if not isinstance(operand, Address) or not isinstance(operand.base, Symbol):
-        raise frame.fail(i, "expected the name of a parameter in brackets")
+        raise fn.fail(i, "expected the name of a parameter in brackets")
     offset = operand.base.offset + operand.offset
     name = operand.base.name
-    variable = frame.function.variables.get(name)
+    variable = fn.function.variables.get(name)
     if variable is None:
-        for candidate in (*frame.function.params, *frame.function.returns):
+        for candidate in (*fn.function.params, *fn.function.returns):
             if candidate.name == name:
                 variable = candidate
     if variable is None or variable.space != "param" or variable.count is None:
-        raise frame.fail(i, f"{name} is not a parameter")
+        raise fn.fail(i, f"{name} is not a parameter")
     size = variable.count * TYPES[variable.type].bytes
     if offset < 0 or offset + f.kind.bytes * f.count > size or offset % f.kind.bytes:
-        raise frame.fail(i, f"bytes {offset} to {offset + f.kind.bytes * f.count} of {name}, which has {size}")
+        raise fn.fail(i, f"bytes {offset} to {offset + f.kind.bytes * f.count} of {name}, which has {size}")
     return name, offset
 
 
-def _load_param(frame: Frame, i: Instruction, f: Form, shadows: list[Value], made: list[Value]) -> list[Value]:
-    b = frame.b
+def _load_param(
+    fn: FunctionLowering, i: Instruction, f: Form, shadows: list[Value], made: list[Value]
+) -> list[Value]:
+    b = fn.b
     element = f.kind.llvm
     address = i.operands[1]
     if isinstance(address, Address) and isinstance(address.base, Register):
-        where = frame.address(i, address, "generic")
-        return load_values(frame, i, where, Form("generic", f.kind, f.count), None, shadows)
-    name, offset = _param_place(frame, i, address, f)
+        where = fn.address(i, address, "generic")
+        return load_values(fn, i, where, Form("generic", f.kind, f.count), None, shadows)
+    name, offset = _param_place(fn, i, address, f)
     values = []
     for n in range(f.count):
         at = offset + n * f.kind.bytes
-        if frame.function.is_entry and name in frame.param_offsets:
-            params = frame.field("launch", Launch.params.offset, "ptr")
-            pointer = b.value(f"getelementptr i8, ptr {params.text}, i64 {frame.param_offsets[name] + at}", "ptr")
+        if fn.function.is_entry and name in fn.param_offsets:
+            params = fn.field("launch", Launch.params.offset, "ptr")
+            pointer = b.value(f"getelementptr i8, ptr {params.text}, i64 {fn.param_offsets[name] + at}", "ptr")
             text = f"load {element}, ptr {pointer.text}, align {f.kind.bytes}, !invariant.load !1"
             values.append(b.value(text, element))
         else:
-            pointer = _param_pointer(frame, name, at)
-            text = f"load {vector_type(element, frame.width)}, ptr {pointer.text}, align {f.kind.bytes}"
-            values.append(b.value(text, element, frame.width))
-            if frame.shadows is not None:
+            pointer = _param_pointer(fn, name, at)
+            text = f"load {vector_type(element, fn.width)}, ptr {pointer.text}, align {f.kind.bytes}"
+            values.append(b.value(text, element, fn.width))
+            if fn.shadows is not None:
                 whole = integer_of(element)
-                bits, flags = _shadow_pointers(frame, name, at)
-                text = f"load {vector_type(whole, frame.width)}, ptr {bits.text}, align {f.kind.bytes}"
-                shadows.append(b.value(text, whole, frame.width))
-                flag = b.value(f"load {vector_type('i8', frame.width)}, ptr {flags.text}", "i8", frame.width)
+                bits, flags = _shadow_pointers(fn, name, at)
+                text = f"load {vector_type(whole, fn.width)}, ptr {bits.text}, align {f.kind.bytes}"
+                shadows.append(b.value(text, whole, fn.width))
+                flag = b.value(f"load {vector_type('i8', fn.width)}, ptr {flags.text}", "i8", fn.width)
                 made.append(b.compare("ne", flag, 0))
     return values
 
 
-def _shadow_pointers(frame: Frame, name: str, offset: int) -> tuple[Value, Value]:
+def _shadow_pointers(fn: FunctionLowering, name: str, offset: int) -> tuple[Value, Value]:
     """Where the shadow of a value in a ``.param`` array is, and a byte for each lane: was it computed?"""
-    b, array = frame.b, frame.param_shadow(name)
-    flags = frame.param_bytes(name) + offset * frame.width
+    b, array = fn.b, fn.param_shadow(name)
+    flags = fn.param_bytes(name) + offset * fn.width
     return (
-        b.value(f"getelementptr i8, ptr {array}, i64 {offset * frame.width}", "ptr"),
+        b.value(f"getelementptr i8, ptr {array}, i64 {offset * fn.width}", "ptr"),
         b.value(f"getelementptr i8, ptr {array}, i64 {flags}", "ptr"),
     )
 
 
-def _store_param_shadow(frame: Frame, name: str, offset: int, kind: PtxType, source: Operand) -> None:
-    assert frame.shadows is not None
-    b = frame.b
-    shadow = frame.shadows.bits(source, kind)
-    made = b.cast("zext", frame.shadows.made(source), "i8")
-    pointers = _shadow_pointers(frame, name, offset)
+def _store_param_shadow(fn: FunctionLowering, name: str, offset: int, kind: PtxType, source: Operand) -> None:
+    assert fn.shadows is not None
+    b = fn.b
+    shadow = fn.shadows.bits(source, kind)
+    made = b.cast("zext", fn.shadows.made(source), "i8")
+    pointers = _shadow_pointers(fn, name, offset)
     for pointer, value in zip(pointers, (shadow or b.const(integer_of(kind.llvm), 0), made), strict=True):
-        whole = vector_type(value.type, frame.width)
+        whole = vector_type(value.type, fn.width)
         size = max(value.bits // 8, 1)
-        old = b.value(f"load {whole}, ptr {pointer.text}, align {size}", value.type, frame.width)
-        new = b.select(frame.active, b.spread(value), old)
+        old = b.value(f"load {whole}, ptr {pointer.text}, align {size}", value.type, fn.width)
+        new = b.select(fn.active, b.splat(value), old)
         b.line(f"store {b.typed(new)}, ptr {pointer.text}, align {size}")
 
 
-def _store_param(frame: Frame, i: Instruction, f: Form, values: list[Value], sources: tuple[Operand, ...]) -> None:
+def _store_param(
+    fn: FunctionLowering, i: Instruction, f: Form, values: list[Value], sources: tuple[Operand, ...]
+) -> None:
     """Store an argument of a call or a returned value; other lanes keep their values."""
-    b = frame.b
-    name, offset = _param_place(frame, i, i.operands[0], f)
-    if frame.function.is_entry and name in frame.param_offsets:
-        raise frame.fail(i, f"{name} is a parameter of a kernel, which is read-only")
+    b = fn.b
+    name, offset = _param_place(fn, i, i.operands[0], f)
+    if fn.function.is_entry and name in fn.param_offsets:
+        raise fn.fail(i, f"{name} is a parameter of a kernel, which is read-only")
     for n, value in enumerate(values):
-        pointer = _param_pointer(frame, name, offset + n * f.kind.bytes)
-        kind = vector_type(f.kind.llvm, frame.width)
-        old = b.value(f"load {kind}, ptr {pointer.text}, align {f.kind.bytes}", f.kind.llvm, frame.width)
-        value = b.select(frame.active, b.spread(value), old)
+        pointer = _param_pointer(fn, name, offset + n * f.kind.bytes)
+        kind = vector_type(f.kind.llvm, fn.width)
+        old = b.value(f"load {kind}, ptr {pointer.text}, align {f.kind.bytes}", f.kind.llvm, fn.width)
+        value = b.select(fn.active, b.splat(value), old)
         b.line(f"store {b.typed(value)}, ptr {pointer.text}, align {f.kind.bytes}")
-        if frame.shadows is not None:
-            _store_param_shadow(frame, name, offset + n * f.kind.bytes, f.kind, sources[n])
+        if fn.shadows is not None:
+            _store_param_shadow(fn, name, offset + n * f.kind.bytes, f.kind, sources[n])
 
 
-def _param_pointer(frame: Frame, name: str, offset: int) -> Value:
-    return frame.b.value(f"getelementptr i8, ptr {frame.param_array(name)}, i64 {offset * frame.width}", "ptr")
+def _param_pointer(fn: FunctionLowering, name: str, offset: int) -> Value:
+    return fn.b.value(f"getelementptr i8, ptr {fn.param_array(name)}, i64 {offset * fn.width}", "ptr")

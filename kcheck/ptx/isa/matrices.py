@@ -17,7 +17,7 @@ from kcheck.ptx.isa.fragments import LANES, RANKS
 from kcheck.ptx.isa.loadstore import Form, elements, load_values
 from kcheck.ptx.isa.mma import all_lanes
 from kcheck.ptx.isa.warp import whole_warp
-from kcheck.ptx.lowering.function import Frame, Rows
+from kcheck.ptx.lowering.function import FunctionLowering, Rows
 from kcheck.ptx.syntax.ast import Instruction, Register
 from kcheck.ptx.syntax.types import TYPES
 
@@ -28,7 +28,7 @@ _B32 = TYPES["b32"]
 _SIZE = 8
 
 
-def matrices(frame: Frame, i: Instruction) -> int:
+def matrices(fn: FunctionLowering, i: Instruction) -> int:
     """How many matrices an ``ldmatrix`` loads.
 
     Raises:
@@ -36,58 +36,58 @@ def matrices(frame: Frame, i: Instruction) -> int:
     """
     words = [m for m in i.modifiers if m not in ("sync", "aligned", "trans", "shared", "shared::cta")]
     if len(words) != 3 or words[0] != "m8n8" or words[1] not in ("x1", "x2", "x4") or words[2] != "b16":
-        raise frame.fail(i, "unsupported")
+        raise fn.fail(i, "unsupported")
     return int(words[1][1:])
 
 
-def load_rows(frame: Frame, i: Instruction) -> Rows:
+def load_rows(fn: FunctionLowering, i: Instruction) -> Rows:
     """The row that each lane's address names, in the lanes whose address counts: the first 8 for each matrix."""
-    b = frame.b
-    ordered(frame, i, 2)
+    b = fn.b
+    ordered(fn, i, 2)
     space = "shared" if any(m.startswith("shared") for m in i.modifiers) else "generic"
-    before = frame.active
-    lane = b.add(b.value("and i32 %t0, 31", "i32"), frame.lane_numbers())
-    used = b.compare("ult", lane, _SIZE * matrices(frame, i))
-    frame.active = b.land(before, used)
+    before = fn.active
+    lane = b.add(b.value("and i32 %t0, 31", "i32"), fn.lane_numbers())
+    used = b.compare("ult", lane, _SIZE * matrices(fn, i))
+    fn.active = b.land(before, used)
     shadows: list[Value] = []
-    words = load_values(frame, i, frame.address(i, i.operands[1], space), Form(space, _B32, WORDS), None, shadows)
-    frame.active = before
+    words = load_values(fn, i, fn.address(i, i.operands[1], space), Form(space, _B32, WORDS), None, shadows)
+    fn.active = before
     return Rows(tuple(words), tuple(shadows))
 
 
 @effect("ldmatrix")
-def ldmatrix(frame: Frame, i: Instruction) -> None:
+def ldmatrix(fn: FunctionLowering, i: Instruction) -> None:
     """``ldmatrix.sync.aligned.m8n8.num{.trans}{.shared}.b16 r, [p]``."""
-    whole_warp(frame, i)
-    count = matrices(frame, i)
-    all_lanes(frame, i)
-    rows = load_rows(frame, i) if frame.rows is None else frame.rows
+    whole_warp(fn, i)
+    count = matrices(fn, i)
+    all_lanes(fn, i)
+    rows = load_rows(fn, i) if fn.rows is None else fn.rows
     move = _transposed if "trans" in i.modifiers else _in_place
-    for number, target in enumerate(elements(frame, i, i.operands[0], count)):
-        frame.write(i, target, _B32, move(frame.b, rows.words, number), False)
-        if frame.shadows is not None:
-            shadow = move(frame.b, rows.shadows, number) if rows.shadows else None
-            frame.shadows.write(i, target, shadow, partial(frame.b.const, "i1", 0))
+    for number, target in enumerate(elements(fn, i, i.operands[0], count)):
+        fn.write(i, target, _B32, move(fn.b, rows.words, number), False)
+        if fn.shadows is not None:
+            shadow = move(fn.b, rows.shadows, number) if rows.shadows else None
+            fn.shadows.write(i, target, shadow, partial(fn.b.const, "i1", 0))
 
 
 @effect("movmatrix")
-def movmatrix(frame: Frame, i: Instruction) -> None:
+def movmatrix(fn: FunctionLowering, i: Instruction) -> None:
     """``movmatrix.sync.aligned.m8n8.trans.b16 d, a``."""
-    whole_warp(frame, i)
-    ordered(frame, i, 2)
+    whole_warp(fn, i)
+    ordered(fn, i, 2)
     if i.modifiers != ("sync", "aligned", "m8n8", "trans", "b16"):
-        raise frame.fail(i, "unsupported")
-    all_lanes(frame, i)
-    b, source = frame.b, i.operands[1]
-    value = _exchanged(b, b.spread(frame.read(i, source, _B32)))
-    if frame.shadows is not None and isinstance(source, Register):
-        shadow = frame.shadows.bits(source, _B32)
-        made = frame.shadows.made(source)
-        moved = None if shadow is None else _exchanged(b, b.spread(shadow))
+        raise fn.fail(i, "unsupported")
+    all_lanes(fn, i)
+    b, source = fn.b, i.operands[1]
+    value = _exchanged(b, b.splat(fn.read(i, source, _B32)))
+    if fn.shadows is not None and isinstance(source, Register):
+        shadow = fn.shadows.bits(source, _B32)
+        made = fn.shadows.made(source)
+        moved = None if shadow is None else _exchanged(b, b.splat(shadow))
         # A half of the result may come from either of two lanes: it was computed if either was.
-        flags = _exchanged(b, b.cast("sext", b.spread(made), "i32"))
-        frame.shadows.write(i, i.operands[0], moved, partial(b.compare, "ne", flags, 0))
-    frame.write(i, i.operands[0], _B32, value, False)
+        flags = _exchanged(b, b.cast("sext", b.splat(made), "i32"))
+        fn.shadows.write(i, i.operands[0], moved, partial(b.compare, "ne", flags, 0))
+    fn.write(i, i.operands[0], _B32, value, False)
 
 
 def _in_place(b: Builder, words: Sequence[Value], number: int) -> Value:

@@ -18,7 +18,7 @@ from kcheck.ptx.isa import dot
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.isa.fragments import LANES, Shape, column_sources, row_sources
 from kcheck.ptx.isa.warp import report, shuffled, whole_warp
-from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.sanitizers.init.registers import Shadows
 from kcheck.ptx.syntax.ast import Instruction, Operand, Vector
 from kcheck.ptx.syntax.types import TYPES, PtxType
@@ -71,7 +71,7 @@ class Form:
         return TYPES["b64" if self.a == "f64" else "b32"]
 
 
-def form(frame: Frame, i: Instruction) -> Form:
+def form(fn: FunctionLowering, i: Instruction) -> Form:
     """What an ``mma`` is.
 
     Raises:
@@ -82,7 +82,7 @@ def form(frame: Frame, i: Instruction) -> Form:
     words = [w for w in words if w != "satfinite"]
     shape = _SHAPES.fullmatch(words[0]) if words else None
     if shape is None or len(words) < 7 or words[1:3] != ["row", "col"]:
-        raise frame.fail(i, "unsupported")
+        raise fn.fail(i, "unsupported")
     d, a, b, c, *rest = words[3:]
     family = str(_INTEGERS[a]) if a in _INTEGERS else a
     same = _INTEGERS.get(a) == _INTEGERS.get(b) if a in _INTEGERS else {a, b} <= {"e4m3", "e5m2"} or a == b
@@ -90,9 +90,9 @@ def form(frame: Frame, i: Instruction) -> Form:
     allowed = results.get(a, ("f32",) if a in ("bf16", "tf32") else ("s32",))
     tails: tuple[list[str], ...] = (["xor", "popc"], ["and", "popc"]) if a == "b1" else ([],)
     if not same or words[0] not in _KS.get(family, ()) or d not in allowed or c != d or rest not in tails:
-        raise frame.fail(i, "unsupported")
+        raise fn.fail(i, "unsupported")
     if saturate and a not in _INTEGERS:
-        raise frame.fail(i, ".satfinite is for integers")
+        raise fn.fail(i, ".satfinite is for integers")
     m, n, k = map(int, shape.groups())
     size = _INTEGERS.get(a) or {"b1": 1, "f64": 64, "tf32": 32, "e4m3": 8, "e5m2": 8}.get(a, 16)
     name = ".".join(m for m in i.modifiers if m not in ("sync", "aligned", "row", "col"))
@@ -100,52 +100,52 @@ def form(frame: Frame, i: Instruction) -> Form:
 
 
 @effect("mma")
-def mma(frame: Frame, i: Instruction) -> None:
+def mma(fn: FunctionLowering, i: Instruction) -> None:
     """``mma.sync.aligned.shape.row.col{.satfinite}.d.a.b.c d, a, b, c``."""
-    whole_warp(frame, i)
-    ordered(frame, i, 4)
-    f = form(frame, i)
-    all_lanes(frame, i)
+    whole_warp(fn, i)
+    ordered(fn, i, 4)
+    f = form(fn, i)
+    all_lanes(fn, i)
     kind = f.register
-    registers = [_elements(frame, i, o, n) for o, n in zip(i.operands, f.registers, strict=True)]
-    sources = [frame.b.spread(frame.read(i, r, kind)) for operand in registers[1:] for r in operand]
-    if frame.shadows is not None:
-        _shadow(frame, frame.shadows, i, f, registers)
-    name = _function(frame, f)
-    b = frame.b
+    registers = [_elements(fn, i, o, n) for o, n in zip(i.operands, f.registers, strict=True)]
+    sources = [fn.b.splat(fn.read(i, r, kind)) for operand in registers[1:] for r in operand]
+    if fn.shadows is not None:
+        _shadow(fn, fn.shadows, i, f, registers)
+    name = _function(fn, f)
+    b = fn.b
     wide = b.type_of(sources[0])
     result = f"{{{', '.join([wide] * f.registers[0])}}}"
     text = f"call {result} {name}({', '.join(b.typed(s) for s in sources)})"
     whole = b.value(text, kind.llvm, LANES)
     for n, target in enumerate(registers[0]):
         value = b.value(f"extractvalue {result} {whole.text}, {n}", kind.llvm, LANES)
-        frame.write(i, target, kind, value, False)
+        fn.write(i, target, kind, value, False)
 
 
-def all_lanes(frame: Frame, i: Instruction) -> None:
+def all_lanes(fn: FunctionLowering, i: Instruction) -> None:
     """Record lanes of the warp that are not here. PTX ISA: an ``.aligned`` instruction is undefined unless all
     threads of the warp execute it, and none has exited."""
-    b = frame.b
-    missing = b.invert(frame.active_bits())
+    b = fn.b
+    missing = b.invert(fn.active_bits())
     kind = b.const("i32", int(FaultKind.WARP_ALIGNED))
-    report(frame, frame.unit.site(i, ""), missing, lambda: (kind, missing))
+    report(fn, fn.unit.site(i, ""), missing, lambda: (kind, missing))
 
 
-def _elements(frame: Frame, i: Instruction, operand: Operand, count: int) -> tuple[Operand, ...]:
+def _elements(fn: FunctionLowering, i: Instruction, operand: Operand, count: int) -> tuple[Operand, ...]:
     if isinstance(operand, Vector) and len(operand.elements) == count:
         return operand.elements
     if count == 1 and not isinstance(operand, Vector):
         return (operand,)
-    raise frame.fail(i, f"expected a vector of {count} registers")
+    raise fn.fail(i, f"expected a vector of {count} registers")
 
 
 # --- the function of a form
 
 
-def _function(frame: Frame, f: Form) -> str:
+def _function(fn: FunctionLowering, f: Form) -> str:
     """The name of the function that computes a form, defined once for a module."""
     name = f"@kcheck.mma.{f.name}"
-    unit = frame.unit
+    unit = fn.unit
     if name not in unit.definitions:
         unit.definitions[name] = ""  # the place of what it calls is behind it
         unit.definitions[name] = _definition(name, f, _capability(unit.module.target), unit.declarations)
@@ -321,7 +321,7 @@ def _accumulators(b: Builder, f: Form, c: list[Value], n: int) -> Value:
 
 def _any_special(b: Builder, values: Sequence[Value]) -> Value:
     """Whether an f32 in any lane is infinite or a NaN."""
-    total = b.spread(b.const("i32", 0))
+    total = b.splat(b.const("i32", 0))
     for value in values:
         total = b.intrinsic("umax", total, b.land(b.as_integer(value), 0x7FFFFFFF))
     return b.any(b.compare("uge", total, 0x7F800000))
@@ -371,14 +371,14 @@ def _eight(b: Builder, code: Value, f: dot.Format) -> Value:
 
 
 def _shadow(
-    frame: Frame, shadows: Shadows, i: Instruction, f: Form, registers: Sequence[Sequence[Operand]]
+    fn: FunctionLowering, shadows: Shadows, i: Instruction, f: Form, registers: Sequence[Sequence[Operand]]
 ) -> None:
     """An element of D is undefined where its row of A, its column of B or its element of C is."""
-    b = frame.b
+    b = fn.b
 
     def undefined(operands: Sequence[Operand]) -> Value | None:
         found = shadows.undefined(*operands)
-        return None if found is None else b.resize(b.spread(found), "i32")
+        return None if found is None else b.resize(b.splat(found), "i32")
 
     d, a, right, c = registers
     halves = f.shape.halves

@@ -8,7 +8,7 @@ from __future__ import annotations
 from kcheck.ptx.abi import Launch, Worker
 from kcheck.ptx.ir.builder import Value, integer_of
 from kcheck.ptx.isa.effects import effect, ordered
-from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.sanitizers.init.registers import Shadows
 from kcheck.ptx.sanitizers.race import hooks as race
 from kcheck.ptx.syntax.ast import Instruction, Operand, Sink, Vector
@@ -38,33 +38,33 @@ _MOVABLE = frozenset(
 
 
 @effect("mov")
-def mov(frame: Frame, i: Instruction) -> None:
+def mov(fn: FunctionLowering, i: Instruction) -> None:
     """``mov.type d, a``; with a vector on one side it packs or unpacks bits, lowest first."""
-    ordered(frame, i, 2)
+    ordered(fn, i, 2)
     if len(i.modifiers) != 1 or i.modifiers[0] not in _MOVABLE or i.modifiers[0] == "b128":
-        raise frame.fail(i, "not supported")
+        raise fn.fail(i, "not supported")
     kind = TYPES[i.modifiers[0]]
     target, source = i.operands
-    if frame.shadows is not None:
-        _shadow(frame.shadows, i, target, source, kind)
+    if fn.shadows is not None:
+        _shadow(fn.shadows, i, target, source, kind)
     if isinstance(source, Vector):
-        frame.write(i, target, kind, _pack(frame, i, source, kind), False)
+        fn.write(i, target, kind, _pack(fn, i, source, kind), False)
     elif isinstance(target, Vector):
-        value = frame.b.as_integer(frame.read(i, source, kind))
-        _unpack(frame, i, target, value, kind)
+        value = fn.b.as_integer(fn.read(i, source, kind))
+        _unpack(fn, i, target, value, kind)
     else:
-        value = frame.read(i, source, kind)
-        if frame.exact is not None:
-            frame.exact.compute(i, (source,), (value,))
-        frame.write(i, target, kind, value, False)
+        value = fn.read(i, source, kind)
+        if fn.exact is not None:
+            fn.exact.compute(i, (source,), (value,))
+        fn.write(i, target, kind, value, False)
 
 
 def _shadow(shadows: Shadows, i: Instruction, target: Operand, source: Operand, kind: PtxType) -> None:
     """The shadow of a move: the bits go where they go."""
-    b = shadows.frame.b
+    b = shadows.fn.b
     whole = integer_of(kind.llvm)
     if isinstance(source, Vector):
-        part = _part(shadows.frame, i, source, kind)
+        part = _part(shadows.fn, i, source, kind)
         total: Value | None = None
         for n, element in enumerate(source.elements):
             bits = shadows.bits(element, part)
@@ -73,7 +73,7 @@ def _shadow(shadows: Shadows, i: Instruction, target: Operand, source: Operand, 
                 total = placed if total is None else b.lor(total, placed)
         shadows.copied(i, target, total, source.elements)
     elif isinstance(target, Vector):
-        part = _part(shadows.frame, i, target, kind)
+        part = _part(shadows.fn, i, target, kind)
         found = shadows.bits(source, kind)
         for n, element in enumerate(target.elements):
             piece = None if found is None else b.resize(b.shift("lshr", found, n * part.bits), part.llvm)
@@ -82,60 +82,60 @@ def _shadow(shadows: Shadows, i: Instruction, target: Operand, source: Operand, 
         shadows.copied(i, target, shadows.bits(source, kind), (source,))
 
 
-def _part(frame: Frame, i: Instruction, vector: Vector, kind: PtxType) -> PtxType:
+def _part(fn: FunctionLowering, i: Instruction, vector: Vector, kind: PtxType) -> PtxType:
     bits = kind.bits // len(vector.elements)
     if bits * len(vector.elements) != kind.bits or f"b{bits}" not in TYPES:
-        raise frame.fail(i, f"{len(vector.elements)} parts of .{kind.name}")
+        raise fn.fail(i, f"{len(vector.elements)} parts of .{kind.name}")
     return TYPES[f"b{bits}"]
 
 
-def _pack(frame: Frame, i: Instruction, source: Vector, kind: PtxType) -> Value:
-    part = _part(frame, i, source, kind)
+def _pack(fn: FunctionLowering, i: Instruction, source: Vector, kind: PtxType) -> Value:
+    part = _part(fn, i, source, kind)
     whole = f"i{kind.bits}"
-    result = frame.b.const(whole, 0)
+    result = fn.b.const(whole, 0)
     for n, element in enumerate(source.elements):
-        value = frame.b.resize(frame.b.as_integer(frame.read(i, element, part)), whole)
-        result = frame.b.lor(result, frame.b.shift("shl", value, n * part.bits))
+        value = fn.b.resize(fn.b.as_integer(fn.read(i, element, part)), whole)
+        result = fn.b.lor(result, fn.b.shift("shl", value, n * part.bits))
     return result
 
 
-def _unpack(frame: Frame, i: Instruction, target: Vector, value: Value, kind: PtxType) -> None:
-    part = _part(frame, i, target, kind)
+def _unpack(fn: FunctionLowering, i: Instruction, target: Vector, value: Value, kind: PtxType) -> None:
+    part = _part(fn, i, target, kind)
     pieces: list[tuple[Operand, Value]] = []
     for n, element in enumerate(target.elements):
         if not isinstance(element, Sink):
-            pieces.append((element, frame.b.resize(frame.b.shift("lshr", value, n * part.bits), part.llvm)))
+            pieces.append((element, fn.b.resize(fn.b.shift("lshr", value, n * part.bits), part.llvm)))
     for element, piece in pieces:
-        frame.write(i, element, part, piece, False)
+        fn.write(i, element, part, piece, False)
 
 
 @effect("cvta")
-def cvta(frame: Frame, i: Instruction) -> None:
+def cvta(fn: FunctionLowering, i: Instruction) -> None:
     """Between generic addresses and a window's: the identity, since all are host addresses."""
-    ordered(frame, i, 2)
+    ordered(fn, i, 2)
     if i.modifiers[-1] == "u32":
-        raise frame.fail(i, "32-bit addresses are not supported")
-    if frame.shadows is not None:
-        _shadow(frame.shadows, i, i.operands[0], i.operands[1], TYPES["u64"])
-    value = frame.read(i, i.operands[1], TYPES["u64"])
-    if frame.exact is not None:
-        frame.exact.compute(i, i.operands[1:], (value,))
-    frame.write(i, i.operands[0], TYPES["u64"], value, False)
+        raise fn.fail(i, "32-bit addresses are not supported")
+    if fn.shadows is not None:
+        _shadow(fn.shadows, i, i.operands[0], i.operands[1], TYPES["u64"])
+    value = fn.read(i, i.operands[1], TYPES["u64"])
+    if fn.exact is not None:
+        fn.exact.compute(i, i.operands[1:], (value,))
+    fn.write(i, i.operands[0], TYPES["u64"], value, False)
 
 
 @effect("isspacep")
-def isspacep(frame: Frame, i: Instruction) -> None:
+def isspacep(fn: FunctionLowering, i: Instruction) -> None:
     """Whether a generic address lies in a window: shared and local are ranges, the rest is global."""
-    ordered(frame, i, 2)
-    b = frame.b
+    ordered(fn, i, 2)
+    b = fn.b
     space = i.modifiers[0].partition("::")[0]
-    if frame.shadows is not None:
-        frame.shadows.computed(i, i.operands[:1], i.operands[1:])
-    address = frame.read(i, i.operands[1], TYPES["u64"])
-    base = frame.field("worker", Worker.shared.offset, "i64")
-    dynamic = b.resize(frame.field("launch", Launch.dynamic_shared.offset, "i32"), "i64")
-    shared = b.compare("ult", b.sub(address, base), b.add(dynamic, frame.unit.shared_bytes))
-    local = b.compare("ult", b.sub(address, frame.local_address(0)), frame.unit.local.stride)
+    if fn.shadows is not None:
+        fn.shadows.computed(i, i.operands[:1], i.operands[1:])
+    address = fn.read(i, i.operands[1], TYPES["u64"])
+    base = fn.field("worker", Worker.shared.offset, "i64")
+    dynamic = b.resize(fn.field("launch", Launch.dynamic_shared.offset, "i32"), "i64")
+    shared = b.compare("ult", b.sub(address, base), b.add(dynamic, fn.unit.shared_bytes))
+    local = b.compare("ult", b.sub(address, fn.local_address(0)), fn.unit.local.stride)
     if space == "shared":
         result = shared
     elif space == "local":
@@ -143,8 +143,8 @@ def isspacep(frame: Frame, i: Instruction) -> None:
     elif space == "global":
         result = b.invert(b.lor(shared, local))
     else:
-        raise frame.fail(i, "not supported")
-    frame.write(i, i.operands[0], TYPES["pred"], result, False)
+        raise fn.fail(i, "not supported")
+    fn.write(i, i.operands[0], TYPES["pred"], result, False)
 
 
 @effect(
@@ -158,11 +158,11 @@ def isspacep(frame: Frame, i: Instruction) -> None:
     "applypriority",
     "griddepcontrol",
 )
-def nothing(frame: Frame, i: Instruction) -> None:
+def nothing(fn: FunctionLowering, i: Instruction) -> None:
     """What orders, hints or waits: one thread at a time touches memory here, in program order.
 
     Between the OS threads of one launch the fence is real.
     """
     if i.opcode in ("membar", "fence"):
-        frame.b.line("fence seq_cst")
-        race.fence(frame, i)
+        fn.b.line("fence seq_cst")
+        race.fence(fn, i)

@@ -17,7 +17,7 @@ from functools import partial
 from kcheck.ptx.abi import FaultKind, Launch
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
 from kcheck.ptx.isa.effects import effect, ordered
-from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.sanitizers.init.registers import Shadows
 from kcheck.ptx.sanitizers.race import hooks as race
 from kcheck.ptx.syntax.ast import Instruction, Operand, Pair, Register
@@ -30,19 +30,17 @@ _U32 = TYPES["u32"]
 _PRED = TYPES["pred"]
 
 
-def whole_warp(frame: Frame, i: Instruction) -> None:
+def whole_warp(fn: FunctionLowering, i: Instruction) -> None:
     """Refuse a vector that holds only part of a warp.
 
     Raises:
         PtxError: the width is below 32; lower the kernel with 32.
     """
-    if frame.width != 32:
-        raise frame.fail(
-            i, f"lanes of a warp work together here: it cannot be lowered with a width of {frame.width}"
-        )
+    if fn.width != 32:
+        raise fn.fail(i, f"lanes of a warp work together here: it cannot be lowered with a width of {fn.width}")
 
 
-def check_mask(frame: Frame, i: Instruction, operand: Operand, source: Value | None = None) -> Value:
+def check_mask(fn: FunctionLowering, i: Instruction, operand: Operand, source: Value | None = None) -> Value:
     """Record lanes that a member mask names and that are not here, and those here that their mask leaves out
     (PTX ISA: both undefined); returns the mask of each lane, as i32.
 
@@ -51,45 +49,45 @@ def check_mask(frame: Frame, i: Instruction, operand: Operand, source: Value | N
     Args:
         source: the lane that each lane reads, i32; None where lanes do not read each other.
     """
-    return _checked(frame, i, operand, source)[0]
+    return _checked(fn, i, operand, source)[0]
 
 
-def _checked(frame: Frame, i: Instruction, operand: Operand, source: Value | None) -> tuple[Value, Value]:
+def _checked(fn: FunctionLowering, i: Instruction, operand: Operand, source: Value | None) -> tuple[Value, Value]:
     """The mask of each lane, and the lanes, as bits, that read one that has exited."""
-    b = frame.b
-    members = frame.read(i, operand, _U32)
-    missing = b.land(members, b.invert(frame.active_bits()))
+    b = fn.b
+    members = fn.read(i, operand, _U32)
+    missing = b.land(members, b.invert(fn.active_bits()))
     if members.lanes > 1:
-        missing = _reduce(frame, "or", b.select(frame.active, missing, b.const("i32", 0)))
-    site = frame.unit.site(i, "")
+        missing = _reduce(fn, "or", b.select(fn.active, missing, b.const("i32", 0)))
+    site = fn.unit.site(i, "")
     lost = f"%{b.fresh('lost')}"
     if source is not None:
-        frame.prologue.line(f"{lost} = alloca i32")
+        fn.prologue.line(f"{lost} = alloca i32")
         b.line(f"store i32 0, ptr {lost}")
-    report(frame, site, missing, partial(_absent, frame, missing, source, lost))
+    report(fn, site, missing, partial(_absent, fn, missing, source, lost))
     reads = b.const("i32", 0) if source is None else b.value(f"load i32, ptr {lost}", "i32")
-    if frame.constant(operand) not in (-1, 0xFFFFFFFF):
+    if fn.constant(operand) not in (-1, 0xFFFFFFFF):
         named = members
         if members.lanes > 1:
-            own = b.land(b.shift("lshr", members, frame.lane_numbers()), 1)
+            own = b.land(b.shift("lshr", members, fn.lane_numbers()), 1)
             named = b.mask_bits(b.compare("ne", own, 0))
-        unnamed = b.land(frame.active_bits(), b.invert(named))
-        report(frame, site, unnamed, lambda: (b.const("i32", int(FaultKind.WARP_MASK_SELF)), unnamed))
-    race.warp(frame, members)
+        unnamed = b.land(fn.active_bits(), b.invert(named))
+        report(fn, site, unnamed, lambda: (b.const("i32", int(FaultKind.WARP_MASK_SELF)), unnamed))
+    race.warp(fn, members)
     return members, reads
 
 
-def _absent(frame: Frame, missing: Value, source: Value | None, lost: str) -> tuple[Value, Value]:
+def _absent(fn: FunctionLowering, missing: Value, source: Value | None, lost: str) -> tuple[Value, Value]:
     """The kind of fault and the lanes to report, for lanes that are named and do not take part."""
-    b = frame.b
-    gone = _gone(frame)
+    b = fn.b
+    gone = _gone(fn)
     late = b.land(missing, b.invert(gone))
     kind, lanes = b.const("i32", int(FaultKind.WARP_MASK_GONE)), missing
     if source is not None:
-        bit = b.shift("shl", b.spread(b.const("i32", 1)), b.spread(source))
-        bit = b.select(b.spread(frame.active), bit, b.const("i32", 0))
-        read = b.land(b.land(missing, gone), _reduce(frame, "or", bit))
-        reads = b.compare("ne", b.land(bit, b.spread(read)), 0)
+        bit = b.shift("shl", b.splat(b.const("i32", 1)), b.splat(source))
+        bit = b.select(b.splat(fn.active), bit, b.const("i32", 0))
+        read = b.land(b.land(missing, gone), _reduce(fn, "or", bit))
+        reads = b.compare("ne", b.land(bit, b.splat(read)), 0)
         b.line(f"store {b.typed(b.mask_bits(reads))}, ptr {lost}")
         some = b.compare("ne", read, 0)
         kind = b.select(some, b.const("i32", int(FaultKind.SHUFFLE_GONE)), kind)
@@ -98,11 +96,11 @@ def _absent(frame: Frame, missing: Value, source: Value | None, lost: str) -> tu
     return b.select(isnt_late, kind, b.const("i32", int(FaultKind.WARP_MASK))), b.select(isnt_late, lanes, late)
 
 
-def _gone(frame: Frame) -> Value:
+def _gone(fn: FunctionLowering) -> Value:
     """The lanes that the warp never had and, as far as known here, the exited lanes, as bits."""
-    if frame.left is not None:
-        return frame.left()
-    b = frame.b
+    if fn.left is not None:
+        return fn.left()
+    b = fn.b
     pointer = b.value(f"getelementptr i8, ptr %launch, i64 {Launch.threads.offset}", "ptr")
     first = b.value("and i32 %t0, -32", "i32")
     rest = b.sub(b.value(f"load i32, ptr {pointer.text}", "i32"), first)
@@ -110,26 +108,26 @@ def _gone(frame: Frame) -> Value:
     return b.select(b.compare("ult", rest, 32), beyond, b.const("i32", 0))
 
 
-def report(frame: Frame, site: int, some: Value, tell: Callable[[], tuple[Value, Value]]) -> None:
+def report(fn: FunctionLowering, site: int, some: Value, tell: Callable[[], tuple[Value, Value]]) -> None:
     """Record lanes of the warp, as bits, that break a rule; does nothing if there are none.
 
     Args:
         some: nonzero if there are any.
         tell: writes instructions for the kind of fault and the lanes.
     """
-    b = frame.b
+    b = fn.b
     say, done = b.fresh("absent"), b.fresh("present")
     b.line(f"br i1 {b.compare('ne', some, 0).text}, label %{say}, label %{done}, !prof !2")
     b.label(say)
     kind, lanes = tell()
     lane = b.flagged_intrinsic("cttz", lanes, False)
-    here = b.shift("shl", b.resize(frame.active_bits(), "i64"), 32)
+    here = b.shift("shl", b.resize(fn.active_bits(), "i64"), 32)
     wide = b.op("or", b.resize(lanes, "i64"), here)
     b.line(
         f"call void @kcheck.warpfault(ptr %launch, ptr %worker, ptr %block, i32 %t0, i32 {site}, "
         f"{b.typed(kind)}, i64 {wide.text}, i32 {lane.text})"
     )
-    frame.unit.definitions["@kcheck.warpfault"] = _warp_fault()
+    fn.unit.definitions["@kcheck.warpfault"] = _warp_fault()
     b.line(f"br label %{done}")
     b.label(done)
 
@@ -154,23 +152,23 @@ define internal void @kcheck.warpfault(ptr %launch, ptr %worker, ptr %block, i32
 
 
 @effect("vote")
-def vote(frame: Frame, i: Instruction) -> None:
+def vote(fn: FunctionLowering, i: Instruction) -> None:
     """``vote.sync.all/any/uni.pred p, {!}a, mask`` and ``vote.sync.ballot.b32 d, {!}a, mask``."""
-    whole_warp(frame, i)
+    whole_warp(fn, i)
     words = [m for m in i.modifiers if m != "sync"]
     if "sync" in i.modifiers:
-        ordered(frame, i, 3)
-        members = check_mask(frame, i, i.operands[2])
+        ordered(fn, i, 3)
+        members = check_mask(fn, i, i.operands[2])
     else:
-        ordered(frame, i, 2)
-        members = frame.b.const("i32", -1)
-    b = frame.b
-    here = b.land(frame.active_bits(), members)
-    if frame.shadows is not None:
-        _share(frame, frame.shadows, i, here)
-    true = b.land(b.mask_bits(b.spread(frame.read(i, i.operands[1], _PRED))), here)
+        ordered(fn, i, 2)
+        members = fn.b.const("i32", -1)
+    b = fn.b
+    here = b.land(fn.active_bits(), members)
+    if fn.shadows is not None:
+        _share(fn, fn.shadows, i, here)
+    true = b.land(b.mask_bits(b.splat(fn.read(i, i.operands[1], _PRED))), here)
     if words == ["ballot", "b32"]:
-        frame.write(i, i.operands[0], _U32, true, False)
+        fn.write(i, i.operands[0], _U32, true, False)
         return
     results = {
         "all": b.compare("eq", true, here),
@@ -178,71 +176,71 @@ def vote(frame: Frame, i: Instruction) -> None:
         "uni": b.lor(b.compare("eq", true, here), b.compare("eq", true, 0)),
     }
     if len(words) != 2 or words[0] not in results or words[1] != "pred":
-        raise frame.fail(i, "not supported")
-    frame.write(i, i.operands[0], _PRED, results[words[0]], False)
+        raise fn.fail(i, "not supported")
+    fn.write(i, i.operands[0], _PRED, results[words[0]], False)
 
 
 @effect("activemask")
-def activemask(frame: Frame, i: Instruction) -> None:
+def activemask(fn: FunctionLowering, i: Instruction) -> None:
     """The lanes that execute this together."""
-    whole_warp(frame, i)
-    ordered(frame, i, 1)
-    frame.write(i, i.operands[0], _U32, frame.active_bits(), False)
+    whole_warp(fn, i)
+    ordered(fn, i, 1)
+    fn.write(i, i.operands[0], _U32, fn.active_bits(), False)
 
 
 @effect("elect")
-def elect(frame: Frame, i: Instruction) -> None:
+def elect(fn: FunctionLowering, i: Instruction) -> None:
     """``elect.sync d|p, mask``: the first lane of the mask is elected."""
-    whole_warp(frame, i)
-    ordered(frame, i, 2)
-    b = frame.b
-    members = check_mask(frame, i, i.operands[1])
-    leader = b.resize(b.flagged_intrinsic("cttz", b.land(members, frame.active_bits()), False), "i32")
+    whole_warp(fn, i)
+    ordered(fn, i, 2)
+    b = fn.b
+    members = check_mask(fn, i, i.operands[1])
+    leader = b.resize(b.flagged_intrinsic("cttz", b.land(members, fn.active_bits()), False), "i32")
     target = i.operands[0]
     if not isinstance(target, Pair):
-        raise frame.fail(i, "expected d|p")
-    if frame.shadows is not None:
-        frame.shadows.computed(i, (target.first, target.second), i.operands[1:])
-    frame.write(i, target.first, _U32, leader, False)
-    frame.write(i, target.second, _PRED, b.compare("eq", frame.lane_numbers(), leader), False)
+        raise fn.fail(i, "expected d|p")
+    if fn.shadows is not None:
+        fn.shadows.computed(i, (target.first, target.second), i.operands[1:])
+    fn.write(i, target.first, _U32, leader, False)
+    fn.write(i, target.second, _PRED, b.compare("eq", fn.lane_numbers(), leader), False)
 
 
 @effect("shfl")
-def shfl(frame: Frame, i: Instruction) -> None:
+def shfl(fn: FunctionLowering, i: Instruction) -> None:
     """``shfl.sync.mode.b32 d|p, a, b, c, mask``: PTX ISA, shfl.sync, its pseudocode."""
-    whole_warp(frame, i)
+    whole_warp(fn, i)
     mode = i.modifiers[-2] if len(i.modifiers) >= 2 else ""
     if i.modifiers[-1:] != ("b32",) or mode not in ("up", "down", "bfly", "idx"):
-        raise frame.fail(i, "not supported")
-    ordered(frame, i, 5 if "sync" in i.modifiers else 4)
-    b = frame.b
-    value = b.spread(frame.read(i, i.operands[1], TYPES["b32"]))
-    known = frame.constant(i.operands[2]), frame.constant(i.operands[3])
+        raise fn.fail(i, "not supported")
+    ordered(fn, i, 5 if "sync" in i.modifiers else 4)
+    b = fn.b
+    value = b.splat(fn.read(i, i.operands[1], TYPES["b32"]))
+    known = fn.constant(i.operands[2]), fn.constant(i.operands[3])
     if known[0] is not None and known[1] is not None:
         # As in every reduction by halves: one or two instructions, where permute() takes thirty.
-        sources, valid = _fixed_sources(frame, mode, known[0], known[1])
+        sources, valid = _fixed_sources(fn, mode, known[0], known[1])
         move = partial(shuffled, b, sources=sources)
         source = b.lanes_const("i32", sources)
     else:
-        source, valid = _source(b, mode, frame.lane_numbers(), *(frame.read(i, o, _U32) for o in i.operands[2:4]))
-        move = partial(permute, frame, source=source)
+        source, valid = _source(b, mode, fn.lane_numbers(), *(fn.read(i, o, _U32) for o in i.operands[2:4]))
+        move = partial(permute, fn, source=source)
     result, lost = move(value), None
     if "sync" in i.modifiers:
-        lost = b.bits_mask(_checked(frame, i, i.operands[4], source)[1], 32)
+        lost = b.bits_mask(_checked(fn, i, i.operands[4], source)[1], 32)
         result = b.select(lost, b.const("i32", UNDEFINED), result)
     target = i.operands[0]
     targets: tuple[Operand, ...] = (target.first, target.second) if isinstance(target, Pair) else (target,)
-    if frame.shadows is not None:
+    if fn.shadows is not None:
         if lost is not None:
-            frame.shadows.brought(i, source, lost)
-        _shuffle_shadow(frame, frame.shadows, i, targets, move, lost)
-    frame.write(i, targets[0], TYPES["b32"], result, False)
+            fn.shadows.brought(i, source, lost)
+        _shuffle_shadow(fn, fn.shadows, i, targets, move, lost)
+    fn.write(i, targets[0], TYPES["b32"], result, False)
     if len(targets) > 1:
-        frame.write(i, targets[1], _PRED, valid, False)
+        fn.write(i, targets[1], _PRED, valid, False)
 
 
 def _shuffle_shadow(
-    frame: Frame,
+    fn: FunctionLowering,
     shadows: Shadows,
     i: Instruction,
     targets: tuple[Operand, ...],
@@ -254,22 +252,22 @@ def _shuffle_shadow(
     Args:
         lost: the lanes that read an exited lane; None: no lane can.
     """
-    b = frame.b
+    b = fn.b
     shadow = shadows.bits(i.operands[1], TYPES["b32"])
     control = shadows.undefined(*i.operands[2:4])
     made = b.const("i1", 0)
     if shadow is not None:
-        flags = b.cast("zext", b.spread(shadows.made(i.operands[1])), "i32")
-        shadow = move(b.spread(shadow))
+        flags = b.cast("zext", b.splat(shadows.made(i.operands[1])), "i32")
+        shadow = move(b.splat(shadow))
         made = b.compare("ne", move(flags), 0)
     if control is not None:
-        undecided = b.cast("sext", b.spread(control), "i32")
+        undecided = b.cast("sext", b.splat(control), "i32")
         shadow = undecided if shadow is None else b.lor(shadow, undecided)
         made = b.lor(made, control)
     if lost is not None:
         undefined = b.cast("sext", lost, "i32")
         shadow = undefined if shadow is None else b.lor(shadow, undefined)
-        made = b.lor(b.spread(made), lost)
+        made = b.lor(b.splat(made), lost)
     shadows.write(i, targets[0], shadow, lambda: made)
     for target in targets[1:]:
         shadows.write(i, target, control, partial(b.const, "i1", 1))
@@ -297,11 +295,11 @@ def _source(b: Builder, mode: str, lane: Value, offset: Value, control: Value) -
     return b.select(valid, source, lane), valid
 
 
-def _fixed_sources(frame: Frame, mode: str, offset: int, control: int) -> tuple[list[int], Value]:
+def _fixed_sources(fn: FunctionLowering, mode: str, offset: int, control: int) -> tuple[list[int], Value]:
     """The same for constants: the lane that each lane reads, and those within their segments."""
     offset, segment, clamp = offset & 31, control >> 8 & 31, control & 31
     sources, within = [], []
-    for lane in range(frame.width):
+    for lane in range(fn.width):
         limit = lane & segment | clamp & ~segment
         low = lane & segment
         source = {
@@ -312,7 +310,7 @@ def _fixed_sources(frame: Frame, mode: str, offset: int, control: int) -> tuple[
         }[mode]
         within.append(source >= limit if mode == "up" else source <= limit)
         sources.append(source if within[-1] else lane)
-    return sources, frame.b.lanes_const("i1", [int(inside) for inside in within])
+    return sources, fn.b.lanes_const("i1", [int(inside) for inside in within])
 
 
 def shuffled(b: Builder, value: Value, sources: list[int]) -> Value:
@@ -320,19 +318,19 @@ def shuffled(b: Builder, value: Value, sources: list[int]) -> Value:
     return b.shuffle(value, Value("poison", value.type, value.lanes), sources)
 
 
-def _share(frame: Frame, shadows: Shadows, i: Instruction, here: Value) -> None:
+def _share(fn: FunctionLowering, shadows: Shadows, i: Instruction, here: Value) -> None:
     """A joint result is undefined if the operand of any of the lanes is.
 
     Args:
         here: the lanes that take part with each lane, as bits.
     """
-    b = frame.b
+    b = fn.b
     target = i.operands[0]
     targets = (target.first, target.second) if isinstance(target, Pair) else (target,)
     undefined = shadows.undefined(i.operands[1])
     shared: Value | None = None
     if undefined is not None:
-        lanes = b.mask_bits(b.land(b.spread(undefined), b.spread(frame.active)))
+        lanes = b.mask_bits(b.land(b.splat(undefined), b.splat(fn.active)))
         shared = b.compare("ne", b.land(here, lanes), 0)
     for each in targets:
         if shadows.has(each):
@@ -341,17 +339,17 @@ def _share(frame: Frame, shadows: Shadows, i: Instruction, here: Value) -> None:
             shadows.write(i, each, shadow, partial(b.const, "i1", 1))
 
 
-def permute(frame: Frame, value: Value, source: Value) -> Value:
+def permute(fn: FunctionLowering, value: Value, source: Value) -> Value:
     """The value of another lane, which each lane names. Through memory, which works on any CPU."""
-    b, W = frame.b, frame.width
+    b, W = fn.b, fn.width
     kind = vector_type(value.type, W)
     slot = f"%{b.fresh('lanes')}"
-    frame.prologue.line(f"{slot} = alloca {kind}, align 64")
+    fn.prologue.line(f"{slot} = alloca {kind}, align 64")
     b.line(f"store {b.typed(value)}, ptr {slot}, align 64")
-    source = b.spread(source)
+    source = b.splat(source)
     pointers = b.value(f"getelementptr {value.type}, ptr {slot}, {b.typed(source)}", "ptr", W)
     name = f"@llvm.masked.gather.v{W}{value.type}.v{W}p0"
-    frame.unit.declarations[name] = f"declare {kind} {name}(<{W} x ptr>, i32, <{W} x i1>, {kind})"
+    fn.unit.declarations[name] = f"declare {kind} {name}(<{W} x ptr>, i32, <{W} x i1>, {kind})"
     size = value.bits // 8
     ones = f"<{W} x i1> splat (i1 true)"
     return b.value(
@@ -363,21 +361,21 @@ _REDUX = frozenset({"add", "and", "or", "xor"})
 
 
 @effect("redux")
-def redux(frame: Frame, i: Instruction) -> None:
+def redux(fn: FunctionLowering, i: Instruction) -> None:
     """``redux.sync.op.type d, a, mask`` over the members; all of them get the result."""
-    whole_warp(frame, i)
-    ordered(frame, i, 3)
+    whole_warp(fn, i)
+    ordered(fn, i, 3)
     words = [m for m in i.modifiers if m != "sync"]
     if len(words) != 2 or words[1] not in ("u32", "s32", "b32"):
-        raise frame.fail(i, "not supported")
-    b = frame.b
-    members = check_mask(frame, i, i.operands[2])
-    here = b.land(frame.active_bits(), members)
-    value = b.spread(frame.read(i, i.operands[1], TYPES["b32"]))
+        raise fn.fail(i, "not supported")
+    b = fn.b
+    members = check_mask(fn, i, i.operands[2])
+    here = b.land(fn.active_bits(), members)
+    value = b.splat(fn.read(i, i.operands[1], TYPES["b32"]))
     operation, kind = words
     signed = kind == "s32"
-    if frame.shadows is not None:
-        _share(frame, frame.shadows, i, here)
+    if fn.shadows is not None:
+        _share(fn, fn.shadows, i, here)
     if operation in _REDUX:
         name, neutral = operation, -1 if operation == "and" else 0
     elif operation in ("min", "max") and kind != "b32":
@@ -385,63 +383,63 @@ def redux(frame: Frame, i: Instruction) -> None:
         extremes = (0x7FFFFFFF, -0x80000000) if signed else (-1, 0)
         neutral = extremes[operation == "max"]
     else:
-        raise frame.fail(i, "not supported")
+        raise fn.fail(i, "not supported")
     none = b.const("i32", neutral)
     if here.lanes == 1:
-        result = _reduce(frame, name, b.select(b.bits_mask(here, frame.width), value, none))
+        result = _reduce(fn, name, b.select(b.bits_mask(here, fn.width), value, none))
     else:
-        result = b.spread(none)
-        for lane in range(frame.width):
+        result = b.splat(none)
+        for lane in range(fn.width):
             mine = b.compare("ne", b.land(b.shift("lshr", here, lane), 1), 0)
-            item = b.select(mine, b.spread(b.extract(value, lane)), none)
+            item = b.select(mine, b.splat(b.extract(value, lane)), none)
             result = b.op(name, result, item) if name in _REDUX else b.intrinsic(name, result, item)
-    frame.write(i, i.operands[0], TYPES["b32"], result, False)
+    fn.write(i, i.operands[0], TYPES["b32"], result, False)
 
 
-def _reduce(frame: Frame, name: str, value: Value) -> Value:
+def _reduce(fn: FunctionLowering, name: str, value: Value) -> Value:
     """All lanes of an i32 vector combined into one."""
-    W = frame.width
+    W = fn.width
     intrinsic = f"@llvm.vector.reduce.{name}.v{W}i32"
-    frame.unit.declarations[intrinsic] = f"declare i32 {intrinsic}(<{W} x i32>)"
-    return frame.b.value(f"call i32 {intrinsic}({frame.b.typed(value)})", "i32")
+    fn.unit.declarations[intrinsic] = f"declare i32 {intrinsic}(<{W} x i32>)"
+    return fn.b.value(f"call i32 {intrinsic}({fn.b.typed(value)})", "i32")
 
 
 @effect("match")
-def match(frame: Frame, i: Instruction) -> None:
+def match(fn: FunctionLowering, i: Instruction) -> None:
     """``match.any.sync.type d, a, mask``; ``match.all.sync.type d|p, a, mask``."""
-    whole_warp(frame, i)
-    ordered(frame, i, 3)
+    whole_warp(fn, i)
+    ordered(fn, i, 3)
     words = [m for m in i.modifiers if m != "sync"]
     if len(words) != 2 or words[0] not in ("any", "all") or words[1] not in ("b32", "b64"):
-        raise frame.fail(i, "not supported")
-    b, W = frame.b, frame.width
+        raise fn.fail(i, "not supported")
+    b, W = fn.b, fn.width
     kind = TYPES[words[1]]
-    members = check_mask(frame, i, i.operands[2])
-    here = b.land(frame.active_bits(), members)
-    value = b.spread(frame.read(i, i.operands[1], kind))
-    if frame.shadows is not None:
-        _share(frame, frame.shadows, i, here)
+    members = check_mask(fn, i, i.operands[2])
+    here = b.land(fn.active_bits(), members)
+    value = b.splat(fn.read(i, i.operands[1], kind))
+    if fn.shadows is not None:
+        _share(fn, fn.shadows, i, here)
     if words[0] == "all":
         first = b.land(b.flagged_intrinsic("cttz", here, False), W - 1)
         if here.lanes == 1:
-            equal = b.land(b.mask_bits(b.compare("eq", value, b.spread(b.extract(value, first)))), here)
+            equal = b.land(b.mask_bits(b.compare("eq", value, b.splat(b.extract(value, first)))), here)
         else:
-            equal = b.land(_equal_lanes(frame, value, permute(frame, value, first)), here)
+            equal = b.land(_equal_lanes(fn, value, permute(fn, value, first)), here)
         same = b.compare("eq", equal, here)
         target = i.operands[0]
         targets: tuple[Operand, ...] = (target.first, target.second) if isinstance(target, Pair) else (target,)
-        frame.write(i, targets[0], TYPES["b32"], b.select(same, here, b.const("i32", 0)), False)
+        fn.write(i, targets[0], TYPES["b32"], b.select(same, here, b.const("i32", 0)), False)
         if len(targets) > 1:
-            frame.write(i, targets[1], _PRED, same, False)
+            fn.write(i, targets[1], _PRED, same, False)
         return
-    frame.write(i, i.operands[0], TYPES["b32"], b.land(_equal_lanes(frame, value, value), here), False)
+    fn.write(i, i.operands[0], TYPES["b32"], b.land(_equal_lanes(fn, value, value), here), False)
 
 
-def _equal_lanes(frame: Frame, value: Value, wanted: Value) -> Value:
+def _equal_lanes(fn: FunctionLowering, value: Value, wanted: Value) -> Value:
     """For each lane, which lanes of ``value`` equal its operand, as bits."""
-    b = frame.b
-    result = b.spread(b.const("i32", 0))
-    for lane in range(frame.width):
-        same = b.resize(b.compare("eq", wanted, b.spread(b.extract(value, lane))), "i32")
+    b = fn.b
+    result = b.splat(b.const("i32", 0))
+    for lane in range(fn.width):
+        same = b.resize(b.compare("eq", wanted, b.splat(b.extract(value, lane))), "i32")
         result = b.lor(result, b.shift("shl", same, lane))
     return result

@@ -16,7 +16,7 @@ from kcheck.ptx.analysis.cfg import Block, Cfg, Operation
 from kcheck.ptx.analysis.liveness import Liveness, reads, writes
 from kcheck.ptx.isa.loadstore import form, is_of_elements
 from kcheck.ptx.lowering.affine_values import evaluates, is_whole
-from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.syntax.ast import Address, Call, Instruction, Operand, Register
 from kcheck.ptx.syntax.types import TYPES
 
@@ -48,7 +48,7 @@ class LineLoop:
 def find(
     cfg: Cfg,
     live: Liveness,
-    frame: Frame,
+    fn: FunctionLowering,
     divergent: Callable[[str], bool],
     waits: Callable[[Operation], bool],
     spinning: Set[int],
@@ -63,10 +63,10 @@ def find(
     found = {}
     for loop in cfg.loops:
         block = cfg.blocks[loop.header]
-        if loop.header in spinning or any(o.line in frame.function.rests for o in block.body[:1]):
+        if loop.header in spinning or any(o.line in fn.function.rests for o in block.body[:1]):
             continue
         if loop.single_entry and loop.blocks == {loop.header} and _is_plain(block, loop.header, waits):
-            rounds = _Round(block, frame, divergent).judge(live, loop.header)
+            rounds = _Round(block, fn, divergent).judge(live, loop.header)
             if rounds is not None:
                 found[loop.header] = rounds
     return found
@@ -83,12 +83,12 @@ def _is_plain(block: Block, header: int, waits: Callable[[Operation], bool]) -> 
 
 
 class _Round:
-    def __init__(self, block: Block, frame: Frame, divergent: Callable[[str], bool]) -> None:
+    def __init__(self, block: Block, fn: FunctionLowering, divergent: Callable[[str], bool]) -> None:
         self.block = block
-        self.frame = frame
+        self.fn = fn
         self.divergent = divergent
         self.settled: Set[int] = frozenset()
-        self.bad: set[str] = set() if frame.nans is None else set(frame.nans.made)
+        self.bad: set[str] = set() if fn.nans is None else set(fn.nans.made)
         self.accesses: dict[int, tuple[Register, int]] = {}
 
     def judge(self, live: Liveness, header: int) -> LineLoop | None:
@@ -117,7 +117,7 @@ class _Round:
         return LineLoop(carried, {name: wanted.get(name, 0) for name in carried}, evaluated, sizes)
 
     def _is_static(self, name: str) -> bool:
-        return self.frame.is_scalar(name)
+        return self.fn.is_scalar(name)
 
     def _settle(self) -> bool:
         """Assume that all registers are lines except known others; return whether this added none."""
@@ -135,7 +135,7 @@ class _Round:
             if isinstance(operation, Instruction) and operation.opcode in ("ld", "st"):
                 base = self._address(operation)
                 if base is not None and fine(base) and not self._is_static(base.name):
-                    self.accesses[id(operation)] = base, form(self.frame, operation).kind.bytes
+                    self.accesses[id(operation)] = base, form(self.fn, operation).kind.bytes
             good = (
                 isinstance(operation, Instruction)
                 and evaluates(operation, self.divergent)
@@ -155,7 +155,7 @@ class _Round:
         """The register that holds the address of an access of elements."""
         operand = i.operands[1 if i.opcode == "ld" else 0]
         base = operand.base if isinstance(operand, Address) else None
-        return base if isinstance(base, Register) and is_of_elements(form(self.frame, i)) else None
+        return base if isinstance(base, Register) and is_of_elements(form(self.fn, i)) else None
 
     def _may_decide(self, guard: Register) -> bool:
         """Whether the branch at the end is the same for all lanes if they are in a line."""
@@ -214,7 +214,7 @@ class _Round:
                     rest = step - fixed if i.opcode == "add" or this == 0 else fixed - step
                 want(sources[this], rest)
         elif i.opcode in ("shl", "mul"):
-            by = self.frame.constant(sources[1])
+            by = self.fn.constant(sources[1])
             if by is not None and i.opcode == "shl":
                 by = 1 << by if 0 <= by < 32 else None
             want(sources[0], step // by if step is not None and by and step % by == 0 else None)
@@ -227,7 +227,7 @@ class _Round:
         if not isinstance(operand, Register):
             return 0
         if self._is_static(operand.name):
-            return self.frame.strides.get(operand.name, 0)
+            return self.fn.strides.get(operand.name, 0)
         made = [o for o in self.block.body if any(r.name == operand.name for r in writes(o))]
         level = ("and", "or", "xor", "shr", "min", "max", "setp")
         if made and all(isinstance(o, Instruction) and o.opcode in level for o in made):

@@ -1,8 +1,8 @@
 """Instructions on lines: values that grow by one step from lane to lane, which is known only when the code runs.
 
-A :class:`Line` is two scalars, whatever the number of lanes. Sums and multiples of lines are lines. What is not
-linear (a comparison, the sign of an index) is the same for all lanes as long as something holds that two scalars
-tell, such as that the first lane and the last agree: an :class:`Evaluator` collects what has to hold.
+A :class:`AffineValue` is two scalars, whatever the number of lanes. Sums and multiples of lines are lines. What is
+not linear (a comparison, the sign of an index) is the same for all lanes as long as something holds that two
+scalars tell, such as that the first lane and the last agree: an :class:`Evaluator` collects what has to hold.
 
 Arithmetic is modulo 2^32 or 2^64. Where the order of values counts, lanes between the first and the last lie
 between them only if no lane wraps around: that has to hold as well (:meth:`Evaluator.bounded`).
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.isa import rows
 from kcheck.ptx.isa.rows import Mods, Row
-from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.syntax.ast import Instruction, Integer, Not, Operand, Register, Special, Symbol
 from kcheck.ptx.syntax.types import TYPES, PtxType
 
@@ -29,21 +29,21 @@ _SAME_FOR_ALL = ("ntid", "ctaid", "nctaid")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class AffineValue:
     """``first`` in the first lane and ``step`` more in each lane after it; both scalars of one integer type."""
 
     first: Value
     step: Value
 
     @property
-    def level(self) -> bool:
+    def uniform(self) -> bool:
         """Whether the text alone says that the step is 0."""
         return self.step.text in ("0", "false")
 
 
-def level(first: Value) -> Line:
+def uniform(first: Value) -> AffineValue:
     """The same value in all lanes."""
-    return Line(first, Value("false" if first.type == "i1" else "0", first.type))
+    return AffineValue(first, Value("false" if first.type == "i1" else "0", first.type))
 
 
 def is_whole(kind: PtxType) -> bool:
@@ -100,36 +100,36 @@ def _source(operand: Operand, kind: PtxType, divergent: Callable[[str], bool]) -
 class Evaluator:
     """Lines of one round of a loop; ``holds``: what has to be true (i1 scalars) for the results to be right."""
 
-    def __init__(self, frame: Frame) -> None:
-        self.frame = frame
-        self.b = frame.b
+    def __init__(self, fn: FunctionLowering) -> None:
+        self.fn = fn
+        self.b = fn.b
         self.holds: list[Value] = []
         self._bounded: set[tuple[str, str]] = set()
         self._last: dict[tuple[str, str], Value] = {}
 
-    def evaluate(self, i: Instruction) -> Line:
-        """The result of an instruction of which :func:`evaluates` is true; registers are lines of the frame."""
+    def evaluate(self, i: Instruction) -> AffineValue:
+        """The affine result of an instruction of which :func:`evaluates` is true."""
         kinds = _shape(i)
         assert kinds is not None
         sources = [self._read(i, o, kind) for o, kind in zip(i.operands[1:], kinds[1:], strict=True)]
         if i.opcode in ("mov", "cvta"):
             return sources[0]
-        if all(x.level for x in sources):
-            return level(self._emit(i, *(x.first for x in sources)))
+        if all(x.uniform for x in sources):
+            return uniform(self._emit(i, *(x.first for x in sources)))
         rule = _RULES.get(i.opcode)
-        return self._unless_level(i, sources) if rule is None else rule(self, i, sources)
+        return self._unless_divergent(i, sources) if rule is None else rule(self, i, sources)
 
-    def _read(self, i: Instruction, operand: Operand, kind: PtxType) -> Line:
-        self.frame.first_lane = True
-        first = self.frame.read(i, operand, kind)
-        self.frame.first_lane = False
+    def _read(self, i: Instruction, operand: Operand, kind: PtxType) -> AffineValue:
+        self.fn.first_lane = True
+        first = self.fn.read(i, operand, kind)
+        self.fn.first_lane = False
         if isinstance(operand, Register):
-            line = self.frame.lines.get(operand.name)
+            line = self.fn.lines.get(operand.name)
             if line is not None:
-                return Line(first, line.step)
-            if operand.name in self.frame.strides:
-                return Line(first, self.b.const(first.type, self.frame.strides[operand.name]))
-        return level(first)
+                return AffineValue(first, line.step)
+            if operand.name in self.fn.strides:
+                return AffineValue(first, self.b.const(first.type, self.fn.strides[operand.name]))
+        return uniform(first)
 
     def _emit(self, i: Instruction, *values: Value) -> Value:
         found = _row(i)
@@ -139,25 +139,25 @@ class Evaluator:
 
     # --- what has to hold
 
-    def same(self, x: Line) -> Value:
+    def same(self, x: AffineValue) -> Value:
         """The value of all lanes."""
-        if not x.level:
+        if not x.uniform:
             self.holds.append(self.b.compare("eq", x.step, 0))
         return x.first
 
-    def last(self, x: Line) -> Value:
+    def last(self, x: AffineValue) -> Value:
         """The value in the last lane."""
-        if x.level:
+        if x.uniform:
             return x.first
         key = x.first.text, x.step.text
         if key not in self._last:
-            self._last[key] = self.b.add(x.first, self.b.mul(x.step, self.frame.width - 1))
+            self._last[key] = self.b.add(x.first, self.b.mul(x.step, self.fn.width - 1))
         return self._last[key]
 
-    def bounded(self, x: Line) -> None:
+    def bounded(self, x: AffineValue) -> None:
         """No lane wraps around, as signed numbers: lanes lie in order."""
         b, key = self.b, (x.first.text, x.step.text)
-        if x.level or key in self._bounded:
+        if x.uniform or key in self._bounded:
             return
         self._bounded.add(key)
         if x.first.type == "i64":  # less than 2^62, and 31 steps of less than 2^33
@@ -167,100 +167,102 @@ class Evaluator:
             end = self._end(b.resize(x.first, "i64", signed=True), x)
             self.holds.append(b.compare("eq", b.resize(b.resize(end, "i32"), "i64", signed=True), end))
 
-    def _end(self, first: Value, x: Line) -> Value:
+    def _end(self, first: Value, x: AffineValue) -> Value:
         """The last lane's value, in 64 bits, of a line of 32."""
-        return self.b.add(first, self.b.mul(self.b.resize(x.step, "i64", signed=True), self.frame.width - 1))
+        return self.b.add(first, self.b.mul(self.b.resize(x.step, "i64", signed=True), self.fn.width - 1))
 
-    def widened(self, x: Line, signed: bool) -> Line:
+    def widened(self, x: AffineValue, signed: bool) -> AffineValue:
         """A line of 32 bits as one of 64."""
         b = self.b
         first = b.resize(x.first, "i64", signed)
-        if x.level:
-            return level(first)
+        if x.uniform:
+            return uniform(first)
         if signed:
             self.bounded(x)
         else:
             self.holds.append(b.compare("ult", self._end(first, x), 1 << 32))
-        return Line(first, b.resize(x.step, "i64", signed=True))
+        return AffineValue(first, b.resize(x.step, "i64", signed=True))
 
     # --- rules
 
-    def _unless_level(self, i: Instruction, sources: list[Line]) -> Line:
-        return level(self._emit(i, *(self.same(x) for x in sources)))
+    def _unless_divergent(self, i: Instruction, sources: list[AffineValue]) -> AffineValue:
+        return uniform(self._emit(i, *(self.same(x) for x in sources)))
 
-    def _ends_agree(self, i: Instruction, x: Line, others: list[Value]) -> Line:
+    def _ends_agree(self, i: Instruction, x: AffineValue, others: list[Value]) -> AffineValue:
         """Of what never falls, or never rises, from lane to lane: the same, if the first and the last agree."""
         self.bounded(x)
         first = self._emit(i, x.first, *others)
         self.holds.append(self.b.compare("eq", first, self._emit(i, self.last(x), *others)))
-        return level(first)
+        return uniform(first)
 
-    def summed(self, i: Instruction, sources: list[Line]) -> Line:
+    def summed(self, i: Instruction, sources: list[AffineValue]) -> AffineValue:
         """``add``, ``sub``, ``neg``, ``not``."""
         if i.opcode == "not":  # -1 - x
-            return Line(
+            return AffineValue(
                 self._emit(i, sources[0].first), self.b.sub(self.b.const(sources[0].step.type, 0), sources[0].step)
             )
-        if i.opcode == "sub" and sources[1].level:
-            return Line(self._emit(i, *(x.first for x in sources)), sources[0].step)
+        if i.opcode == "sub" and sources[1].uniform:
+            return AffineValue(self._emit(i, *(x.first for x in sources)), sources[0].step)
         if i.opcode == "add":
             return self.plus(*sources)
-        return Line(self._emit(i, *(x.first for x in sources)), self._emit(i, *(x.step for x in sources)))
+        return AffineValue(self._emit(i, *(x.first for x in sources)), self._emit(i, *(x.step for x in sources)))
 
-    def plus(self, x: Line, y: Line) -> Line:
+    def plus(self, x: AffineValue, y: AffineValue) -> AffineValue:
         """The sum of two lines."""
-        step = x.step if y.level else y.step if x.level else self.b.add(x.step, y.step)
-        return Line(self.b.add(x.first, y.first), step)
+        step = x.step if y.uniform else y.step if x.uniform else self.b.add(x.step, y.step)
+        return AffineValue(self.b.add(x.first, y.first), step)
 
-    def multiplied(self, i: Instruction, sources: list[Line]) -> Line:
+    def multiplied(self, i: Instruction, sources: list[AffineValue]) -> AffineValue:
         """``mul`` and ``mad``: one factor is the same for all lanes."""
         part, kind = i.modifiers[0], TYPES[i.modifiers[-1]]
         if part not in ("lo", "wide"):
-            return self._unless_level(i, sources)
+            return self._unless_divergent(i, sources)
         x, y = (self.widened(s, kind.kind == "signed") if part == "wide" else s for s in sources[:2])
-        if x.level:
+        if x.uniform:
             x, y = y, x
         by = self.same(y)
-        product = Line(self.b.mul(x.first, by), x.step if x.level else self.b.mul(x.step, by))
+        product = AffineValue(self.b.mul(x.first, by), x.step if x.uniform else self.b.mul(x.step, by))
         return product if len(sources) == 2 else self.plus(product, sources[2])
 
-    def shifted_left(self, i: Instruction, sources: list[Line]) -> Line:
+    def shifted_left(self, i: Instruction, sources: list[AffineValue]) -> AffineValue:
         """``shl``: a multiple, or 0."""
         count = self.same(sources[1])
-        return Line(self._emit(i, sources[0].first, count), self._emit(i, sources[0].step, count))
+        return AffineValue(self._emit(i, sources[0].first, count), self._emit(i, sources[0].step, count))
 
-    def shifted_right(self, i: Instruction, sources: list[Line]) -> Line:
+    def shifted_right(self, i: Instruction, sources: list[AffineValue]) -> AffineValue:
         """``shr``: of lanes that agree in their highest bit or more, in order whether signed or not."""
         count = self.same(sources[1])
-        known = self.frame.constant(i.operands[2])
+        known = self.fn.constant(i.operands[2])
         if known is None or not 0 <= known < sources[0].first.bits:
-            return self._unless_level(i, sources)
+            return self._unless_divergent(i, sources)
         return self._ends_agree(i, sources[0], [count])
 
-    def masked(self, i: Instruction, sources: list[Line]) -> Line:
+    def masked(self, i: Instruction, sources: list[AffineValue]) -> AffineValue:
         """``and`` with ones above zeros is a shift to the right and back."""
         bits = sources[0].first.bits
-        mask = self.frame.constant(i.operands[2])
+        mask = self.fn.constant(i.operands[2])
         low = None if mask is None else -mask & ((1 << bits) - 1)
         if low is None or low == 0 or low & (low - 1):
-            return self._unless_level(i, sources)
+            return self._unless_divergent(i, sources)
         return self._ends_agree(i, sources[0], [sources[1].first])
 
-    def converted(self, i: Instruction, sources: list[Line]) -> Line:
+    def converted(self, i: Instruction, sources: list[AffineValue]) -> AffineValue:
         """``cvt`` between integers."""
         target, source = (TYPES[m] for m in i.modifiers)
         if target.bits > source.bits:
             return self.widened(sources[0], source.kind == "signed")
-        return Line(self.b.resize(sources[0].first, target.llvm), self.b.resize(sources[0].step, target.llvm))
+        return AffineValue(
+            self.b.resize(sources[0].first, target.llvm), self.b.resize(sources[0].step, target.llvm)
+        )
 
-    def selected(self, i: Instruction, sources: list[Line]) -> Line:
+    def selected(self, i: Instruction, sources: list[AffineValue]) -> AffineValue:
         """``selp``: a predicate is the same for all lanes."""
         x, y, condition = sources
         first = self.b.select(condition.first, x.first, y.first)
         step = x.step if x.step == y.step else self.b.select(condition.first, x.step, y.step)
-        return Line(first, step)
+        return AffineValue(first, step)
 
-    def compared(self, i: Instruction, sources: list[Line]) -> Line:
+    def compared(self, i: Instruction, sources: list[AffineValue]) -> AffineValue:
         """``setp``: the difference of two lines is one, so that its sign is the same if both ends agree on it."""
         b, (x, y, *rest) = self.b, sources
         others = [c.first for c in rest]
@@ -268,17 +270,17 @@ class Evaluator:
         if i.modifiers[0] in ("eq", "ne"):
             if x.step != y.step:
                 self.holds.append(b.compare("eq", x.step, y.step))
-            return level(first)
+            return uniform(first)
         signed = TYPES[i.modifiers[-1]].kind == "signed" and i.modifiers[0] in ("lt", "le", "gt", "ge")
         for line in (x, y):
             self.bounded(line)
-            if not signed and not line.level:
+            if not signed and not line.uniform:
                 self.holds.append(b.compare("sge", b.xor(line.first, self.last(line)), 0))
         self.holds.append(b.compare("eq", first, self._emit(i, self.last(x), self.last(y), *others)))
-        return level(first)
+        return uniform(first)
 
 
-_RULES: Mapping[str, Callable[[Evaluator, Instruction, list[Line]], Line]] = {
+_RULES: Mapping[str, Callable[[Evaluator, Instruction, list[AffineValue]], AffineValue]] = {
     "add": Evaluator.summed,
     "sub": Evaluator.summed,
     "neg": Evaluator.summed,

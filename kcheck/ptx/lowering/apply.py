@@ -11,71 +11,71 @@ from kcheck.ptx.isa.effects import EFFECTS
 from kcheck.ptx.isa.integer import CARRY_READERS
 from kcheck.ptx.isa.rows import Mods, Row
 from kcheck.ptx.lowering.calls import call
-from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.sanitizers.init.registers import Shadows
 from kcheck.ptx.sanitizers.init.rows import row_shadows
 from kcheck.ptx.syntax.ast import Call, Instruction, Integer, Operand, Pair, Register
 
 
-def apply(frame: Frame, operation: Operation) -> None:
+def apply(fn: FunctionLowering, operation: Operation) -> None:
     """Lower one instruction, not a branch or a barrier, under its guard.
 
     Raises:
         PtxError: an unsupported instruction, or operands that do not fit it.
     """
-    everywhere = frame.active
+    everywhere = fn.active
     if operation.guard is not None:
-        if frame.shadows is not None:
-            frame.shadows.decides(operation, operation.guard)
-        condition = frame.load(operation.guard.name, "pred")
+        if fn.shadows is not None:
+            fn.shadows.decides(operation, operation.guard)
+        condition = fn.load(operation.guard.name, "pred")
         if operation.negated:
-            condition = frame.b.invert(condition)
-        frame.active = frame.b.land(everywhere, condition)
-        frame.guard = condition if condition.lanes == 1 else None
-    frame.first_lane = any(r.name in frame.strides for r in writes(operation))
+            condition = fn.b.invert(condition)
+        fn.active = fn.b.land(everywhere, condition)
+        fn.guard = condition if condition.lanes == 1 else None
+    fn.first_lane = any(r.name in fn.strides for r in writes(operation))
     try:
         if isinstance(operation, Call):
-            call(frame, operation)
+            call(fn, operation)
         elif operation.opcode in EFFECTS:
-            EFFECTS[operation.opcode](frame, operation)
+            EFFECTS[operation.opcode](fn, operation)
         else:
-            _apply_row(frame, operation)
-            frame.note_sum(operation)
+            _apply_row(fn, operation)
+            fn.note_sum(operation)
     finally:
-        frame.first_lane = False
-        frame.active = everywhere
-        frame.guard = None
+        fn.first_lane = False
+        fn.active = everywhere
+        fn.guard = None
 
 
-def _apply_row(frame: Frame, i: Instruction) -> None:
+def _apply_row(fn: FunctionLowering, i: Instruction) -> None:
     match = rows.of(i)
     if match is None:
-        raise frame.fail(i, "not supported")
+        raise fn.fail(i, "not supported")
     row, mods = match
     row, mods = rows.by_operands(i, row, mods)
-    sources, targets = _operands(frame, i, row, mods)
+    sources, targets = _operands(fn, i, row, mods)
     if i.opcode in CARRY_READERS:
-        sources.append(frame.load(CARRY, "pred"))
+        sources.append(fn.load(CARRY, "pred"))
     if i.opcode in ("div", "rem") and mods.type().kind in ("signed", "unsigned"):
-        _divisor(frame, i, sources[1])
-    if frame.shadows is not None:
-        _shadow(frame.shadows, i, row, mods, sources, targets)
-    if frame.exact is not None:
-        frame.exact.compute(i, i.operands[1:], sources)
-    results = row.emit(frame.b, mods, *sources)
+        _divisor(fn, i, sources[1])
+    if fn.shadows is not None:
+        _shadow(fn.shadows, i, row, mods, sources, targets)
+    if fn.exact is not None:
+        fn.exact.compute(i, i.operands[1:], sources)
+    results = row.emit(fn.b, mods, *sources)
     values = list(results) if isinstance(results, tuple) else [results]
-    if frame.nans is not None and id(i) in frame.nans.written:
-        values = [frame.b.canonical(value) for value in values]
-    if frame.nans is not None and (kept := frame.nans.kept.get(id(i))) is not None:
-        values = [frame.b.payload([sources[n] for n in kept], value) for value in values]
+    if fn.nans is not None and id(i) in fn.nans.written:
+        values = [fn.b.canonical(value) for value in values]
+    if fn.nans is not None and (kept := fn.nans.kept.get(id(i))) is not None:
+        values = [fn.b.payload([sources[n] for n in kept], value) for value in values]
     kind = row.slots[0].resolve(mods)
     if i.opcode in CARRY_READERS or "cc" in mods:
         if "cc" in mods:
-            blend = i.guard is not None or frame.blend is None or frame.blend(CARRY)
-            frame.store(CARRY, "pred", values[1], blend)
+            blend = i.guard is not None or fn.blend is None or fn.blend(CARRY)
+            fn.store(CARRY, "pred", values[1], blend)
         values = values[:1]
     for target, value in zip(targets, values, strict=False):
-        frame.write(i, target, kind, value, row.slots[0].relaxed)
+        fn.write(i, target, kind, value, row.slots[0].relaxed)
 
 
 def _shadow(
@@ -89,20 +89,20 @@ def _shadow(
     row_shadows(shadows, i, row, mods, read, sources, [*targets, carry] if "cc" in mods else targets)
 
 
-def _divisor(frame: Frame, i: Instruction, divisor: Value) -> None:
+def _divisor(fn: FunctionLowering, i: Instruction, divisor: Value) -> None:
     """Record the first active lane that divides an integer by zero; the division itself is guarded in its row."""
-    b = frame.b
+    b = fn.b
     if not divisor.text.startswith("%"):
         if divisor.text != "0":
             return
-        divisor = b.spread(divisor)
-    zero = b.land(b.spread(frame.active), b.spread(b.compare("eq", divisor, 0)))
-    site = frame.unit.site(i, "")
+        divisor = b.splat(divisor)
+    zero = b.land(b.splat(fn.active), b.splat(b.compare("eq", divisor, 0)))
+    site = fn.unit.site(i, "")
     say, done = b.fresh("zero"), b.fresh("nonzero")
     b.line(f"br i1 {b.any(zero).text}, label %{say}, label %{done}, !prof !2")
     b.label(say)
     lane = b.const("i32", 0)
-    if frame.width > 1:
+    if fn.width > 1:
         lane = b.resize(b.flagged_intrinsic("cttz", b.mask_bits(zero), False), "i32")
     b.line(
         f"call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 {site}, "
@@ -112,9 +112,9 @@ def _divisor(frame: Frame, i: Instruction, divisor: Value) -> None:
     b.label(done)
 
 
-def _operands(frame: Frame, i: Instruction, row: Row, mods: Mods) -> tuple[list[Value], list[Operand]]:
+def _operands(fn: FunctionLowering, i: Instruction, row: Row, mods: Mods) -> tuple[list[Value], list[Operand]]:
     if len(i.operands) != len(row.slots):
-        raise frame.fail(i, f"expected {len(row.slots)} operands, found {len(i.operands)}")
+        raise fn.fail(i, f"expected {len(row.slots)} operands, found {len(i.operands)}")
     sources: list[Value] = []
     targets: list[Operand] = []
     for slot, operand in zip(row.slots, i.operands, strict=True):
@@ -122,8 +122,8 @@ def _operands(frame: Frame, i: Instruction, row: Row, mods: Mods) -> tuple[list[
             targets = [operand.first, operand.second] if isinstance(operand, Pair) else [operand]
         elif slot.type == "constant":
             if not isinstance(operand, Integer):
-                raise frame.fail(i, "the last operand is an integer constant")
-            sources.append(frame.b.const("i32", operand.value))
+                raise fn.fail(i, "the last operand is an integer constant")
+            sources.append(fn.b.const("i32", operand.value))
         else:
-            sources.append(frame.read(i, operand, slot.resolve(mods), slot.relaxed))
+            sources.append(fn.read(i, operand, slot.resolve(mods), slot.relaxed))
     return sources, targets

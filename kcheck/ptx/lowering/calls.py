@@ -14,7 +14,7 @@ from functools import partial
 
 from kcheck.ptx.abi import Block, FaultKind, Launch, PrintRecord
 from kcheck.ptx.ir.builder import Value, vector_type
-from kcheck.ptx.lowering.function import CONTEXT, Frame
+from kcheck.ptx.lowering.function import CONTEXT, FunctionLowering
 from kcheck.ptx.lowering.module import FUNCTION_IDS
 from kcheck.ptx.sanitizers.init.memory import unwritten_ir
 from kcheck.ptx.syntax.ast import Call, Function, Register, Symbol
@@ -25,41 +25,41 @@ PRINT_BYTES = 512
 """Bytes of arguments that one vprintf keeps, at most (32 arguments of 8 bytes are the most that CUDA takes)."""
 
 
-def call(frame: Frame, operation: Call) -> None:
+def call(fn: FunctionLowering, operation: Call) -> None:
     """Lower one call in the active lanes.
 
     Raises:
         PtxError: a function that is not defined and not provided, or arguments that do not fit it.
     """
-    b = frame.b
+    b = fn.b
     if operation.guard is None:
-        frame.exits = _call(frame, operation)
+        fn.exits = _call(fn, operation)
         return
-    frame.exits = _where(frame, b.any(b.spread(frame.active)), lambda: _call(frame, operation))
+    fn.exits = _where(fn, b.any(b.splat(fn.active)), lambda: _call(fn, operation))
 
 
-def _call(frame: Frame, operation: Call) -> Value | None:
+def _call(fn: FunctionLowering, operation: Call) -> Value | None:
     """The call, and the lanes that left the kernel in it (None: none can)."""
     if isinstance(operation.target, Register):
-        return _indirect(frame, operation, operation.target)
+        return _indirect(fn, operation, operation.target)
     name = operation.target.name
-    function = frame.unit.module.functions.get(name)
+    function = fn.unit.module.functions.get(name)
     if function is not None and function.body is not None:
-        return _direct(frame, operation, function, frame.active_bits())
+        return _direct(fn, operation, function, fn.active_bits())
     if is_marker(name):
-        return _raise(frame, operation)
+        return _raise(fn, operation)
     if name not in PROVIDED:
-        raise frame.fail(operation, f"{name} is not defined")
-    return PROVIDED[name](frame, operation)
+        raise fn.fail(operation, f"{name} is not defined")
+    return PROVIDED[name](fn, operation)
 
 
-def _where(frame: Frame, condition: Value, body: Callable[[], Value | None]) -> Value:
+def _where(fn: FunctionLowering, condition: Value, body: Callable[[], Value | None]) -> Value:
     """Do something if a scalar condition holds; the lanes that left the kernel in it, none otherwise."""
-    b = frame.b
-    bits = f"i{frame.width}"
+    b = fn.b
+    bits = f"i{fn.width}"
     keep = f"%{b.fresh('left')}"
     do, done = b.fresh("do"), b.fresh("done")
-    frame.prologue.line(f"{keep} = alloca {bits}")
+    fn.prologue.line(f"{keep} = alloca {bits}")
     b.line(f"store {bits} 0, ptr {keep}")
     b.line(f"br i1 {condition.text}, label %{do}, label %{done}")
     b.label(do)
@@ -71,73 +71,73 @@ def _where(frame: Frame, condition: Value, body: Callable[[], Value | None]) -> 
     return b.value(f"load {bits}, ptr {keep}", bits)
 
 
-def _names(frame: Frame, operation: Call) -> list[str]:
+def _names(fn: FunctionLowering, operation: Call) -> list[str]:
     found = []
     for operand in (*operation.arguments, *operation.returns):
         if not isinstance(operand, Symbol) or operand.offset:
-            raise frame.fail(operation, "arguments and results are .param variables here")
-        variable = frame.function.variables.get(operand.name)
+            raise fn.fail(operation, "arguments and results are .param variables here")
+        variable = fn.function.variables.get(operand.name)
         if variable is None or variable.space != "param":
-            raise frame.fail(operation, f"{operand.name} is not a .param variable of this function")
+            raise fn.fail(operation, f"{operand.name} is not a .param variable of this function")
         found.append(operand.name)
     return found
 
 
-def _size(frame: Frame, name: str) -> int:
-    variable = frame.function.variables[name]
+def _size(fn: FunctionLowering, name: str) -> int:
+    variable = fn.function.variables[name]
     return (variable.count or 0) * TYPES[variable.type].bytes
 
 
-def _fits(frame: Frame, operation: Call, function: Function) -> bool:
-    names = _names(frame, operation)
+def _fits(fn: FunctionLowering, operation: Call, function: Function) -> bool:
+    names = _names(fn, operation)
     formal = (*function.params, *function.returns)
     counts = len(operation.arguments) == len(function.params) and len(operation.returns) == len(function.returns)
     return counts and all(
-        _size(frame, name) == (v.count or 0) * TYPES[v.type].bytes for name, v in zip(names, formal, strict=True)
+        _size(fn, name) == (v.count or 0) * TYPES[v.type].bytes for name, v in zip(names, formal, strict=True)
     )
 
 
-def _direct(frame: Frame, operation: Call, function: Function, lanes: Value) -> Value:
-    b = frame.b
+def _direct(fn: FunctionLowering, operation: Call, function: Function, lanes: Value) -> Value:
+    b = fn.b
     if function.is_entry:
-        raise frame.fail(operation, f"{function.name} is a kernel")
-    if not _fits(frame, operation, function):
-        raise frame.fail(operation, f"the arguments or results do not fit {function.name}")
-    pointers = "".join(f", ptr {frame.param_array(n)}" for n in _names(frame, operation))
-    if frame.shadows is not None:
-        pointers += "".join(f", ptr {frame.param_shadow(n)}" for n in _names(frame, operation))
-    own = b.const("i64", frame.local_bytes)
-    if not frame.function.is_entry:
+        raise fn.fail(operation, f"{function.name} is a kernel")
+    if not _fits(fn, operation, function):
+        raise fn.fail(operation, f"the arguments or results do not fit {function.name}")
+    pointers = "".join(f", ptr {fn.param_array(n)}" for n in _names(fn, operation))
+    if fn.shadows is not None:
+        pointers += "".join(f", ptr {fn.param_shadow(n)}" for n in _names(fn, operation))
+    own = b.const("i64", fn.local_bytes)
+    if not fn.function.is_entry:
         own = b.add(Value("%frame", "i64"), own)
     given = f"{CONTEXT}, {b.typed(lanes)}, {b.typed(own)}{pointers}"
-    return b.value(f"call {lanes.type} {symbol(frame, function)}({given})", lanes.type)
+    return b.value(f"call {lanes.type} {symbol(fn, function)}({given})", lanes.type)
 
 
-def symbol(frame: Frame, function: Function) -> str:
+def symbol(fn: FunctionLowering, function: Function) -> str:
     """The LLVM name of a lowered function."""
-    return f"@kcheck.fn.{frame.unit.functions[function.name]}"
+    return f"@kcheck.fn.{fn.unit.functions[function.name]}"
 
 
-def _indirect(frame: Frame, operation: Call, target: Register) -> Value:
+def _indirect(fn: FunctionLowering, operation: Call, target: Register) -> Value:
     """Each function that the target may be is called for the lanes that want it; other targets are recorded."""
-    b, unit = frame.b, frame.unit
-    if frame.shadows is not None:
-        frame.shadows.decides(operation, target)
-    wanted = b.spread(frame.read(operation, target, TYPES["u64"]))
-    left = frame.active_bits()
+    b, unit = fn.b, fn.unit
+    if fn.shadows is not None:
+        fn.shadows.decides(operation, target)
+    wanted = b.splat(fn.read(operation, target, TYPES["u64"]))
+    left = fn.active_bits()
     exits = b.op("xor", left, left)
     for name, number in unit.functions.items():
         function = unit.module.functions[name]
-        if not _fits(frame, operation, function):
+        if not _fits(fn, operation, function):
             continue
         mine = b.land(left, b.mask_bits(b.compare("eq", wanted, FUNCTION_IDS + 16 * number)))
         left = b.xor(left, mine)
-        gone = _where(frame, b.compare("ne", mine, 0), partial(_direct, frame, operation, function, mine))
+        gone = _where(fn, b.compare("ne", mine, 0), partial(_direct, fn, operation, function, mine))
         exits = b.op("or", exits, gone)
 
     def stray() -> Value:
         lane = b.const("i32", 0)
-        if frame.width > 1:
+        if fn.width > 1:
             lane = b.resize(b.flagged_intrinsic("cttz", left, False), "i32")
         address = b.extract(wanted, lane)
         site = unit.site(operation, "")
@@ -147,48 +147,48 @@ def _indirect(frame: Frame, operation: Call, target: Register) -> Value:
         )
         return left
 
-    return b.op("or", exits, _where(frame, b.compare("ne", left, 0), stray))
+    return b.op("or", exits, _where(fn, b.compare("ne", left, 0), stray))
 
 
 # What the runtime provides.
 
 
-def _argument(frame: Frame, operation: Call, index: int, element: str) -> Value:
-    name = _names(frame, operation)[index]
-    kind = vector_type(element, frame.width)
-    return frame.b.value(f"load {kind}, ptr {frame.param_array(name)}", element, frame.width)
+def _argument(fn: FunctionLowering, operation: Call, index: int, element: str) -> Value:
+    name = _names(fn, operation)[index]
+    kind = vector_type(element, fn.width)
+    return fn.b.value(f"load {kind}, ptr {fn.param_array(name)}", element, fn.width)
 
 
-def _result(frame: Frame, operation: Call, value: Value) -> None:
+def _result(fn: FunctionLowering, operation: Call, value: Value) -> None:
     if not operation.returns:
         return
-    name = _names(frame, operation)[len(operation.arguments)]
-    value = frame.b.spread(value)
-    frame.b.line(f"store {frame.b.typed(value)}, ptr {frame.param_array(name)}")
-    _defined(frame, name)
+    name = _names(fn, operation)[len(operation.arguments)]
+    value = fn.b.splat(value)
+    fn.b.line(f"store {fn.b.typed(value)}, ptr {fn.param_array(name)}")
+    _defined(fn, name)
 
 
-def _defined(frame: Frame, name: str) -> None:
+def _defined(fn: FunctionLowering, name: str) -> None:
     """What the runtime returns is defined."""
-    if frame.shadows is not None:
-        bits = frame.param_bytes(name)
-        frame.b.line(f"store [{bits} x i8] zeroinitializer, ptr {frame.param_shadow(name)}")
+    if fn.shadows is not None:
+        bits = fn.param_bytes(name)
+        fn.b.line(f"store [{bits} x i8] zeroinitializer, ptr {fn.param_shadow(name)}")
 
 
-def _each_lane(frame: Frame, body: Callable[[Value], None]) -> None:
+def _each_lane(fn: FunctionLowering, body: Callable[[Value], None]) -> None:
     """Run code once for each active lane; it gets the lane's number."""
-    b = frame.b
-    if frame.width == 1:
+    b = fn.b
+    if fn.width == 1:
         do, done = b.fresh("lane"), b.fresh("lanedone")
-        b.line(f"br i1 {frame.active.text}, label %{do}, label %{done}")
+        b.line(f"br i1 {fn.active.text}, label %{do}, label %{done}")
         b.label(do)
         body(b.const("i32", 0))
         b.line(f"br label %{done}")
         b.label(done)
         return
-    active = frame.active_bits()
+    active = fn.active_bits()
     counter = f"%{b.fresh('lanes')}"
-    frame.prologue.line(f"{counter} = alloca {active.type}")
+    fn.prologue.line(f"{counter} = alloca {active.type}")
     b.line(f"store {active.type} {active.text}, ptr {counter}")
     loop, do, done = b.fresh("lane"), b.fresh("lanedo"), b.fresh("lanedone")
     b.line(f"br label %{loop}")
@@ -204,13 +204,13 @@ def _each_lane(frame: Frame, body: Callable[[Value], None]) -> None:
     b.label(done)
 
 
-def _vprintf(frame: Frame, operation: Call) -> Value | None:
+def _vprintf(fn: FunctionLowering, operation: Call) -> Value | None:
     """Keep format and arguments in the print buffer; the host formats them when the kernel has ended."""
-    b, unit = frame.b, frame.unit
+    b, unit = fn.b, fn.unit
     unit.prints = True
-    formats = _argument(frame, operation, 0, "i64")
-    arguments = _argument(frame, operation, 1, "i64")
-    unit.definitions["@kcheck.print"] = _print_ir(unit.local.offset, unit.local.stride, frame.width)
+    formats = _argument(fn, operation, 0, "i64")
+    arguments = _argument(fn, operation, 1, "i64")
+    unit.definitions["@kcheck.print"] = _print_ir(unit.local.offset, unit.local.stride, fn.width)
 
     def keep(lane: Value) -> None:
         text, data = b.extract(formats, lane), b.extract(arguments, lane)
@@ -219,8 +219,8 @@ def _vprintf(frame: Frame, operation: Call) -> Value | None:
             f"{b.typed(text)}, {b.typed(data)})"
         )
 
-    _each_lane(frame, keep)
-    _result(frame, operation, b.const("i32", 0))
+    _each_lane(fn, keep)
+    _result(fn, operation, b.const("i32", 0))
     return None
 
 
@@ -282,13 +282,13 @@ done:
 """
 
 
-def _malloc(frame: Frame, operation: Call) -> Value | None:
+def _malloc(fn: FunctionLowering, operation: Call) -> Value | None:
     """A block of the device heap, 16-byte aligned; null when it is used up. Nothing is ever given back."""
-    b = frame.b
-    sizes = _argument(frame, operation, 0, "i64")
-    name = _names(frame, operation)[len(operation.arguments)]
-    array = frame.param_array(name)
-    frame.unit.definitions["@kcheck.malloc"] = f"""
+    b = fn.b
+    sizes = _argument(fn, operation, 0, "i64")
+    name = _names(fn, operation)[len(operation.arguments)]
+    array = fn.param_array(name)
+    fn.unit.definitions["@kcheck.malloc"] = f"""
 define internal i64 @kcheck.malloc(ptr %launch, i64 %size) noinline {{
   %s15 = add i64 %size, 15
   %s = and i64 %s15, -16
@@ -315,40 +315,40 @@ null:
     def take(lane: Value) -> None:
         size = b.extract(sizes, lane)
         address = b.value(f"call i64 @kcheck.malloc(ptr %launch, {b.typed(size)})", "i64")
-        if frame.shadows is not None:
+        if fn.shadows is not None:
             b.line(f"call void @kcheck.unwritten(ptr %launch, {b.typed(address)}, {b.typed(size)})")
-            frame.unit.definitions["@kcheck.unwritten"] = unwritten_ir()
+            fn.unit.definitions["@kcheck.unwritten"] = unwritten_ir()
         pointer = b.value(f"getelementptr i64, ptr {array}, {b.typed(lane)}", "ptr")
         b.line(f"store {b.typed(address)}, ptr {pointer.text}")
 
-    _each_lane(frame, take)
-    _defined(frame, name)
+    _each_lane(fn, take)
+    _defined(fn, name)
     return None
 
 
-def _free(frame: Frame, operation: Call) -> Value | None:
+def _free(fn: FunctionLowering, operation: Call) -> Value | None:
     """Nothing: the heap is given back when the launch ends."""
     return None
 
 
-def _assert_fail(frame: Frame, operation: Call) -> Value | None:
+def _assert_fail(fn: FunctionLowering, operation: Call) -> Value | None:
     """``__assertfail(message, file, line, function, size)``: a trap, told at the call."""
-    b = frame.b
-    site = frame.unit.site(operation, "")
-    message = _argument(frame, operation, 0, "i64")
-    lane = frame.first_active()
+    b = fn.b
+    site = fn.unit.site(operation, "")
+    message = _argument(fn, operation, 0, "i64")
+    lane = fn.first_active()
     text = b.extract(message, lane)
     b.line(
         f"call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 {site}, "
         f"i32 {int(FaultKind.TRAP)}, {b.typed(text)}, i32 0, {b.typed(lane)})"
     )
-    return frame.active_bits()
+    return fn.active_bits()
 
 
-def _raise(frame: Frame, operation: Call) -> Value | None:
+def _raise(fn: FunctionLowering, operation: Call) -> Value | None:
     """A mark that each active thread is about to raise an exception: it returns from the kernel by itself."""
-    b = frame.b
-    site = frame.unit.site(operation, "")
+    b = fn.b
+    site = fn.unit.site(operation, "")
 
     def record(lane: Value) -> None:
         b.line(
@@ -356,17 +356,17 @@ def _raise(frame: Frame, operation: Call) -> Value | None:
             f"i32 {int(FaultKind.RAISED)}, i64 0, i32 0, {b.typed(lane)})"
         )
 
-    _each_lane(frame, record)
+    _each_lane(fn, record)
     return None
 
 
-def _grid_handle(frame: Frame, operation: Call) -> Value | None:
+def _grid_handle(fn: FunctionLowering, operation: Call) -> Value | None:
     """``cudaCGGetIntrinsicHandle``: any number but 0, which would say that the launch is not cooperative."""
-    _result(frame, operation, frame.b.const("i64", 1))
+    _result(fn, operation, fn.b.const("i64", 1))
     return None
 
 
-PROVIDED: dict[str, Callable[[Frame, Call], Value | None]] = {
+PROVIDED: dict[str, Callable[[FunctionLowering, Call], Value | None]] = {
     "vprintf": _vprintf,
     "malloc": _malloc,
     "free": _free,

@@ -1,8 +1,9 @@
 """One function being lowered: its registers, operands and masks.
 
-Control flow is in :mod:`kcheck.ptx.lowering.warp`. Registers are allocas (LLVM's SROA makes SSA values of them), of a vector of W lanes or, where the uniformity
-analysis found all lanes equal, of one scalar. An instruction writes under the mask of the lanes that execute it;
-there is no blend with the old value if the register cannot be live in another lane.
+Control flow is in :mod:`kcheck.ptx.lowering.warp`. Registers are allocas (LLVM's SROA makes SSA values of them),
+of a vector of W lanes or, where the uniformity analysis found all lanes equal, of one scalar. An instruction
+writes under the mask of the lanes that execute it; there is no blend with the old value if the register cannot be
+live in another lane.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from kcheck.errors import PtxError
 from kcheck.ptx.abi import Launch, Worker
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
 from kcheck.ptx.lowering import special
-from kcheck.ptx.lowering.module import FUNCTION_IDS, Unit
+from kcheck.ptx.lowering.module import FUNCTION_IDS, ModuleLowering
 from kcheck.ptx.syntax.ast import (
     Address,
     Call,
@@ -36,7 +37,7 @@ from kcheck.ptx.syntax.types import TYPES, PtxType
 if TYPE_CHECKING:
     from kcheck.ptx.analysis.nans import Nans
     from kcheck.ptx.lowering.affine_loops import LineLoop
-    from kcheck.ptx.lowering.affine_values import Line
+    from kcheck.ptx.lowering.affine_values import AffineValue
     from kcheck.ptx.sanitizers.init.registers import Shadows
     from kcheck.ptx.sanitizers.overflow.exact import Exact
 
@@ -52,7 +53,7 @@ class Rows:
     shadows: tuple[Value, ...] = ()
 
 
-class Frame:
+class FunctionLowering:
     """The state of lowering one function.
 
     Attributes:
@@ -81,11 +82,11 @@ class Frame:
         nans: where it is visible which NaN a register holds; None: nowhere.
         rows: for an ``ldmatrix``, what the lanes loaded before; None: it must load them itself.
         param_offsets: of a kernel: the offset of each parameter.
-        local_offsets: the offset of each local variable in the function's frame, of ``local_bytes`` bytes.
+        local_offsets: the offset of each local variable in the function's fn, of ``local_bytes`` bytes.
     """
 
     def __init__(
-        self, unit: Unit, function: Function, uniform: frozenset[str], param_offsets: dict[str, int]
+        self, unit: ModuleLowering, function: Function, uniform: frozenset[str], param_offsets: dict[str, int]
     ) -> None:
         self.unit = unit
         self.function = function
@@ -96,7 +97,7 @@ class Frame:
         self.uniform = uniform
         self.param_offsets = param_offsets
         self.strides: Mapping[str, int] = {}
-        self.lines: dict[str, Line] = {}
+        self.lines: dict[str, AffineValue] = {}
         self.line_loops: Mapping[int, LineLoop] = {}
         self.inlining = ""
         self.rows: Rows | None = None
@@ -172,18 +173,18 @@ class Frame:
         """The value of a register, of its declared type."""
         line = self.lines.get(register)
         if line is not None:
-            return line.first if self.first_lane or line.level else self.lanes_of(line)
+            return line.first if self.first_lane or line.uniform else self.lanes_of(line)
         value = self.load_slot(register, kind)
         stride = self.strides.get(register, 0)
         if stride == 0 or self.first_lane:
             return value
         return self.b.add(value, self.b.lanes_const(value.type, [n * stride for n in range(self.width)]))
 
-    def lanes_of(self, line: Line) -> Value:
+    def lanes_of(self, line: AffineValue) -> Value:
         """The value of a line in each lane."""
         b = self.b
-        if line.level:
-            return b.spread(line.first)
+        if line.uniform:
+            return b.splat(line.first)
         return b.add(line.first, b.mul(line.step, b.lanes_const(line.step.type, range(self.width))))
 
     def load_slot(self, register: str, kind: str) -> Value:
@@ -199,7 +200,7 @@ class Frame:
         for name in [name for name, (_, part) in self._sums.items() if register in (name, part.name)]:
             del self._sums[name]
         if not self.is_scalar(register):
-            value = b.spread(value)
+            value = b.splat(value)
             if blend:
                 value = b.select(self.active, value, self.load(register, kind))
         else:
@@ -420,7 +421,7 @@ class Frame:
         if not isinstance(base, Register):
             return None
         if base.name in self.lines:  # checked when the iteration begins
-            if self.lines[base.name].level:
+            if self.lines[base.name].uniform:
                 return None
         elif self.strides.get(base.name) != size:
             return None
@@ -471,7 +472,7 @@ class Frame:
 
     def active_bits(self) -> Value:
         """The active lanes as an integer of W bits."""
-        return self.b.mask_bits(self.b.spread(self.active))
+        return self.b.mask_bits(self.b.splat(self.active))
 
     def first_active(self) -> Value:
         """The number of the first active lane, as i32 (0 if there is none)."""

@@ -14,8 +14,15 @@ from kcheck.ptx.analysis.inline import expand
 from kcheck.ptx.analysis.spin import may_spin
 from kcheck.ptx.isa.verify import verify_function
 from kcheck.ptx.lowering import affine_loops as lines
-from kcheck.ptx.lowering.function import Frame
-from kcheck.ptx.lowering.module import Unit, align_up, module_variables, open_size, shared_layout, shared_variables
+from kcheck.ptx.lowering.function import FunctionLowering
+from kcheck.ptx.lowering.module import (
+    ModuleLowering,
+    align_up,
+    module_variables,
+    open_size,
+    shared_layout,
+    shared_variables,
+)
 from kcheck.ptx.lowering.suspension import STOP_BYTES, StateLayout
 from kcheck.ptx.lowering.warp import WarpFunction
 from kcheck.ptx.lowering.warp_emulation import POSTED, TAKEN, VECTOR_BYTES, posted_bytes, posted_columns
@@ -73,7 +80,7 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
     shared, shared_bytes = shared_layout(module, functions)
     variables = module_variables(module)
     slots, param_bytes = param_slots(kernel)
-    unit = Unit(
+    unit = ModuleLowering(
         module,
         width,
         shared,
@@ -156,7 +163,7 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
     )
 
 
-def _fresh(unit: Unit) -> tuple[str, str]:
+def _fresh(unit: ModuleLowering) -> tuple[str, str]:
     """Setup of some checks when a block or a vector starts: clear the records, mark memory uninitialized."""
     unit.definitions["@kcheck.fresh"] = block_ir(unit.shared_bytes, unit.checks.init)
     for table, keys in unit.uses.items():
@@ -308,7 +315,7 @@ def _local_bytes(module: Module, functions: list[Function], frames: dict[str, tu
 
 
 def _prepare(
-    unit: Unit,
+    unit: ModuleLowering,
     function: Function,
     graph: control.Cfg,
     local: tuple[int, dict[str, int]],
@@ -336,26 +343,26 @@ def _prepare(
     alike = found
     if function.is_entry and unit.width == 1:  # whether a lane skips a barrier must not depend on the width
         alike = uniformity.analyze(graph, live, divergent, spinning | guarded, 2)
-    frame = Frame(unit, function, found.uniform, params)
-    frame.local_bytes, frame.local_offsets = local
-    frame.unread = liveness.unread(graph)
-    frame.constants = liveness.constants(graph)
+    fn = FunctionLowering(unit, function, found.uniform, params)
+    fn.local_bytes, fn.local_offsets = local
+    fn.unread = liveness.unread(graph)
+    fn.constants = liveness.constants(graph)
     if unit.checks.init:
-        frame.shadows = Shadows(frame, definedness.analyze(graph, lambda name: name in params, frame.constants))
-    frame.symbols = liveness.symbols(graph)
-    frame.nans = nans.analyze(graph)
+        fn.shadows = Shadows(fn, definedness.analyze(graph, lambda name: name in params, fn.constants))
+    fn.symbols = liveness.symbols(graph)
+    fn.nans = nans.analyze(graph)
     if unit.in_rows:
-        frame.strides = strides.analyze(graph, live, found, frame.constants, divergent, unit.width)
+        fn.strides = strides.analyze(graph, live, found, fn.constants, divergent, unit.width)
     if unit.width > 1 and unit.checks == NO_CHECKS and not unit.outlined:
-        frame.line_loops = lines.find(graph, live, frame, divergent, waits, spinning)
+        fn.line_loops = lines.find(graph, live, fn, divergent, waits, spinning)
     if unit.checks.overflow:
-        watched = wrapping.analyze(graph, frame.constants)
-        frame.exact = Exact(frame, watched) if watched.wide else None
+        watched = wrapping.analyze(graph, fn.constants)
+        fn.exact = Exact(fn, watched) if watched.wide else None
 
     def keeps(block: int, register: str) -> bool:
-        return bool(found.harmful[block] >> live.number[register] & 1)
+        return bool(found.live_in_inactive_lanes[block] >> live.number[register] & 1)
 
-    return WarpFunction(frame, graph, live, spinning, state, keeps, waits, skips.parting(graph, alike.uniform))
+    return WarpFunction(fn, graph, live, spinning, state, keeps, waits, skips.parting(graph, alike.uniform))
 
 
 def _together(functions: list[Function]) -> bool:

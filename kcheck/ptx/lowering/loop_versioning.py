@@ -21,9 +21,9 @@ from kcheck.ptx.analysis.cfg import Block
 from kcheck.ptx.analysis.liveness import Liveness, writes
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.lowering.affine_loops import LineLoop
-from kcheck.ptx.lowering.affine_values import Evaluator, Line
+from kcheck.ptx.lowering.affine_values import AffineValue, Evaluator
 from kcheck.ptx.lowering.apply import apply
-from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.syntax.ast import Address, Instruction, Register
 from kcheck.ptx.syntax.types import TYPES
 
@@ -35,9 +35,9 @@ class March:
         header: the number of its block.
     """
 
-    def __init__(self, frame: Frame, live: Liveness, loop: LineLoop, header: int, block: Block) -> None:
-        self.frame = frame
-        self.b = frame.b
+    def __init__(self, fn: FunctionLowering, live: Liveness, loop: LineLoop, header: int, block: Block) -> None:
+        self.fn = fn
+        self.b = fn.b
         self.live = live
         self.loop = loop
         self.header = header
@@ -54,24 +54,24 @@ class March:
             stop_flag: writes a look at whether they are to stop.
             leave: writes what those lanes do then, and ends its LLVM block.
         """
-        b, frame, n = self.b, self.frame, self.header
+        b, fn, n = self.b, self.fn, self.header
         self._look(waiting)
         b.label(f"march{n}")
         carried = {name: self._load(name) for name in self.loop.carried}
-        frame.lines = dict(carried)
-        evaluator = Evaluator(frame)
-        made: dict[int, Line] = {}
+        fn.lines = dict(carried)
+        evaluator = Evaluator(fn)
+        made: dict[int, AffineValue] = {}
         for operation in self.block.body:
             if id(operation) in self.loop.accesses and isinstance(operation, Instruction):
                 self._side_by_side(evaluator, operation)
             if id(operation) in self.loop.evaluated and isinstance(operation, Instruction):
                 made[id(operation)] = evaluator.evaluate(operation)
-                frame.lines[writes(operation)[0].name] = made[id(operation)]
+                fn.lines[writes(operation)[0].name] = made[id(operation)]
         self._keep_steps(evaluator)
         agreed = b.const("i1", 1)
         for condition in evaluator.holds:
             agreed = b.land(agreed, condition)
-        frame.lines = {}
+        fn.lines = {}
         b.line(f"br i1 {agreed.text}, label %abreast{n}, label %back{n}, !prof !0")
         b.label(f"back{n}")
         self._to_lanes(carried, n)
@@ -82,36 +82,38 @@ class March:
 
     def _look(self, waiting: Value) -> None:
         """Whether all lanes are on and in line."""
-        b, frame, n = self.b, self.frame, self.header
+        b, fn, n = self.b, self.fn, self.header
         b.line(f"br i1 {b.compare('eq', waiting, -1).text}, label %look{n}, label %B{n}")
         b.label(f"look{n}")
         apart: Value | None = None
         for name, kind in self.loop.carried.items():
-            value = frame.load(name, kind)
+            value = fn.load(name, kind)
             first = b.extract(value, 0)
             step = self.loop.steps[name]
-            line = Line(first, b.sub(b.extract(value, 1), first) if step is None else b.const(first.type, step))
+            line = AffineValue(
+                first, b.sub(b.extract(value, 1), first) if step is None else b.const(first.type, step)
+            )
             for slot, part in zip(self.slots[name], (line.first, line.step), strict=True):
-                frame.prologue.line(f"{slot} = alloca {part.type}")
+                fn.prologue.line(f"{slot} = alloca {part.type}")
                 b.line(f"store {b.typed(part)}, ptr {slot}")
-            differs = b.compare("ne", value, frame.lanes_of(line))
+            differs = b.compare("ne", value, fn.lanes_of(line))
             apart = differs if apart is None else b.lor(apart, differs)
         b.line(
             f"br label %march{n}" if apart is None else f"br i1 {b.any(apart).text}, label %B{n}, label %march{n}"
         )
 
-    def _load(self, name: str) -> Line:
+    def _load(self, name: str) -> AffineValue:
         kind = TYPES[self.loop.carried[name]].llvm
         first, step = (self.b.value(f"load {kind}, ptr {slot}", kind) for slot in self.slots[name])
         known = self.loop.steps[name]
-        return Line(first, step if known is None else self.b.const(kind, known))
+        return AffineValue(first, step if known is None else self.b.const(kind, known))
 
     def _keep_steps(self, evaluator: Evaluator) -> None:
         """Steps that are known stay as they are for the next round, if there is one."""
         b = self.b
         changed: Value | None = None
         for name, step in self.loop.steps.items():
-            now = self.frame.lines[name].step
+            now = self.fn.lines[name].step
             if step is not None and now != b.const(now.type, step):
                 other = b.compare("ne", now, step)
                 changed = other if changed is None else b.lor(changed, other)
@@ -119,7 +121,7 @@ class March:
             end = self.block.terminator
             assert end is not None
             assert end.guard is not None
-            if end.guard.name in self.frame.lines:
+            if end.guard.name in self.fn.lines:
                 changed = b.land(changed, self._again())
             evaluator.holds.append(b.invert(changed))
 
@@ -128,7 +130,7 @@ class March:
         end = self.block.terminator
         assert end is not None
         assert end.guard is not None
-        condition = self.frame.load(end.guard.name, "pred")
+        condition = self.fn.load(end.guard.name, "pred")
         return condition if end.negated == (self.block.successors[0] != self.header) else self.b.invert(condition)
 
     def _side_by_side(self, evaluator: Evaluator, i: Instruction) -> None:
@@ -136,36 +138,36 @@ class March:
         operand = i.operands[1 if i.opcode == "ld" else 0]
         assert isinstance(operand, Address)
         assert isinstance(operand.base, Register)
-        line = self.frame.lines[operand.base.name]
-        if not line.level:
+        line = self.fn.lines[operand.base.name]
+        if not line.uniform:
             evaluator.holds.append(self.b.compare("eq", line.step, self.loop.accesses[id(i)]))
 
-    def _round(self, carried: dict[str, Line], made: dict[int, Line]) -> dict[str, Line]:
+    def _round(self, carried: dict[str, AffineValue], made: dict[int, AffineValue]) -> dict[str, AffineValue]:
         """What the round does besides; returns the lines at its end."""
-        frame = self.frame
-        frame.begin_block(True)
-        frame.active = Value("splat (i1 true)", "i1", frame.width)
-        frame.blend = lambda register: False
-        frame.lines = dict(carried)
+        fn = self.fn
+        fn.begin_block(True)
+        fn.active = Value("splat (i1 true)", "i1", fn.width)
+        fn.blend = lambda register: False
+        fn.lines = dict(carried)
         for operation in self.block.body:
             target = next((r.name for r in writes(operation)), "")
-            if id(operation) not in made or frame.is_scalar(target):
-                apply(frame, operation)
+            if id(operation) not in made or fn.is_scalar(target):
+                apply(fn, operation)
             else:
-                frame.lines[target] = made[id(operation)]
-        return frame.lines
+                fn.lines[target] = made[id(operation)]
+        return fn.lines
 
     def _end(
         self,
-        last: dict[str, Line],
+        last: dict[str, AffineValue],
         waiting: Value,
         stop_flag: Callable[[], Value],
         leave: Callable[[Value], None],
     ) -> None:
-        b, frame, n = self.b, self.frame, self.header
+        b, fn, n = self.b, self.fn, self.header
         condition = self._again()
         again, halt, on = b.fresh("again"), b.fresh("halt"), b.fresh("on")
-        frame.lines = {}
+        fn.lines = {}
         b.line(f"br i1 {condition.text}, label %{again}, label %through{n}")
         b.label(again)
         b.line(f"br i1 {stop_flag().text}, label %{halt}, label %{on}")
@@ -180,11 +182,11 @@ class March:
         on_from = next(s for s in self.block.successors if s != n)
         self._to_lanes(last, on_from)
 
-    def _to_lanes(self, lines: dict[str, Line], block: int) -> None:
+    def _to_lanes(self, lines: dict[str, AffineValue], block: int) -> None:
         """Give lines back to the registers that are live at the begin of a block and change in the loop."""
-        frame = self.frame
+        fn = self.fn
         changed = {r.name: r.type for o in self.block.body for r in writes(o)}
         alive = set(self.live.names(block))
         for name, line in lines.items():
             if name in changed and name in alive:
-                frame.b.line(f"store {frame.b.typed(frame.lanes_of(line))}, ptr {frame.slot(name, changed[name])}")
+                fn.b.line(f"store {fn.b.typed(fn.lanes_of(line))}, ptr {fn.slot(name, changed[name])}")

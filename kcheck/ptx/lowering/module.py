@@ -20,7 +20,7 @@ FUNCTION_IDS = 0x4B43_0000_0000
 
 
 @dataclass(slots=True)
-class Unit:
+class ModuleLowering:
     """One module being lowered for one kernel.
 
     Attributes:

@@ -9,10 +9,10 @@ from kcheck.ptx.ir.builder import Builder, Value, vector_type
 from kcheck.ptx.syntax.ast import Call, Instruction
 
 if TYPE_CHECKING:
-    from kcheck.ptx.lowering.function import Frame
+    from kcheck.ptx.lowering.function import FunctionLowering
 
 
-def read(frame: Frame, operation: Instruction | Call, name: str) -> Value:
+def read(fn: FunctionLowering, operation: Instruction | Call, name: str) -> Value:
     """The value of a special register, i32 or i64.
 
     Raises:
@@ -21,41 +21,41 @@ def read(frame: Frame, operation: Instruction | Call, name: str) -> Value:
     head, _, axis = name.partition(".")
     if axis and axis in "xyz":
         i = "xyz".index(axis)
-        if head == "tid" and frame.first_lane:
-            return frame.cached_for_each(f"{name} first", lambda p: _thread_index(p, axis, 1))
+        if head == "tid" and fn.first_lane:
+            return fn.cached_for_each(f"{name} first", lambda p: _thread_index(p, axis, 1))
         if head == "tid":
-            return frame.cached_for_each(name, lambda p: _thread_index(p, axis, frame.width))
+            return fn.cached_for_each(name, lambda p: _thread_index(p, axis, fn.width))
         if head == "ntid":
-            return frame.field("launch", Launch.block_dim.offset + 4 * i, "i32")
+            return fn.field("launch", Launch.block_dim.offset + 4 * i, "i32")
         if head == "ctaid":
-            return frame.field("block", Block.index.offset + 4 * i, "i32")
+            return fn.field("block", Block.index.offset + 4 * i, "i32")
         if head == "nctaid":
-            return frame.field("launch", Launch.grid_dim.offset + 4 * i, "i32")
+            return fn.field("launch", Launch.grid_dim.offset + 4 * i, "i32")
     if axis == "w":
-        return frame.b.const("i32", 0)
+        return fn.b.const("i32", 0)
     if head == "WARP_SZ":
-        return frame.b.const("i32", 32)
+        return fn.b.const("i32", 32)
     if head in ("laneid", "lanemask_eq", "lanemask_lt", "lanemask_le", "lanemask_gt", "lanemask_ge"):
-        lanes = frame.cached_for_each(head, lambda p: _lane_value(p, head, frame.width))
-        return frame.b.extract(lanes, 0) if frame.first_lane else lanes
+        lanes = fn.cached_for_each(head, lambda p: _lane_value(p, head, fn.width))
+        return fn.b.extract(lanes, 0) if fn.first_lane else lanes
     if head in ("warpid", "nwarpid"):
-        return frame.cached_for_each(head, lambda p: _warp_value(p, head))
+        return fn.cached_for_each(head, lambda p: _warp_value(p, head))
     if head == "smid":
-        return frame.b.const("i32", 0)
+        return fn.b.const("i32", 0)
     if head == "nsmid":
-        return frame.b.const("i32", 1)
+        return fn.b.const("i32", 1)
     if head == "gridid":
-        return frame.field("launch", Launch.grid_id.offset, "i64")
+        return fn.field("launch", Launch.grid_id.offset, "i64")
     if head in ("dynamic_smem_size", "total_smem_size"):
-        dynamic = frame.field("launch", Launch.dynamic_shared.offset, "i32")
-        return dynamic if head[0] == "d" else frame.b.add(dynamic, frame.unit.shared_bytes)
+        dynamic = fn.field("launch", Launch.dynamic_shared.offset, "i32")
+        return dynamic if head[0] == "d" else fn.b.add(dynamic, fn.unit.shared_bytes)
     if head.startswith(("clock", "globaltimer")):
-        frame.unit.declarations["@llvm.readcyclecounter"] = "declare i64 @llvm.readcyclecounter()"
-        now = frame.b.value("call i64 @llvm.readcyclecounter()", "i64")
+        fn.unit.declarations["@llvm.readcyclecounter"] = "declare i64 @llvm.readcyclecounter()"
+        now = fn.b.value("call i64 @llvm.readcyclecounter()", "i64")
         if head.endswith("_hi"):
-            return frame.b.resize(frame.b.shift("lshr", now, 32), "i32")
-        return frame.b.resize(now, "i32") if head in ("clock", "globaltimer_lo") else now
-    raise frame.fail(operation, f"special register %{name} is not supported")
+            return fn.b.resize(fn.b.shift("lshr", now, 32), "i32")
+        return fn.b.resize(now, "i32") if head in ("clock", "globaltimer_lo") else now
+    raise fn.fail(operation, f"special register %{name} is not supported")
 
 
 def _thread_index(p: Builder, axis: str, lanes: int) -> Value:

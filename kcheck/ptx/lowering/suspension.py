@@ -10,7 +10,7 @@ from kcheck.ptx.ir.builder import Value, vector_type
 from kcheck.ptx.isa.barrier import Arrival, finish_reduction
 from kcheck.ptx.lowering import warp_emulation as view
 from kcheck.ptx.lowering.apply import apply
-from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.lowering.module import align_up
 from kcheck.ptx.syntax.ast import Instruction
 from kcheck.ptx.syntax.types import LLVM_BITS, TYPES
@@ -33,7 +33,7 @@ class Stop:
         arrival: what the barrier asks for.
         live: registers to save, by name.
         kept: of those, the ones that the state holds already.
-        remade: instructions that make other registers again on the way back.
+        rematerialized: instructions that make other registers again on the way back.
     """
 
     number: int
@@ -42,7 +42,7 @@ class Stop:
     arrival: Arrival
     live: tuple[str, ...]
     kept: frozenset[str] = frozenset()
-    remade: tuple[Operation, ...] = ()
+    rematerialized: tuple[Operation, ...] = ()
 
 
 @dataclass(slots=True)
@@ -62,25 +62,25 @@ class StateLayout:
         return self.offsets[key]
 
 
-def read_mask(frame: Frame, name: str) -> Value:
+def read_mask(fn: FunctionLowering, name: str) -> Value:
     """A mask in memory, as an integer of as many bits as there are lanes."""
-    return frame.b.value(f"load i{frame.width}, ptr {name}", f"i{frame.width}")
+    return fn.b.value(f"load i{fn.width}, ptr {name}", f"i{fn.width}")
 
 
-def left(frame: Frame, stops: Sequence[Stop], masks: Sequence[str]) -> Value:
+def left(fn: FunctionLowering, stops: Sequence[Stop], masks: Sequence[str]) -> Value:
     """The lanes of a warp that left the kernel: not in this turn, and at no stop; or named by one of the masks."""
-    b = frame.b
+    b = fn.b
     there = Value("%mask", "i32")
     for stop in stops:
         pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number}", "ptr")
         there = b.lor(there, b.value(f"load i32, ptr {pointer.text}", "i32"))
     gone = b.invert(there)
     for name in masks:
-        gone = b.lor(gone, read_mask(frame, name))
+        gone = b.lor(gone, read_mask(fn, name))
     return gone
 
 
-class Aside:
+class Suspender:
     """Puts lanes of a kernel aside, and takes them up again.
 
     Args:
@@ -88,90 +88,90 @@ class Aside:
         state: where they are saved.
     """
 
-    def __init__(self, frame: Frame, types: Mapping[str, str], state: StateLayout) -> None:
-        self.frame = frame
+    def __init__(self, fn: FunctionLowering, types: Mapping[str, str], state: StateLayout) -> None:
+        self.fn = fn
         self.types = types
         self.state = state
-        self.width = frame.width
+        self.width = fn.width
 
     def save(self, stop: Stop, lanes: Value) -> None:
         """Save what lives on in lanes that wait; announce them to the barrier, or post their operands."""
-        b, frame = self.frame.b, self.frame
-        before = frame.active
-        frame.active = b.bits_mask(lanes, self.width)
+        b, fn = self.fn.b, self.fn
+        before = fn.active
+        fn.active = b.bits_mask(lanes, self.width)
         if stop.operation is not None:
             if stop.arrival.kind == "warp":
                 self._post(stop, stop.operation)
             else:
-                stop.arrival.announce(frame, stop.operation, lanes, STOP_BYTES * stop.number)
+                stop.arrival.announce(fn, stop.operation, lanes, STOP_BYTES * stop.number)
         for name in stop.live:
             kind = self.types[name]
-            if name in stop.kept and (self.width == 1 or not frame.is_scalar(name)):
+            if name in stop.kept and (self.width == 1 or not fn.is_scalar(name)):
                 continue
-            value = frame.load_slot(name, kind)
+            value = fn.load_slot(name, kind)
             pointer = self._saved(stop, name, value)
             if value.lanes == 1 and self.width > 1:
                 b.line(f"store {b.typed(value)}, ptr {pointer}")
             elif value.type == "i1" and self.width > 1:
                 bits = b.mask_bits(value)
-                kept = b.op("and", read_mask(frame, pointer), b.invert(lanes))
+                kept = b.op("and", read_mask(fn, pointer), b.invert(lanes))
                 b.line(f"store i{self.width} {b.op('or', kept, b.op('and', bits, lanes)).text}, ptr {pointer}")
             elif self.width == 1:
                 b.line(f"store {b.typed(value)}, ptr {pointer}")
             else:
                 kind_text = b.type_of(value)
                 stored = b.value(f"load {kind_text}, ptr {pointer}, align 64", value.type, value.lanes)
-                value = b.select(frame.active, value, stored)
+                value = b.select(fn.active, value, stored)
                 b.line(f"store {b.typed(value)}, ptr {pointer}, align 64")
-        frame.active = before
+        fn.active = before
 
     def restore(self, stop: Stop) -> None:
         """Take up lanes that waited: what they saved, what can be made again, what came of the wait."""
-        b, frame = self.frame.b, self.frame
+        b, fn = self.fn.b, self.fn
         for name in stop.live:
             kind = self.types[name]
-            lanes = 1 if frame.is_scalar(name) else self.width
+            lanes = 1 if fn.is_scalar(name) else self.width
             element = TYPES[kind].llvm
             shape = Value("", element, lanes)
             pointer = self._saved(stop, name, shape)
             if element == "i1" and lanes > 1:
-                value = b.bits_mask(read_mask(frame, pointer), self.width)
+                value = b.bits_mask(read_mask(fn, pointer), self.width)
             else:
                 align = 64 if lanes > 1 else max(LLVM_BITS[element] // 8, 1)
                 value = b.value(
                     f"load {vector_type(element, lanes)}, ptr {pointer}, align {align}", element, lanes
                 )
-            b.line(f"store {b.typed(value)}, ptr {frame.slot(name, kind)}")
-        frame.active = b.bits_mask(Value("%mask", f"i{self.width}"), self.width)
-        before, frame.blend = frame.blend, lambda name: False
-        for operation in stop.remade:
-            apply(frame, operation)
-        frame.blend = before
+            b.line(f"store {b.typed(value)}, ptr {fn.slot(name, kind)}")
+        fn.active = b.bits_mask(Value("%mask", f"i{self.width}"), self.width)
+        before, fn.blend = fn.blend, lambda name: False
+        for operation in stop.rematerialized:
+            apply(fn, operation)
+        fn.blend = before
         if stop.arrival.kind == "warp":
             assert isinstance(stop.operation, Instruction)
-            view.finish(frame, stop.operation, self.state.place, STOP_BYTES * stop.number)
+            view.finish(fn, stop.operation, self.state.place, STOP_BYTES * stop.number)
         elif isinstance(stop.operation, Instruction) and "red" in stop.operation.modifiers:
-            finish_reduction(frame, stop.operation, STOP_BYTES * stop.number)
+            finish_reduction(fn, stop.operation, STOP_BYTES * stop.number)
 
     def report(self, stop: Stop, lanes: Value) -> None:
         """Add lanes to those that wait at a stop, in the vector's state."""
-        b = self.frame.b
+        b = self.fn.b
         pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number}", "ptr")
         old = b.value(f"load i32, ptr {pointer.text}", "i32")
         b.line(f"store i32 {b.lor(old, b.resize(lanes, 'i32')).text}, ptr {pointer.text}")
 
     def _post(self, stop: Stop, operation: Operation) -> None:
         """What the other vectors of the warp need, and whom this waits for."""
-        b = self.frame.b
+        b = self.fn.b
         assert isinstance(operation, Instruction)
-        named = view.members(self.frame, operation)
+        named = view.members(self.fn, operation)
         pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number + 8}", "ptr")
         b.line(f"store i32 {named.text}, ptr {pointer.text}")
-        if self.frame.left is not None:
-            left = self.frame.left()
+        if self.fn.left is not None:
+            left = self.fn.left()
             pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number + 16}", "ptr")
             b.line(f"store i32 {left.text}, ptr {pointer.text}")
-        view.post(self.frame, operation, self.state.place)
+        view.post(self.fn, operation, self.state.place)
 
     def _saved(self, stop: Stop, name: str, value: Value) -> str:
         """The place of a register in the state: one for all stops, but a scalar has one at each."""
@@ -179,4 +179,4 @@ class Aside:
         size = max(LLVM_BITS[value.type] // 8, 1) * (1 if scalar else self.width)
         key = f"{name}@{stop.number}" if scalar else name
         offset = self.state.place(key, size, 8 if scalar else 64)
-        return self.frame.b.value(f"getelementptr i8, ptr %warp, i64 {offset}", "ptr").text
+        return self.fn.b.value(f"getelementptr i8, ptr %warp, i64 {offset}", "ptr").text

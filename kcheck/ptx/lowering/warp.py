@@ -29,9 +29,9 @@ from kcheck.ptx.lowering import vector_loop as turn
 from kcheck.ptx.lowering import warp_emulation as view
 from kcheck.ptx.lowering.affine_loops import LineLoop
 from kcheck.ptx.lowering.apply import apply
-from kcheck.ptx.lowering.function import CONTEXT, Frame
+from kcheck.ptx.lowering.function import CONTEXT, FunctionLowering
 from kcheck.ptx.lowering.loop_versioning import March
-from kcheck.ptx.lowering.suspension import SKIPPED, STOP_BYTES, Aside, StateLayout, Stop, left, read_mask
+from kcheck.ptx.lowering.suspension import SKIPPED, STOP_BYTES, StateLayout, Stop, Suspender, left, read_mask
 from kcheck.ptx.sanitizers.init.registers import companions
 from kcheck.ptx.syntax.ast import Call, Instruction, Label
 from kcheck.ptx.syntax.types import TYPES
@@ -47,7 +47,7 @@ class WarpFunction:
 
     def __init__(
         self,
-        frame: Frame,
+        fn: FunctionLowering,
         cfg: Cfg,
         live: Liveness,
         spinning: frozenset[int],
@@ -58,23 +58,23 @@ class WarpFunction:
     ) -> None:
         self.waits = waits
         self.keeps = keeps
-        self.frame = frame
-        self.b = frame.b
+        self.fn = fn
+        self.b = fn.b
         self.cfg = cfg
         self.live = live
         self.state = state
-        self.width = frame.width
-        self.bits = f"i{frame.width}"
+        self.width = fn.width
+        self.bits = f"i{fn.width}"
         self.position = {n: k for k, n in enumerate(cfg.order)}
         self.spinning = spinning
         self._loop_sites: dict[int, int] = {}
         self._barriers: dict[int, int] = {}  # by block that ends in a barrier of the threads of a block, its stop
         self.stops = self._find_stops()
-        self.aside = Aside(frame, self.live.types, state)
+        self.aside = Suspender(fn, self.live.types, state)
         self.outcomes: list[tuple[str, str]] = []
-        if frame.function.is_entry and frame.width == WARP:
+        if fn.function.is_entry and fn.width == WARP:
             ends = [self._mask(n) for n in cfg.order if cfg.blocks[n].only_leaves]
-            frame.left = partial(left, frame, self.stops, ["%exited", *ends])
+            fn.left = partial(left, fn, self.stops, ["%exited", *ends])
         self._skips = skips.analyze(cfg, self._barriers, parts)
         self.ends: dict[int, list[Loop]] = {}
         for loop in cfg.loops:
@@ -85,9 +85,9 @@ class WarpFunction:
 
     def _find_stops(self) -> list[Stop]:
         stops: list[Stop] = []
-        if not self.frame.function.is_entry:
+        if not self.fn.function.is_entry:
             return stops
-        remade = saving.remade(self.cfg, self.frame.uniform | self.frame.strides.keys())
+        rematerialized = saving.rematerialized(self.cfg, self.fn.uniform | self.fn.strides.keys())
         names: dict[int, tuple[str, ...]] = {}
         again: dict[int, tuple[Operation, ...]] = {}
         for n in self.cfg.order:
@@ -96,8 +96,8 @@ class WarpFunction:
                 results = {r.name for r in writes(block.terminator)}
                 live = self.live.names(block.successors[0])
                 live = [r for r in live if r not in results or block.terminator.guard]
-                names[n] = tuple(r for r in live if r not in remade)
-                chains = {id(o): o for r in live if r in remade for o in remade[r]}
+                names[n] = tuple(r for r in live if r not in rematerialized)
+                chains = {id(o): o for r in live if r in rematerialized for o in rematerialized[r]}
                 again[n] = tuple(chains.values())
         sure = frozenset(n for n in names if not (self.width == WARP and self._is_collective(n)))
         kept = saving.unchanged(self.cfg, self.live, names, sure)
@@ -105,7 +105,7 @@ class WarpFunction:
             block = self.cfg.blocks[n]
             assert block.terminator is not None
             together = self._is_collective(n)
-            asked = Arrival("warp") if together else arrival(self.frame, block.terminator)
+            asked = Arrival("warp") if together else arrival(self.fn, block.terminator)
             after = block.successors[0]
             if asked.kind == "block":
                 self._barriers[n] = len(stops)
@@ -121,10 +121,10 @@ class WarpFunction:
 
     def _with_companions(self, stop: Stop) -> Stop:
         """The stop with the companions of the registers that it saves: they are always written together."""
-        frame, more = self.frame, dict[str, dict[str, str]]()
+        fn, more = self.fn, dict[str, dict[str, str]]()
         for name in stop.live:
-            found = companions(frame.shadows.found, name, self.live.types[name]) if frame.shadows else {}
-            more[name] = found | (frame.exact.companions(name) if frame.exact else {})
+            found = companions(fn.shadows.found, name, self.live.types[name]) if fn.shadows else {}
+            more[name] = found | (fn.exact.companions(name) if fn.exact else {})
         types = {new: kind for found in more.values() for new, kind in found.items()}
         self.live = replace(self.live, types={**self.live.types, **types})
         kept = {new for name in stop.kept for new in more[name]}
@@ -136,7 +136,7 @@ class WarpFunction:
         return f"%m{n}"
 
     def _read_mask(self, name: str) -> Value:
-        return read_mask(self.frame, name)
+        return read_mask(self.fn, name)
 
     def _send(self, n: int, lanes: Value) -> None:
         """Let lanes execute a block when its turn comes."""
@@ -148,13 +148,13 @@ class WarpFunction:
 
     def text(self, name: str, linkage: str = "internal") -> str:
         """The definition: returns as :mod:`kcheck.ptx.runtime.block_scheduler` reads it."""
-        b, frame, order = self.b, self.frame, self.cfg.order
+        b, fn, order = self.b, self.fn, self.cfg.order
         for k, n in enumerate(order):
             self._block(k, n)
         b.label("fin")
         self._finish()
         b.label("abort")
-        b.line(f"ret {'i32 -2' if frame.function.is_entry else self.bits + ' -1'}")
+        b.line(f"ret {'i32 -2' if fn.function.is_entry else self.bits + ' -1'}")
         masks = [self._mask(n) for n in order] + [f"%w{stop.number}" for stop in self.stops] + ["%exited"]
         counters = [f"%spins{header}" for header in sorted(self.spinning)]
         allocas = [f"  {name} = alloca {self.bits}" for name in masks]
@@ -164,18 +164,18 @@ class WarpFunction:
         body, b.lines = b.lines, []
         self._enter()
         dispatch, b.lines = b.lines, []
-        head = ["entry:", *allocas, *frame.prologue.lines]
-        each = [*zeros, *frame.each.lines, *dispatch, *body]
-        if frame.function.is_entry:
+        head = ["entry:", *allocas, *fn.prologue.lines]
+        each = [*zeros, *fn.each.lines, *dispatch, *body]
+        if fn.function.is_entry:
             parameters, result = turn.VECTORS.format(W=self.width), "i32"
             # The scheduler reports every barrier to racecheck.
-            plain = [s.number for s in self.stops if s.arrival.plain and frame.unit.race is None]
+            plain = [s.number for s in self.stops if s.arrival.plain and fn.unit.race is None]
             lines = [*head, *turn.begin(self.width), *each, *turn.end(self.width, self.outcomes, plain)]
         else:
-            outside = len(frame.function.params) + len(frame.function.returns)
+            outside = len(fn.function.params) + len(fn.function.returns)
             parameters, result = f"{CONTEXT}, {self.bits} %mask, i64 %frame", self.bits
             parameters += "".join(f", ptr %param{i}" for i in range(outside))
-            if frame.shadows is not None:
+            if fn.shadows is not None:
                 parameters += "".join(f", ptr %pshadow{i}" for i in range(outside))
             lines = [*head, *each]
         return "\n".join([f"define {linkage} {result} {name}({parameters}) {ATTRIBUTES} {{", *lines, "}"])
@@ -183,10 +183,10 @@ class WarpFunction:
     def _enter(self) -> None:
         b = self.b
         first = self.cfg.order[0]
-        if not self.frame.function.is_entry:
+        if not self.fn.function.is_entry:
             self._guard_stack()
-            if self.frame.shadows is not None:
-                self.frame.shadows.enter()
+            if self.fn.shadows is not None:
+                self.fn.shadows.enter()
             b.line(f"store {self.bits} %mask, ptr {self._mask(first)}")
             b.line("br label %C0")
             return
@@ -212,18 +212,18 @@ class WarpFunction:
 
     def _guard_stack(self) -> None:
         """Refuse to recurse deeper than the worker's stack, or to continue after the launch was stopped."""
-        b, frame = self.b, self.frame
+        b, fn = self.b, self.fn
         mark = b.value("alloca i8", "ptr")
         here = b.value(f"ptrtoint ptr {mark.text} to i64", "i64")
-        limit = frame_field(frame, "worker", Worker.stack_limit.offset)
-        end = b.add(Value("%frame", "i64"), frame.local_bytes)
-        full = b.compare("ugt", end, frame.unit.local.stride)
+        limit = frame_field(fn, "worker", Worker.stack_limit.offset)
+        end = b.add(Value("%frame", "i64"), fn.local_bytes)
+        full = b.compare("ugt", end, fn.unit.local.stride)
         deep = b.lor(b.compare("ult", here, limit), full)
         b.line(f"br i1 {deep.text}, label %overflow, label %shallow")
         b.label("overflow")
-        function = frame.function
+        function = fn.function
         loc = next((s.loc for s in function.body or () if not isinstance(s, Label) and s.loc is not None), None)
-        site = frame.unit.site(Instruction(function.line, ".func", (), (), loc=loc), "")
+        site = fn.unit.site(Instruction(function.line, ".func", (), (), loc=loc), "")
         lane = b.resize(b.flagged_intrinsic("cttz", Value("%mask", self.bits), False), "i32")
         b.line(
             f"call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 {site}, "
@@ -246,8 +246,8 @@ class WarpFunction:
             back = [e.terminator for e in ends if header in e.successors and e.terminator is not None]
             ordered = [*(o for o in inside if spin.waits(o)), *back, *inside]
             known = next((o for o in ordered if o.loc is not None), None)
-            nowhere = Instruction(self.frame.function.line, "bra", (), ())
-            self._loop_sites[header] = self.frame.unit.site(known or next(iter(ordered), nowhere), "")
+            nowhere = Instruction(self.fn.function.line, "bra", (), ())
+            self._loop_sites[header] = self.fn.unit.site(known or next(iter(ordered), nowhere), "")
         return self._loop_sites[header]
 
     def _abort(self, site: int, lanes: Value) -> None:
@@ -266,27 +266,27 @@ class WarpFunction:
         return b.compare("ne", flag, 0)
 
     def _block(self, k: int, n: int) -> None:
-        b, frame = self.b, self.frame
+        b, fn = self.b, self.fn
         block = self.cfg.blocks[n]
         b.label(f"C{k}")
         waiting = self._read_mask(self._mask(n))
         empty = b.compare("eq", waiting, 0)
-        marches = self.frame.line_loops.get(n)
+        marches = self.fn.line_loops.get(n)
         b.line(f"br i1 {empty.text}, label %K{k}, label %{'B' if marches is None else 'T'}{n}")
         if marches is not None:
             self._march(k, n, marches, waiting)
         b.label(f"B{n}")
         self.lanes = self._read_mask(self._mask(n))
         b.line(f"store {self.bits} 0, ptr {self._mask(n)}")
-        frame.begin_block(any(n in loop.blocks for loop in self.cfg.loops))
-        frame.active = b.bits_mask(self.lanes, self.width)
-        frame.blend = partial(self.keeps, n)
-        frame.inlining = " noinline" if marches is not None else ""
+        fn.begin_block(any(n in loop.blocks for loop in self.cfg.loops))
+        fn.active = b.bits_mask(self.lanes, self.width)
+        fn.blend = partial(self.keeps, n)
+        fn.inlining = " noinline" if marches is not None else ""
         for operation in block.body:
-            apply(frame, operation)
-            if isinstance(operation, Call) and frame.exits is not None:
-                self._drop(frame.exits, k)
-                frame.exits = None
+            apply(fn, operation)
+            if isinstance(operation, Call) and fn.exits is not None:
+                self._drop(fn.exits, k)
+                fn.exits = None
         self._terminate(n)
         b.line(f"br label %K{k}")
         b.label(f"K{k}")
@@ -297,10 +297,10 @@ class WarpFunction:
     def _march(self, k: int, n: int, loop: LineLoop, waiting: Value) -> None:
         """The version of a loop for lanes in a line, before the general one."""
         self.b.label(f"T{n}")
-        self.frame.inlining = ""
+        self.fn.inlining = ""
         block = self.cfg.blocks[n]
         leave = partial(self._abort, self.loop_site(n))
-        March(self.frame, self.live, loop, n, block).write(waiting, self._stop_flag, leave)
+        March(self.fn, self.live, loop, n, block).write(waiting, self._stop_flag, leave)
         self.b.line(f"store {self.bits} 0, ptr {self._mask(n)}")
         self._send(next(s for s in block.successors if s != n), waiting)
         self.b.line(f"br label %K{k}")
@@ -314,7 +314,7 @@ class WarpFunction:
         remain = b.fresh("remain")
         b.line(f"br i1 {b.compare('eq', self.lanes, 0).text}, label %K{k}, label %{remain}")
         b.label(remain)
-        self.frame.active = b.bits_mask(self.lanes, self.width)
+        self.fn.active = b.bits_mask(self.lanes, self.width)
 
     def _latch(self, loop: Loop) -> None:
         b, header = self.b, loop.header
@@ -369,7 +369,7 @@ class WarpFunction:
         else:
             if end.opcode == "trap":
                 self._trap(end, taken)
-            if end.opcode in ("exit", "trap") or self.frame.function.is_entry:
+            if end.opcode in ("exit", "trap") or self.fn.function.is_entry:
                 old = self._read_mask("%exited")
                 b.line(f"store {self.bits} {b.op('or', old, taken).text}, ptr %exited")
             if rest is not None and block.successors:
@@ -379,9 +379,9 @@ class WarpFunction:
         """The lanes for which the guard holds, and the others."""
         b = self.b
         assert end.guard is not None
-        if self.frame.shadows is not None:
-            self.frame.shadows.decides(end, end.guard)
-        condition = self.frame.load(end.guard.name, "pred")
+        if self.fn.shadows is not None:
+            self.fn.shadows.decides(end, end.guard)
+        condition = self.fn.load(end.guard.name, "pred")
         if condition.lanes == self.width:
             bits = b.mask_bits(condition)
         else:
@@ -410,9 +410,9 @@ class WarpFunction:
     def _indexed(self, n: int, targets: tuple[int, ...], end: Instruction) -> None:
         """``brx.idx``; an index past the end is undefined, and those lanes take the last target."""
         b = self.b
-        if self.frame.shadows is not None:
-            self.frame.shadows.decides(end, end.operands[0])
-        index = b.spread(self.frame.read(end, end.operands[0], TYPES["u32"]))
+        if self.fn.shadows is not None:
+            self.fn.shadows.decides(end, end.operands[0])
+        index = b.splat(self.fn.read(end, end.operands[0], TYPES["u32"]))
         left = self.lanes
         for k, target in enumerate(targets):
             if k == len(targets) - 1:
@@ -424,7 +424,7 @@ class WarpFunction:
 
     def _trap(self, end: Instruction, lanes: Value) -> None:
         b = self.b
-        site = self.frame.unit.site(end, "")
+        site = self.fn.unit.site(end, "")
         do, done = b.fresh("trap"), b.fresh("trapped")
         b.line(f"br i1 {b.compare('ne', lanes, 0).text}, label %{do}, label %{done}")
         b.label(do)
@@ -452,18 +452,18 @@ class WarpFunction:
 
     def _unless_here(self, stop: Stop, lanes: Value) -> None:
         """A warp-level operation: at once if the lanes named in the mask are here, else they wait."""
-        b, frame = self.b, self.frame
+        b, fn = self.b, self.fn
         end = stop.operation
         assert isinstance(end, Instruction)
-        before = frame.active
-        frame.active = b.bits_mask(lanes, self.width)
-        named = view.members(frame, end)
+        before = fn.active
+        fn.active = b.bits_mask(lanes, self.width)
+        named = view.members(fn, end)
         here, apart, on = b.fresh("here"), b.fresh("apart"), b.fresh("on")
         absent = b.land(named, b.invert(b.resize(lanes, "i32")))
         b.line(f"br i1 {b.compare('eq', absent, 0).text}, label %{here}, label %{apart}, !prof !0")
         b.label(here)
-        EFFECTS[end.opcode](frame, end)
-        frame.active = before
+        EFFECTS[end.opcode](fn, end)
+        fn.active = before
         self._send(stop.block, lanes)
         b.line(f"br label %{on}")
         b.label(apart)
@@ -492,7 +492,7 @@ class WarpFunction:
     def _finish(self) -> None:
         """Add the suspended lanes to the state, and record where they are."""
         b = self.b
-        if not self.frame.function.is_entry:
+        if not self.fn.function.is_entry:
             b.line(f"ret {self.bits} {self._read_mask('%exited').text}")
             return
         code = b.const("i32", 0)
@@ -517,8 +517,8 @@ class WarpFunction:
 ATTRIBUTES = 'alignstack(64) "min-legal-vector-width"="512" "prefer-vector-width"="512"'
 
 
-def frame_field(frame: Frame, name: str, offset: int) -> Value:
+def frame_field(fn: FunctionLowering, name: str, offset: int) -> Value:
     """A 64-bit field, read where it is needed."""
-    b = frame.b
+    b = fn.b
     pointer = b.value(f"getelementptr i8, ptr %{name}, i64 {offset}", "ptr")
     return b.value(f"load i64, ptr {pointer.text}", "i64")

@@ -14,8 +14,8 @@ from kcheck.ptx.analysis.liveness import has_result
 from kcheck.ptx.ir.builder import Builder, Value, integer_of, vector_type
 from kcheck.ptx.isa.effects import EFFECTS
 from kcheck.ptx.isa.matrices import WORDS, load_rows
-from kcheck.ptx.lowering.function import Frame, Rows
-from kcheck.ptx.lowering.module import Unit
+from kcheck.ptx.lowering.function import FunctionLowering, Rows
+from kcheck.ptx.lowering.module import ModuleLowering
 from kcheck.ptx.sanitizers.init.registers import Shadows
 from kcheck.ptx.syntax.ast import Call, Instruction, Integer, Operand, Vector
 from kcheck.ptx.syntax.types import TYPES, PtxType
@@ -36,7 +36,7 @@ Place = Callable[[str, int, int], int]
 """Returns the offset in a vector's state for (key, bytes, alignment)."""
 
 
-def posted_bytes(unit: Unit) -> int:
+def posted_bytes(unit: ModuleLowering) -> int:
     """Bytes that the lanes of one vector post."""
     return (unit.posted_columns + (SHADOW_COLUMNS if unit.checks.init else 0)) * 8 * unit.width
 
@@ -70,55 +70,55 @@ def _kind(instruction: Instruction, operand: Operand) -> PtxType:
     return TYPES["b32"]
 
 
-def members(frame: Frame, instruction: Instruction) -> Value:
+def members(fn: FunctionLowering, instruction: Instruction) -> Value:
     """The member mask, as i32, of all active lanes together; 0 where the instruction has none."""
     if instruction.opcode == "activemask" or (
         "sync" not in instruction.modifiers and instruction.opcode not in ("bar", "barrier")
     ):
-        return frame.b.const("i32", 0)
-    b = frame.b
+        return fn.b.const("i32", 0)
+    b = fn.b
     if "aligned" in instruction.modifiers:
         return b.const("i32", -1)
-    value = frame.read(instruction, instruction.operands[-1], TYPES["u32"])
+    value = fn.read(instruction, instruction.operands[-1], TYPES["u32"])
     if value.lanes == 1:
         return value
     name = f"@llvm.vector.reduce.or.v{value.lanes}i32"
-    frame.unit.declarations[name] = f"declare i32 {name}(<{value.lanes} x i32>)"
-    return b.value(f"call i32 {name}({b.typed(b.select(frame.active, value, b.const('i32', 0)))})", "i32")
+    fn.unit.declarations[name] = f"declare i32 {name}(<{value.lanes} x i32>)"
+    return b.value(f"call i32 {name}({b.typed(b.select(fn.active, value, b.const('i32', 0)))})", "i32")
 
 
-def post(frame: Frame, instruction: Instruction, place: Place) -> None:
+def post(fn: FunctionLowering, instruction: Instruction, place: Place) -> None:
     """Write the operands of the active lanes to the vector's state, 64 bits each. For an ``ldmatrix``: the loaded
     values and their shadows."""
     if instruction.opcode == "ldmatrix":
-        rows = load_rows(frame, instruction)
+        rows = load_rows(fn, instruction)
         for column, value in enumerate((*rows.words, *rows.shadows)):
-            _put(frame, place, column, value)
+            _put(fn, place, column, value)
         return
     for column, operand in enumerate(sources(instruction)):
-        value = frame.read(instruction, operand, _kind(instruction, operand))
-        _put(frame, place, column, frame.b.as_integer(value))
-    if frame.shadows is not None and _has_source(instruction):
-        for column, value in _shadows(frame.shadows, instruction).items():
-            _put(frame, place, column, value)
+        value = fn.read(instruction, operand, _kind(instruction, operand))
+        _put(fn, place, column, fn.b.as_integer(value))
+    if fn.shadows is not None and _has_source(instruction):
+        for column, value in _shadows(fn.shadows, instruction).items():
+            _put(fn, place, column, value)
 
 
 def _has_source(instruction: Instruction) -> bool:
     return _writes(instruction) and len(instruction.operands) > 1
 
 
-def _put(frame: Frame, place: Place, column: int, value: Value) -> None:
-    b = frame.b
-    wide = b.spread(b.resize(value, "i64"))
-    at = place(POSTED, posted_bytes(frame.unit), 64) + 8 * frame.width * column
+def _put(fn: FunctionLowering, place: Place, column: int, value: Value) -> None:
+    b = fn.b
+    wide = b.splat(b.resize(value, "i64"))
+    at = place(POSTED, posted_bytes(fn.unit), 64) + 8 * fn.width * column
     pointer = b.value(f"getelementptr i8, ptr %warp, i64 {at}", "ptr")
     old = b.value(f"load {b.type_of(wide)}, ptr {pointer.text}", "i64", wide.lanes)
-    b.line(f"store {b.typed(b.select(frame.active, wide, old))}, ptr {pointer.text}")
+    b.line(f"store {b.typed(b.select(fn.active, wide, old))}, ptr {pointer.text}")
 
 
 def _shadows(shadows: Shadows, instruction: Instruction) -> dict[int, Value]:
     """The columns with the shadow bits."""
-    b, columns = shadows.frame.b, shadows.frame.unit.posted_columns
+    b, columns = shadows.fn.b, shadows.fn.unit.posted_columns
     first = instruction.operands[1]
     shadow = None if isinstance(first, Vector) else shadows.bits(first, _kind(instruction, first))
     flags = b.cast("zext", shadows.made(first), "i64")
@@ -129,25 +129,25 @@ def _shadows(shadows: Shadows, instruction: Instruction) -> dict[int, Value]:
     return {columns: b.const("i64", 0) if shadow is None else shadow, columns + 1: flags}
 
 
-def finish(frame: Frame, instruction: Instruction, place: Place, record: int) -> None:
+def finish(fn: FunctionLowering, instruction: Instruction, place: Place, record: int) -> None:
     """Compute the results on resuming; the stop's record, at the offset ``record``, has the participants."""
-    b = frame.b
+    b = fn.b
     pointer = b.value(f"getelementptr i8, ptr %warp, i64 {record + 12}", "ptr")
     taking_part = b.value(f"load i32, ptr {pointer.text}", "i32")
-    view = _View(frame, instruction, place)
+    view = _View(fn, instruction, place)
     view.active = view.b.bits_mask(taking_part, _WARP)
-    if frame.left is not None:
+    if fn.left is not None:
         pointer = b.value(f"getelementptr i8, ptr %warp, i64 {record + 16}", "ptr")
         left = b.value(f"load i32, ptr {pointer.text}", "i32")
         view.left = lambda: left
     EFFECTS[instruction.opcode](view, instruction)
-    frame.b.lines = view.b.lines
+    fn.b.lines = view.b.lines
 
 
-class _View(Frame):
-    """A frame of 32 lanes over a narrower one: reads the posted operands and writes its own lanes."""
+class _View(FunctionLowering):
+    """A function lowered for 32 lanes over a narrower one: reads the posted operands and writes its own lanes."""
 
-    def __init__(self, real: Frame, instruction: Instruction, place: Place) -> None:
+    def __init__(self, real: FunctionLowering, instruction: Instruction, place: Place) -> None:
         super().__init__(real.unit, real.function, frozenset(), real.param_offsets)
         self.real = real
         self.width = _WARP
@@ -221,7 +221,7 @@ class _PostedShadows(Shadows):
     """The shadows of the posted operands."""
 
     def __init__(self, view: _View, real: Shadows, instruction: Instruction) -> None:
-        self.frame: _View = view
+        self.fn: _View = view
         self.found = real.found
         self.real = real
         self.numbers = {id(source): number for number, source in enumerate(sources(instruction), 1)}
@@ -231,7 +231,7 @@ class _PostedShadows(Shadows):
         """As posted; only for the first operand."""
         if not self.has(operand):
             return None
-        return self.frame.b.resize(self.frame.posted(self.column), integer_of(kind.llvm))
+        return self.fn.b.resize(self.fn.posted(self.column), integer_of(kind.llvm))
 
     def undefined(self, *operands: Operand) -> Value | None:
         """Whether any of the operands is undefined, as posted."""
@@ -241,18 +241,18 @@ class _PostedShadows(Shadows):
                 bits |= 1 << self.numbers[id(operand)]
         if not bits:
             return None
-        b = self.frame.b
-        flags = self.frame.posted(self.column + 8 * self.frame.real.width)
+        b = self.fn.b
+        flags = self.fn.posted(self.column + 8 * self.fn.real.width)
         return b.compare("ne", b.land(flags, bits), 0)
 
     def brought(self, i: Instruction, source: Value, lanes: Value) -> None:
         """Record it for the lanes of this vector."""
-        self.real.brought(i, self.frame.mine(self.frame.b.spread(source)), self.frame.mine(lanes))
+        self.real.brought(i, self.fn.mine(self.fn.b.splat(source)), self.fn.mine(lanes))
 
     def made(self, *operands: Operand) -> Value:
         """Whether the first operand was computed."""
-        b = self.frame.b
-        return b.compare("ne", b.land(self.frame.posted(self.column + 8 * self.frame.real.width), 1), 0)
+        b = self.fn.b
+        return b.compare("ne", b.land(self.fn.posted(self.column + 8 * self.fn.real.width), 1), 0)
 
     def write(
         self,
@@ -264,6 +264,6 @@ class _PostedShadows(Shadows):
     ) -> None:
         """Keep the lanes of this vector."""
         if self.has(target):
-            self.frame.real.blend = None
-            own = None if shadow is None else self.frame.mine(shadow)
-            self.real.write(operation, target, own, lambda: self.frame.mine(made()), signed)
+            self.fn.real.blend = None
+            own = None if shadow is None else self.fn.mine(shadow)
+            self.real.write(operation, target, own, lambda: self.fn.mine(made()), signed)

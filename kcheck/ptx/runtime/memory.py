@@ -9,8 +9,8 @@ An access of W lanes takes the first of these that fits:
 4. *gather*: every active lane is inside that same allocation.
 5. lane by lane, each address looked up in the table; an access outside all allocations is recorded and dropped.
 
-Where the code itself shows that lanes are neighbors (:mod:`kcheck.ptx.analysis.affine`), a row of elements is accessed by
-the address of the first, and only that is checked, with the row's length. Shared memory is one window for all: its
+Where the code itself shows that lanes are neighbors (:mod:`kcheck.ptx.analysis.affine`), a row of elements is
+accessed by the address of the first, and only that is checked, with the row's length. Shared memory is one window for all: its
 bounds are known without a record of what an instruction touched before.
 
 1 and 2 are inlined and do not look at the mask: finding the first active lane and extracting its address from a

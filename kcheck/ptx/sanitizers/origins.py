@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from kcheck.ptx.abi import FaultKind, Launch, Origin, Origins, Worker
 from kcheck.ptx.ir.builder import Value, vector_type
-from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.runtime.lookup import ARGUMENTS
 from kcheck.ptx.syntax.ast import Call, Instruction
 
@@ -22,9 +22,9 @@ _REPORTS = 16
 """The most reports for one site and worker, so that a loop does not fill the buffer."""
 
 
-def rarely(frame: Frame, condition: Value, body: Callable[[], None]) -> None:
+def rarely(fn: FunctionLowering, condition: Value, body: Callable[[], None]) -> None:
     """Run rarely executed code if a scalar condition holds."""
-    b = frame.b
+    b = fn.b
     do, done = b.fresh("rare"), b.fresh("usual")
     b.line(f"br i1 {condition.text}, label %{do}, label %{done}, !prof !2")
     b.label(do)
@@ -33,7 +33,7 @@ def rarely(frame: Frame, condition: Value, body: Callable[[], None]) -> None:
     b.label(done)
 
 
-def record(frame: Frame, key: int, site: int, what: Value, bad: Value) -> None:
+def record(fn: FunctionLowering, key: int, site: int, what: Value, bad: Value) -> None:
     """Record a site as the source of a value in the active lanes in which the value is bad.
 
     Args:
@@ -41,29 +41,33 @@ def record(frame: Frame, key: int, site: int, what: Value, bad: Value) -> None:
         what: an address or a number, as i64.
         bad: i1; a scalar speaks for all lanes, one of which is active.
     """
-    b = frame.b
-    frame.unit.origins[key] = site
-    name, text = _origin_ir(frame.width)
-    frame.unit.definitions[name] = text
-    what, active = b.spread(what), b.spread(frame.active)
+    b = fn.b
+    fn.unit.origins[key] = site
+    name, text = _origin_ir(fn.width)
+    fn.unit.definitions[name] = text
+    what, active = b.splat(what), b.splat(fn.active)
 
     def note() -> None:
-        lanes = b.spread(b.land(active, bad))
-        b.line(f"call void {name}({b.typed(what)}, {b.typed(lanes)}, {frame.context(site)})")
+        lanes = b.splat(b.land(active, bad))
+        b.line(f"call void {name}({b.typed(what)}, {b.typed(lanes)}, {fn.context(site)})")
 
-    rarely(frame, b.any(bad if bad.lanes == 1 else b.land(active, bad)), note)
+    rarely(fn, b.any(bad if bad.lanes == 1 else b.land(active, bad)), note)
 
 
 def tell(
-    frame: Frame, operation: Instruction | Call, kind: FaultKind, lanes: Value, keys: frozenset[int | None]
+    fn: FunctionLowering,
+    operation: Instruction | Call,
+    kind: FaultKind,
+    lanes: Value,
+    keys: frozenset[int | None],
 ) -> None:
     """Report a use in some lanes of values that may come from the sites with these keys (None: any site)."""
-    b = frame.b
-    site = frame.unit.site(operation, "")
+    b = fn.b
+    site = fn.unit.site(operation, "")
     table = f"@kcheck.sources.{site}"
-    frame.unit.uses[table] = keys
-    frame.unit.definitions["@kcheck.tell"] = _tell_ir()
-    frame.unit.declarations["@llvm.cttz.i32"] = "declare i32 @llvm.cttz.i32(i32, i1 immarg)"
+    fn.unit.uses[table] = keys
+    fn.unit.definitions["@kcheck.tell"] = _tell_ir()
+    fn.unit.declarations["@llvm.cttz.i32"] = "declare i32 @llvm.cttz.i32(i32, i1 immarg)"
 
     def say() -> None:
         bits = b.resize(b.mask_bits(lanes), "i32")
@@ -72,7 +76,7 @@ def tell(
             f"i32 {int(kind)}, i32 {bits.text}, ptr {table})"
         )
 
-    rarely(frame, b.any(lanes), say)
+    rarely(fn, b.any(lanes), say)
 
 
 def _origin_ir(width: int) -> tuple[str, str]:

@@ -107,7 +107,7 @@ def beside(
     if not store:
         loaded = b.value(f"load {kind}, ptr {at.text}, align {size}", whole, width)
         if spread:
-            loaded = b.spread(loaded, spread)
+            loaded = b.splat(loaded, spread)
         b.line(f"store {b.typed(loaded)}, ptr %so")
     elif width == 1:
         b.line(f"store {kind} %s, ptr {at.text}, align {size}")

@@ -16,7 +16,7 @@ from functools import partial
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.analysis.liveness import registers
 from kcheck.ptx.ir.builder import Value, integer_of, vector_type
-from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.sanitizers.init.definedness import COMPUTED, COPIED, Definedness
 from kcheck.ptx.sanitizers.origins import record, tell
 from kcheck.ptx.syntax.ast import Call, Instruction, Not, Operand, Register, Sink
@@ -43,13 +43,13 @@ def companions(found: Definedness, name: str, kind: str) -> dict[str, str]:
 
 
 class Shadows:
-    """The shadows of one frame's registers."""
+    """The shadows of one function's registers."""
 
-    def __init__(self, frame: Frame, found: Definedness) -> None:
-        self.frame = frame
+    def __init__(self, fn: FunctionLowering, found: Definedness) -> None:
+        self.fn = fn
         self.found = found
         self._uses: list[tuple[str, frozenset[int | None]]] = []
-        frame.uniform |= {n + end for n in frame.uniform & found.registers.keys() for end in (SHADOW, MADE)}
+        fn.uniform |= {n + end for n in fn.uniform & found.registers.keys() for end in (SHADOW, MADE)}
 
     # --- reading
 
@@ -62,7 +62,7 @@ class Shadows:
         register = operand.register if isinstance(operand, Not) else operand
         if not isinstance(register, Register) or register.name not in self.found.registers:
             return None
-        return self.frame.load(register.name + SHADOW, shadow_type(register.type))
+        return self.fn.load(register.name + SHADOW, shadow_type(register.type))
 
     def bits(self, operand: Operand, kind: PtxType) -> Value | None:
         """The shadow of an operand read as ``kind``, bit by bit, as an integer; None: it is defined."""
@@ -71,7 +71,7 @@ class Shadows:
             return None
         register = operand.register if isinstance(operand, Not) else operand
         assert isinstance(register, Register)
-        b = self.frame.b
+        b = self.fn.b
         if token.type != "i1" and not self.found.registers[register.name].precise:
             token = b.cast("sext", b.compare("ne", token, 0), token.type)
         return b.resize(token, integer_of(kind.llvm))
@@ -82,13 +82,13 @@ class Shadows:
         for operand in operands:
             token = self.token(operand)
             if token is not None:
-                found = token if token.type == "i1" else self.frame.b.compare("ne", token, 0)
-                result = found if result is None else self.frame.b.lor(result, found)
+                found = token if token.type == "i1" else self.fn.b.compare("ne", token, 0)
+                result = found if result is None else self.fn.b.lor(result, found)
         return result
 
     def made(self, *operands: Operand) -> Value:
         """Whether the undefined values in the operands were computed, as i1; anything if they are defined."""
-        b = self.frame.b
+        b = self.fn.b
         result = b.const("i1", 0)
         for operand in operands:
             for register in registers(operand):
@@ -98,7 +98,7 @@ class Shadows:
                 mine = self.undefined(register)
                 assert mine is not None
                 if shadowed.how != COMPUTED:
-                    mine = b.land(mine, self.frame.load(register.name + MADE, "pred"))
+                    mine = b.land(mine, self.fn.load(register.name + MADE, "pred"))
                 result = b.lor(result, mine)
         return result
 
@@ -124,20 +124,20 @@ class Shadows:
         shadowed = self.found.registers.get(target.name)
         if shadowed is None:
             return
-        b, frame = self.frame.b, self.frame
+        b, fn = self.fn.b, self.fn
         element = TYPES[shadow_type(target.type)].llvm
         if shadow is None:
             shadow = b.const(element, 0)
         elif element != "i1":
             shadow = b.resize(shadow, element, signed)
-        blend = operation.guard is not None or frame.blend is None or frame.blend(target.name)
-        frame.store(target.name + SHADOW, shadow_type(target.type), shadow, blend)
+        blend = operation.guard is not None or fn.blend is None or fn.blend(target.name)
+        fn.store(target.name + SHADOW, shadow_type(target.type), shadow, blend)
         if shadowed.how == COPIED | COMPUTED:
-            frame.store(target.name + MADE, "pred", made(), blend)
+            fn.store(target.name + MADE, "pred", made(), blend)
 
     def computed(self, operation: Instruction, targets: Sequence[Operand], sources: Sequence[Operand]) -> None:
         """The default rule: if any bit of any source is undefined, all bits of all results are."""
-        b = self.frame.b
+        b = self.fn.b
         tokens = [token for source in sources if (token := self.token(source)) is not None]
         for target in targets:
             if not isinstance(target, Register) or target.name not in self.found.registers:
@@ -153,7 +153,7 @@ class Shadows:
 
     def _fit(self, token: Value, element: str) -> Value:
         """The same value in another type: not 0 where it was not 0."""
-        b = self.frame.b
+        b = self.fn.b
         if token.type == element:
             return token
         if element == "i1":
@@ -179,36 +179,36 @@ class Shadows:
 
     def place(self, element: str, lanes: int) -> str:
         """A slot for the shadow of a loaded value."""
-        b = self.frame.b
+        b = self.fn.b
         name = f"%{b.fresh('shadow')}"
         kind = vector_type(integer_of(element), lanes)
-        self.frame.prologue.line(f"{name} = alloca {kind}")
+        self.fn.prologue.line(f"{name} = alloca {kind}")
         return name
 
     def loaded(self, place: str, element: str, lanes: int) -> Value:
         """The shadow that a load put there."""
         kind = vector_type(integer_of(element), lanes)
-        return self.frame.b.value(f"load {kind}, ptr {place}", integer_of(element), lanes)
+        return self.fn.b.value(f"load {kind}, ptr {place}", integer_of(element), lanes)
 
     def load(self, space: str, address: Value, mask: Value, element: str, site: int) -> Value:
         """The shadow of memory, in any space."""
-        frame, b = self.frame, self.frame.b
-        name = frame.unit.shadow_access(False, element, space)
-        place = self.place(element, frame.width)
-        address, mask = b.spread(address), b.spread(mask)
-        b.line(f"call void {name}({b.typed(address)}, {b.typed(mask)}, ptr {place}, {frame.context(site)})")
-        return self.loaded(place, element, frame.width)
+        fn, b = self.fn, self.fn.b
+        name = fn.unit.shadow_access(False, element, space)
+        place = self.place(element, fn.width)
+        address, mask = b.splat(address), b.splat(mask)
+        b.line(f"call void {name}({b.typed(address)}, {b.typed(mask)}, ptr {place}, {fn.context(site)})")
+        return self.loaded(place, element, fn.width)
 
     def store(self, space: str, address: Value, shadow: Value, mask: Value, site: int) -> None:
         """Set the shadow of memory."""
-        frame, b = self.frame, self.frame.b
-        name = frame.unit.shadow_access(True, shadow.type, space)
-        address, shadow, mask = b.spread(address), b.spread(shadow), b.spread(mask)
-        b.line(f"call void {name}({b.typed(address)}, {b.typed(shadow)}, {b.typed(mask)}, {frame.context(site)})")
+        fn, b = self.fn, self.fn.b
+        name = fn.unit.shadow_access(True, shadow.type, space)
+        address, shadow, mask = b.splat(address), b.splat(shadow), b.splat(mask)
+        b.line(f"call void {name}({b.typed(address)}, {b.typed(shadow)}, {b.typed(mask)}, {fn.context(site)})")
 
     def came(self, i: Instruction, address: Value, shadow: Value, site: int) -> None:
         """Record, where a load brought undefined bits, which load it was."""
-        record(self.frame, id(i), site, address, self.frame.b.compare("ne", shadow, 0))
+        record(self.fn, id(i), site, address, self.fn.b.compare("ne", shadow, 0))
 
     def brought(self, i: Instruction, source: Value, lanes: Value) -> None:
         """Record that a shuffle brought some lanes the undefined value of an exited lane.
@@ -217,19 +217,19 @@ class Shadows:
             source: the lane that each lane reads, i32.
             lanes: the lanes that read an exited lane, i1.
         """
-        what = self.frame.b.cast("zext", self.frame.b.spread(source), "i64")
-        record(self.frame, id(i), self.frame.unit.site(i, ""), what, lanes)
+        what = self.fn.b.cast("zext", self.fn.b.splat(source), "i64")
+        record(self.fn, id(i), self.fn.unit.site(i, ""), what, lanes)
 
     def enter(self) -> None:
         """At the start of a called function its local variables are uninitialized."""
-        frame, b = self.frame, self.frame.b
-        local = frame.unit.local
-        if not frame.local_bytes:
+        fn, b = self.fn, self.fn.b
+        local = fn.unit.local
+        if not fn.local_bytes:
             return
-        for lane in range(frame.width):
+        for lane in range(fn.width):
             at = b.add(Value("%frame", "i64"), local.offset + local.init + lane * local.stride)
             pointer = b.value(f"getelementptr i8, ptr %warp, i64 {at.text}", "ptr")
-            b.line(f"call void @llvm.memset.p0.i64(ptr {pointer.text}, i8 -1, i64 {frame.local_bytes}, i1 false)")
+            b.line(f"call void @llvm.memset.p0.i64(ptr {pointer.text}, i8 -1, i64 {fn.local_bytes}, i1 false)")
 
     # --- uses
 
@@ -239,13 +239,13 @@ class Shadows:
         """Record a use of undefined operands in the active lanes."""
         if undefined is None:
             return
-        frame, b = self.frame, self.frame.b
-        lanes = b.land(b.spread(frame.active), b.spread(undefined))
+        fn, b = self.fn, self.fn.b
+        lanes = b.land(b.splat(fn.active), b.splat(undefined))
         loads: set[int | None] = set()
         for operand in operands:
             for register in registers(operand):
                 loads |= self.found.loads.get(register.name, frozenset())
-        tell(self.frame, operation, kind, lanes, frozenset(loads))
+        tell(self.fn, operation, kind, lanes, frozenset(loads))
 
     def decides(self, operation: Instruction | Call, operand: Operand) -> None:
         """A predicate or an index decides where the active lanes continue."""
@@ -258,7 +258,7 @@ class Shadows:
 
     def stored(self, operation: Instruction, source: Operand, kind: PtxType) -> Value:
         """A value goes to memory: reported if it was computed from undefined bits. Returns the shadow to store."""
-        b = self.frame.b
+        b = self.fn.b
         shadow = self.bits(source, kind)
         if shadow is None:
             return b.const(integer_of(kind.llvm), 0)

@@ -40,8 +40,8 @@ def row_shadows(
         for target in targets:
             shadows.copied(i, target, None, ())
         return
-    b = shadows.frame.b
-    copies = is_copy(i, shadows.frame.constants)
+    b = shadows.fn.b
+    copies = is_copy(i, shadows.fn.constants)
     kind = row.slots[0].resolve(mods)
     signed = kind.kind == "signed"
     if i.opcode in MOVES or (i.opcode == "cvt" and is_resize(i)):
@@ -85,7 +85,7 @@ def _bits(
     """The shadow of a source, 0 where it is defined."""
     slot = [slot for slot in row.slots if not slot.result][k]
     found = shadows.bits(operands[k], slot.resolve(mods))
-    return shadows.frame.b.const(integer_of(values[k].type), 0) if found is None else found
+    return shadows.fn.b.const(integer_of(values[k].type), 0) if found is None else found
 
 
 def logic(b: Builder, opcode: str, values: Sequence[Value], shadows: Sequence[Value]) -> Value:
@@ -140,7 +140,7 @@ def _selp(
     values: Sequence[Value],
     target: Operand,
 ) -> None:
-    b = shadows.frame.b
+    b = shadows.fn.b
     x, y = (_bits(shadows, row, mods, operands, values, k) for k in (0, 1))
     condition = values[2]
     chosen = b.select(condition, x, y)

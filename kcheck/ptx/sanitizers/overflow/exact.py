@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.analysis.liveness import registers
 from kcheck.ptx.ir.builder import Value
-from kcheck.ptx.lowering.function import Frame
+from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.sanitizers.origins import record, tell
 from kcheck.ptx.sanitizers.overflow import wrapping
 from kcheck.ptx.syntax.ast import Call, Instruction, Operand, Register
@@ -23,14 +23,14 @@ EXACT, WRAPPED = "#", "^"
 
 
 class Exact:
-    """The exact numbers of one frame."""
+    """The exact numbers of one function."""
 
-    def __init__(self, frame: Frame, found: wrapping.Wrapping) -> None:
-        self.frame = frame
+    def __init__(self, fn: FunctionLowering, found: wrapping.Wrapping) -> None:
+        self.fn = fn
         self.found = found
         self._next: Value | None = None
-        frame.uniform |= {n + EXACT for n in frame.uniform & found.narrow}
-        frame.uniform |= {n + WRAPPED for n in frame.uniform & found.wide}
+        fn.uniform |= {n + EXACT for n in fn.uniform & found.narrow}
+        fn.uniform |= {n + WRAPPED for n in fn.uniform & found.wide}
 
     def companions(self, name: str) -> dict[str, str]:
         """The companion registers: their types by name."""
@@ -42,17 +42,17 @@ class Exact:
 
     def _number(self, operand: Operand, value: Value, unsigned: bool) -> Value:
         """The exact number of a 32-bit operand, as i64; for unwatched registers the number that they hold."""
-        b = self.frame.b
+        b = self.fn.b
         if isinstance(operand, Register):
             if operand.name in self.found.narrow:
-                return self.frame.load(operand.name + EXACT, "b64")
+                return self.fn.load(operand.name + EXACT, "b64")
             return b.resize(b.as_integer(value), "i64", not unsigned)
         return b.resize(b.as_integer(value), "i64", True)  # a literal: -1 is written as such, whatever the type
 
     def _flag(self, operand: Operand) -> Value:
         if isinstance(operand, Register) and operand.name in self.found.wide:
-            return self.frame.load(operand.name + WRAPPED, "pred")
-        return self.frame.b.const("i1", 0)
+            return self.fn.load(operand.name + WRAPPED, "pred")
+        return self.fn.b.const("i1", 0)
 
     # --- instructions
 
@@ -70,7 +70,7 @@ class Exact:
     def _narrow(
         self, i: Instruction, operands: Sequence[Operand], values: Sequence[Value], unsigned: bool
     ) -> Value | None:
-        b, constants = self.frame.b, self.frame.constants
+        b, constants = self.fn.b, self.fn.constants
         if wrapping.is_arithmetic(i, constants):
             x, y, *z = (self._number(o, v, unsigned) for o, v in zip(operands, values, strict=True))
             if i.opcode == "shl":
@@ -97,12 +97,12 @@ class Exact:
         return b.select(b.compare("eq", chosen, values[0]), x, y)
 
     def _wide(self, i: Instruction, operands: Sequence[Operand], values: Sequence[Value]) -> Value | None:
-        b = self.frame.b
+        b = self.fn.b
         flag = b.const("i1", 0)
         for operand, value in zip(operands, values, strict=True):
             if any(operand is o for o in wrapping.widened(i)):
                 flag = b.lor(flag, self._widened(i, operand, value, wrapping.is_signed(i)))
-        sources = wrapping.wide_sources(i, self.frame.constants)
+        sources = wrapping.wide_sources(i, self.fn.constants)
         if i.opcode == "selp" and sources:
             return b.select(values[2], self._flag(operands[0]), self._flag(operands[1]))
         for source in sources:
@@ -111,38 +111,38 @@ class Exact:
 
     def _widened(self, i: Instruction, operand: Operand, value: Value, signed: bool) -> Value:
         """Whether a 32-bit number differs from what it would be without wrapping; recorded if it does."""
-        b = self.frame.b
+        b = self.fn.b
         if not isinstance(operand, Register) or operand.name not in self.found.narrow:
             return b.const("i1", 0)
-        exact = self.frame.load(operand.name + EXACT, "b64")
+        exact = self.fn.load(operand.name + EXACT, "b64")
         if signed:
             wrapped = b.compare("ne", exact, b.resize(value, "i64", True))
         else:
             # A negative number may be one piece of a sum with another negative part.
             wrapped = b.compare("sgt", exact, (1 << 32) - 1)
         # Of several, as in an unrolled loop, take the last: they are usually of one line.
-        site = self.frame.unit.site(self.found.arithmetic[operand.name][-1], "")
-        record(self.frame, id(operand), site, exact, wrapped)
+        site = self.fn.unit.site(self.found.arithmetic[operand.name][-1], "")
+        record(self.fn, id(operand), site, exact, wrapped)
         return wrapped
 
     # --- writing and using
 
     def written(self, operation: Instruction | Call, name: str, value: Value, blend: bool) -> None:
         """A register got its value: update its companions."""
-        found, b = self.found, self.frame.b
+        found, b = self.found, self.fn.b
         if name not in found.narrow and name not in found.wide:
             return
         new, self._next = self._next, None
         if name in found.wide:
-            self.frame.store(name + WRAPPED, "pred", b.const("i1", 0) if new is None else new, blend)
+            self.fn.store(name + WRAPPED, "pred", b.const("i1", 0) if new is None else new, blend)
         else:
             held = b.resize(b.as_integer(value), "i64", name not in found.unsigned)
-            self.frame.store(name + EXACT, "b64", held if new is None else new, blend)
+            self.fn.store(name + EXACT, "b64", held if new is None else new, blend)
 
     def address(self, operation: Instruction, operand: Operand) -> None:
         """The active lanes access an address."""
-        b = self.frame.b
+        b = self.fn.b
         for register in registers(operand):
             if register.name in self.found.wide:
-                lanes = b.land(b.spread(self.frame.active), b.spread(self._flag(register)))
-                tell(self.frame, operation, FaultKind.WRAPPED_ADDRESS, lanes, self.found.sources[register.name])
+                lanes = b.land(b.splat(self.fn.active), b.splat(self._flag(register)))
+                tell(self.fn, operation, FaultKind.WRAPPED_ADDRESS, lanes, self.found.sources[register.name])

@@ -55,8 +55,8 @@ def _changed(
     extent = RaceState.shared_size.offset if space == "shared" else RaceState.global_size.offset
     limit = b.value(f"getelementptr i8, ptr %rs, i64 {extent}", "ptr")
     limit = b.value(f"load i64, ptr {limit.text}", "i64")
-    ends = b.add(b.spread(distance, W), b.lanes_const("i64", [(i + 1) * size for i in range(W)]))
-    inside = b.land(mask, b.compare("ule", ends, b.spread(limit, W)))
+    ends = b.add(b.splat(distance, W), b.lanes_const("i64", [(i + 1) * size for i in range(W)]))
+    inside = b.land(mask, b.compare("ule", ends, b.splat(limit, W)))
     if W == 1:
         slot = b.value(f"alloca {kind}", "ptr")
         b.line(f"store {kind} %v, ptr {slot.text}")
@@ -107,7 +107,7 @@ def vector_ir(
     addresses, mask = Value("%a", "i64", W), Value("%m", "i1", W)
     low = b.extract(addresses, 0)
     if W > 1:
-        expected = b.add(b.spread(low), b.lanes_const("i64", [i * size for i in range(W)]))
+        expected = b.add(b.splat(low), b.lanes_const("i64", [i * size for i in range(W)]))
         apart = b.any(b.land(b.compare("ne", expected, addresses), mask))
         b.line(f"br i1 {apart.text}, label %slow, label %side")
         b.label("side")
@@ -127,7 +127,7 @@ def vector_ir(
         for part in range(n):
             lanes = [(part * W + i) // n for i in range(W)]
             threads = b.add(Value("%t0", "i32"), b.lanes_const("i32", lanes))
-            me = b.lor(b.spread(site), threads)
+            me = b.lor(b.splat(site), threads)
             spread_mask = mask
             if n > 1 and W > 1:
                 order = ", ".join(f"i32 {lane}" for lane in lanes)

@@ -127,7 +127,7 @@ class Cells:
 
     def store(self, table: str, record: int, value: Value, mask: Value | None = None) -> None:
         b, pointer = self.b, self.pointer(table, record)
-        value = b.spread(value, self.lanes)
+        value = b.splat(value, self.lanes)
         if self.lanes == 1:
             b.line(f"store {b.typed(value)}, ptr {pointer.text}, align 4")
             return
@@ -217,7 +217,7 @@ class Cells:
         for table, record, value, where, before in (
             ("stamps", first + 1, s1, shift, s2),
             ("infos", first + 1, moved, shift, i2),
-            ("stamps", first, b.spread(t.now, self.lanes), enter, s1),
+            ("stamps", first, b.splat(t.now, self.lanes), enter, s1),
             ("infos", first, self.me, enter, i1),
         ):
             if self.lanes == 1:

@@ -12,9 +12,9 @@ from kcheck.report.detail import Row, sentence
 _SHADES = "·░░░▒▒▓▓▓█"  # by the digit of a part: 0 for no wrong element, 9 for all
 
 
-def spread_rows(comparison: Comparison) -> Iterator[Row]:
+def error_map_rows(comparison: Comparison) -> Iterator[Row]:
     """The worst elements of an output that differs, and a map of it; no rows if it does not differ."""
-    found = comparison.spread
+    found = comparison.error_map
     if found is None:
         return
     cells = [("", "actual", "expected", "error", "allowed")]

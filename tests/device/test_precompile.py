@@ -35,7 +35,7 @@ import sys, time
 from pathlib import Path
 from kcheck.cases import plan
 from kcheck.device import choose
-from kcheck.device.ahead import begin
+from kcheck.device.precompile import begin
 from kcheck.runner import Options, run
 from kcheck.specfile import load_function, load_spec
 

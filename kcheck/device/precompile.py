@@ -19,7 +19,7 @@ from typing import Any
 
 from kcheck.device.artifact import compile_kernel, from_json, numba_type, to_json
 from kcheck.device.child import Child, Forked, may_fork
-from kcheck.device.frozen import KeptKernels, kept_kernels
+from kcheck.device.kernel_cache import KeptKernels, kept_kernels
 from kcheck.device.specialize import in_order
 from kcheck.errors import KernelError, PtxError
 from kcheck.model import Case, Function, OpSpec, Span
@@ -36,7 +36,7 @@ MOST = 7
 """The maximum number of forked processes: each compiles at least one specialization."""
 
 
-class Ahead:
+class Precompile:
     """Compiles a spec's kernel ahead, until :meth:`cancel`.
 
     Args:
@@ -57,7 +57,7 @@ class Ahead:
             child.kill()
 
 
-def begin(spec: OpSpec, cases: Iterable[Case], sanitizers: Collection[str]) -> Ahead | None:
+def begin(spec: OpSpec, cases: Iterable[Case], sanitizers: Collection[str]) -> Precompile | None:
     """Compile the kernel of a spec with ``launch:`` and ``artifact:`` ahead of its cases, the last first.
 
     None if that would not help: there is a single processor, or little that is not cached. The cpu device must be
@@ -72,8 +72,8 @@ def begin(spec: OpSpec, cases: Iterable[Case], sanitizers: Collection[str]) -> A
             return None
         _warm()
         count = min(spare, len(absent) - 1, MOST)
-        return Ahead([_forked(spec, absent[first::count], sanitizers) for first in range(count)])
-    return Ahead([_child(spec, absent, sanitizers)]) if len(absent) >= LEAST else None
+        return Precompile([_forked(spec, absent[first::count], sanitizers) for first in range(count)])
+    return Precompile([_child(spec, absent, sanitizers)]) if len(absent) >= LEAST else None
 
 
 def _warm() -> None:

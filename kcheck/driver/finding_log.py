@@ -24,7 +24,7 @@ _INDENT = " " * 8
 Site: TypeAlias = tuple[str, str, str | None, Span | None]
 
 
-class Telling:
+class FindingLog:
     """Reports what this process finds.
 
     Args:

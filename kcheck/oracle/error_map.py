@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kcheck.model import Element, Spread
+from kcheck.model import Element, ErrorMap
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -20,8 +20,8 @@ ROWS, COLUMNS = 16, 64
 """The most parts of the map: it is read in a terminal of 80 columns."""
 
 
-def spread(shape: Sequence[int], refused: Mask, rank: Floats, element: Callable[[int], Element]) -> Spread:
-    """The spread of an output.
+def error_map(shape: Sequence[int], refused: Mask, rank: Floats, element: Callable[[int], Element]) -> ErrorMap:
+    """Where an output is wrong.
 
     Args:
         shape: of the output, in elements.
@@ -36,11 +36,11 @@ def spread(shape: Sequence[int], refused: Mask, rank: Floats, element: Callable[
         chosen = np.concatenate([np.flatnonzero(ranks > least), np.flatnonzero(ranks == least)])[:WORST]
         where, ranks = where[chosen], ranks[chosen]
     order = np.argsort(-ranks, kind="stable")
-    return Spread(tuple(element(int(at)) for at in where[order]), grid(refused, shape))
+    return ErrorMap(tuple(element(int(at)) for at in where[order]), grid(refused, shape))
 
 
 def grid(refused: Mask, shape: Sequence[int]) -> tuple[str, ...]:
-    """Rows of digits, as :class:`kcheck.model.Spread` has them."""
+    """Rows of digits, as :class:`kcheck.model.ErrorMap` has them."""
     columns = shape[-1] if shape else 1
     rows = math.prod(shape[:-1])
     counts: npt.NDArray[Any] = refused.reshape(rows, columns)
