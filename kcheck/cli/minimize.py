@@ -89,11 +89,12 @@ def command(
     from kcheck.cli.resolve import device_of, resolve
     from kcheck.cli.stored import here, say, say_rows, say_title
     from kcheck.minimize import Minimizer
+    from kcheck.runner import as_judged
 
     meant = resolve(the_case(what, seed, last), op, here(), stored=stored)
     known = meant.known
     say_title(known.case.spec, known.case.id)
-    case = _current(meant)
+    case = _current(meant, stored)
     if case is None or meant.spec is None:
         return Exit.NOTHING
     chosen = device_of(device, meant)
@@ -108,7 +109,10 @@ def command(
 
     with claimed_stdout(), interrupts.installed():
         minimizer = Minimizer(
-            *(meant.spec, case, known.snapshot, chosen, known.rule), most=max_iters, timeout=timeout, tell=tell
+            *(as_judged(meant.spec, known), case, known.snapshot, chosen, known.rule),
+            most=max_iters,
+            timeout=timeout,
+            tell=tell,
         )
         try:
             if minimizer.fails:
@@ -138,9 +142,10 @@ def _failing(meant: Meant) -> tuple[Mapping[str, int], ...]:
         return ()
 
 
-def _current(meant: Meant) -> Case | None:
-    """The case under the current spec. If the spec no longer has it: says why and returns None."""
+def _current(meant: Meant, stored: bool) -> Case | None:
+    """The case under the current spec. If the spec no longer has it: says why, stores that, and returns None."""
     from kcheck.cases import Gone
+    from kcheck.cli.resolve import settle
     from kcheck.cli.stored import say, say_rows
     from kcheck.report.detail import sentence
     from kcheck.runner import current
@@ -153,6 +158,8 @@ def _current(meant: Meant) -> Case | None:
             changed = gone.changed
     say("GONE  the spec no longer has this case", bold=True)
     say_rows(sentence("changed", change) for change in changed)
+    if stored:
+        settle(meant, "gone")
     return None
 
 

@@ -80,7 +80,7 @@ def command(
       GONE          the spec no longer has this case; says what changed    5
     """
     from kcheck.cli.outputs import ReportFile, claimed_stdout
-    from kcheck.cli.resolve import device_of, resolve
+    from kcheck.cli.resolve import device_of, resolve, settle
     from kcheck.cli.stored import here, say, say_rows, say_title
     from kcheck.report import plain
     from kcheck.runner import reproduce
@@ -98,6 +98,8 @@ def command(
         if meant.spec is None:
             say("GONE")
             say(plain.line(f"  no spec has the op {meant.op!r} now"))
+            if stored:
+                settle(meant, "gone")
             return Exit.NOTHING
         chosen = device_of(device, meant)
         with claimed_stdout():
@@ -175,21 +177,19 @@ def _rows(meant: Meant, done: Reproduced, device: Device) -> Iterator[Row]:
 
 def _store(meant: Meant, done: Reproduced) -> None:
     """Store the result; print a warning if the store cannot be written."""
+    from kcheck.cli.resolve import settle
     from kcheck.runner import Result
     from kcheck.store import Store, StoreError
 
-    now = datetime.now(UTC)
+    if done.result is Result.GONE:
+        settle(meant, "gone")
+    elif done.result is Result.PASSES and done.executed is not None:
+        settle(meant, "fixed", done.executed.verdict.device)
+    if done.result is not Result.FAILS or done.executed is None or done.captured is None:
+        return
     try:
-        if done.result is Result.FAILS and done.executed is not None and done.captured is not None:
-            with Store.open(meant.root, writing=True) as store:
-                store.keep(done.captured, done.executed.verdict, now)
-        elif done.result in (Result.PASSES, Result.GONE):
-            state = "fixed" if done.result is Result.PASSES else "gone"
-            with Store.open(meant.root) as store:
-                for failure in store.failures(seed=done.case.seed, op=meant.op, states=("open", "gone")):
-                    same_device = done.executed is None or failure.device == done.executed.verdict.device
-                    if failure.case == meant.known.case and same_device and failure.state != state:
-                        store.settle(failure, state, now)
+        with Store.open(meant.root, writing=True) as store:
+            store.keep(done.captured, done.executed.verdict, datetime.now(UTC))
     except StoreError as error:
         click.echo(f"kcheck: warning: {error}; the result is not stored", err=True)
 

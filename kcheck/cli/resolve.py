@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,7 +63,8 @@ def resolve(named: Named, op: str, root: Path, *, stored: bool) -> Meant:
         if op and op != case.op:
             raise click.UsageError(f"{named} is a case of {case.op}, not of {op}")
         rule, device = ("", "") if held.verdict is None else (held.verdict.rule, held.verdict.device)
-        known = Known(case, rule, held.bits, held.snapshot)
+        levels = {} if held.verdict is None else held.verdict.levels
+        known = Known(case, rule, held.bits, held.snapshot, levels)
         return Meant(root, case.op, known, find_spec(root, case.op, case.spec), held.verdict, None, device)
     if named.kind in ("last", "id") and not stored:
         raise click.UsageError(f"{named} names a stored failure; remove --no-store and KCHECK_STORE=off")
@@ -87,7 +88,7 @@ def _stored(named: Named, op: str, root: Path) -> Meant | None:
             click.echo(f"kcheck: warning: {error}", err=True)
             snapshot = None
         alike = store.failures(seed=first.case.seed, op=ops[0], states=("open", "fixed", "gone"))
-    known = Known(first.case, first.rule, first.bits, snapshot)
+    known = Known(first.case, first.rule, first.bits, snapshot, first.verdict.levels)
     spec = find_spec(root, first.case.op, first.path)
     return Meant(root, ops[0], known, spec, first.verdict, first.last_seen, first.device, len(alike) - 1)
 
@@ -110,6 +111,22 @@ def _case_of(spec: OpSpec, seed: int) -> Case:
         if derive(spec.seed, f"example_{number}") == seed:
             return plan(spec, count=0, master=spec.seed)[number]
     return replace(expand(spec, seed), label="seed")
+
+
+def settle(meant: Meant, state: str, device: str = "") -> None:
+    """Store that a failure is ``fixed`` or ``gone``; print a warning if the store cannot be written.
+
+    Args:
+        device: only a failure on this device; empty for any.
+    """
+    try:
+        with Store.open(meant.root) as store:
+            for failure in store.failures(seed=meant.known.case.seed, op=meant.op, states=("open", "gone")):
+                same_device = not device or failure.device == device
+                if failure.case == meant.known.case and same_device and failure.state != state:
+                    store.settle(failure, state, datetime.now(UTC))
+    except StoreError as error:
+        click.echo(f"kcheck: warning: {error}; the result is not stored", err=True)
 
 
 def device_of(name: str | None, meant: Meant) -> Device:

@@ -27,6 +27,7 @@ from kcheck.model import (
     OpSpec,
     Snapshot,
     Status,
+    strictest,
 )
 from kcheck.runner import Executed, execute, makes
 
@@ -104,7 +105,7 @@ class Minimizer:
         tell: Callable[[int, Case, bool], None],
     ) -> None:
         if rule in SANITIZERS:
-            spec = replace(spec, sanitize={**spec.sanitize, rule: "error"})
+            spec = replace(spec, sanitize=strictest(spec.sanitize, {rule: "error"}))
         self.spec, self._case, self._device = spec, case, device
         self._begun = time.monotonic()
         arrays = None if held is None else restore(replace(held, case=case))

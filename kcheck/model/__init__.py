@@ -20,7 +20,7 @@ from kcheck.model.event import (
     SpecRefused,
     SpecStarted,
 )
-from kcheck.model.levels import LEVELS, STRICT, Level, Strict, as_set, level_word
+from kcheck.model.levels import LEVELS, STRICT, Level, Strict, as_set, is_as_strict, level_word, strictest
 from kcheck.model.outcome import Finding, Index3, Outcome
 from kcheck.model.schedule import NATURAL, Schedule
 from kcheck.model.snapshot import ArraySnapshot, Snapshot
@@ -116,5 +116,7 @@ __all__ = [
     "TypeVariable",
     "Verdict",
     "as_set",
+    "is_as_strict",
     "level_word",
+    "strictest",
 ]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kcheck.model.case import Case
+from kcheck.model.levels import Level
 from kcheck.model.outcome import Finding
 
 UNSUPPORTED = "unsupported"
@@ -101,6 +103,7 @@ class Verdict:
         notes: what was not checked, one sentence each.
         seconds: wall time of the case; the runner sets it.
         checked: the sanitizers that checked the case.
+        levels: by sanitizer, the level at which it was judged; empty if a kcheck that did not keep them stored it.
     """
 
     case: Case
@@ -111,6 +114,7 @@ class Verdict:
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     checked: tuple[str, ...] = ()
+    levels: Mapping[str, Level] = field(default_factory=dict)
 
     @property
     def rule(self) -> str:

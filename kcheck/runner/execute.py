@@ -76,7 +76,8 @@ def execute(
         raise InternalError(f"{spec.path}: {case.id}: {type(error).__name__}: {error}") from error
     if any(finding.rule == UNSUPPORTED for finding in verdict.findings):
         verdict = replace(verdict, status=Status.ERROR)  # a limit of the device, not an error of the kernel
-    return Executed(replace(verdict, seconds=time.monotonic() - begun), arrays, outcome)
+    verdict = replace(verdict, seconds=time.monotonic() - begun, levels=spec.sanitize)
+    return Executed(verdict, arrays, outcome)
 
 
 def every_instrument(spec: OpSpec, device: Device) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from kcheck.cases import (
@@ -20,7 +20,18 @@ from kcheck.cases import (
 )
 from kcheck.device import Device
 from kcheck.errors import SpecError
-from kcheck.model import SANITIZERS, Captured, Case, OpSpec, Snapshot, Status
+from kcheck.model import (
+    SANITIZERS,
+    Captured,
+    Case,
+    Level,
+    OpSpec,
+    Snapshot,
+    Status,
+    is_as_strict,
+    level_word,
+    strictest,
+)
 from kcheck.runner.execute import Executed, execute
 from kcheck.runner.queue import makes
 from kcheck.store import bits
@@ -44,12 +55,14 @@ class Known:
         rule: the rule that it failed by; empty if it is not known to have failed.
         bits: by output, a digest of its bits at that time.
         snapshot: its exact inputs, if they were kept.
+        levels: by sanitizer, the level at which it failed; empty if unknown.
     """
 
     case: Case
     rule: str = ""
     bits: Mapping[str, str] | None = None
     snapshot: Snapshot | None = None
+    levels: Mapping[str, Level] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -83,16 +96,17 @@ class Reproduced:
 def reproduce(spec: OpSpec, known: Known, device: Device, *, timeout: float | None) -> Reproduced:
     """Run a case again; every sanitizer that is not off sees it, and always the one that it failed by.
 
+    It is judged as in :func:`as_judged`.
+
     Raises:
         InternalError: an error in kcheck itself.
     """
-    if known.rule in SANITIZERS:
-        spec = replace(spec, sanitize={**spec.sanitize, known.rule: "error"})
+    own, spec = spec, as_judged(spec, known)
     try:
         case = current(spec, known)
     except Gone as gone:
         return Reproduced(Result.GONE, spec, known.case, gone.changed)
-    notes = _notes(spec, case, known)
+    notes = _notes(spec, case, known) + _stricter(own, known)
     arrays = None
     if known.snapshot is not None:
         try:
@@ -108,6 +122,26 @@ def reproduce(spec: OpSpec, known: Known, device: Device, *, timeout: float | No
     if result is Result.FAILS and known.rule not in ("", done.verdict.rule):
         notes += (f"it fails by another rule: {done.verdict.rule} now, {known.rule} before",)
     return Reproduced(result, spec, case, (), notes, _other_bits(known, done), done)
+
+
+def as_judged(spec: OpSpec, known: Known) -> OpSpec:
+    """A spec with the levels at which a case failed, where its own are lower.
+
+    A failure of ``--sanitize racecheck=error`` is not fixed because the spec alone does not ask for that. The
+    sanitizer that the case failed by is at level ``error`` at least.
+    """
+    levels = strictest(spec.sanitize, known.levels)
+    if known.rule in SANITIZERS:
+        levels = strictest(levels, {known.rule: "error"})
+    return replace(spec, sanitize=levels)
+
+
+def _stricter(spec: OpSpec, known: Known) -> tuple[str, ...]:
+    """A note if the case failed at a higher level of its sanitizer than the spec has."""
+    level = known.levels.get(known.rule)
+    if level is None or is_as_strict(spec.sanitize[known.rule], level):
+        return ()
+    return (f"judged with --sanitize {level_word(known.rule, level)}, as when it failed",)
 
 
 def current(spec: OpSpec, known: Known) -> Case:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from kcheck.errors import UserError
 from kcheck.model import (
+    STRICT,
     Case,
     Comparison,
     Distribution,
@@ -23,6 +24,7 @@ from kcheck.model import (
     Function,
     Span,
     Status,
+    Strict,
     Verdict,
 )
 
@@ -71,6 +73,8 @@ def loads(text: str, kind: type[_T]) -> _T:
 def _encode(value: object) -> Any:
     if isinstance(value, Status):
         return {"is": "Status", "name": value.value}
+    if isinstance(value, Strict):
+        return {"is": "Strict"}
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, complex):
@@ -100,6 +104,8 @@ def _decode(document: Any) -> Any:
         return complex(document["real"], document["imag"])
     if document["is"] == "Status":
         return Status(document["name"])
+    if document["is"] == "Strict":
+        return STRICT
     is_a = str(_RENAMED_KINDS.get(document["is"], document["is"]))
     kind = _KINDS[is_a]
     known = {field.name for field in dataclasses.fields(kind)}

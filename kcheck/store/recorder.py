@@ -29,10 +29,11 @@ from kcheck.model import (
     SpecStarted,
     Status,
     Verdict,
+    is_as_strict,
 )
 from kcheck.store import retention
 from kcheck.store.database import database_file, explained, open_for_writing, transaction
-from kcheck.store.documents import StoreError, StoreFull, dumps
+from kcheck.store.documents import DocumentRefused, StoreError, StoreFull, dumps, loads
 from kcheck.store.snapshots import LARGEST, bits, compress, digest, pack
 
 NEW_SNAPSHOTS = 20
@@ -209,16 +210,22 @@ class Recorder:
     def _passed(self, store: _Open, event: CaseFinished, case: int) -> None:
         """Mark an earlier failure as fixed if it passed on the same device with the same sanitizer enabled.
 
+        Not if the sanitizer still finds something, and only its level is lower than when the case failed.
+
         Not if it has failed earlier in this run: then its seed now makes other inputs than the stored ones, and
         the stored ones fail.
         """
         verdict, started = event.verdict, self._started
         found = store.connection.execute(
-            """SELECT rule, last_seen FROM failures
+            """SELECT rule, last_seen, verdict FROM failures
                WHERE "case" = ? AND state != 'fixed' AND device = ? AND (state = 'gone' OR last_seen < ?)""",
             (case, verdict.device, "" if started is None else when(started.started)),
         ).fetchone()
-        if found is None or (found[0] in SANITIZERS and found[0] not in verdict.checked):
+        if found is None:
+            return
+        if found[0] in SANITIZERS and (
+            found[0] not in verdict.checked or _only_milder(found[0], found[2], verdict)
+        ):
             return
         store.connection.execute(
             """UPDATE failures SET state = 'fixed', closed = ? WHERE "case" = ?""", (when(event.started), case)
@@ -241,6 +248,20 @@ class Recorder:
             bits=bits(captured.outputs) if captured is not None else {},
             snapshot=snapshot,
         )
+
+
+def _only_milder(rule: str, failed: str, passed: Verdict) -> bool:
+    """Whether a sanitizer still finds something in a case, and its level now is lower than when the case failed.
+
+    Args:
+        failed: the stored verdict, as a document.
+    """
+    try:
+        before = loads(failed, Verdict).levels.get(rule, "off")
+    except DocumentRefused:  # whatever reads the failure reports this
+        return False
+    is_milder = not is_as_strict(passed.levels.get(rule, "error"), before)
+    return is_milder and any(finding.rule == rule for finding in passed.findings)
 
 
 def when(moment: datetime) -> str:

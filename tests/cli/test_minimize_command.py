@@ -99,6 +99,7 @@ def test_what_passes_or_is_gone_has_no_smallest_case(large: Kcheck, project: Pat
     done = large("minimize", seed)
     assert (done.returncode, ending(done)) == (5, "GONE  the spec no longer has this case")
     assert "no spec has the op 'bad' now" in done.stdout
+    assert seed not in large("failures").stdout
 
 
 def test_runs_that_are_used_up_are_said(large: Kcheck) -> None:

@@ -77,6 +77,8 @@ def test_it_is_gone(stored: Kcheck, project: Path, before: str, after: str, says
     assert done.returncode == 5
     assert second_line(done).startswith("GONE")
     assert says in " ".join(done.stdout.split())
+    assert seed not in stored("failures").stdout
+    assert seed in stored("failures", "-a").stdout
 
 
 def test_a_spec_that_was_widened_or_moved_has_the_case_still(stored: Kcheck, project: Path) -> None:

@@ -34,7 +34,8 @@ class Planted:
     """The device: every output is a copy of the input of its shape, but wrong as ``fails`` says.
 
     Args:
-        fails: of a case's arrays, whether it fails: False, True for a wrong number, or ``race``.
+        fails: of a case's arrays, whether it fails: False, True for a wrong number, ``race``, or ``harmless`` for
+            a race that is a warning by default.
     """
 
     name = "cpu"
@@ -60,8 +61,10 @@ class Planted:
         y = x.copy()
         ends = self.fails(arrays)
         findings = ()
-        if ends == "race":
-            findings = (Finding("racecheck", "two threads write y"),) if "racecheck" in instrument else ()
+        if ends in ("race", "harmless"):
+            is_race = ends == "race"
+            race = Finding("racecheck", "two threads write y", "error" if is_race else "warn", lenient=not is_race)
+            findings = (race,) if "racecheck" in instrument else ()
         elif ends and y.size:
             y.reshape(-1)[-1] = 3 if np.isfinite(x.reshape(-1)[-1]) and x.reshape(-1)[-1] != 3 else 5
         return Outcome(arrays.case, "cpu", {"y": y}, {}, findings, (), tuple(instrument))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from planted import Planted, failing, minimized, planted_spec
 from kcheck.cases import CaseArrays, plan, restore
 from kcheck.minimize import Minimized, Minimizer
 from kcheck.minimize.order import recipe_key, values_key, weights
+from kcheck.model import STRICT, Verdict
+from kcheck.runner import Known, Result, as_judged, execute, reproduce
+from kcheck.store.documents import dumps, loads
 
 
 def x_of(found: Minimized) -> np.ndarray:
@@ -105,6 +109,36 @@ def test_strategies(tmp_path: Path) -> None:
     values = minimized(spec, device.fails, strategy="values")
     assert values.case.dims == start.dims
     assert not x_of(values).any()
+
+
+def test_a_failure_is_judged_at_the_levels_of_its_run(tmp_path: Path) -> None:
+    """What failed by ``--sanitize racecheck=error`` alone fails again without it, and has a smallest case."""
+    spec = planted_spec(tmp_path, "N: 1..90", shape="N")
+    device = Planted(lambda arrays: "harmless" if arrays.case.dims["N"] > 7 else False)
+    case = failing(spec, device)
+    failed = execute(replace(spec, sanitize={**spec.sanitize, "racecheck": STRICT}), case, device, timeout=None)
+    assert failed.verdict.rule == "racecheck"
+    stored = loads(dumps(failed.verdict), Verdict)
+    known = Known(case, stored.rule, levels=stored.levels)
+    again = reproduce(spec, known, device, timeout=None)
+    assert again.result is Result.FAILS
+    assert again.notes == ("judged with --sanitize racecheck=error, as when it failed",)
+    minimizer = Minimizer(
+        *(as_judged(spec, known), case, None, device, known.rule), timeout=None, tell=lambda *told: None
+    )
+    minimizer.search("dims")
+    assert minimizer.end().case.dims == {"N": 8}
+
+
+def test_a_failure_of_an_older_store_is_judged_as_before(tmp_path: Path) -> None:
+    """Without stored levels, the sanitizer that it failed by is at its default level."""
+    spec = planted_spec(tmp_path, "N: 1..90", shape="N")
+    device = Planted(lambda arrays: "harmless")
+    case = failing(spec, device)
+    assert reproduce(spec, Known(case, "racecheck"), device, timeout=None).result is Result.PASSES
+    race = Planted(lambda arrays: "race")
+    off = replace(spec, sanitize={**spec.sanitize, "racecheck": "off"})
+    assert reproduce(off, Known(case, "racecheck"), race, timeout=None).result is Result.FAILS
 
 
 def test_it_does_not_begin_where_nothing_fails(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "device"))
 
 from cpu_project import CpuProject
+from cpu_project import environment as environment_of_tests
 
 from kcheck.cli.sanitize import Sanitize
 from kcheck.device.cpu import missing
@@ -87,3 +89,34 @@ def test_a_spec_makes_harmless_races_errors(tmp_path: Path) -> None:
         (case,) = report[name]["cases"]
         found[name] = [case["status"], *((f["rule"], f["severity"]) for f in case["findings"])]
     assert found == {"lenient": ["passed", ("racecheck", "warn")], "strict": ["failed", ("racecheck", "error")]}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(missing()), reason=missing())
+def test_a_failure_of_the_command_line_is_not_fixed_without_it(tmp_path: Path) -> None:
+    """``--sanitize racecheck=error`` makes a harmless race fail; later runs without the option pass it with a
+    warning, and leave the failure open, and ``reproduce`` and ``minimize`` still judge it as that run did."""
+    project = CpuProject(tmp_path / "a project")
+    (project.root / "specs").mkdir()
+    project.add("op", SPEC, KERNEL, REFERENCE)
+    (project.root / "op.yaml").rename(project.root / "specs/op.yaml")
+
+    def kcheck(*words: str) -> tuple[int, str]:
+        variables = {key: value for key, value in environment_of_tests().items() if key != "KCHECK_STORE"}
+        done = subprocess.run(
+            [sys.executable, "-m", "kcheck", *words],
+            cwd=project.root,
+            env={**variables, "KCHECK_CACHE_DIR": str(tmp_path / "cache")},
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+    assert kcheck("run", "--device", "cpu", "--sanitize", "racecheck=error")[0] == 1
+    assert kcheck("run", "--device", "cpu")[0] == 0
+    code, text = kcheck("reproduce", "last")
+    assert (code, text.splitlines()[1][:11]) == (1, "STILL FAILS")
+    assert "judged with --sanitize racecheck=error, as when it failed" in " ".join(text.split())
+    code, text = kcheck("minimize", "last", "--max-iters", "10")
+    assert (code, "racecheck" in text) == (0, True)

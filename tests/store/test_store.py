@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from datetime import timedelta
@@ -12,7 +13,19 @@ import pytest
 from stored_runs import NOON, Runs, captured, case, verdict
 
 from kcheck.cases import SnapshotRefused, expand, materialize, restore, snapshot
-from kcheck.model import LAYOUTS, Case, Distribution, Function, Span, SpecFinished, Status
+from kcheck.model import (
+    LAYOUTS,
+    STRICT,
+    Case,
+    Distribution,
+    Function,
+    Level,
+    Span,
+    SpecFinished,
+    Status,
+    Strict,
+    Verdict,
+)
 from kcheck.store import Store, retention
 from kcheck.store.documents import DocumentRefused, dumps, loads
 from kcheck.store.recorder import recipe
@@ -64,6 +77,35 @@ def test_a_failure_is_fixed_by_the_same_case_alone(runs: Runs, tmp_path: Path) -
     runs(verdict(n=5))
     (failure,) = store.failures()
     assert (failure.times, failure.closed, failure.first_seen) == (2, None, NOON + timedelta(minutes=1))
+
+
+def test_a_lower_level_fixes_nothing(runs: Runs, tmp_path: Path) -> None:
+    """A case that failed at ``racecheck=error`` and passes with a warning at the default level stays open. It is
+    fixed once racecheck finds nothing, or passes it at the level at which it failed."""
+    failed = replace(verdict(rule="racecheck", checked=("racecheck",)), levels={"racecheck": STRICT})
+    passed = verdict(Status.PASSED, rule="racecheck", checked=("racecheck",))
+    (race,) = passed.findings
+    warned = replace(passed, findings=(replace(race, severity="warn"),), levels={"racecheck": "error"})
+    store = Store.open(tmp_path)
+    for fixing in (replace(warned, findings=()), replace(warned, levels={"racecheck": STRICT})):
+        runs(failed)
+        runs(warned)
+        store = Store.open(tmp_path)
+        assert [failure.state for failure in store.failures()] == ["open"]
+        runs(fixing)
+        assert store.failures() == []
+
+
+def test_the_levels_of_a_failure_are_stored(runs: Runs, tmp_path: Path) -> None:
+    """With the difference between the default ``error`` and one that was set. An old store has none."""
+    levels: dict[str, Level] = {"racecheck": STRICT, "initcheck": "error", "overflow": "off"}
+    runs(replace(verdict(), levels=levels))
+    (failure,) = Store.open(tmp_path).failures()
+    assert failure.verdict.levels == levels
+    assert [isinstance(failure.verdict.levels[name], Strict) for name in levels] == [True, False, False]
+    old = json.loads(dumps(failure.verdict))
+    del old["levels"]
+    assert loads(json.dumps(old), Verdict).levels == {}
 
 
 def test_what_is_fixed_is_reported(runs: Runs) -> None:
