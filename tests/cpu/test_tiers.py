@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 import subprocess
 import sys
-import time
+import threading
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
 from kcheck.cpu.memory import Kind, Memory
 from kcheck.cpu.module import Module
+from kcheck.cpu.scheduler import Completion, Job, Scheduler
 from kcheck.cpu.tiers import CachedKernel
 from kcheck.errors import InternalError
 from kcheck.model import Finding
@@ -73,13 +76,14 @@ KERNEL = """.version 8.7
 
 
 class Device:
-    """An executor, and its only kernel."""
+    """An executor, and its only kernel. Time passes only when a test sets ``now``, in seconds."""
 
     def __init__(self, folder: Path) -> None:
+        self.now = 0.0
         self.findings: list[Finding] = []
         self.memory = Memory(64 << 20)
         self.executor = Executor(
-            self.memory, 2, ObjectCache(folder), time.perf_counter, self.findings.append, lambda _: None
+            self.memory, 2, ObjectCache(folder), lambda: self.now, self.findings.append, lambda _: None
         )
         self.module: Module = self.executor.load(KERNEL)
         self.base = self.memory.allocate(4 * COUNT, Kind.DEVICE)
@@ -107,59 +111,105 @@ def device(tmp_path: Path) -> Device:
     return Device(tmp_path)
 
 
+@dataclass
+class Tiers:
+    """The machine code that ran.
+
+    Attributes:
+        ranges: how many ranges of blocks ran in code of either tier; True: quick.
+        after_quick: called on the worker after each range that ran in quick code.
+    """
+
+    ranges: Counter[bool] = field(default_factory=Counter)
+    after_quick: Callable[[], None] = lambda: None
+
+
 @pytest.fixture
-def launched(monkeypatch: pytest.MonkeyPatch) -> Counter[bool]:
-    """How many ranges of blocks ran in code of either tier; True: quick."""
-    ranges: Counter[bool] = Counter()
+def tiers_run(monkeypatch: pytest.MonkeyPatch) -> Tiers:
+    """The code that runs, counted."""
+    seen = Tiers()
     compile_kernel = tiers.compile_kernel
 
     def counting(*arguments: Any, **options: Any) -> compiled.Kernel:
         made = compile_kernel(*arguments, **options)
+        is_quick = options["quick"]
 
         def run(*where: int) -> int:
-            ranges[options["quick"]] += 1
-            return made.run(*where)
+            seen.ranges[is_quick] += 1
+            status = made.run(*where)
+            if is_quick:
+                seen.after_quick()
+            return status
 
         return replace(made, run=run)
 
     monkeypatch.setattr(tiers, "compile_kernel", counting)
-    return ranges
+    return seen
 
 
-def test_the_first_launches_run_quick_code(device: Device) -> None:
+@pytest.fixture
+def jobs(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
+    """The jobs that the scheduler was given, in order."""
+    given: list[Job] = []
+    run = Scheduler.run
+
+    def noting(self: Scheduler, job: Job, *arguments: Any, **options: Any) -> Completion:
+        given.append(job)
+        return run(self, job, *arguments, **options)
+
+    monkeypatch.setattr(Scheduler, "run", noting)
+    return given
+
+
+def test_the_first_launches_run_quick_code(device: Device, tiers_run: Tiers) -> None:
     """A kernel that is launched once for a moment is worth no better code."""
+    spent = device.known.kernel.tier_up_after / 4
+
+    def pass_time() -> None:
+        device.now += spent
+
+    tiers_run.after_quick = pass_time
     device.launch(BLOCK)
-    assert 0 < device.known.left < device.known.kernel.tier_up_after < 5
+    assert device.known.left == pytest.approx(3 * spent)
+    assert tiers_run.ranges == {True: 1}
 
 
-def test_what_ran_for_as_long_as_better_code_takes_to_make_gets_it(device: Device) -> None:
+def test_what_ran_for_as_long_as_better_code_takes_to_make_gets_it(device: Device, tiers_run: Tiers) -> None:
     """Launches add up; the one after that runs better code, which is never replaced, and leaves the same bits."""
-    first = device.launch(1000 * BLOCK)
     quick = device.known.kernel
-    until = time.monotonic() + 60
-    while device.known.kernel is quick:
-        assert device.launch(1000 * BLOCK) == first
-        assert time.monotonic() < until
+
+    def pass_time() -> None:
+        device.now += 0.6 * quick.tier_up_after
+
+    tiers_run.after_quick = pass_time
+    first = device.launch(BLOCK)
+    assert device.known.kernel is quick
+    assert device.launch(BLOCK) == first
+    assert tiers_run.ranges == {True: 2}
     better = device.known
+    assert better.kernel is not quick
     assert better.left == float("inf")
-    assert device.launch(1000 * BLOCK) == first
+    assert device.launch(BLOCK) == first
+    assert tiers_run.ranges[True] == 2
     assert device.known is better
 
 
-def test_a_long_launch_goes_over_to_better_code(device: Device, launched: Counter[bool]) -> None:
+def test_a_long_launch_goes_over_to_better_code(device: Device, tiers_run: Tiers, jobs: list[Job]) -> None:
     """Blocks begin in quick code and end in the better one; none is lost, and all leave the same bits."""
-    other = device.known
+    known, switched = device.known, threading.Event()
     expected = device.launch(COUNT)
-    launched.clear()
-    other.kernel = replace(other.kernel, tier_up_after=other.spent)  # from the first moment of the next launch on
-    for _ in range(20):
-        assert device.launch(COUNT) == expected
-        if launched[True] and launched[False]:
-            return
-        device.executor.kernels.known.clear()
-        launched.clear()
-        device.known.kernel = replace(device.known.kernel, tier_up_after=0.0)
-    pytest.fail("no launch ran code of both tiers")
+    known.kernel = replace(known.kernel, tier_up_after=known.spent)  # better code pays off from the next launch on
+    known.seconds = 1.0
+    tiers_run.ranges.clear()
+
+    def wait_for_better() -> None:
+        while jobs[-1].kernel.tier_up_after < math.inf and not jobs[-1].launch.stop:
+            switched.wait(0.001)
+
+    tiers_run.after_quick = wait_for_better
+    assert device.launch(COUNT) == expected
+    assert 1 <= tiers_run.ranges[True] <= 2  # at most one range per worker began before the switch
+    assert tiers_run.ranges[False] > 0
 
 
 def test_no_better_code_is_made_near_a_time_limit(device: Device) -> None:
@@ -197,6 +247,7 @@ def test_a_fault_while_better_code_is_made_ends_the_launch(
     expected = device.launch(COUNT)
     known = device.known
     known.kernel = replace(known.kernel, tier_up_after=known.spent)
+    known.seconds = 1.0
 
     def fail(*_: object, **__: object) -> None:
         raise InternalError("no better code")
