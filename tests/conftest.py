@@ -18,6 +18,8 @@ from kcheck.device.cuda import driver_answers
 # store
 # take this out of the environment of what they start.
 os.environ.setdefault("KCHECK_STORE", "off")
+os.environ.pop("GITHUB_ACTIONS", None)  # on GitHub, the runs of the tests would annotate the change
+os.environ.pop("GITHUB_STEP_SUMMARY", None)
 
 if not driver_answers():
     os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")

@@ -21,10 +21,11 @@ from kcheck.errors import UserError
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One report: its format and its file, None for stdout."""
+    """One report: its format and its file, None for stdout, or for stderr with ``to_stderr``."""
 
     format: str
     path: Path | None
+    to_stderr: bool = False
 
 
 class PairedCommand(click.Command):

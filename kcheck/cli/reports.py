@@ -6,12 +6,14 @@ import os
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from types import TracebackType
 from typing import Self, TextIO
 
 import click
 
+from kcheck.cli.code_host import checkout, step_summary
 from kcheck.cli.exits import Exit, worst
 from kcheck.cli.interrupt import Interrupts
 from kcheck.cli.outputs import COLUMNS, Output, ReportFile, claimed_stdout, columns, unwritable, wants_color
@@ -76,18 +78,22 @@ class Reports:
             stdout = self._stdout = stack.enter_context(claimed_stdout())
             stack.enter_context(self._interrupts.installed())
             bar = sys.stderr if self._verbosity >= 0 and _can_draw(sys.stderr.isatty()) else None
+            shared = Settings(
+                self._verbosity,
+                base=checkout(Path(".")),
+                step_summary=step_summary(os.environ),
+                warn=lambda sentence: click.echo(f"kcheck: warning: {sentence}", err=True),
+            )
             for output, file in zip(self._outputs, files, strict=True):
-                if file is not None:
-                    settings = Settings(self._verbosity, wants_color(self._color, file.stream, {}), COLUMNS)
-                    reporter = REPORTERS[output.format](file.stream, settings)
+                stream = file.stream if file is not None else sys.stderr if output.to_stderr else stdout
+                if file is not None or output.to_stderr:
+                    settings = replace(shared, color=wants_color(self._color, stream, {}), width=COLUMNS)
                 else:
                     colored = wants_color(self._color, stdout, os.environ)
-                    reporter = REPORTERS[output.format](
-                        stdout, Settings(self._verbosity, colored, width, bar, self._early)
-                    )
+                    settings = replace(shared, color=colored, width=width, progress=bar, early=self._early)
                     if bar is not None and output.format != "text" and not stdout.isatty():
                         self._reports.append(_Report(progress_bar(bar), None))
-                self._reports.append(_Report(reporter, file))
+                self._reports.append(_Report(REPORTERS[output.format](stream, settings), file))
             self._stack = stack.pop_all()
         return self
 

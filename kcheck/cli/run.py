@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from kcheck.cli.code_host import with_annotations
 from kcheck.cli.exits import Exit
 from kcheck.cli.outputs import Output, PairedCommand, pair
 from kcheck.cli.params import CASES, COLOR, DEVICE, SEED, TIME_LIMIT
@@ -166,7 +167,7 @@ def command(
         _check_last_failed(stored, drawn=on_command_line("cases") or seed is not None or case_seed is not None)
     if touched and not paths:
         return Exit.GOOD
-    outputs = pair(ctx.meta["kcheck.order"], formats, files)
+    outputs = with_annotations(pair(ctx.meta["kcheck.order"], formats, files), os.environ)
     this_round = ctx.obj
     if watch and this_round is None:
         return _watch(paths, recursive, profile, device, outputs, touched)

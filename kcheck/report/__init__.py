@@ -8,9 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, TextIO
 
 from kcheck.model import Event
+
+
+def _ignore(sentence: str) -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,9 @@ class Settings:
         width: terminal columns.
         progress: a terminal to draw a progress bar on, or None.
         early: print the first failure of a spec when it happens, before the spec's other cases have run.
+        base: the root of the checkout, which formats for code hosts name paths relative to.
+        step_summary: the file that GitHub Actions shows as the summary of a step.
+        warn: gets one sentence about what a report leaves out.
     """
 
     verbosity: int = 0
@@ -30,6 +38,9 @@ class Settings:
     width: int = 80
     progress: TextIO | None = None
     early: bool = False
+    base: Path = Path(".")
+    step_summary: Path | None = None
+    warn: Callable[[str], None] = _ignore
 
 
 class Reporter(Protocol):
@@ -66,6 +77,30 @@ def _concise(stream: TextIO, settings: Settings) -> Reporter:
     return ConciseReporter(stream, settings)
 
 
+def _sarif(stream: TextIO, settings: Settings) -> Reporter:
+    from kcheck.report.sarif import SarifReporter
+
+    return SarifReporter(stream, settings)
+
+
+def _github(stream: TextIO, settings: Settings) -> Reporter:
+    from kcheck.report.github import GithubReporter
+
+    return GithubReporter(stream, settings)
+
+
+def _gitlab(stream: TextIO, settings: Settings) -> Reporter:
+    from kcheck.report.gitlab import GitlabReporter
+
+    return GitlabReporter(stream, settings)
+
+
+def _markdown(stream: TextIO, settings: Settings) -> Reporter:
+    from kcheck.report.markdown import MarkdownReporter
+
+    return MarkdownReporter(stream, settings)
+
+
 def progress_bar(stream: TextIO) -> Reporter:
     """A progress bar without a text report; ``stream`` is a terminal."""
     from kcheck.report.progress import Progress  # Rich
@@ -78,6 +113,10 @@ REPORTERS: dict[str, Callable[[TextIO, Settings], Reporter]] = {
     "concise": _concise,
     "json": _json,
     "junit": _junit,
+    "sarif": _sarif,
+    "github": _github,
+    "gitlab": _gitlab,
+    "markdown": _markdown,
 }
 """Every format by its name in ``--format``."""
 

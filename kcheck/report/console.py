@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
 from rich.cells import cell_len
@@ -19,7 +18,6 @@ from kcheck.model import (
     CaseFinished,
     Event,
     Fault,
-    Finding,
     RunFinished,
     RunStarted,
     SpecFinished,
@@ -29,6 +27,7 @@ from kcheck.model import (
 )
 from kcheck.report import Settings, coverage, layout, plain, totals, wording
 from kcheck.report.causes import Cause, causes
+from kcheck.report.collect import OpenSpec
 from kcheck.report.detail import ReadLine, Role, Row, finding_rows, read_line, rows
 from kcheck.report.paragraph import cause_rows
 
@@ -54,35 +53,6 @@ _MARKS: Mapping[totals.Mark, str] = {
 }
 _WIDEST = 100  # columns that a line of a spec is spread over
 _SHOWN = 3  # causes of one spec that are shown in full, unless verbose
-
-
-@dataclass(slots=True)
-class _Open:
-    """A spec whose cases are coming in."""
-
-    started: SpecStarted
-    cases: list[CaseFinished] = field(default_factory=list)
-    warnings: dict[tuple[str, str, str, str], tuple[Finding, int]] = field(default_factory=dict)
-    notes: dict[str, None] = field(default_factory=dict)
-    announced: bool = False
-
-    def take(self, event: CaseFinished) -> None:
-        """Takes the next case."""
-        self.cases.append(event)
-        self.notes.update(dict.fromkeys(event.verdict.notes))
-        for finding in event.verdict.findings:
-            if finding.severity == "warn":
-                key = (finding.rule, finding.array or "", finding.kernel or "", str(finding.place or ""))
-                first, seen = self.warnings.get(key, (finding, 0))
-                self.warnings[key] = (first, seen + 1)
-
-    def broken_off(self) -> SpecFinished:
-        """The end of a spec whose own end never came."""
-        statuses = [event.verdict.status for event in self.cases]
-        passed, failed, errors = (statuses.count(s) for s in (Status.PASSED, Status.FAILED, Status.ERROR))
-        started = self.started
-        skipped = started.cases - len(statuses)
-        return SpecFinished(started.path, started.op, passed, failed, errors, skipped, (), (), 0.0)
 
 
 class ConsoleReporter:
@@ -115,7 +85,7 @@ class ConsoleReporter:
             from kcheck.report.progress import Progress  # a run without a terminal does not need it
 
             self._progress = Progress(settings.progress)
-        self._open: _Open | None = None
+        self._open: OpenSpec | None = None
         self._totals = totals.Totals()
         self._printed = self._after_block = False
 
@@ -130,7 +100,7 @@ class ConsoleReporter:
             case SpecRefused():
                 self._refuse(event)
             case SpecStarted():
-                self._open = _Open(event)
+                self._open = OpenSpec(event)
             case CaseFinished():
                 if self._open is not None:
                     self._open.take(event)
@@ -141,7 +111,7 @@ class ConsoleReporter:
             case RunFinished():
                 self._totals.finished = event
 
-    def _announce(self, opened: _Open) -> None:
+    def _announce(self, opened: OpenSpec) -> None:
         """Prints a spec's first failure when its case is judged, unless the spec ends with that case."""
         last = opened.cases[-1]
         if last.verdict.status is Status.PASSED or opened.announced or len(opened.cases) == opened.started.cases:
@@ -213,7 +183,7 @@ class ConsoleReporter:
         warned = [(finding, 1) for finding in event.findings if finding.severity == "warn"]
         warned += opened.warnings.values()
         line = self._totals.finish(event, len(wrong), len(warned), opened.notes)
-        failing = [case for case in opened.cases if case.verdict.status is not Status.PASSED]
+        failing = opened.failing
         if line.mark == "stop" and not opened.cases:
             return  # the summary names the specs that were not run
         if not failing and not wrong and self._settings.verbosity < 0:

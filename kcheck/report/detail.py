@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -57,6 +57,11 @@ def listed(label: str, items: Sequence[str]) -> Row:
 def facts(label: str, pairs: Mapping[str, object]) -> Row:
     """A row of ``name=value``."""
     return Row(label, tuple(plain.line(f"{name}={value}") for name, value in pairs.items()))
+
+
+def plain_text(found: Iterable[Row]) -> str:
+    """Rows as plain text in two columns, without line breaks within a row."""
+    return "\n".join(f"{row.label:<11}{row.text}".rstrip() for row in found)
 
 
 def headline(verdict: Verdict) -> str:

@@ -28,10 +28,10 @@ def change_lines(changes: Sequence[Change], width: int, paint: Paint) -> Iterato
     for op in dict.fromkeys(change.op for change in changes):
         yield from layout.wrap([plain.line(op)], "", width)
         mine = sorted((c for c in changes if c.op == op), key=lambda change: order.index(change.kind))
-        sizes = [max(len(cells[n]) for cells in map(_cells, mine)) for n in range(3)]
+        sizes = [max(len(cells[n]) for cells in map(change_cells, mine)) for n in range(3)]
         for change in mine:
             word, role = _KINDS[change.kind]
-            cells = _cells(change)
+            cells = change_cells(change)
             text = "  ".join(cell.ljust(size) for cell, size in zip(cells, sizes, strict=True))
             line = f"  {word:<6}  {text}".rstrip()
             where = [plain.line(part) for part in _where(change)]
@@ -46,7 +46,7 @@ def change_lines(changes: Sequence[Change], width: int, paint: Paint) -> Iterato
                 yield from (" " * _INDENT + part for part in layout.wrap(where, "  ", width - _INDENT))
 
 
-def _cells(change: Change) -> tuple[str, str, str]:
+def change_cells(change: Change) -> tuple[str, str, str]:
     """What, from where to where, by how much and how much is allowed."""
     name = change.measure if not change.detail else f"{change.measure} {change.detail}"
     low, high = sorted((change.before, change.after))

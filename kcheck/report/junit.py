@@ -28,7 +28,7 @@ from kcheck.model import (
     Status,
 )
 from kcheck.report import Settings, plain, wording
-from kcheck.report.detail import ReadLine, Row, finding_rows, headline, read_line, rows
+from kcheck.report.detail import ReadLine, finding_rows, headline, plain_text, read_line, rows
 
 
 @dataclass(slots=True)
@@ -107,7 +107,7 @@ class JunitReporter:
             case.stdout = self._listing(warnings)
         else:
             add = case.add_failure_info if verdict.status is Status.FAILED else case.add_error_info
-            add(headline(verdict), _text(rows(event, self._source)), _type(event))
+            add(headline(verdict), plain_text(rows(event, self._source)), _type(event))
         self._open.cases.append(case)
         self._open.finished += 1
 
@@ -176,17 +176,12 @@ class JunitReporter:
         return candidate
 
     def _listing(self, findings: list[Finding]) -> str:
-        return "\n".join(_text(finding_rows(finding, self._source)) for finding in findings)
+        return "\n".join(plain_text(finding_rows(finding, self._source)) for finding in findings)
 
 
 def _classname(path: str) -> str:
     """``specs.buggy.softmax``: readers treat the part before the last dot as a package."""
     return plain.line(path).removesuffix(".yaml").removesuffix(".yml").strip("./").replace("/", ".")
-
-
-def _text(found: Iterable[Row]) -> str:
-    """Rows as plain text in two columns, without line breaks."""
-    return "\n".join(f"{row.label:<11}{row.text}".rstrip() for row in found)
 
 
 def _place(findings: Iterable[Finding]) -> tuple[str, int] | None:

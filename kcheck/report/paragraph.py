@@ -27,8 +27,8 @@ def cause_rows(cause: Cause, run: Sequence[CaseFinished], source: ReadLine = rea
             yield sentence("failed", "for an unknown reason", "wrong")
     else:
         yield from finding_rows(cause.found[0], source, times=False)
-    yield sentence("cases", _cases(cause, run))
-    also = list(_also(cause))
+    yield sentence("cases", cases_text(cause, run))
+    also = list(also_texts(cause))
     if also:
         yield listed("also", also)
     seed = str(verdict.case.seed) not in cause.simplest.replay
@@ -36,7 +36,7 @@ def cause_rows(cause: Cause, run: Sequence[CaseFinished], source: ReadLine = rea
     yield Row("replay", (plain.line(cause.simplest.replay),), role="paste")
 
 
-def _cases(cause: Cause, run: Sequence[CaseFinished]) -> str:
+def cases_text(cause: Cause, run: Sequence[CaseFinished]) -> str:
     """``11 of 12: every T, K > 1``; the condition is left out if none separates the cases."""
     seen = run
     if cause.rule in SANITIZERS and all(cause.rule in event.verdict.checked for event in cause.cases):
@@ -55,7 +55,7 @@ def _cases(cause: Cause, run: Sequence[CaseFinished]) -> str:
     return f"{text}: {when}" if when else text
 
 
-def _also(cause: Cause) -> Iterator[str]:
+def also_texts(cause: Cause) -> Iterator[str]:
     """What follows from the cause, in how many of its cases, and where else it shows."""
     every = len(cause.cases) + len(cause.unseen)
     for number, (what, cases) in enumerate(cause.also):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -150,6 +151,11 @@ VACUOUS = Finding(
     severity="warn",
     fix="add value distributions for which the output is not zero",
 )
+
+
+def replace_place(finding: Finding, place: Span) -> Finding:
+    """The finding at another place."""
+    return replace(finding, place=place, other_place=None)
 
 
 def all_passing() -> list[Event]:

@@ -1,0 +1,28 @@
+"""What a code host's CI says about this process: GitHub Actions shows annotations and a summary by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kcheck.cli.outputs import Output
+
+
+def checkout(start: Path) -> Path:
+    """The root of the git checkout that a folder is in; the folder itself if it is in none."""
+    folder = start.resolve()
+    return next((above for above in (folder, *folder.parents) if (above / ".git").exists()), folder)
+
+
+def with_annotations(outputs: Sequence[Output], environ: Mapping[str, str]) -> tuple[Output, ...]:
+    """The reports of a run; on GitHub Actions also annotations, on stderr, unless they are requested."""
+    on_github = environ.get("GITHUB_ACTIONS") == "true"
+    if not on_github or any(output.format == "github" for output in outputs):
+        return tuple(outputs)
+    return (*outputs, Output("github", None, to_stderr=True))
+
+
+def step_summary(environ: Mapping[str, str]) -> Path | None:
+    """The file of the summary of this step of GitHub Actions; None elsewhere."""
+    file = environ.get("GITHUB_STEP_SUMMARY", "")
+    return Path(file) if file else None

@@ -1,0 +1,149 @@
+"""Collects the events of a run, spec by spec, for reports that are written as a whole."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from kcheck.model import (
+    CaseFinished,
+    Event,
+    Finding,
+    RunFinished,
+    RunStarted,
+    SpecFinished,
+    SpecRefused,
+    SpecStarted,
+    Status,
+)
+from kcheck.report import Settings
+from kcheck.report.detail import ReadLine, read_line
+
+
+@dataclass(slots=True)
+class OpenSpec:
+    """A spec whose cases are coming in.
+
+    Attributes:
+        warnings: of its cases, each once with the number of cases that have it.
+        notes: of its cases, each once, in order.
+        announced: whether the reporter has announced its first failure.
+    """
+
+    started: SpecStarted
+    cases: list[CaseFinished] = field(default_factory=list)
+    warnings: dict[tuple[str, str, str, str], tuple[Finding, int]] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
+    announced: bool = False
+
+    def take(self, event: CaseFinished) -> None:
+        """Takes the next case."""
+        self.cases.append(event)
+        self.notes.update(dict.fromkeys(event.verdict.notes))
+        for finding in event.verdict.findings:
+            if finding.severity == "warn":
+                key = (finding.rule, finding.array or "", finding.kernel or "", str(finding.place or ""))
+                first, seen = self.warnings.get(key, (finding, 0))
+                self.warnings[key] = (first, seen + 1)
+
+    @property
+    def failing(self) -> list[CaseFinished]:
+        """The cases that did not pass."""
+        return [event for event in self.cases if event.verdict.status is not Status.PASSED]
+
+    def broken_off(self) -> SpecFinished:
+        """The end of a spec whose own end never came."""
+        statuses = [event.verdict.status for event in self.cases]
+        passed, failed, errors = (statuses.count(s) for s in (Status.PASSED, Status.FAILED, Status.ERROR))
+        started = self.started
+        skipped = started.cases - len(statuses)
+        return SpecFinished(started.path, started.op, passed, failed, errors, skipped, (), (), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """A run, as far as it went.
+
+    Attributes:
+        run: None if it did not start.
+        specs: each spec that ran, with its end.
+        refused: specs that were not run because they are invalid.
+        finished: None if the run broke off.
+    """
+
+    run: RunStarted | None
+    specs: tuple[tuple[OpenSpec, SpecFinished], ...]
+    refused: tuple[SpecRefused, ...]
+    finished: RunFinished | None
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the run did not reach its end."""
+        return self.finished is None or self.finished.interrupted
+
+
+class Collector:
+    """Takes the events of a run; :meth:`collected` is what it has seen so far."""
+
+    def __init__(self) -> None:
+        self._run: RunStarted | None = None
+        self._specs: list[tuple[OpenSpec, SpecFinished]] = []
+        self._refused: list[SpecRefused] = []
+        self._finished: RunFinished | None = None
+        self._open: OpenSpec | None = None
+
+    def handle(self, event: Event) -> None:
+        """Takes the next event."""
+        match event:
+            case RunStarted():
+                self._run = event
+            case SpecRefused():
+                self._refused.append(event)
+            case SpecStarted():
+                self._open = OpenSpec(event)
+            case CaseFinished():
+                if self._open is not None:
+                    self._open.take(event)
+            case SpecFinished():
+                if self._open is not None:
+                    self._specs.append((self._open, event))
+                self._open = None
+            case RunFinished():
+                self._finished = event
+            case _:
+                pass  # the inputs of a failure stay in the store
+
+    def collected(self) -> Collected:
+        """The run so far; a spec that did not end has the cases seen so far."""
+        specs = list(self._specs)
+        if self._open is not None:
+            specs.append((self._open, self._open.broken_off()))
+        return Collected(self._run, tuple(specs), tuple(self._refused), self._finished)
+
+
+class WholeReporter(ABC):
+    """A reporter that writes its report at the end; of a run that broke off, what was seen so far.
+
+    Args:
+        source: reads the source line of a place that a finding names.
+    """
+
+    def __init__(self, stream: TextIO, settings: Settings, source: ReadLine = read_line) -> None:
+        self._stream = stream
+        self._settings = settings
+        self._source = source
+        self._collector = Collector()
+
+    def handle(self, event: Event) -> None:
+        """Takes the next event."""
+        self._collector.handle(event)
+
+    def close(self) -> None:
+        """Writes the report."""
+        self._write(self._collector.collected())
+        self._stream.flush()
+
+    @abstractmethod
+    def _write(self, run: Collected) -> None:
+        """Writes the report of a run to the stream."""
