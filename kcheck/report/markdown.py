@@ -59,7 +59,7 @@ def page(run: Collected, *, most: int = MOST, changes: Sequence[Change] = (), so
 
 
 def escaped(text: str) -> str:
-    """Text as Markdown that renders as this text. ``@`` is followed by a zero-width space and so notifies no user."""
+    """Text as Markdown that shows this text. A zero-width space after ``@`` keeps it from notifying a user."""
     text = plain.line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]|~#])", r"\\\1", text).replace("@", "@\u200b")
 
