@@ -79,10 +79,8 @@ def compile_kernel(module: Module, variant: Variant, cache: ObjectCache, *, quic
         head, _, code = stored.partition(b"\n")
         program = _from_json(json.loads(head))
     else:
-        from kcheck.ptx.lowering.kernel import (  # 0.2 s to import; a run from a full cache skips it
-            lower,
-            suitable_width,
-        )
+        from kcheck.ptx.compile import lower  # 0.2 s to import; a run from a full cache skips it
+        from kcheck.ptx.lowering.kernel import suitable_width
 
         entry, width, row = variant.entry, variant.width, variant.row
         if variant.widens:

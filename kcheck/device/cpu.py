@@ -65,7 +65,7 @@ def capability(targets: Iterable[str]) -> tuple[int, int]:
 
 _WARM = (
     "numba.cuda.dispatcher",
-    "kcheck.ptx.lowering.kernel",
+    "kcheck.ptx.compile",
     "kcheck.ptx.syntax.parser",
     "kcheck.cpu.jit",
     "kcheck.device.precompile",

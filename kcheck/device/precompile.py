@@ -78,7 +78,7 @@ def begin(spec: OpSpec, cases: Iterable[Case], sanitizers: Collection[str]) -> P
 
 def _warm() -> None:
     """Import and read what every compilation needs, once for this process and those forked from it."""
-    for name in ("kcheck.ptx.lowering.kernel", "kcheck.ptx.syntax.parser"):
+    for name in ("kcheck.ptx.compile", "kcheck.ptx.syntax.parser"):
         import_module(name)
     target = import_module("numba.cuda.descriptor").cuda_target
     target.typing_context.refresh()

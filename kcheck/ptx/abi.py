@@ -28,7 +28,7 @@ Memory is host memory: generic, global, const, shared and local addresses are ho
   not: at ``Launch.init_delta`` from it; for shared memory at ``Worker.shared_init``, which has SHARED_INIT_SPARE
   more bytes, all zero; for local memory within the state. Other memory (the host's) counts as initialized.
 
-What ``kcheck.cpu`` calls, in ``kcheck.ptx.lowering.kernel`` (both raise PtxError)::
+What ``kcheck.cpu`` calls, in ``kcheck.ptx.compile`` (both raise PtxError)::
 
     lower(module: ast.Module, entry: str, width: int, checks: Checks = Checks()) -> Program
     module_variables(module: ast.Module) -> tuple[GlobalVariable, ...]    (the same tuple as Program.globals)

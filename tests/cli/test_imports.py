@@ -65,7 +65,7 @@ COMPILERS = {
     "numba.cuda._internal.cuda_fp16",
     "scipy.linalg",
     "cffi",
-    "kcheck.ptx.lowering.kernel",  # imported when kcheck compiles
+    "kcheck.ptx.compile",  # imported when kcheck compiles
     "kcheck.ptx.syntax.parser",
     "kcheck.lint.measure",
     "jsonschema",  # a valid spec needs no messages
@@ -81,7 +81,7 @@ def test_run_from_full_caches_imports_no_compiler(kcheck: Kcheck, project: Path,
     kcheck.environment["KCHECK_CACHE_DIR"] = str(project / "cache")
     arguments = ("run", "specs/good.yaml", "--device", "cpu")
     first = imported(kcheck, *arguments)
-    assert {"numba.cuda.cudaimpl", "kcheck.ptx.lowering.kernel"} <= first
+    assert {"numba.cuda.cudaimpl", "kcheck.ptx.compile"} <= first
     assert COMPILERS.isdisjoint(again := imported(kcheck, *arguments)), COMPILERS & again
 
 

@@ -173,7 +173,7 @@ def test_warm_from_disk(cache: Path, bench: Bench, monkeypatch: pytest.MonkeyPat
     """What one device compiled, the next loads: nothing is lowered again."""
     base = bench.memory.allocate(4, Kind.DEVICE)
     bench.launch(IOTA, struct.pack("<QI", base, 1))
-    monkeypatch.setattr("kcheck.ptx.lowering.kernel.lower", lambda *arguments: pytest.fail("lowered again"))
+    monkeypatch.setattr("kcheck.ptx.compile.lower", lambda *arguments: pytest.fail("lowered again"))
     other = Bench(cache)
     again = other.memory.allocate(4, Kind.DEVICE)
     assert other.launch(IOTA, struct.pack("<QI", again, 1)) is Ending.FINISHED

@@ -12,7 +12,7 @@ import numpy as np
 from kcheck.cpu.jit import LoadedCode, compile_ir
 from kcheck.ptx import abi
 from kcheck.ptx.abi import row_of
-from kcheck.ptx.lowering.kernel import lower
+from kcheck.ptx.compile import lower
 from kcheck.ptx.syntax.declarations import PAGE
 from kcheck.ptx.syntax.parser import parse
 

@@ -11,8 +11,8 @@ import pytest
 from ptx_machine import HEAD, launch
 
 from kcheck.ptx import abi
+from kcheck.ptx.compile import lower
 from kcheck.ptx.lowering import affine_loops as lines
-from kcheck.ptx.lowering.kernel import lower
 
 LANES = 64
 WORDS = 4096

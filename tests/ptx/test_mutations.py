@@ -10,8 +10,8 @@ import time
 import pytest
 
 from kcheck.errors import PtxError
+from kcheck.ptx.compile import lower
 from kcheck.ptx.isa.verify import verify
-from kcheck.ptx.lowering.kernel import lower
 from kcheck.ptx.syntax.parser import parse
 
 SOURCE = """//

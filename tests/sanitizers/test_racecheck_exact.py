@@ -17,7 +17,7 @@ from kcheck.cpu.memory import Kind, Memory, OutOfMemory
 from kcheck.cpu.races import Races
 from kcheck.model import Finding
 from kcheck.ptx.abi import Checks
-from kcheck.ptx.lowering.kernel import lower
+from kcheck.ptx.compile import lower
 from kcheck.ptx.sanitizers.race.layout import LAST_STAMP
 from kcheck.ptx.syntax.parser import parse
 

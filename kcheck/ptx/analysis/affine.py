@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kcheck.ptx.analysis.cfg import Cfg, Operation
+from kcheck.ptx.analysis.cfg import Cfg
 from kcheck.ptx.analysis.liveness import Liveness, reads, writes
 from kcheck.ptx.analysis.uniformity import Uniformity
-from kcheck.ptx.syntax.ast import Call, Instruction, Integer, Operand, Register, Special, Symbol
+from kcheck.ptx.syntax.ast import Call, Instruction, Integer, Operand, Operation, Register, Special, Symbol
 from kcheck.ptx.syntax.types import TYPES
 
 THREADS = 1024

@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kcheck.errors import PtxError
-from kcheck.ptx.syntax.ast import Call, Function, Instruction, Label, Symbol
-
-Operation = Instruction | Call
+from kcheck.ptx.syntax.ast import Call, Function, Instruction, Label, Operation, Symbol
 
 _RETURNS = frozenset({"ret", "exit", "trap"})
 _MAX_NESTING = 256

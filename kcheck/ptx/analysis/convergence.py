@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kcheck.ptx.analysis import cfg as control
-from kcheck.ptx.analysis.cfg import Cfg, Operation
+from kcheck.ptx.analysis.cfg import Cfg
 from kcheck.ptx.analysis.spin import may_spin
-from kcheck.ptx.syntax.ast import Call, Function, Instruction, Integer
+from kcheck.ptx.syntax.ast import Call, Function, Instruction, Integer, Operation
 
 
 def waits_for_lanes(operation: Operation) -> bool:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 
 from kcheck.errors import PtxError
 from kcheck.ptx.analysis import cfg as control
-from kcheck.ptx.analysis.cfg import Operation
 from kcheck.ptx.analysis.spin import may_spin
 from kcheck.ptx.syntax.ast import (
     Address,
@@ -24,6 +23,7 @@ from kcheck.ptx.syntax.ast import (
     Module,
     Not,
     Operand,
+    Operation,
     Pair,
     Prototype,
     Register,

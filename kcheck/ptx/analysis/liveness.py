@@ -8,8 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from kcheck.ptx.analysis.cfg import Cfg, Operation
-from kcheck.ptx.syntax.ast import Address, Call, Instruction, Integer, Not, Operand, Pair, Register, Symbol, Vector
+from kcheck.ptx.analysis.cfg import Cfg
+from kcheck.ptx.syntax.ast import (
+    Address,
+    Call,
+    Instruction,
+    Integer,
+    Not,
+    Operand,
+    Operation,
+    Pair,
+    Register,
+    Symbol,
+    Vector,
+)
 
 _NO_RESULT = frozenset(
     [

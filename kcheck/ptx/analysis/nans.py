@@ -20,11 +20,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 
-from kcheck.ptx.analysis.cfg import Cfg, Operation
+from kcheck.ptx.analysis.cfg import Cfg
 from kcheck.ptx.analysis.liveness import has_result, registers, writes
 from kcheck.ptx.isa import rows
 from kcheck.ptx.isa.rows import Mods, Row
-from kcheck.ptx.syntax.ast import Call, Float, Instruction, Integer, Operand, Pair, Register, Vector
+from kcheck.ptx.syntax.ast import Call, Float, Instruction, Integer, Operand, Operation, Pair, Register, Vector
 from kcheck.ptx.syntax.types import TYPES, PtxType
 
 _ARITHMETIC = frozenset(

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from kcheck.ptx.analysis.cfg import Cfg, Operation, is_barrier, is_collective, postdominators
+from kcheck.ptx.analysis.cfg import Cfg, is_barrier, is_collective, postdominators
 from kcheck.ptx.analysis.liveness import reads, writes
-from kcheck.ptx.syntax.ast import Call
+from kcheck.ptx.syntax.ast import Call, Operation
 
 _EFFECTS = frozenset({"st", "atom", "red", "trap"})
 _OF_THE_WARP = frozenset({"vote", "redux", "match", "activemask", "elect"})

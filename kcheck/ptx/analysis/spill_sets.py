@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kcheck.ptx.analysis.cfg import Cfg, Operation
+from kcheck.ptx.analysis.cfg import Cfg
 from kcheck.ptx.analysis.liveness import Liveness, reads, writes
-from kcheck.ptx.syntax.ast import Address, Call, Instruction, Operand, Special, Symbol
+from kcheck.ptx.syntax.ast import Address, Call, Instruction, Operand, Operation, Special, Symbol
 
 _PURE = frozenset({"mov", "cvta", "cvt", "add", "sub", "mul", "mad", "neg", "min", "max", "setp", "selp"})
 _PURE |= {"and", "or", "xor", "not", "shl", "shr"}

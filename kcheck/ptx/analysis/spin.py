@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kcheck.ptx.analysis.cfg import Cfg, Loop, Operation
+from kcheck.ptx.analysis.cfg import Cfg, Loop
 from kcheck.ptx.analysis.liveness import reads, writes
-from kcheck.ptx.syntax.ast import Call, Instruction
+from kcheck.ptx.syntax.ast import Call, Instruction, Operation
 
 _STRONG = frozenset({"volatile", "acquire", "relaxed", "mmio"})
 _UNCHANGING = frozenset({"param", "const", "nc"})

@@ -22,10 +22,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kcheck.ptx.analysis.cfg import Cfg, Operation, postdominators
+from kcheck.ptx.analysis.cfg import Cfg, postdominators
 from kcheck.ptx.analysis.liveness import Liveness, reads, writes
 from kcheck.ptx.isa.rows import ROWS
-from kcheck.ptx.syntax.ast import Address, Call, Instruction, Operand, Register, Special, Symbol, Vector
+from kcheck.ptx.syntax.ast import Address, Call, Instruction, Operand, Operation, Register, Special, Symbol, Vector
 
 _LANE_SPECIALS = ("tid", "laneid", "lanemask")
 _LIMIT = 1500

@@ -10,12 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kcheck.ptx.abi import Block
-from kcheck.ptx.analysis.cfg import Operation
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.isa.warp import check_mask
 from kcheck.ptx.lowering.function import FunctionLowering
-from kcheck.ptx.syntax.ast import Call, Instruction, Not, Operand, Register
+from kcheck.ptx.syntax.ast import Call, Instruction, Not, Operand, Operation, Register
 from kcheck.ptx.syntax.types import TYPES
 
 _ALIGNED = frozenset({"cta", "aligned"})

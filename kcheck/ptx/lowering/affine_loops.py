@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 
-from kcheck.ptx.analysis.cfg import Block, Cfg, Operation
+from kcheck.ptx.analysis.cfg import Block, Cfg
 from kcheck.ptx.analysis.liveness import Liveness, reads, writes
 from kcheck.ptx.isa.loadstore import form, is_of_elements
 from kcheck.ptx.lowering.affine_values import evaluates, is_whole
 from kcheck.ptx.lowering.function import FunctionLowering
-from kcheck.ptx.syntax.ast import Address, Call, Instruction, Operand, Register
+from kcheck.ptx.syntax.ast import Address, Call, Instruction, Operand, Operation, Register
 from kcheck.ptx.syntax.types import TYPES
 
 LARGEST = 200

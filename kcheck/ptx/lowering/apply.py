@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kcheck.ptx.abi import FaultKind
-from kcheck.ptx.analysis.cfg import Operation
 from kcheck.ptx.analysis.liveness import CARRY, writes
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.isa import rows
@@ -14,7 +13,7 @@ from kcheck.ptx.lowering.calls import call
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.sanitizers.init.registers import Shadows
 from kcheck.ptx.sanitizers.init.rows import row_shadows
-from kcheck.ptx.syntax.ast import Call, Instruction, Integer, Operand, Pair, Register
+from kcheck.ptx.syntax.ast import Call, Instruction, Integer, Operand, Operation, Pair, Register
 
 
 def apply(fn: FunctionLowering, operation: Operation) -> None:

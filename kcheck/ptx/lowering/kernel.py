@@ -38,7 +38,7 @@ from kcheck.ptx.sanitizers.race import facts as race_facts
 from kcheck.ptx.sanitizers.race import guards as race_guards
 from kcheck.ptx.sanitizers.race import judge as race_judge
 from kcheck.ptx.sanitizers.race import sync as race_sync
-from kcheck.ptx.syntax.ast import Call, Function, Instruction, Label, Module, Symbol
+from kcheck.ptx.syntax.ast import Call, Function, Instruction, Label, Module, Operation, Symbol
 from kcheck.ptx.syntax.types import TYPES
 
 NO_CHECKS = Checks()
@@ -194,15 +194,13 @@ WIDENED, WIDENED_SIZE = 16, 700
 """The width from which :func:`suitable_width` tries a whole warp, and the most instructions of such code."""
 
 
-def _expanded(
-    module: Module, kernel: Function, width: int
-) -> tuple[Function, Callable[[control.Operation], bool]]:
+def _expanded(module: Module, kernel: Function, width: int) -> tuple[Function, Callable[[Operation], bool]]:
     """The kernel with functions inlined, and the operations at which a vector of lanes may have to wait."""
 
-    def of_threads(operation: control.Operation) -> bool:
+    def of_threads(operation: Operation) -> bool:
         return control.is_barrier(operation) or (width < 32 and control.is_collective(operation))
 
-    def of_lanes(operation: control.Operation) -> bool:
+    def of_lanes(operation: Operation) -> bool:
         return of_threads(operation) or waits_for_lanes(operation)
 
     if width == 32 and may_come_apart(_called(module, kernel), module.file):
@@ -321,7 +319,7 @@ def _prepare(
     local: tuple[int, dict[str, int]],
     params: dict[str, int],
     state: StateLayout,
-    waits: Callable[[control.Operation], bool],
+    waits: Callable[[Operation], bool],
 ) -> WarpFunction:
     live = liveness.analyze(graph)
     spinning = may_spin(graph) if function.is_entry else frozenset()

@@ -20,7 +20,7 @@ from functools import partial
 from kcheck.ptx.abi import FaultKind, Launch, Worker
 from kcheck.ptx.analysis import skips, spin
 from kcheck.ptx.analysis import spill_sets as saving
-from kcheck.ptx.analysis.cfg import Cfg, Loop, Operation, is_collective
+from kcheck.ptx.analysis.cfg import Cfg, Loop, is_collective
 from kcheck.ptx.analysis.liveness import Liveness, writes
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.isa.barrier import Arrival, arrival
@@ -33,7 +33,7 @@ from kcheck.ptx.lowering.function import CONTEXT, FunctionLowering
 from kcheck.ptx.lowering.loop_versioning import March
 from kcheck.ptx.lowering.suspension import SKIPPED, STOP_BYTES, StateLayout, Stop, Suspender, left, read_mask
 from kcheck.ptx.sanitizers.init.registers import companions
-from kcheck.ptx.syntax.ast import Call, Instruction, Label
+from kcheck.ptx.syntax.ast import Call, Instruction, Label, Operation
 from kcheck.ptx.syntax.types import TYPES
 
 WARP = 32

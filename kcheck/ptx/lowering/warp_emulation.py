@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from kcheck.ptx.analysis.cfg import Operation, is_collective
+from kcheck.ptx.analysis.cfg import is_collective
 from kcheck.ptx.analysis.liveness import has_result
 from kcheck.ptx.ir.builder import Builder, Value, integer_of, vector_type
 from kcheck.ptx.isa.effects import EFFECTS
@@ -17,7 +17,7 @@ from kcheck.ptx.isa.matrices import WORDS, load_rows
 from kcheck.ptx.lowering.function import FunctionLowering, Rows
 from kcheck.ptx.lowering.module import ModuleLowering
 from kcheck.ptx.sanitizers.init.registers import Shadows
-from kcheck.ptx.syntax.ast import Call, Instruction, Integer, Operand, Vector
+from kcheck.ptx.syntax.ast import Call, Instruction, Integer, Operand, Operation, Vector
 from kcheck.ptx.syntax.types import TYPES, PtxType
 
 VECTOR_BYTES = "@vector.bytes@"

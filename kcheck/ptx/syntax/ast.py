@@ -155,6 +155,9 @@ class Label:
     name: str
 
 
+Operation: TypeAlias = Instruction | Call
+"""What a thread executes."""
+
 Statement: TypeAlias = Instruction | Call | Label
 
 

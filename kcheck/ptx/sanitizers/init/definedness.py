@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from kcheck.ptx.analysis.cfg import Cfg, Operation
+from kcheck.ptx.analysis.cfg import Cfg
 from kcheck.ptx.analysis.liveness import reads, registers, writes
-from kcheck.ptx.syntax.ast import Address, Call, Instruction, Integer, Pair, Register, Symbol
+from kcheck.ptx.syntax.ast import Address, Call, Instruction, Integer, Operation, Pair, Register, Symbol
 
 COPIED, COMPUTED = 1, 2
 """How an undefined value got into a register: copied from memory, or computed from such a value."""

@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kcheck.ptx.analysis.cfg import Cfg, Operation, build, postdominators
+from kcheck.ptx.analysis.cfg import Cfg, build, postdominators
 from kcheck.ptx.analysis.liveness import Liveness, analyze, reads, writes
 from kcheck.ptx.isa.rows import ROWS
 from kcheck.ptx.sanitizers.race.facts import kind_of
 from kcheck.ptx.sanitizers.race.layout import READ
-from kcheck.ptx.syntax.ast import Address, Call, Function, Instruction, Register, Symbol
+from kcheck.ptx.syntax.ast import Address, Call, Function, Instruction, Operation, Register, Symbol
 from kcheck.ptx.syntax.types import TYPES
 
 _PURE = frozenset({"mov", "cvta", "ld", "bra"})
