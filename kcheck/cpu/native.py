@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 from collections.abc import Sequence
 
 from kcheck.cpu.cache import ObjectCache
@@ -87,9 +88,19 @@ class Stack:
     def __init__(self, size: int) -> None:
         self._pages = mmap.mmap(-1, size + mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         low = ctypes.addressof(ctypes.c_char.from_buffer(self._pages))
-        libc = ctypes.CDLL(None, use_errno=True)
-        libc.mprotect(ctypes.c_void_p(low), ctypes.c_size_t(mmap.PAGESIZE), 0)
+        _protect(low, mmap.PAGESIZE)
         self.top = low + len(self._pages)
+
+
+def _protect(address: int, size: int) -> None:
+    """Make pages inaccessible.
+
+    Raises:
+        OSError: the system refuses; without its guard page a stack overflow would overwrite other memory.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), 0):
+        raise OSError(ctypes.get_errno(), f"mprotect: {os.strerror(ctypes.get_errno())}")
 
 
 def slots(pairs: Sequence[tuple[int, int]]) -> ctypes.Array[ctypes.c_int64]:

@@ -1,4 +1,4 @@
-"""One run, from specs to events. The only place that reads the wall clock."""
+"""One run, from specs to events. The date and time of a run are read here."""
 
 from __future__ import annotations
 
