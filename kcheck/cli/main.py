@@ -38,6 +38,7 @@ SECTIONS = {
         "minimize": "Find the smallest case that fails the same way.",
         "export": "Write a case to a file that `kcheck reproduce` runs anywhere.",
         "runs": "List the stored runs.",
+        "report": "Write reports of stored runs.",
         "gc": "Delete old runs and snapshots to free disk space.",
     },
     "Compare over time": {

@@ -41,6 +41,7 @@ class Reports:
 
     Attributes:
         summary: of the events so far.
+        lost: what could not be written, as messages.
 
     Raises:
         click.UsageError: a file cannot be written there; on entering, before anything runs.
@@ -67,6 +68,7 @@ class Reports:
         self._stdout: TextIO | None = None
         self._lost: list[str] = []
         self.summary = Summary()
+        self.lost: tuple[str, ...] = ()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:  # undone here if a later step fails
@@ -122,14 +124,14 @@ class Reports:
             for report in list(self._reports):
                 self._close(report)
         stored = self._recorder.lost if self._recorder is not None else ""
-        lost = [*self._lost, *([stored] if stored else [])]
-        for message in lost:
+        self.lost = (*self._lost, *([stored] if stored else []))
+        for message in self.lost:
             click.echo(f"kcheck: error: {message}", err=True)
         return worst(
             code
             for code, happened in (
                 (Exit.INTERRUPTED, interrupted or summary.interrupted),
-                (Exit.USAGE, summary.errors or summary.refused or lost),
+                (Exit.USAGE, summary.errors or summary.refused or self.lost),
                 (Exit.FAILED, summary.failed or summary.spec_errors),
                 (Exit.PIPE, self._reader_gone),
                 (Exit.NOTHING, not summary.cases),

@@ -87,7 +87,7 @@ def _one_of_each_op(loaded: list[OpSpec | SpecRefused]) -> Iterable[OpSpec | Spe
 def _refused(path: str, faults: Iterable[object]) -> SpecRefused:
     # SpecError is typed for the lowest floor, which must not import Fault; all its members are Faults here.
     known = tuple(fault for fault in faults if isinstance(fault, Fault))
-    return SpecRefused(path, known, datetime.now(UTC))
+    return SpecRefused(path, known, datetime.now(UTC), str(nearest_root(Path(path)) or ""))
 
 
 def none_found(paths: Sequence[Path], *, may_recurse: bool) -> str:

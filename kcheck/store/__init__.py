@@ -3,6 +3,7 @@
 :class:`Recorder` writes a run as it proceeds; :class:`Store` reads it afterwards, and is updated between runs.
 """
 
+from kcheck.store.details import RUNS_WITH_DETAILS
 from kcheck.store.documents import StoreError
 from kcheck.store.kcase import Kcase, read_kcase, write_kcase
 from kcheck.store.recorder import Recorder
@@ -12,6 +13,7 @@ from kcheck.store.store import Store, StoredFailure, StoredRun, StoredVerdict
 
 __all__ = [
     "RUNS",
+    "RUNS_WITH_DETAILS",
     "SNAPSHOT_BYTES",
     "Forgotten",
     "Kcase",

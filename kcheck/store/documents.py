@@ -10,19 +10,28 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, TypeVar
 
 from kcheck.errors import UserError
 from kcheck.model import (
     STRICT,
     Case,
+    CaseFinished,
     Comparison,
     Distribution,
     Element,
     ErrorMap,
+    Fault,
     Finding,
     Function,
+    RunFinished,
+    RunStarted,
+    Sanitized,
     Span,
+    SpecFinished,
+    SpecRefused,
+    SpecStarted,
     Status,
     Strict,
     Verdict,
@@ -30,7 +39,10 @@ from kcheck.model import (
 
 _KINDS: dict[str, type[Any]] = {
     kind.__name__: kind
-    for kind in (Case, Comparison, Distribution, Element, Finding, Function, Span, ErrorMap, Verdict)
+    for kind in (
+        *(Case, Comparison, Distribution, Element, ErrorMap, Fault, Finding, Function, Sanitized, Span, Verdict),
+        *(CaseFinished, RunFinished, RunStarted, SpecFinished, SpecRefused, SpecStarted),
+    )
 }
 _RENAMED_KINDS = {"Spread": "ErrorMap"}
 _RENAMED_FIELDS = {("Finding", "mend"): "fix", ("Comparison", "spread"): "error_map"}
@@ -77,6 +89,8 @@ def _encode(value: object) -> Any:
         return {"is": "Strict"}
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, datetime):
+        return {"is": "datetime", "at": value.isoformat()}
     if isinstance(value, complex):
         return {"is": "complex", "real": value.real, "imag": value.imag}
     if isinstance(value, tuple | list):
@@ -102,6 +116,8 @@ def _decode(document: Any) -> Any:
         return {name: _decode(part) for name, part in document.items()}
     if document["is"] == "complex":
         return complex(document["real"], document["imag"])
+    if document["is"] == "datetime":
+        return datetime.fromisoformat(document["at"])
     if document["is"] == "Status":
         return Status(document["name"])
     if document["is"] == "Strict":

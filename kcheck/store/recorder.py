@@ -26,6 +26,7 @@ from kcheck.model import (
     RunStarted,
     Span,
     SpecFinished,
+    SpecRefused,
     SpecStarted,
     Status,
     Verdict,
@@ -33,6 +34,7 @@ from kcheck.model import (
 )
 from kcheck.store import retention
 from kcheck.store.database import database_file, explained, open_for_writing, transaction
+from kcheck.store.details import forget_details, packed, put_refused
 from kcheck.store.documents import DocumentRefused, StoreError, StoreFull, dumps, loads
 from kcheck.store.snapshots import LARGEST, bits, compress, digest, pack
 
@@ -70,6 +72,7 @@ class Recorder:
         self._stores: dict[str, _Open | None] = {}  # by root; None where it cannot be written
         self._now: _Open | None = None
         self._captured: Captured | None = None
+        self._refused: list[SpecRefused] = []  # not stored yet: a store is made for a spec that runs
         self._full = ""
         self._unstored = 0
 
@@ -94,9 +97,8 @@ class Recorder:
             self._give_up(error)
             stored = None
         self._unstored += isinstance(event, CaseFinished) and stored is None
-        if isinstance(event, SpecFinished) and now is not None and now.fixed:
-            since = datetime.fromisoformat(max(now.fixed))
-            return replace(event, fixed=len(now.fixed), fixed_since=since)
+        if isinstance(event, SpecFinished) and now is not None:
+            return _with_fixed(event, now.fixed)
         return event
 
     def close(self) -> None:
@@ -110,6 +112,8 @@ class Recorder:
         match event:
             case RunStarted():
                 self._started = event
+            case SpecRefused():
+                self._refused.append(event)
             case SpecStarted():
                 self._now = self._store(event.root)
                 if self._now is not None:
@@ -134,7 +138,7 @@ class Recorder:
                         self._end_run(self._now, event)
                 self._now = None
             case _:
-                pass  # neither a refused spec nor a running compiler has a verdict
+                pass  # a running compiler has no verdict
 
     def _store(self, root: str) -> _Open | None:
         if root not in self._stores:
@@ -145,8 +149,16 @@ class Recorder:
             connection = open_for_writing(Path(root))
             with explained(database_file(Path(root))), transaction(connection):
                 run = connection.execute(
-                    "INSERT INTO runs (version, command, device, device_name, started) VALUES (?, ?, ?, ?, ?)",
-                    (started.version, started.command, started.device, started.device_name, when(started.started)),
+                    """INSERT INTO runs (version, command, device, device_name, started, begin)
+                       VALUES (?, ?, ?, ?, ?, ?)""",
+                    (
+                        started.version,
+                        started.command,
+                        started.device,
+                        started.device_name,
+                        when(started.started),
+                        packed(started),
+                    ),
                 ).lastrowid
             self._stores[root] = _Open(Path(root), connection, int(run or 0))
         return self._stores[root]
@@ -163,36 +175,54 @@ class Recorder:
 
     def _begin_spec(self, store: _Open, event: SpecStarted) -> None:
         store.path, store.added, store.fixed = event.path, 0, []
+        self._put_refused(store)
         store.spec = int(
             store.connection.execute(
-                "INSERT INTO specs (run, path, op, seed, planned) VALUES (?, ?, ?, ?, ?)",
-                (store.run, event.path, event.op, str(event.seed), event.cases),
+                "INSERT INTO specs (run, path, op, seed, planned, begin) VALUES (?, ?, ?, ?, ?, ?)",
+                (store.run, event.path, event.op, str(event.seed), event.cases, packed(event)),
             ).lastrowid
             or 0
         )
 
     def _end_spec(self, store: _Open, event: SpecFinished) -> None:
         store.connection.execute(
-            "UPDATE specs SET skipped = ?, seconds = ? WHERE id = ?", (event.skipped, event.seconds, store.spec)
+            "UPDATE specs SET skipped = ?, seconds = ?, finish = ? WHERE id = ?",
+            (event.skipped, event.seconds, packed(_with_fixed(event, store.fixed)), store.spec),
         )
         _findings(store, None, event.findings)
 
     def _end_run(self, store: _Open, event: RunFinished) -> None:
         with explained(database_file(store.root)):
             with transaction(store.connection):
+                self._put_refused(store)
                 store.connection.execute(
-                    "UPDATE runs SET seconds = ?, interrupted = ? WHERE id = ?",
-                    (event.seconds, event.interrupted, store.run),
+                    "UPDATE runs SET seconds = ?, interrupted = ?, finish = ? WHERE id = ?",
+                    (event.seconds, event.interrupted, packed(event), store.run),
                 )
                 retention.forget_old_runs(store.connection)
+                forget_details(store.connection)
             store.connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def _put_refused(self, store: _Open) -> None:
+        for event in [event for event in self._refused if event.root == str(store.root)]:
+            put_refused(store.connection, store.run, event)
+            self._refused.remove(event)
 
     def _case(self, store: _Open, event: CaseFinished, captured: Captured | None) -> None:
         verdict = event.verdict
         case = case_row(store.connection, verdict.case)
         row = store.connection.execute(
-            'INSERT INTO verdicts (spec, "case", label, status, rule, seconds) VALUES (?, ?, ?, ?, ?, ?)',
-            (store.spec, case, verdict.case.label, verdict.status.value, verdict.rule, verdict.seconds),
+            """INSERT INTO verdicts (spec, "case", label, status, rule, seconds, document)
+               VALUES (?, ?, ?, ?, ?, ?, ?)""",
+            (
+                store.spec,
+                case,
+                verdict.case.label,
+                verdict.status.value,
+                verdict.rule,
+                verdict.seconds,
+                packed(event),
+            ),
         ).lastrowid
         store.connection.executemany(
             "INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -248,6 +278,15 @@ class Recorder:
             bits=bits(captured.outputs) if captured is not None else {},
             snapshot=snapshot,
         )
+
+
+def _with_fixed(event: SpecFinished, fixed: list[str]) -> SpecFinished:
+    """The event with the failures that are fixed.
+
+    Args:
+        fixed: when each was last seen.
+    """
+    return replace(event, fixed=len(fixed), fixed_since=datetime.fromisoformat(max(fixed))) if fixed else event
 
 
 def _only_milder(rule: str, failed: str, passed: Verdict) -> bool:

@@ -104,4 +104,19 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX failures_by_path ON failures (path, state)",
         "CREATE INDEX failures_by_snapshot ON failures (snapshot)",
     ),
+    (
+        # Documents of the run's events, compressed; empty in runs that are older than this column or have lost it.
+        "ALTER TABLE runs ADD COLUMN begin BLOB",
+        "ALTER TABLE runs ADD COLUMN finish BLOB",
+        "ALTER TABLE specs ADD COLUMN begin BLOB",
+        "ALTER TABLE specs ADD COLUMN finish BLOB",
+        "ALTER TABLE verdicts ADD COLUMN document BLOB",
+        # Specs that were not run. after: the row of the spec before it, 0 if it was the first.
+        """CREATE TABLE refused (
+            id INTEGER PRIMARY KEY,
+            run INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
+            after INTEGER NOT NULL,
+            document BLOB NOT NULL)""",
+        "CREATE INDEX refused_by_run ON refused (run)",
+    ),
 )

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from kcheck.model import Captured, Case, Snapshot, Status, Verdict
+from kcheck.model import Captured, Case, Event, Snapshot, Status, Verdict
 from kcheck.store import retention
 from kcheck.store.database import (
     damaged,
@@ -28,6 +28,7 @@ from kcheck.store.database import (
     open_for_writing,
     transaction,
 )
+from kcheck.store.details import stored_events
 from kcheck.store.documents import DocumentRefused, StoreError, loads
 from kcheck.store.ids import hexadecimal, letters, shortened
 from kcheck.store.recorder import case_row, put_failure, put_snapshot, when
@@ -157,6 +158,22 @@ class Store:
                 most,
             )
         ]
+
+    def events(self, run: int) -> list[Event]:
+        """The events of a run, as far as it went; an empty list if its details are not stored.
+
+        Raises:
+            StoreError: the stored bytes are damaged.
+        """
+        if self._connection is None:
+            return []
+        try:
+            with explained(self._file):
+                return list(stored_events(self._connection, run))
+        except DocumentRefused as error:
+            raise StoreError(
+                f"{self._file}: run {run} cannot be read ({error}); upgrade kcheck if a newer one wrote it"
+            ) from None
 
     def failures(
         self,
