@@ -1,3 +1,133 @@
-"""kcheck: find the silent bugs of GPU kernels, with or without a GPU."""
+"""kcheck: find the silent bugs of GPU kernels, with or without a GPU.
 
-__version__ = "0.1.0.dev0"
+``import kcheck`` imports nothing but this file; each public name is loaded when it is first used. docs/python.md
+describes them all.
+
+>>> import kcheck
+>>> kcheck.SeededRng(0).gen_u64()
+45495894887209155
+"""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from kcheck.version import __version__
+
+if TYPE_CHECKING:
+    from kcheck import hypothesis
+    from kcheck.api import (
+        Case,
+        Execution,
+        Failure,
+        Lint,
+        Minimized,
+        Report,
+        Reproduction,
+        SeededRng,
+        Spec,
+        Verdict,
+        assert_close,
+        calibrate,
+        case_of,
+        cases,
+        check,
+        dtypes,
+        exec,  # noqa: A004  # the name of the command
+        layouts,
+        lint,
+        load_spec,
+        minimize,
+        reproduce,
+        shapes,
+        use,
+        validate,
+        values,
+    )
+    from kcheck.errors import (
+        DeviceUnavailable,
+        InternalError,
+        KcheckError,
+        KernelError,
+        SpecError,
+        UserError,
+    )
+    from kcheck.model import Comparison, Finding
+
+__all__ = [
+    "Case",
+    "Comparison",
+    "DeviceUnavailable",
+    "Execution",
+    "Failure",
+    "Finding",
+    "InternalError",
+    "KcheckError",
+    "KernelError",
+    "Lint",
+    "Minimized",
+    "Report",
+    "Reproduction",
+    "SeededRng",
+    "Spec",
+    "SpecError",
+    "UserError",
+    "Verdict",
+    "__version__",
+    "assert_close",
+    "calibrate",
+    "case_of",
+    "cases",
+    "check",
+    "dtypes",
+    "exec",
+    "hypothesis",
+    "layouts",
+    "lint",
+    "load_spec",
+    "minimize",
+    "reproduce",
+    "shapes",
+    "use",
+    "validate",
+    "values",
+]
+
+_ERRORS = ("DeviceUnavailable", "InternalError", "KcheckError", "KernelError", "SpecError", "UserError")
+_NOUNS = ("Comparison", "Finding")
+_PACKAGES = ("hypothesis",)
+
+
+if not TYPE_CHECKING:  # to a type checker, a module with __getattr__ has every name
+
+    def __getattr__(name: str) -> Any:
+        """Load a public name when it is first used."""
+        if name not in __all__:
+            raise AttributeError(f"module 'kcheck' has no attribute {name!r}")
+        if name in _PACKAGES:
+            return import_module(f"kcheck.{name}")
+        home = "kcheck.errors" if name in _ERRORS else "kcheck.model" if name in _NOUNS else "kcheck.api"
+        found = getattr(import_module(home), name)
+        globals()[name] = found
+        return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+class _Kcheck(ModuleType):
+    """This module, in which ``cases``, ``lint`` and ``minimize`` are functions although packages have these names.
+
+    The import system binds a package to its name in the parent when it is first imported, and would replace the
+    function. The packages are imported by ``from kcheck.cases import ...``, which does not need that binding.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if isinstance(value, ModuleType) and name in __all__ and name not in _PACKAGES:
+            return
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Kcheck

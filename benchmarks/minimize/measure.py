@@ -10,7 +10,6 @@ from pathlib import Path
 
 from benchmarks.evidence.corpus import Twin, control_spec, twins
 from benchmarks.minimize.smallest import smallest
-from kcheck import __version__
 from kcheck.cases import plan, restore
 from kcheck.device import Device, choose
 from kcheck.minimize import Minimizer
@@ -20,6 +19,7 @@ from kcheck.model import Case, OpSpec, Status
 from kcheck.runner import execute
 from kcheck.specfile import load_spec
 from kcheck.store import Kcase, bits, write_kcase
+from kcheck.version import __version__
 
 CASES = 30
 """Cases to draw; of those that fail the largest is minimized, which is the hardest."""

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from kcheck import __version__
 from kcheck.cli.exits import Exit, worst
 from kcheck.cli.params import CASES, DEVICE, SEED, TIME_LIMIT
 from kcheck.cli.settings import given, settings_for
+from kcheck.version import __version__
 
 if TYPE_CHECKING:
     from kcheck.model import Calibration, OpSpec

@@ -12,8 +12,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from kcheck import __version__
 from kcheck.errors import KcheckError
+from kcheck.version import __version__
 
 Status = Literal["ok", "warn", "error"]
 _PACKAGES = ("numba", "numba-cuda", "llvmlite", "numpy", "cuda-bindings", "cuda-pathfinder")

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
-from kcheck import __version__
+from kcheck.version import __version__
 
 _PACKAGES = ("click", "jsonschema", "junit-xml", "ml_dtypes", "numba", "numba-cuda", "numpy", "pyyaml", "rich")
 

@@ -41,12 +41,12 @@ def command(what: Named | None, *, seed: int | None, last: bool, op: str, output
       kzvm          an id from `kcheck failures`, or a prefix of one
       98765         a seed, with --op
     """
-    from kcheck import __version__
     from kcheck.cases import Gone, materialize, recall, snapshot
     from kcheck.cli.resolve import resolve
     from kcheck.cli.stored import here, say
     from kcheck.errors import UserError
     from kcheck.store import Kcase, write_kcase
+    from kcheck.version import __version__
 
     named = the_case(what, seed, last)
     if named.kind == "file":

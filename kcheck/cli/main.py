@@ -13,10 +13,10 @@ from importlib import import_module
 
 import click
 
-from kcheck import __version__
 from kcheck.cli.exits import Exit
 from kcheck.cli.help import Context, prepared
 from kcheck.errors import SpecError, UserError
+from kcheck.version import __version__
 
 SECTIONS = {
     "Start": {

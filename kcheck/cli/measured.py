@@ -11,8 +11,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kcheck import __version__
 from kcheck.errors import SpecError, UserError
+from kcheck.version import __version__
 
 if TYPE_CHECKING:
     from kcheck.model import OpSpec

@@ -15,7 +15,6 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import kcheck
 import kcheck.cpu
 import kcheck.ptx
 from kcheck.cpu.cache import ObjectCache
@@ -23,6 +22,7 @@ from kcheck.cpu.memory import Kind, Label, Memory
 from kcheck.errors import PtxError
 from kcheck.ptx.abi import GlobalVariable
 from kcheck.ptx.syntax.types import TYPES
+from kcheck.version import __version__
 
 if TYPE_CHECKING:
     from kcheck.ptx.syntax.ast import Function
@@ -69,7 +69,7 @@ def version() -> str:
     for package in (kcheck.cpu, kcheck.ptx):
         for path in sorted(Path(package.__path__[0]).rglob("*.py")):
             digest.update(path.read_bytes())
-    return f"{kcheck.__version__} {digest.hexdigest()}"
+    return f"{__version__} {digest.hexdigest()}"
 
 
 def variables_to_json(variables: Iterable[GlobalVariable]) -> list[Any]:

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from kcheck import __version__
 from kcheck.cpu.cache import ObjectCache
 from kcheck.driver.install import settings
+from kcheck.version import __version__
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _LIBRARIES = tuple(

@@ -29,13 +29,13 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from kcheck import __version__
 from kcheck.driver.cubin import with_link_options
 from kcheck.driver.names import patch_arrays, patch_lowering
 from kcheck.driver.raising import patch_callconv, patch_libraries, patch_raises
 from kcheck.driver.signals import guarded
 from kcheck.driver.signatures import patch_dispatcher
 from kcheck.errors import DeviceUnavailable
+from kcheck.version import __version__
 
 # Archives are searched for undefined functions: libcudadevrt, whose functions lowered code implements itself.
 _SEARCHED = frozenset({"library"})

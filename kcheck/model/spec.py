@@ -6,9 +6,9 @@ Expressions are kept as text (``kcheck.symbolic`` evaluates them) and functions 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from kcheck.model.baseline import Limit
 from kcheck.model.levels import Level
@@ -51,11 +51,13 @@ class Function:
     Attributes:
         path: relative to the project root, with forward slashes.
         name: the function, defined at the top level of the file.
+        given: the function itself, for a spec that is built in Python; None: it is loaded from the file.
     """
 
     path: str
     name: str
     span: Span
+    given: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.path}:{self.name}"

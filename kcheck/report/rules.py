@@ -55,6 +55,11 @@ RULES: Mapping[str, Rule] = {
         "memory.\n\n"
         "Check that the grid covers the whole output, tails included.",
     ),
+    "output": Rule(
+        "Something that is not the declared output",
+        "A function returned a different number of outputs, or an output of another shape or dtype.\n\n"
+        "Return the arrays that the spec declares, with the dtype of the case.",
+    ),
     "mutated": Rule(
         "A modified input",
         "The kernel changed an array that is an input.\n\n"

@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kcheck import __version__
 from kcheck.device import Device
 from kcheck.model import Case, Finding, Function, Index3, OpSpec, Span
 from kcheck.model.span import as_typed
 from kcheck.specfile.load import load_function
+from kcheck.version import __version__
 
 if TYPE_CHECKING:
     from kcheck.cpu.cache import ObjectCache

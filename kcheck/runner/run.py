@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from kcheck import __version__
 from kcheck.cases import expand, plan, snapshot
 from kcheck.device import Device
 from kcheck.errors import KernelError, SpecError
@@ -41,6 +40,7 @@ from kcheck.runner.queue import Queued, queue
 from kcheck.runner.select import Matcher, parse
 from kcheck.specfile import calibrated
 from kcheck.specfile.load import load_function
+from kcheck.version import __version__
 
 
 def run(specs: Sequence[OpSpec | SpecRefused], options: Options, device: Device) -> Iterator[Event]:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from kcheck import __version__
 from kcheck.cases import CaseArrays
 from kcheck.device.call import keywords, load_launcher
 from kcheck.device.plan import geometry, scalar_argument, scalars
@@ -21,6 +20,7 @@ from kcheck.errors import UserError
 from kcheck.model import ArraySnapshot, NameArg, OpSpec, Verdict
 from kcheck.runner.reproduce import Reproduced
 from kcheck.specfile.discover import reach
+from kcheck.version import __version__
 
 _FEW = 64  # elements that are written out as numbers
 _MOST = 8 << 20  # bytes of elements, compressed: an editor still opens the file

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from kcheck.errors import InternalError, SpecError
 from kcheck.model import Dim, Expression, Fault, OpSpec, Span, TypeVariable
@@ -28,7 +28,8 @@ from kcheck.specfile.arrays import (
 )
 from kcheck.specfile.calls import read_kernel, read_launch, read_launcher, read_reference
 from kcheck.specfile.examples import read_examples
-from kcheck.specfile.extends import extended
+from kcheck.specfile.extends import extended, joined
+from kcheck.specfile.given import as_tree
 from kcheck.specfile.paths import find_root, shown
 from kcheck.specfile.project import Settings, read_project
 from kcheck.specfile.reader import Reader
@@ -65,6 +66,37 @@ def load_spec(path: Path, profile: str = "") -> OpSpec:
     return _built(path, find_root(path), profile, own, faults)
 
 
+def given_spec(path: Path, root: Path, keys: Mapping[str, Any], line: int, profile: str = "") -> OpSpec:
+    """A spec from Python values in the shape of a YAML file; functions may be the functions themselves.
+
+    Args:
+        path: the file of the caller, which is the spec's path in reports.
+        root: of the project, absolute.
+        line: of the call in that file: the place of every fault.
+
+    Raises:
+        SpecError: with every fault.
+        UserError: the project has no such profile.
+    """
+    tree, given = as_tree({"kcheck": 1, **keys}, Span(shown(path), line))
+    return _built(path, root, profile, tree, [], given=given)
+
+
+def changed_spec(path: Path, profile: str, keys: Mapping[str, Any], place: Span) -> OpSpec:
+    """A spec file with some of its top-level keys replaced by Python values, as ``extends`` replaces keys.
+
+    Args:
+        place: of the values, for faults.
+
+    Raises:
+        SpecError, UserError: as :func:`load_spec`.
+    """
+    own, faults = read(path, shown(path))
+    tree, given = as_tree(keys, place)
+    kept = {key: entry for key, entry in own.entries.items() if key == "op"} | dict(tree.entries)
+    return _built(path, find_root(path), profile, joined(YamlMap(own.span, kept), own), faults, given=given)
+
+
 def spec_without_reference(text: str, path: Path, root: Path) -> OpSpec:
     """A spec from a text, for ``kcheck try``: its outputs are not compared with anything.
 
@@ -81,13 +113,20 @@ def spec_without_reference(text: str, path: Path, root: Path) -> OpSpec:
 
 
 def _built(
-    path: Path, root: Path, profile: str, own: YamlMap, faults: list[Fault], *, judged: bool = True
+    path: Path,
+    root: Path,
+    profile: str,
+    own: YamlMap,
+    faults: list[Fault],
+    *,
+    judged: bool = True,
+    given: Mapping[str, Callable[..., Any]] | None = None,
 ) -> OpSpec:
     file = shown(path)
     settings = read_project(root).settings(profile)
     top, others = extended(path, own, root)
     refused, respelled = schema_faults(top)
-    reader = Reader(root, file, respelled)
+    reader = Reader(root, file, respelled, given)
     reader.faults.extend((*faults, *others, *refused))
     spec = _Build(reader, path, settings, judged).spec()
     if reader.faults:

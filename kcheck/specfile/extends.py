@@ -39,10 +39,10 @@ def extended(path: Path, top: YamlMap, root: Path) -> tuple[YamlMap, list[Fault]
         SpecError: as ``yamltree.read``, for the other files; ``extends`` names no spec of the project, names too
             many files, or is circular.
     """
-    joined, faults = top, list[Fault]()
+    faults = list[Fault]()
     seen = [os.path.realpath(path)]
     names = [shown(path)]
-    while (entry := joined.entries.get(KEY)) is not None:
+    while (entry := top.entries.get(KEY)) is not None:
         node = entry.value
         if not isinstance(node, YamlScalar) or not isinstance(node.value, str):
             break
@@ -57,8 +57,8 @@ def extended(path: Path, top: YamlMap, root: Path) -> tuple[YamlMap, list[Fault]
         seen.append(real)
         other, more = read(base, shown(base))
         faults.extend(more)
-        joined = _joined(joined, other)
-    return joined, faults
+        top = joined(top, other)
+    return top, faults
 
 
 def _base(root: Path, name: str, node: YamlScalar, faults: list[Fault]) -> Path:
@@ -75,8 +75,10 @@ def _refused(faults: list[Fault], node: YamlScalar, what: str, fix: str) -> Spec
     return SpecError(sorted({*faults, Fault(node.span, what, fix)}))
 
 
-def _joined(own: YamlMap, other: YamlMap) -> YamlMap:
-    """The two trees as one; the order of keys is that of the other file, as in a spec that is written out."""
+def joined(own: YamlMap, other: YamlMap) -> YamlMap:
+    """The two trees as one: keys of the first replace those of the second.
+
+    The order of keys is that of the second, as in a spec that is written out."""
     entries = {key: entry for key, entry in own.entries.items() if key != KEY}
     replaced = {*_OWN, *entries, *(_EITHER[key] for key in entries if key in _EITHER)}
     left = {key: entry for key, entry in other.entries.items() if key not in replaced}

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import keyword
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from kcheck.model import DTYPES, DType, Expression, Fault, Function, Span, TypeVariable
+from kcheck.specfile.given import given_function
 from kcheck.specfile.paths import PathRefused, file_in_root, shown
 from kcheck.specfile.pythonfile import Definition, parse_python
 from kcheck.specfile.yamltree import YamlEntry, YamlList, YamlMap, YamlNode, YamlScalar
@@ -50,15 +51,19 @@ class Reader:
         faults: found so far.
         kinds: everything in the one namespace of dims, params and arrays, also what was declared wrongly.
         variables: the type variables; None for one that was declared wrongly.
+        given: the functions of a spec that is built in Python, by the text that represents each in the tree.
     """
 
-    def __init__(self, root: Path, file: str, top: YamlMap) -> None:
+    def __init__(
+        self, root: Path, file: str, top: YamlMap, given: Mapping[str, Callable[..., Any]] | None = None
+    ) -> None:
         self.root = root
         self.file = file
         self.top = top
         self.faults: list[Fault] = []
         self.kinds: dict[str, Kind] = {}
         self.variables: dict[str, TypeVariable | None] = {}
+        self.given: Mapping[str, Callable[..., Any]] = given or {}
         self._places: dict[str, Span] = {}
 
     def fault(self, span: Span, what: str, fix: str = "") -> None:
@@ -242,6 +247,8 @@ class Reader:
         text = self.text(node)
         if text is None or node is None:
             return None
+        if text in self.given:
+            return given_function(self.given[text], self.root, node.span)
         path, separator, name = text.rpartition(":")
         if not separator or not path.endswith(".py") or not name.isidentifier() or ":" in path:
             return None

@@ -1,0 +1,43 @@
+"""kcheck from Python: what ``import kcheck`` offers, loaded when it is first used (``kcheck/__init__.py``).
+
+The functions are the commands of kcheck with values for results: they run the same runner, oracle and minimizer.
+"""
+
+from kcheck.api.drawing import Case, case_of, cases
+from kcheck.api.failing import Minimized, Reproduction, minimize, reproduce
+from kcheck.api.generators import SeededRng, dtypes, layouts, shapes, values
+from kcheck.api.judging import assert_close, validate
+from kcheck.api.report import Report
+from kcheck.api.running import check, use
+from kcheck.api.spec import Spec, load_spec
+from kcheck.api.tools import Execution, Lint, calibrate, exec, lint  # noqa: A004  # the name of the command
+from kcheck.api.verdict import Failure, Verdict
+
+__all__ = [
+    "Case",
+    "Execution",
+    "Failure",
+    "Lint",
+    "Minimized",
+    "Report",
+    "Reproduction",
+    "SeededRng",
+    "Spec",
+    "Verdict",
+    "assert_close",
+    "calibrate",
+    "case_of",
+    "cases",
+    "check",
+    "dtypes",
+    "exec",
+    "layouts",
+    "lint",
+    "load_spec",
+    "minimize",
+    "reproduce",
+    "shapes",
+    "use",
+    "validate",
+    "values",
+]

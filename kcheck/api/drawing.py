@@ -1,0 +1,155 @@
+"""The cases of a spec, for a caller that runs the op itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kcheck import model
+from kcheck.api.spec import SpecLike, model_of
+from kcheck.api.verdict import Verdict
+from kcheck.cases import CaseArrays, expand, materialize, plan, snapshot
+from kcheck.device.harvest import input_findings, values
+from kcheck.device.returned import returned_outputs
+from kcheck.model import OpSpec, Outcome
+from kcheck.oracle import judge
+
+Array: TypeAlias = npt.NDArray[Any]
+DEVICE = "caller"
+"""The device of a case that the caller ran, in reports."""
+
+
+class Case:
+    """One case of a spec: its inputs, and a judge for what the op makes of them.
+
+    >>> import kcheck
+    >>> case = kcheck.case_of("specs/softmax.yaml", seed=7)
+    >>> sorted(case.inputs)
+    ['x']
+    >>> case.inputs["x"].dtype, case.inputs["x"].shape == (case.dims["M"], case.dims["N"])
+    (dtype('float16'), True)
+
+    Attributes:
+        seed: the 64-bit seed; ``kcheck run SPEC --case-seed SEED`` runs the same case.
+        dims, params: by name; params are NumPy scalars of their dtype.
+        dtypes: the dtype drawn for each type variable.
+        layouts: by array: ``contiguous``, ``strided`` ...
+    """
+
+    def __init__(self, spec: OpSpec, case: model.Case, arrays: CaseArrays | None = None) -> None:
+        self._spec = spec
+        self._case = case
+        self._given = arrays
+        self.seed = case.seed
+        self.dims: Mapping[str, int] = dict(case.dims)
+        self.dtypes: Mapping[str, str] = dict(case.dtypes)
+        self.layouts: Mapping[str, str] = dict(case.layouts)
+
+    @property
+    def id(self) -> str:
+        """``softmax[iter_12-M=3-N=65-T=float32]``."""
+        return self._case.id
+
+    @cached_property
+    def _arrays(self) -> CaseArrays:
+        return materialize(self._spec, self._case) if self._given is None else self._given
+
+    @cached_property
+    def _memory(self) -> dict[str, npt.NDArray[np.uint8]]:
+        """A copy of every allocation, for the op to read and write."""
+        return {name: allocation.buffer.copy() for name, allocation in self._arrays.allocations.items()}
+
+    @property
+    def params(self) -> Mapping[str, np.generic]:
+        """The params by name, rounded to their dtype."""
+        return dict(self._arrays.params)
+
+    @cached_property
+    def inputs(self) -> Mapping[str, Array]:
+        """The inputs by name, in the memory layout of the case. The op must not change them, except those that the
+        spec lists in ``mutates`` or as an ``alias``."""
+        return {name: self._view(name) for name in self._spec.inputs}
+
+    @cached_property
+    def outputs(self) -> Mapping[str, Array]:
+        """Arrays to write the outputs to, for an op that does not return them; filled with a poison value."""
+        return {name: self._view(name) for name in self._spec.outputs}
+
+    def _view(self, name: str) -> Array:
+        allocation = self._arrays.allocation(name)
+        return allocation.view(self._memory[allocation.name])
+
+    def judge(self, output: object = None) -> Verdict:
+        """Compare what the op returned with the reference, and check that it left its inputs alone.
+
+        Args:
+            output: an array of any framework, a tuple in the order of the spec's outputs, or a dict by name.
+                None: the op wrote to :attr:`outputs`.
+
+        Returns:
+            The verdict: within the noise floor of this case, unless the spec sets another tolerance.
+
+        Raises:
+            KernelError: a generator of the spec cannot be loaded.
+        """
+        if output is None:
+            output = {
+                name: values(memory, self._memory[memory.name])
+                for name, memory in ((name, self._arrays.allocation(name)) for name in self._spec.outputs)
+            }
+        outputs, wrong = returned_outputs(self._spec, self._arrays, output)
+        changed = input_findings(self._spec, self._arrays.allocations, self._memory, None)
+        checked = ("mutated",) if self._spec.sanitize["mutated"] != "off" else ()
+        outcome = Outcome(self._case, DEVICE, outputs, {}, (*wrong, *changed), checked=checked)
+        return Verdict.of(judge(self._spec, self._arrays, outcome), snapshot(self._arrays))
+
+    def __repr__(self) -> str:
+        return f"<kcheck.Case {self.id}>"
+
+
+def cases(spec: SpecLike, count: int | None = None, seed: int | None = None) -> Iterator[Case]:
+    """The cases of a spec; the caller runs the op, anywhere, and each case judges the result.
+
+    >>> import kcheck
+    >>> import numpy as np
+    >>> def softmax(x):
+    ...     e = np.exp(np.float32(x) - x.max(axis=1, keepdims=True))
+    ...     return (e / e.sum(axis=1, keepdims=True)).astype(x.dtype)
+    >>> for case in kcheck.cases("specs/softmax.yaml", count=3):
+    ...     assert case.judge(softmax(case.inputs["x"])).passed
+
+    Args:
+        spec: a spec, with or without a kernel, or the path of a spec file.
+        count: the number of generated cases, after the spec's examples; default: the spec's.
+        seed: the master seed; default: the spec's.
+
+    Raises:
+        SpecError: the spec is invalid.
+    """
+    found = model_of(spec)
+    planned = plan(
+        found, count=found.count if count is None else count, master=found.seed if seed is None else seed
+    )
+    return (Case(found, case) for case in planned)
+
+
+def case_of(spec: SpecLike, seed: int) -> Case:
+    """The case of a case seed, with the same bits on every machine.
+
+    >>> import kcheck
+    >>> kcheck.case_of("specs/softmax.yaml", seed=7).seed
+    7
+
+    Args:
+        spec: a spec, or the path of a spec file.
+        seed: of the case, not of a run; in [0, 2**64).
+
+    Raises:
+        SpecError: the spec is invalid.
+    """
+    found = model_of(spec)
+    return Case(found, expand(found, seed))

@@ -1,0 +1,75 @@
+"""What a function, or a caller, returns for a case: the outputs as arrays, or what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kcheck.cases import CaseArrays
+from kcheck.frameworks import NotAnArray, as_numpy
+from kcheck.model import Finding, OpSpec
+from kcheck.symbolic import did_you_mean
+
+RULE = "output"
+"""The rule of findings about what was returned, as opposed to its values."""
+
+
+def returned_outputs(
+    spec: OpSpec, arrays: CaseArrays, result: object
+) -> tuple[dict[str, npt.NDArray[Any]], tuple[Finding, ...]]:
+    """The outputs of a case by name, as new C-contiguous arrays.
+
+    Args:
+        result: an array, a tuple of arrays in the order of the spec's outputs, or a dict of arrays by name; of any
+            framework.
+
+    Returns:
+        (outputs, findings). Without outputs there is at least one finding: a missing or unknown output, another
+        shape, another dtype.
+    """
+    named, wrong = _by_name(spec, result)
+    findings = [wrong] if wrong is not None else []
+    outputs: dict[str, npt.NDArray[Any]] = {}
+    for name, value in named.items():
+        memory = arrays.allocation(name)
+        try:
+            array = as_numpy(value, f"the output {name}")
+        except NotAnArray as error:
+            findings.append(Finding(RULE, str(error), array=name))
+            continue
+        if array.shape != memory.shape:
+            what = f"the output {name} has shape {list(array.shape)}, the spec declares {list(memory.shape)}"
+            findings.append(Finding(RULE, what, fix=f"return an array of shape {list(memory.shape)}", array=name))
+        elif array.dtype != memory.dtype.numpy:
+            what = f"the output {name} is {array.dtype}, the spec declares {memory.dtype} in this case"
+            findings.append(Finding(RULE, what, fix=f"convert the result to {memory.dtype}", array=name))
+        else:
+            outputs[name] = np.array(array, order="C", copy=True)
+    return ({}, tuple(findings)) if findings else (outputs, ())
+
+
+def _by_name(spec: OpSpec, result: object) -> tuple[dict[str, object], Finding | None]:
+    names = list(spec.outputs)
+    expected = f"{len(names)} outputs ({', '.join(names)})" if len(names) > 1 else f"the output {names[0]}"
+    if isinstance(result, Mapping):
+        for name in result:
+            if name not in names:
+                fix = did_you_mean(str(name), names) or f"the outputs are {', '.join(names)}"
+                return {}, Finding(RULE, f"{name!r} is not an output of the spec", fix=fix)
+        missing = [name for name in names if name not in result]
+        if missing:
+            return {}, Finding(RULE, f"the output {missing[0]} is missing", fix="return every declared output")
+        return {name: result[name] for name in names}, None
+    if result is None:
+        return {}, Finding(RULE, f"nothing was returned, the spec declares {expected}", fix="return the outputs")
+    if len(names) == 1 and not isinstance(result, tuple):
+        return {names[0]: result}, None
+    if not isinstance(result, tuple | list) or len(result) != len(names):
+        count = len(result) if isinstance(result, tuple | list) else 1
+        word = "value was" if count == 1 else "values were"
+        fix = "return a tuple in this order, or a dict" if len(names) > 1 else "return one array"
+        return {}, Finding(RULE, f"{count} {word} returned, the spec declares {expected}", fix=fix)
+    return dict(zip(names, result, strict=True)), None

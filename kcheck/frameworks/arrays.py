@@ -1,0 +1,88 @@
+"""From an array of any framework to a NumPy array on the host.
+
+Sources: the DLPack specification (``__dlpack__``, ``__dlpack_device__``), NumPy's ``__array__``, and Numba's
+``copy_to_host``. No framework is imported here: an array comes with its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kcheck.errors import UserError
+from kcheck.model import DTYPES
+
+Array: TypeAlias = npt.NDArray[Any]
+
+_HOST = (1, 3, 13)
+"""DLPack devices that the CPU can read: kDLCPU, kDLCUDAHost, kDLCUDAManaged."""
+
+
+class NotAnArray(UserError):
+    """A value that is not an array of a known framework, or has elements that NumPy cannot hold."""
+
+
+def as_numpy(value: object, name: str = "the value") -> Array:
+    """An array of any framework as a NumPy array, from a GPU or another device if necessary.
+
+    Args:
+        value: a NumPy array or scalar, a Python number, a list, or an array of torch, JAX, TensorFlow, CuPy,
+            numba.cuda or any other library that supports DLPack. Gradients are detached.
+        name: of the array in messages.
+
+    Returns:
+        An array that may share memory with the value, and may be read-only. bfloat16 and float8 have the dtypes
+        of ml_dtypes.
+
+    Raises:
+        NotAnArray: it is not an array, or its elements have no NumPy dtype.
+    """
+    array = _host_array(value, name)
+    if array.dtype.name not in DTYPES:
+        known = ", ".join(DTYPES)
+        raise NotAnArray(f"{name} has the dtype {array.dtype}; convert it to one of {known}")
+    return array
+
+
+def _host_array(value: Any, name: str) -> Array:
+    if isinstance(value, np.ndarray):
+        return np.asarray(value)
+    try:
+        if type(value).__module__.split(".")[0] == "torch":
+            return _torch(value)
+        if hasattr(value, "copy_to_host"):  # numba.cuda
+            return np.asarray(value.copy_to_host())
+        if type(value).__module__.split(".")[0] == "cupy":
+            return np.asarray(value.get())
+        if type(value).__module__.startswith(("jax", "jaxlib", "tensorflow")) or not hasattr(value, "__dlpack__"):
+            made = np.asarray(value)
+            if made.dtype == object:
+                raise NotAnArray(f"{name} is a {type(value).__name__}, not an array; pass an array or a number")
+            return made
+        return _dlpack(value)
+    except (TypeError, ValueError, BufferError, RuntimeError) as error:
+        raise NotAnArray(f"{name}: a {type(value).__name__} could not be read as an array: {error}") from error
+
+
+def _dlpack(value: Any) -> Array:
+    device, _ = value.__dlpack_device__()
+    if device in _HOST:
+        return np.from_dlpack(value)
+    return np.from_dlpack(value, device="cpu")
+
+
+_AS_INTEGERS = {"bfloat16": "int16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
+"""The dtypes that torch has and NumPy does not, with the torch dtype of the same width whose bits NumPy takes."""
+
+
+def _torch(value: Any) -> Array:
+    tensor = value.detach().cpu().resolve_conj().resolve_neg()
+    name = str(tensor.dtype).removeprefix("torch.")
+    if name not in _AS_INTEGERS:
+        return np.asarray(tensor.numpy())
+    import torch  # type: ignore[import-not-found,unused-ignore]  # the value is a tensor, so torch is there
+
+    bits = tensor.contiguous().view(getattr(torch, _AS_INTEGERS[name])).numpy()
+    return np.asarray(bits).view(DTYPES[name].numpy)

@@ -1,0 +1,152 @@
+"""The public API: its names, that importing it is light, that it is typed, and that every example runs."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import kcheck
+
+ROOT = Path(__file__).resolve().parents[2]
+
+NAMES = """
+Case Comparison DeviceUnavailable Execution Failure Finding InternalError KcheckError KernelError Lint Minimized
+Report Reproduction SeededRng Spec SpecError UserError Verdict __version__ assert_close calibrate case_of cases
+check dtypes exec hypothesis layouts lint load_spec minimize reproduce shapes use validate values
+"""
+
+
+def python(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Python in the checkout, without the simulator that the tests' own process may have."""
+    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_ENABLE_CUDASIM"}
+    environment |= {"PYTHONPATH": str(ROOT), "COLUMNS": "80", **variables}
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_exported_names_are_these() -> None:
+    """A name is added or removed on purpose only."""
+    assert sorted(kcheck.__all__) == sorted(NAMES.split())
+    assert dir(kcheck) == sorted(NAMES.split())
+
+
+def test_every_name_that_is_exported_can_be_loaded() -> None:
+    for name in kcheck.__all__:
+        assert getattr(kcheck, name) is getattr(kcheck, name)
+
+
+def test_the_names_that_type_checkers_see_are_the_names_at_run_time() -> None:
+    """The lazy names are imported for type checkers alone; the two lists must be the same."""
+    tree = ast.parse(Path(kcheck.__file__).read_text("utf-8"))
+    seen = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kcheck")
+        for alias in node.names
+    }
+    assert seen == set(NAMES.split())
+
+
+def test_functions_keep_their_names_although_packages_have_them() -> None:
+    """``kcheck.cases`` is the function, also after the package of this name was imported."""
+    import kcheck.cases.plan
+    import kcheck.lint.check
+    import kcheck.minimize
+
+    assert callable(kcheck.cases)
+    assert callable(kcheck.lint)
+    assert callable(kcheck.minimize)
+
+
+def test_importing_kcheck_imports_nothing_else() -> None:
+    """`import kcheck` loads two modules of kcheck and no dependency."""
+    code = (
+        "import sys, json; old = set(sys.modules); import kcheck; print(json.dumps([*(set(sys.modules) - old)]))"
+    )
+    done = python("-c", code)
+    loaded = json.loads(done.stdout)
+    assert sorted(name for name in loaded if name.startswith("kcheck")) == ["kcheck", "kcheck.version"]
+    assert not {"numpy", "numba", "click", "yaml"} & set(loaded)
+
+
+def test_judging_arrays_imports_no_numba() -> None:
+    code = (
+        "import sys, kcheck, numpy as np\n"
+        "kcheck.assert_close(np.ones(3), np.ones(3))\n"
+        "list(kcheck.cases('specs/softmax.yaml', count=1))\n"
+        "print([name for name in sys.modules if name.split('.')[0] in ('numba', 'llvmlite', 'cuda')])"
+    )
+    done = python("-c", code)
+    assert done.stdout == "[]\n", done.stdout + done.stderr
+
+
+USER = """
+import numpy as np
+import kcheck
+from kcheck import Spec, Verdict, check
+
+spec: Spec = kcheck.load_spec("specs/softmax.yaml", kernel="kernels/softmax.py:softmax")
+report = check(spec, cases=3, seed=1, sanitize={"racecheck": "warn"})
+ok: bool = report.ok
+rules: list[str] = [failure.rule for failure in report.failures]
+for case in kcheck.cases(spec, count=2):
+    verdict: Verdict = case.judge(case.inputs["x"])
+    sizes: dict[str, int] = dict(case.dims)
+kcheck.assert_close(np.ones(2), [1, 1])
+again = kcheck.reproduce(spec, 17, device="cpu")
+smallest = kcheck.minimize(spec, report.failures[0], strategy="dims")
+if smallest is not None:
+    print(smallest.matters)
+rng: kcheck.SeededRng = kcheck.SeededRng(1).derive("x")
+word: int = rng.choice([1, 2])
+strategy = kcheck.hypothesis.cases(spec)
+reveal_type(kcheck.lint(spec).ok)
+"""
+
+
+def test_a_users_file_passes_mypy_strict_and_a_wrong_one_does_not(tmp_path: Path) -> None:
+    """The annotations are complete, and precise enough for a program that uses every part of the API."""
+    (tmp_path / "user.py").write_text(USER)
+    (tmp_path / "wrong.py").write_text("import kcheck\nkcheck.check('s.yaml', cases='many')\nkcheck.chek('s')\n")
+    files = [str(tmp_path / name) for name in ("user.py", "wrong.py")]
+    done = python("-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), *files)
+    errors = [line for line in done.stdout.splitlines() if ": error: " in line]
+    assert [line.partition(".py:")[2].partition(":")[0] for line in errors if "wrong.py" in line] == ["2", "3"]
+    assert 'Argument "cases" to "check"' in errors[0]
+    assert 'has no attribute "chek"' in errors[1]
+    assert len(errors) == 2, done.stdout
+    assert re.search(r'Revealed type is "(builtins\.)?bool"', done.stdout)
+
+
+def test_every_public_name_has_an_example_that_runs() -> None:
+    done = python("tests/api/documented.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_blocks_of_the_python_page_run() -> None:
+    done = python("tests/docs/page_blocks.py", "docs/python.md")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith("9 blocks ran\n")
+
+
+def test_the_blocks_of_the_gpuemu_page_run() -> None:
+    """The client's quick start, translated."""
+    done = python("tests/docs/page_blocks.py", "docs/coming-from-gpuemu.md")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == "50 of 50\n2 blocks ran\n"
+
+
+def test_the_python_page_names_every_function() -> None:
+    page = (ROOT / "docs/python.md").read_text("utf-8")
+    missing = [
+        name
+        for name in NAMES.split()
+        if name[0].islower() and f"kcheck.{name}" not in page and f"`{name}" not in page
+    ]
+    assert missing == []
