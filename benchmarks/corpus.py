@@ -63,9 +63,9 @@ class WholeFloor:
     def allowance(self, output, expected, error):
         floor = self.rule.floor
         magnitude = np.where(np.isfinite(expected), np.abs(expected), 0.0)
-        floor.spread(output)
+        floor.noise(output)
         floor.draw(LOOKED)
-        allowed = half_step(magnitude, self.rule.dtype) + floor.spread(output)
+        allowed = half_step(magnitude, self.rule.dtype) + floor.noise(output)
         return Allowance(allowed, allowed, floor.unjudged(output))
 
 

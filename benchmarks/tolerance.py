@@ -120,7 +120,7 @@ class Trial:
         """The largest error in noise floors; infinite for a special value out of place."""
         actual = self.run(kernel)
         floor = self.rule.floor
-        floor.spread("y")
+        floor.noise("y")
         floor.draw(8)
         one = dataclasses.replace(self.rule, constant=1.0)
         found = compare("y", self.output, actual, self.expected, one, Compare())

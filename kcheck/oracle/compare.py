@@ -7,12 +7,14 @@ themselves.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from kcheck.model import Compare, Comparison, DType, Element
+from kcheck.model import Compare, Comparison, DType, Element, ErrorMap
 from kcheck.oracle.error_map import error_map
 from kcheck.oracle.rounding import overflow_threshold, round_to, ulp_distance
 from kcheck.oracle.tolerance import Allowance, Rule, typical_magnitude
@@ -24,24 +26,60 @@ Codes: TypeAlias = npt.NDArray[np.uint8]
 
 CHUNK = 1 << 20
 
-_FINE, _SETTLED, _NAN, _INF = 0, 1, 2, 3
+
+class Code(IntEnum):
+    """What comparing one element says apart from its error; FINE: the error decides, SETTLED: it is right."""
+
+    FINE = 0
+    SETTLED = 1
+    NAN = 2
+    INFINITE = 3
+    NOT_NAN = 4
+    NOT_INFINITE = 5
+    OTHER_INFINITY = 6
+    NAN_FOR_INFINITE = 7
+    INFINITE_FOR_NAN = 8
+    FORBIDDEN_NAN = 9
+    OTHER_ZERO = 10
+    OUT_OF_RANGE = 11
+    NO_OVERFLOW = 12
+
+
 WHY = {
-    _FINE: "",
-    _SETTLED: "",
-    _NAN: "NaN where the reference is finite",
-    _INF: "infinite where the reference is finite",
-    4: "finite where the reference is NaN",
-    5: "finite where the reference is infinite",
-    6: "infinite with the wrong sign",
-    7: "NaN where the reference is infinite",
-    8: "infinite where the reference is NaN",
-    9: "NaN, which `compare: {nan: forbid}` rules out",
-    10: "zero with the wrong sign",
-    11: "the reference is beyond the range of the output's dtype",
-    12: "finite where the reference overflows the output's dtype",
+    Code.FINE: "",
+    Code.SETTLED: "",
+    Code.NAN: "NaN where the reference is finite",
+    Code.INFINITE: "infinite where the reference is finite",
+    Code.NOT_NAN: "finite where the reference is NaN",
+    Code.NOT_INFINITE: "finite where the reference is infinite",
+    Code.OTHER_INFINITY: "infinite with the wrong sign",
+    Code.NAN_FOR_INFINITE: "NaN where the reference is infinite",
+    Code.INFINITE_FOR_NAN: "infinite where the reference is NaN",
+    Code.FORBIDDEN_NAN: "NaN, which `compare: {nan: forbid}` rules out",
+    Code.OTHER_ZERO: "zero with the wrong sign",
+    Code.OUT_OF_RANGE: "the reference is beyond the range of the output's dtype",
+    Code.NO_OVERFLOW: "finite where the reference overflows the output's dtype",
 }
-_MISMATCH = 2  # codes from here on are mismatches
-_BY_OVERFLOW = np.array([_NAN, _INF, 4, 5, 6, 7, 8, 12], np.uint8)  # possible results of an intermediate overflow
+_FIRST_MISMATCH = Code.NAN  # and all codes after it
+_BY_OVERFLOW = np.array(  # possible results of an intermediate overflow
+    [
+        Code.NAN,
+        Code.INFINITE,
+        Code.NOT_NAN,
+        Code.NOT_INFINITE,
+        Code.OTHER_INFINITY,
+        Code.NAN_FOR_INFINITE,
+        Code.INFINITE_FOR_NAN,
+        Code.NO_OVERFLOW,
+    ],
+    np.uint8,
+)
+_WITH_ERROR = (
+    Code.FINE,
+    Code.OTHER_ZERO,
+    Code.OUT_OF_RANGE,
+    Code.NO_OVERFLOW,
+)  # abs(actual - expected) is a number
 
 
 def chunks(size: int) -> Iterator[slice]:
@@ -78,7 +116,7 @@ def compare(
         for part in chunks(flat.size):
             measure = _measure_inexact if dtype.is_inexact else _measure_integers
             codes[part], error[part] = measure(flat[part], reference[part], dtype, options)
-        codes[left_out], error[left_out] = _SETTLED, 0.0
+        codes[left_out], error[left_out] = Code.SETTLED, 0.0
         allowance = rule.allowance(output, reference, error)
         not_judged = np.zeros(flat.size, np.bool_)
         if dtype.is_inexact:
@@ -87,10 +125,11 @@ def compare(
             if options.nan == "ignore":
                 not_judged |= np.isnan(reference) & ~left_out
         if allowance.unjudged is not None:
-            beyond = (codes == _FINE) & (error > allowance.allowed)
+            beyond = (codes == Code.FINE) & (error > allowance.allowed)
             not_judged |= allowance.unjudged & (beyond | np.isin(codes, _BY_OVERFLOW))
-        codes[not_judged] = _SETTLED
-        return _summary(output, dtype, shape, flat, reference, rule.method, codes, error, allowance, not_judged)
+        codes[not_judged] = Code.SETTLED
+        compared = _Compared(output, dtype, shape, flat, reference, codes, error, allowance)
+        return compared.summary(rule.method, int(np.count_nonzero(not_judged)))
 
 
 def _measure_inexact(actual: Array, expected: Array, dtype: DType, options: Compare) -> tuple[Codes, Floats]:
@@ -115,22 +154,24 @@ def _specials(actual: Floats, expected: Floats, options: Compare) -> Codes:
     a_inf, e_inf = np.isinf(actual), np.isinf(expected)
     a_finite, e_finite = ~(a_nan | a_inf), ~(e_nan | e_inf)
     rows = [
-        (a_nan & e_finite, _NAN),
-        (a_inf & e_finite, _INF),
-        (a_finite & e_nan, 4),
-        (a_finite & e_inf, 5),
-        (a_inf & e_inf & (actual != expected), 6),
-        (a_nan & e_inf, 7),
-        (a_inf & e_nan, 8),
-        ((a_inf & e_inf & (actual == expected)) | (a_nan & e_nan), _SETTLED),
+        (a_nan & e_finite, Code.NAN),
+        (a_inf & e_finite, Code.INFINITE),
+        (a_finite & e_nan, Code.NOT_NAN),
+        (a_finite & e_inf, Code.NOT_INFINITE),
+        (a_inf & e_inf & (actual != expected), Code.OTHER_INFINITY),
+        (a_nan & e_inf, Code.NAN_FOR_INFINITE),
+        (a_inf & e_nan, Code.INFINITE_FOR_NAN),
+        ((a_inf & e_inf & (actual == expected)) | (a_nan & e_nan), Code.SETTLED),
     ]
     if options.nan == "ignore":
-        rows.insert(0, (e_nan, _SETTLED))
+        rows.insert(0, (e_nan, Code.SETTLED))
     if options.nan == "forbid":
-        rows.insert(0, (a_nan, 9))
+        rows.insert(0, (a_nan, Code.FORBIDDEN_NAN))
     if options.signed_zero:
-        rows.append(((actual == 0) & (expected == 0) & (np.signbit(actual) != np.signbit(expected)), 10))
-    return np.select([row for row, _ in rows], [np.uint8(code) for _, code in rows], np.uint8(_FINE))
+        rows.append(
+            ((actual == 0) & (expected == 0) & (np.signbit(actual) != np.signbit(expected)), Code.OTHER_ZERO)
+        )
+    return np.select([row for row, _ in rows], [np.uint8(code) for _, code in rows], np.uint8(Code.FINE))
 
 
 def _overflow(codes: Codes, actual: Array, expected: Array, allowed: Floats, dtype: DType) -> None:
@@ -147,7 +188,7 @@ def _overflow(codes: Codes, actual: Array, expected: Array, allowed: Floats, dty
             grown &= np.isinf(part) & (np.signbit(part) == np.signbit(reference))
         return grown
 
-    suspects = (codes == _INF) | (codes == _NAN)
+    suspects = (codes == Code.INFINITE) | (codes == Code.NAN)
     if not suspects.any() and not (np.abs(expected) >= threshold).any():
         return
     wide: Array
@@ -159,10 +200,10 @@ def _overflow(codes: Codes, actual: Array, expected: Array, allowed: Floats, dty
     else:
         wide = actual.astype(np.float64)
         fine = may(wide, expected)
-        beyond = (codes == _FINE) & (np.abs(expected) - allowed >= threshold)
-    codes[suspects & fine] = _SETTLED
+        beyond = (codes == Code.FINE) & (np.abs(expected) - allowed >= threshold)
+    codes[suspects & fine] = Code.SETTLED
     if dtype.name != "float8_e4m3fn":
-        codes[beyond] = 12
+        codes[beyond] = Code.NO_OVERFLOW
 
 
 def _measure_integers(actual: Array, expected: Array, dtype: DType, options: Compare) -> tuple[Codes, Floats]:
@@ -181,85 +222,110 @@ def _measure_integers(actual: Array, expected: Array, dtype: DType, options: Com
     gap = np.maximum(one, two).view(np.uint64) - np.minimum(one, two).view(np.uint64)
     error = gap.astype(np.float64)
     error[outside] = np.abs(actual[outside].astype(np.float64) - expected[outside].astype(np.float64))
-    return np.where(outside, np.uint8(11), np.uint8(_FINE)), error
+    return np.where(outside, np.uint8(Code.OUT_OF_RANGE), np.uint8(Code.FINE)), error
 
 
-def _summary(
-    output: str,
-    dtype: DType,
-    shape: tuple[int, ...],
-    actual: Array,
-    expected: Array,
-    method: str,
-    codes: Codes,
-    error: Floats,
-    allowance: Allowance,
-    not_judged: Mask,
-) -> Comparison:
-    beyond, ratio, special = 0, -1.0, -1
-    worst = -1
-    largest = {"abs": None, "rel": None, "ulp": None, "scaled": None}  # type: dict[str, float | None]
-    typical = typical_magnitude(expected, dtype) if dtype.is_inexact else 0.0
-    for part in chunks(actual.size):
-        fine = (codes[part] == _FINE) | (codes[part] == 10)
-        mismatch = codes[part] >= _MISMATCH
-        if special < 0 and mismatch.any():
-            special = part.start + int(np.argmax(mismatch))
-        ratios = np.where(error[part] == 0, 0.0, error[part] / allowance.allowed[part])
-        ratios = np.where(fine, ratios, -1.0)
-        beyond += int(np.count_nonzero(mismatch | (fine & (error[part] > allowance.allowed[part]))))
-        top = float(ratios.max())
-        if top > ratio:
-            ratio = top
-            tied = np.where(ratios == top, error[part], -1.0)  # no error is allowed: every ratio is infinite
-            worst = part.start + int(np.argmax(tied))
-        if dtype.is_inexact:
-            fine |= codes[part] == 12
-        for key, value in _extremes(actual[part], expected[part], error[part], fine, dtype, typical).items():
-            seen = largest[key]
-            largest[key] = value if seen is None else max(seen, value)
-    at = special if special >= 0 else worst
-    known = at >= 0
-    found = None
-    if beyond:
-        fine = (codes == _FINE) | (codes == 10)
-        mismatch = codes >= _MISMATCH
-        ratios = np.where(error == 0, 0.0, error / allowance.allowed)
-        found = error_map(
-            shape,
-            mismatch | (fine & (error > allowance.allowed)),
-            np.where(mismatch, np.inf, ratios),
-            lambda n: Element(
-                tuple(int(i) for i in np.unravel_index(n, shape)),
-                _scalar(actual[n], dtype),
-                _scalar(expected[n], dtype),
-                _error(codes[n], actual[n], expected[n], error[n]),
-                float(allowance.allowed[n]),
-            ),
+@dataclass(frozen=True, eq=False, slots=True)
+class _Compared:
+    """An output beside its reference, both flat, with what comparing each element gave."""
+
+    output: str
+    dtype: DType
+    shape: tuple[int, ...]
+    actual: Array
+    expected: Array
+    codes: Codes
+    error: Floats
+    allowance: Allowance
+
+    def summary(self, method: str, not_judged: int) -> Comparison:
+        """The comparison as a whole. ``not_judged``: how many elements were not compared."""
+        worst, ratio, beyond = self._worst()
+        known = worst >= 0
+        element = self.element(worst) if known else None
+        floor = self.allowance.floor
+        largest = self._largest()
+        return Comparison(
+            output=self.output,
+            dtype=self.dtype.name,
+            shape=tuple(self.shape),
+            method=method,
+            passed=beyond == 0,
+            elements=int(self.actual.size),
+            beyond=beyond,
+            not_judged=not_judged,
+            worst=element.index if element else None,
+            actual=element.actual if element else None,
+            expected=element.expected if element else None,
+            error=element.error if element else None,
+            allowed=element.allowed if element else None,
+            floor=float(floor[worst]) if known and floor is not None else None,
+            max_abs=largest.get("abs"),
+            max_rel=largest.get("rel"),
+            max_ulp=largest.get("ulp"),
+            max_scaled=largest.get("scaled"),
+            ratio=ratio if ratio >= 0 else None,
+            why=WHY[Code(self.codes[worst])] if known else "",
+            error_map=self._error_map() if beyond else None,
         )
-    return Comparison(
-        output=output,
-        dtype=dtype.name,
-        shape=tuple(shape),
-        method=method,
-        passed=beyond == 0,
-        elements=int(actual.size),
-        beyond=beyond,
-        not_judged=int(np.count_nonzero(not_judged)),
-        worst=tuple(int(n) for n in np.unravel_index(at, shape)) if known else None,
-        actual=_scalar(actual[at], dtype) if known else None,
-        expected=_scalar(expected[at], dtype) if known else None,
-        error=_error(codes[at], actual[at], expected[at], error[at]) if known else None,
-        allowed=float(allowance.allowed[at]) if known else None,
-        floor=float(allowance.floor[at]) if known and allowance.floor is not None else None,
-        max_abs=largest["abs"],
-        max_rel=largest["rel"],
-        max_ulp=largest["ulp"],
-        max_scaled=largest["scaled"],
-        ratio=ratio if ratio >= 0 else None,
-        why=WHY[int(codes[at])] if known else "",
-        error_map=found,
-    )
+
+    def element(self, n: int) -> Element:
+        """One element, by its flat index."""
+        code, actual, expected = self.codes[n], self.actual[n], self.expected[n]
+        return Element(
+            tuple(int(i) for i in np.unravel_index(n, self.shape)),
+            _scalar(actual, self.dtype),
+            _scalar(expected, self.dtype),
+            float(self.error[n]) if code in _WITH_ERROR else None,
+            float(self.allowance.allowed[n]),
+        )
+
+    def _judged(self, part: slice) -> tuple[Mask, Mask, Floats]:
+        """Of some elements: which the error decides, which mismatch whatever their error, and error / allowed."""
+        codes, error = self.codes[part], self.error[part]
+        fine = (codes == Code.FINE) | (codes == Code.OTHER_ZERO)
+        return fine, codes >= _FIRST_MISMATCH, np.where(error == 0, 0.0, error / self.allowance.allowed[part])
+
+    def _refused(self, part: slice, fine: Mask, mismatch: Mask) -> Mask:
+        found: Mask = mismatch | (fine & (self.error[part] > self.allowance.allowed[part]))
+        return found
+
+    def _worst(self) -> tuple[int, float, int]:
+        """The worst element (-1: none was judged), the largest error / allowed (-1), and how many are wrong."""
+        beyond, largest, special, worst = 0, -1.0, -1, -1
+        for part in chunks(self.actual.size):
+            fine, mismatch, ratios = self._judged(part)
+            if special < 0 and mismatch.any():
+                special = part.start + int(np.argmax(mismatch))
+            ratios = np.where(fine, ratios, -1.0)
+            beyond += int(np.count_nonzero(self._refused(part, fine, mismatch)))
+            top = float(ratios.max())
+            if top > largest:
+                largest = top
+                tied = np.where(
+                    ratios == top, self.error[part], -1.0
+                )  # no error is allowed: every ratio is infinite
+                worst = part.start + int(np.argmax(tied))
+        return (special if special >= 0 else worst), largest, beyond
+
+    def _largest(self) -> dict[str, float]:
+        """The largest errors of the finite judged elements, by each measure."""
+        largest: dict[str, float] = {}
+        typical = typical_magnitude(self.expected, self.dtype) if self.dtype.is_inexact else 0.0
+        for part in chunks(self.actual.size):
+            fine, _, _ = self._judged(part)
+            if self.dtype.is_inexact:
+                fine = fine | (self.codes[part] == Code.NO_OVERFLOW)
+            given = self.actual[part], self.expected[part], self.error[part]
+            for key, value in _extremes(*given, fine, self.dtype, typical).items():
+                largest[key] = max(value, largest.get(key, value))
+        return largest
+
+    def _error_map(self) -> ErrorMap:
+        everything = slice(0, self.actual.size)
+        fine, mismatch, ratios = self._judged(everything)
+        rank = np.where(mismatch, np.inf, ratios)
+        return error_map(self.shape, self._refused(everything, fine, mismatch), rank, self.element)
 
 
 def _extremes(
@@ -288,13 +354,6 @@ def _extremes(
         if near.any():
             found["ulp"] = max(found.get("ulp", 0.0), float(ulp_distance(one[near], two[near], dtype).max()))
     return found
-
-
-def _error(code: int, actual: Any, expected: Any, error: float) -> float | None:
-    """abs(actual - expected), or None if that is not a number."""
-    if code in (_FINE, 10, 11, 12):
-        return float(error)
-    return None
 
 
 def _scalar(value: Any, dtype: DType) -> float | complex | int | bool:

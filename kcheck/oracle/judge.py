@@ -60,8 +60,35 @@ class Truth:
         return cls(spec, reference, expected, rule, notes)
 
 
-def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome) -> Verdict:
+class Expected:
+    """The truth of one case, evaluated once: when it is first asked for, by whoever needs it."""
+
+    def __init__(self, spec: OpSpec, arrays: CaseArrays) -> None:
+        self._spec = spec
+        self._arrays = arrays
+        self._truth: Truth | ReferenceFailed | None = None
+
+    def truth(self) -> Truth:
+        """The reference's results and the rules.
+
+        Raises:
+            ReferenceFailed: as in :meth:`Truth.of`, each time.
+        """
+        if self._truth is None:
+            try:
+                self._truth = Truth.of(self._spec, self._arrays)
+            except ReferenceFailed as error:
+                self._truth = error
+        if isinstance(self._truth, ReferenceFailed):
+            raise self._truth
+        return self._truth
+
+
+def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome, expected: Expected | None = None) -> Verdict:
     """Judge one case.
+
+    Args:
+        expected: of the case, if the caller shares it with others.
 
     The status is ERROR when the reference, an invariant or the tolerance cannot be used, else FAILED when a
     finding is an error or an output is beyond its tolerance. Findings of a sanitizer
@@ -78,7 +105,7 @@ def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome) -> Verdict:
     if not spec.judged:
         return _verdict(outcome, findings, ())
     try:
-        truth = Truth.of(spec, arrays)
+        truth = (expected or Expected(spec, arrays)).truth()
     except ReferenceFailed as error:
         return _verdict(outcome, [error.finding, *findings], ())
     comparisons = tuple(

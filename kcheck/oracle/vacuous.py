@@ -13,7 +13,7 @@ import numpy.typing as npt
 from kcheck.model import DType, Finding, OpSpec
 from kcheck.oracle import invariants
 from kcheck.oracle.compare import compare
-from kcheck.oracle.judge import Truth
+from kcheck.oracle.judge import Expected, Truth
 from kcheck.oracle.reference import ReferenceFailed
 
 if TYPE_CHECKING:
@@ -73,12 +73,16 @@ class Vacuity:
         """Whether nothing is left to refute."""
         return self._kernels == []
 
-    def observe(self, spec: OpSpec, arrays: CaseArrays) -> None:
-        """Try the kernels that are left on one case. A case whose reference cannot be used says nothing."""
+    def observe(self, spec: OpSpec, arrays: CaseArrays, expected: Expected | None = None) -> None:
+        """Try the kernels that are left on one case. A case whose reference cannot be used says nothing.
+
+        Args:
+            expected: of the case, if it was judged by it.
+        """
         if self.settled:
             return
         try:
-            truth = Truth.of(spec, arrays)
+            truth = (expected or Expected(spec, arrays)).truth()
         except ReferenceFailed:
             return
         if not any(array.size for array in truth.expected.values()):

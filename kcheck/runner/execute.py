@@ -11,7 +11,7 @@ from kcheck.device import Device
 from kcheck.errors import InternalError, KcheckError, KernelError, SpecError
 from kcheck.model import Case, Fault, Finding, Function, OpSpec, Outcome, Span, Status, Verdict
 from kcheck.model.verdict import UNSUPPORTED
-from kcheck.oracle import judge
+from kcheck.oracle import Expected, judge
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -40,7 +40,7 @@ def execute(
     timeout: float | None,
     instrument: Callable[[int], Collection[str]] | None = None,
     arrays: CaseArrays | None = None,
-    observe: Callable[[OpSpec, CaseArrays], None] | None = None,
+    observe: Callable[[OpSpec, CaseArrays, Expected], None] | None = None,
 ) -> Executed:
     """Make a case's arrays, launch, judge. An error of the kernel or its spec becomes a verdict.
 
@@ -49,7 +49,7 @@ def execute(
         instrument: maps the bytes of the arrays to the sanitizers that need instrumented code; default: all that
             the device can run and the spec does not switch off.
         arrays: of the case, if they are known: restored from a snapshot. Otherwise made from its seed.
-        observe: gets the arrays after they were judged.
+        observe: gets the arrays and their expected outputs after they were judged.
 
     Raises:
         InternalError: an error in kcheck itself.
@@ -62,9 +62,10 @@ def execute(
         size = sum(allocation.buffer.nbytes for allocation in arrays.allocations.values())
         wanted = every_instrument(spec, device) if instrument is None else instrument(size)
         outcome = device.run(spec, arrays, timeout=timeout, instrument=wanted)
-        verdict = judge(spec, arrays, outcome)
+        expected = Expected(spec, arrays)
+        verdict = judge(spec, arrays, outcome, expected)
         if observe is not None:
-            observe(spec, arrays)
+            observe(spec, arrays, expected)
     except SpecError as error:
         findings = tuple(as_finding(as_fault(fault, spec)) for fault in error.faults)
         verdict = Verdict(case, Status.ERROR, device.name, findings=findings)

@@ -10,7 +10,8 @@ import pytest
 from oracle_bench import Bench, invariant
 
 from kcheck.model import Bounds, OpSpec
-from kcheck.oracle import Vacuity
+from kcheck.oracle import Expected, Vacuity, judge
+from kcheck.oracle.judge import Truth
 from kcheck.oracle.vacuous import LEAST_CASES
 
 SOFTMAX = "def ref(x):\n    e = np.exp(x - x.max())\n    return e / e.sum()\n"
@@ -53,6 +54,19 @@ def test_a_spec_that_tests_something_is_not(bench: Bench, tolerance: Any) -> Non
     vacuity = watched(bench, spec, cases=1)
     assert vacuity.settled
     assert watched(bench, spec).findings() == ()
+
+
+def test_a_case_has_its_reference_called_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judging a case and asking whether it tests anything share what the reference returned."""
+    calls = []
+    evaluate = Truth.of.__func__  # type: ignore[attr-defined]
+    monkeypatch.setattr(Truth, "of", classmethod(lambda *given: calls.append(given) or evaluate(*given)))
+    spec = bench.spec(SOFTMAX, {"x": "float32"}, {"y": "float32"})
+    arrays = bench.arrays(spec, {"x": np.ones(8)}, {"y": (8,)}, 1)
+    expected = Expected(spec, arrays)
+    judge(spec, arrays, bench.outcome(arrays, {"y": np.full(8, 0.125)}), expected)
+    Vacuity().observe(spec, arrays, expected)
+    assert len(calls) == 1
 
 
 def test_a_settled_spec_costs_no_reference(bench: Bench) -> None:
