@@ -16,6 +16,7 @@ from kcheck.cpu.naming import Naming
 from kcheck.model import Finding, Index3
 from kcheck.ptx.abi import Program, Site
 from kcheck.ptx.sanitizers.race.layout import (
+    INFLIGHT,
     LAST_STAMP,
     RECORDS,
     SAME_VALUE,
@@ -179,14 +180,15 @@ class Races:
     def _finding(self, race: Race, program: Program, grid: Index3, block: Index3, naming: Naming) -> Finding:
         last = _Side(race.thread, race.block, race.site, program.sites)
         first = _Side(race.other_thread, self._block_at(race), race.other_site, program.sites)
-        # Which came first is chance: a writer is reported before a reader.
-        here, other = (first, last) if last.verb == "reads" else (last, first)
+        # Which came first is chance: a writer is reported before a reader. A copy that is not complete came first.
+        filling = race.record == INFLIGHT
+        here, other = (first, last) if last.verb == "reads" and not filling else (last, first)
         array, index, where, dtype = _where(race, here.described, naming)
         who = f"thread {other.index(block)}"
         if not race.is_near:
             who += f" of block {'(unknown)' if other.block is None else unravel(other.block, grid)}"
-        what, seen = here.verb, other.verb
-        value = _value(race, last, dtype)
+        what, seen = here.verb, "is still copying to" if filling else other.verb
+        value = "" if filling else _value(race, last, dtype)
         if value and last is here:
             what += f" {value} to"
         elif value:
@@ -196,7 +198,7 @@ class Races:
         return Finding(
             "racecheck",
             message + _ENDINGS[kind],
-            severity="error" if kind == "race" else "warn",
+            severity="error" if kind in ("race", "filling") else "warn",
             lenient=kind in ("unchanged", "test"),
             fix=_FIXES.get(kind) or _fix(race, here, other, is_one_warp=math.prod(block) <= 32),
             array=array,
@@ -247,6 +249,7 @@ _VERBS = {
     "ld": "reads",
     "ldu": "reads",
     "ldmatrix": "reads",
+    "cp": "copies to",
     "st": "writes",
     "atom": "updates",
     "red": "updates",
@@ -293,11 +296,14 @@ _FLOATS = {"f16": ("<e", (4, 5)), "f32": ("<f", (6, 9)), "f64": ("<d", (15, 17))
 
 _ENDINGS = {
     "race": " with no synchronization between them",
+    "filling": ": nothing waits for the copy between them",
     "same": ": the same value",
     "unchanged": " with no synchronization between them; the write does not change the value",
     "test": " with no synchronization between them; the read only decides whether to try an atomic on it",
 }
 _FIXES = {
+    "filling": "wait for the copy (cp.async.wait_group; in CUDA C++ __pipeline_wait_prior or consumer_wait), then "
+    "put a barrier",
     "same": "let one thread write it",
     "unchanged": "skip the write where the value is there already, or put cuda.syncthreads() between",
     "test": "do the atomic without the test, or read with an atomic as well",
@@ -305,7 +311,10 @@ _FIXES = {
 
 
 def _kind(race: Race, here: _Side, other: _Side) -> str:
-    """``race``, or why it is harmless: ``same``, ``unchanged`` or ``test`` (docs/sanitizers.md)."""
+    """``race``; ``filling`` for a copy that nothing waits for; or why it is harmless: ``same``, ``unchanged`` or
+    ``test`` (docs/sanitizers.md)."""
+    if race.record == INFLIGHT:
+        return "filling"
     if race.benign == SAME_VALUE:
         return "same"
     if race.benign == UNCHANGED:

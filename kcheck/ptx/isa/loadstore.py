@@ -197,7 +197,7 @@ def load_values(
     loaded = []
     for n in range(count):
         at = b.add(address, n * f.kind.bytes) if n or guarded else address
-        loaded.append(_unchecked_load(fn, at, mask, f.kind))
+        loaded.append(unchecked_load(fn, at, mask, f.kind))
         if asked is not None:
             shadows.append(asked.load(f.space, at, mask, element, site))
             asked.came(i, at, shadows[n], site)
@@ -225,7 +225,8 @@ def admitted(
     return b.value(text, "i1", fn.width)
 
 
-def _unchecked_load(fn: FunctionLowering, address: Value, mask: Value, kind: PtxType) -> Value:
+def unchecked_load(fn: FunctionLowering, address: Value, mask: Value, kind: PtxType) -> Value:
+    """The element at an address in the lanes of a mask; 0 in the others."""
     b, W = fn.b, fn.width
     if W == 1:
         done, taken = b.fresh("ldone"), b.fresh("ldo")

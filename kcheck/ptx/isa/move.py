@@ -147,6 +147,14 @@ def isspacep(fn: FunctionLowering, i: Instruction) -> None:
     fn.write(i, i.operands[0], TYPES["pred"], result, False)
 
 
+@effect("createpolicy")
+def createpolicy(fn: FunctionLowering, i: Instruction) -> None:
+    """A policy for caches, which only hints take: any value will do."""
+    if fn.shadows is not None:
+        fn.shadows.computed(i, i.operands[:1], i.operands[1:])
+    fn.write(i, i.operands[0], TYPES["b64"], fn.b.const("i64", 0), False)
+
+
 @effect(
     "membar",
     "fence",

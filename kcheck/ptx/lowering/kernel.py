@@ -26,6 +26,7 @@ from kcheck.ptx.lowering.module import (
 from kcheck.ptx.lowering.suspension import STOP_BYTES, StateLayout
 from kcheck.ptx.lowering.warp import WarpFunction
 from kcheck.ptx.lowering.warp_emulation import POSTED, TAKEN, VECTOR_BYTES, posted_bytes, posted_columns
+from kcheck.ptx.runtime import copies
 from kcheck.ptx.runtime.block_scheduler import HEAD_BYTES, schedule_ir
 from kcheck.ptx.runtime.diagnosis import running_ir
 from kcheck.ptx.runtime.lookup import LocalLayout, resolve_ir
@@ -38,6 +39,7 @@ from kcheck.ptx.sanitizers.race import facts as race_facts
 from kcheck.ptx.sanitizers.race import guards as race_guards
 from kcheck.ptx.sanitizers.race import judge as race_judge
 from kcheck.ptx.sanitizers.race import sync as race_sync
+from kcheck.ptx.sanitizers.race.hooks import stores_of_words
 from kcheck.ptx.syntax.ast import Call, Function, Instruction, Label, Module, Operation, Symbol
 from kcheck.ptx.syntax.types import TYPES
 
@@ -113,6 +115,7 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
     everyone = align_up(stride * width, 64) if checks.init else 0
     unit.local = LocalLayout(local, stride, everyone)
     state.size = align_up(local + everyone + stride * width, 64)
+    _queue_copies(unit, functions, state)
     texts = []
     for function in functions:
         if not function.is_entry:
@@ -161,6 +164,22 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
         local=tuple(_local_variables(kernel, frames[entry][1])),
         local_offset=local,
     )
+
+
+def _queue_copies(unit: ModuleLowering, functions: list[Function], state: StateLayout) -> None:
+    """Give a kernel with asynchronous copies its queue in the state of a vector, and the functions to use it."""
+    operations = [s for f in functions for s in f.body or () if isinstance(s, Instruction) and s.opcode == "cp"]
+    if not operations:
+        return
+    count = sum(race_facts.is_copy(operation) for operation in operations)
+    unit.copies = copies.CopyQueue(state.size, unit.width, copies.capacity(max(count, 1)))
+    state.size += unit.copies.size
+    check = ""
+    if unit.race is not None:
+        unit.race.granule.setdefault("shared", 4)
+        check = stores_of_words(unit, unit.race)
+    places = unit.shadow_places if unit.checks.init else None
+    unit.definitions.update(copies.definitions(unit.copies, places, unit.race, check, unit.declarations))
 
 
 def _fresh(unit: ModuleLowering) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from kcheck.model.span import is_users
 from kcheck.ptx.abi import Checks, FaultKind, GlobalVariable, SharedVariable, Site
 from kcheck.ptx.ir.builder import integer_of
 from kcheck.ptx.runtime import memory
+from kcheck.ptx.runtime.copies import CopyQueue
 from kcheck.ptx.runtime.lookup import LocalLayout
 from kcheck.ptx.sanitizers.init import memory as shadow_memory
 from kcheck.ptx.sanitizers.race.facts import RaceFacts
@@ -38,6 +39,7 @@ class ModuleLowering:
         origins: sites where a value in a later report may come from (:mod:`kcheck.ptx.sanitizers.origins`), by
             key.
         uses: by table, the keys of the sites from which a use may get its value (None: any).
+        copies: where a vector keeps its asynchronous copies; None if the code has none.
         race: what racecheck must check, None if it is off; ``race_checks``: names of the functions that do.
         tests: with racecheck, the loads that only decide whether to try an atomic (:mod:`.race.guards`).
     """
@@ -62,6 +64,7 @@ class ModuleLowering:
     origins: dict[int, int] = field(default_factory=dict)
     uses: dict[str, frozenset[int | None]] = field(default_factory=dict)
     race: RaceFacts | None = None
+    copies: CopyQueue | None = None
     race_checks: dict[tuple[int, str, int, bool], str] = field(default_factory=dict)
     tests: frozenset[int] = frozenset()
 

@@ -196,6 +196,10 @@ class WarpFunction:
         for stop in self.stops:
             pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number}", "ptr")
             b.line(f"store [{STOP_BYTES // 4} x i32] zeroinitializer, ptr {pointer.text}")
+        if self.fn.unit.copies is not None:
+            queue = self.fn.unit.copies
+            pointer = b.value(f"getelementptr i8, ptr %warp, i64 {queue.offset}", "ptr")
+            b.line(f"store [{queue.records - queue.offset} x i8] zeroinitializer, ptr {pointer.text}")
         b.line(f"store {self.bits} %mask, ptr {self._mask(first)}")
         b.line("br label %C0")
         for stop in self.stops:

@@ -9,6 +9,7 @@ same warp before its last synchronization; everything else is a race. Only a new
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
@@ -19,6 +20,7 @@ from kcheck.ptx.sanitizers.race.layout import (
     CHANGED_ELSEWHERE,
     CHANGED_EVER,
     FAR,
+    INFLIGHT,
     READ,
     STRONG_READ,
     THREAD_MASK,
@@ -181,6 +183,10 @@ class Cells:
         made = b.lor(bits(b.lor(near, elsewhere), CHANGED), bits(ever, CHANGED_EVER))
         return b.lor(made, bits(elsewhere, CHANGED_ELSEWHERE))
 
+    def inflight(self) -> Value:
+        """Whether an asynchronous copy of this block is still filling the granule."""
+        return self.b.compare("uge", self.load("stamps", INFLIGHT), self.times.start)
+
     def differ(self, x: Value, y: Value, bits: int) -> Value:
         return self.b.compare("ne", self.b.land(self.b.xor(x, y), bits), 0)
 
@@ -236,6 +242,10 @@ def chunk(cells: Cells, kind: int, slow: str, done: str, changed: Value | None) 
     def branch(bad: Value, yes: str, no: str) -> None:
         b.line(f"br i1 {b.any(b.land(bad, cells.mask)).text}, label %{yes}, label %{no}")
 
+    if cells.facts.copies and cells.space == "shared":
+        landed = b.fresh("landed")
+        branch(cells.inflight(), slow, landed)
+        b.label(landed)
     careful, own = b.fresh("careful"), b.fresh("own")
     fresh: Value | None = None
     for record in first_records(kind, cells.space, cells.facts):
@@ -283,6 +293,20 @@ def _enter(cells: Cells, kind: int, branch, done: str) -> None:  # type: ignore[
     b.line(f"br label %{done}")
 
 
+def _filling(cells: Cells, judge: Callable[[int, Value, Value], None]) -> None:
+    """A copy that is not complete is a race unless it is unordered anyway, which its record as a write tells."""
+    b = cells.b
+    look, race, fine = b.fresh("look"), b.fresh("race"), b.fresh("fine")
+    b.line(f"br i1 {cells.inflight().text}, label %{look}, label %{fine}")
+    b.label(look)
+    stamp, info = cells.load("stamps", INFLIGHT), cells.load("infos", INFLIGHT)
+    b.line(f"br i1 {cells.accepted(stamp, info).text}, label %{race}, label %{fine}")
+    b.label(race)
+    judge(INFLIGHT, stamp, info)
+    b.line(f"br label %{fine}")
+    b.label(fine)
+
+
 def cell_name(kind: int, space: str) -> str:
     """The function of :func:`cell_ir`."""
     return f"@kcheck.race.cell.{NAMES[kind]}.{space}"
@@ -305,6 +329,16 @@ def cell_ir(kind: int, space: str, facts: RaceFacts, declarations: dict[str, str
             "i1",
         )
         me = b.lor(me, cells.changes(b.invert(same)))
+
+    def judge(record: int, stamp: Value, info: Value) -> None:
+        b.line(
+            f"call void @kcheck.race.judge(ptr %launch, ptr %block, ptr %access, i64 %address, {b.typed(me)}, "
+            f"i32 {record}, {b.typed(stamp)}, {b.typed(info)}, i1 {str(space == 'shared').lower()}, "
+            f"i1 {str(kind == WRITE).lower()}, i1 {str(kind == READ).lower()}, i32 {facts.granule[space]})"
+        )
+
+    if facts.copies and space == "shared":
+        _filling(cells, judge)
     for record in records(kind, space, facts):
         look, race, fine = b.fresh("look"), b.fresh("race"), b.fresh("fine")
         stamp = cells.load("stamps", record)
@@ -313,11 +347,7 @@ def cell_ir(kind: int, space: str, facts: RaceFacts, declarations: dict[str, str
         info = cells.load("infos", record)
         b.line(f"br i1 {cells.accepted(stamp, info).text}, label %{fine}, label %{race}")
         b.label(race)
-        b.line(
-            f"call void @kcheck.race.judge(ptr %launch, ptr %block, ptr %access, i64 %address, {b.typed(me)}, "
-            f"i32 {record}, {b.typed(stamp)}, {b.typed(info)}, i1 {str(space == 'shared').lower()}, "
-            f"i1 {str(kind == WRITE).lower()}, i1 {str(kind == READ).lower()}, i32 {facts.granule[space]})"
-        )
+        judge(record, stamp, info)
         b.line(f"br label %{fine}")
         b.label(fine)
     if is_remembered(kind, space, facts):

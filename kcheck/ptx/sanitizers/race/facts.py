@@ -23,12 +23,14 @@ class RaceFacts:
         kinds: by space, which kinds of records can be there (WRITE, ATOMIC, READ, STRONG_READ).
         warps: lanes of a warp synchronize.
         fences: it has fences, or accesses with ``.acquire`` or ``.release``.
+        copies: it has asynchronous copies.
     """
 
     granule: dict[str, int]
     kinds: dict[str, frozenset[int]]
     warps: bool
     fences: bool
+    copies: bool = False
 
     def checks(self, space: str) -> bool:
         """Whether a race is possible there."""
@@ -59,7 +61,7 @@ def gather(functions: Iterable[Function]) -> RaceFacts:
     """The facts of a kernel and the functions it calls."""
     granule: dict[str, int] = {}
     kinds: dict[str, set[int]] = {}
-    warps = fences = False
+    warps = fences = copies = False
     for function in functions:
         for statement in function.body or ():
             if isinstance(statement, Label | Call):
@@ -68,22 +70,33 @@ def gather(functions: Iterable[Function]) -> RaceFacts:
             fences |= statement.opcode in ("membar", "fence") or not {"acquire", "release", "acq_rel"}.isdisjoint(
                 statement.modifiers
             )
+            if is_copy(statement):  # a word at a time
+                copies = True
+                for place, kind in (("global", READ), ("shared", WRITE)):
+                    granule[place] = min(granule.get(place, 8), 4)
+                    kinds.setdefault(place, set()).add(kind)
+                continue
             if statement.opcode not in ("ld", "ldu", "st", "atom", "red", "ldmatrix"):
                 continue
             space = space_of(statement)
             if space == "param" and _through_register(statement):
                 space = "generic"
-            kind = TYPES.get(statement.modifiers[-1]) if statement.modifiers else None
+            of = TYPES.get(statement.modifiers[-1]) if statement.modifiers else None
             if statement.opcode == "ldmatrix":  # a row at a time, in words
-                kind = TYPES["b32"]
-            if kind is None or (space not in CHECKED and space != "generic"):
+                of = TYPES["b32"]
+            if of is None or (space not in CHECKED and space != "generic"):
                 continue
             for place in CHECKED if space == "generic" else (space,):
-                granule[place] = min(granule.get(place, 8), max(kind.bytes, 1))
+                granule[place] = min(granule.get(place, 8), max(of.bytes, 1))
                 kinds.setdefault(place, set()).add(kind_of(statement))
                 if "cas" in statement.modifiers:  # one that does not succeed reads
                     kinds[place].add(STRONG_READ)
-    return RaceFacts(granule, {space: frozenset(found) for space, found in kinds.items()}, warps, fences)
+    return RaceFacts(granule, {space: frozenset(found) for space, found in kinds.items()}, warps, fences, copies)
+
+
+def is_copy(instruction: Instruction) -> bool:
+    """Whether it begins an asynchronous copy."""
+    return instruction.opcode == "cp" and "global" in instruction.modifiers
 
 
 def _is_of_a_warp(instruction: Instruction) -> bool:

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from kcheck.ptx.abi import Launch
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.lowering.function import FunctionLowering
+from kcheck.ptx.lowering.module import ModuleLowering
 from kcheck.ptx.sanitizers.race import accesses, cells
-from kcheck.ptx.sanitizers.race.facts import CHECKED, kind_of
+from kcheck.ptx.sanitizers.race.facts import CHECKED, RaceFacts, kind_of
 from kcheck.ptx.sanitizers.race.layout import ATOMIC, READ, STRONG_READ, WRITE, Event, RaceState, Strong
 from kcheck.ptx.syntax.ast import Instruction
 from kcheck.ptx.syntax.types import PtxType
@@ -38,26 +39,14 @@ def access(
     places = CHECKED if space == "generic" else (space,)
     if not any(facts.checks(place) for place in places):
         return
-    unit, b, W = fn.unit, fn.b, fn.width
+    b, W = fn.b, fn.width
     race, mask = (kind_of(i), fn.active) if kept is None else (kept[0], b.land(fn.active, kept[1]))
     if facts.fences and i.opcode in ("ld", "ldu", "st") and race not in (READ, WRITE):
         strong(fn, i, address)
     size = kind.bytes
     number = accesses.site_number(site)
     is_same = address.lanes == 1 and W > 1 and race != WRITE
-    key = (race, space, size, is_same)
-    if key not in unit.race_checks:
-        for place in places:
-            if facts.checks(place):
-                name = cells.cell_name(race, place)
-                if name not in unit.definitions:
-                    unit.definitions[name] = cells.cell_ir(race, place, facts, unit.declarations)
-        if is_same:
-            unit.race_checks[key], text = accesses.same_ir(race, space, size, W, facts, unit.declarations)
-            texts = [text]
-        else:
-            unit.race_checks[key], texts = accesses.vector_ir(race, space, size, W, facts, unit.declarations)
-        unit.definitions[unit.race_checks[key]] = "\n".join(texts)
+    check = _check(fn.unit, facts, race, space, size, is_same)
     mask = b.splat(mask)
     for n in range(count):
         at = b.add(address, n * size) if n else address
@@ -67,7 +56,32 @@ def access(
         if race == WRITE:
             value = b.splat(b.as_integer(values[n]))
             given += f", {b.typed(value)}"
-        b.line(f"call void {unit.race_checks[key]}({given}, {b.typed(mask)}, {fn.context(number)})")
+        b.line(f"call void {check}({given}, {b.typed(mask)}, {fn.context(number)})")
+
+
+def _check(unit: ModuleLowering, facts: RaceFacts, race: int, space: str, size: int, is_same: bool) -> str:
+    """The function that checks accesses of a size, defined on first use."""
+    key = (race, space, size, is_same)
+    if key not in unit.race_checks:
+        for place in CHECKED if space == "generic" else (space,):
+            if facts.checks(place):
+                name = cells.cell_name(race, place)
+                if name not in unit.definitions:
+                    unit.definitions[name] = cells.cell_ir(race, place, facts, unit.declarations)
+        if is_same:
+            unit.race_checks[key], text = accesses.same_ir(race, space, size, unit.width, facts, unit.declarations)
+            texts = [text]
+        else:
+            unit.race_checks[key], texts = accesses.vector_ir(
+                race, space, size, unit.width, facts, unit.declarations
+            )
+        unit.definitions[unit.race_checks[key]] = "\n".join(texts)
+    return unit.race_checks[key]
+
+
+def stores_of_words(unit: ModuleLowering, facts: RaceFacts) -> str:
+    """The function that checks stores of 4 bytes to shared memory."""
+    return _check(unit, facts, WRITE, "shared", 4, False)
 
 
 def exchange(

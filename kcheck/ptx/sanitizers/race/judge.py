@@ -10,6 +10,7 @@ from kcheck.ptx.abi import Allocation, Block, Launch
 from kcheck.ptx.sanitizers.race.layout import (
     CHANGED,
     CHANGED_EVER,
+    INFLIGHT,
     LAST_STAMP,
     READ,
     SAME_VALUE,
@@ -127,7 +128,9 @@ def _put(name: str, field: str, value: str) -> str:
     )
 
 
-_ASK = f"""  %ask1 = zext i32 %me to i64
+_ASK = f"""  br i1 %filling, label %unknown, label %ask
+ask:
+  %ask1 = zext i32 %me to i64
   %ask2 = zext i32 %info to i64
   %ask3 = zext i32 %stamp to i64
   %askb = zext i1 %benign to i64
@@ -171,7 +174,10 @@ begin:
   %x = xor i32 %thread, %othread
   %wd = lshr i32 %x, 5
   %samewarp = icmp eq i32 %wd, 0
-  %mates = and i1 %near, %samewarp
+  %filling = icmp eq i32 %record, {INFLIGHT}
+  %settled = xor i1 %filling, true
+  %mates1 = and i1 %near, %samewarp
+  %mates = and i1 %mates1, %settled
   br i1 %mates, label %partial, label %who
 partial:
 {load_ir("lanes", "rs", RaceState.lanes.offset, "ptr")}  %to = shl i32 %thread, 5

@@ -5,9 +5,10 @@ of a launch and of a block, at a barrier, and where lanes of a warp synchronize.
 last of these follows from comparing its time with theirs (``launch``, ``start``, ``barrier``, ``synced``), so
 nothing is ever cleared.
 
-**The shadow** has for each granule of memory (the smallest access of the kernel) seven records of accesses: the
-last plain write; two atomics, two plain reads, two strong reads. A record is a stamp (the time) and an info
-(thread of the block, site, FAR), in separate arrays, so that a vector of lanes reads W of one kind at once.
+**The shadow** has for each granule of memory (the smallest access of the kernel) eight records of accesses: the
+last plain write; two atomics, two plain reads, two strong reads; an asynchronous copy that is not complete. A
+record is a stamp (the time) and an info (thread of the block, site, FAR), in separate arrays, so that a vector of
+lanes reads W of one kind at once.
 
 **Two** records of a kind are as good as all. The order of accesses is hierarchical: blocks of a launch are not
 ordered at all, warps of a block by its barriers, lanes of a warp by those and by warp-level synchronization. So
@@ -24,7 +25,9 @@ from enum import IntEnum
 
 WRITE, ATOMIC, READ, STRONG_READ = 0, 1, 3, 5
 """The first record of each kind; every kind except WRITE has two."""
-RECORDS = 7
+INFLIGHT = 7
+"""The record of an asynchronous copy that is not complete yet; its stamp is 0 if there is none."""
+RECORDS = 8
 
 THREAD_BITS, SITE_BITS = 10, 16
 THREAD_MASK = (1 << THREAD_BITS) - 1

@@ -1,0 +1,206 @@
+"""``cp.async``: copies from global to shared memory that are complete only once their thread has waited for them.
+
+Source: PTX ISA, "Data Movement and Conversion Instructions: cp.async, cp.async.commit_group, cp.async.wait_group".
+:mod:`kcheck.ptx.runtime.copies` keeps the copies that no wait has covered yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcheck.ptx.abi import FaultKind
+from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.isa.effects import effect, ordered
+from kcheck.ptx.isa.loadstore import admitted, unchecked_load
+from kcheck.ptx.lowering.function import FunctionLowering
+from kcheck.ptx.runtime.copies import WORD, CopyQueue
+from kcheck.ptx.runtime.lookup import SPACES
+from kcheck.ptx.sanitizers.race import hooks as race
+from kcheck.ptx.sanitizers.race.layout import READ, WRITE
+from kcheck.ptx.syntax.ast import Instruction, Integer, Operand, Register
+from kcheck.ptx.syntax.types import TYPES
+
+_EVERY_GROUP = 0x7FFFFFFF
+_U32 = TYPES["u32"]
+_B32 = TYPES["b32"]
+_SIZES = {"ca": (4, 8, 16), "cg": (16,)}
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a ``cp.async`` copies.
+
+    Attributes:
+        size: bytes to write.
+        amount: the operand that says how many bytes to read, or that reading is to be left out (a predicate);
+            None: all.
+    """
+
+    size: int
+    amount: Operand | None
+
+
+def form(fn: FunctionLowering, i: Instruction) -> Form:
+    """What the modifiers and operands of a ``cp.async`` say.
+
+    Raises:
+        PtxError: an unsupported form.
+    """
+    words = [m for m in i.modifiers[1:] if not m.startswith("L2::")]
+    where = [w.removesuffix("::cta") for w in words]
+    if len(where) != 3 or where[0] not in _SIZES or where[1:] != ["shared", "global"]:
+        raise fn.fail(i, "not supported")
+    operands = list(i.operands)
+    if "L2::cache_hint" in i.modifiers and len(operands) > 3:
+        operands.pop()
+    if len(operands) not in (3, 4):
+        raise fn.fail(i, f"expected 3 or 4 operands, found {len(operands)}")
+    size = operands[2]
+    if not isinstance(size, Integer) or size.value not in _SIZES[where[0]]:
+        allowed = " or ".join(map(str, _SIZES[where[0]]))
+        raise fn.fail(i, f"the size of the copy must be the constant {allowed}")
+    return Form(size.value, operands[3] if len(operands) == 4 else None)
+
+
+@effect("cp")
+def cp(fn: FunctionLowering, i: Instruction) -> None:
+    """``cp.async`` and its groups: ``commit_group``, ``wait_group N``, ``wait_all``."""
+    words = i.modifiers
+    if words[:1] != ("async",) or fn.unit.copies is None:
+        raise fn.fail(i, "not supported")
+    if words == ("async", "commit_group"):
+        ordered(fn, i, 0)
+        _commit(fn, fn.unit.copies)
+    elif words == ("async", "wait_group"):
+        ordered(fn, i, 1)
+        groups = i.operands[0]
+        if not isinstance(groups, Integer):
+            raise fn.fail(i, "the number of groups is an integer constant")
+        b = fn.b
+        committed = _committed(fn, fn.unit.copies)
+        wait(fn, i, b.sub(committed, groups.value))
+    elif words == ("async", "wait_all"):
+        ordered(fn, i, 0)
+        wait(fn, i, fn.b.const("i32", _EVERY_GROUP))
+    else:
+        _copy(fn, i, form(fn, i))
+
+
+def wait(fn: FunctionLowering, i: Instruction, limit: Value) -> None:
+    """Complete the copies of the active lanes in groups below a number, i32."""
+    b = fn.b
+    limit, mask = b.splat(limit), b.splat(fn.active)
+    site = fn.unit.site(i, "")
+    b.line(f"call void @kcheck.copy.wait({b.typed(limit)}, {b.typed(mask)}, {fn.context(site)})")
+
+
+def wait_for_all(fn: FunctionLowering, i: Instruction) -> None:
+    """Complete every copy of the active lanes, if the kernel has any."""
+    if fn.unit.copies is not None:
+        wait(fn, i, fn.b.const("i32", _EVERY_GROUP))
+
+
+def _committed(fn: FunctionLowering, queue: CopyQueue) -> Value:
+    b = fn.b
+    pointer = b.value(f"getelementptr i8, ptr %warp, i64 {queue.committed}", "ptr")
+    kind = "i32" if fn.width == 1 else f"<{fn.width} x i32>"
+    return b.value(f"load {kind}, ptr {pointer.text}, align 64", "i32", fn.width)
+
+
+def _commit(fn: FunctionLowering, queue: CopyQueue) -> None:
+    """The copies since the last commit are a group."""
+    b = fn.b
+    before = _committed(fn, queue)
+    after = b.select(fn.active, b.add(before, 1), before)
+    pointer = b.value(f"getelementptr i8, ptr %warp, i64 {queue.committed}", "ptr")
+    b.line(f"store {b.typed(after)}, ptr {pointer.text}, align 64")
+
+
+def _copy(fn: FunctionLowering, i: Instruction, f: Form) -> None:
+    b = fn.b
+    to = b.splat(fn.address(i, i.operands[0], "shared"))
+    source = b.splat(fn.address(i, i.operands[1], "global"))
+    amount = b.splat(_amount(fn, i, f))
+    before = fn.active
+    # Where nothing is read the source may be anywhere; where a part is read only that part must exist.
+    reads, writes = fn.unit.site(i, "global"), fn.unit.site(i, "shared")
+    fn.active = admitted(fn, i, to, "shared", FaultKind.OUT_OF_BOUNDS_STORE, f.size, writes)
+    if f.amount is None:
+        fn.active = admitted(fn, i, source, "global", FaultKind.OUT_OF_BOUNDS_LOAD, f.size, reads)
+    else:
+        allowed = fn.active
+        fn.active = b.land(allowed, b.compare("eq", amount, f.size))
+        whole = admitted(fn, i, source, "global", FaultKind.OUT_OF_BOUNDS_LOAD, f.size, reads)
+        none = b.land(allowed, b.compare("eq", amount, 0))
+        rest = b.land(b.land(allowed, b.compare("ne", amount, 0)), b.compare("ne", amount, f.size))
+        fn.active = b.lor(b.lor(whole, none), _admit_parts(fn, source, amount, rest, f.size, reads))
+    _check_races(fn, i, f, to, source, amount, reads, writes)
+    mask = b.splat(fn.active)
+    given = ", ".join(b.typed(v) for v in (to, source, amount, b.const("i32", f.size), mask))
+    b.line(f"call void @kcheck.copy.add({given}, {fn.context(writes)})")
+    fn.active = before
+
+
+def _amount(fn: FunctionLowering, i: Instruction, f: Form) -> Value:
+    """The bytes that each lane reads, i32."""
+    b = fn.b
+    if f.amount is None:
+        return b.const("i32", f.size)
+    if fn.shadows is not None:
+        fn.shadows.used(i, FaultKind.UNDEFINED_STORE, fn.shadows.undefined(f.amount), f.amount)
+    if isinstance(f.amount, Register) and f.amount.type == "pred":
+        left_out = fn.read(i, f.amount, TYPES["pred"])
+        return b.select(left_out, b.const("i32", 0), b.const("i32", f.size))
+    return b.intrinsic("umin", fn.read(i, f.amount, _U32), b.const("i32", f.size))
+
+
+def _admit_parts(fn: FunctionLowering, source: Value, amount: Value, lanes: Value, size: int, site: int) -> Value:
+    """Of the lanes that read only a part, those that may; the others are recorded."""
+    b = fn.b
+    lanes = b.splat(lanes)
+    slot = f"%{b.fresh('parts')}"
+    fn.prologue.line(f"{slot} = alloca i32")
+    bits = b.resize(b.mask_bits(lanes), "i32")
+    b.line(f"store {b.typed(bits)}, ptr {slot}")
+    look, done = b.fresh("parts"), b.fresh("whole")
+    b.line(f"br i1 {b.compare('ne', bits, 0).text}, label %{look}, label %{done}, !prof !2")
+    b.label(look)
+    allowed = b.const("i32", 0)
+    kind = int(FaultKind.OUT_OF_BOUNDS_LOAD)
+    for lane in range(fn.width):
+        on, off = b.fresh("part"), b.fresh("next")
+        bit = b.compare("ne", b.land(bits, 1 << lane), 0)
+        b.line(f"br i1 {bit.text}, label %{on}, label %{off}")
+        b.label(on)
+        at, extent = b.extract(source, lane), b.resize(b.extract(amount, lane), "i64")
+        found = b.value(
+            f"call i1 @kcheck.resolve({fn.context(site)}, {b.typed(at)}, {b.typed(extent)}, i64 {size}, "
+            f"i32 {SPACES['global']}, i32 {kind}, i32 {lane})",
+            "i1",
+        )
+        dropped = b.select(found, b.const("i32", 0), b.const("i32", 1 << lane))
+        left = b.value(f"load i32, ptr {slot}", "i32")
+        b.line(f"store {b.typed(b.xor(left, dropped))}, ptr {slot}")
+        b.line(f"br label %{off}")
+        b.label(off)
+    b.line(f"br label %{done}")
+    b.label(done)
+    allowed = b.value(f"load i32, ptr {slot}", "i32")
+    return b.bits_mask(b.resize(allowed, "i1" if fn.width == 1 else f"i{fn.width}"), fn.width)
+
+
+def _check_races(
+    fn: FunctionLowering, i: Instruction, f: Form, to: Value, source: Value, amount: Value, reads: int, writes: int
+) -> None:
+    """A word at a time: the source is read, and the destination written, from here on."""
+    if fn.unit.race is None:
+        return
+    b = fn.b
+    for start in range(0, f.size, WORD):
+        read = b.compare("ugt", amount, start)
+        here = b.add(source, start)
+        race.access(fn, i, here, "global", _B32, reads, kept=(READ, read))
+        whole = b.land(fn.active, b.compare("uge", amount, start + WORD))
+        value = unchecked_load(fn, here, b.splat(whole), _B32)
+        everywhere = b.const("i1", 1)
+        race.access(fn, i, b.add(to, start), "shared", _B32, writes, values=[value], kept=(WRITE, everywhere))
