@@ -1,4 +1,4 @@
-"""A kernel of a PTX module to LLVM IR, with the sanitizers that were asked for."""
+"""A kernel of a PTX module to LLVM IR, with the requested sanitizers."""
 
 from __future__ import annotations
 
