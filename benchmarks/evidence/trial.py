@@ -7,7 +7,7 @@ of closeness, and the findings of the sanitizers are kept apart, so that every t
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from kcheck.cases import materialize
 from kcheck.device import Device, choose
 from kcheck.errors import KernelError, SpecError
-from kcheck.model import DTYPES, SANITIZERS, Bounds, Case, Compare, OpSpec, Outcome, Status, Tolerance
+from kcheck.model import DTYPES, SANITIZERS, Bounds, Case, Compare, OpSpec, Outcome, Status, Tolerance, Verdict
 from kcheck.oracle import judge
 from kcheck.oracle.compare import compare
 from kcheck.oracle.judge import Truth
@@ -86,6 +86,7 @@ def look(
     instrument: bool | Collection[str] = False,
     policies: Collection[Policy] = (),
     envelopes: Mapping[str, float] | None = None,
+    judged: Callable[[Verdict], None] | None = None,
 ) -> Seen:
     """Run one case and return the results.
 
@@ -94,6 +95,7 @@ def look(
         policies: the policies to compare values by in addition to the spec's tolerance, which is always examined
             under the name ``conditioned``: it is the default, and few specs of the corpus set another.
         envelopes: by output dtype, what ``calibrated`` accepts; without them it cannot judge.
+        judged: gets the verdict by the spec's tolerance.
     """
     wanted = device.instruments if instrument is True else instrument or ()
     on = [name for name in wanted if spec.sanitize[name] != "off"]
@@ -101,6 +103,8 @@ def look(
         arrays = materialize(spec, case)
         outcome = device.run(spec, arrays, timeout=SECONDS, instrument=on)
         verdict = judge(spec, arrays, outcome)
+        if judged is not None:
+            judged(verdict)
     except (SpecError, KernelError) as error:
         return Seen(case.label, dict(case.dims), problem=str(error))
     errors = [finding for finding in verdict.findings if finding.severity == "error"]

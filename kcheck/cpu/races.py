@@ -305,7 +305,7 @@ _FIXES = {
     "filling": "wait for the copy (cp.async.wait_group; in CUDA C++ __pipeline_wait_prior or consumer_wait), then "
     "put a barrier",
     "same": "let one thread write it",
-    "unchanged": "skip the write where the value is there already, or put cuda.syncthreads() between",
+    "unchanged": "put cuda.syncthreads() between the write and the read, or write only if the value changes",
     "test": "do the atomic without the test, or read with an atomic as well",
 }
 
@@ -335,16 +335,41 @@ def _fix(race: Race, here: _Side, other: _Side, *, is_one_warp: bool) -> str:
     if place(here.described) == place(other.described) is not None:
         fix = "give each thread its own element, or use cuda.atomic"
         if race.is_near and other.verb == "reads":
-            fix = "to add to one element, use cuda.atomic; in a loop, put cuda.syncthreads() between iterations"
+            fix = _UPDATE if _updates(other) else _SHIFT
     elif not race.is_near:
         fix = "blocks run in any order: use cuda.atomic, or do the rest in a second launch"
     elif is_one_warp:  # in a larger block, other threads may race across warps on the same lines
-        fix = "put cuda.syncwarp() or cuda.syncthreads() between: lanes of a warp do not run in lockstep"
+        between = _between(here, other)
+        fix = f"put cuda.syncwarp() or cuda.syncthreads() {between}: lanes of a warp do not run in lockstep"
     else:
-        fix = "put cuda.syncthreads() between"
+        fix = f"put cuda.syncthreads() {_between(here, other)}"
     # Perhaps a lock, a ticket or a flag, which orders nothing without a fence.
     guarded = bool(race.base) and any(site.text.startswith("atom") for site in here.sites)
     return fix + ("; if an atomic is a lock or a flag, add cuda.threadfence() on both sides" if guarded else "")
+
+
+_UPDATE = "to add to one element, use cuda.atomic; in a loop, put cuda.syncthreads() between iterations"
+_SHIFT = (
+    "put cuda.syncthreads() between iterations of the loop; if it is there already, read into a variable, put "
+    "cuda.syncthreads() after it, then write"
+)
+"""A race of one line with itself: every thread updates the same element, or its own from another thread's."""
+
+
+def _updates(reader: _Side) -> bool:
+    """Whether the line that reads an element also writes to the address that it reads."""
+    read = reader.described
+    return read is not None and any(
+        site.address == read.address and site.text.startswith("st") and place(site) == place(read)
+        for site in reader.sites
+    )
+
+
+def _between(here: _Side, other: _Side) -> str:
+    """``between the write and the read``."""
+    nouns = {"reads": "read", "writes": "write", "updates": "update"}
+    one, two = (nouns.get(side.verb, "access") for side in (here, other))
+    return f"between the two {one}s" if one == two else f"between the {one} and the {two}"
 
 
 def mnemonic(site: int, sites: tuple[Site, ...]) -> str:

@@ -85,13 +85,19 @@ def _all(kernel: CompiledKernel, module: Module, entry: Function, lanes: int, fr
             yield warn(
                 "division",
                 f"divides in a loop ({operation.mnemonic})",
-                "compute the reciprocal before the loop and multiply by it, if its rounding error is acceptable",
+                _DIVIDE_FLOATS if "f" in operation.mnemonic.rpartition(".")[2] else _DIVIDE_INTEGERS,
                 place(operation),
             )
     for operation in operations:
         if prints(operation):
             yield warn("printf", "calls print()", "remove print() from production code", place(operation))
     yield from _of_memory(kernel, entry, warn)
+
+
+_DIVIDE_FLOATS = "compute the reciprocal before the loop and multiply by it, if its rounding error is acceptable"
+_DIVIDE_INTEGERS = (
+    "integer divisions are slow: update the quotient from one iteration to the next, or divide int32 numbers"
+)
 
 
 def _of_double(double: Double, dtypes: set[str]) -> tuple[str, str]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from kcheck.model import INSTRUMENTED, CaseFinished, Comparison, Finding, Verdict
 
@@ -24,7 +25,7 @@ _RULES = (
 """Rules in the order in which they explain each other; a rule that is not listed comes before the values."""
 _VALUES = ("mismatch", "invariant", "nondeterministic")
 
-Key = tuple[str, str, str]
+Key: TypeAlias = tuple[str, str, str]
 """One symptom: rule, kernel, and where: source lines, or an array if no line is known."""
 _ARRAY = "array "
 
@@ -145,6 +146,65 @@ def _unseen(failures: Sequence[CaseFinished], owner: Sequence[Key], first: Key |
         for number, (event, key) in enumerate(zip(failures, owner, strict=True))
         if key[0] in _VALUES and first[0] not in event.verdict.checked
     ]
+
+
+@dataclass(slots=True)
+class Warned:
+    """A warning of a spec: the first finding of its kind, and the cases that show it."""
+
+    finding: Finding
+    cases: list[CaseFinished]
+
+
+def warned(cases: Sequence[CaseFinished]) -> list[Warned]:
+    """The warnings of the cases of one spec, each once."""
+    found: dict[tuple[str, str, str, str], Warned] = {}
+    for event in cases:
+        for finding in event.verdict.findings:
+            if finding.severity == "warn":
+                key = (finding.rule, finding.array or "", finding.kernel or "", str(finding.place or ""))
+                found.setdefault(key, Warned(finding, [])).cases.append(event)
+    return list(found.values())
+
+
+def explained(found: Sequence[Cause], warnings: Sequence[Warned]) -> tuple[list[Cause], list[Warned]]:
+    """Causes with the warnings that follow from them in ``also``, and the other warnings.
+
+    A warning follows from a cause if it has the same rule and shares a source line with it, or if only cases of
+    the cause show it and its rule is one that the cause explains: a race that happens to be harmless is not a
+    second bug.
+    """
+    causes, left = list(found), []
+    for warning in warnings:
+        for number, cause in enumerate(causes):
+            if _follows(warning, cause):
+                words = f"{warning.finding.rule} warnings"
+                counts = dict(cause.also)
+                cases = len({event.verdict.case.id for event in warning.cases} & _ids(cause))
+                if cases:
+                    counts[words] = max(counts.get(words, 0), cases)
+                causes[number] = replace(cause, also=tuple(counts.items()))
+                break
+        else:
+            left.append(warning)
+    return causes, left
+
+
+def _follows(warning: Warned, cause: Cause) -> bool:
+    key = _key(warning.finding)
+    if key[0] == cause.rule and _lines(key) & {line for one in cause.found for line in _lines(_key(one))}:
+        return True
+    is_later = _rank((cause.rule, "", "")) <= _rank(key)
+    return is_later and {event.verdict.case.id for event in warning.cases} <= _ids(cause)
+
+
+def _ids(cause: Cause) -> set[str]:
+    return {event.verdict.case.id for event in (*cause.cases, *cause.unseen)}
+
+
+def _lines(key: Key) -> set[tuple[str, str]]:
+    """Kernel and source line of a symptom; empty if no line is known."""
+    return set() if _has_no_line(key) else {(key[1], line) for line in key[2].split("\n")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from typing import TextIO
 from kcheck.model import (
     CaseFinished,
     Event,
-    Finding,
     RunFinished,
     RunStarted,
     SpecFinished,
@@ -18,6 +17,7 @@ from kcheck.model import (
     Status,
 )
 from kcheck.report import Settings
+from kcheck.report.causes import Cause, Warned, causes, explained, warned
 from kcheck.report.detail import ReadLine, read_line
 
 
@@ -26,14 +26,12 @@ class OpenSpec:
     """A spec whose cases are coming in.
 
     Attributes:
-        warnings: of its cases, each once with the number of cases that have it.
         notes: of its cases, each once, in order.
         announced: whether the reporter has announced its first failure.
     """
 
     started: SpecStarted
     cases: list[CaseFinished] = field(default_factory=list)
-    warnings: dict[tuple[str, str, str, str], tuple[Finding, int]] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
     announced: bool = False
 
@@ -41,16 +39,16 @@ class OpenSpec:
         """Takes the next case."""
         self.cases.append(event)
         self.notes.update(dict.fromkeys(event.verdict.notes))
-        for finding in event.verdict.findings:
-            if finding.severity == "warn":
-                key = (finding.rule, finding.array or "", finding.kernel or "", str(finding.place or ""))
-                first, seen = self.warnings.get(key, (finding, 0))
-                self.warnings[key] = (first, seen + 1)
 
     @property
     def failing(self) -> list[CaseFinished]:
         """The cases that did not pass."""
         return [event for event in self.cases if event.verdict.status is not Status.PASSED]
+
+    @property
+    def explained(self) -> tuple[list[Cause], list[Warned]]:
+        """The causes of the failing cases, and the warnings that do not follow from one of them."""
+        return explained(causes(self.failing), warned(self.cases))
 
     def broken_off(self) -> SpecFinished:
         """The end of a spec whose own end never came."""

@@ -26,10 +26,10 @@ from kcheck.model import (
     Status,
 )
 from kcheck.report import Settings, coverage, layout, plain, totals, wording
-from kcheck.report.causes import Cause, causes
+from kcheck.report.causes import Cause, Warned
 from kcheck.report.collect import OpenSpec
 from kcheck.report.detail import ReadLine, Role, Row, finding_rows, read_line, rows
-from kcheck.report.paragraph import cause_rows
+from kcheck.report.paragraph import cause_rows, warning_rows
 
 if TYPE_CHECKING:
     from kcheck.report.progress import Progress
@@ -180,15 +180,14 @@ class ConsoleReporter:
         if opened is None:
             return
         wrong = [finding for finding in event.findings if finding.severity == "error"]
-        warned = [(finding, 1) for finding in event.findings if finding.severity == "warn"]
-        warned += opened.warnings.values()
-        line = self._totals.finish(event, len(wrong), len(warned), opened.notes)
-        failing = opened.failing
+        failing, (found, seen) = opened.failing, opened.explained
+        warnings = [Warned(finding, []) for finding in event.findings if finding.severity == "warn"] + seen
+        line = self._totals.finish(event, len(wrong), len(warnings), opened.notes)
         if line.mark == "stop" and not opened.cases:
             return  # the summary names the specs that were not run
         if not failing and not wrong and self._settings.verbosity < 0:
             return
-        shows = bool(failing or wrong or (warned and self._settings.verbosity >= 0))
+        shows = bool(failing or wrong or (warnings and self._settings.verbosity >= 0))
         if shows or self._after_block:
             self._gap()
         self._line(line)
@@ -200,13 +199,10 @@ class ConsoleReporter:
             for case in failing:
                 self._case(case)
         else:
-            self._causes(causes(failing), opened.cases)
-        if warned and self._settings.verbosity >= 0:
+            self._causes(found, opened.cases)
+        for warning in warnings if self._settings.verbosity >= 0 else ():
             self._print(Text())
-            for finding, seen in warned:
-                self._rows(finding_rows(finding, self._source), 2)
-                if seen > 1:
-                    self._rows([Row("", (f"in {seen:,} cases",))], 2)
+            self._rows(warning_rows(warning, len(opened.cases), self._source), 2)
 
     def _case(self, event: CaseFinished) -> None:
         """A failing case in full."""
@@ -220,7 +216,7 @@ class ConsoleReporter:
     def _causes(self, found: Sequence[Cause], run: Sequence[CaseFinished]) -> None:
         for cause in found[:_SHOWN]:
             self._print(Text())
-            self._rows(cause_rows(cause, run, self._source), 2)
+            self._rows(cause_rows(cause, run, self._source, width=self._settings.width), 2)
         hidden = found[_SHOWN:]
         if hidden:
             cases = len({event.verdict.case.id for cause in hidden for event in cause.cases})

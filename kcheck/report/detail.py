@@ -12,6 +12,7 @@ from kcheck.report import plain, wording
 
 Role = Literal["plain", "wrong", "right", "warn", "place", "source", "fix", "paste"]
 ReadLine = Callable[[Span], str]
+Calls = Literal["lines", "places", "outermost"]
 Paint = Callable[[str, Role], str]
 """Colors text by its role, or returns it as it is."""
 
@@ -133,20 +134,29 @@ def comparison_rows(comparison: Comparison) -> Iterator[Row]:
         )
 
 
-def finding_rows(finding: Finding, source: ReadLine = read_line, *, times: bool = True) -> Iterator[Row]:
+def finding_rows(
+    finding: Finding,
+    source: ReadLine = read_line,
+    *,
+    times: bool = True,
+    calls: Calls = "lines",
+    threads: bool = True,
+) -> Iterator[Row]:
     """A finding: its sentence, who did it, the source lines of both sides, the fix.
 
     Args:
         source: reads the line of a file that a finding points to.
         times: whether to say how often it was seen.
+        calls: how much of the chain of inlined calls: every place with its line, the places, or the outermost one.
+        threads: whether to name kernel, blocks and threads.
     """
     role: Role = "wrong" if finding.severity == "error" else "warn"
     message = finding.message + (f" ({finding.count:,} times)" if times and finding.count > 1 else "")
     yield sentence(plain.line(finding.rule), message, role)
     who = tuple(plain.line(part) for part in _who(finding))
-    if who:
+    if who and threads:
         yield Row("", who)
-    yield from _places(finding, source)
+    yield from _places(finding, source, calls)
     if finding.fix:
         yield sentence("fix", finding.fix, "fix")
 
@@ -171,7 +181,7 @@ def _who(finding: Finding) -> Iterator[str]:
         yield f"thread {finding.other[1]}"
 
 
-def _places(finding: Finding, source: ReadLine) -> Iterator[Row]:
+def _places(finding: Finding, source: ReadLine, calls: Calls) -> Iterator[Row]:
     """The lines of both sides; the file is named once if both are in it."""
     named = ""
     places = [place for place in (finding.place, finding.other_place) if place is not None]
@@ -186,14 +196,17 @@ def _places(finding: Finding, source: ReadLine) -> Iterator[Row]:
             # LLVM gives an instruction that it moves out of a loop the line of the function, if any.
             yield sentence("", "(somewhere in this function: the compiler moved the instruction)")
         if place is finding.place:
-            yield from _calls(finding, source)
+            yield from _calls(finding, source, calls)
 
 
-def _calls(finding: Finding, source: ReadLine) -> Iterator[Row]:
+def _calls(finding: Finding, source: ReadLine, calls: Calls) -> Iterator[Row]:
     """The rest of a chain of inlined calls: what is below the user's line, in libraries, then who called it."""
-    for place in finding.callees:
+    callees, callers = finding.callees, finding.callers
+    if calls == "outermost":
+        callees, callers = (() if callers else callees[-1:]), callers[-1:]
+    for place in callees:
         yield Row("", ("in", plain.line(place.short)), " ", "place")
-    for place in finding.callers:
+    for place in callers:
         yield Row("", ("called from", plain.line(place.short)), " ", "place")
-        if text := source(place):
+        if calls == "lines" and (text := source(place)):
             yield Row("", (f"{place.line} │ {text}",), role="source")

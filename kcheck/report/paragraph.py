@@ -3,21 +3,86 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from kcheck.model import SANITIZERS, Case, CaseFinished, Status
-from kcheck.report import plain
-from kcheck.report.causes import Cause
-from kcheck.report.detail import ReadLine, Row, comparison_rows, finding_rows, listed, read_line, sentence
+from kcheck.report import layout, plain
+from kcheck.report.causes import Cause, Warned
+from kcheck.report.detail import (
+    Calls,
+    ReadLine,
+    Row,
+    comparison_rows,
+    finding_rows,
+    listed,
+    read_line,
+    sentence,
+)
 from kcheck.report.when import seen_when
 
+LINES, COLUMNS = 15, 80
+"""The most lines of a paragraph, in a terminal of this many columns."""
+_INDENT = 2
+_PARAM = 12  # characters; a longer float is rounded
 
-def cause_rows(cause: Cause, run: Sequence[CaseFinished], source: ReadLine = read_line) -> Iterator[Row]:
-    """The paragraph; at 80 columns at most 15 lines.
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How much a paragraph says beyond what, where and how to run it again.
+
+    Attributes:
+        seed: the seed of the smallest case if the replay line does not have it.
+        also: how many of the things that follow from the cause.
+        recipe: layouts and values of the smallest case.
+        threads: kernel, blocks and threads.
+    """
+
+    seed: bool = True
+    calls: Calls = "lines"
+    also: int = 100
+    recipe: bool = True
+    threads: bool = True
+
+
+_FORMS = (
+    _Form(),
+    _Form(seed=False),
+    _Form(seed=False, calls="places"),
+    _Form(seed=False, calls="outermost"),
+    _Form(seed=False, calls="outermost", also=2),
+    _Form(seed=False, calls="outermost", also=2, recipe=False),
+    _Form(seed=False, calls="outermost", also=0, recipe=False),
+    _Form(seed=False, calls="outermost", also=0, recipe=False, threads=False),
+)
+"""Each shorter than the one before it."""
+
+
+def cause_rows(
+    cause: Cause, run: Sequence[CaseFinished], source: ReadLine = read_line, *, width: int = COLUMNS
+) -> list[Row]:
+    """The paragraph: the first form of it that has at most LINES lines, else the shortest.
 
     Args:
         run: every case of the spec that was run.
         source: reads the line of a file that a finding points to.
+        width: columns; lines are counted at COLUMNS if there are fewer.
     """
+    found: list[Row] = []
+    for form in _FORMS:
+        found = list(_rows(cause, run, source, form))
+        if sum(1 for row in found for _ in layout.labeled(row, _INDENT, max(width, COLUMNS))) <= LINES:
+            break
+    return found
+
+
+def warning_rows(warning: Warned, cases: int, source: ReadLine = read_line) -> Iterator[Row]:
+    """A warning, and in how many of the spec's cases it was seen; a finding about the whole spec has none."""
+    yield from finding_rows(warning.finding, source)
+    if warning.cases:
+        yield sentence("cases", f"{len(warning.cases):,} of {cases:,}")
+
+
+def _rows(cause: Cause, run: Sequence[CaseFinished], source: ReadLine, form: _Form) -> Iterator[Row]:
     verdict = cause.simplest.verdict
     if cause.rule == "mismatch":
         differing = [comparison for comparison in verdict.comparisons if not comparison.passed]
@@ -26,13 +91,14 @@ def cause_rows(cause: Cause, run: Sequence[CaseFinished], source: ReadLine = rea
         if not differing:
             yield sentence("failed", "for an unknown reason", "wrong")
     else:
-        yield from finding_rows(cause.found[0], source, times=False)
+        yield from finding_rows(cause.found[0], source, times=False, calls=form.calls, threads=form.threads)
     yield sentence("cases", cases_text(cause, run))
     also = list(also_texts(cause))
-    if also:
-        yield listed("also", also)
-    seed = str(verdict.case.seed) not in cause.simplest.replay
-    yield Row("smallest", tuple(case_words(verdict.case, seed=seed)), " ")
+    if also and form.also:
+        more = len(also) - form.also
+        yield listed("also", [*also[: form.also], *([f"and {more} more"] if more > 0 else [])])
+    seed = form.seed and str(verdict.case.seed) not in cause.simplest.replay
+    yield Row("smallest", tuple(case_words(verdict.case, seed=seed, recipe=form.recipe)), " ")
     yield Row("replay", (plain.line(cause.simplest.replay),), role="paste")
 
 
@@ -69,20 +135,25 @@ def also_texts(cause: Cause) -> Iterator[str]:
         yield f"{cause.rule} did not check {len(cause.unseen):,} of these"
 
 
-def case_words(case: Case, *, seed: bool = True) -> Iterator[str]:
-    """A case in a few words: sizes, dtypes, params, layouts, values, and its seed."""
-    groups = [
-        _pairs("", {**case.dims, **case.dtypes, **case.params}),
-        _pairs("layouts ", _shortened(case.layouts)),
-        _pairs("values ", _shortened({name: str(drawn) for name, drawn in case.values.items()})),
-        [f"seed {case.seed}"] if seed else [],
-    ]
+def case_words(case: Case, *, seed: bool = True, recipe: bool = True) -> Iterator[str]:
+    """A case in a few words: sizes, dtypes, params; layouts and values (``recipe``); its seed."""
+    params = {name: _short(value) for name, value in case.params.items()}
+    groups = [_pairs("", {**case.dims, **case.dtypes, **params})]
+    if recipe:
+        groups.append(_pairs("layouts ", _shortened(case.layouts)))
+        groups.append(_pairs("values ", _shortened({name: str(drawn) for name, drawn in case.values.items()})))
+    groups.append([f"seed {case.seed}"] if seed else [])
     told = [group for group in groups if group]
     for number, group in enumerate(told):
         end = " ·" if number < len(told) - 1 else ""
         *others, last = group
         yield from others
         yield last + end
+
+
+def _short(value: object) -> object:
+    """A param in at most nine digits: the seed has all of them."""
+    return f"{value:.9g}" if isinstance(value, float) and len(str(value)) > _PARAM else value
 
 
 def _pairs(label: str, pairs: Mapping[str, object]) -> list[str]:

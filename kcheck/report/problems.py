@@ -16,7 +16,7 @@ from typing import Literal
 from kcheck.model import CaseFinished, Finding, Span, SpecFinished, SpecRefused
 from kcheck.model.span import as_typed, is_users
 from kcheck.report import plain
-from kcheck.report.causes import Cause, causes
+from kcheck.report.causes import Cause
 from kcheck.report.collect import Collected, OpenSpec
 from kcheck.report.detail import ReadLine, Row, extent, finding_rows, sentence
 from kcheck.report.paragraph import also_texts, case_words, cases_text, cause_rows
@@ -76,14 +76,15 @@ def spec_problems(opened: OpenSpec, finished: SpecFinished, source: ReadLine) ->
     wrong = [finding for finding in finished.findings if finding.severity == "error"]
     for finding in wrong:
         yield _of_finding(opened, finding, source)
-    for cause in causes(opened.failing):
+    found, warnings = opened.explained
+    for cause in found:
         yield _of_cause(opened, cause, source)
     for finding in finished.findings:
         if finding.severity == "warn":
             yield _of_finding(opened, finding, source)
-    for finding, seen in opened.warnings.values():
-        ran = len(opened.cases)
-        yield replace(_of_finding(opened, finding, source), cases=f"{seen:,} of {ran:,}")
+    for warning in warnings:
+        seen, ran = len(warning.cases), len(opened.cases)
+        yield replace(_of_finding(opened, warning.finding, source), cases=f"{seen:,} of {ran:,}")
 
 
 def shown_path(path: str, base: Path) -> str | None:

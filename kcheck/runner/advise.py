@@ -28,7 +28,7 @@ _ASKED = 8  # cases whose block is looked at
 
 
 def advice_notes(spec: OpSpec, device: Device, cases: Sequence[Case]) -> tuple[str, ...]:
-    """``lint: kernels/k.py:9: 0.1 is a float64 constant ...; write np.float32(0.1)``, for each rule and line.
+    """``lint: kernels/k.py:9, 12: 0.1 is a float64 constant ...; write np.float32(0.1)``; equal advice once.
 
     Args:
         device: on which the cases ran; only the cpu device has PTX to look at.
@@ -40,10 +40,13 @@ def advice_notes(spec: OpSpec, device: Device, cases: Sequence[Case]) -> tuple[s
     for function, block in _kernels(spec, device, cases):
         for finding in _advice(load_function(spec.root, function), block):
             found.setdefault((finding.rule, finding.place), finding)
+    lines: dict[tuple[str, str, str], set[int]] = {}
+    for one in found.values():
+        if one.place is not None:
+            lines.setdefault((one.place.file, one.message, one.fix), set()).add(one.place.line)
     notes = [
-        f"lint: {one.place.file}:{one.place.line}: {one.message}; {one.fix}"
-        for one in found.values()
-        if one.place is not None
+        f"lint: {file}:{', '.join(map(str, sorted(at)))}: {message}; {fix}"
+        for (file, message, fix), at in lines.items()
     ]
     if len(notes) > _SHOWN:
         more = len(notes) - _SHOWN + 1

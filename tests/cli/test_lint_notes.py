@@ -33,6 +33,17 @@ def test_a_float64_constant_in_a_float32_kernel_is_noted(doubling: Kcheck) -> No
         assert "; write np.float32(2.0)" in note
 
 
+def test_equal_advice_is_noted_once_with_every_line(doubling: Kcheck, project: Path) -> None:
+    """One constant on two lines is one note."""
+    kernels = project / "kernels/k.py"
+    text = kernels.read_text()
+    line = "        y[i] = (x[i] + 1) * 2.0 - 2\n"
+    kernels.write_text(text.replace(line, line + line.replace("x[i]", "x[0]"), 1))
+    (spec,) = json.loads(doubling(*RUN, "--format", "json").stdout)["specs"]
+    notes = [note for note in spec["notes"] if note.startswith("lint: ")]
+    assert [note.partition(": 2.0 is")[0] for note in notes] == ["lint: kernels/k.py:8, 9"]
+
+
 def test_no_lint_silences_it(doubling: Kcheck) -> None:
     """The run says nothing about the code then; nor does one case that is run again."""
     for options in (("--no-lint",), ("-k", "iter_0")):

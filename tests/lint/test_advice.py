@@ -109,6 +109,14 @@ def divides_each(x, y):
     y[i] = total
 
 @cuda.jit
+def divides_integers(x, y):
+    i = cuda.grid(1)
+    total = np.float32(0)
+    for k in range(y.size):
+        total += x[(i * k) // y.size]      # division
+    y[i] = total
+
+@cuda.jit
 def divides_once(x, y):
     i = cuda.grid(1)
     total = np.float32(0)
@@ -225,3 +233,11 @@ def test_advice_is_a_warning_with_a_fix(advice: dict) -> None:
     (apart,) = advice["strided"]["advice"]
     assert "128 bytes apart" in apart["message"]
     assert "32 sectors of 32 bytes are transferred where 4 would do" in apart["message"]
+
+
+def test_integers_have_no_reciprocal(advice: dict) -> None:
+    """The fix for a slow division depends on what is divided."""
+    (floats,) = advice["divides_each"]["advice"]
+    (integers,) = advice["divides_integers"]["advice"]
+    assert floats["fix"].startswith("compute the reciprocal")
+    assert integers["fix"].startswith("integer divisions are slow: update the quotient")

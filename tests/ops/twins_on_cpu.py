@@ -12,14 +12,21 @@ import contextlib
 import dataclasses
 import json
 import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from benchmarks.evidence.corpus import Twin, twins
 from benchmarks.evidence.trial import cpu_device, look
 from kcheck.cases import plan
 from kcheck.device import Device
-from kcheck.model import INSTRUMENTED, Case, Level, OpSpec
+from kcheck.model import INSTRUMENTED, Case, CaseFinished, Level, OpSpec, Status, Verdict
+from kcheck.report.causes import causes
+from kcheck.report.layout import labeled
+from kcheck.report.paragraph import cause_rows
+from kcheck.runner import Options
 from kcheck.runner.artifact import ArtifactCheck
+from kcheck.runner.options import replay
 from kcheck.specfile import load_spec
 
 CASES = 30
@@ -36,10 +43,11 @@ def outcome(device: Device, twin: Twin, spec: OpSpec) -> dict[str, Any]:
     cases = plan(spec, count=CASES, master=spec.seed)
     compiled = set()
     seen = []
+    verdicts: list[Verdict] = []
     caught = False
     for number, case in enumerate(cases):
         compiled.add(specialization(case))
-        seen.append(look(device, spec, case, instrument=instrument if number < 10 else ()))
+        seen.append(look(device, spec, case, instrument=instrument if number < 10 else (), judged=verdicts.append))
         caught = bool(seen[-1].rules() & expected)
         if caught:
             break
@@ -55,7 +63,24 @@ def outcome(device: Device, twin: Twin, spec: OpSpec) -> dict[str, Any]:
         for one in seen
         if one.problem or (one.fails() and twin.is_harmless(one.dims))
     ]
-    return {"caught": caught, "wrong": wrong, "rules": sorted(set().union(*(one.rules() for one in seen)))}
+    return {
+        "caught": caught,
+        "wrong": wrong,
+        "rules": sorted(set().union(*(one.rules() for one in seen))),
+        "lines": longest_paragraph(spec, verdicts),
+    }
+
+
+def longest_paragraph(spec: OpSpec, verdicts: Sequence[Verdict]) -> int:
+    """The most lines that the report takes for one bug at 80 columns."""
+    run = [
+        CaseFinished(spec.path, 1, verdict, replay(spec, verdict.case, Options()), datetime.now(UTC))
+        for verdict in verdicts
+    ]
+    found = causes([event for event in run if event.verdict.status is Status.FAILED])
+    return max(
+        (sum(1 for row in cause_rows(cause, run) for _ in labeled(row, 2, 80)) for cause in found), default=0
+    )
 
 
 def specialization(case: Case) -> tuple[tuple[str, str], ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import fake_events
 import pytest
 
 from kcheck.model import CaseFinished, Comparison, Finding, Span, Status
-from kcheck.report.causes import causes
+from kcheck.report.causes import causes, explained, warned
 
 
 def at(rule: str, line: int, other: int = 0, *, array: str | None = None, file: str = "k.py") -> Finding:
@@ -160,3 +161,40 @@ def test_warnings_are_no_cause() -> None:
     warning = Finding("racecheck", "same value", severity="warn", place=Span("k.py", 3))
     (cause,) = causes([failing(0, warning, WRONG)])
     assert cause.rule == "mismatch"
+
+
+def harmless(line: int, other: int = 0, rule: str = "racecheck") -> Finding:
+    return replace(at(rule, line, other), severity="warn", lenient=True)
+
+
+def explained_of(*cases: CaseFinished) -> tuple[list[tuple[tuple[str, int], ...]], list[str]]:
+    """What follows from each cause of the failing cases, and the places of the warnings that remain."""
+    bad = [event for event in cases if event.verdict.status is Status.FAILED]
+    found, left = explained(causes(bad), warned(cases))
+    return [cause.also for cause in found], [str(one.finding.place) for one in left]
+
+
+def test_a_harmless_race_of_a_line_that_races_is_no_second_bug() -> None:
+    """The same race changes no value in some cases, those that pass among them: it is counted with the bug."""
+    passed = fake_events.case(number=2, findings=(harmless(28, 31),))
+    also, left = explained_of(
+        failing(0, at("racecheck", 28, 31)), failing(1, at("racecheck", 28, 31), harmless(28)), passed
+    )
+    assert also == [(("racecheck warnings", 1),)]
+    assert left == []
+
+
+def test_a_warning_that_only_failing_cases_show_follows_from_an_earlier_rule() -> None:
+    """Threads that miss a barrier race on other lines, harmlessly by chance."""
+    also, left = explained_of(failing(0, at("synccheck", 12), harmless(40)), failing(1, at("synccheck", 12)))
+    assert also == [(("racecheck warnings", 1),)]
+    assert left == []
+
+
+def test_a_warning_that_may_be_the_reason_is_shown() -> None:
+    """An early return before a barrier may be why memory is uninitialized; a harmless race in a case that passes
+    has nothing to do with a bug on other lines."""
+    returned = harmless(9, rule="synccheck")
+    assert explained_of(failing(0, at("initcheck", 12), returned))[1] == ["k.py:9:1"]
+    passed = fake_events.case(number=2, findings=(harmless(40),))
+    assert explained_of(failing(0, at("racecheck", 28, 31), harmless(40)), passed)[1] == ["k.py:40:1"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -14,7 +15,18 @@ import fake_events
 import pytest
 from rich.cells import cell_len
 
-from kcheck.model import CaseFinished, Compiling, Event, RunFinished, Span, SpecFinished, SpecRefused, Status
+from kcheck.model import (
+    CaseFinished,
+    Compiling,
+    Distribution,
+    Event,
+    Finding,
+    RunFinished,
+    Span,
+    SpecFinished,
+    SpecRefused,
+    Status,
+)
 from kcheck.report import Settings, layout, progress_bar
 from kcheck.report.console import ConsoleReporter
 from kcheck.report.detail import Row
@@ -42,6 +54,8 @@ MATMUL = {
 
 
 def source(place: Span) -> str:
+    if "attention" in place.file:
+        return "scratch_of_the_block[t, 0] = value"
     return MATMUL.get(place.line, "") if "matmul" in place.file else SOFTMAX if "softmax" in place.file else ""
 
 
@@ -134,6 +148,80 @@ def test_missing_barrier_is_told_once_in_at_most_15_lines() -> None:
         "  also       races at lines 29 and 31 in all 9, uninitialized reads in all 9,",
         "             wrong values in 8, varying results in 3",
     ]
+
+
+def deep_race() -> list[Event]:
+    """A race three calls deep in a kernel of many arrays, with everything that can follow from it."""
+    file = "kernels/attention/grouped_query_attention_forward.py"
+    chain = tuple(Span(file, line) for line in (15, 40, 52, 88))
+    race = Finding(
+        "racecheck",
+        "writes 0.333333343 to scratch_of_the_block[12, 0], which thread (127, 0, 0) of block (14, 2, 0) reads"
+        " with no synchronization between them",
+        fix="put cuda.syncthreads() between iterations of the loop; if it is there already, read into a variable,"
+        " put cuda.syncthreads() after it, then write",
+        kernel="attention",
+        block=(13, 2, 0),
+        thread=(126, 0, 0),
+        other=((14, 2, 0), (127, 0, 0)),
+        place=chain[0],
+        other_place=Span(file, 23),
+        stack=chain,
+    )
+    others = tuple(replace(race, place=Span(file, line), other_place=None, stack=()) for line in (15, 17, 23))
+    late = [Finding(rule, "follows", place=Span(file, 90)) for rule in ("initcheck", "unwritten", "overflow")]
+    arrays = [f"input_number_{n}" for n in range(6)]
+    one = fake_events.case(
+        "attention",
+        status=Status.FAILED,
+        findings=(race, *others, *late),
+        comparisons=(fake_events.mismatch("y"),),
+        checked=("racecheck",),
+        dims={f"SIZE_{n}": 10**n for n in range(4)},
+        layouts={name: ("strided", "offset", "transposed")[n % 3] for n, name in enumerate(arrays)},
+        values={name: Distribution("uniform", (-1.0, 10.0**n)) for n, name in enumerate(arrays)},
+        params={"scale": 0.35355339059327373},
+    )
+    one = replace(one, replay="kcheck run specs/attention/grouped_query_attention.yaml --cases 0 -k example_0")
+    return [
+        fake_events.started(),
+        fake_events.spec_started("attention", cases=1),
+        one,
+        fake_events.spec_finished("attention", failed=1),
+    ]
+
+
+def test_a_bug_with_much_to_say_takes_at_most_15_lines() -> None:
+    """What, both lines, the outermost call, the fix, the smallest case and the command stay; detail goes first."""
+    for width in (80, 100, 200):
+        paragraphs = render(deep_race(), width).split("\n\n")
+        (bug,) = (text for text in paragraphs if text.startswith("  racecheck"))
+        assert len(bug.splitlines()) <= 15, bug
+        words = " ".join(bug.split())
+        for said in (
+            "15 │",
+            "23 │",
+            "called from",
+            "then write",
+            "1 of 1",
+            "SIZE_3=1000",
+            "scale=0.353553391",
+        ):
+            assert said in words
+        assert "--cases 0 -k example_0" in words
+    assert "seed" not in bug  # a replay of an example needs none
+
+
+def test_a_warning_says_in_how_many_cases_it_was_seen() -> None:
+    """In a row of its own."""
+    returned = Finding(
+        "synccheck", "5 of 64 threads wait", severity="warn", fix="guard the work", place=Span("k.py", 3)
+    )
+    cases = [fake_events.case(number=n, findings=(returned,) * (n < 2)) for n in range(3)]
+    text = render(
+        [fake_events.started(), fake_events.spec_started(cases=3), *cases, fake_events.spec_finished(passed=3)]
+    )
+    assert "  fix        guard the work\n  cases      2 of 3\n" in text
 
 
 def test_the_page_about_reports_shows_this_bug() -> None:

@@ -50,6 +50,29 @@ def neighbour_without_barrier(x, out):
     out[cuda.grid(1)] = s[THREADS - 1 - t]  # race
 
 
+@row(grid=1)
+def scan_on_one_line(x, out):
+    s = cuda.shared.array(THREADS, int32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]
+    cuda.syncthreads()
+    if t > 0:
+        s[t] += s[t - 1] + 1  # race
+    cuda.syncthreads()
+    out[t] = s[t]
+
+
+@row(grid=1)
+def updates_of_one_element(x, out):
+    s = cuda.shared.array(THREADS, int32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]
+    cuda.syncthreads()
+    s[x[t]] += 1  # race
+    cuda.syncthreads()
+    out[t] = s[t]
+
+
 @row()
 def neighbour_with_barrier(x, out):
     s = cuda.shared.array(THREADS, int32)

@@ -65,7 +65,17 @@ def test_both_sides_are_named(child: DeviceChild) -> None:
     writer, reader = told["thread"][0], told["other"][1][0]
     assert writer == 63 - reader
     assert told["block"] == told["other"][0] == [0, 0, 0]
-    assert told["fix"] == "put cuda.syncthreads() between"
+    assert told["fix"] == "put cuda.syncthreads() between the write and the read"
+
+
+def test_a_line_that_races_with_itself_is_told_how_to_stop(child: DeviceChild) -> None:
+    """Threads that update one element need an atomic; threads that read what others write need a barrier between
+    the read and the write, which an atomic does not replace."""
+    (told,) = child.ask({"kernel": "updates_of_one_element", "width": 16}, SECONDS)
+    assert told["fix"].startswith("to add to one element, use cuda.atomic")
+    (told,) = child.ask({"kernel": "scan_on_one_line", "width": 16}, SECONDS)
+    assert "read into a variable, put cuda.syncthreads() after it, then write" in told["fix"]
+    assert "atomic" not in told["fix"]
 
 
 @pytest.mark.parametrize("name", ["a_lock_without_the_fence_before_it_is_left", "last_block_sums_without_a_fence"])

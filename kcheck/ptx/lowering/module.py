@@ -13,7 +13,7 @@ from kcheck.ptx.runtime.copies import CopyQueue
 from kcheck.ptx.runtime.lookup import LocalLayout
 from kcheck.ptx.sanitizers.init import memory as shadow_memory
 from kcheck.ptx.sanitizers.race.facts import RaceFacts
-from kcheck.ptx.syntax.ast import Call, Float, Function, Instruction, Integer, Module, Symbol, Variable
+from kcheck.ptx.syntax.ast import Address, Call, Float, Function, Instruction, Integer, Module, Symbol, Variable
 from kcheck.ptx.syntax.types import TYPES
 
 FUNCTION_IDS = 0x4B43_0000_0000
@@ -80,7 +80,8 @@ class ModuleLowering:
         file, source_line = next((frame for frame in stack if is_users(frame[0])), stack[0] if stack else ("", 0))
         chain_of_calls = stack if len(stack) > 1 else ()
         tests = id(operation) in self.tests
-        self.sites.append(Site(operation.line, text, file, source_line, space, chain_of_calls, tests))
+        address = _address(operation) if isinstance(operation, Instruction) else ""
+        self.sites.append(Site(operation.line, text, file, source_line, space, chain_of_calls, tests, address))
         return len(self.sites) - 1
 
     def access(self, store: bool, element: str, space: str, scalar: bool, init: bool = False) -> str:
@@ -244,3 +245,12 @@ def _encode(value: Integer | Float, variable: Variable, module: Module) -> bytes
         except OverflowError:
             pass
     raise PtxError(f"{module.file}:{variable.line}: an initial value of {variable.name} does not fit .{kind.name}")
+
+
+def _address(operation: Instruction) -> str:
+    """The address operand of an access, as text; empty if it has none."""
+    for operand in operation.operands:
+        if isinstance(operand, Address):
+            base = operand.base
+            return f"{base.value if isinstance(base, Integer) else base.name}+{operand.offset}"
+    return ""
