@@ -250,6 +250,7 @@ _VERBS = {
     "ldu": "reads",
     "ldmatrix": "reads",
     "cp": "copies to",
+    "mbarrier": "updates",
     "st": "writes",
     "atom": "updates",
     "red": "updates",

@@ -34,6 +34,21 @@ ACCESSES = {
 }
 OFFSETS = [0x100, -0x100, 1 << 20, -(1 << 20), 1 << 32, 1 << 47, -(1 << 47), (1 << 63) - 256, -(1 << 63)]
 SPIN = ".reg .pred %p; .reg .b32 %r; mov.u32 %r, %tid.x; L: setp.ne.u32 %p, %r, 99; @%p bra L; ret;"
+LONELY = """.shared .align 8 .b64 bar; .reg .pred %p; .reg .b32 %r; .reg .b64 %s;
+mov.u32 %r, bar; mbarrier.init.shared.b64 [%r], 33; bar.sync 0; mbarrier.arrive.shared.b64 %s, [%r];
+L: mbarrier.test_wait.shared.b64 %p, [%r], %s; @!%p bra L; ret;"""
+"""An mbarrier for 33 arrivals, which 32 threads wait for."""
+
+COPY_TO, COPY_FROM, ARRIVE = (
+    f""".shared .align 16 .b8 tile[64]; .reg .b64 %g, %w, %s;
+ld.param.u64 %g, [good]; ld.param.u64 %w, [wild]; {text} ret;"""
+    for text in (
+        "mov.u64 %s, tile; add.s64 %w, %w, %s; cp.async.cg.shared.global [%w], [%g], 16; cp.async.wait_all;",
+        "mov.u64 %s, tile; cp.async.cg.shared.global [%s], [%w], 16; cp.async.wait_all;",
+        "mov.u64 %s, tile; add.s64 %w, %w, %s; mbarrier.arrive.shared.b64 %g, [%w];",
+    )
+)
+
 LEGAL = {
     "const": {"load", "vector load", "byte load"},
     "local": {"load", "vector load", "byte load", "store", "vector store"},
@@ -106,12 +121,22 @@ def test_wild_addresses(device: Device, space: str, access: str) -> None:
     assert device.is_well()
 
 
+@pytest.mark.parametrize("body", [COPY_TO, COPY_FROM, ARRIVE], ids=["copy to", "copy from", "arrive"])
+def test_wild_copies_and_barriers(device: Device, body: str) -> None:
+    """So are asynchronous copies, at both ends, and mbarrier objects."""
+    text = f"{HEAD}.visible .entry k(.param .u64 good, .param .u64 wild) {{ {body} }}"
+    for offset in OFFSETS:
+        assert device.launch(text, device.good, offset) == (Ending.ILLEGAL_ADDRESS, {"memcheck"}), hex(offset)
+    assert device.is_well()
+
+
 @pytest.mark.parametrize(
     ("body", "ending", "rule"),
     [
         ("L: bra L;", Ending.TIMED_OUT, "timeout"),
         ("L: bar.sync 0; bra L;", Ending.TIMED_OUT, "timeout"),
         (SPIN, Ending.TIMED_OUT, "timeout"),
+        (LONELY, Ending.TIMED_OUT, "timeout"),
         ("trap; ret;", Ending.TRAPPED, "trap"),
     ],
 )

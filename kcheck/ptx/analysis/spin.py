@@ -76,7 +76,7 @@ def _looks(operation: Operation) -> bool:
     """Whether the results depend on memory or on active threads. Lanes exchange values in registers."""
     if isinstance(operation, Call) or operation.opcode in ("ld", "ldu"):
         return isinstance(operation, Call) or _UNCHANGING.isdisjoint(operation.modifiers)
-    return operation.opcode in ("atom", "activemask")
+    return operation.opcode in ("atom", "activemask", "mbarrier")
 
 
 def waits(operation: Operation) -> bool:
@@ -85,4 +85,6 @@ def waits(operation: Operation) -> bool:
         return False
     if operation.opcode in ("atom", "membar", "fence", "nanosleep"):
         return True
+    if operation.opcode == "mbarrier":
+        return operation.modifiers[:1] in (("test_wait",), ("try_wait",))
     return operation.opcode == "ld" and not _STRONG.isdisjoint(operation.modifiers)

@@ -1,6 +1,7 @@
 """``cp.async``: copies from global to shared memory that are complete only once their thread has waited for them.
 
-Source: PTX ISA, "Data Movement and Conversion Instructions: cp.async, cp.async.commit_group, cp.async.wait_group".
+Source: PTX ISA, "Data Movement and Conversion Instructions: cp.async, cp.async.commit_group, cp.async.wait_group",
+"Parallel Synchronization and Communication Instructions: cp.async.mbarrier.arrive".
 :mod:`kcheck.ptx.runtime.copies` keeps the copies that no wait has covered yet.
 """
 
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.isa import mbarrier
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.isa.loadstore import admitted, unchecked_load
 from kcheck.ptx.lowering.function import FunctionLowering
@@ -82,6 +84,8 @@ def cp(fn: FunctionLowering, i: Instruction) -> None:
     elif words == ("async", "wait_all"):
         ordered(fn, i, 0)
         wait(fn, i, fn.b.const("i32", _EVERY_GROUP))
+    elif words[1:3] == ("mbarrier", "arrive"):
+        _arrive(fn, i)
     else:
         _copy(fn, i, form(fn, i))
 
@@ -94,10 +98,17 @@ def wait(fn: FunctionLowering, i: Instruction, limit: Value) -> None:
     b.line(f"call void @kcheck.copy.wait({b.typed(limit)}, {b.typed(mask)}, {fn.context(site)})")
 
 
-def wait_for_all(fn: FunctionLowering, i: Instruction) -> None:
-    """Complete every copy of the active lanes, if the kernel has any."""
-    if fn.unit.copies is not None:
-        wait(fn, i, fn.b.const("i32", _EVERY_GROUP))
+def _arrive(fn: FunctionLowering, i: Instruction) -> None:
+    """``cp.async.mbarrier.arrive{.noinc}``: an arrival once the thread's copies so far are complete, which is now.
+
+    Without ``.noinc`` the object waits for one more arrival first, so that nothing changes.
+    """
+    if not {"noinc", "shared", "shared::cta", "b64"}.issuperset(i.modifiers[3:]):
+        raise fn.fail(i, "not supported")
+    ordered(fn, i, 1)
+    wait(fn, i, fn.b.const("i32", _EVERY_GROUP))
+    if "noinc" in i.modifiers:
+        mbarrier.arrive(fn, i, i.operands[0], fn.b.const("i32", 1), drops=False)
 
 
 def _committed(fn: FunctionLowering, queue: CopyQueue) -> Value:

@@ -51,6 +51,8 @@ def kind_of(instruction: Instruction) -> int:
     """Which records an access leaves: WRITE, ATOMIC (a strong store too), READ or STRONG_READ."""
     if instruction.opcode in ("atom", "red"):
         return ATOMIC
+    if is_mbarrier(instruction):
+        return _MBARRIER[next(m for m in instruction.modifiers if m in _MBARRIER)]
     strong = not STRONG.isdisjoint(instruction.modifiers)
     if instruction.opcode == "st":
         return ATOMIC if strong else WRITE
@@ -76,6 +78,12 @@ def gather(functions: Iterable[Function]) -> RaceFacts:
                     granule[place] = min(granule.get(place, 8), 4)
                     kinds.setdefault(place, set()).add(kind)
                 continue
+            if is_mbarrier(statement):
+                fences = True
+                for place in CHECKED if space_of(statement) == "generic" else ("shared",):
+                    granule[place] = min(granule.get(place, 8), 8)
+                    kinds.setdefault(place, set()).add(kind_of(statement))
+                continue
             if statement.opcode not in ("ld", "ldu", "st", "atom", "red", "ldmatrix"):
                 continue
             space = space_of(statement)
@@ -92,6 +100,23 @@ def gather(functions: Iterable[Function]) -> RaceFacts:
                 if "cas" in statement.modifiers:  # one that does not succeed reads
                     kinds[place].add(STRONG_READ)
     return RaceFacts(granule, {space: frozenset(found) for space, found in kinds.items()}, warps, fences, copies)
+
+
+_MBARRIER = {
+    "init": WRITE,
+    "inval": WRITE,
+    "test_wait": STRONG_READ,
+    "try_wait": STRONG_READ,
+    "arrive": ATOMIC,
+    "arrive_drop": ATOMIC,
+}
+
+
+def is_mbarrier(instruction: Instruction) -> bool:
+    """Whether it accesses an mbarrier object."""
+    return (
+        "mbarrier" in (instruction.opcode, *instruction.modifiers) and "pending_count" not in instruction.modifiers
+    )
 
 
 def is_copy(instruction: Instruction) -> bool:

@@ -10,7 +10,7 @@ from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.lowering.module import ModuleLowering
 from kcheck.ptx.sanitizers.race import accesses, cells
-from kcheck.ptx.sanitizers.race.facts import CHECKED, RaceFacts, kind_of
+from kcheck.ptx.sanitizers.race.facts import CHECKED, RaceFacts, is_mbarrier, kind_of
 from kcheck.ptx.sanitizers.race.layout import ATOMIC, READ, STRONG_READ, WRITE, Event, RaceState, Strong
 from kcheck.ptx.syntax.ast import Instruction
 from kcheck.ptx.syntax.types import PtxType
@@ -150,6 +150,8 @@ def strong(fn: FunctionLowering, i: Instruction, address: Value, succeeded: Valu
     elif kind_of(i) == STRONG_READ:
         writes = b.const("i32", 0)
     words = set(i.modifiers)
+    if is_mbarrier(i):  # these are its defaults
+        words |= {"release", "cta"}
     fields = {
         Strong.addresses.offset: f"ptr {addresses}",
         Strong.mask.offset: b.typed(mask),
