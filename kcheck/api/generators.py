@@ -18,11 +18,11 @@ from kcheck.cases.values import concrete, draw
 from kcheck.errors import UserError
 from kcheck.frameworks import as_numpy
 from kcheck.model import DTYPES, LAYOUTS, Distribution, Span
+from kcheck.nearest import did_you_mean
 from kcheck.rng import Xorshift128Plus, derive
 from kcheck.specfile.build import given_spec
 from kcheck.specfile.distribution import DISTRIBUTIONS
 from kcheck.specfile.given import dtype_name
-from kcheck.symbolic import did_you_mean
 
 T = TypeVar("T")
 

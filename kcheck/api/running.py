@@ -11,8 +11,8 @@ from kcheck.device import Device, choose
 from kcheck.errors import UserError
 from kcheck.model import LEVELS, SANITIZERS, Level, OpSpec, as_set
 from kcheck.model.limits import TIMEOUT
+from kcheck.nearest import did_you_mean
 from kcheck.runner import Options, run
-from kcheck.symbolic import did_you_mean
 
 Sanitize: TypeAlias = str | Iterable[str] | Mapping[str, str] | None
 """Names of sanitizers, ``"all"``, or levels by name."""

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kcheck.model import DType
+from kcheck.model.alignment import align_up
 from kcheck.rng import Xorshift128Plus
 
 ALIGNMENT = 256
@@ -106,16 +107,12 @@ def geometry(
 
 def guard_zone(span: int) -> int:
     """Bytes of the guard zone on either side of a block of ``span`` bytes."""
-    return _rounded_up(max(ALIGNMENT, min(span, _GUARD_LIMIT)))
+    return align_up(max(ALIGNMENT, min(span, _GUARD_LIMIT)), ALIGNMENT)
 
 
 def buffer_size(span: int) -> int:
     """Bytes of the buffer around a block of ``span`` bytes."""
-    return _rounded_up(span) + 2 * guard_zone(span)
-
-
-def _rounded_up(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
+    return align_up(span, ALIGNMENT) + 2 * guard_zone(span)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -114,10 +114,10 @@ def list_() -> int:
 def show(name: str, ops: tuple[str, ...]) -> int:
     """What a baseline holds, of every op or of some."""
     from kcheck.errors import UserError
+    from kcheck.nearest import did_you_mean
     from kcheck.report import plain, wording
     from kcheck.report.lint_text import short_types
     from kcheck.store import baselines
-    from kcheck.symbolic import did_you_mean
 
     found = baselines.load(project(()), name)
     for op in ops:

@@ -5,7 +5,6 @@ Imports click and nothing heavier. A subcommand's module is imported when it is 
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ import click
 from kcheck.cli.exits import Exit
 from kcheck.cli.help import Context, prepared
 from kcheck.errors import SpecError, UserError
+from kcheck.nearest import did_you_mean
 from kcheck.version import __version__
 
 SECTIONS = {
@@ -92,13 +92,9 @@ class Subcommands(click.Group):
         """Like click's, with a suggestion for a name that is not a command."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            near = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
-            if near:
-                fix = f"did you mean '{near[0]}'?"
-            elif os.path.exists(name):
+            fix = did_you_mean(name, COMMANDS) or "`kcheck --help` lists the commands"
+            if os.path.exists(name):
                 fix = f"to run it: kcheck run {name}"
-            else:
-                fix = "`kcheck --help` lists the commands"
             ctx.fail(f"no command '{name}'; {fix}")
         return super().resolve_command(ctx, args)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
 
 from kcheck.model import LEVELS, SANITIZERS, Level, as_set
+from kcheck.nearest import did_you_mean
 
 ALL = "all"
 
@@ -52,6 +52,6 @@ class Sanitize(click.ParamType):  # type: ignore[type-arg]  # generic since clic
 
 
 def _choices(word: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    near = did_you_mean(word, known)
     listed = f"choose from {', '.join(known)}"
-    return f"did you mean {near[0]!r}? {listed[0].upper()}{listed[1:]}" if near else listed
+    return f"{near} {listed[0].upper()}{listed[1:]}" if near else listed

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kcheck.model.alignment import align_up
 from kcheck.ptx.abi import Allocation as Entry
 
 PAGE = 4096
@@ -209,7 +210,7 @@ class Memory:
             if self._used + size > self.capacity and kind is not Kind.HEAP:
                 raise OutOfMemory(size)
             guard = min(max(size // 8, GUARD_MIN), GUARD_MAX)
-            extent = -(-(size + guard) // PAGE) * PAGE
+            extent = align_up(size + guard, PAGE)
             base = self._place(extent)
             self._serial += 1
             self._add(Block(base, size, kind, self._serial), extent)
@@ -273,7 +274,7 @@ class Memory:
             block = self._freed.popleft()
             extent = self._extent.pop(block.base)
             self._freed_bytes -= extent
-            first = -(-(block.base - self._base) // PAGE) * PAGE
+            first = align_up(block.base - self._base, PAGE)
             self._arena.madvise(mmap.MADV_DONTNEED, first, extent)
             if self._shadow is not None:
                 self._shadow.madvise(mmap.MADV_DONTNEED, first, extent)

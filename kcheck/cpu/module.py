@@ -20,6 +20,7 @@ import kcheck.ptx
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.memory import Kind, Label, Memory
 from kcheck.errors import PtxError
+from kcheck.model.alignment import align_up
 from kcheck.ptx.abi import GlobalVariable
 from kcheck.ptx.syntax.types import TYPES
 from kcheck.version import __version__
@@ -52,7 +53,7 @@ def read_entry(function: Function) -> Entry:
     for param in function.params:
         size = TYPES[param.type].bytes * (param.count or 0)
         align = max(param.align, 1)  # it is 0 for an empty struct
-        offset = -(-end // align) * align
+        offset = align_up(end, align)
         slots.append((offset, size))
         end = offset + size
     limits = [

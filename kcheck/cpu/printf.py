@@ -13,6 +13,7 @@ import re
 import struct
 from collections.abc import Callable
 
+from kcheck.model.alignment import align_up
 from kcheck.ptx.abi import PrintRecord
 
 _CONVERSION = re.compile(
@@ -31,7 +32,7 @@ class _Arguments:
     def take(self, layout: str) -> int | float:
         """The next argument; 0 past the end, where a GPU prints whatever is in memory."""
         size = struct.calcsize(layout)
-        at = -(-self._at // size) * size
+        at = align_up(self._at, size)
         self._at = at + size
         if self._at > len(self._content):
             return 0
@@ -68,7 +69,7 @@ def printed(buffer: ctypes.Array[ctypes.c_char], used: int, string: Callable[[in
     lost = used > len(buffer)
     while at + head <= min(used, len(buffer)):
         record = PrintRecord.from_buffer(buffer, at)
-        size = -(-record.argument_bytes // 8) * 8
+        size = align_up(record.argument_bytes, 8)
         if record.format == 0 or at + head + size > len(buffer):
             break
         content = ctypes.string_at(start + at + head, record.argument_bytes)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from kcheck.cases import CaseArrays
 from kcheck.frameworks import NotAnArray, as_numpy
 from kcheck.model import Finding, OpSpec
-from kcheck.symbolic import did_you_mean
+from kcheck.nearest import did_you_mean
 
 RULE = "output"
 """The rule of findings about what was returned, as opposed to its values."""

@@ -16,8 +16,8 @@ from kcheck.draft.accesses import Axis, Found, Node, find_accesses
 from kcheck.draft.geometry import AXES, MAX_THREADS, WARP, Coordinate, grid_over, launched_blocks, shared_block
 from kcheck.draft.names import constants, dotted, integer, single_assignments
 from kcheck.errors import UserError
+from kcheck.nearest import did_you_mean
 from kcheck.specfile.paths import shown
-from kcheck.symbolic import did_you_mean
 
 _SHARED_SHAPE = "the shape of a shared array"
 _FRESH = ("M", "N", "K", "L", "P", "Q", "R", "S", "U", "V", "W")

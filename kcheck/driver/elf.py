@@ -21,6 +21,7 @@ import struct
 from collections.abc import Sequence
 
 from kcheck.errors import DeviceUnavailable
+from kcheck.model.alignment import align_up
 
 PAGE = 0x10000  # the largest page that Linux uses on either machine
 
@@ -71,13 +72,13 @@ def shared_object(soname: str, exports: Sequence[str], slots: int, machine: str)
     name_at = [string(name) for name in names]
     count = len(names) + 1  # symbol 0 is the undefined one
 
-    symbols = _align(_EHDR + 4 * _PHDR, 8)
+    symbols = align_up(_EHDR + 4 * _PHDR, 8)
     hashes = symbols + _SYM * count
-    strtab = _align(hashes + 4 * (2 + 1 + count), 8)
-    code = _align(strtab + len(strings), 16)
+    strtab = align_up(hashes + 4 * (2 + 1 + count), 8)
+    code = align_up(strtab + len(strings), 16)
     text_end = code + step * slots + 16
-    dynamic = _align(text_end, PAGE)
-    table = _align(dynamic + _DYN * 7, 16)
+    dynamic = align_up(text_end, PAGE)
+    table = align_up(dynamic + _DYN * 7, 16)
     end = table + 8 * slots
 
     jumps = b"".join(_jump(code + step * n, table + 8 * n, machine) for n in range(slots))
@@ -125,10 +126,6 @@ def shared_object(soname: str, exports: Sequence[str], slots: int, machine: str)
     ]
     put(dynamic, b"".join(struct.pack("<QQ", *entry) for entry in entries))
     return bytes(image)
-
-
-def _align(offset: int, alignment: int) -> int:
-    return -(-offset // alignment) * alignment
 
 
 def _jump(at: int, slot: int, machine: str) -> bytes:

@@ -29,6 +29,7 @@ from kcheck.driver.raising import split
 from kcheck.driver.result import DriverFault, Result
 from kcheck.errors import PtxError
 from kcheck.model import Index3
+from kcheck.model.alignment import align_up
 from kcheck.model.multiprocessor import REGISTERS, RESERVED_SHARED, WARP
 
 # CUfunction_attribute
@@ -111,7 +112,7 @@ class Code:
 
     def registers(self, kernel: Kernel, threads: int) -> int:
         """Registers of a block, which each warp allocates in units."""
-        per_warp = -(-max(self.resources(kernel).registers, 1) * WARP // _REGISTER_UNIT) * _REGISTER_UNIT
+        per_warp = align_up(max(self.resources(kernel).registers, 1) * WARP, _REGISTER_UNIT)
         return per_warp * -(-threads // WARP)
 
     def reset(self) -> None:

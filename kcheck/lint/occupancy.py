@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from kcheck.model.alignment import align_up
 from kcheck.model.metrics import Occupancy
 from kcheck.model.multiprocessor import BY_CAPABILITY, REGISTERS, RESERVED_SHARED, WARP, Multiprocessor
 
@@ -44,8 +45,8 @@ def occupancy(target: str, block: int, registers: int, shared: int) -> Occupancy
         return None
     is_old = cc < (8, 0)
     warps = -(-block // WARP)
-    per_warp = _up(max(registers, 1) * WARP, _REGISTERS_PER_PIECE)
-    per_block = _up(shared + (0 if is_old else RESERVED_SHARED), 256 if is_old else 128)
+    per_warp = align_up(max(registers, 1) * WARP, _REGISTERS_PER_PIECE)
+    per_block = align_up(shared + (0 if is_old else RESERVED_SHARED), 256 if is_old else 128)
     # Of equal limits the first is reported: fewer registers do not help if the threads do not fit.
     room = {
         "threads": found.warps // warps,
@@ -57,7 +58,3 @@ def occupancy(target: str, block: int, registers: int, shared: int) -> Occupancy
     held = blocks * warps
     limit = next(name for name, most in room.items() if most == blocks)
     return Occupancy(block, shared, held, found.warps, "" if held == found.warps else limit)
-
-
-def _up(size: int, piece: int) -> int:
-    return -(-size // piece) * piece

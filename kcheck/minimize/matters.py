@@ -9,6 +9,7 @@ import numpy as np
 from kcheck.minimize.condition import Found
 from kcheck.minimize.search import Search
 from kcheck.minimize.trials import Values
+from kcheck.model.listing import listed
 
 _FEW = 4  # the most elements to name
 
@@ -30,7 +31,7 @@ def _sizes(found: Sequence[Found], failing: Sequence[Mapping[str, int]]) -> Iter
     asked = [one for one in found if one.text]
     free = [one.dim for one in found if not one.text]
     if not asked:
-        yield f"fails for any {_listed(free)}: at every size tried"
+        yield f"fails for any {listed(free)}: at every size tried"
         return
     others = [
         sizes for sizes in failing if any(one.dim in sizes and not one.holds(sizes[one.dim]) for one in asked)
@@ -40,7 +41,7 @@ def _sizes(found: Sequence[Found], failing: Sequence[Mapping[str, int]]) -> Iter
         text += ", near the smallest case"
     elif len(asked) > 1:
         text += ", each with the others as small as here"
-    yield text + (f", for any {_listed(free)}" if free else "")
+    yield text + (f", for any {listed(free)}" if free else "")
     if others:
         least = min(others, key=lambda sizes: sum(sizes.values()))
         shown = " ".join(f"{name}={size}" for name, size in least.items())
@@ -54,10 +55,10 @@ def _kinds(search: Search) -> Iterator[str]:
     for kind, now, mark in (("dtypes", case.dtypes, " = "), ("layouts", case.layouts, " laid out ")):
         for name, value in now.items():
             if passing := search.passing.get((kind, name)):
-                yield f"needs {name}{mark}{value}: {_listed(passing)} pass{'' if len(passing) > 1 else 'es'}"
+                yield f"needs {name}{mark}{value}: {listed(passing)} pass{'' if len(passing) > 1 else 'es'}"
     for name, number in case.params.items():
         if passing := search.passing.get(("params", name)):
-            yield f"needs {name} = {number}: {_listed(passing)} pass{'' if len(passing) > 1 else 'es'}"
+            yield f"needs {name} = {number}: {listed(passing)} pass{'' if len(passing) > 1 else 'es'}"
 
 
 def _values(search: Search) -> Iterator[str]:
@@ -86,7 +87,3 @@ def _commonest(values: Values) -> int:
     flat = np.ascontiguousarray(values).reshape(-1)
     keys = [item.tobytes() for item in flat[:4096]]
     return max(range(len(keys)), key=keys.count) if len(keys) <= 512 else 0
-
-
-def _listed(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -37,7 +37,10 @@ class Fault:
 
 def as_typed(path: str) -> str:
     """A path as the user would type it: relative to the current folder if it is below that, otherwise whole."""
-    relative = os.path.relpath(path)
+    try:
+        relative = os.path.relpath(path)
+    except ValueError:  # on another drive
+        return path
     return path if relative.startswith("..") else relative
 
 

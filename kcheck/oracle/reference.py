@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from kcheck.errors import KernelError
 from kcheck.model import DType, Finding, OpSpec, Span
+from kcheck.nearest import did_you_mean
 from kcheck.specfile.load import load_function
-from kcheck.symbolic.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from kcheck.cases import CaseArrays

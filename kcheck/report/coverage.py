@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kcheck.model import INSTRUMENTED, SANITIZERS, Level, SpecFinished
+from kcheck.model.listing import listed
 from kcheck.report import plain
 from kcheck.report.detail import Row, sentence
 
@@ -42,15 +43,10 @@ def coverage_rows(finished: Sequence[SpecFinished]) -> Iterator[Row]:
             cases = event.passed + event.failed + event.errors
             by_names.setdefault(names, []).append((f"{seen:,} of {cases:,}", plain.line(event.path)))
     for names, specs in by_names.items():
-        checked = f"{_listed(names)} checked"
+        checked = f"{listed(names)} checked"
         if len(finished) == 1:
             yield sentence("note", f"{checked} {specs[0][0]} cases to save time; --sanitize all checks every case")
             continue
         yield sentence("note", f"{checked} only some cases to save time; --sanitize all checks every case")
         width = max(len(figures) for figures, _ in specs)
         yield from (Row("", (figures.rjust(width), path)) for figures, path in specs)
-
-
-def _listed(names: Iterable[str]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from kcheck.model import Case, Level, OpSpec, Snapshot, level_word
 from kcheck.model.limits import TIMEOUT
+from kcheck.model.span import as_typed
 
 STORED = "stored_"
 """The label prefix of cases that run because they failed before, not because they were planned."""
@@ -101,6 +102,4 @@ def replay(spec: OpSpec, case: Case, options: Options) -> str:
 
 
 def _as_typed(spec: OpSpec) -> str:
-    path = os.path.join(spec.root, spec.path)
-    relative = os.path.relpath(path)
-    return path if relative.startswith("..") else relative
+    return as_typed(os.path.join(spec.root, spec.path))

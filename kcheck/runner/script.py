@@ -196,8 +196,8 @@ def script(done: Reproduced, name: str) -> str:
         outputs=repr(owners),
         mutable=repr(sorted({*spec.mutates, *executed.arrays.aliases.values()})),
         must_write=spec.sanitize["unwritten"] == "error",
-        expected=_listed(_expected(executed.verdict)),
-        found=_listed(repr(f"{finding.rule}: {finding.message}") for finding in executed.verdict.findings),
+        expected=_as_list(_expected(executed.verdict)),
+        found=_as_list(repr(f"{finding.rule}: {finding.message}") for finding in executed.verdict.findings),
         path=function.path,
         function=function.name,
         launch=_launch(spec, executed.arrays),
@@ -274,7 +274,7 @@ def _expected(verdict: Verdict) -> Iterator[str]:
             yield f"({comparison.output!r}, {element.index}, {values})"
 
 
-def _listed(items: Iterable[str]) -> str:
+def _as_list(items: Iterable[str]) -> str:
     """A list of what is source already, an item a line."""
     lines = [f"\n    {item}," for item in items]
     return f"[{''.join(lines)}\n]" if lines else "[]"

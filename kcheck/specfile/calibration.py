@@ -27,9 +27,10 @@ from pathlib import Path
 
 from kcheck.errors import SpecError
 from kcheck.model import DTYPES, Calibration, Envelope, Fault, OpSpec, Span, Tolerance
+from kcheck.nearest import did_you_mean
 from kcheck.specfile.paths import shown
 from kcheck.specfile.yamltree import YamlMap, YamlNode, YamlScalar, read
-from kcheck.symbolic import did_you_mean, shorten
+from kcheck.symbolic import shorten
 
 FILE = "calibration.yaml"
 VERSION = 1

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from kcheck.errors import SpecError
 from kcheck.model import Fault, Span
+from kcheck.nearest import did_you_mean
 from kcheck.specfile import calibration
 from kcheck.specfile.extends import extended
 from kcheck.specfile.paths import names_in, nearest_root, shown
 from kcheck.specfile.project import FILE, PYPROJECT, read_project
 from kcheck.specfile.pythonfile import parse_python
 from kcheck.specfile.yamltree import YamlList, YamlMap, YamlNode, YamlScalar, read
-from kcheck.symbolic import did_you_mean
 
 _SUFFIXES = (".yaml", ".yml")
 _NO_SPECS = (FILE, "kcheck.yml", calibration.FILE)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from kcheck.model import Distribution, DType
+from kcheck.nearest import did_you_mean
 from kcheck.specfile.reader import Kind, Reader
 from kcheck.specfile.yamltree import YamlList, YamlMap, YamlNode, YamlScalar
-from kcheck.symbolic import did_you_mean
 
 Takes: TypeAlias = Literal[
     "nothing",

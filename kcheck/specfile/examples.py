@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from kcheck.model import LAYOUTS, Choices, Dim, Distribution, Example, Expression, Input, Range, Scalar
+from kcheck.nearest import did_you_mean
 from kcheck.specfile.arrays import check_layout, ndim_of, param_value
 from kcheck.specfile.distribution import Target, read_distribution
 from kcheck.specfile.reader import Reader
 from kcheck.specfile.yamltree import YamlEntry, YamlMap, YamlNode
-from kcheck.symbolic import Solver, did_you_mean
+from kcheck.symbolic import Solver
 
 
 def read_examples(

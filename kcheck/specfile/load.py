@@ -14,8 +14,8 @@ from typing import Any
 
 from kcheck.errors import KernelError
 from kcheck.model import Function
+from kcheck.nearest import did_you_mean
 from kcheck.specfile.paths import shown
-from kcheck.symbolic import did_you_mean
 
 _modules: dict[str, ModuleType] = {}
 _roots: dict[str, str] = {}  # of projects, by the same paths

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from kcheck.errors import SpecError
 from kcheck.model import Fault, Span
-from kcheck.symbolic import did_you_mean, shorten
+from kcheck.model.span import as_typed
+from kcheck.nearest import did_you_mean
+from kcheck.symbolic import shorten
 
 ROOT_MARKERS = ("kcheck.yaml", "pyproject.toml", ".git")
 """A folder with one of these files is a project root."""
@@ -24,12 +26,7 @@ class PathRefused(ValueError):
 
 def shown(path: Path) -> str:
     """A path as the user would type it: relative to the current folder if it is below that, else absolute."""
-    absolute = os.path.abspath(path)
-    try:
-        relative = os.path.relpath(absolute)
-    except ValueError:  # another drive
-        return absolute
-    return absolute if relative.startswith("..") else relative
+    return as_typed(os.path.abspath(path))
 
 
 def nearest_root(path: Path) -> Path | None:

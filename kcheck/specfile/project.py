@@ -17,12 +17,12 @@ from kcheck.errors import SpecError, UserError
 from kcheck.model import DEFAULT_CASES, DEFAULT_TARGETS, SANITIZERS, Fault, Level, as_set
 from kcheck.model.baseline import Limit
 from kcheck.model.limits import TIMEOUT
+from kcheck.nearest import did_you_mean
 from kcheck.specfile.paths import nearest_root, shown
 from kcheck.specfile.reader import Reader
 from kcheck.specfile.regression import read_regression
 from kcheck.specfile.tomltree import read_table
 from kcheck.specfile.yamltree import YamlMap, YamlNode, plain, read
-from kcheck.symbolic import did_you_mean
 
 FILE = "kcheck.yaml"
 PYPROJECT = "pyproject.toml"

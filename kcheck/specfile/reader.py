@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from kcheck.model import DTYPES, DType, Expression, Fault, Function, Span, TypeVariable
+from kcheck.nearest import did_you_mean
 from kcheck.specfile.given import given_function
 from kcheck.specfile.paths import PathRefused, file_in_root, shown
 from kcheck.specfile.pythonfile import Definition, parse_python
@@ -25,7 +26,6 @@ from kcheck.symbolic import (
     Node,
     Unary,
     check_scalar,
-    did_you_mean,
     evaluate,
     evaluate_size,
     fractional,

@@ -19,10 +19,11 @@ from kcheck.model import (
     Tolerance,
 )
 from kcheck.model.levels import as_set
+from kcheck.nearest import did_you_mean
 from kcheck.specfile.arrays import mentions, ndim_of
 from kcheck.specfile.reader import Kind, Reader
 from kcheck.specfile.yamltree import YamlEntry, YamlMap, YamlNode, YamlScalar
-from kcheck.symbolic import did_you_mean, shorten
+from kcheck.symbolic import shorten
 
 _ALL: tuple[Kind, ...] = ("dim", "param", "input", "output")
 _OF_ARRAY = ("non_negative", "normalized", "symmetric")

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kcheck.model import Fault, Span
+from kcheck.nearest import did_you_mean, nearest
 from kcheck.specfile.conform import conforms
 from kcheck.specfile.yamltree import YamlEntry, YamlList, YamlMap, YamlNode, YamlScalar, plain
-from kcheck.symbolic import did_you_mean, nearest, shorten
+from kcheck.symbolic import shorten
 
 if TYPE_CHECKING:  # takes 50 ms to import, and only a spec with an error needs it
     from jsonschema.exceptions import ValidationError

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kcheck.model.span import as_typed
 from kcheck.store.documents import StoreError, StoreFull
 from kcheck.store.schema import APPLICATION_ID, MIGRATIONS
 
@@ -46,8 +47,8 @@ def open_for_writing(root: Path) -> sqlite3.Connection:
                 ignore.write_text("*\n", "utf-8")
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise StoreFull(f"{_shown(file.parent)}: the disk is full; free some space") from None
-            raise StoreError(f"{_shown(file.parent)}: cannot be written: {error.strerror}") from None
+                raise StoreFull(f"{as_typed(str(file.parent))}: the disk is full; free some space") from None
+            raise StoreError(f"{as_typed(str(file.parent))}: cannot be written: {error.strerror}") from None
         connection = sqlite3.connect(file, timeout=BUSY_SECONDS, isolation_level=None)
         try:
             _prepare(connection, file)
@@ -86,7 +87,7 @@ def explained(file: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        where = _shown(file)
+        where = as_typed(str(file))
         if code in _DAMAGED:
             raise damaged(file, str(error)) from error
         if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _no_space(file.parent)):
@@ -113,7 +114,7 @@ _ROOM = 64 << 10
 
 def damaged(file: Path, why: str) -> StoreError:
     """The error of a database that SQLite cannot read."""
-    where = _shown(file)
+    where = as_typed(str(file))
     aside = shlex.quote(f"{where}.damaged")
     return StoreError(f"{where}: the store is damaged ({why}); move it aside: mv {shlex.quote(where)} {aside}")
 
@@ -166,7 +167,7 @@ def _version(connection: sqlite3.Connection, file: Path) -> int:
                (SELECT application_id FROM pragma_application_id),
                (SELECT count(*) FROM sqlite_master)"""
     ).fetchone()
-    where = _shown(file)
+    where = as_typed(str(file))
     if application != APPLICATION_ID and (version or tables):
         raise StoreError(f"{where}: this is another program's database; move it elsewhere")
     if version > len(MIGRATIONS):
@@ -175,8 +176,3 @@ def _version(connection: sqlite3.Connection, file: Path) -> int:
             "upgrade kcheck, or run with --no-store"
         )
     return int(version)
-
-
-def _shown(path: Path) -> str:
-    relative = os.path.relpath(path)
-    return str(path) if relative.startswith("..") else relative

@@ -16,7 +16,6 @@ from kcheck.symbolic.evaluate import evaluate, evaluate_size
 from kcheck.symbolic.functions import SCALAR_FUNCTIONS
 from kcheck.symbolic.inspect import check_scalar, fractional, name_nodes, names
 from kcheck.symbolic.lexer import shorten
-from kcheck.symbolic.nearest import did_you_mean, nearest
 from kcheck.symbolic.parser import parse
 from kcheck.symbolic.solve import MAX_SIZE, Solver, Witness, witness
 
@@ -38,14 +37,12 @@ __all__ = [
     "check_scalar",
     "dependency_order",
     "derive",
-    "did_you_mean",
     "evaluate",
     "evaluate_arrays",
     "evaluate_size",
     "fractional",
     "name_nodes",
     "names",
-    "nearest",
     "parse",
     "shorten",
     "witness",

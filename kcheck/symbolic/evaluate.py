@@ -7,10 +7,10 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
+from kcheck.nearest import did_you_mean
 from kcheck.symbolic.ast import Binary, Call, Compare, ExpressionError, Logical, Name, Node, Number, Unary
 from kcheck.symbolic.functions import FUNCTIONS
 from kcheck.symbolic.lexer import MAX_BITS, shorten
-from kcheck.symbolic.nearest import did_you_mean
 
 Value: TypeAlias = int | float | bool
 

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from kcheck.nearest import did_you_mean
 from kcheck.symbolic.ast import Binary, Call, Compare, ExpressionError, Logical, Name, Node, Number, Unary
 from kcheck.symbolic.functions import FUNCTIONS
 from kcheck.symbolic.lexer import Token, shorten, tokenize
-from kcheck.symbolic.nearest import did_you_mean
 
 MAX_NESTING = 50
 MAX_OPERATORS = 100

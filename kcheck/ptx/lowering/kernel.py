@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from kcheck.errors import PtxError
+from kcheck.model.alignment import align_up
 from kcheck.ptx.abi import Checks, ParamSlot, Program, SharedVariable
 from kcheck.ptx.analysis import affine as strides
 from kcheck.ptx.analysis import cfg as control
@@ -17,7 +18,6 @@ from kcheck.ptx.lowering import affine_loops as lines
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.lowering.module import (
     ModuleLowering,
-    align_up,
     module_variables,
     open_size,
     shared_layout,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kcheck.errors import PtxError
+from kcheck.model.alignment import align_up
 from kcheck.model.span import is_users
 from kcheck.ptx.abi import Checks, FaultKind, GlobalVariable, SharedVariable, Site
 from kcheck.ptx.ir.builder import integer_of
@@ -138,11 +139,6 @@ class ModuleLowering:
         name, texts = memory.admit_ir(space, kind, size, extent, self.width, self.local, by_offset)
         self.definitions.update(texts)
         return name
-
-
-def align_up(offset: int, align: int) -> int:
-    """The next multiple of ``align``."""
-    return -(-offset // align) * align
 
 
 def shared_layout(module: Module, functions: list[Function]) -> tuple[dict[str, int], int]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kcheck.model.alignment import align_up
 from kcheck.ptx.ir.builder import Value, vector_type
 from kcheck.ptx.isa.barrier import Arrival, finish_reduction
 from kcheck.ptx.lowering import warp_emulation as view
 from kcheck.ptx.lowering.apply import apply
 from kcheck.ptx.lowering.function import FunctionLowering
-from kcheck.ptx.lowering.module import align_up
 from kcheck.ptx.syntax.ast import Instruction, Operation
 from kcheck.ptx.syntax.types import LLVM_BITS, TYPES
 

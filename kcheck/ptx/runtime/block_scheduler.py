@@ -20,10 +20,10 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
+from kcheck.model.alignment import align_up
 from kcheck.ptx.abi import FINISHED, STOPPED, Block, Launch, Worker
 from kcheck.ptx.analysis.convergence import meeting
 from kcheck.ptx.lowering import vector_loop as turn
-from kcheck.ptx.lowering.module import align_up
 from kcheck.ptx.lowering.suspension import Stop
 from kcheck.ptx.runtime.diagnosis import KINDS
 from kcheck.ptx.runtime.general_path import field, general_ir

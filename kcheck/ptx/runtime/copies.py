@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kcheck.model.alignment import align_up
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
 from kcheck.ptx.runtime.lookup import ARGUMENTS
 from kcheck.ptx.sanitizers.init.memory import Places, place
@@ -52,7 +53,7 @@ class CopyQueue:
     @property
     def records(self) -> int:
         """Offset of the first record."""
-        return self.committed + _aligned(4 * self.width)
+        return self.committed + align_up(4 * self.width, 64)
 
     @property
     def source(self) -> int:
@@ -77,16 +78,12 @@ class CopyQueue:
     @property
     def record(self) -> int:
         """Bytes of a record."""
-        return _aligned(self.rest + 12)
+        return align_up(self.rest + 12, 64)
 
     @property
     def size(self) -> int:
         """Bytes of the queue."""
         return self.records - self.offset + self.capacity * self.record
-
-
-def _aligned(size: int) -> int:
-    return -(-size // 64) * 64
 
 
 def capacity(copies: int) -> int:

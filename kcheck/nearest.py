@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name most like ``name``, or None where nothing is. Case counts least: ``n`` is near ``N``."""
+    """The known name most like ``name``, or None if none is close. ``n`` is close to ``N``."""
     by_folded: dict[str, str] = {}
     for candidate in known:
         by_folded.setdefault(candidate.casefold(), candidate)
