@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kcheck.model import Case, Level, OpSpec, Snapshot, level_word
@@ -48,6 +48,7 @@ class Options:
         skip_unsupported: count cases that the device does not support as skipped, not as errors.
         device: ``--device`` if given, for the replay line; else empty.
         profile: ``--profile``, for the replay line.
+        group: of the planned cases, run only those for which this is true: part of a run that others complete.
         replay_by: the command at the start of the replay line, if it is not `kcheck run`.
     """
 
@@ -68,6 +69,7 @@ class Options:
     skip_unsupported: bool = False
     only_failed: bool = False
     lint: bool = True
+    group: Callable[[Case], bool] | None = None
 
     @property
     def is_replay(self) -> bool:

@@ -157,7 +157,7 @@ class _Run:
             self._told = True
             yield SpecRefused(spec.path, (kernel_fault(error, spec),), started, spec.root)
             return
-        if not cases and (self.selects is not None or self.options.only_failed or self.options.count == 0):
+        if not cases and (not self._whole or self.options.count == 0):
             return  # none of its cases is selected
         line = (spec.launcher or spec.kernel or spec.reference).span.line
         seed = spec.seed if self.options.seed is None else self.options.seed
@@ -214,6 +214,8 @@ class _Run:
             count = spec.count if self.options.count is None else self.options.count
             master = spec.seed if self.options.seed is None else self.options.seed
             cases = plan(spec, count=count, master=master)
+            if self.options.group is not None:
+                cases = tuple(filter(self.options.group, cases))
         recalled = self.options.recalled.get((spec.root, spec.path), ())
         if self.options.is_replay and not self.options.only_failed:
             recalled = ()
@@ -286,7 +288,8 @@ class _Run:
     @property
     def _whole(self) -> bool:
         """Whether all cases of a spec were requested."""
-        return self.selects is None and self.options.case_seed is None and not self.options.only_failed
+        picked = self.selects is not None or self.options.case_seed is not None or self.options.only_failed
+        return not picked and self.options.group is None
 
     def _vacuous(self, vacuity: Vacuity) -> tuple[Finding, ...]:
         """Whether the spec tests anything: not known from cases that were picked out, or are too few."""

@@ -38,6 +38,12 @@ def double(x):
 """
 
 
+def test_the_wheel_registers_the_pytest_plugin(installed: Path) -> None:
+    """pytest finds the plug-in by its entry point."""
+    code = "from importlib.metadata import entry_points as e; print([p.value for p in e(group='pytest11')])"
+    assert run(installed / "python", "-c", code, cwd=installed).stdout == "['kcheck.pytest_plugin']\n"
+
+
 def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run a command that knows nothing of the checkout."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "NUMBA_", "KCHECK_"))}

@@ -1,0 +1,246 @@
+"""The pytest plug-in: op specs are test files, and ``kcheck`` is a fixture. docs/pytest.md describes it.
+
+pytest loads this module in every environment that has kcheck, so it imports nothing else of kcheck until a spec is
+collected, and no Numba until a case runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from kcheck.api import Report
+    from kcheck.api.running import Sanitize
+    from kcheck.api.spec import SpecLike
+    from kcheck.model import Case, OpSpec
+
+_SPEC_KEY = b"kcheck:"
+DEVICES = ("auto", "gpu", "cpu", "simulator")
+MOST_CASES = 1_000_000
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of specs in ``pytest --help``."""
+    group = parser.getgroup("kcheck", "kcheck: op specs of GPU kernels")
+    group.addoption(
+        "--kcheck-cases", type=_count, metavar="N", help="number of cases per spec (default: the spec's)"
+    )
+    group.addoption("--kcheck-device", choices=DEVICES, help="where the kernels run (default: auto)")
+    group.addoption("--kcheck-profile", default="", metavar="NAME", help="settings to use: quick, ci, nightly ...")
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= MOST_CASES:
+        raise argparse.ArgumentTypeError(f"{number} is not a number of cases from 0 to {MOST_CASES:,}")
+    return number
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Install a device that the user names now: later, a test file may have imported numba.cuda."""
+    device = config.getoption("--kcheck-device")
+    if device in ("cpu", "simulator"):
+        from kcheck.errors import DeviceUnavailable
+
+        try:
+            _choose(device)
+        except DeviceUnavailable as error:
+            raise pytest.UsageError(str(error)) from error
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> SpecFile | None:
+    """A YAML file with a line that starts with ``kcheck:`` is a spec."""
+    if file_path.suffix not in (".yaml", ".yml") or not _is_spec(file_path):
+        return None
+    made: SpecFile = SpecFile.from_parent(parent, path=file_path)
+    return made
+
+
+def _is_spec(path: Path) -> bool:
+    with path.open("rb") as file:
+        return any(line.startswith(_SPEC_KEY) for line in file)
+
+
+class SpecFailed(Exception):
+    """A spec has failing cases; the text is kcheck's report."""
+
+
+class SpecFile(pytest.File):
+    """A spec: one item for its examples, one for each choice of dtypes, one for ``artifact``."""
+
+    def collect(self) -> Iterable[pytest.Item]:
+        """The items, in the order of the spec. Nothing of the user's is imported.
+
+        Raises:
+            CollectError: the spec is invalid.
+        """
+        from kcheck.errors import UserError
+        from kcheck.specfile import load_spec
+
+        try:
+            spec = load_spec(Path(os.path.relpath(self.path)), self.config.getoption("--kcheck-profile"))
+        except UserError as error:
+            raise self.CollectError(str(error)) from None
+        for name, chosen in _groups(spec):
+            # With the id as text, pytest 9.2 finds the item again for --lf: it takes ids with brackets apart.
+            label = f"{spec.op}[{name}]"
+            item = SpecItem.from_parent(self, name=label, nodeid=f"{self.nodeid}::{label}")
+            item.begin(spec, chosen)
+            yield item
+
+
+def _groups(spec: OpSpec) -> Iterator[tuple[str, Callable[[Case], bool] | None]]:
+    """(name, the cases of the group) in a fixed order; None for what is checked without cases."""
+    if spec.examples:
+        yield "examples", lambda case: case.label.startswith("example_")
+    for dtypes in product(*(variable.choices for variable in spec.dtypes.values())):
+        wanted = dict(zip(spec.dtypes, dtypes, strict=True))
+        yield "-".join(dtypes), _of_dtypes(wanted)
+    if spec.artifact is not None:
+        yield "artifact", None
+
+
+def _of_dtypes(wanted: Mapping[str, str]) -> Callable[[Case], bool]:
+    def chosen(case: Case) -> bool:
+        return case.dtypes == wanted and not case.label.startswith("example_")
+
+    return chosen
+
+
+class SpecItem(pytest.Item):
+    """A group of the cases of a spec."""
+
+    _spec: OpSpec
+    _chosen: Callable[[Case], bool] | None
+
+    def begin(self, spec: OpSpec, chosen: Callable[[Case], bool] | None) -> None:
+        """Set what the item runs; pytest makes items with its own arguments."""
+        self._spec, self._chosen = spec, chosen
+        self.extra_keyword_matches.update((spec.op, *spec.tags))  # -k selects by tag
+
+    def runtest(self) -> None:
+        """Run the cases.
+
+        Raises:
+            SpecFailed: a case failed or could not be judged, or the compiled kernel violates ``artifact``.
+        """
+        if self._chosen is None:
+            self._check_artifact()
+            return
+        report = self._run(self._chosen)
+        if not report.cases:
+            pytest.skip("no case of this run has these dtypes; raise --kcheck-cases")
+        if not report.ok:
+            raise SpecFailed(_failure(report))
+
+    def _run(self, chosen: Callable[[Case], bool]) -> Report:
+        from kcheck.api import Report
+        from kcheck.runner import Options, run
+        from kcheck.specfile.project import read_project
+
+        settings = read_project(Path(self._spec.root)).settings(self.config.getoption("--kcheck-profile"))
+        device = self.config.getoption("--kcheck-device")
+        options = Options(
+            command="pytest",
+            count=self.config.getoption("--kcheck-cases"),
+            timeout=settings.timeout,
+            capture=True,
+            device=device or "",
+            profile=self.config.getoption("--kcheck-profile"),
+            group=chosen,
+            lint=False,
+        )
+        return Report(run([self._spec], options, _choose(device or settings.device, self._targets)))
+
+    def _check_artifact(self) -> None:
+        from kcheck.api.verdict import text_lines
+        from kcheck.report.detail import finding_rows
+        from kcheck.runner.linting import lint_spec
+
+        device = None if self._spec.launch is not None else _choose("cpu", self._targets)
+        found = lint_spec(self._spec, device, ())
+        if found.findings:
+            rows = [row for finding in found.findings for row in finding_rows(finding)]
+            raise SpecFailed("\n".join([f"{self._spec.path}: the compiled kernel", *text_lines(rows, 2)]))
+        if not found.metrics:
+            pytest.skip("; ".join(found.notes) or "no kernel was compiled")
+
+    @property
+    def _targets(self) -> tuple[str, ...]:
+        return () if self._spec.artifact is None else self._spec.artifact.targets[:1]
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """kcheck's report, or its message; the traceback of anything else."""
+        from kcheck.errors import UserError
+
+        if isinstance(excinfo.value, SpecFailed | UserError):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
+        """The file, the line of ``op``, and the name."""
+        return self.path, self._spec.span.line - 1, self.name
+
+
+def _failure(report: Report) -> str:
+    """A line for pytest's summary, then kcheck's report without its head."""
+    rules = ", ".join(dict.fromkeys(failure.rule for failure in report.failures))
+    head = f"{len(report.failures)} of {report.cases} cases failed: {rules}"
+    return f"{head}\n\n{str(report).partition(chr(10) * 2)[2]}"
+
+
+def _choose(device: str, targets: Iterable[str] = ()) -> Any:
+    from kcheck.device import choose
+
+    return choose(device, tuple(targets))
+
+
+class Kcheck:
+    """The ``kcheck`` fixture: the API with the options of this pytest run."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._cases: int | None = config.getoption("--kcheck-cases")
+        self._device: str = config.getoption("--kcheck-device") or "auto"
+
+    def run(
+        self,
+        spec: SpecLike,
+        *,
+        kernel: Any = None,
+        cases: int | None = None,
+        seed: int | None = None,
+        sanitize: Sanitize = None,
+    ) -> Report:
+        """Run a spec; the test fails with kcheck's report if a case fails. Arguments: as ``kcheck.check``."""
+        from kcheck.api import check
+
+        count = cases if self._cases is None else self._cases
+        report = check(spec, kernel=kernel, cases=count, seed=seed, device=self._device, sanitize=sanitize)
+        if not report.ok:
+            pytest.fail(_failure(report), pytrace=False)
+        return report
+
+    def assert_close(self, actual: object, expected: object = None, **how: Any) -> None:
+        """As :func:`kcheck.assert_close`."""
+        from kcheck.api import assert_close
+
+        assert_close(actual, expected, **how)
+
+    def cases(self, spec: SpecLike, count: int | None = None, seed: int | None = None) -> Iterator[Any]:
+        """As :func:`kcheck.cases`; ``--kcheck-cases`` sets the count."""
+        from kcheck.api import cases
+
+        return cases(spec, count if self._cases is None else self._cases, seed)
+
+
+@pytest.fixture(scope="session")
+def kcheck(request: pytest.FixtureRequest) -> Kcheck:
+    """kcheck with the options of this run: ``kcheck.run(spec)``, ``kcheck.assert_close(...)``."""
+    return Kcheck(request.config)
