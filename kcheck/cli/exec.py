@@ -1,4 +1,6 @@
-"""``kcheck exec -- python script.py``: any numba.cuda program on the cpu device, its child processes included."""
+"""``kcheck exec -- python script.py``: any numba.cuda or Triton program on the cpu device, its child processes
+included.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ SANITIZE = Sanitize(
 @click.command(
     "exec",
     context_settings={"allow_interspersed_args": False},
-    short_help="Run any numba.cuda program on the cpu device.",
+    short_help="Run any numba.cuda or Triton program on the cpu device.",
 )
 @click.option(
     "--cc", metavar="CC", help="Compute capability of the device, such as 9.0 (default: KCHECK_CC, or 8.0)."
@@ -47,6 +49,11 @@ SANITIZE = Sanitize(
     metavar="FILE",
     help="Write the findings to FILE, one line of JSON per rule and place.",
 )
+@click.option(
+    "--torch-cuda",
+    type=click.Choice(["on", "off"]),
+    help="Whether PyTorch's cuda device is host memory, so that a program for a GPU runs as it is (default: on).",
+)
 @click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_context
 def command(
@@ -55,14 +62,17 @@ def command(
     timeout: float | None,
     sanitize: tuple[tuple[str, Level], ...],
     report: Path | None,
+    torch_cuda: str | None,
     words: Sequence[str],
 ) -> None:
-    """Run a numba.cuda program on the cpu device, without a GPU and without changes.
+    """Run a numba.cuda or Triton program on the cpu device, without a GPU and without changes.
 
     \b
     kcheck exec -- python script.py
     kcheck exec -- pytest tests
     kcheck exec --sanitize racecheck -- python script.py
+
+    With PyTorch, device="cuda" is host memory, which Triton's kernels read and write.
 
     Findings go to stderr with the line of Python: once per rule and line, with counts at the end. The exit code is
     that of COMMAND, or 1 if that is 0 and an error was found.
@@ -71,6 +81,7 @@ def command(
     from kcheck.driver.install import read_cc
     from kcheck.driver.session import environment
     from kcheck.report.json_report import finding_document
+    from kcheck.triton.session import TORCH_CUDA
 
     read_cc(cc or "", "--cc ")
     with tempfile.TemporaryDirectory(prefix="kcheck-exec-") as folder:
@@ -78,7 +89,10 @@ def command(
         levels = SANITIZE.levels(sanitize)
         file = None if report is None else ReportFile(report, "--report")
         try:
-            code = _run(words, environment(dict(os.environ), findings, cc, timeout, levels))
+            variables = environment(dict(os.environ), findings, cc, timeout, levels)
+            if torch_cuda is not None:
+                variables[TORCH_CUDA] = torch_cuda
+            code = _run(words, variables)
             found = collected(findings)
             if file is not None:
                 file.stream.writelines(json.dumps(finding_document(finding)) + "\n" for finding in found)

@@ -6,7 +6,7 @@ import ctypes
 import functools
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -14,7 +14,7 @@ from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.faults import findings, grid_finding, still_running
 from kcheck.cpu.jit import host
 from kcheck.cpu.kernel import Kernel
-from kcheck.cpu.memory import Kind, Memory, OutOfMemory
+from kcheck.cpu.memory import Kind, Label, Memory, OutOfMemory
 from kcheck.cpu.module import Module
 from kcheck.cpu.naming import Geometry, Naming, Windows
 from kcheck.cpu.native import Native
@@ -70,6 +70,8 @@ class KernelLaunch:
         grid, block: in blocks and threads.
         shared: dynamic shared memory, in bytes.
         cooperative: whether grid barriers are allowed, so that every block must be resident.
+        arrays: gives the arrays among the parameters, each after the number of the parameter with its address, for
+            findings. None: those that the kernel's name shows, as Numba writes it.
     """
 
     module: Module
@@ -79,6 +81,7 @@ class KernelLaunch:
     block: Index3
     shared: int
     cooperative: bool
+    arrays: Callable[[], Sequence[tuple[int, Label]]] | None = None
 
 
 class Executor:
@@ -423,7 +426,8 @@ class Executor:
             state=[(workspace.context.state, job.state) for workspace in completion.workspaces],
         )
         geometry = Geometry(launch.grid, launch.block, launch.shared)
-        return Naming(job.kernel.program, launch.module, self.memory, windows, launch.params, geometry)
+        program, module = job.kernel.program, launch.module
+        return Naming(program, module, self.memory, windows, launch.params, geometry, launch.arrays)
 
     def _string(self, address: int) -> bytes:
         """The NUL-terminated string at a device address, up to the end of its allocation."""

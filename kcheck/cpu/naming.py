@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -57,15 +57,25 @@ class Naming:
     Args:
         module: what was launched; read only when something is to be named.
         params: the bytes of the launch's parameters.
+        arrays: gives the arrays among them, each after the number of the parameter with its address; None: those
+            that the kernel's name shows.
     """
 
     def __init__(
-        self, program: Program, module: Parsed, memory: Memory, windows: Windows, params: bytes, shape: Geometry
+        self,
+        program: Program,
+        module: Parsed,
+        memory: Memory,
+        windows: Windows,
+        params: bytes,
+        shape: Geometry,
+        arrays: Callable[[], Sequence[tuple[int, Label]]] | None = None,
     ) -> None:
         self._program = program
         self._module = module
         self._memory = memory
         self._params = params
+        self._arrays = arrays
         self.windows = windows
         self.shape = shape
         self._made: dict[int, Provenance | None] = {}
@@ -117,6 +127,8 @@ class Naming:
     @functools.cached_property
     def _arguments(self) -> tuple[tuple[str, Label], ...]:
         """Each array among the arguments, after the parameter of the PTX that holds its address."""
+        if self._arrays is not None:
+            return tuple((self._program.params[n].name, label) for n, label in self._arrays())
         names = self._names()
         found, slot = [], 0
         for n, kind in enumerate(arguments(self._program.entry)):

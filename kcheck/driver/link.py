@@ -21,14 +21,12 @@ compiled for a GPU.
 from __future__ import annotations
 
 import functools
-import importlib.abc
-import importlib.machinery
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import ModuleType
 from typing import Any
 
+from kcheck.driver.after_import import patch_after_import
 from kcheck.driver.cubin import with_link_options
 from kcheck.driver.names import patch_arrays, patch_lowering
 from kcheck.driver.raising import patch_callconv, patch_libraries, patch_raises
@@ -255,41 +253,6 @@ PATCHES: Mapping[str, tuple[Callable[[Any], None], ...]] = {
 }
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the modules to patch with the other finders, and patches each one after its code has run."""
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if name not in PATCHES:
-            return None
-        for finder in sys.meta_path:
-            spec = None if finder is self else finder.find_spec(name, path, target)
-            if spec is not None:
-                assert spec.loader is not None
-                spec.loader = _Loader(spec.loader, PATCHES[name])
-                return spec
-        return None
-
-
-class _Loader(importlib.abc.Loader):
-    def __init__(self, loader: Any, patches: Sequence[Callable[[Any], None]]) -> None:
-        self._loader = loader
-        self._patches = patches
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        made: ModuleType | None = self._loader.create_module(spec)
-        return made
-
-    def exec_module(self, module: ModuleType) -> None:
-        self._loader.exec_module(module)
-        for patch in self._patches:
-            patch(module)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)  # get_source and others, for tracebacks and inspect
-
-
 def watch_imports() -> None:
     """Patch numba.cuda when it is imported.
 
@@ -301,4 +264,4 @@ def watch_imports() -> None:
             raise DeviceUnavailable(
                 f"{name} is already imported: choose the cpu device before numba.cuda is first imported"
             )
-    sys.meta_path.insert(0, _Finder())
+    patch_after_import(PATCHES)

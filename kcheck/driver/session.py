@@ -58,12 +58,17 @@ def read_levels(text: str) -> dict[str, Level]:
     return {name: as_set(cast(Level, level)) if level else "error" for name, _, level in pairs}
 
 
+_started: list[Installed] = []
+
+
 def start(variables: Mapping[str, str]) -> Installed:
-    """Install the device in this process.
+    """Install the device in this process; a second call returns the same one.
 
     Raises:
         DeviceUnavailable: it cannot be installed, or ``KCHECK_CC`` is not a compute capability.
     """
+    if _started:
+        return _started[0]
     levels = read_levels(variables.get("KCHECK_SANITIZE", ""))
     log = FindingLog(variables["KCHECK_EXEC"], levels, sys.stderr)
 
@@ -74,4 +79,5 @@ def start(variables: Mapping[str, str]) -> Installed:
     installed.machine.executor.checks = checks(name for name, level in levels.items() if level != "off")
     if limit := variables.get("KCHECK_TIMEOUT"):
         installed.machine.executor.limit = float(limit)
+    _started.append(installed)
     return installed

@@ -136,6 +136,27 @@ def test_lines_of_the_source_follow_loc() -> None:
     assert [s.loc for s in statements if isinstance(s, Instruction)] == [None, Loc(1, 9, 3), second, second]
 
 
+def test_inline_assembly_has_the_line_of_its_statement() -> None:
+    """LLVM counts the lines of the assembly on from that of the statement."""
+    statements = body(
+        """.loc 1 12 7
+        // begin inline asm
+        .loc 1 12 7
+        mov.u32 %r1, 0;
+        .loc 1 13 7
+        mov.u32 %r1, 1;
+        // end inline asm
+        .loc 1 20 1
+        mov.u32 %r1, 2;
+        // begin inline asm
+        mov.u32 %r1, 3;
+        // end inline asm
+        mov.u32 %r1, 4;"""
+    )
+    lines = [s.loc.line for s in statements if isinstance(s, Instruction) and s.loc]
+    assert lines == [12, 12, 20, 20, 20]
+
+
 def test_inlined_code_knows_every_call_that_led_to_it() -> None:
     """``inlined_at`` names the .loc before it at that place, which may have been inlined itself."""
     statements = body(

@@ -1,6 +1,7 @@
-"""Every Python process under ``kcheck exec`` runs this first: it installs the cpu device when numba.cuda is
-imported. This folder is first in PYTHONPATH. Nothing is loaded until a program imports numba.cuda or NVIDIA's
-bindings, so that other programs start as fast as before. The sitecustomize that this one hides runs after it.
+"""Every Python process under ``kcheck exec`` runs this first: it installs the cpu device when numba.cuda, Triton
+or PyTorch is imported. This folder is first in PYTHONPATH. Nothing is loaded before such an import or that of
+NVIDIA's bindings, so that other programs start as fast as before. The sitecustomize that this one hides runs
+after it.
 """
 
 import importlib.abc
@@ -12,18 +13,28 @@ import sys
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
+_STARTS = {
+    "kcheck.driver.session": ("numba.cuda", "cuda.bindings", "cuda.core"),
+    "kcheck.triton.session": ("triton", "torch"),
+}
+
+
 class _Trigger(importlib.abc.MetaPathFinder):
-    """Starts the device when something that would look for a driver is about to be imported."""
+    """Calls ``start`` of a module when something that would look for a driver is about to be imported."""
+
+    def __init__(self, session, names):  # type: ignore[no-untyped-def]
+        self._session = session
+        self._names = names
 
     def find_spec(self, name, path, target=None):  # type: ignore[no-untyped-def]
-        if name in ("numba.cuda", "cuda.bindings", "cuda.core"):
+        if name in self._names:
             sys.meta_path.remove(self)
             root = os.path.dirname(os.path.dirname(os.path.dirname(_HERE)))
             if importlib.util.find_spec("kcheck") is None:
                 sys.path.append(root)  # kcheck is not installed for this Python
-            from kcheck.driver.session import start
-
-            start(os.environ)
+            importlib.import_module(self._session).start(os.environ)
+            # the finders that it has added come first, and this import has passed them
+            return importlib.util.find_spec(name) if "." not in name else None
         return None
 
 
@@ -38,5 +49,6 @@ def _chain() -> None:
 
 
 if os.environ.get("KCHECK_EXEC"):
-    sys.meta_path.insert(0, _Trigger())
+    for session, names in _STARTS.items():
+        sys.meta_path.insert(0, _Trigger(session, names))  # type: ignore[no-untyped-call]
 _chain()

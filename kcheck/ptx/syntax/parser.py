@@ -6,6 +6,8 @@ emit is read whole; textures, samplers and surfaces are refused, since nothing h
 
 from __future__ import annotations
 
+import re
+
 from kcheck.ptx.syntax.ast import Function, Module, Variable
 from kcheck.ptx.syntax.body import Body, read_loc, skip_line
 from kcheck.ptx.syntax.cursor import Cursor
@@ -34,7 +36,16 @@ def parse(text: str, file: str = "kernel.ptx") -> Module:
     Raises:
         PtxError: not PTX, or a directive that is not supported; starts with ``file:line:``.
     """
-    return _ModuleParser(Cursor(text, file)).read()
+    return _ModuleParser(Cursor(_INLINE_ASM.sub(_without_locs, text), file)).read()
+
+
+# In inline assembly, LLVM counts lines from that of the statement: they are the numbers of other source lines.
+_INLINE_ASM = re.compile(r"// begin inline asm\n.*?// end inline asm", re.DOTALL)
+_LOC = re.compile(r"^\s*\.loc\b.*$", re.MULTILINE)
+
+
+def _without_locs(match: re.Match[str]) -> str:
+    return _LOC.sub("", match[0])
 
 
 class _ModuleParser:

@@ -1,0 +1,56 @@
+"""Change modules right after they are imported, since programs import them themselves."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Any, TypeAlias
+
+Patches: TypeAlias = Mapping[str, Sequence[Callable[[Any], None]]]
+"""What to call with a module once its code has run, by the module's full name."""
+
+
+def patch_after_import(patches: Patches) -> None:
+    """Patch modules when they are imported. Modules that are imported already stay as they are."""
+    sys.meta_path.insert(0, _Finder(patches))
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the modules to patch with the other finders, and patches each one after its code has run."""
+
+    def __init__(self, patches: Patches) -> None:
+        self._patches = patches
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name not in self._patches:
+            return None
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(name, path, target)
+            if spec is not None:
+                assert spec.loader is not None
+                spec.loader = _Loader(spec.loader, self._patches[name])
+                return spec
+        return None
+
+
+class _Loader(importlib.abc.Loader):
+    def __init__(self, loader: Any, patches: Sequence[Callable[[Any], None]]) -> None:
+        self._loader = loader
+        self._patches = patches
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        made: ModuleType | None = self._loader.create_module(spec)
+        return made
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        for patch in self._patches:
+            patch(module)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)  # get_source and others, for tracebacks and inspect

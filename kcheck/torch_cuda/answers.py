@@ -1,0 +1,126 @@
+"""``torch.cuda`` of one device in host memory."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+from kcheck.driver.device import (
+    MAX_THREADS_PER_BLOCK,
+    MAX_THREADS_PER_MULTIPROCESSOR,
+    MULTIPROCESSORS,
+    SHARED_PER_BLOCK,
+    attributes,
+    shared_per_multiprocessor,
+)
+from kcheck.driver.machine import Machine
+from kcheck.model.multiprocessor import REGISTERS, RESERVED_SHARED, WARP
+from kcheck.torch_cuda.streams import Event, Stream
+
+_L2_BYTES = 38
+"""The number of CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE."""
+
+
+def properties(machine: Machine) -> SimpleNamespace:
+    """``torch.cuda.get_device_properties()``."""
+    major, minor = machine.cc
+    return SimpleNamespace(
+        name=machine.name,
+        major=major,
+        minor=minor,
+        total_memory=machine.memory.capacity,
+        multi_processor_count=MULTIPROCESSORS,
+        max_threads_per_multi_processor=MAX_THREADS_PER_MULTIPROCESSOR,
+        max_threads_per_block=MAX_THREADS_PER_BLOCK,
+        regs_per_multiprocessor=REGISTERS,
+        shared_memory_per_block=SHARED_PER_BLOCK,
+        shared_memory_per_block_optin=shared_per_multiprocessor(machine.cc) - RESERVED_SHARED,
+        shared_memory_per_multiprocessor=shared_per_multiprocessor(machine.cc),
+        L2_cache_size=attributes(machine.cc)[_L2_BYTES],
+        warp_size=WARP,
+        is_integrated=0,
+        is_multi_gpu_board=0,
+        uuid=machine.name,
+        gcnArchName="",
+    )
+
+
+@contextlib.contextmanager
+def _nothing(*_: Any, **__: Any) -> Iterator[None]:
+    yield
+
+
+def _done(*_: Any, **__: Any) -> None:
+    """For calls that have no effect here."""
+
+
+def _memory_answers(machine: Machine) -> dict[str, Callable[..., Any]]:
+    """PyTorch's allocator is the host's, which keeps no counts."""
+
+    def info(device: Any = None) -> tuple[int, int]:
+        return machine.memory.capacity, machine.memory.capacity
+
+    counts = [f"{most}memory_{what}" for most in ("", "max_") for what in ("allocated", "reserved", "cached")]
+    resets = [f"reset_{what}_memory_stats" for what in ("peak", "accumulated")]
+    return {
+        "mem_get_info": info,
+        "memory_stats": lambda device=None: {},
+        **dict.fromkeys(counts, lambda device=None: 0),
+        **dict.fromkeys((*resets, "reset_max_memory_allocated", "empty_cache"), _done),
+    }
+
+
+def answers(torch: Any, machine: Machine) -> dict[str, Any]:
+    """What replaces the attributes of ``torch.cuda``, by name."""
+    shown = properties(machine)
+    stream = Stream(torch.device("cuda", 0))
+    event = type("Event", (Event,), {"clock": staticmethod(time.perf_counter)})
+
+    def no_graphs(*_: Any, **__: Any) -> None:
+        raise NotImplementedError("CUDA graphs are not supported on kcheck's cpu device; call the function itself")
+
+    def seed(number: int) -> None:
+        torch.default_generator.manual_seed(number)
+
+    return {
+        **_memory_answers(machine),
+        "is_available": lambda: True,
+        "is_initialized": lambda: True,
+        "init": _done,
+        "_lazy_init": _done,
+        "device_count": lambda: 1,
+        "current_device": lambda: 0,
+        "set_device": _done,
+        "device": type("device", (), {"__init__": _done, "__enter__": _done, "__exit__": _done}),
+        "device_of": _nothing,
+        "get_device_name": lambda device=None: machine.name,
+        "get_device_capability": lambda device=None: machine.cc,
+        "get_device_properties": lambda device=None: shown,
+        "get_arch_list": lambda: [f"sm_{machine.cc[0]}{machine.cc[1]}"],
+        "is_bf16_supported": lambda including_emulation=True: machine.cc >= (8, 0),
+        "is_tf32_supported": lambda: machine.cc >= (8, 0),
+        "can_device_access_peer": lambda device, peer: False,
+        "synchronize": _done,
+        "Event": event,
+        "Stream": Stream,
+        "ExternalStream": lambda handle, device=None, **_: stream,
+        "stream": lambda chosen: chosen if chosen is not None else _nothing(),
+        "current_stream": lambda device=None: stream,
+        "default_stream": lambda device=None: stream,
+        "set_stream": _done,
+        "CUDAGraph": no_graphs,
+        "graph": no_graphs,
+        "make_graphed_callables": no_graphs,
+        "manual_seed": seed,
+        "manual_seed_all": seed,
+        "seed": lambda: torch.default_generator.seed(),
+        "seed_all": lambda: torch.default_generator.seed(),
+        "initial_seed": lambda: torch.default_generator.initial_seed(),
+        "get_rng_state": lambda device=None: torch.default_generator.get_state(),
+        "set_rng_state": lambda state, device=None: torch.default_generator.set_state(state),
+        "ipc_collect": _done,
+        "utilization": lambda device=None: 0,
+    }

@@ -1,0 +1,86 @@
+"""Make PyTorch answer for a device that it does not have."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import Any
+
+from kcheck.driver.host_ranges import HostRanges
+from kcheck.driver.machine import Machine
+from kcheck.torch_cuda.answers import answers
+from kcheck.torch_cuda.mode import host_cuda_mode, in_every_thread
+from kcheck.torch_cuda.storages import Storages
+
+
+def install(torch: Any, machine: Machine, ranges: HostRanges) -> Storages:
+    """Change ``torch``: ``cuda`` is host memory from now on.
+
+    Args:
+        torch: the module, just imported.
+        machine: the device that runs kernels.
+        ranges: the host memory that they may access.
+    """
+    importlib.import_module("torch.utils._device")  # which knows the default device
+    storages = Storages(ranges)
+    for name, value in answers(torch, machine).items():
+        setattr(torch.cuda, name, value)
+    torch.cuda.nvtx.range_push = torch.cuda.nvtx.range_pop = torch.cuda.nvtx.mark = lambda *_, **__: 0
+    torch.backends.cuda.is_built = lambda: True
+    _accelerator(torch)
+    _generator(torch)
+    _autocast(torch)
+    _gradients(torch, storages)
+    in_every_thread(host_cuda_mode(torch, storages))
+    return storages
+
+
+def _accelerator(torch: Any) -> None:
+    """``torch.accelerator``: the device that is not the CPU."""
+    if hasattr(torch, "accelerator"):
+        torch.accelerator.is_available = lambda: True
+        torch.accelerator.device_count = lambda: 1
+        torch.accelerator.current_accelerator = lambda check_available=False: torch.device("cuda")
+        torch.accelerator.current_device_index = lambda: 0
+        torch.accelerator.synchronize = lambda device=None: None
+
+
+def _generator(torch: Any) -> None:
+    """``torch.Generator(device="cuda")``: one of the CPU."""
+
+    class Generator(torch.Generator):  # type: ignore[misc]
+        def __new__(cls, device: Any = None) -> Any:
+            is_cuda = device is not None and torch.device(device).type == "cuda"
+            return super().__new__(cls, torch.device("cpu") if is_cuda or device is None else device)
+
+    torch.Generator = Generator
+
+
+def _autocast(torch: Any) -> None:
+    """``torch.autocast("cuda")``: that of the CPU, with the default dtype of a GPU."""
+    kind = torch.amp.autocast_mode.autocast
+    plain = kind.__init__
+
+    @functools.wraps(plain)
+    def with_host(self: Any, device_type: str, dtype: Any = None, *arguments: Any, **options: Any) -> None:
+        if device_type == "cuda":
+            device_type, dtype = "cpu", dtype or torch.float16
+        plain(self, device_type, dtype, *arguments, **options)
+
+    kind.__init__ = with_host
+
+
+def _gradients(torch: Any, storages: Storages) -> None:
+    """What autograd gives to ``backward()`` of a user's function is where what its forward has saved is."""
+    kind = torch.autograd.function.BackwardCFunction
+    plain = kind.apply
+
+    @functools.wraps(plain)
+    def apply(self: Any, *gradients: Any) -> Any:
+        if any(tensor is not None and storages.is_on_device(tensor) for tensor in self.saved_tensors):
+            for gradient in gradients:
+                if gradient is not None:
+                    storages.place(gradient)
+        return plain(self, *gradients)
+
+    kind.apply = apply

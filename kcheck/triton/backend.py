@@ -1,0 +1,93 @@
+"""Triton's compiler for NVIDIA GPUs, stopped at PTX.
+
+Its last stage, which runs ptxas, is replaced: the "cubin" is the PTX. Everything before it is what runs for a GPU.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from kcheck.cpu.cache import ObjectCache
+from kcheck.driver.cubin import Resources, read_resources
+from kcheck.version import __version__
+
+_WORD = 4  # Triton counts spilled registers
+
+
+def stop_at_ptx(compiler: Any) -> None:
+    """Change ``triton.backends.nvidia.compiler``."""
+
+    def make_cubin(self: Any, src: str, metadata: Any, opt: Any, capability: int) -> bytes:
+        return src.encode()
+
+    def key(self: Any) -> str:
+        # part of the keys of Triton's own cache, in which a cubin for a GPU must not be found
+        return f"kcheck {__version__} {self.target.arch}"
+
+    compiler.CUDABackend.make_cubin = make_cubin
+    compiler.CUDABackend.hash = key
+
+
+def tell_files_apart(compiler: Any) -> None:
+    """Change ``triton.compiler.compiler``: the key of a kernel contains its file, whose name is in the PTX.
+
+    Triton's own key has the text and the line only, so that a copy of a file gets the other file's lines.
+    """
+    plain = compiler.ASTSource.hash
+
+    def with_file(self: Any) -> str:
+        key = f"{plain(self)} {self.fn.fn.__code__.co_filename}"
+        return hashlib.sha256(key.encode()).hexdigest()
+
+    compiler.ASTSource.hash = with_file
+
+
+def measure_when_read(compiler: Any, cache: ObjectCache) -> None:
+    """Change ``triton.compiler.compiler``: ``n_regs`` and ``n_spills`` of a kernel are measured when a program
+    reads them, by the ptxas that Triton brings.
+    """
+    resources = functools.lru_cache(maxsize=1024)(_assembler(cache))
+
+    def measured(number: Callable[[Resources], int]) -> property:
+        def read(self: Any) -> int:
+            return number(resources(self.asm["ptx"], self.metadata.name, self.metadata.target.arch))
+
+        def ignore(self: Any, value: object) -> None:
+            """The loader sets them, without having measured."""
+
+        return property(read, ignore)
+
+    compiler.CompiledKernel.n_regs = measured(lambda found: found.registers)
+    compiler.CompiledKernel.n_spills = measured(lambda found: found.local // _WORD)
+
+
+def _assembler(cache: ObjectCache) -> Callable[[str, str, int], Resources]:
+    def resources(ptx: str, entry: str, arch: int) -> Resources:
+        from triton.backends.nvidia import compiler
+
+        ptxas = compiler.get_ptxas(arch)
+        key = "\0".join(("ptxas", ptxas.version, str(arch), ptx))
+        stored = cache.get(key)
+        if stored is not None:
+            return Resources(**json.loads(stored))
+        with tempfile.TemporaryDirectory(prefix="kcheck-ptxas-") as folder:
+            source, cubin = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+            source.write_text(ptx)
+            target = compiler.sm_arch_from_capability(arch)
+            command = [ptxas.path, f"--gpu-name={target}", str(source), "-o", str(cubin)]
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                raise RuntimeError(f"ptxas rejects {entry}: {done.stderr.strip()}")
+            found = read_resources(cubin.read_bytes(), entry, has_system_shared=arch >= 90)
+        cache.put(key, json.dumps(asdict(found)).encode())
+        return found
+
+    return resources

@@ -1,0 +1,65 @@
+"""Triton's cache on disk, as a folder in kcheck's: Triton's own is neither bounded nor kcheck's to bound.
+
+Triton keeps one folder for each compiled kernel, named by the hash of everything that it depends on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import MutableMapping
+from pathlib import Path
+
+LIMIT = 512 << 20
+_YOUNG_SECONDS = 3600
+"""A folder that was used within this time may be in use by another process."""
+
+
+def use_folder(variables: MutableMapping[str, str], caches: Path) -> None:
+    """Set Triton's cache folder, unless the user has set it, and bound its size."""
+    if "TRITON_CACHE_DIR" in variables:
+        return
+    folder = caches / "triton"
+    variables["TRITON_CACHE_DIR"] = str(folder)
+    with contextlib.suppress(OSError):  # the cache only saves time
+        shrink(folder, LIMIT, time.time())
+
+
+def touch(digest: str) -> None:
+    """Note that a kernel was used. ``digest``: Triton's hash of it."""
+    from triton.runtime.cache import get_cache_manager
+
+    with contextlib.suppress(OSError):
+        os.utime(get_cache_manager(digest).cache_dir)
+
+
+def shrink(folder: Path, limit: int, now: float) -> None:
+    """Delete the least recently used kernels until the rest takes at most three quarters of ``limit`` bytes.
+
+    Args:
+        now: seconds since the epoch.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    if not folder.is_dir():
+        return
+    entries = sorted((entry.stat().st_mtime, _size(Path(entry.path)), entry.path) for entry in os.scandir(folder))
+    total = sum(size for _, size, _ in entries)
+    if total <= limit:
+        return
+    for used, size, path in entries:
+        if total <= limit * 3 // 4 or used > now - _YOUNG_SECONDS:
+            return
+        shutil.rmtree(path, ignore_errors=True)
+        total -= size
+
+
+def _size(path: Path) -> int:
+    total = 0
+    for part in path.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):  # another process may delete, too
+            total += part.stat().st_size
+    return total

@@ -1,0 +1,207 @@
+"""A launch by Triton: arguments to parameters, tensors to memory of the device, the end to Triton's exceptions."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kcheck.cpu.executor import Ending, KernelLaunch
+from kcheck.cpu.interrupts import without_launch
+from kcheck.cpu.memory import Kind, Label
+from kcheck.cpu.module import Entry, Module
+from kcheck.driver.host_ranges import HostRanges
+from kcheck.driver.machine import Machine
+from kcheck.model.multiprocessor import WARP
+from kcheck.triton.signature import Type, is_pointer, laid_out, packed, scalars
+from kcheck.triton.tensors import address_of, label_of, memory_of
+
+_TEXTS = {  # cuGetErrorString
+    Ending.NOT_COMPILED: "a PTX JIT compilation failed",
+    Ending.OUT_OF_MEMORY: "out of memory",
+    Ending.ILLEGAL_ADDRESS: "an illegal memory access was encountered",
+    Ending.MISALIGNED: "misaligned address",
+    Ending.TRAPPED: "unspecified launch failure",
+    Ending.STACK_OVERFLOW: "invalid program counter",
+    Ending.TIMED_OUT: "the launch timed out and was terminated",
+    Ending.INTERRUPTED: "the launch was interrupted",
+}
+
+
+@dataclass(frozen=True)
+class Function:
+    """A loaded kernel."""
+
+    module: Module
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class _Pointer:
+    """A tensor among the arguments: its place among the parameters, its name in the kernel, its address."""
+
+    param: int
+    name: str
+    kind: str
+    tensor: Any
+    address: int
+
+
+class Launcher:
+    """Triton's ``launcher_cls``: one for each compiled kernel.
+
+    Args:
+        machine: runs the kernel.
+        ranges: the host memory that kernels may access.
+        source, metadata: what Triton passes to it.
+    """
+
+    def __init__(self, machine: Machine, ranges: HostRanges, source: Any, metadata: Any) -> None:
+        self._machine = machine
+        self._ranges = ranges
+        self._signature: dict[str, Type] = {str(name): kind for name, kind in source.signature.items()}
+        self._metadata = metadata
+        if getattr(metadata, "num_ctas", 1) > 1:
+            raise RuntimeError(f"num_ctas={metadata.num_ctas} is not supported on kcheck's cpu device; use 1")
+
+    def __call__(
+        self,
+        grid_x: int,
+        grid_y: int,
+        grid_z: int,
+        stream: int,
+        function: Function,
+        kernel_metadata: Any,
+        launch_metadata: Any,
+        enter_hook: Any,
+        exit_hook: Any,
+        *args: Any,
+    ) -> None:
+        """Run the kernel to its end.
+
+        Raises:
+            RuntimeError: as Triton's own launcher, with the text of the CUDA error.
+            TypeError, OverflowError: an argument does not fit its parameter.
+        """
+        if not grid_x * grid_y * grid_z:
+            return
+        if enter_hook is not None:
+            enter_hook(launch_metadata)
+        with contextlib.ExitStack() as stack:
+            parts, pointers = self._parameters(args, (grid_x, grid_y, grid_z), stack)
+            self._run(function, (grid_x, grid_y, grid_z), parts, pointers)
+        if exit_hook is not None:
+            exit_hook(launch_metadata)
+
+    def _parameters(
+        self, args: Sequence[Any], grid: tuple[int, int, int], stack: contextlib.ExitStack
+    ) -> tuple[list[bytes], list[_Pointer]]:
+        """The bytes of each parameter, and the tensors among them, whose memory is accessible until ``stack``
+        closes."""
+        parts: list[bytes] = []
+        pointers: list[_Pointer] = []
+        flat = (
+            part
+            for (name, kind), value in zip(self._signature.items(), args, strict=True)
+            for part in scalars(kind, value, name)
+        )
+        scratch = [
+            ("*i8", self._scratch("global", grid), "global scratch memory"),
+            ("*i8", self._scratch("profile", grid), "profile scratch memory"),
+        ]
+        for kind, value, name in (*flat, *scratch):
+            if not is_pointer(kind):
+                parts.append(packed(kind, value))
+                continue
+            address = address_of(value)
+            if address and not isinstance(value, int):
+                stack.enter_context(self._held(*memory_of(value, kind)))
+                pointers.append(_Pointer(len(parts), name, kind, value, address))
+            parts.append(address.to_bytes(8, "little"))
+        return parts, pointers
+
+    def _scratch(self, kind: str, grid: tuple[int, int, int]) -> Any:
+        """Memory that the kernel asks for, by the allocator that the program has set; else None."""
+        size = getattr(self._metadata, f"{kind}_scratch_size", 0) or 0
+        if not size:
+            return None
+        from triton.runtime import _allocation
+
+        allocator = _allocation._allocator if kind == "global" else _allocation._profile_allocator
+        align = getattr(self._metadata, f"{kind}_scratch_align", 1)
+        return allocator.get()(size * grid[0] * grid[1] * grid[2], align, 0)
+
+    @contextlib.contextmanager
+    def _held(self, address: int, size: int) -> Iterator[None]:
+        """Memory that is accessible within the context; it may be so already."""
+        if not size or self._machine.memory.find(address, size) is not None:
+            yield
+            return
+        ticket = self._ranges.hold(address, size)
+        try:
+            yield
+        finally:
+            self._ranges.release(ticket)
+
+    def _run(
+        self, function: Function, grid: tuple[int, int, int], parts: list[bytes], pointers: Sequence[_Pointer]
+    ) -> None:
+        executor = self._machine.executor
+        with self._staged(pointers) as staged:
+            for pointer in staged:
+                parts[pointer.param] = pointer.address.to_bytes(8, "little")
+            entry = function.entry
+            slots = entry.params
+            content = laid_out(parts[: len(slots)], slots, entry.param_bytes)
+
+            def arrays() -> list[tuple[int, Label]]:
+                return [(p.param, label_of(p.tensor, p.kind, p.name, p.address)) for p in staged]
+
+            launch = KernelLaunch(
+                function.module,
+                entry.name,
+                content,
+                grid,
+                (WARP * self._metadata.num_warps, 1, 1),
+                self._metadata.shared,
+                bool(getattr(self._metadata, "launch_cooperative_grid", False)),
+                arrays,
+            )
+            ending = executor.launch(launch)
+        if ending is Ending.INTERRUPTED and executor.raised is not None:
+            error, executor.raised = executor.raised, None
+            raise without_launch(error)
+        if ending is not Ending.FINISHED:
+            raise RuntimeError(f"Triton Error [CUDA]: {_TEXTS[ending]}")
+
+    @contextlib.contextmanager
+    def _staged(self, pointers: Sequence[_Pointer]) -> Iterator[Sequence[_Pointer]]:
+        """The tensors in device memory, if the checks of the launch are about it: racecheck and initcheck do not
+        watch host memory. What the kernel wrote is copied back."""
+        memory = self._machine.memory
+        checks = self._machine.executor.checks
+        if not (checks.race or checks.init):
+            yield pointers
+            return
+        copies: dict[int, tuple[int, int]] = {}  # address and size, by the address of what was copied
+        moved = []
+        try:
+            for pointer in pointers:
+                block = memory.find(pointer.address)
+                if block is None or block.kind is not Kind.REGISTERED:
+                    moved.append(pointer)
+                    continue
+                if block.base not in copies:
+                    copy = memory.allocate(block.size, Kind.DEVICE, fill=False)
+                    copies[block.base] = copy, block.size
+                    ctypes.memmove(copy, block.base, block.size)
+                    memory.define(copy, block.size)
+                there = copies[block.base][0] + pointer.address - block.base
+                moved.append(_Pointer(pointer.param, pointer.name, pointer.kind, pointer.tensor, there))
+            yield moved
+        finally:
+            for base, (copy, size) in copies.items():
+                ctypes.memmove(base, copy, size)
+                memory.free(copy)

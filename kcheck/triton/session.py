@@ -1,0 +1,84 @@
+"""A process under ``kcheck exec`` that imports Triton or PyTorch, which are changed right after their import."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import MutableMapping
+from typing import Any
+
+from kcheck.cpu.cache import ObjectCache
+from kcheck.driver import session
+from kcheck.driver.after_import import patch_after_import
+from kcheck.driver.host_ranges import HostRanges
+from kcheck.driver.install import settings
+from kcheck.driver.machine import Machine
+from kcheck.errors import DeviceUnavailable
+from kcheck.triton.backend import measure_when_read, stop_at_ptx, tell_files_apart
+from kcheck.triton.cache import use_folder
+from kcheck.triton.driver import Driver
+from kcheck.triton.versions import read_version
+
+TORCH_CUDA = "KCHECK_TORCH_CUDA"
+"""The variable that leaves PyTorch alone if it is ``off``."""
+
+
+def start(variables: MutableMapping[str, str]) -> None:
+    """Install the device in this process, and see to Triton and PyTorch when they are imported.
+
+    Raises:
+        DeviceUnavailable: see :func:`kcheck.driver.session.start`.
+    """
+    machine = session.start(variables).machine
+    ranges = HostRanges(machine.memory)
+    chosen = settings(variables)
+    use_folder(variables, chosen.cache)
+    with_torch = variables.get(TORCH_CUDA) != "off"
+    patch_triton(machine, ranges, ObjectCache(chosen.cache / "code"), "cuda" if with_torch else "cpu")
+    if with_torch:
+        patch_after_import({"torch": [functools.partial(_patch_torch, machine, ranges)]})
+
+
+def _patch_torch(machine: Machine, ranges: HostRanges, torch: Any) -> None:
+    from kcheck.torch_cuda.install import install  # PyTorch is rarely there
+
+    install(torch, machine, ranges)
+
+
+def patch_triton(machine: Machine, ranges: HostRanges, cache: ObjectCache, torch_device: str) -> None:
+    """Make Triton, which is not imported yet, run its kernels on a device."""
+
+    def backends(module: Any) -> None:
+        from triton import __version__  # assigned before triton imports anything
+
+        try:
+            read_version(__version__)
+        except DeviceUnavailable as fault:
+            print(f"kcheck: {fault}", file=sys.stderr)
+            raise SystemExit(2) from None
+        driver = functools.cache(lambda: Driver(machine, ranges, torch_device))
+
+        class Chosen:
+            """Instead of a driver class: Triton asks whether it is active, and calls it."""
+
+            is_active = staticmethod(Driver.is_active)
+
+            def __new__(cls) -> Any:
+                return driver()
+
+        nvidia = module.backends["nvidia"]
+        module.backends["nvidia"] = type(nvidia)(compiler=nvidia.compiler, driver=Chosen)
+
+    patch_after_import(
+        {
+            "triton.backends": [backends],
+            "triton.backends.nvidia.compiler": [stop_at_ptx],
+            "triton.compiler.compiler": [tell_files_apart, functools.partial(measure_when_read, cache=cache)],
+        }
+    )
+
+
+def main() -> None:
+    """Start in this process, with its environment."""
+    start(os.environ)

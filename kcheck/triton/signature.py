@@ -1,0 +1,85 @@
+"""The arguments of a launch as the kernel's parameters: types as Triton writes them, values as bytes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+Type: TypeAlias = "str | tuple[Type, ...]"
+"""``*fp32``, ``i32``, ``constexpr``, ``tensordesc<fp16[64, 64]>``, or a tuple of types for a tuple."""
+
+_INTEGERS = {"i": "bhiq", "u": "BHIQ"}
+_FLOATS = {"fp16": "<e", "fp32": "<f", "f32": "<f", "fp64": "<d"}
+
+
+def scalars(kind: Type, value: Any, name: str) -> Iterator[tuple[str, Any, str]]:
+    """An argument as (type, value, name) of each of the kernel's parameters; nothing for a constant.
+
+    A tensor descriptor is passed as the tensor and, twice, its shape and strides: the code reads both.
+    """
+    if isinstance(kind, tuple):
+        for n, (part, inner) in enumerate(zip(kind, value, strict=True)):
+            yield from scalars(part, inner, f"{name}[{n}]")
+    elif kind.startswith("tensordesc"):
+        yield from _descriptor(kind, value, name)
+    elif kind != "constexpr":
+        yield kind, value, name
+
+
+def _descriptor(kind: str, value: Any, name: str) -> Iterator[tuple[str, Any, str]]:
+    element = kind.partition("<")[2].partition("[")[0]
+    sizes = [("i64", size, name) for size in (*value.shape, *value.strides)]
+    flags = [value.padding == "nan"]
+    if hasattr(value, "round_f32_to_tf32"):  # since Triton 3.7
+        flags.append(value.round_f32_to_tf32)
+    yield f"*{element}", value.base, name
+    yield from sizes
+    yield from (("i1", flag, name) for flag in flags)
+    yield from (("i32", size, name) for size in value.shape)
+    yield from (("i64", stride, name) for stride in value.strides)
+
+
+def is_pointer(kind: str) -> bool:
+    """Whether a type is an address."""
+    return kind.startswith("*")
+
+
+def packed(kind: str, value: Any) -> bytes:
+    """The bytes of a number.
+
+    Raises:
+        OverflowError: it is too large for its type.
+        TypeError: it is not a number, or the type is not known.
+    """
+    if kind in _FLOATS:
+        return struct.pack(_FLOATS[kind], float(value))
+    if kind == "bf16":
+        return struct.pack("<f", float(value))[2:]  # truncated, as Triton's launcher does
+    size = {"1": 0, "8": 0, "16": 1, "32": 2, "64": 3}.get(kind[1:])
+    if size is None or kind[0] not in _INTEGERS:
+        raise TypeError(f"a parameter of type {kind} is not supported")
+    number = int(value)
+    if kind == "u1":
+        number = int(bool(number))
+    try:
+        return struct.pack("<" + _INTEGERS[kind[0]][size], number)
+    except struct.error:
+        raise OverflowError(f"{number} does not fit {kind}") from None
+
+
+def laid_out(parts: Sequence[bytes], slots: Sequence[tuple[int, int]], total: int) -> bytes:
+    """Parameters at their (offset, size); those that the caller does not pass, Triton's scratch memory, are 0.
+
+    Raises:
+        TypeError: they are not the parameters of the kernel.
+    """
+    if len(parts) > len(slots) or any(len(part) != size for part, (_, size) in zip(parts, slots, strict=False)):
+        raise TypeError(
+            f"the compiled kernel has parameters of {[size for _, size in slots]} bytes, and the launch passes "
+            f"{[len(part) for part in parts]}"
+        )
+    content = bytearray(total)
+    for part, (offset, size) in zip(parts, slots, strict=False):
+        content[offset : offset + size] = part
+    return bytes(content)

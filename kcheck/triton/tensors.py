@@ -1,0 +1,109 @@
+"""What a launch needs to know about a tensor: where its memory is, how much of it there is, and what to call an
+element. A tensor is anything with ``data_ptr()``: of PyTorch, Triton's own wrapper, or a class of the user's.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from kcheck.cpu.memory import Label
+
+_BITS = re.compile(r"(?:[a-z]+?)(\d+)")
+_NAMES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64", "i1": "bool"}
+
+
+def itemsize_of(kind: str) -> int:
+    """Bytes of an element, by the type of its pointer: ``*fp16``, ``*ki8`` (read only), ``*fp8e4nv``."""
+    found = _BITS.match(_element(kind))
+    return max(int(found[1]) // 8, 1) if found else 1
+
+
+def _element(kind: str) -> str:
+    element = kind.lstrip("*")
+    return element.removeprefix("k")
+
+
+def dtype_of(kind: str) -> str:
+    """NumPy's name of the element of a pointer; empty if it has none."""
+    element = _element(kind)
+    if element in _NAMES:
+        return _NAMES[element]
+    if re.fullmatch(r"[iu]\d+", element):
+        return ("int" if element[0] == "i" else "uint") + element[1:]
+    return ""
+
+
+def address_of(tensor: Any) -> int:
+    """Where the first element is; 0 if there is no tensor.
+
+    Raises:
+        TypeError: it is neither an address nor a tensor.
+    """
+    if tensor is None:
+        return 0
+    if isinstance(tensor, int):
+        return tensor
+    if not hasattr(tensor, "data_ptr"):
+        raise TypeError(f"a pointer must be a tensor with data_ptr() or an address, not {type(tensor).__name__}")
+    return int(tensor.data_ptr())
+
+
+def memory_of(tensor: Any, kind: str) -> tuple[int, int]:
+    """Address and size, in bytes, of the memory that a tensor is in: all of its storage, where it says so."""
+    while not hasattr(tensor, "untyped_storage") and hasattr(tensor, "base"):
+        tensor = tensor.base
+    if hasattr(tensor, "untyped_storage"):
+        storage = tensor.untyped_storage()
+        return int(storage.data_ptr()), int(storage.nbytes())
+    shape, strides = _layout(tensor)
+    itemsize = _itemsize(tensor, kind)
+    low, high = _span(shape, strides)
+    return address_of(tensor) + low * itemsize, (high - low) * itemsize
+
+
+def label_of(tensor: Any, kind: str, name: str, address: int) -> Label:
+    """The name of a tensor whose first element is at ``address``, and of its elements."""
+    shape, strides = _layout(tensor)
+    itemsize = _itemsize(tensor, kind)
+    low, high = _span(shape, strides)
+    return Label(
+        name,
+        address,
+        shape,
+        tuple(itemsize * stride for stride in strides),
+        itemsize,
+        address + low * itemsize,
+        address + high * itemsize,
+        dtype_of(kind),
+    )
+
+
+def _itemsize(tensor: Any, kind: str) -> int:
+    return int(tensor.element_size()) if hasattr(tensor, "element_size") else itemsize_of(kind)
+
+
+def _layout(tensor: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape and strides, in elements; those of a contiguous array if it has no ``stride()``.
+
+    Raises:
+        TypeError: it has neither a shape nor ``numel()``.
+    """
+    if hasattr(tensor, "shape"):
+        shape = tuple(int(size) for size in tensor.shape)
+    elif hasattr(tensor, "numel"):
+        shape = (int(tensor.numel()),)
+    else:
+        raise TypeError(f"the size of a {type(tensor).__name__} is unknown; give it a shape or numel()")
+    if callable(getattr(tensor, "stride", None)):
+        return shape, tuple(int(stride) for stride in tensor.stride())
+    return shape, tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def _span(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
+    """The elements of an array, from its first one: a half-open range."""
+    if 0 in shape:
+        return 0, 0
+    ends = [(size - 1) * stride for size, stride in zip(shape, strides, strict=True)]
+    return sum(min(end, 0) for end in ends), sum(max(end, 0) for end in ends) + 1

@@ -1,0 +1,57 @@
+"""``kcheck exec`` with programs that import Triton."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tests.driver.test_exec import run
+
+PROGRAM = """
+import numpy as np
+import triton
+import triton.language as tl
+
+class Tensor:
+    dtype, shape = "fp32", (100,)
+
+    def __init__(self, values):
+        self.array = np.array(values, np.float32)
+
+    def data_ptr(self):
+        return self.array.ctypes.data
+
+@triton.jit
+def double(x, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, 2 * tl.load(x + i, mask=i < n), mask=i < LIMIT)
+
+x, out = Tensor(range(100)), Tensor([0] * 100)
+double[(2,)](x, out, 100, BLOCK=64)
+print(np.array_equal(out.array, 2 * x.array))
+"""
+
+
+def test_a_triton_program_runs_unchanged(tmp_path: Path) -> None:
+    done = run(tmp_path, PROGRAM.replace("LIMIT", "n"))
+    assert (done.stdout, done.stderr, done.returncode) == ("True\n", "", 0)
+
+
+def test_a_missing_mask_is_reported_with_its_line(tmp_path: Path) -> None:
+    """Of this file, even if a copy of it in another folder is in the cache."""
+    done = run(tmp_path, PROGRAM.replace("i < LIMIT", "i < 2 * n"))
+    told = "kcheck: program.py:18: memcheck in double: writes out[100], axis 0 has size 100"
+    assert told in done.stderr
+    assert done.returncode == 1
+
+
+def test_an_unsupported_triton_is_told_with_the_fix(tmp_path: Path) -> None:
+    """What kcheck changes in Triton differs between versions."""
+    package = tmp_path / "triton"
+    package.mkdir()
+    (package / "__init__.py").write_text("__version__ = '3.2.0'\nfrom . import backends\n")
+    (package / "backends.py").write_text("backends = {}\n")
+    done = run(tmp_path, "import triton", words=(sys.executable, "program.py"))
+    fix = 'pip install "triton>=3.6,<3.9"'
+    assert done.stderr.splitlines()[-1] == f"kcheck: triton 3.2.0 is not supported: kcheck knows 3.6 to 3.8; {fix}"
+    assert done.returncode == 2
