@@ -72,7 +72,8 @@ def command(
     outputs = pair(ctx.meta["kcheck.order"], formats, files)
 
     from kcheck.cli.reports import Reports
-    from kcheck.cli.stored import here
+    from kcheck.cli.stored import here, trend
+    from kcheck.model import RunStarted
     from kcheck.store import Store
 
     with Store.open(here()) as store:
@@ -80,7 +81,8 @@ def command(
     if not events:
         click.echo(f"kcheck: no run is stored{' since then' if since else ''}; `kcheck runs` lists them", err=True)
         return Exit.NOTHING
-    with Reports(outputs, verbosity=verbose - quiet, color=color) as reports:
+    until = next((event.started for event in events if isinstance(event, RunStarted)), None)
+    with Reports(outputs, verbosity=verbose - quiet, color=color, trend=lambda: trend(until=until)) as reports:
         code = reports.consume(iter(events))
     if reports.lost or code is Exit.PIPE:
         return code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from kcheck.cli.exits import Exit, worst
 from kcheck.cli.interrupt import Interrupts
 from kcheck.cli.outputs import COLUMNS, Output, ReportFile, claimed_stdout, columns, unwritable, wants_color
 from kcheck.model import Event
-from kcheck.report import REPORTERS, Reporter, Settings, progress_bar
+from kcheck.report import REPORTERS, Reporter, Settings, TrendPoint, progress_bar
 from kcheck.runner import Summary
 from kcheck.store import Recorder
 
@@ -37,7 +37,7 @@ class Reports:
         verbosity: as in :class:`kcheck.report.Settings`.
         color: ``auto``, ``always`` or ``never``.
         recorder: stores each event before any report gets it, so everything in a report is in the store.
-        early: as in :class:`kcheck.report.Settings`.
+        early, trend: as in :class:`kcheck.report.Settings`.
 
     Attributes:
         summary: of the events so far.
@@ -55,12 +55,14 @@ class Reports:
         color: str,
         recorder: Recorder | None = None,
         early: bool = False,
+        trend: Callable[[], Sequence[TrendPoint]] = list,
     ) -> None:
         self._outputs = outputs
         self._verbosity = verbosity
         self._color = color
         self._recorder = recorder
         self._early = early
+        self._trend = trend
         self._stack = ExitStack()
         self._reports: list[_Report] = []
         self._interrupts = Interrupts()
@@ -84,6 +86,7 @@ class Reports:
                 self._verbosity,
                 base=checkout(Path(".")),
                 step_summary=step_summary(os.environ),
+                trend=self._trend,
                 warn=lambda sentence: click.echo(f"kcheck: warning: {sentence}", err=True),
             )
             for output, file in zip(self._outputs, files, strict=True):

@@ -178,6 +178,7 @@ def command(
         from kcheck.cli.recall import recalled
         from kcheck.cli.reports import Reports
         from kcheck.cli.specs import collect, no_tag, none_found, project_specs
+        from kcheck.cli.stored import trend
         from kcheck.cli.unchecked import unchecked
         from kcheck.runner import Options, parse_keyword, select
         from kcheck.store import Recorder
@@ -220,7 +221,14 @@ def command(
         return Exit.GOOD if touched else Exit.NOTHING
     recorder = Recorder(_not_stored) if stored else None
     early = this_round is not None
-    with Reports(outputs, verbosity=verbose - quiet, color=color, recorder=recorder, early=early) as reports:
+    with Reports(
+        outputs,
+        verbosity=verbose - quiet,
+        color=color,
+        recorder=recorder,
+        early=early,
+        trend=trend if stored else list,
+    ) as reports:
         with _kept():
             from kcheck.device import choose, unused
             from kcheck.runner import run

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from kcheck.report import layout, plain
+from kcheck.report import TrendPoint, layout, plain
 from kcheck.report.detail import Row
 from kcheck.report.wording import moment as moment
 
@@ -44,6 +44,23 @@ class Since(click.ParamType):  # type: ignore[type-arg]  # generic since click 8
 
 
 SINCE = Since()
+
+
+def trend(most: int = 30, until: datetime | None = None) -> list[TrendPoint]:
+    """The newest stored runs of the project of the current folder, the oldest first.
+
+    Args:
+        until: leave out runs that started later.
+    """
+    from kcheck.specfile.paths import nearest_root
+    from kcheck.store import Store
+
+    root = nearest_root(Path())
+    if root is None:
+        return []
+    with Store.open(root) as store:
+        runs = [run for run in store.runs(-1 if until else most) if until is None or run.started <= until]
+    return [(run.started, run.passed, run.failed + run.errors) for run in reversed(runs[:most])]
 
 
 def here() -> Path:

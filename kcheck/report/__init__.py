@@ -6,12 +6,20 @@ then writes a complete, valid report of what it has seen, so Ctrl-C leaves one b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import Protocol, TextIO, TypeAlias
 
 from kcheck.model import Event
+
+TrendPoint: TypeAlias = tuple[datetime, int, int]
+"""A stored run: when it started, how many cases passed, how many failed or could not be judged."""
+
+
+def _no_trend() -> Sequence[TrendPoint]:
+    return ()
 
 
 def _ignore(sentence: str) -> None:
@@ -31,6 +39,7 @@ class Settings:
         base: the root of the checkout, which formats for code hosts name paths relative to.
         step_summary: the file that GitHub Actions shows as the summary of a step.
         warn: gets one sentence about what a report leaves out.
+        trend: the stored runs up to this one, the oldest first.
     """
 
     verbosity: int = 0
@@ -41,6 +50,7 @@ class Settings:
     base: Path = Path(".")
     step_summary: Path | None = None
     warn: Callable[[str], None] = _ignore
+    trend: Callable[[], Sequence[TrendPoint]] = _no_trend
 
 
 class Reporter(Protocol):
@@ -101,6 +111,12 @@ def _markdown(stream: TextIO, settings: Settings) -> Reporter:
     return MarkdownReporter(stream, settings)
 
 
+def _html(stream: TextIO, settings: Settings) -> Reporter:
+    from kcheck.report.html import HtmlReporter
+
+    return HtmlReporter(stream, settings)
+
+
 def progress_bar(stream: TextIO) -> Reporter:
     """A progress bar without a text report; ``stream`` is a terminal."""
     from kcheck.report.progress import Progress  # Rich
@@ -117,7 +133,8 @@ REPORTERS: dict[str, Callable[[TextIO, Settings], Reporter]] = {
     "github": _github,
     "gitlab": _gitlab,
     "markdown": _markdown,
+    "html": _html,
 }
 """Every format by its name in ``--format``."""
 
-__all__ = ["REPORTERS", "Reporter", "Settings", "progress_bar"]
+__all__ = ["REPORTERS", "Reporter", "Settings", "TrendPoint", "progress_bar"]

@@ -8,14 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from kcheck.model import SpecFinished
 from kcheck.model.baseline import Change
 from kcheck.report import plain, wording
-from kcheck.report.collect import Collected, OpenSpec, WholeReporter
+from kcheck.report.collect import Collected, WholeReporter
 from kcheck.report.detail import ReadLine, plain_text, read_line
 from kcheck.report.diff_text import change_cells
 from kcheck.report.problems import Problem, problems
-from kcheck.report.totals import Totals
+from kcheck.report.totals import Totals, spec_counts
 
 MOST = 65_000
 """Characters; GitHub takes 65,536 in a comment."""
@@ -79,7 +78,7 @@ def _head(run: Collected) -> Iterator[str]:
         line = totals.refused(refused)
         rows.append((line.mark, line.path, line.result, ""))
     for opened, finished in run.specs:
-        line = totals.finish(finished, *_counts(opened, finished), opened.notes)
+        line = totals.finish(finished, *spec_counts(opened, finished), opened.notes)
         if opened.cases or line.mark != "stop":
             rows.append((line.mark, line.path, line.result, line.time))
     title, *rest = totals.parts()
@@ -94,11 +93,6 @@ def _head(run: Collected) -> Iterator[str]:
     if len(rows) > len(bad) and bad:
         yield ""
         yield f"{wording.count(len(rows) - len(bad), 'other spec')} passed."
-
-
-def _counts(opened: OpenSpec, finished: SpecFinished) -> tuple[int, int]:
-    wrong = sum(finding.severity == "error" for finding in finished.findings)
-    return wrong, len(finished.findings) - wrong + len(opened.explained[1])
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Literal
 
 from kcheck.model import RunFinished, RunStarted, SpecFinished, SpecRefused
 from kcheck.report import coverage, plain, wording
+from kcheck.report.collect import OpenSpec
 from kcheck.report.detail import Row, listed, sentence
 
 Mark = Literal["ok", "warn", "stop", "FAIL", "ERROR"]
@@ -156,6 +157,12 @@ class Totals:
         if self.finished is not None:
             return len(self.finished.not_begun)
         return max(0, self.run.specs - len(self.lines)) if self.run is not None else 0
+
+
+def spec_counts(opened: OpenSpec, finished: SpecFinished) -> tuple[int, int]:
+    """A spec's own errors, and the warnings about it and its cases: what :meth:`Totals.finish` counts."""
+    wrong = sum(finding.severity == "error" for finding in finished.findings)
+    return wrong, len(finished.findings) - wrong + len(opened.explained[1])
 
 
 def _result(event: SpecFinished, wrong: int, warned: int) -> str:

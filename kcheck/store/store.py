@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from kcheck.model import Captured, Case, Event, Snapshot, Status, Verdict
+from kcheck.model import Captured, Case, CaseFinished, Event, Snapshot, Status, Verdict
 from kcheck.store import retention
 from kcheck.store.database import (
     damaged,
@@ -31,9 +31,9 @@ from kcheck.store.database import (
 from kcheck.store.details import stored_events
 from kcheck.store.documents import DocumentRefused, StoreError, loads
 from kcheck.store.ids import hexadecimal, letters, shortened
-from kcheck.store.recorder import case_row, put_failure, put_snapshot, when
+from kcheck.store.recorder import case_row, put_failure, put_snapshot, recipe, when
 from kcheck.store.retention import Forgotten
-from kcheck.store.snapshots import bits, checked, decompress, unpack
+from kcheck.store.snapshots import bits, checked, decompress, digest, unpack
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +162,8 @@ class Store:
     def events(self, run: int) -> list[Event]:
         """The events of a run, as far as it went; an empty list if its details are not stored.
 
+        A case that failed is preceded by its inputs, if they are stored; its outputs are not.
+
         Raises:
             StoreError: the stored bytes are damaged.
         """
@@ -169,11 +171,29 @@ class Store:
             return []
         try:
             with explained(self._file):
-                return list(stored_events(self._connection, run))
+                return list(self._with_inputs(stored_events(self._connection, run)))
         except DocumentRefused as error:
             raise StoreError(
                 f"{self._file}: run {run} cannot be read ({error}); upgrade kcheck if a newer one wrote it"
             ) from None
+
+    def _with_inputs(self, events: Iterable[Event]) -> Iterator[Event]:
+        for event in events:
+            if isinstance(event, CaseFinished) and event.verdict.status is Status.FAILED:
+                snapshot = self._inputs(event.verdict.case)
+                if snapshot is not None:
+                    yield Captured(snapshot, {})
+            yield event
+
+    def _inputs(self, case: Case) -> Snapshot | None:
+        """The stored inputs of a case that failed."""
+        name = digest(recipe(case).encode())
+        rows = self._rows(
+            """SELECT snapshots.document FROM cases JOIN failures ON failures."case" = cases.id
+               JOIN snapshots ON snapshots.id = failures.snapshot WHERE cases.digest = ?""",
+            name,
+        )
+        return replace(unpack(rows[0][0], self._blob), case=case) if rows else None
 
     def failures(
         self,

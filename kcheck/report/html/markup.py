@@ -1,0 +1,52 @@
+"""HTML by construction: text and attributes are escaped, and only tags that were built are tags."""
+
+from __future__ import annotations
+
+import html
+import json
+from typing import TypeAlias
+
+from kcheck.report import plain
+
+_VOID = ("input", "meta", "br")
+
+
+class Markup(str):
+    """A piece of HTML."""
+
+    __slots__ = ()
+
+
+Child: TypeAlias = "Markup | str | None"
+
+
+def text(content: str) -> Markup:
+    """Text, without control characters."""
+    return Markup(html.escape(plain.line(content), quote=False))
+
+
+def tag(element: str, /, *children: Child, **attributes: str | bool | None) -> Markup:
+    """An element. Plain strings become text.
+
+    Args:
+        attributes: ``class_`` is ``class``, ``data_op`` is ``data-op``; True is an attribute without a value, and
+            None or False is left out.
+    """
+    found = [
+        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{html.escape(plain.line(value))}"')
+        for key, value in attributes.items()
+        if value is not None and value is not False
+    ]
+    inner = "".join(child if isinstance(child, Markup) else text(child) for child in children if child is not None)
+    return Markup(f"<{element}{''.join(found)}>" + ("" if element in _VOID else f"{inner}</{element}>"))
+
+
+def joined(*children: Child) -> Markup:
+    """Elements one after another."""
+    return Markup("".join(child if isinstance(child, Markup) else text(child) for child in children if child))
+
+
+def embedded(document: object) -> str:
+    """JSON for a script element: no tag can start or end in it."""
+    dumped = json.dumps(document, separators=(",", ":"), allow_nan=False)
+    return dumped.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
