@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -54,6 +55,8 @@ class Ending(StrEnum):
 
 
 _NO_CHECKS = Checks()
+_FILE = re.compile(r"^// kcheck-file: (.+)$", re.MULTILINE)
+"""The name of the file that PTX was read from, for messages."""
 _ENDINGS = {
     FaultKind.MISALIGNED: Ending.MISALIGNED,
     FaultKind.TRAP: Ending.TRAPPED,
@@ -161,7 +164,8 @@ class Executor:
 
     def load(self, text: str) -> Module:
         """A module; raises PtxError."""
-        return Module(text, self.memory, self._cache)
+        name = _FILE.search(text)
+        return Module(text, self.memory, self._cache, *(name.groups() if name else ()))
 
     def compile(self, module: Module, entry: str) -> None:
         """Compile a kernel, or take it from the cache, as a launch would; raises PtxError.

@@ -32,7 +32,7 @@ from kcheck.driver.cubin import assembler_version, read_resources
 from kcheck.driver.install import settings
 from kcheck.driver.link import patch_variables
 from kcheck.errors import InternalError, KernelError
-from kcheck.model import Function, Span
+from kcheck.model import Function, Kernel, Span
 from kcheck.model.compiled import ArrayType, CompiledKernel, Resources, ScalarType, Signature
 from kcheck.model.span import as_typed
 from kcheck.specfile.load import load_function
@@ -99,7 +99,7 @@ class Compilation:
         self._kernel = kernel
         self._request = {
             "root": root,
-            "kernel": asdict(kernel),
+            "kernel": asdict(replace(kernel, given=None)),
             "signatures": [[to_json(part) for part in signature] for signature in signatures],
             "targets": list(targets),
             "sass": sass,
@@ -171,7 +171,9 @@ def compile_kernel(
         for signature in signatures:
             kernel = CompiledKernel(dispatcher.py_func.__name__, place, signature, target)
             compiled = _compile(dispatcher, kernel, lineinfo, is_linked_as_ptx)
-            made.append(_disassembled(dispatcher, compiled) if sass and not compiled.problem else compiled)
+            if sass and not compiled.problem:
+                compiled = disassembled(compiled, _max_registers(dispatcher))
+            made.append(compiled)
     return tuple(made)
 
 
@@ -184,7 +186,7 @@ def _compile(dispatcher: Any, kernel: CompiledKernel, lineinfo: bool, is_linked_
                 entry, ptx = _ptx_that_runs(dispatcher, kernel)
             else:
                 entry, ptx = _ptx(dispatcher, kernel, lineinfo)
-            resources = _resources(dispatcher, ptx, kernel.target)
+            resources = entry_resources(ptx, entry, kernel.target, _max_registers(dispatcher))
     except Exception as error:  # Numba, NVVM and nvJitLink raise many types; each is an error in the kernel
         why = explain(error)
         problem = f"{why.message}; {why.fix}" if why.fix else why.message
@@ -235,25 +237,33 @@ def _ptx(dispatcher: Any, kernel: CompiledKernel, lineinfo: bool) -> tuple[str, 
     return function.name, str(library.get_lto_ptx(cc=cc)).rstrip("\0")
 
 
-def _resources(dispatcher: Any, ptx: str, target: str) -> Resources:
-    """The resources that ptxas reports for PTX; cached on disk, since ptxas takes 0.1 s."""
-    max_registers = dispatcher.targetoptions.get("max_registers") or None
+def _max_registers(dispatcher: Any) -> int | None:
+    return dispatcher.targetoptions.get("max_registers") or None
+
+
+def entry_resources(ptx: str, entry: str, target: str, max_registers: int | None = None) -> Resources:
+    """The resources that ptxas reports for a kernel of a module; cached on disk, since ptxas takes 0.1 s.
+
+    Raises:
+        KernelError: the assembler rejects the module.
+    """
     store = ObjectCache(settings(os.environ).cache / "ptxas")
-    key = "\0".join(("ptxas 3", assembler_version(), target, str(max_registers), ptx))
+    key = "\0".join(("ptxas 4", assembler_version(), target, str(max_registers), entry, ptx))
     stored = store.get(key)
     if stored is not None:
         return Resources(**json.loads(stored))
-    made = _assemble(ptx, target, max_registers)
-    store.put(key, json.dumps(asdict(made)).encode())
-    return made
+    found = assemble(ptx, target, max_registers)
+    if entry not in found:
+        raise InternalError(f"ptxas reported on {', '.join(found)}, not on {entry}")
+    store.put(key, json.dumps(asdict(found[entry])).encode())
+    return found[entry]
 
 
-def _disassembled(dispatcher: Any, kernel: CompiledKernel) -> CompiledKernel:
+def disassembled(kernel: CompiledKernel, max_registers: int | None = None) -> CompiledKernel:
     """The kernel with its machine code, or the reason why there is none; cached on disk, since it takes 0.3 s."""
     program = find_disassembler()
     if not program:
         return replace(kernel, no_sass=no_disassembler())
-    max_registers = dispatcher.targetoptions.get("max_registers") or None
     store = ObjectCache(settings(os.environ).cache / "sass")
     versions = ("sass 1", assembler_version(), identity(program))
     key = "\0".join((*versions, kernel.target, str(max_registers), kernel.ptx))
@@ -266,14 +276,6 @@ def _disassembled(dispatcher: Any, kernel: CompiledKernel) -> CompiledKernel:
         return replace(kernel, no_sass=str(error))
     store.put(key, zlib.compress(text.encode()))
     return replace(kernel, sass=text)
-
-
-def _assemble(ptx: str, target: str, max_registers: int | None) -> Resources:
-    """What ptxas (in nvJitLink) reports with ``-v`` for the only kernel of a module."""
-    found = assemble(ptx, target, max_registers)
-    if len(found) != 1:
-        raise InternalError(f"ptxas reported on {len(found)} kernels: {', '.join(found)}")
-    return next(iter(found.values()))
 
 
 def assemble(ptx: str, target: str, max_registers: int | None = None) -> dict[str, Resources]:
@@ -403,7 +405,7 @@ def _no_device_needed(targets: Sequence[str], lineinfo: bool) -> Iterator[None]:
 
 
 def _answer(request: dict[str, Any], load: Callable[..., Any] = load_function) -> dict[str, Any]:
-    function = Function(**(request["kernel"] | {"span": Span(**request["kernel"]["span"])}))
+    function = Kernel(**(request["kernel"] | {"span": Span(**request["kernel"]["span"])}))
     try:
         dispatcher = load(request["root"], function)
     except KernelError as error:

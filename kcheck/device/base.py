@@ -6,12 +6,15 @@ import os
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kcheck.cases import Allocation, CaseArrays
 from kcheck.device.harvest import Bytes
 from kcheck.model import Finding, OpSpec, Outcome, Schedule
 from kcheck.model.compiled import Launched
+
+if TYPE_CHECKING:
+    from kcheck.device.kinds.modules import Modules
 
 
 class Device(Protocol):
@@ -70,6 +73,7 @@ class Backend(Protocol):
     Attributes:
         orders_threads: whether it runs threads in a requested order.
         sanitizers: those that this device can run; a note lists the others as not checked.
+        modules: where compiled kernels go that are not numba.cuda's; None: this device runs no others.
     """
 
     name: str
@@ -77,6 +81,7 @@ class Backend(Protocol):
     lost: str
     orders_threads: bool
     sanitizers: tuple[str, ...]
+    modules: Modules | None
 
     def unsupported(self, dtype: str) -> str:
         """Why arrays of a dtype cannot be passed to kernels on this device; empty if they can."""

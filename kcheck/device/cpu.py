@@ -26,6 +26,7 @@ from kcheck.device.base import Staged
 from kcheck.device.cuda import CudaBackend, driver_code, result_name
 from kcheck.device.harvest import Bytes, extent
 from kcheck.device.kernel_cache import keep_compiled, kept_kernels
+from kcheck.device.kinds.modules import Unit
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
 from kcheck.driver.install import DEFAULT_CC, Installed, install, read_cc, settings
 from kcheck.driver.raising import reporting
@@ -159,11 +160,16 @@ class CpuBackend(CudaBackend):
         """Whether the PTX of a kernel of the last launch matches."""
         found = False
         for kernel in (kernel for called in self._called for kernel in called.overloads.values()):
-            known = self._matches.setdefault(kernel, {})
-            if pattern not in known:
-                known[pattern] = pattern.search(kernel.library.get_cubin().code) is not None
-            found = found or known[pattern]
+            found = self._matched(kernel, functools.partial(_code, kernel), pattern) or found
+        for run in self.modules.runs if self.modules is not None else ():
+            found = self._matched(run.unit, functools.partial(Unit.code_of, run.unit), pattern) or found
         return found
+
+    def _matched(self, kernel: Any, code: Callable[[], bytes], pattern: re.Pattern[bytes]) -> bool:
+        known = self._matches.setdefault(kernel, {})
+        if pattern not in known:
+            known[pattern] = pattern.search(code()) is not None
+        return known[pattern]
 
     def stage(self, allocation: Allocation, buffer: Bytes) -> Staged:
         """As on a GPU. In addition, kernels may access only the array's own bytes, which get its name."""
@@ -191,7 +197,7 @@ class CpuBackend(CudaBackend):
     ) -> list[Finding]:
         """As :meth:`kcheck.device.base.Backend.launch`. The work is done when the job returns. The time
         that compilers take does not count toward the deadline."""
-        self._called.clear()
+        self._begin()
         self._found.clear()
         if deadline != self._deadline:  # another case; a repeat keeps the extension for compilers
             self._deadline = self._executor.deadline = deadline
@@ -262,6 +268,12 @@ class CpuBackend(CudaBackend):
                 )
             )
         return sorted(told, key=lambda finding: finding.rule == "initcheck")
+
+
+def _code(kernel: Any) -> bytes:
+    """The PTX of a compiled kernel of Numba."""
+    code: bytes = kernel.library.get_cubin().code
+    return code
 
 
 @contextlib.contextmanager

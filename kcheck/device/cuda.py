@@ -17,6 +17,7 @@ from kcheck.cases import Allocation
 from kcheck.device.base import Staged
 from kcheck.device.compile_errors import explain, is_compiler_error
 from kcheck.device.harvest import Bytes
+from kcheck.device.kinds.modules import DriverError, Modules
 from kcheck.device.launched import launched, signature_of_types
 from kcheck.device.places import error_place, function_place, one_line
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
@@ -71,6 +72,7 @@ class CudaBackend:
                     f"--device {name}: Numba cannot use the driver: {one_line(error)}"
                 ) from error
         self._cuda = cuda
+        self.modules: Modules | None = Modules()
         self._called: _Called = {}
         _watch_calls(import_module("numba.cuda.dispatcher").CUDADispatcher, self._called)
         self._array: Callable[..., Any] = devicearray.DeviceNDArray
@@ -137,7 +139,7 @@ class CudaBackend:
         its own thread, so that the deadline is kept even if a launcher waits for an endless kernel. A kernel on a
         GPU cannot be stopped: after a timeout the device is lost.
         """
-        self._called.clear()
+        self._begin()
         raised: list[BaseException] = []
         over = threading.Event()
 
@@ -164,6 +166,12 @@ class CudaBackend:
         if raised:
             raise LaunchFault(self._finding(raised[0], spec)) from None
         return []
+
+    def _begin(self) -> None:
+        """Forget what the last :meth:`launch` launched."""
+        self._called.clear()
+        if self.modules is not None:
+            self.modules.begin()
 
     def _wait(self, over: threading.Event) -> None:
         event = self._cuda.event(timing=False)
@@ -210,6 +218,8 @@ def driver_code(error: BaseException) -> int | None:
     numba-cuda raises its own CudaAPIError with a code; cuda.core, which it launches with, raises a CUDAError whose
     text begins with the result's name.
     """
+    if isinstance(error, DriverError):
+        return error.code
     names = {kind.__name__ for kind in type(error).__mro__}
     if "CudaAPIError" in names:
         return int(getattr(error, "code", 0))

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 from kcheck.cases import POISON, Allocation, CaseArrays
 from kcheck.device import harvest
 from kcheck.device.base import Backend, Staged, unheard
-from kcheck.device.call import keywords, load_kernel, load_launcher
+from kcheck.device.call import keywords, load_launcher
 from kcheck.device.harvest import Bytes
+from kcheck.device.kinds import DEFAULT, KINDS
+from kcheck.device.kinds.base import Called, Passed
 from kcheck.device.plan import Geometry, LaunchFault, geometry, scalar_argument, scalars
 from kcheck.model import (
     INSTRUMENTED,
@@ -90,8 +92,8 @@ class LaunchingDevice:
         """As :meth:`kcheck.device.base.Device.prepare`."""
         if spec.launcher is not None:
             load_launcher(spec)
-        else:
-            load_kernel(spec, self._backend)
+        if spec.kernel is not None:
+            KINDS[spec.kernel.kind].prepare(spec, self._backend)
 
     def launched(self, spec: OpSpec) -> tuple[Launched, ...]:
         """As :meth:`kcheck.device.base.Device.launched`."""
@@ -102,6 +104,8 @@ class LaunchingDevice:
     ) -> Outcome:
         """As :meth:`kcheck.device.base.Device.run`. Only the first launch is instrumented."""
         notes = _not_checked(spec, self._backend)
+        if spec.kernel is not None and (note := KINDS[spec.kernel.kind].note):
+            notes += (note,)
         self._instrumented = 0.0
         kernel = spec.kernel.name if spec.kernel is not None else spec.launcher.name if spec.launcher else None
         try:
@@ -161,7 +165,8 @@ class LaunchingDevice:
 
     def _refuse_dtypes(self, spec: OpSpec, arrays: CaseArrays) -> None:
         for name, allocation in arrays.allocations.items():
-            reason = self._backend.unsupported(allocation.dtype.name)
+            kind = KINDS[spec.kernel.kind if spec.kernel is not None else DEFAULT]
+            reason = kind.unsupported(allocation.dtype.name, self._backend)
             if reason:
                 raise LaunchFault(Finding("unsupported", reason, array=name, place=spec.span))
 
@@ -250,7 +255,6 @@ class LaunchingDevice:
         Raises:
             LaunchFault: it did not finish.
         """
-        deadline = None if limit is None else time.monotonic() + limit
         names = scalars(arrays.case, arrays.params)
         shape = None if spec.launch is None else geometry(spec.launch, names)
         if shape is not None and shape.empty:
@@ -263,6 +267,8 @@ class LaunchingDevice:
             job = self._kernel_job(spec, spec.launch, shape, arrays, staged)
         else:
             job = self._launcher_job(spec, arrays, staged)
+        # What has been compiled so far does not count.
+        deadline = None if limit is None else time.monotonic() + limit
         with unheard() if is_repeat else nullcontext():
             findings = self._backend.launch(job, spec, deadline, schedule)
         if spec.launcher is not None:  # only its code determines which kernels it launches
@@ -273,16 +279,18 @@ class LaunchingDevice:
     def _kernel_job(
         self, spec: OpSpec, launch: Launch, shape: Geometry, arrays: CaseArrays, staged: Mapping[str, Staged]
     ) -> Callable[[], None]:
-        kernel = load_kernel(spec, self._backend)
+        assert spec.kernel is not None
         owners = {name: arrays.allocation(name) for name in (*spec.inputs, *spec.outputs)}
-        strides = {name: tuple(s // a.dtype.itemsize for s in a.strides) for name, a in owners.items()}
-        args: list[Any] = [
-            staged[owners[arg.name].name].array
-            if isinstance(arg, NameArg) and arg.name in owners
-            else scalar_argument(arrays.case, arrays.params, strides, arg)
-            for arg in launch.args
-        ]
-        return lambda: kernel[shape.grid, shape.block, 0, shape.shared](*args)
+        passed = []
+        for arg in launch.args:
+            if isinstance(arg, NameArg) and arg.name in owners:
+                owner = owners[arg.name]
+                passed.append(Passed(arg, staged[owner.name].array, owner.dtype.name, True))
+            else:
+                value = scalar_argument(arrays.case, arrays.params, owners, arg)
+                passed.append(Passed(arg, value, value.dtype.name, False))
+        called = Called(spec, arrays.case, dict(arrays.params), shape, tuple(passed))
+        return KINDS[spec.kernel.kind].job(called, self._backend)
 
     def _launcher_job(self, spec: OpSpec, arrays: CaseArrays, staged: Mapping[str, Staged]) -> Callable[[], None]:
         assert spec.launcher is not None

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from kcheck.model import DTYPES, Case, Expression, Finding, Index3, Launch, NameArg, Scalar, StrideArg
+from kcheck.cases import Allocation
+from kcheck.model import (
+    DTYPES,
+    Argument,
+    Case,
+    Expression,
+    Finding,
+    Index3,
+    Launch,
+    NameArg,
+    NumelArg,
+    Scalar,
+    Span,
+    StrideArg,
+)
 from kcheck.symbolic import ExpressionError, evaluate_size, parse
 
 MOST_BLOCKS: Index3 = (2**31 - 1, 65_535, 65_535)
@@ -100,19 +115,24 @@ def scalars(case: Case, params: Mapping[str, np.generic]) -> dict[str, Scalar]:
 def scalar_argument(
     case: Case,
     params: Mapping[str, np.generic],
-    strides: Mapping[str, tuple[int, ...]],
-    arg: NameArg | StrideArg,
+    arrays: Mapping[str, Allocation],
+    arg: Argument,
 ) -> np.generic:
     """A kernel argument that is not an array, as a NumPy scalar of the dtype that is passed.
 
     Args:
-        strides: of each array, in elements.
+        arrays: inputs and outputs by name.
 
     Raises:
-        LaunchFault: a dim that does not fit its declared dtype.
+        LaunchFault: an integer that does not fit its declared dtype.
     """
     if isinstance(arg, StrideArg):
-        return np.int64(strides[arg.array][arg.axis])
+        array = arrays[arg.array]
+        stride = array.strides[arg.axis] // array.dtype.itemsize
+        return _integer(f"the stride of {arg.array} along axis {arg.axis}", stride, arg.dtype, arg.span)
+    if isinstance(arg, NumelArg):
+        size = math.prod(arrays[arg.array].shape)
+        return _integer(f"the number of elements of {arg.array}", size, arg.dtype, arg.span)
     if arg.name in params:
         return params[arg.name]
     return dim_argument(case, arg)
@@ -120,10 +140,13 @@ def scalar_argument(
 
 def dim_argument(case: Case, arg: NameArg) -> np.generic:
     """A dim as a NumPy scalar: int64 by default, else the dtype of the argument."""
-    value = case.dims[arg.name]
-    dtype = DTYPES[arg.dtype or "int64"]
+    return _integer(arg.name, case.dims[arg.name], arg.dtype or "int64", arg.span)
+
+
+def _integer(what: str, value: int, name: str, place: Span) -> np.generic:
+    dtype = DTYPES[name]
     if dtype.is_integer and not dtype.min <= value <= dtype.max:
-        message = f"{arg.name} = {value:,} does not fit the {dtype} that the kernel takes"
-        raise LaunchFault(Finding("launch", message, fix="pass it as int64", place=arg.span))
+        message = f"{what} = {value:,} does not fit the {dtype} that the kernel takes"
+        raise LaunchFault(Finding("launch", message, fix="pass it as int64", place=place))
     made: Any = dtype.numpy.type(value)
     return made  # type: ignore[no-any-return]

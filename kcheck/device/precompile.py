@@ -13,7 +13,7 @@ import json
 import os
 import sys
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import import_module
 from typing import Any
 
@@ -22,7 +22,7 @@ from kcheck.device.child import Child, Forked, may_fork
 from kcheck.device.kernel_cache import KeptKernels, kept_kernels
 from kcheck.device.specialize import in_order
 from kcheck.errors import KernelError, PtxError
-from kcheck.model import Case, Function, OpSpec, Span
+from kcheck.model import Case, Kernel, OpSpec, Span
 from kcheck.model.compiled import Signature
 from kcheck.specfile.load import load_file, load_function, loaded_files
 
@@ -109,7 +109,7 @@ def _child(spec: OpSpec, missing: Sequence[Signature], sanitizers: Collection[st
     request = {
         "files": loaded_files(),
         "root": spec.root,
-        "kernel": asdict(spec.kernel),
+        "kernel": asdict(replace(spec.kernel, given=None)),
         "signatures": [[to_json(part) for part in signature] for signature in missing],
         "targets": list(spec.artifact.targets),
         "sanitizers": sorted(sanitizers),
@@ -155,7 +155,7 @@ def _answer(request: dict[str, Any]) -> None:
     for root, path in request["files"]:  # any of them may register Numba overloads
         with contextlib.suppress(KernelError):
             load_file(root, path)
-    function = Function(**(request["kernel"] | {"span": Span(**request["kernel"]["span"])}))
+    function = Kernel(**(request["kernel"] | {"span": Span(**request["kernel"]["span"])}))
     signatures = [tuple(from_json(part) for part in row) for row in request["signatures"]]
     dispatcher = load_function(request["root"], function)
     _compile(dispatcher, signatures, request["targets"], request["sanitizers"])

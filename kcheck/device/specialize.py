@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 
-from kcheck.model import Case, Input, NameArg, OpSpec, Output
+from kcheck.model import Argument, Case, Input, NameArg, OpSpec, Output
 from kcheck.model.compiled import ArrayType, ScalarType, Signature
 
 
@@ -27,6 +27,14 @@ def signatures(spec: OpSpec) -> tuple[Signature, ...]:
         for signature in _by_layout(spec, dtypes):
             found.setdefault(signature, None)
     return tuple(found)
+
+
+def signature_of_case(spec: OpSpec, case: Case) -> Signature:
+    """The signature of a launch as far as dtypes go: each array counts as C-contiguous, since its kernel gets a
+    pointer."""
+    assert spec.launch is not None
+    letters = dict.fromkeys((*spec.inputs, *spec.outputs), "C")
+    return tuple(_argument(spec, arg, case.dtypes, letters) for arg in spec.launch.args)
 
 
 def in_order(spec: OpSpec, cases: Iterable[Case]) -> tuple[Signature, ...]:
@@ -51,10 +59,10 @@ def _by_layout(spec: OpSpec, dtypes: Mapping[str, str]) -> Iterator[Signature]:
 
 
 def _argument(
-    spec: OpSpec, arg: object, dtypes: Mapping[str, str], letters: Mapping[str, str]
+    spec: OpSpec, arg: Argument, dtypes: Mapping[str, str], letters: Mapping[str, str]
 ) -> ArrayType | ScalarType:
     if not isinstance(arg, NameArg):
-        return ScalarType("int64")
+        return ScalarType(arg.dtype)
     if arg.name in spec.params:
         dtype = spec.params[arg.name].dtype
         return ScalarType(dtypes.get(dtype, dtype))

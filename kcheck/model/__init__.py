@@ -6,6 +6,18 @@
 """
 
 from kcheck.model.calibration import Calibration, Envelope
+from kcheck.model.calls import (
+    Argument,
+    CompileOptions,
+    CudaOptions,
+    Expression,
+    Function,
+    Kernel,
+    Launch,
+    NameArg,
+    NumelArg,
+    StrideArg,
+)
 from kcheck.model.case import Case
 from kcheck.model.dtypes import DTYPES, DType
 from kcheck.model.event import (
@@ -38,18 +50,13 @@ from kcheck.model.spec import (
     Dim,
     Distribution,
     Example,
-    Expression,
-    Function,
     Input,
     Invariant,
-    Launch,
-    NameArg,
     OpSpec,
     Output,
     Param,
     Range,
     Scalar,
-    StrideArg,
     Tolerance,
     TypeVariable,
 )
@@ -65,6 +72,7 @@ __all__ = [
     "NATURAL",
     "SANITIZERS",
     "STRICT",
+    "Argument",
     "ArraySnapshot",
     "Artifact",
     "Bounds",
@@ -75,7 +83,9 @@ __all__ = [
     "Choices",
     "Compare",
     "Comparison",
+    "CompileOptions",
     "Compiling",
+    "CudaOptions",
     "DType",
     "Dim",
     "Distribution",
@@ -91,9 +101,11 @@ __all__ = [
     "Index3",
     "Input",
     "Invariant",
+    "Kernel",
     "Launch",
     "Level",
     "NameArg",
+    "NumelArg",
     "OpSpec",
     "Outcome",
     "Output",

@@ -6,11 +6,12 @@ Expressions are kept as text (``kcheck.symbolic`` evaluates them) and functions 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from kcheck.model.baseline import Limit
+from kcheck.model.calls import CompileOptions, Expression, Function, Kernel, Launch
 from kcheck.model.levels import Level
 from kcheck.model.span import Span
 
@@ -31,36 +32,6 @@ DEFAULT_CASES = 100
 DEFAULT_TARGETS = ("sm_80",)
 INSTRUMENTED = ("racecheck", "initcheck", "overflow")
 """The sanitizers that need instrumented code, which is compiled separately and runs slower."""
-
-
-@dataclass(frozen=True, slots=True)
-class Expression:
-    """Source text of an expression and its place. An integer in the YAML is its decimal text."""
-
-    text: str
-    span: Span
-
-    def __str__(self) -> str:
-        return self.text
-
-
-@dataclass(frozen=True, slots=True)
-class Function:
-    """A Python function by file and name: ``kernels/softmax.py:softmax``.
-
-    Attributes:
-        path: relative to the project root, with forward slashes.
-        name: the function, defined at the top level of the file.
-        given: the function itself, for a spec that is built in Python; None: it is loaded from the file.
-    """
-
-    path: str
-    name: str
-    span: Span
-    given: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,36 +128,6 @@ class Param:
     dtype: str
     expr: Expression | None
     values: tuple[Scalar, ...]
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class NameArg:
-    """A kernel argument: an input, output, param or dim by name. ``dtype`` is that of a dim; default: int64."""
-
-    name: str
-    dtype: str | None
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class StrideArg:
-    """A kernel argument: the stride of an array along an axis, in elements, as int64."""
-
-    array: str
-    axis: int
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """How the kernel is launched: its arguments in order, 1 to 3 expressions for grid and for block."""
-
-    args: tuple[NameArg | StrideArg, ...]
-    grid: tuple[Expression, ...]
-    block: tuple[Expression, ...]
-    shared: Expression | None
-    cooperative: bool
     span: Span
 
 
@@ -288,6 +229,7 @@ class OpSpec:
         sanitize: level by sanitizer, every one of SANITIZERS present.
         regression: limits set by the spec, by name in MEASURES.
         targets: of ``artifact``, otherwise those of the project.
+        compile: how the kernel is compiled, as far as the spec says.
         judged: False if outputs are not compared with a reference (``kcheck try``); ``reference`` is then the
             kernel.
     """
@@ -305,7 +247,7 @@ class OpSpec:
     inputs: Mapping[str, Input]
     params: Mapping[str, Param]
     outputs: Mapping[str, Output]
-    kernel: Function | None
+    kernel: Kernel | None
     launch: Launch | None
     launcher: Function | None
     reference: Function
@@ -323,11 +265,12 @@ class OpSpec:
     regression: Mapping[str, Limit] = field(default_factory=dict)
     targets: tuple[str, ...] = DEFAULT_TARGETS
     judged: bool = True
+    compile: CompileOptions | None = None
 
     @property
     def functions(self) -> tuple[Function, ...]:
-        """Every user function that the spec names: kernel, launcher, reference, generators."""
-        named = [f for f in (self.kernel, self.launcher, self.reference) if f is not None]
+        """Every Python function that the spec names apart from the kernel: launcher, reference, generators."""
+        named = [f for f in (self.launcher, self.reference) if f is not None]
         sources = [d for array in self.inputs.values() for d in array.values]
         sources += [d for example in self.examples for d in example.values.values()]
         return (*named, *(d.argument for d in sources if isinstance(d.argument, Function)))

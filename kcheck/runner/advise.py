@@ -34,7 +34,7 @@ def advice_notes(spec: OpSpec, device: Device, cases: Sequence[Case]) -> tuple[s
         device: on which the cases ran; only the cpu device has PTX to look at.
         cases: that were run.
     """
-    if device.name != "cpu" or not cases:
+    if device.name != "cpu" or not cases or (spec.kernel is not None and spec.kernel.kind != "numba"):
         return ()
     found: dict[tuple[str, Span | None], Finding] = {}
     for function, block in _kernels(spec, device, cases):

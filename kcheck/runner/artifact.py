@@ -10,8 +10,8 @@ from typing import Self
 
 from kcheck.device import Device
 from kcheck.device.artifact import Compilation, compile_here, no_compiler
-from kcheck.device.precompile import Precompile, begin
-from kcheck.device.specialize import signatures
+from kcheck.device.kinds import KINDS
+from kcheck.device.kinds.base import Work
 from kcheck.lint.check import check, unchecked
 from kcheck.model import Case, Finding, Function, Index3, OpSpec
 from kcheck.model.compiled import CompiledKernel, Launched, Signature
@@ -38,15 +38,21 @@ class ArtifactCheck:
         self._spec = spec
         self._device = device
         self._artifact = spec.artifact
-        self._begun: list[Compilation] = []
+        self._begun: list[Work] = []
         self._why_not = no_compiler()
-        self._ahead: Precompile | None = None
         if spec.kernel is None or spec.launch is None or self._why_not:
             return
-        if device.name != "cpu":
-            self._begin(spec.kernel, signatures(spec))
-        else:
-            self._ahead = begin(spec, cases, [s for s in device.instruments if spec.sanitize[s] != "off"])
+        sanitizers = [name for name in device.instruments if spec.sanitize[name] != "off"]
+        self._begun.append(
+            KINDS[spec.kernel.kind].artifact(
+                spec,
+                tuple(cases),
+                self._artifact.targets,
+                device=device.name,
+                sass=self._wants_sass,
+                sanitizers=sanitizers,
+            )
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -54,8 +60,6 @@ class ArtifactCheck:
     def __exit__(self, *raised: object) -> None:
         for compilation in self._begun:
             compilation.cancel()
-        if self._ahead is not None:
-            self._ahead.cancel()
 
     @property
     def waits(self) -> bool:
@@ -74,18 +78,15 @@ class ArtifactCheck:
             return (), (f"artifact was not checked: {self._why_not}",)
         spec, notes = self._spec, list[str]()
         kernels: list[CompiledKernel] = []
-        if self._begun:
-            known: list[tuple[Function, Sequence[Signature]]] = []
-        elif spec.kernel is not None and spec.launch is not None:
-            known = [(spec.kernel, signatures(spec))]
-        else:
-            seen = kernels_launched(spec, self._device.launched(spec), notes)
-            known = [(kernel.function, kernel.signatures) for kernel in seen]
-        for function, types in known:
-            if self._device.name == "cpu":
-                kernels += compile_here(spec.root, function, types, self._artifact.targets, sass=self._wants_sass)
-            else:
-                self._begin(function, types)
+        if spec.launch is None:
+            for seen in kernels_launched(spec, self._device.launched(spec), notes):
+                if self._device.name == "cpu":
+                    targets = self._artifact.targets
+                    kernels += compile_here(
+                        spec.root, seen.function, seen.signatures, targets, sass=self._wants_sass
+                    )
+                else:
+                    self._begin(seen.function, seen.signatures)
         kernels += [kernel for compilation in self._begun for kernel in compilation.result()]
         notes += unchecked(self._artifact, kernels)
         return check(self._artifact, kernels), tuple(dict.fromkeys(notes))

@@ -12,13 +12,13 @@ from kcheck.cases import materialize, plan
 from kcheck.device import Device, unheard
 from kcheck.device.artifact import Compilation, assemble, link, no_compiler
 from kcheck.device.disassembler import disassemble, find_disassembler, no_disassembler
+from kcheck.device.kinds import KINDS, Work
 from kcheck.device.plan import Geometry, LaunchFault, geometry
-from kcheck.device.specialize import signatures
 from kcheck.errors import KernelError, SpecError
 from kcheck.lint.check import check, unchecked
 from kcheck.lint.measure import measure
-from kcheck.model import Artifact, Case, Finding, Function, Index3, OpSpec, Span
-from kcheck.model.compiled import CompiledKernel, Resources, Signature
+from kcheck.model import Artifact, Case, Finding, Index3, Launch, OpSpec, Span
+from kcheck.model.compiled import CompiledKernel, Resources
 from kcheck.model.limits import TIMEOUT
 from kcheck.model.metrics import Metrics
 from kcheck.ptx.syntax.parser import parse
@@ -67,17 +67,21 @@ def lint_spec(spec: OpSpec, device: Device | None, targets: Sequence[str], *, sa
         missed = (f"artifact was not checked: {why}",) if spec.artifact else ()
         return Linted(spec.op, spec.path, (), (), (why,), missed)
     notes: list[str] = []
-    wanted: list[tuple[Function, Sequence[Signature], _Block | None]] = []
+    wanted: list[tuple[Work, _Block | None]] = []
     if spec.kernel is not None and spec.launch is not None:
-        wanted.append((spec.kernel, signatures(spec), _usual_block(spec, notes)))
+        cases = plan(spec, count=spec.count, master=spec.seed)
+        work: Work = KINDS[spec.kernel.kind].artifact(spec, cases, chosen, device="", sass=sass)
+        wanted.append((work, _usual_block(spec.launch, cases, notes)))
     else:
         assert device is not None
         for seen in _launched(spec, device, notes):
-            wanted.append((seen.function, seen.signatures, seen.largest))
+            wanted.append(
+                (Compilation(spec.root, seen.function, seen.signatures, chosen, sass=sass), seen.largest)
+            )
     kernels: list[CompiledKernel] = []
     metrics: list[Metrics] = []
-    for function, types, at in wanted:
-        made = Compilation(spec.root, function, types, chosen, sass=sass).result()
+    for work, at in wanted:
+        made = work.result()
         kernels += made
         metrics += [measure(kernel, *at) if at else measure(kernel) for kernel in made]
     return Linted(
@@ -95,13 +99,12 @@ _Block: TypeAlias = tuple[Index3, int]
 """Threads per block, and bytes of dynamic shared memory."""
 
 
-def _usual_block(spec: OpSpec, notes: list[str]) -> _Block | None:
+def _usual_block(launch: Launch, cases: Sequence[Case], notes: list[str]) -> _Block | None:
     """The block, with its dynamic shared memory, of most of a spec's cases."""
-    assert spec.launch is not None
     counted: Counter[Geometry] = Counter()
-    for case in plan(spec, count=spec.count, master=spec.seed):
+    for case in cases:
         try:
-            made = geometry(spec.launch, {**case.dims, **case.params})
+            made = geometry(launch, {**case.dims, **case.params})
         except LaunchFault:
             continue
         if not made.empty:

@@ -312,14 +312,11 @@ def _launch(spec: OpSpec, arrays: CaseArrays) -> str:
     shape = geometry(spec.launch, scalars(arrays.case, arrays.params))
     if shape.empty:
         return "pass  # a grid or block with a 0 in it is not launched"
-    strides = {
-        name: tuple(stride // arrays.allocation(name).dtype.itemsize for stride in arrays.allocation(name).strides)
-        for name in owned
-    }
+    owners = {name: arrays.allocation(name) for name in owned}
     arguments = [
         owned[arg.name]
         if isinstance(arg, NameArg) and arg.name in owned
-        else _scalar(scalar_argument(arrays.case, arrays.params, strides, arg))
+        else _scalar(scalar_argument(arrays.case, arrays.params, owners, arg))
         for arg in spec.launch.args
     ]
     return (

@@ -26,7 +26,7 @@ from kcheck.specfile.arrays import (
     read_params,
     read_variables,
 )
-from kcheck.specfile.calls import read_kernel, read_launch, read_launcher, read_reference
+from kcheck.specfile.calls import read_compile, read_kernel, read_launch, read_launcher, read_reference
 from kcheck.specfile.examples import read_examples
 from kcheck.specfile.extends import extended, joined
 from kcheck.specfile.given import as_tree
@@ -184,6 +184,7 @@ class _Build:
             shapes = [given.shape for given in inputs.values()] + [made.shape for made in outputs.values()]
             self._check_sizes(solver, dims, constraints, shapes)
         kernel = read_kernel(reader)
+        compiling = read_compile(reader, kernel)
         launch = read_launch(reader, arrays, aliases, kernel)
         launcher = read_launcher(reader)
         reference = read_reference(reader) if self.judged else kernel[0] if kernel is not None else None
@@ -248,6 +249,7 @@ class _Build:
             regression=read_regression(reader, get(top, "regression")),
             targets=self.settings.targets if artifact is None else artifact.targets,
             judged=self.judged,
+            compile=compiling,
         )
 
     def _texts(self, section: str) -> tuple[str, ...]:

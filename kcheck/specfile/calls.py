@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Callable
+from typing import Any
 
-from kcheck.model import DTYPES, Expression, Function, Launch, NameArg, StrideArg
+from kcheck.model import (
+    DTYPES,
+    Argument,
+    CompileOptions,
+    Expression,
+    Function,
+    Kernel,
+    Launch,
+    NameArg,
+    NumelArg,
+    StrideArg,
+)
 from kcheck.specfile.arrays import ndim_of
 from kcheck.specfile.distribution import check_keywords
+from kcheck.specfile.given import given_function
+from kcheck.specfile.kinds import ALL_KEYS, KINDS, SUFFIXES, Parameters
 from kcheck.specfile.pythonfile import Definition
 from kcheck.specfile.reader import Kind, Reader
 from kcheck.specfile.yamltree import YamlEntry, YamlMap, YamlNode, YamlScalar
-from kcheck.symbolic import ExpressionError, evaluate_size, parse
+from kcheck.symbolic import ExpressionError, did_you_mean, evaluate_size, parse
 
 _ANY: tuple[Kind, ...] = ("input", "output", "param", "dim")
 _SIZES: tuple[Kind, ...] = ("dim", "param")
@@ -55,16 +71,60 @@ def _check_signature(
     check_keywords(reader, node, who, signature.required, known)
 
 
-def read_kernel(reader: Reader) -> tuple[Function, Definition | None] | None:
-    """The kernel and its definition."""
-    return reader.function(reader.get(reader.top, "kernel"), "kernel")
+def read_kernel(reader: Reader) -> tuple[Kernel, Parameters | None] | None:
+    """The kernel, and its parameters if its file shows them."""
+    node = reader.get(reader.top, "kernel")
+    text = reader.text(node)
+    if node is not None and text is not None and text in reader.given:
+        return _given(reader, node, reader.given[text])
+    split = None if text is None else _SPLIT.fullmatch(text)
+    if node is None or split is None:
+        return None
+    path, suffix, name = split[1], split[2], split[3]
+    kinds = {key: kind for key, kind in KINDS.items() if kind.suffix == suffix}
+    file = reader.project_file(node, path, "kernel", f"write {next(iter(kinds.values())).form}")
+    if file is None:
+        return None
+    key, kind = next((key, kind) for key, kind in kinds.items() if kind.owns(file, name))
+    found = kind.find(reader, node, file, name)
+    if found is None:
+        return None
+    kernel = Kernel(reader.relative(file, path), found.name, node.span, None, key, found.arguments)
+    return kernel, found.parameters
+
+
+def _given(reader: Reader, node: YamlNode, given: Callable[..., Any]) -> tuple[Kernel, Parameters | None]:
+    """The kernel of a spec that is built in Python."""
+    function, definition = given_function(given, reader.root, node.span)
+    key = next(key for key, kind in KINDS.items() if kind.is_kernel(given))
+    signature = definition.signature
+    return Kernel(function.path, function.name, function.span, given, key), (
+        None if signature is None else Parameters(signature.required, signature.optional, signature.positional)
+    )
+
+
+_SPLIT = re.compile(rf"([^:]+({'|'.join(map(re.escape, SUFFIXES))})):(.+)")
+
+
+def read_compile(reader: Reader, kernel: tuple[Kernel, Parameters | None] | None) -> CompileOptions | None:
+    """``compile``: its keys must be those of the kernel's kind."""
+    node = reader.get(reader.top, "compile")
+    if not isinstance(node, YamlMap) or kernel is None:
+        return None
+    kind = KINDS[kernel[0].kind]
+    wrong = [entry for entry in node.entries.values() if entry.key not in kind.keys and entry.key in ALL_KEYS]
+    for entry in wrong:
+        near = did_you_mean(entry.key, kind.keys) or f"its keys are {', '.join(kind.keys)}"
+        what = f"unknown key {entry.key!r} in 'compile' for a kernel of {kind.title}"
+        reader.fault(entry.span, what, near if kind.keys else kind.no_keys)
+    return None if wrong else kind.options(reader, node)
 
 
 def read_launch(
     reader: Reader,
     arrays: dict[str, YamlEntry],
     aliases: dict[str, str],
-    kernel: tuple[Function, Definition | None] | None,
+    kernel: tuple[Kernel, Parameters | None] | None,
 ) -> Launch | None:
     """``launch``.
 
@@ -120,15 +180,26 @@ def _extent(reader: Reader, node: YamlNode | None, where: str) -> tuple[Expressi
     return tuple(size for size in sizes if size is not None)
 
 
-def _argument(reader: Reader, node: YamlNode, arrays: dict[str, YamlEntry]) -> NameArg | StrideArg | None:
+def _argument(reader: Reader, node: YamlNode, arrays: dict[str, YamlEntry]) -> Argument | None:
     if isinstance(node, YamlScalar):
         name = reader.reference(node, _ANY, "argument", "args")
         return None if name is None else NameArg(name, None, node.span)
-    if not isinstance(node, YamlMap) or len(node.entries) != 1:
+    if not isinstance(node, YamlMap):
+        return None
+    for key, read in (("stride", _stride), ("numel", _numel)):
+        entry = node.entries.get(key)
+        # A dim may be called `stride`: then its value is a dtype.
+        if entry is not None and not (isinstance(entry.value, YamlScalar) and entry.value.value in DTYPES):
+            dtype = reader.text(reader.get(node, "dtype")) if "dtype" in node.entries else "int64"
+            extra = [other for other in node.entries if other not in (key, "dtype")]
+            if extra:
+                reader.fault(node.entries[extra[0]].span, f"unknown key {extra[0]!r} beside {key!r}", "remove it")
+            return None if dtype is None or extra else read(reader, entry, arrays, dtype)
+    if len(node.entries) != 1:
+        fix = "write each argument as a separate item"
+        reader.fault(node.span, f"an argument is one name, not {' and '.join(node.entries)}", fix)
         return None
     ((key, entry),) = node.entries.items()
-    if not isinstance(entry.value, YamlScalar):
-        return _stride(reader, entry, arrays) if key == "stride" else None
     dtype = reader.text(entry.value)
     if key not in reader.named("dim"):
         if key.isidentifier():
@@ -139,7 +210,7 @@ def _argument(reader: Reader, node: YamlNode, arrays: dict[str, YamlEntry]) -> N
     return NameArg(key, dtype, node.span)
 
 
-def _stride(reader: Reader, entry: YamlEntry, arrays: dict[str, YamlEntry]) -> StrideArg | None:
+def _stride(reader: Reader, entry: YamlEntry, arrays: dict[str, YamlEntry], dtype: str) -> StrideArg | None:
     items = reader.items(entry.value)
     if len(items) != 2:
         return None
@@ -151,20 +222,24 @@ def _stride(reader: Reader, entry: YamlEntry, arrays: dict[str, YamlEntry]) -> S
     if ndim is not None and not -ndim <= axis < ndim:
         reader.fault(items[1].span, f"{array!r} has no axis {axis}: it has {ndim} axes")
         return None
-    return StrideArg(array, axis, entry.span)
+    return StrideArg(array, axis, entry.span, dtype)
+
+
+def _numel(reader: Reader, entry: YamlEntry, arrays: dict[str, YamlEntry], dtype: str) -> NumelArg | None:
+    array = reader.reference(entry.value, ("input", "output"), "array", "numel")
+    return None if array is None else NumelArg(array, entry.span, dtype)
 
 
 def _check_arity(
-    reader: Reader, node: YamlNode, count: int, kernel: tuple[Function, Definition | None] | None
+    reader: Reader, node: YamlNode, count: int, kernel: tuple[Kernel, Parameters | None] | None
 ) -> None:
-    if kernel is None or kernel[1] is None or kernel[1].signature is None:
+    if kernel is None or kernel[1] is None:
         return
-    signature = kernel[1].signature
-    least = len(signature.required)
-    most = signature.positional
+    parameters = kernel[1]
+    least, most = len(parameters.required), parameters.most
     if count < least or (most is not None and count > most):
         takes = f"{least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
         plural = "" if takes == "1" else "s"
-        names = ", ".join((*signature.required, *signature.optional))
+        names = ", ".join((*parameters.required, *parameters.optional))
         what = f"kernel {kernel[0].name!r} takes {takes} argument{plural}, and args has {count}"
-        reader.fault(node.span, what, f"its parameters are {names}")
+        reader.fault(node.span, what, f"its parameters are {names}" if names else "")

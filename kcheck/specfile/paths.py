@@ -67,6 +67,26 @@ def file_in_root(root: Path, path: str, form: str = "write file.py:name") -> Pat
         PathRefused: the path leads out of the root (by ``..``, as an absolute path, or through a symbolic link),
             or the file does not exist.
     """
+    target, is_folder = _in_root(root, path)
+    if is_folder is None:
+        raise PathRefused(f"there is no file {shorten(path, 80)!r} in the project", _neighbour(root, target))
+    if is_folder:
+        raise PathRefused(f"{shorten(path)!r} is a folder", form)
+    return target
+
+
+def folder_in_root(root: Path, path: str) -> Path:
+    """The folder that a path in a spec names; as :func:`file_in_root`."""
+    target, is_folder = _in_root(root, path)
+    if is_folder is None:
+        raise PathRefused(f"there is no folder {shorten(path, 80)!r} in the project", _neighbour(root, target))
+    if not is_folder:
+        raise PathRefused(f"{shorten(path)!r} is a file", "name its folder")
+    return target
+
+
+def _in_root(root: Path, path: str) -> tuple[Path, bool | None]:
+    """Where a path of the project leads, and whether that is a folder; None if there is nothing."""
     if "\\" in path:
         raise PathRefused(f"the path {shorten(path)!r} has a '\\'", "write '/' between folders")
     if not path.isprintable():
@@ -80,13 +100,9 @@ def file_in_root(root: Path, path: str, form: str = "write file.py:name") -> Pat
             raise PathRefused(
                 f"the path {shorten(path)!r} leaves the project root", "move the file into the project"
             )
-        if real.is_file():
-            return target
-        if real.is_dir():
-            raise PathRefused(f"{shorten(path)!r} is a folder", form)
+        return target, True if real.is_dir() else False if real.is_file() else None
     except (OSError, RuntimeError):  # a name that is too long; a circle of links
         raise PathRefused(f"{shorten(path)!r} is not a valid path") from None
-    raise PathRefused(f"there is no file {shorten(path, 80)!r} in the project", _neighbour(root, target))
 
 
 def _neighbour(root: Path, target: Path) -> str:

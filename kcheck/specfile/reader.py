@@ -9,6 +9,7 @@ from __future__ import annotations
 import keyword
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -40,6 +41,13 @@ Kind: TypeAlias = Literal["dim", "param", "input", "output"]
 Check: TypeAlias = Literal["size", "condition", "number"]
 
 _RESERVED = frozenset({"true", "false", "null"})
+
+
+@dataclass(frozen=True, slots=True)
+class Defined:
+    """That a Python file defines a name, and how, if its text shows that."""
+
+    definition: Definition | None
 
 
 class Reader:
@@ -252,11 +260,22 @@ class Reader:
         path, separator, name = text.rpartition(":")
         if not separator or not path.endswith(".py") or not name.isidentifier() or ":" in path:
             return None
+        target = self.project_file(node, path, role)
+        found = None if target is None else self.definition(node, target, name, role)
+        if target is None or found is None:
+            return None
+        return Function(self.relative(target, path), name, node.span), found.definition
+
+    def project_file(self, node: YamlNode, path: str, role: str, form: str = "write file.py:name") -> Path | None:
+        """A file of the project; ``form`` is the fix where the path names a folder."""
         try:
-            target = file_in_root(self.root, path)
+            return file_in_root(self.root, path, form)
         except PathRefused as refused:
             self.fault(node.span, f"{role}: {refused.what}", refused.fix)
             return None
+
+    def definition(self, node: YamlNode, target: Path, name: str, role: str) -> Defined | None:
+        """A name that a Python file defines; the definition is None where only a star import can have made it."""
         parsed = parse_python(target, shown(target))
         if parsed.fault is not None:
             self.faults.append(parsed.fault)
@@ -266,10 +285,13 @@ class Reader:
             fix = did_you_mean(name, parsed.definitions) or "define it at the top level of the file"
             self.fault(node.span, f"{role}: {shown(target)!r} does not define {shorten(name)!r}", fix)
             return None
+        return Defined(definition)
+
+    def relative(self, target: Path, path: str) -> str:
+        """A file as ``Function.path`` has it; ``path`` if a link leads out of the project."""
         relative = target.parent.resolve().joinpath(target.name)
         root = self.root.resolve()
-        path = relative.relative_to(root).as_posix() if relative.is_relative_to(root) else path
-        return Function(path, name, node.span), definition
+        return relative.relative_to(root).as_posix() if relative.is_relative_to(root) else path
 
 
 def _torn(items: Sequence[YamlNode]) -> tuple[YamlScalar, str] | None:

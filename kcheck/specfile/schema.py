@@ -399,6 +399,12 @@ def _repattern(place: _Place) -> str:
         if "\\" in value:
             return "write '/' between folders"
         return f"write {shorten(value)}:name" if value.endswith(".py") else "write file.py:name"
+    if title.startswith("kernel in"):
+        if "\\" in value:
+            return "write '/' between folders"
+        if value.endswith((".py", ".cu", ".hip", ".ptx")):
+            return f"write {shorten(value)}:name"
+        return "write file.py:name, file.cu:name, file.hip:name or file.ptx:entry"
     if title.startswith("range"):
         near = value.replace("...", "..").replace("-", "..").replace(":", "..").replace(" ", "")
         parts = near.split("..")

@@ -16,6 +16,7 @@ from kcheck.model import (
     Compare,
     Distribution,
     Function,
+    Kernel,
     NameArg,
     OpSpec,
     Range,
@@ -46,7 +47,7 @@ def test_the_smallest_spec_has_its_defaults(project: Path, softmax: str) -> None
     assert (spec.count, spec.seed, spec.deterministic, spec.artifact) == (100, 0, None, None)
     assert (spec.tolerance.kind, spec.compare) == ("conditioned", Compare("match", signed_zero=False))
     assert (spec.description, spec.tags, spec.invariants, spec.examples, spec.compute) == ("", (), (), (), None)
-    assert spec.kernel == Function("kernels/softmax.py", "softmax", Span("specs/s.yaml", 3, 9))
+    assert spec.kernel == Kernel("kernels/softmax.py", "softmax", Span("specs/s.yaml", 3, 9), "numba")
 
 
 def test_a_whole_spec_keeps_everything(project: Path, softmax: str) -> None:
@@ -121,7 +122,7 @@ examples: [{dims: {M: 3}, dtypes: {T: float16}, values: {f: normal}, layouts: {x
     assert (spec.count, spec.seed, spec.compute, spec.tags) == (7, 2**64 - 1, "float64", ("control",))
     assert spec.examples[0].dims == {"M": 3}
     assert spec.examples[0].values == {"f": Distribution("normal")}
-    assert len(spec.functions) == 3
+    assert len(spec.functions) == 2  # the reference and the generator
 
 
 @pytest.mark.parametrize("tolerance", ["conditioned", "calibrated"])

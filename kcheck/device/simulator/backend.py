@@ -9,6 +9,7 @@ from typing import Any
 from kcheck.cases import Allocation
 from kcheck.device.base import Staged
 from kcheck.device.harvest import Bytes
+from kcheck.device.kinds.modules import Modules
 from kcheck.device.places import error_place, one_line, user_place
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
 from kcheck.device.simulator.memory import OutOfBounds, TooMuchMemory
@@ -33,6 +34,7 @@ class SimulatorBackend:
     def __init__(self, why: str = "") -> None:
         self.description = f"Numba's CUDA simulator, threads one at a time{why}"
         self.lost = ""
+        self.modules: Modules | None = None
         self._simulation = simulation()
 
     def unsupported(self, dtype: str) -> str:

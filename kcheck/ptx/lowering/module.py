@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
 from kcheck.errors import PtxError
@@ -78,7 +79,8 @@ class ModuleLowering:
         text = operation.mnemonic if isinstance(operation, Instruction) else f"call {operation.target.name}"
         chain = operation.loc.chain if operation.loc is not None else ()
         stack = tuple((self.module.files.get(loc.file, ""), loc.line) for loc in chain)
-        file, source_line = next((frame for frame in stack if is_users(frame[0])), stack[0] if stack else ("", 0))
+        own = (self.module.file, operation.line) if os.path.isabs(self.module.file) else ("", 0)
+        file, source_line = next((frame for frame in stack if is_users(frame[0])), stack[0] if stack else own)
         chain_of_calls = stack if len(stack) > 1 else ()
         tests = id(operation) in self.tests
         address = _address(operation) if isinstance(operation, Instruction) else ""

@@ -172,6 +172,7 @@ class Variable:
         align: in bytes.
         linkage: ``""``, ``visible``, ``weak``, ``extern``, ``common``.
         initial: elements, flattened in order; the rest is 0.
+        pointer: of a parameter with ``.ptr``: the space that it points to, empty if that is not given.
     """
 
     line: int
@@ -182,6 +183,7 @@ class Variable:
     align: int
     linkage: str = ""
     initial: tuple[Integer | Float | Symbol, ...] = ()
+    pointer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,9 +84,11 @@ def parameter(cursor: Cursor) -> Variable:
         cursor.fail("parameters in registers (.reg) are not supported")
     cursor.expect(".param")
     align, kind, lanes = _attributes(cursor)
+    pointer = None
     if cursor.accept(".ptr"):
+        pointer = ""
         if cursor.token.text in SPACES:
-            cursor.take()
+            pointer = cursor.take().text.removeprefix(".")
         if cursor.accept(".align"):
             _alignment(cursor)
     name = cursor.name("the name of a parameter")
@@ -95,7 +97,8 @@ def parameter(cursor: Cursor) -> Variable:
         cursor.fail(f"parameter {name} has no size", line)
     if count * lanes * TYPES[kind].bytes > 1 << 20:
         cursor.fail(f"parameter {name} is larger than a parameter can be", line)
-    return Variable(line, "param", name, kind, count * lanes, align or TYPES[kind].bytes * lanes)
+    size = TYPES[kind].bytes * lanes
+    return Variable(line, "param", name, kind, count * lanes, align or size, pointer=pointer)
 
 
 # parameters ::= "(" [ param ("," param)* ] ")"

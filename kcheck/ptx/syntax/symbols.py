@@ -73,18 +73,22 @@ class Mangled:
 
 
 def kernel_name(symbol: str) -> str:
-    """The Python name in a symbol that numba mangled: ``_ZN8__main__4gemmB2v1B40c...E5ArrayIf...`` is ``gemm``.
+    """The name in a symbol that numba or a C++ compiler mangled: ``_ZN8__main__4gemmB2v1B40c...E5ArrayIf...`` is
+    ``gemm``, ``_Z7softmaxIfLi4EEvPKT_`` is ``softmax``.
 
-    A nested name of the Itanium C++ ABI: parts with their lengths, then ABI tags that begin with B. What is not
-    such a name is returned as it is.
+    A name of the Itanium C++ ABI: one part, or nested ones, with their lengths, then ABI tags that begin with B.
+    What is not such a name is returned as it is.
     """
-    if not symbol.startswith("_ZN"):
+    if not symbol.startswith("_Z"):
         return symbol
-    at, name = 3, symbol
+    is_nested = symbol.startswith("_ZN")
+    at, name = 3 if is_nested else 2, symbol
     while match := _PART.match(symbol, at):
         start = match.end()
         at = start + int(match[1])
         name = symbol[start:at]
+        if not is_nested:
+            break
     return name
 
 

@@ -1,0 +1,113 @@
+"""The interface of a kind of kernel on a device: how its kernels are compiled, launched, and made ready for
+`artifact:`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from kcheck.device.base import Backend
+from kcheck.device.plan import Geometry
+from kcheck.model import Argument, Case, OpSpec
+from kcheck.model.compiled import CompiledKernel
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Passed:
+    """One argument of a launch.
+
+    Attributes:
+        argument: as the spec has it.
+        value: the array on the device, or a scalar of the dtype that the spec gives it.
+        dtype: its name in DTYPES; of an array, that of its elements.
+    """
+
+    argument: Argument
+    value: Any
+    dtype: str
+    is_array: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Called:
+    """A launch of a ``launch:``.
+
+    Attributes:
+        params: the spec's params, rounded to their dtypes.
+    """
+
+    spec: OpSpec
+    case: Case
+    params: dict[str, np.generic]
+    shape: Geometry
+    arguments: tuple[Passed, ...]
+
+
+class Work(Protocol):
+    """A compilation for ``artifact:``, which may run beside the cases."""
+
+    @property
+    def running(self) -> bool:
+        """Whether :meth:`result` would have to wait."""
+
+    def result(self) -> tuple[CompiledKernel, ...]:
+        """The kernels: one for each target and specialization.
+
+        Raises:
+            KernelError: the kernel's file cannot be loaded.
+        """
+
+    def cancel(self) -> None:
+        """End it, finished or not."""
+
+
+class Kind(Protocol):
+    """One kind of kernel.
+
+    Attributes:
+        note: what reports say of every spec with such a kernel; usually empty.
+    """
+
+    note: str
+
+    def prepare(self, spec: OpSpec, backend: Backend) -> None:
+        """Load the spec's kernel, and check what can be checked before the cases.
+
+        Raises:
+            KernelError: its file cannot be loaded, has no such kernel, or the device cannot run it.
+            SpecError: its arguments do not fit the spec.
+        """
+
+    def unsupported(self, dtype: str, backend: Backend) -> str:
+        """Why arrays of a dtype cannot be passed to kernels of this kind; empty if they can."""
+
+    def job(self, called: Called, backend: Backend) -> Callable[[], None]:
+        """Compile the kernel for a case, or take it from a cache, and return what launches it.
+
+        Raises:
+            LaunchFault: the kernel does not compile.
+            SpecError: its parameters differ from what the spec passes.
+            KernelError: it cannot be used otherwise.
+        """
+
+    def artifact(
+        self,
+        spec: OpSpec,
+        cases: Sequence[Case],
+        targets: Sequence[str],
+        *,
+        device: str,
+        sass: bool = False,
+        sanitizers: Collection[str] = (),
+    ) -> Work:
+        """Compile the kernel of a ``launch:`` as for a GPU, in every specialization that the cases may need.
+
+        Args:
+            targets: such as ``sm_80``.
+            device: the name of the device that runs the cases; empty if none does.
+            sass: include the machine code.
+            sanitizers: those that the cases run with, for code that is compiled ahead of them.
+        """

@@ -1,0 +1,166 @@
+"""What kernels have in common that reach the device as PTX, and not through numba.cuda: launch, arguments,
+`artifact:`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from importlib import import_module
+from typing import Any, Protocol
+
+from kcheck.device.artifact import disassembled, entry_resources
+from kcheck.device.base import Backend
+from kcheck.device.kinds.base import Called, Passed, Work
+from kcheck.device.kinds.entry import check, pack
+from kcheck.device.kinds.modules import Run, Unit
+from kcheck.device.plan import LaunchFault
+from kcheck.device.specialize import signature_of_case
+from kcheck.errors import KernelError
+from kcheck.model import Case, Finding, OpSpec
+from kcheck.model.compiled import CompiledKernel, Signature
+from kcheck.specfile.kinds import KINDS as SPEC_KINDS
+
+
+class NotCompiled(Exception):
+    """A compiler's errors, which are findings of the case."""
+
+    def __init__(self, *findings: Finding) -> None:
+        self.findings = findings
+        super().__init__("; ".join(finding.message for finding in findings))
+
+
+class Compiler(Protocol):
+    """What differs between these kinds: where the PTX comes from."""
+
+    def load(self, spec: OpSpec, target: str = "") -> None:
+        """Check what does not depend on a case; raises KernelError or SpecError.
+
+        Args:
+            target: of the device that it is for; empty if it is only compiled.
+        """
+
+    def unit(self, spec: OpSpec, case: Case, target: str) -> Unit:
+        """The kernel, compiled for a case; the same object for cases that need the same code.
+
+        Raises:
+            NotCompiled: the compiler refuses it.
+            KernelError, SpecError: it cannot be compiled for another reason.
+        """
+
+
+class CompiledKind:
+    """A :class:`kcheck.device.kinds.base.Kind` over a :class:`Compiler`.
+
+    Args:
+        name: in ``kcheck.specfile.kinds.KINDS``.
+        note: what reports say of every spec with such a kernel.
+    """
+
+    def __init__(self, name: str, compiler: Compiler, note: str = "") -> None:
+        self.note = note
+        self._title = SPEC_KINDS[name].title
+        self._compiler = compiler
+
+    def prepare(self, spec: OpSpec, backend: Backend) -> None:
+        """Check the device, and what does not depend on a case."""
+        assert spec.kernel is not None
+        if backend.modules is None:
+            what = f"{spec.kernel} is {self._title}, which the {backend.name} cannot run"
+            raise KernelError(f"{spec.kernel.span}: {what}; use --device cpu or --device gpu")
+        self._compiler.load(spec, current_target())
+
+    def unsupported(self, dtype: str, backend: Backend) -> str:
+        """Empty: arrays are pointers, whatever their elements are."""
+        return ""
+
+    def job(self, called: Called, backend: Backend) -> Callable[[], None]:
+        """Compile, compare the parameters, lay out the arguments."""
+        spec, modules = called.spec, backend.modules
+        assert spec.launch is not None
+        assert modules is not None
+        try:
+            unit = self._compiler.unit(spec, called.case, current_target())
+        except NotCompiled as refused:
+            raise LaunchFault(*refused.findings) from None
+        check(spec, unit.instance, unit.parameters, called.arguments)
+        content = pack(unit.parameters, [_value(passed) for passed in called.arguments])
+        signature = signature_of_case(spec, called.case)
+        run = Run(unit, called.shape.block, called.shape.shared, signature)
+        cooperative = spec.launch.cooperative
+        return lambda: modules.launch(run, called.shape, content, cooperative=cooperative)
+
+    def artifact(
+        self,
+        spec: OpSpec,
+        cases: Sequence[Case],
+        targets: Sequence[str],
+        *,
+        device: str,
+        sass: bool = False,
+        sanitizers: Collection[str] = (),
+    ) -> Work:
+        """In this process, once the cases have run."""
+        return _AsNeeded(lambda: self._all(spec, cases, targets, sass))
+
+    def _all(
+        self, spec: OpSpec, cases: Sequence[Case], targets: Sequence[str], sass: bool
+    ) -> tuple[CompiledKernel, ...]:
+        self._compiler.load(spec)
+        made: dict[tuple[str, str, Signature], CompiledKernel] = {}
+        for target in targets:
+            for case in cases:
+                signature = signature_of_case(spec, case)
+                try:
+                    unit = self._compiler.unit(spec, case, target)
+                except NotCompiled as refused:
+                    made.setdefault(("", target, signature), not_compiled(spec, refused, signature, target))
+                    continue
+                key = (unit.instance, target, signature)
+                if key not in made:
+                    made[key] = assembled(unit, signature, target, sass=sass)
+        return tuple(made.values())
+
+
+class _AsNeeded:
+    """A :class:`kcheck.device.kinds.base.Work` that runs when its result is requested."""
+
+    def __init__(self, work: Callable[[], tuple[CompiledKernel, ...]]) -> None:
+        self.result = work
+        self.running = True
+
+    def cancel(self) -> None:
+        """Nothing runs yet."""
+
+
+def assembled(unit: Unit, signature: Signature, target: str, *, sass: bool = False) -> CompiledKernel:
+    """A compiled kernel with the resources that ptxas gives it."""
+    try:
+        resources = entry_resources(unit.ptx, unit.entry, target)
+    except KernelError as error:
+        return CompiledKernel(unit.instance, unit.place, signature, target, problem=str(error))
+    made = CompiledKernel(unit.instance, unit.place, signature, target, unit.entry, unit.ptx, resources)
+    return disassembled(made) if sass else made
+
+
+def not_compiled(spec: OpSpec, refused: NotCompiled, signature: Signature, target: str) -> CompiledKernel:
+    """A kernel that the compiler refuses."""
+    assert spec.kernel is not None
+    first = refused.findings[0]
+    return CompiledKernel(
+        spec.kernel.name, first.place or spec.kernel.span, signature, target, problem=str(refused)
+    )
+
+
+def _value(passed: Passed) -> Any:
+    """The address of an array, or the scalar."""
+    return address(passed.value) if passed.is_array else passed.value
+
+
+def address(array: Any) -> int:
+    """Where a device array begins."""
+    return int(array.device_ctypes_pointer.value or 0)
+
+
+def current_target() -> str:
+    """The target of the device of this process: ``sm_80``."""
+    major, minor = import_module("numba.cuda").get_current_device().compute_capability
+    return f"sm_{major}{minor}"

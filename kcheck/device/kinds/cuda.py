@@ -1,0 +1,216 @@
+"""Kernels in CUDA C++ and HIP, compiled by NVRTC for each case that needs other code."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import lru_cache
+from pathlib import Path
+
+from kcheck.device.artifact import no_compiler
+from kcheck.device.kinds.compiled import CompiledKind, NotCompiled
+from kcheck.device.kinds.cpp import defines, instance, varying
+from kcheck.device.kinds.entry import Parameter, find_entry, ptx_parameters
+from kcheck.device.kinds.modules import Unit
+from kcheck.device.kinds.nvrtc import (
+    INCLUDE,
+    CompileFailed,
+    CppParameter,
+    Message,
+    Source,
+    compile_source,
+    toolkit_folders,
+)
+from kcheck.errors import KernelError, SpecError
+from kcheck.model import Case, CudaOptions, Fault, Finding, Kernel, OpSpec, Span
+from kcheck.model.span import as_typed
+from kcheck.specfile.kinds.cudafile import headers, read_cuda
+from kcheck.specfile.paths import shown
+
+_MOST_ERRORS = 5  # of one compilation that are reported
+_NO_FILE = re.compile(r'cannot open source file "([^"]+)"')
+_HOST = frozenset(
+    {
+        "iostream",
+        "vector",
+        "string",
+        "map",
+        "memory",
+        "chrono",
+        "fstream",
+        "sstream",
+        "random",
+        "thread",
+        "iomanip",
+    }
+)
+_OF_TOOLKIT = re.compile(
+    r"^(?:crt|cub|cuda|thrust|cooperative_groups|nv)/|^(?:cuda|mma|curand|cooperative_groups)\w*\.h"
+)
+_OF_ROCM = re.compile(r"^(?:roc|hipcub|hiprand|hipblas|ck/|amd_)")
+_HOST_CALL = re.compile(r'identifier "(?:cuda|hip)(?:Malloc|Memcpy|Memset|Free|Launch|Get|Device|Stream|Event)')
+_AMDS = re.compile(r"(?:__builtin_amdgcn|__ockl|__ocml|__llvm_amdgcn|__amdgcn|amd_)\w*")
+
+
+class _Compiler:
+    """A :class:`kcheck.device.kinds.compiled.Compiler`."""
+
+    folders: tuple[str, ...] = ()
+    """Folders with headers that come before all others."""
+
+    def load(self, spec: OpSpec, target: str = "") -> None:
+        """Check that there is a compiler."""
+        assert spec.kernel is not None
+        if why := no_compiler():
+            raise KernelError(f"{spec.kernel.span}: {spec.kernel} cannot be compiled: {why}")
+
+    def unit(self, spec: OpSpec, case: Case, target: str) -> Unit:
+        """Compile it with the types, dims and params of the case."""
+        kernel, options = spec.kernel, spec.compile or CudaOptions()
+        assert kernel is not None
+        macros = defines(spec, options, case)
+        given = (f"--std={options.std}", *(f"--define-macro={n}={v}" for n, v in macros.items()), *options.options)
+        told = instance(spec, case)
+        if differing := varying(spec, options):
+            told += f" ({', '.join(f'{name}={macros[name]}' for name in differing)})"
+        return self.compiled(spec.root, kernel, instance(spec, case), told, options.include, given, target)
+
+    def compiled(
+        self,
+        root: str,
+        kernel: Kernel,
+        expression: str,
+        told: str,
+        include: tuple[str, ...],
+        options: tuple[str, ...],
+        target: str,
+    ) -> Unit:
+        """Compile an instance of a kernel.
+
+        Raises:
+            NotCompiled: NVRTC refuses it.
+            SpecError: an included file is missing.
+        """
+        file = Path(root) / kernel.path
+        folders = (*self.folders, str(file.parent), *(os.path.join(root, folder) for folder in include))
+        try:
+            source = _source(file, expression, folders, options)
+            return _unit(kernel, told, target, source)
+        except CompileFailed as failed:
+            raise _explained(failed, kernel, file) from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise KernelError(f"{shown(file)}:1: this file cannot be read: {error}") from error
+
+
+def _source(file: Path, expression: str, folders: tuple[str, ...], options: tuple[str, ...]) -> Source:
+    """What to compile, with everything of the project that it includes."""
+    found, computed = headers(file, [Path(folder) for folder in folders])
+    contents = None
+    if not computed:
+        contents = tuple(
+            (place, "" if real is None else Path(real).read_text(encoding="utf-8", errors="replace"))
+            for place, real in sorted(found.items())
+        )
+    text = file.read_text(encoding="utf-8")
+    return Source(os.path.realpath(file), text, expression, folders, options, contents)
+
+
+@lru_cache(maxsize=256)
+def _unit(kernel: Kernel, told: str, target: str, source: Source) -> Unit:
+    from kcheck.ptx.syntax.parser import parse  # only a run with C++ needs it
+
+    made = compile_source(source, target)
+    seen = read_cuda(Path(source.file)).kernels.get(kernel.name.rpartition("::")[2])
+    entry = find_entry(parse(made.ptx, as_typed(source.file)), made.entry, kernel.span)
+    texts = seen.parameters if seen is not None else ()
+    declared = ptx_parameters(entry)
+    parameters = tuple(
+        _parameter(slot, typed, texts[n] if len(texts) == len(declared) else "")
+        for n, (slot, typed) in enumerate(zip(declared, made.parameters, strict=True))
+    )
+    place = Span(as_typed(source.file), seen.line if seen is not None else 1, 1)
+    return Unit(kernel, place, told, target, made.ptx, made.entry, parameters)
+
+
+def _parameter(slot: Parameter, typed: CppParameter, text: str) -> Parameter:
+    """A parameter of the PTX with what the C++ compiler knows of it."""
+    form = slot.form
+    if typed.is_pointer:
+        form = "pointer"
+    elif typed.is_class:
+        form = "bytes"
+    elif typed.element in ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"):
+        form = "float"
+    elif typed.element:
+        form = "integer"
+    told = f"`{text}`" if text else f"a {typed.element or 'class'}{'*' * typed.is_pointer}"
+    return Parameter(slot.offset, slot.size, form, typed.element, told)
+
+
+def _explained(failed: CompileFailed, kernel: Kernel, file: Path) -> Exception:
+    """The exception for errors of the compiler: of the spec if a file is missing, otherwise findings."""
+    findings = []
+    for message in failed.messages[:_MOST_ERRORS]:
+        missing = _NO_FILE.search(message.text)
+        if missing is not None:
+            place = _place(message, kernel, file)
+            return SpecError([Fault(place, f'there is no file "{missing[1]}" to include', _where(missing[1]))])
+        told = f"does not compile: {message.text}"
+        findings.append(
+            Finding("compile", told, fix=_fix(message), kernel=kernel.name, place=_place(message, kernel, file))
+        )
+    more = len(failed.messages) - len(findings)
+    if more > 0:
+        last = findings[-1]
+        told = f"{last.message} (and {more} more error{'s' * (more > 1)})"
+        findings[-1] = Finding("compile", told, fix=last.fix, kernel=kernel.name, place=last.place)
+    if not findings:
+        told = f"does not compile: {' '.join(failed.log.split())[:400]}"
+        findings.append(Finding("compile", told, kernel=kernel.name, place=kernel.span))
+    return NotCompiled(*findings)
+
+
+def _place(message: Message, kernel: Kernel, file: Path) -> Span:
+    """The innermost place of an error that is in a file of the project; otherwise the kernel in the spec."""
+    libraries = tuple(folder + os.sep for folder in (str(INCLUDE), *toolkit_folders()))
+    for name, line, column in ((message.file, message.line, message.column), *((*t, 0) for t in message.through)):
+        if os.path.isfile(name) and not os.path.realpath(name).startswith(libraries):
+            return Span(as_typed(os.path.realpath(name)), line, max(column, 1))
+    return kernel.span
+
+
+def _fix(message: Message) -> str:
+    """What to do about an error, if that is known."""
+    if "<<<" in message.text or _HOST_CALL.search(message.text):
+        return _HOST_FIX
+    if found := _AMDS.search(message.text):
+        return f"{found[0]} is AMD's alone: kcheck runs HIP as on an NVIDIA GPU"
+    return ""
+
+
+_HOST_FIX = "kcheck compiles the kernels only: put host code between #ifndef __CUDACC_RTC__ and #endif"
+
+
+def _where(name: str) -> str:
+    """How to make an included file available."""
+    if name in _HOST:
+        return _HOST_FIX
+    if _OF_TOOLKIT.match(name):
+        return "pip install 'kcheck[cu13]', which brings the headers of CUDA"
+    if _OF_ROCM.match(name):
+        return f"{name} is AMD's alone: kcheck runs HIP as on an NVIDIA GPU"
+    return "add its folder to compile, as in `compile: {include: [include]}`, or fix the name"
+
+
+class _HipCompiler(_Compiler):
+    """HIP, with headers that say it in CUDA C++."""
+
+    folders = (str(INCLUDE.parent / "include_hip"),)
+
+
+CUDA = CompiledKind("cuda", _Compiler())
+HIP = CompiledKind(
+    "hip",
+    _HipCompiler(),
+    "HIP runs as on an NVIDIA GPU: wavefronts have 32 lanes, and AMD's CDNA GPUs have 64",
+)

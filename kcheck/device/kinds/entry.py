@@ -1,0 +1,195 @@
+"""The parameters of a compiled kernel, the arguments that a spec passes, and where the two differ."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from kcheck.cpu.module import read_entry
+from kcheck.device.kinds.base import Passed
+from kcheck.errors import SpecError
+from kcheck.model import DTYPES, Argument, Fault, NameArg, NumelArg, OpSpec, Span
+from kcheck.ptx.syntax.ast import Function, Module, Variable
+from kcheck.ptx.syntax.types import TYPES
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a compiled kernel.
+
+    Attributes:
+        offset, size: in bytes.
+        form: ``word``: 8 bytes that may be a pointer or an integer; ``bits``: of any type; ``bytes``: a struct.
+        element: the dtype of what a pointer points to, or of a scalar; empty if it is not known or has none.
+        told: as messages show it: ``const float* x``, ``.u64 softmax_param_0``.
+        space: of what a pointer points to; empty if it is not declared.
+    """
+
+    offset: int
+    size: int
+    form: Literal["pointer", "word", "integer", "float", "bits", "bytes"]
+    element: str
+    told: str
+    space: str = ""
+
+
+def ptx_parameters(entry: Function) -> tuple[Parameter, ...]:
+    """The parameters as PTX declares them (PTX ISA, "Kernel Function Parameters")."""
+    slots = read_entry(entry).params
+    return tuple(_declared(param, *slot) for param, slot in zip(entry.params, slots, strict=True))
+
+
+def _declared(param: Variable, offset: int, size: int) -> Parameter:
+    kind = TYPES[param.type]
+    told = f".{param.type} {param.name}" + (f"[{param.count}]" if param.count != 1 else "")
+    if param.count != 1:
+        return Parameter(offset, size, "bytes", "", told)
+    if param.pointer is not None:
+        return Parameter(offset, size, "pointer", "", told, param.pointer)
+    if kind.kind == "float":
+        return Parameter(offset, size, "float", f"float{kind.bits}", told)
+    if param.type.startswith("b"):
+        return Parameter(offset, size, "word" if size == 8 else "bits", "", told)
+    return Parameter(offset, size, "word" if size == 8 else "integer", "", told)
+
+
+def check(spec: OpSpec, name: str, parameters: Sequence[Parameter], passed: Sequence[Passed]) -> None:
+    """Compare what a spec passes with what the compiled kernel takes.
+
+    Args:
+        name: of the kernel, as messages show it.
+
+    Raises:
+        SpecError: they differ in number, size, space or type; one fault for each argument that is wrong.
+    """
+    assert spec.launch is not None
+    if len(passed) != len(parameters):
+        takes = f"{len(parameters)} argument{'' if len(parameters) == 1 else 's'}"
+        told = ", ".join(parameter.told for parameter in parameters)
+        span = spec.launch.args[0].span if spec.launch.args else spec.launch.span
+        what = f"kernel {name!r} takes {takes}, and args has {len(passed)}"
+        raise SpecError([Fault(span, what, f"its parameters are {told}" if told else "it takes none")])
+    faults = []
+    for number, (argument, parameter) in enumerate(zip(passed, parameters, strict=True), 1):
+        wrong = difference(argument.dtype, argument.is_array, parameter)
+        if wrong is not None:
+            what = (
+                f"{called(argument)} does not fit parameter {number} of kernel {name!r}, {parameter.told}: {wrong}"
+            )
+            faults.append(Fault(argument.argument.span, what, _fix(spec, argument, parameter)))
+    if faults:
+        raise SpecError(faults)
+
+
+def called(passed: Passed) -> str:
+    """``the float32 array x``, ``N as int64``."""
+    argument = passed.argument
+    if passed.is_array:
+        assert isinstance(argument, NameArg)
+        return f"the {passed.dtype} array {argument.name!r}"
+    if isinstance(argument, NameArg):
+        return f"{argument.name!r} as {passed.dtype}"
+    if isinstance(argument, NumelArg):
+        return f"the number of elements of {argument.array!r} as {passed.dtype}"
+    return f"the stride of {argument.array!r} as {passed.dtype}"
+
+
+def difference(dtype: str, is_array: bool, parameter: Parameter) -> str | None:
+    """How an argument differs from a parameter, in one clause; None if it fits."""
+    form = parameter.form
+    if is_array:
+        if form not in ("pointer", "word"):
+            return f"an array is passed as a pointer of 8 bytes, and this is {_shape(parameter)}"
+        if parameter.space not in ("", "global"):
+            return f"it is a pointer to {parameter.space} memory, and arrays are in global memory"
+        if form == "pointer" and parameter.element and not _same_element(dtype, parameter.element):
+            return f"it is a pointer to {parameter.element}"
+        return None
+    if form == "pointer":
+        return "it is a pointer, and a scalar is passed"
+    size = DTYPES[dtype].itemsize
+    if size != parameter.size:
+        return f"it has {parameter.size} bytes, and {dtype} has {size}"
+    if form in ("bits", "bytes") and not parameter.element:
+        return None
+    if form == "bytes":
+        return None if parameter.element == dtype else f"it is {parameter.element}"
+    is_float = not (DTYPES[dtype].is_integer or dtype == "bool")
+    if is_float != (form == "float"):
+        return f"it is {_shape(parameter)}"
+    return f"it is {parameter.element}" if is_float and parameter.element not in ("", dtype) else None
+
+
+def _same_element(dtype: str, element: str) -> bool:
+    """Whether an array of a dtype can be accessed through a pointer to another: the same kind and size."""
+    return _class_of(dtype) == _class_of(element)
+
+
+def _class_of(dtype: str) -> tuple[str, int]:
+    kind = DTYPES[dtype]
+    if kind.is_integer:  # a pointer's sign is the kernel's affair
+        return "integer", kind.itemsize
+    return dtype, kind.itemsize
+
+
+def _shape(parameter: Parameter) -> str:
+    noun = {"integer": "an integer", "word": "an integer", "float": "a float", "bits": "a value"}
+    return f"{noun.get(parameter.form, 'a struct')} of {parameter.size} bytes"
+
+
+def _fix(spec: OpSpec, passed: Passed, parameter: Parameter) -> str:
+    """What to write instead."""
+    argument = passed.argument
+    wanted = _wanted(parameter)
+    if passed.is_array:
+        if parameter.form == "pointer" and parameter.element and not parameter.space:
+            return f"declare {_named(argument)!r} with dtype {parameter.element}, or change the kernel"
+        return "pass a dim, a param or {stride: [x, 0]} here, or change the kernel"
+    if parameter.form == "pointer" or (parameter.form == "word" and not DTYPES[passed.dtype].is_integer):
+        return "pass an array here, or change the kernel"
+    if not wanted:
+        return "change the kernel: a spec passes arrays and scalars"
+    if isinstance(argument, NameArg) and argument.name in spec.dims:
+        return f"write {{{argument.name}: {wanted}}}"
+    if isinstance(argument, NameArg):
+        return f"declare {argument.name!r} with dtype {wanted}, or change the kernel"
+    return f"add dtype: {wanted}"
+
+
+def _named(argument: Argument) -> str:
+    return argument.name if isinstance(argument, NameArg) else argument.array
+
+
+def _wanted(parameter: Parameter) -> str:
+    """The dtype that fits a scalar parameter; empty if none does."""
+    if parameter.element:
+        return parameter.element
+    by_size = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
+    return by_size.get(parameter.size, "") if parameter.form in ("integer", "word", "bits") else ""
+
+
+def pack(parameters: Sequence[Parameter], values: Sequence[Any]) -> bytes:
+    """The bytes of all parameters. A value is an address, or a NumPy scalar of the parameter's size."""
+    end = max((parameter.offset + parameter.size for parameter in parameters), default=0)
+    content = bytearray(end)
+    for parameter, value in zip(parameters, values, strict=True):
+        raw = value.tobytes() if isinstance(value, np.generic) else struct.pack("<Q", value)
+        content[parameter.offset : parameter.offset + parameter.size] = raw
+    return bytes(content)
+
+
+def find_entry(module: Module, name: str, place: Span) -> Function:
+    """The kernel of a module by its exact name.
+
+    Raises:
+        SpecError: there is none.
+    """
+    entry = next((entry for entry in module.entries if entry.name == name), None)
+    if entry is None:
+        names = ", ".join(entry.name for entry in module.entries) or "none"
+        raise SpecError([Fault(place, f"kernel: the PTX has no entry {name!r}", f"its entries: {names}")])
+    return entry

@@ -1,0 +1,2 @@
+#pragma once
+#include "kcheck_c.h"

@@ -1,0 +1,169 @@
+"""PTX on the device: load it, launch its kernels, give its variables their first values again before a case."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from kcheck.device.kinds.entry import Parameter
+from kcheck.device.plan import Geometry
+from kcheck.model import Kernel, Span
+from kcheck.model.compiled import Signature
+
+_VARIABLE = re.compile(
+    r"^[ \t]*(?:\.(?:visible|weak|common)\s+)*\.global\b[^;{=]*?"
+    r"([A-Za-z_$%][\w$]*)\s*(?:\[[^\]]*\]\s*)*(?:=[^;]*)?;",
+    re.MULTILINE,
+)
+_NOT_FOUND = 500
+_WITHOUT_ASKING = 48 << 10
+"""Bytes of shared memory that a launch may use without setting an attribute of the kernel first."""
+_SHARED_SIZE = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+
+
+class DriverError(Exception):
+    """A call of the CUDA driver that failed; ``code`` is its CUresult."""
+
+    def __init__(self, call: str, code: int) -> None:
+        super().__init__(f"{call} returned {code}")
+        self.code = code
+
+
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """A compiled kernel.
+
+    Attributes:
+        kernel: as the spec names it; ``place`` is where it is defined.
+        instance: its name in reports: ``softmax<float, 4>``.
+        entry: its name in the PTX.
+    """
+
+    kernel: Kernel
+    place: Span
+    instance: str
+    target: str
+    ptx: str
+    entry: str
+    parameters: tuple[Parameter, ...]
+
+    def code_of(self) -> bytes:
+        """The PTX of this kernel and of the functions that are not inlined, without the other kernels."""
+        parts = re.split(r"(?m)^(?=[^\n/]*\.(?:entry|func)\b)", self.ptx)
+        own = re.compile(rf"[^\n]*\.entry\s+{re.escape(self.entry)}(?![\w$])")
+        mine = (part for n, part in enumerate(parts) if n == 0 or ".entry" not in part or own.match(part))
+        return "".join(mine).encode()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Run:
+    """One launch of a unit: its threads per block, dynamic shared memory in bytes, and types of arguments."""
+
+    unit: Unit
+    block: tuple[int, int, int]
+    shared: int
+    signature: Signature | None
+
+
+@dataclass
+class _Loaded:
+    """A module on the device.
+
+    Attributes:
+        first: the first bytes of its variables, by address.
+        again: their addresses are not known, so it is loaded again instead.
+    """
+
+    library: Any
+    first: dict[int, bytes] = field(default_factory=dict)
+    again: bool = False
+    kernels: dict[str, Any] = field(default_factory=dict)
+    launched: bool = False
+
+
+class Modules:
+    """The modules that are loaded, by their text, and what was launched since :meth:`begin`."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, _Loaded] = {}
+        self.runs: list[Run] = []
+
+    def begin(self) -> None:
+        """Forget earlier launches, and give variables in global memory their first values again."""
+        self.runs.clear()
+        for text, loaded in tuple(self._loaded.items()):
+            if loaded.launched and loaded.again:
+                call("cuLibraryUnload", loaded.library)
+                del self._loaded[text]
+            elif loaded.launched:
+                for address, content in loaded.first.items():
+                    call("cuMemcpyHtoD", address, content, len(content))
+                loaded.launched = False
+
+    def launch(
+        self, run: Run, shape: Geometry, content: bytes, *, cooperative: bool = False, stream: int = 0
+    ) -> None:
+        """Launch a kernel. ``content``: its parameters, as :func:`kcheck.device.kinds.entry.pack` lays them out.
+
+        Raises:
+            DriverError: the driver refuses the module or the launch, or the kernel failed.
+        """
+        import_module("numba.cuda").current_context()  # of this thread
+        unit = run.unit
+        loaded = self._load(unit.ptx)
+        loaded.launched = True
+        kernel = loaded.kernels.get(unit.entry)
+        if kernel is None:
+            kernel = loaded.kernels[unit.entry] = call("cuLibraryGetKernel", loaded.library, unit.entry.encode())
+        if shape.shared > _WITHOUT_ASKING:
+            driver: Any = import_module("cuda.bindings.driver")
+            attribute = driver.CUfunction_attribute(_SHARED_SIZE)
+            call("cuKernelSetAttribute", attribute, shape.shared, kernel, call("cuCtxGetDevice"))
+        function = call("cuKernelGetFunction", kernel)
+        held = ctypes.create_string_buffer(content, max(len(content), 1))
+        base = ctypes.addressof(held)
+        slots = (ctypes.c_void_p * max(len(unit.parameters), 1))(*(base + p.offset for p in unit.parameters))
+        where = (*shape.grid, *shape.block, shape.shared, stream, ctypes.addressof(slots))
+        self.runs.append(run)
+        if cooperative:
+            call("cuLaunchCooperativeKernel", function, *where)
+        else:
+            call("cuLaunchKernel", function, *where, 0)
+
+    def _load(self, text: str) -> _Loaded:
+        loaded = self._loaded.get(text)
+        if loaded is None:
+            library = call("cuLibraryLoadData", text.encode() + b"\0", [], [], 0, [], [], 0)
+            loaded = self._loaded[text] = _Loaded(library)
+            self._remember(loaded, text)
+        return loaded
+
+    def _remember(self, loaded: _Loaded, text: str) -> None:
+        for name in _VARIABLE.findall(text):
+            try:
+                address, size = call("cuLibraryGetGlobal", loaded.library, name.encode())
+            except DriverError as error:
+                if error.code != _NOT_FOUND:
+                    raise
+                loaded.again = True  # a GPU does not give the addresses of variables that are not .visible
+                return
+            content = bytearray(size)
+            call("cuMemcpyDtoH", content, address, size)
+            loaded.first[int(address)] = bytes(content)
+
+
+def call(name: str, *arguments: Any) -> Any:
+    """A call of the CUDA driver; returns its results without the code.
+
+    Raises:
+        DriverError: it failed.
+    """
+    results: Sequence[Any] = getattr(import_module("cuda.bindings.driver"), name)(*arguments)
+    code, *values = results
+    if int(code):
+        raise DriverError(name, int(code))
+    return values[0] if len(values) == 1 else values

@@ -1,0 +1,81 @@
+"""Kernels of numba.cuda: Numba compiles them for the types of the arguments of each launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from kcheck.device.artifact import Compilation, compile_here
+from kcheck.device.base import Backend
+from kcheck.device.call import load_kernel
+from kcheck.device.kinds.base import Called, Work
+from kcheck.device.precompile import Precompile, begin
+from kcheck.device.specialize import signatures
+from kcheck.model import Case, OpSpec
+from kcheck.model.compiled import CompiledKernel
+
+
+class Numba:
+    """A :class:`kcheck.device.kinds.base.Kind`."""
+
+    note = ""
+
+    def prepare(self, spec: OpSpec, backend: Backend) -> None:
+        """Import the kernel's file."""
+        load_kernel(spec, backend)
+
+    def unsupported(self, dtype: str, backend: Backend) -> str:
+        """What Numba has no type for."""
+        return backend.unsupported(dtype)
+
+    def job(self, called: Called, backend: Backend) -> Callable[[], None]:
+        """Numba compiles in the launch."""
+        kernel, shape = load_kernel(called.spec, backend), called.shape
+        values = [passed.value for passed in called.arguments]
+        return lambda: kernel[shape.grid, shape.block, 0, shape.shared](*values)
+
+    def artifact(
+        self,
+        spec: OpSpec,
+        cases: Sequence[Case],
+        targets: Sequence[str],
+        *,
+        device: str,
+        sass: bool = False,
+        sanitizers: Collection[str] = (),
+    ) -> Work:
+        """In this process on the cpu device, which has compiled most of it; otherwise in a child with the real
+        ``numba.cuda``."""
+        assert spec.kernel is not None
+        if device == "cpu":
+            return _Here(spec, targets, sass, begin(spec, cases, sanitizers))
+        return Compilation(spec.root, spec.kernel, signatures(spec), targets, sass=sass)
+
+
+class _Here:
+    """A :class:`kcheck.device.kinds.base.Work` in the process of the cpu device, once the cases have run.
+
+    Args:
+        ahead: processes that compile some of it in advance.
+    """
+
+    def __init__(self, spec: OpSpec, targets: Sequence[str], sass: bool, ahead: Precompile | None) -> None:
+        self._spec = spec
+        self._targets = targets
+        self._sass = sass
+        self._ahead = ahead
+
+    @property
+    def running(self) -> bool:
+        """True: it does its work in :meth:`result`."""
+        return True
+
+    def result(self) -> tuple[CompiledKernel, ...]:
+        """Compile what the cases have not."""
+        spec = self._spec
+        assert spec.kernel is not None
+        return compile_here(spec.root, spec.kernel, signatures(spec), self._targets, sass=self._sass)
+
+    def cancel(self) -> None:
+        """End the processes that compile ahead."""
+        if self._ahead is not None:
+            self._ahead.cancel()

@@ -1,0 +1,308 @@
+"""CUDA C++ to PTX in this process: NVRTC of the installed wheels.
+
+The types of a kernel's parameters are asked of the compiler itself: a variable that describes them is compiled
+with the kernel, read from the PTX and taken out of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import Any
+
+from kcheck.cpu.cache import ObjectCache
+from kcheck.driver.install import settings
+
+_FORMAT = 1  # of what is cached
+INCLUDE = Path(__file__).parent / "include"
+"""Headers of kcheck: what nvcc declares without an #include, and the headers of C and C++ that NVRTC lacks."""
+
+_ASKING = "kcheck_parameters"
+_QUESTION = "kcheck_signature.h"
+_CODES = {
+    "bool": ("bool",),
+    "int8": ("char", "signed char", "char1", "char2", "char3", "char4"),
+    "uint8": ("unsigned char", "uchar1", "uchar2", "uchar3", "uchar4"),
+    "int16": ("short", "short1", "short2", "short3", "short4"),
+    "uint16": ("unsigned short", "ushort1", "ushort2", "ushort3", "ushort4"),
+    "int32": ("int", "int1", "int2", "int3", "int4"),
+    "uint32": ("unsigned int", "uint1", "uint2", "uint3", "uint4"),
+    "int64": ("long", "long long", "long1", "long2", "longlong1", "longlong2"),
+    "uint64": ("unsigned long", "unsigned long long", "ulong1", "ulong2", "ulonglong1", "ulonglong2"),
+    "float16": ("__half", "__half2"),
+    "bfloat16": ("__nv_bfloat16", "__nv_bfloat162"),
+    "float32": ("float", "float1", "float2", "float3", "float4"),
+    "float64": ("double", "double1", "double2"),
+    "float8_e4m3fn": ("__nv_fp8_e4m3",),
+    "float8_e5m2": ("__nv_fp8_e5m2",),
+}
+"""The C++ types of an element, by dtype; a vector type is as many elements."""
+_SCALARS = frozenset(
+    {"bool", "char", "signed char", "unsigned char", "short", "unsigned short", "int", "unsigned int", "long"}
+    | {"long long", "unsigned long", "unsigned long long", "float", "double", "__half", "__nv_bfloat16"}
+    | {"__nv_fp8_e4m3", "__nv_fp8_e5m2"}
+)
+_POINTER, _CLASS = 256, 512
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is compiled.
+
+    Attributes:
+        file: its real path; ``text``: its content.
+        expression: the C++ name of the kernel, such as ``softmax<float, 4>``.
+        folders: with headers, in order.
+        options: of NVRTC, without the target and the folders.
+        headers: (name, content) of everything of the project that it may include; None if that is not known, so
+            that the result cannot be cached.
+    """
+
+    file: str
+    text: str
+    expression: str
+    folders: tuple[str, ...]
+    options: tuple[str, ...]
+    headers: tuple[tuple[str, str], ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class CppParameter:
+    """A parameter as the compiler sees it. ``element``: a dtype; empty for any other type. ``size`` in bytes."""
+
+    size: int
+    is_pointer: bool
+    is_class: bool
+    element: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """PTX, the name of the kernel in it, and its parameters."""
+
+    ptx: str
+    entry: str
+    parameters: tuple[CppParameter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """An error of the compiler: its place, counted from 1, and the last place of a file that it came through.
+
+    Attributes:
+        column: 0 if it is not known.
+        through: (file, line) of the instantiations that led there, innermost first.
+    """
+
+    file: str
+    line: int
+    column: int
+    text: str
+    through: tuple[tuple[str, int], ...] = ()
+
+
+class CompileFailed(Exception):
+    """NVRTC refused the source; ``messages`` are its errors, in order, ``log`` is all that it said."""
+
+    def __init__(self, messages: Sequence[Message], log: str) -> None:
+        super().__init__(log)
+        self.messages = tuple(messages)
+        self.log = log
+
+
+def compile_source(source: Source, target: str) -> Compiled:
+    """Compile, or take it from the cache.
+
+    Args:
+        target: such as ``sm_80``.
+
+    Raises:
+        CompileFailed: NVRTC refuses it.
+    """
+    store = ObjectCache(settings(os.environ).cache / "nvrtc")
+    key = None if source.headers is None else _key(source, target)
+    stored = None if key is None else store.get(key)
+    if stored is not None:
+        fields = json.loads(stored)
+        return Compiled(fields["ptx"], fields["entry"], tuple(CppParameter(*row) for row in fields["parameters"]))
+    made = _compile(source, target)
+    if key is not None:
+        rows = [[p.size, p.is_pointer, p.is_class, p.element] for p in made.parameters]
+        store.put(key, json.dumps({"ptx": made.ptx, "entry": made.entry, "parameters": rows}).encode())
+    return made
+
+
+def _key(source: Source, target: str) -> str:
+    parts = [f"nvrtc {_FORMAT}", _versions(), target, source.file, source.expression]
+    parts += [*source.folders, "", *source.options, "", source.text]
+    parts += [part for header in source.headers or () for part in header]
+    return "\0".join(parts)
+
+
+@functools.cache
+def _versions() -> str:
+    """The versions of NVRTC, of the headers of its wheels, and of kcheck's own headers."""
+    nvrtc: Any = import_module("cuda.bindings.nvrtc")
+    _, major, minor = nvrtc.nvrtcVersion()
+    found = [f"{major}.{minor}"]
+    for name in ("nvidia-cuda-runtime", "nvidia-cuda-cccl", "nvidia-cuda-crt"):
+        for suffix in ("", f"-cu{major}"):
+            try:
+                found.append(metadata.version(name + suffix))
+            except metadata.PackageNotFoundError:
+                found.append("")
+    digest = hashlib.blake2b(digest_size=8)
+    for path in sorted(INCLUDE.rglob("*")):
+        if path.is_file():
+            digest.update(path.name.encode() + path.read_bytes())
+    return " ".join((*found, digest.hexdigest()))
+
+
+@functools.cache
+def toolkit_folders() -> tuple[str, ...]:
+    """The folders of the CUDA toolkit's headers in the installed wheels."""
+    pathfinder: Any = import_module("cuda.pathfinder")
+    found: dict[str, None] = {}
+    for name in ("cudart", "cccl", "curand"):
+        folder = pathfinder.find_nvidia_header_directory(name)
+        if folder is not None:
+            found[os.path.realpath(folder)] = None
+    for folder in tuple(found):  # in wheels of CUDA 12 each package has a folder: nvidia/cuda_nvcc/include/crt
+        wheels = Path(folder).parents[1]
+        if wheels.name == "nvidia":
+            found |= dict.fromkeys(str(crt.parent) for crt in sorted(wheels.glob("*/include/crt")))
+    return tuple(found)
+
+
+def _compile(source: Source, target: str) -> Compiled:
+    nvrtc: Any = import_module("cuda.bindings.nvrtc")
+    text = source.text + _question(source.expression)
+    folders = (*source.folders, str(INCLUDE), *toolkit_folders())
+    options = [
+        f"--gpu-architecture={target.replace('sm_', 'compute_')}",
+        "-lineinfo",
+        "--device-as-default-execution-space",
+        "--pre-include=kcheck_prelude.h",
+        *(f"--include-path={folder}" for folder in folders),
+        *source.options,
+    ]
+    program = _checked(nvrtc.nvrtcCreateProgram(text.encode(), source.file.encode(), 0, [], []))
+    try:
+        for expression in (source.expression, f"&{_ASKING}"):
+            _checked(nvrtc.nvrtcAddNameExpression(program, expression.encode()))
+        (code,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
+        if int(code):
+            log = _text(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
+            if int(code) == int(nvrtc.nvrtcResult.NVRTC_ERROR_INVALID_OPTION):
+                log = log or "error: an option is not valid"
+            raise CompileFailed(tuple(read_log(log, source)), log or str(code))
+        entry = _checked(nvrtc.nvrtcGetLoweredName(program, source.expression.encode())).decode()
+        ptx = _text(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program)
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    ptx, parameters = _answer(ptx)
+    return Compiled(ptx, entry, parameters)
+
+
+def _checked(results: Sequence[Any]) -> Any:
+    """What a call of NVRTC returned, without its code."""
+    code, *values = results
+    if int(code):
+        raise CompileFailed((), f"NVRTC: {getattr(code, 'name', code)}")
+    return values[0] if values else None
+
+
+def _text(size_of: Any, write: Any, program: Any) -> str:
+    content = bytearray(int(_checked(size_of(program))))
+    buffer = bytes(content)
+    _checked(write(program, buffer))
+    return buffer.rstrip(b"\0").decode(errors="replace")
+
+
+def _question(expression: str) -> str:
+    """C++ that describes the types of the parameters: how many, then for each its code and its size."""
+    lines = [
+        "",
+        f'#line 1 "{_QUESTION}"',
+        "struct __half; struct __half2; struct __nv_bfloat16; struct __nv_bfloat162;",
+        "struct __nv_fp8_e4m3; struct __nv_fp8_e5m2;",
+        "namespace kcheck_signature {",
+        "template <class T> struct element { enum { code = 0, scalar = 0 }; };",
+    ]
+    for code, names in enumerate(_CODES.values(), 1):
+        for name in names:
+            scalar = int(name in _SCALARS)
+            lines.append(f"template <> struct element<{name}> {{ enum {{ code = {code}, scalar = {scalar} }}; }};")
+    lines += [
+        "template <class T> struct element<const T> : element<T> {};",
+        "template <class T> struct element<volatile T> : element<T> {};",
+        "template <class T> struct element<const volatile T> : element<T> {};",
+        "template <class T> struct form",
+        f"{{ enum {{ code = element<T>::scalar ? element<T>::code : {_CLASS} }}; }};",
+        f"template <class T> struct form<T*> {{ enum {{ code = {_POINTER} + element<T>::code }}; }};",
+        f"template <class T> struct form<T* __restrict__> {{ enum {{ code = {_POINTER} + element<T>::code }}; }};",
+        "template <class F> struct list;",
+        "template <class... A> struct list<void (*)(A...)> {",
+        "int count, codes[sizeof...(A) + 1], sizes[sizeof...(A) + 1];",
+        "constexpr list() : count(sizeof...(A) + 1), codes{form<A>::code..., 0}, sizes{(int)sizeof(A)..., 0} {}",
+        "};",
+        "}",
+        f'extern "C" __device__ const kcheck_signature::list<decltype(&{expression})> {_ASKING}{{}};',
+        "",
+    ]
+    return "\n".join(lines)
+
+
+_ANSWER = re.compile(rf"^[^\n]*\b{_ASKING}\[(\d+)\](?:\s*=\s*\{{([^}}]*)\}})?;\n", re.MULTILINE)
+
+
+def _answer(ptx: str) -> tuple[str, tuple[CppParameter, ...]]:
+    """PTX without the variable, and what the variable said."""
+    found = _ANSWER.search(ptx)
+    assert found is not None, ptx
+    given = bytes(int(number) for number in (found[2] or "").split(",") if number.strip())
+    content = given.ljust(int(found[1]), b"\0")
+    words = [int.from_bytes(content[at : at + 4], "little") for at in range(0, len(content), 4)]
+    count = words[0] - 1
+    names = ["", *_CODES]
+    parameters = tuple(
+        CppParameter(size, bool(code & _POINTER), bool(code & _CLASS), names[code & 0xFF])
+        for code, size in zip(words[1 : 1 + count], words[2 + count :], strict=False)
+    )
+    return ptx[: found.start()] + ptx[found.end() :], parameters
+
+
+_ERROR = re.compile(
+    r"^(?P<file>[^\n(]*)\((?P<line>\d+)\): (?:catastrophic |fatal )?error(?: #[\w-]+)?: (?P<text>.*)"
+)
+_THROUGH = re.compile(r"at line (\d+)(?: of (\S+))?")
+_END = re.compile(r"^\S.*\((?:\d+)\): |^\d+ (?:catastrophic )?errors? |^Compilation terminated")
+
+
+def read_log(log: str, source: Source) -> Iterator[Message]:
+    """The errors in NVRTC's log, each with the column that its caret shows."""
+    lines = log.replace("\0", "").splitlines()
+    for start, line in enumerate(lines):
+        found = _ERROR.match(line)
+        if found is None:
+            continue
+        text, column, through = [found["text"].strip()], 0, []
+        for more in lines[start + 1 :]:
+            if _END.match(more):
+                break
+            if more.strip() == "^":
+                column = len(more) - 2  # the excerpt is indented by two
+            for place in _THROUGH.finditer(more):
+                through.append((place[2] or found["file"], int(place[1])))
+            if more.startswith("          ") and not column and more.strip() != "^":
+                text.append(more.strip())
+        yield Message(found["file"], int(found["line"]), max(column, 0), " ".join(text), tuple(through))
+    if log and not any(_ERROR.match(line) for line in lines):
+        yield Message(source.file, 1, 0, " ".join(log.split())[:400])

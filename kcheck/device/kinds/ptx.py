@@ -1,0 +1,70 @@
+"""Kernels in PTX files: the text is loaded as it is."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import lru_cache
+from pathlib import Path
+
+from kcheck.device.kinds.compiled import CompiledKind
+from kcheck.device.kinds.entry import find_entry, ptx_parameters
+from kcheck.device.kinds.modules import Unit
+from kcheck.errors import SpecError
+from kcheck.model import Case, Fault, Kernel, OpSpec, Span
+from kcheck.model.span import as_typed
+from kcheck.specfile.kinds.ptx import read_ptx
+from kcheck.specfile.kinds.text import read_text
+
+
+class _Files:
+    """A :class:`kcheck.device.kinds.compiled.Compiler`."""
+
+    def load(self, spec: OpSpec, target: str = "") -> None:
+        """Parse the file, and compare its target with the device's, and its parameters with ``args``."""
+        assert spec.kernel is not None
+        own = read_ptx(Path(spec.root) / spec.kernel.path).target
+        if target and _number(own) > _number(target):
+            what = f"{spec.kernel} is compiled for {own}, and this device is {target}"
+            fix = f"set KCHECK_CC={_number(own) // 10}.{_number(own) % 10}, or compile it for an older target"
+            raise SpecError([Fault(spec.kernel.span, what, fix)])
+        unit = _read(spec.root, spec.kernel)
+        if spec.launch is not None and len(spec.launch.args) != len(unit.parameters):
+            count, told = len(unit.parameters), ", ".join(parameter.told for parameter in unit.parameters)
+            what = f"kernel {spec.kernel.name!r} takes {count} argument{'s' * (count != 1)}"
+            what += f", and args has {len(spec.launch.args)}"
+            raise SpecError([Fault(spec.launch.span, what, f"its parameters are {told}" if told else "")])
+
+    def unit(self, spec: OpSpec, case: Case, target: str) -> Unit:
+        """The same for every case."""
+        assert spec.kernel is not None
+        return _read(spec.root, spec.kernel)
+
+
+def _number(target: str) -> int:
+    return int(re.sub(r"\D", "", target) or 0)
+
+
+def _read(root: str, kernel: Kernel) -> Unit:
+    path = os.path.join(root, kernel.path)
+    status = os.stat(path)
+    return _parsed(path, kernel, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _parsed(path: str, kernel: Kernel, size: int, _changed: int) -> Unit:
+    from kcheck.ptx.syntax.parser import parse  # only a run with PTX files needs it
+
+    text = read_text(Path(path), size)
+    entry = find_entry(parse(text, as_typed(path)), kernel.name, kernel.span)
+    target = read_ptx(Path(path)).target
+    place = Span(as_typed(path), entry.line, 1)
+    return Unit(kernel, place, kernel.name, target, named(text, path), entry.name, ptx_parameters(entry))
+
+
+def named(text: str, path: str) -> str:
+    """PTX with the name of its file in a comment at its end, for messages."""
+    return f"{text.rstrip()}\n// kcheck-file: {os.path.realpath(path)}\n"
+
+
+PTX = CompiledKind("ptx", _Files())

@@ -1,0 +1,119 @@
+"""What a spec calls and how: kernels of every kind, other functions, the arguments and sizes of a launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from kcheck.model.span import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """Source text of an expression and its place. An integer in the YAML is its decimal text."""
+
+    text: str
+    span: Span
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A Python function by file and name: ``kernels/softmax.py:softmax``.
+
+    Attributes:
+        path: relative to the project root, with forward slashes.
+        name: the function, defined at the top level of the file.
+        given: the function itself, for a spec that is built in Python; None: it is loaded from the file.
+    """
+
+    path: str
+    name: str
+    span: Span
+    given: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel(Function):
+    """A kernel by file and name: ``kernels/softmax.cu:softmax<{T}, 4>``.
+
+    Attributes:
+        kind: what it is written in, a name in ``kcheck.specfile.kinds.KINDS``.
+        arguments: of an instance of a C++ template, as the spec has them: ``{T}, 4``; else empty.
+    """
+
+    kind: str = "numba"
+    arguments: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.name}" + (f"<{self.arguments}>" if self.arguments else "")
+
+
+@dataclass(frozen=True, slots=True)
+class CudaOptions:
+    """``compile:`` of a kernel in CUDA C++ or HIP.
+
+    Attributes:
+        std: of the language, such as ``c++17``.
+        defines: macros by name. A text is an expression of dims and params, a type variable, or C++ text.
+        include: folders, relative to the project root.
+        options: of NVRTC.
+    """
+
+    std: str = "c++17"
+    defines: Mapping[str, Expression] = field(default_factory=dict)
+    include: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+
+CompileOptions: TypeAlias = CudaOptions
+"""``compile:``, in the form that the kind of kernel has."""
+
+
+@dataclass(frozen=True, slots=True)
+class NameArg:
+    """A kernel argument: an input, output, param or dim by name. ``dtype`` is that of a dim; default: int64."""
+
+    name: str
+    dtype: str | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class StrideArg:
+    """A kernel argument: the stride of an array along an axis, in elements. ``dtype``: an integer dtype."""
+
+    array: str
+    axis: int
+    span: Span
+    dtype: str = "int64"
+
+
+@dataclass(frozen=True, slots=True)
+class NumelArg:
+    """A kernel argument: how many elements an array has. ``dtype``: an integer dtype."""
+
+    array: str
+    span: Span
+    dtype: str = "int64"
+
+
+Argument: TypeAlias = NameArg | StrideArg | NumelArg
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How the kernel is launched: its arguments in order, 1 to 3 expressions for grid and for block."""
+
+    args: tuple[Argument, ...]
+    grid: tuple[Expression, ...]
+    block: tuple[Expression, ...]
+    shared: Expression | None
+    cooperative: bool
+    span: Span

@@ -1,0 +1,123 @@
+"""Kernels in PTX files, whoever wrote them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from kcheck.model import CompileOptions
+from kcheck.specfile.kinds.base import Found, Parameters
+from kcheck.specfile.kinds.text import TooLarge, read_text, without_comments
+from kcheck.specfile.paths import shown
+from kcheck.specfile.reader import Reader
+from kcheck.specfile.yamltree import YamlMap, YamlNode
+from kcheck.symbolic import did_you_mean, shorten
+
+_ENTRY = re.compile(r"\.entry\s+([A-Za-z_$%][\w$]*)\s*(?:\(([^)]*)\))?")
+_TARGET = re.compile(r"^\s*\.target\s+(sm_(\d+)([af]?))", re.MULTILINE)
+_NAME = re.compile(r"([\w$%]+)\s*(?:\[[^\]]*\])?\s*$")
+LATEST = 121
+"""The latest target whose PTX is read. What only sm_90 and later have is refused where it is met."""
+
+
+@dataclass(frozen=True, slots=True)
+class PtxFile:
+    """What the text of a PTX file shows.
+
+    Attributes:
+        entries: the parameters' names, by kernel.
+        target: ``sm_80``; empty if it names none. ``target_line`` is where.
+    """
+
+    entries: Mapping[str, tuple[str, ...]]
+    target: str
+    target_line: int
+
+
+def read_ptx(file: Path) -> PtxFile:
+    """The entries and the target of a PTX file.
+
+    Raises:
+        OSError: it cannot be read.
+        UnicodeDecodeError: it is not text.
+        TooLarge: it is larger than a kernel's file may be.
+    """
+    status = file.stat()
+    return _read(str(file), status.st_size, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _read(path: str, size: int, _changed: int) -> PtxFile:
+    text = without_comments(read_text(Path(path), size))
+    entries = {}
+    for match in _ENTRY.finditer(text):
+        parts = (match[2] or "").split(",") if (match[2] or "").strip() else []
+        names = (_NAME.search(part.strip()) for part in parts)
+        entries[match[1]] = tuple(name[1] if name else "?" for name in names)
+    target = _TARGET.search(text)
+    line = text.count("\n", 0, target.start(1)) + 1 if target else 1
+    return PtxFile(entries, target[1] if target else "", line)
+
+
+class Ptx:
+    """A :class:`kcheck.specfile.kinds.base.Kind`."""
+
+    title = "PTX"
+    suffix = ".ptx"
+    form = "file.ptx:entry"
+    keys: tuple[str, ...] = ()
+    no_keys = "PTX is compiled already: remove this"
+
+    def owns(self, file: Path, name: str) -> bool:
+        """Any PTX."""
+        return True
+
+    def is_kernel(self, function: Callable[..., Any]) -> bool:
+        """No Python object is one."""
+        return False
+
+    def find(self, reader: Reader, node: YamlNode, file: Path, name: str) -> Found | None:
+        """An entry of the file, for a target that runs here."""
+        try:
+            read = read_ptx(file)
+        except OSError as error:
+            reader.fault(node.span, f"kernel: {shown(file)} cannot be read: {error.strerror}")
+            return None
+        except UnicodeDecodeError:
+            reader.fault(node.span, f"kernel: {shown(file)} is not text", "name a PTX file, not a cubin")
+            return None
+        except TooLarge as error:
+            reader.fault(node.span, f"kernel: {error}")
+            return None
+        if not read.target:
+            reader.fault(node.span, f"kernel: {shown(file)} has no .target, so it is not PTX")
+            return None
+        if (why := unsupported_target(read.target)) is not None:
+            what = f"kernel: {shown(file)}:{read.target_line}: the .target is {read.target}, {why}"
+            reader.fault(node.span, what, "compile it for sm_80 or another target up to sm_90")
+            return None
+        if name not in read.entries:
+            fix = did_you_mean(name, read.entries) or f"its entries: {', '.join(read.entries) or 'none'}"
+            reader.fault(node.span, f"kernel: {shown(file)} has no entry {shorten(name)!r}", fix)
+            return None
+        params = read.entries[name]
+        return Found(name, "", Parameters(params, (), len(params)))
+
+    def options(self, reader: Reader, node: YamlMap) -> CompileOptions | None:
+        """There are none."""
+        return None
+
+
+def unsupported_target(target: str) -> str | None:
+    """Why PTX for a target does not run on kcheck's device, in one clause; None if it does."""
+    found = re.fullmatch(r"sm_(\d+)([af]?)", target)
+    number, suffix = (int(found[1]), found[2]) if found else (0, "")
+    if suffix and number >= 100:
+        return "which is code for one family of GPUs only"
+    if not 50 <= number <= LATEST:
+        return "which kcheck does not know"
+    return None

@@ -1,0 +1,136 @@
+"""Kernels in CUDA C++, HIP and PTX on the cpu device: each row is a kernel, and what a run says of it."""
+
+from __future__ import annotations
+
+import pytest
+from kinds_project import KindsProject
+
+from kcheck.device.cpu import missing
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing())]
+
+DOUBLE = """
+extern "C" __global__ void twice(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i];
+}
+"""
+TEMPLATE = """
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include "scaled.h"
+template <class T, int K>
+__global__ void scale(const T* __restrict__ x, T* y, int n, T a, int step) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = scaled(a, x[i * step]) * T(K) * T(HALF);
+}
+"""
+HIP = """
+#include <hip/hip_runtime.h>
+extern "C" __global__ void twice(const float* x, float* y, int n) {
+  int i = hipBlockIdx_x * hipBlockDim_x + hipThreadIdx_x;
+  if (i < n) y[i] = 2 * x[i];
+}
+"""
+PTX = """
+.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry twice(.param .u64 x, .param .u64 y, .param .u32 n)
+{
+  .reg .pred %p; .reg .b32 %r<5>; .reg .b64 %rd<6>; .reg .f32 %f<3>;
+  ld.param.u64 %rd1, [x];
+  ld.param.u64 %rd2, [y];
+  ld.param.u32 %r1, [n];
+  mov.u32 %r2, %ctaid.x;
+  mov.u32 %r3, %ntid.x;
+  mov.u32 %r4, %tid.x;
+  mad.lo.s32 %r2, %r2, %r3, %r4;
+  setp.ge.s32 %p, %r2, %r1;
+  @%p bra DONE;
+  mul.wide.s32 %rd3, %r2, 4;
+  add.s64 %rd4, %rd1, %rd3;
+  ld.global.f32 %f1, [%rd4];
+  add.f32 %f1, %f1, %f1;
+  add.s64 %rd5, %rd2, %rd3;
+  st.global.f32 [%rd5], %f1;
+DONE:
+  ret;
+}
+"""
+
+COUNTED = """
+__device__ int calls = 1;
+extern "C" __global__ void counted(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i] * (i == 0 ? calls++ : 1);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The project's report: specs by op."""
+    project = KindsProject(tmp_path_factory.mktemp("kinds") / "a project")
+    project.write("include/scaled.h", "template <class T> __device__ T scaled(T a, T x) { return a * x; }\n")
+    project.write("kernels/twice.cu", DOUBLE)
+    project.write("kernels/past.cu", DOUBLE.replace("i < n", "i <= n"))
+    project.write("kernels/twice.hip", HIP)
+    project.write("kernels/twice.ptx", PTX)
+    project.write("kernels/past.ptx", PTX.replace("setp.ge", "setp.gt"))
+    project.write("kernels/scale.cu", TEMPLATE)
+    project.write("kernels/wrong.cu", DOUBLE.replace("2 * x[i]", "2 * z[i]"))
+    project.write("kernels/count.cu", COUNTED)
+    for name in ("twice", "past", "wrong"):
+        project.spec(f"{name}_cu", f"kernel: kernels/{name}.cu:twice")
+    for name in ("twice", "past"):
+        project.spec(f"{name}_ptx", f"kernel: kernels/{name}.ptx:twice")
+    project.spec("twice_hip", "kernel: kernels/twice.hip:twice")
+    project.spec(
+        "scale",
+        """
+        kernel: "kernels/scale.cu:scale<{T}, 4>"
+        compile: {include: [include], defines: {HALF: 1 / 4}, std: c++17}
+        dtypes: [float32, float64, float16, bfloat16]
+        reference: references/r.py:scale
+        inputs: {x: {shape: [N], layouts: [contiguous, strided]}}
+        params: {a: {dtype: T, values: [0.5, 2.0]}}
+        launch: {args: [x, y, {numel: x, dtype: int32}, a, {stride: [x, 0], dtype: int32}],
+          grid: ["ceildiv(N, 64)"], block: [64]}
+        cases: {count: 12}
+        """,
+    )
+    project.spec("counted", "kernel: kernels/count.cu:counted\ncases: {count: 6}")
+    return project.report()
+
+
+@pytest.mark.parametrize("op", ["twice_cu", "twice_ptx", "twice_hip", "scale"])
+def test_a_correct_kernel_passes_whatever_it_is_written_in(made, op):
+    assert made[op]["status"] == "passed", made[op]["cases"]
+    assert made[op]["passed"] == len(made[op]["cases"]) > 3
+
+
+@pytest.mark.parametrize(
+    ("op", "file", "line"), [("past_cu", "kernels/past.cu", 3), ("past_ptx", "kernels/past.ptx", 18)]
+)
+def test_a_read_past_the_end_is_told_at_its_line_of_the_source(made, op, file, line):
+    found = next(finding for case in made[op]["cases"] for finding in case["findings"])
+    assert (found["rule"], found["kernel"], found["array"]) == ("memcheck", "twice", "x")
+    assert (found["place"]["file"], found["place"]["line"]) == (file, line)
+
+
+def test_what_does_not_compile_fails_its_cases_at_a_line_and_a_column(made):
+    assert made["wrong_cu"]["failed"] == len(made["wrong_cu"]["cases"])
+    (found,) = made["wrong_cu"]["cases"][0]["findings"]
+    assert found["rule"] == "compile"
+    assert found["message"] == 'does not compile: identifier "z" is undefined'
+    assert found["place"] == {"file": "kernels/wrong.cu", "line": 3, "column": 25}
+
+
+def test_device_variables_have_their_first_values_in_every_case(made):
+    assert made["counted"]["status"] == "passed"
+
+
+def test_a_report_of_hip_says_how_wide_its_wavefronts_are(made):
+    assert any("32 lanes" in note for note in made["twice_hip"]["notes"])
+    assert not any("32 lanes" in note for note in made["twice_cu"]["notes"])
