@@ -19,6 +19,7 @@ from kcheck.model import (
     NumelArg,
     StrideArg,
 )
+from kcheck.nearest import did_you_mean
 from kcheck.specfile.arrays import ndim_of
 from kcheck.specfile.distribution import check_keywords
 from kcheck.specfile.given import given_function
@@ -26,7 +27,7 @@ from kcheck.specfile.kinds import ALL_KEYS, KINDS, SUFFIXES, Parameters
 from kcheck.specfile.pythonfile import Definition
 from kcheck.specfile.reader import Kind, Reader
 from kcheck.specfile.yamltree import YamlEntry, YamlMap, YamlNode, YamlScalar
-from kcheck.symbolic import ExpressionError, did_you_mean, evaluate_size, parse
+from kcheck.symbolic import ExpressionError, evaluate_size, parse
 
 _ANY: tuple[Kind, ...] = ("input", "output", "param", "dim")
 _SIZES: tuple[Kind, ...] = ("dim", "param")

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from kcheck.model import CompileOptions, CudaOptions, Expression
+from kcheck.nearest import did_you_mean
 from kcheck.specfile.kinds.base import Found, Parameters
 from kcheck.specfile.kinds.cudafile import headers, read_cuda
 from kcheck.specfile.kinds.text import TooLarge
 from kcheck.specfile.paths import PathRefused, folder_in_root, shown
 from kcheck.specfile.reader import Reader
 from kcheck.specfile.yamltree import YamlEntry, YamlMap, YamlNode, YamlScalar
-from kcheck.symbolic import did_you_mean, shorten
+from kcheck.symbolic import shorten
 
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 """``{T}``: a type variable, a dim or a param in C++ text."""

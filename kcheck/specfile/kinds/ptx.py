@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from kcheck.model import CompileOptions
+from kcheck.nearest import did_you_mean
 from kcheck.specfile.kinds.base import Found, Parameters
 from kcheck.specfile.kinds.text import TooLarge, read_text, without_comments
 from kcheck.specfile.paths import shown
 from kcheck.specfile.reader import Reader
 from kcheck.specfile.yamltree import YamlMap, YamlNode
-from kcheck.symbolic import did_you_mean, shorten
+from kcheck.symbolic import shorten
 
 _ENTRY = re.compile(r"\.entry\s+([A-Za-z_$%][\w$]*)\s*(?:\(([^)]*)\))?")
 _TARGET = re.compile(r"^\s*\.target\s+(sm_(\d+)([af]?))", re.MULTILINE)
