@@ -65,16 +65,16 @@ def kept(body: str) -> list[frozenset[str]]:
         ("mov.u32 %r4, 1;\n add.u32 %r4, %r4, 1;", False),
     ],
 )
-def test_remade(instruction: str, again: bool) -> None:
+def test_what_one_pure_instruction_makes_is_made_again(instruction: str, again: bool) -> None:
     """A scalar is made again if one pure instruction makes it of parameters, constants and special registers."""
-    found = saving.remade(graph(instruction), UNIFORM)
+    found = saving.rematerialized(graph(instruction), UNIFORM)
     assert ("%r4" in found) is again
 
 
-def test_remade_in_order() -> None:
+def test_a_register_is_made_again_after_its_operands() -> None:
     """The instructions for a register begin with those for its operands."""
     cfg = graph("add.u32 %r4, %r2, 1;\n shl.b32 %r5, %r4, 2;")
-    chain = saving.remade(cfg, UNIFORM)["%r5"]
+    chain = saving.rematerialized(cfg, UNIFORM)["%r5"]
     assert [o.opcode for o in chain if isinstance(o, Instruction)] == ["mov", "add", "shl"]
 
 

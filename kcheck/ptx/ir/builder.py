@@ -95,6 +95,14 @@ class Builder:
         self.lines.append(f"  {name} = {text}")
         return Value(name, element, lanes)
 
+    def phi(self, element: str, incoming: Sequence[tuple[str, str]], name: str | None = None) -> Value:
+        """A value by the block that control comes from: (value, label) pairs. ``name``: with its %, if given."""
+        text = f"phi {element} " + ", ".join(f"[{value}, %{label}]" for value, label in incoming)
+        if name is None:
+            return self.value(text, element)
+        self.line(f"{name} = {text}")
+        return Value(name, element)
+
     def type_of(self, value: Value) -> str:
         """The LLVM type of a value."""
         return vector_type(value.type, value.lanes)

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 
 from kcheck.ptx.abi import Block
 from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.ir.records import load_field, store_field
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.isa.warp import check_mask
 from kcheck.ptx.lowering.function import FunctionLowering
+from kcheck.ptx.runtime.layout import SuspendedLanes, point_address
 from kcheck.ptx.syntax.ast import Call, Instruction, Not, Operand, Operation, Register
 from kcheck.ptx.syntax.types import TYPES
 
@@ -43,8 +45,8 @@ class Arrival:
         """Whether it simply waits for every thread of the block."""
         return self.kind == "block" and self.threads is None and self.predicate is None
 
-    def announce(self, fn: FunctionLowering, operation: Operation, lanes: Value, place: int) -> None:
-        """Write the barrier's number and count to the stop's state; add up a reduction's predicates."""
+    def announce(self, fn: FunctionLowering, operation: Operation, lanes: Value, point: int) -> None:
+        """Write the barrier's number and count to the point's record; add up a reduction's predicates."""
         if self.kind != "block":
             return
         b = fn.b
@@ -53,9 +55,9 @@ class Arrival:
         count = b.const("i32", 0)
         if self.threads is not None:
             count = self._uniform(fn, operation, self.threads)
-        for value, at in ((number, 8), (count, 12)):
-            pointer = b.value(f"getelementptr i8, ptr %warp, i64 {place + at}", "ptr")
-            b.line(f"store i32 {value.text}, ptr {pointer.text}")
+        suspended = point_address(b, point).text
+        store_field(b, SuspendedLanes, suspended, SuspendedLanes.barrier, number)
+        store_field(b, SuspendedLanes, suspended, SuspendedLanes.expected, count)
         if self.predicate is not None:
             if fn.shadows is not None:
                 fn.shadows.decides(operation, self.predicate)
@@ -98,11 +100,10 @@ def arrival(fn: FunctionLowering, operation: Operation) -> Arrival:
     raise fn.fail(operation, "not supported")
 
 
-def finish_reduction(fn: FunctionLowering, operation: Instruction, place: int) -> None:
+def finish_reduction(fn: FunctionLowering, operation: Instruction, point: int) -> None:
     """On leaving ``bar.red``: its result, from the counts of the completed barrier."""
     b = fn.b
-    pointer = b.value(f"getelementptr i8, ptr %warp, i64 {place + 8}", "ptr")
-    number = b.value(f"load i32, ptr {pointer.text}", "i32")
+    number = load_field(b, SuspendedLanes, point_address(b, point).text, SuspendedLanes.barrier)
 
     def count(offset: int) -> Value:
         base = b.value(f"getelementptr i8, ptr %block, i64 {offset}", "ptr")

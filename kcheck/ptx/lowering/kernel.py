@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from kcheck.errors import PtxError
 from kcheck.model.alignment import align_up
@@ -10,7 +10,7 @@ from kcheck.ptx.abi import Checks, ParamSlot, Program, SharedVariable
 from kcheck.ptx.analysis import affine as strides
 from kcheck.ptx.analysis import cfg as control
 from kcheck.ptx.analysis import liveness, nans, skips, uniformity
-from kcheck.ptx.analysis.convergence import may_come_apart, waits_for_lanes
+from kcheck.ptx.analysis.convergence import may_come_apart, meeting, waits_for_lanes
 from kcheck.ptx.analysis.inline import expand
 from kcheck.ptx.analysis.spin import may_spin
 from kcheck.ptx.isa.verify import verify_function
@@ -23,12 +23,25 @@ from kcheck.ptx.lowering.module import (
     shared_layout,
     shared_variables,
 )
-from kcheck.ptx.lowering.suspension import STOP_BYTES, StateLayout
+from kcheck.ptx.lowering.suspension import StateLayout, SuspensionPoint
 from kcheck.ptx.lowering.warp import WarpFunction
-from kcheck.ptx.lowering.warp_emulation import POSTED, TAKEN, VECTOR_BYTES, posted_bytes, posted_columns
-from kcheck.ptx.runtime import copies
-from kcheck.ptx.runtime.block_scheduler import HEAD_BYTES, schedule_ir
-from kcheck.ptx.runtime.diagnosis import running_ir
+from kcheck.ptx.lowering.warp_emulation import POSTED, TAKEN, posted_bytes, posted_columns
+from kcheck.ptx.runtime import copies, faults
+from kcheck.ptx.runtime.block_scheduler import Fresh, Points, scheduler_ir
+from kcheck.ptx.runtime.layout import (
+    ALIGNED_TABLE,
+    HEAD_BYTES,
+    KIND_TABLE,
+    KINDS,
+    MEETING_TABLE,
+    POINT_BYTES,
+    SITE_TABLE,
+    STRICT_TABLE,
+    VECTOR_BYTES,
+    Posted,
+    Shape,
+    vector_bytes_ir,
+)
 from kcheck.ptx.runtime.lookup import LocalLayout, resolve_ir
 from kcheck.ptx.sanitizers.init import definedness
 from kcheck.ptx.sanitizers.init.registers import Shadows
@@ -111,7 +124,7 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
     state = StateLayout(0)
     entry_warp = _prepare(unit, kernel, graphs[entry], frames[entry], offsets_of_params, state, waits)
     # Vectors begin HEAD_BYTES after the start of a page, at a stride that is a multiple of the largest alignment.
-    local = align_up(HEAD_BYTES + len(entry_warp.stops) * STOP_BYTES, max(align, 64)) - HEAD_BYTES
+    local = align_up(HEAD_BYTES + len(entry_warp.stops) * POINT_BYTES, max(align, 64)) - HEAD_BYTES
     everyone = align_up(stride * width, 64) if checks.init else 0
     unit.local = LocalLayout(local, stride, everyone)
     state.size = align_up(local + everyone + stride * width, 64)
@@ -128,23 +141,23 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
             )
             texts.append(warp.text(f"@kcheck.fn.{unit.functions[function.name]}"))
     texts.append(entry_warp.text("@kcheck.warp"))
-    posted = (state.offsets.get(POSTED, 0), state.offsets.get(TAKEN, 0), posted_bytes(unit))
+    posted = Posted(state.offsets.get(POSTED, 0), state.offsets.get(TAKEN, 0), posted_bytes(unit))
     stop_sites = [
         entry_warp.loop_site(s.block) if s.operation is None else unit.site(s.operation, "")
         for s in entry_warp.stops
     ]
     vector_bytes = align_up(max(state.size, 64), max(align, 64))
-    texts[-1] = texts[-1].replace(VECTOR_BYTES, str(vector_bytes))
     unit.definitions.update(resolve_ir(unit.local, shared_bytes))
-    unit.definitions["@kcheck.running"] = running_ir()
-    fresh = _fresh(unit) if checks.init or checks.overflow else ("", "")
+    for name, kinds in (("memset", "ptr, i8"), ("memcpy", "ptr, ptr")):
+        mangled = f"@llvm.{name}.p0.{'p0.' if name == 'memcpy' else ''}i64"
+        unit.declarations[mangled] = f"declare void {mangled}({kinds}, i64, i1 immarg)"
+    unit.definitions.update(faults.definitions(unit.declarations))
+    unit.definitions[VECTOR_BYTES.name] = vector_bytes_ir(vector_bytes)
+    fresh = _fresh(unit) if checks.init or checks.overflow else Fresh()
     race = unit.race is not None
-    schedule = schedule_ir(width, entry_warp.stops, stop_sites, vector_bytes, posted, fresh, race)
-    declared = set(schedule.splitlines())
-    for text in unit.definitions.values():
-        declared.update(text.splitlines())
-    declarations = [d for d in unit.declarations.values() if d not in declared]
-    ir = "\n".join([*declarations, *unit.definitions.values(), *texts, schedule, _METADATA])
+    shape = Shape(width, len(entry_warp.stops), vector_bytes, posted, race, unit.declarations)
+    schedule = scheduler_ir(shape, _points(entry_warp.stops, stop_sites), fresh)
+    ir = "\n".join([*unit.declarations.values(), *unit.definitions.values(), *texts, *schedule, _METADATA])
     return Program(
         ir=ir,
         entry=entry,
@@ -182,18 +195,27 @@ def _queue_copies(unit: ModuleLowering, functions: list[Function], state: StateL
     unit.definitions.update(copies.definitions(unit.copies, places, unit.race, check, unit.declarations))
 
 
-def _fresh(unit: ModuleLowering) -> tuple[str, str]:
+def _fresh(unit: ModuleLowering) -> Fresh:
     """Setup of some checks when a block or a vector starts: clear the records, mark memory uninitialized."""
     unit.definitions["@kcheck.fresh"] = block_ir(unit.shared_bytes, unit.checks.init)
     for table, keys in unit.uses.items():
         sites = unit.origins.values() if None in keys else (unit.origins[k] for k in keys if k in unit.origins)
         unit.definitions[table] = sources_ir(table, sorted(set(sites)))
     local = unit.local
-    vector = (
-        f"  %fresh = getelementptr i8, ptr %wp, i64 {local.offset + local.init}\n"
-        f"  call void @llvm.memset.p0.i64(ptr align 16 %fresh, i8 -1, i64 {local.stride * unit.width}, i1 false)\n"
-    )
-    return "  call void @kcheck.fresh(ptr %launch, ptr %worker)\n", vector if local.init else ""
+    return Fresh(True, (local.offset + local.init, local.stride * unit.width) if local.init else (0, 0))
+
+
+def _points(points: Sequence[SuspensionPoint], sites: Sequence[int]) -> Points:
+    """What the scheduler knows of the suspension points, whose sites are given."""
+    arrivals = [point.arrival for point in points]
+    tables = {
+        STRICT_TABLE: [int(a.aligned and a.threads is None) for a in arrivals],
+        ALIGNED_TABLE: [int(a.aligned) for a in arrivals],
+        MEETING_TABLE: meeting([point.operation for point in points]),
+        KIND_TABLE: [KINDS[a.kind] for a in arrivals],
+        SITE_TABLE: sites,
+    }
+    return Points(tables, [point.number for point in points if point.arrival.plain])
 
 
 def suitable_width(module: Module, entry: str, width: int, row: int) -> int:

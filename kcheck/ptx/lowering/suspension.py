@@ -1,4 +1,4 @@
-"""Stops: where lanes of a vector wait, and what of them is saved in the vector's state meanwhile."""
+"""Suspension points: where lanes of a vector wait, and what of them is saved in the vector's state meanwhile."""
 
 from __future__ import annotations
 
@@ -7,23 +7,19 @@ from dataclasses import dataclass, field
 
 from kcheck.model.alignment import align_up
 from kcheck.ptx.ir.builder import Value, vector_type
+from kcheck.ptx.ir.records import load_field, store_field
 from kcheck.ptx.isa.barrier import Arrival, finish_reduction
 from kcheck.ptx.lowering import warp_emulation as view
 from kcheck.ptx.lowering.apply import apply
 from kcheck.ptx.lowering.function import FunctionLowering
+from kcheck.ptx.runtime.layout import POINT_BYTES, SuspendedCollective, SuspendedLanes, point_address
 from kcheck.ptx.syntax.ast import Instruction, Operation
 from kcheck.ptx.syntax.types import LLVM_BITS, TYPES
 
-STOP_BYTES = 24
-"""Bytes of one stop in a vector's state, 4 each: lanes waiting, lanes released, barrier number, threads expected.
-For a warp-level instruction the last two are the member mask and the lanes that take part, followed by the lanes
-that had exited when the last ones arrived. At SKIPPED are the lanes that skipped a barrier of the block."""
-SKIPPED = 20
-
 
 @dataclass(frozen=True, slots=True)
-class Stop:
-    """A place where lanes are put aside.
+class SuspensionPoint:
+    """A place where lanes are suspended.
 
     Attributes:
         number: from 0; ``resume`` is one more.
@@ -46,16 +42,16 @@ class Stop:
 
 @dataclass(slots=True)
 class StateLayout:
-    """The bytes of a vector's state: stops, then saved registers, then local memory."""
+    """The bytes of a vector's state: suspended lanes by point, then saved registers, then local memory."""
 
-    stops: int
+    points: int
     offsets: dict[str, int] = field(default_factory=dict)
     size: int = 0
 
     def place(self, key: str, size: int, align: int) -> int:
         """The offset of a saved register, given on first use."""
         if key not in self.offsets:
-            at = align_up(max(self.size, align_up(self.stops * STOP_BYTES, 64)), align)
+            at = align_up(max(self.size, align_up(self.points * POINT_BYTES, 64)), align)
             self.offsets[key] = at
             self.size = at + size
         return self.offsets[key]
@@ -66,13 +62,13 @@ def read_mask(fn: FunctionLowering, name: str) -> Value:
     return fn.b.value(f"load i{fn.width}, ptr {name}", f"i{fn.width}")
 
 
-def left(fn: FunctionLowering, stops: Sequence[Stop], masks: Sequence[str]) -> Value:
-    """The lanes of a warp that left the kernel: not in this turn, and at no stop; or named by one of the masks."""
+def left(fn: FunctionLowering, points: Sequence[SuspensionPoint], masks: Sequence[str]) -> Value:
+    """The lanes of a warp that left the kernel: not in this turn, at no point; or named by one of the masks."""
     b = fn.b
     there = Value("%mask", "i32")
-    for stop in stops:
-        pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number}", "ptr")
-        there = b.lor(there, b.value(f"load i32, ptr {pointer.text}", "i32"))
+    for point in points:
+        lanes = point_address(b, point.number)
+        there = b.lor(there, load_field(b, SuspendedLanes, lanes.text, SuspendedLanes.waiting))
     gone = b.invert(there)
     for name in masks:
         gone = b.lor(gone, read_mask(fn, name))
@@ -93,22 +89,22 @@ class Suspender:
         self.state = state
         self.width = fn.width
 
-    def save(self, stop: Stop, lanes: Value) -> None:
+    def save(self, point: SuspensionPoint, lanes: Value) -> None:
         """Save what lives on in lanes that wait; announce them to the barrier, or post their operands."""
         b, fn = self.fn.b, self.fn
         before = fn.active
         fn.active = b.bits_mask(lanes, self.width)
-        if stop.operation is not None:
-            if stop.arrival.kind == "warp":
-                self._post(stop, stop.operation)
+        if point.operation is not None:
+            if point.arrival.kind == "warp":
+                self._post(point, point.operation)
             else:
-                stop.arrival.announce(fn, stop.operation, lanes, STOP_BYTES * stop.number)
-        for name in stop.live:
+                point.arrival.announce(fn, point.operation, lanes, point.number)
+        for name in point.live:
             kind = self.types[name]
-            if name in stop.kept and (self.width == 1 or not fn.is_scalar(name)):
+            if name in point.kept and (self.width == 1 or not fn.is_scalar(name)):
                 continue
             value = fn.load_slot(name, kind)
-            pointer = self._saved(stop, name, value)
+            pointer = self._saved(point, name, value)
             if value.lanes == 1 and self.width > 1:
                 b.line(f"store {b.typed(value)}, ptr {pointer}")
             elif value.type == "i1" and self.width > 1:
@@ -124,15 +120,15 @@ class Suspender:
                 b.line(f"store {b.typed(value)}, ptr {pointer}, align 64")
         fn.active = before
 
-    def restore(self, stop: Stop) -> None:
+    def restore(self, point: SuspensionPoint) -> None:
         """Take up lanes that waited: what they saved, what can be made again, what came of the wait."""
         b, fn = self.fn.b, self.fn
-        for name in stop.live:
+        for name in point.live:
             kind = self.types[name]
             lanes = 1 if fn.is_scalar(name) else self.width
             element = TYPES[kind].llvm
             shape = Value("", element, lanes)
-            pointer = self._saved(stop, name, shape)
+            pointer = self._saved(point, name, shape)
             if element == "i1" and lanes > 1:
                 value = b.bits_mask(read_mask(fn, pointer), self.width)
             else:
@@ -143,39 +139,39 @@ class Suspender:
             b.line(f"store {b.typed(value)}, ptr {fn.slot(name, kind)}")
         fn.active = b.bits_mask(Value("%mask", f"i{self.width}"), self.width)
         before, fn.blend = fn.blend, lambda name: False
-        for operation in stop.rematerialized:
+        for operation in point.rematerialized:
             apply(fn, operation)
         fn.blend = before
-        if stop.arrival.kind == "warp":
-            assert isinstance(stop.operation, Instruction)
-            view.finish(fn, stop.operation, self.state.place, STOP_BYTES * stop.number)
-        elif isinstance(stop.operation, Instruction) and "red" in stop.operation.modifiers:
-            finish_reduction(fn, stop.operation, STOP_BYTES * stop.number)
+        if point.arrival.kind == "warp":
+            assert isinstance(point.operation, Instruction)
+            view.finish(fn, point.operation, self.state.place, point.number)
+        elif isinstance(point.operation, Instruction) and "red" in point.operation.modifiers:
+            finish_reduction(fn, point.operation, point.number)
 
-    def report(self, stop: Stop, lanes: Value) -> None:
-        """Add lanes to those that wait at a stop, in the vector's state."""
+    def report(self, point: SuspensionPoint, lanes: Value) -> None:
+        """Add lanes to those that wait at a point, in the vector's state."""
         b = self.fn.b
-        pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number}", "ptr")
-        old = b.value(f"load i32, ptr {pointer.text}", "i32")
-        b.line(f"store i32 {b.lor(old, b.resize(lanes, 'i32')).text}, ptr {pointer.text}")
+        suspended = point_address(b, point.number)
+        old = load_field(b, SuspendedLanes, suspended.text, SuspendedLanes.waiting)
+        new = b.lor(old, b.resize(lanes, "i32"))
+        store_field(b, SuspendedLanes, suspended.text, SuspendedLanes.waiting, new)
 
-    def _post(self, stop: Stop, operation: Operation) -> None:
+    def _post(self, point: SuspensionPoint, operation: Operation) -> None:
         """What the other vectors of the warp need, and whom this waits for."""
         b = self.fn.b
         assert isinstance(operation, Instruction)
         named = view.members(self.fn, operation)
-        pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number + 8}", "ptr")
-        b.line(f"store i32 {named.text}, ptr {pointer.text}")
+        suspended = point_address(b, point.number)
+        store_field(b, SuspendedCollective, suspended.text, SuspendedCollective.members, named)
         if self.fn.left is not None:
-            left = self.fn.left()
-            pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number + 16}", "ptr")
-            b.line(f"store i32 {left.text}, ptr {pointer.text}")
+            exited = self.fn.left()
+            store_field(b, SuspendedCollective, suspended.text, SuspendedCollective.exited, exited)
         view.post(self.fn, operation, self.state.place)
 
-    def _saved(self, stop: Stop, name: str, value: Value) -> str:
-        """The place of a register in the state: one for all stops, but a scalar has one at each."""
+    def _saved(self, point: SuspensionPoint, name: str, value: Value) -> str:
+        """The place of a register in the state: one for all points, but a scalar has one at each."""
         scalar = value.lanes == 1 and self.width > 1
         size = max(LLVM_BITS[value.type] // 8, 1) * (1 if scalar else self.width)
-        key = f"{name}@{stop.number}" if scalar else name
+        key = f"{name}@{point.number}" if scalar else name
         offset = self.state.place(key, size, 8 if scalar else 64)
         return self.fn.b.value(f"getelementptr i8, ptr %warp, i64 {offset}", "ptr").text

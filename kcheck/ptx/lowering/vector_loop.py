@@ -1,4 +1,4 @@
-"""The turns of a block's vectors: a kernel's function runs the vectors one after another, from stop to stop.
+"""The loop around a kernel's function: it runs a block's vectors one after another, from barrier to barrier.
 
 Calling it once for each vector and barrier was a third of the time of a block scan; values that are the same for
 all vectors are computed once for all of them. When all vectors of a block are at one plain barrier, they continue
@@ -10,77 +10,58 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kcheck.ptx.abi import Launch
-from kcheck.ptx.lowering.warp_emulation import VECTOR_BYTES
-
-VECTORS = "ptr %launch, ptr %worker, ptr %block, ptr %state, i32 %first, i{W} %lanes, i32 %stop, i32 %end"
-"""Parameters of a kernel's function: the state, first thread and lanes of one vector; the stop to resume from,
-plus 1, or 0 to begin; and where to end: vectors up to this thread take their turns too, with all of their lanes; 0
-for the one vector alone."""
-
-ABORTED, FINISHED, SEVERAL = -2, 0, -1
-"""What it returns: the launch was stopped; all lanes have exited; they are not all at one stop. Otherwise all
-lanes of all these vectors are at one stop: its number plus 1."""
+from kcheck.ptx.ir.builder import Builder, Value
+from kcheck.ptx.ir.function import call
+from kcheck.ptx.ir.records import field_address
+from kcheck.ptx.runtime.layout import SEVERAL, VECTOR_BYTES, lanes_from
 
 _NONE_YET = -3
 
 
-def begin(W: int) -> list[str]:
-    """From the end of the entry block to the start of a vector's turn, with its %warp, %t0 and %mask."""
-    return f"""  br label %round
-round:
-  %resume = phi i32 [%stop, %entry], [%outcome, %again]
-  br label %turn
-turn:
-  %warp = phi ptr [%state, %round], [%warp1, %onward]
-  %t0 = phi i32 [%first, %round], [%t1, %onward]
-  %mask = phi i{W} [%lanes, %round], [%mask1, %onward]
-  %sofar = phi i32 [{_NONE_YET}, %round], [%outcome, %onward]""".split("\n")
-
-
-def end(W: int, outcomes: Sequence[tuple[str, str]], plain: Sequence[int]) -> list[str]:
-    """The end of a turn, block %over: on to the next vector, to the next round, or back to the caller.
+def loop(width: int, turn: Sequence[str], outcomes: Sequence[tuple[str, str]], plain: Sequence[int]) -> list[str]:
+    """The function's body behind its entry block.
 
     Args:
-        outcomes: the outcome for its vector from each block that branches here, and the block.
-        plain: numbers of the barriers that complete when all have arrived, with nothing else to do there.
+        turn: the lines of one vector's turn: from its ``%warp``, ``%t0``, ``%mask`` and ``%resume`` to branches to
+            ``%over``.
+        outcomes: the outcome for its vector from each block that branches there, and the block.
+        plain: numbers of the suspension points at which vectors wait for nothing but each other.
     """
-    codes = ", ".join(f"[{code}, %{block}]" for code, block in outcomes)
-    return f"""over:
-  %code = phi i32 {codes}
-  %alone = icmp eq i32 %sofar, {_NONE_YET}
-  %alike = icmp eq i32 %code, %sofar
-  %agree = or i1 %alone, %alike
-  %outcome = select i1 %agree, i32 %code, i32 {SEVERAL}
-  %t1 = add i32 %t0, {W}
-  %more = icmp ult i32 %t1, %end
-  br i1 %more, label %onward, label %last
-onward:
-  %warp1 = getelementptr i8, ptr %warp, i64 {VECTOR_BYTES}
-{mask(W, "%mask1", "%t1", "%end", "o")}
-  br label %turn
-last:
-  %several = icmp ne i32 %end, 0
-  br i1 %several, label %met, label %back
-met:
-  switch i32 %outcome, label %back [{" ".join(f"i32 {number + 1}, label %passed" for number in plain)}]
-passed:
-  %stopp = getelementptr i8, ptr %launch, i64 {Launch.stop.offset}
-  %stopv = load atomic i32, ptr %stopp monotonic, align 4
-  %halt = icmp ne i32 %stopv, 0
-  br i1 %halt, label %back, label %again
-again:
-  br label %round
-back:
-  ret i32 %outcome""".split("\n")
+    b = Builder(width, prefix="turn")
+    bits, i32 = f"i{width}", "i32"
+    end, before = Value("%end", i32), Value("%sofar", i32)
+    b.label("over")
+    code = b.phi(i32, outcomes)
+    agrees = b.lor(b.compare("eq", before, _NONE_YET), b.compare("eq", code, before))
+    outcome = b.select(agrees, code, b.const(i32, SEVERAL))
+    first = b.add(Value("%t0", i32), width)
+    b.line(f"br i1 {b.compare('ult', first, end).text}, label %onward, label %last")
+    b.label("onward")
+    state = b.value(f"getelementptr i8, ptr %warp, {b.typed(call(b, VECTOR_BYTES))}", "ptr")
+    lanes = lanes_from(b, first, end, width)
+    b.line("br label %turn")
+    b.label("last")
+    b.line(f"br i1 {b.compare('eq', end, 0).text}, label %back, label %met")
+    b.label("met")
+    cases = " ".join(f"i32 {number + 1}, label %passed" for number in plain)
+    b.line(f"switch {b.typed(outcome)}, label %back [{cases}]")
+    b.label("passed")
+    stop = field_address(b, Launch, "%launch", Launch.stop)
+    stopped = b.compare("ne", b.value(f"load atomic i32, ptr {stop.text} monotonic, align 4", i32), 0)
+    b.line(f"br i1 {stopped.text}, label %back, label %again")
+    b.label("again")
+    b.line("br label %round")
+    b.label("back")
+    b.line(f"ret {b.typed(outcome)}")
 
-
-def mask(W: int, name: str, first: str, threads: str, tag: str) -> str:
-    """Instructions for the lanes of the vector that begins at thread ``first`` of a block of this many threads."""
-    return f"""  %{tag}left = sub i32 {threads}, {first}
-  %{tag}whole = icmp uge i32 %{tag}left, {W}
-  %{tag}count = and i32 %{tag}left, {W - 1 if W > 1 else 0}
-  %{tag}count64 = zext i32 %{tag}count to i64
-  %{tag}bit = shl i64 1, %{tag}count64
-  %{tag}below = sub i64 %{tag}bit, 1
-  %{tag}some = trunc i64 %{tag}below to i{W}
-  {name} = select i1 %{tag}whole, i{W} -1, i{W} %{tag}some"""
+    head = Builder(width)
+    head.line("br label %round")
+    head.label("round")
+    head.phi(i32, [("%stop", "entry"), (outcome.text, "again")], "%resume")
+    head.line("br label %turn")
+    head.label("turn")
+    head.phi("ptr", [("%state", "round"), (state.text, "onward")], "%warp")
+    head.phi(i32, [("%first", "round"), (first.text, "onward")], "%t0")
+    head.phi(bits, [("%lanes", "round"), (lanes.text, "onward")], "%mask")
+    head.phi(i32, [(str(_NONE_YET), "round"), (outcome.text, "onward")], "%sofar")
+    return [*head.lines, *turn, *b.lines]

@@ -23,15 +23,19 @@ from kcheck.ptx.analysis import spill_sets as saving
 from kcheck.ptx.analysis.cfg import Cfg, Loop, is_collective
 from kcheck.ptx.analysis.liveness import Liveness, writes
 from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.ir.function import call
+from kcheck.ptx.ir.records import field_address, load_field, store_field
 from kcheck.ptx.isa.barrier import Arrival, arrival
 from kcheck.ptx.isa.effects import EFFECTS
-from kcheck.ptx.lowering import vector_loop as turn
+from kcheck.ptx.lowering import vector_loop
 from kcheck.ptx.lowering import warp_emulation as view
 from kcheck.ptx.lowering.affine_loops import LineLoop
 from kcheck.ptx.lowering.apply import apply
 from kcheck.ptx.lowering.function import CONTEXT, FunctionLowering
 from kcheck.ptx.lowering.loop_versioning import March
-from kcheck.ptx.lowering.suspension import SKIPPED, STOP_BYTES, StateLayout, Stop, Suspender, left, read_mask
+from kcheck.ptx.lowering.suspension import StateLayout, Suspender, SuspensionPoint, left, read_mask
+from kcheck.ptx.runtime.faults import RUNNING, report_fault
+from kcheck.ptx.runtime.layout import ABORTED, POINT_BYTES, SuspendedLanes, kernel_signature, point_address
 from kcheck.ptx.sanitizers.init.registers import companions
 from kcheck.ptx.syntax.ast import Call, Instruction, Label, Operation
 from kcheck.ptx.syntax.types import TYPES
@@ -83,8 +87,8 @@ class WarpFunction:
         for loops in self.ends.values():
             loops.sort(key=lambda loop: -self.position[loop.header])
 
-    def _find_stops(self) -> list[Stop]:
-        stops: list[Stop] = []
+    def _find_stops(self) -> list[SuspensionPoint]:
+        stops: list[SuspensionPoint] = []
         if not self.fn.function.is_entry:
             return stops
         rematerialized = saving.rematerialized(self.cfg, self.fn.uniform | self.fn.strides.keys())
@@ -109,17 +113,19 @@ class WarpFunction:
             after = block.successors[0]
             if asked.kind == "block":
                 self._barriers[n] = len(stops)
-            stops.append(Stop(len(stops), after, block.terminator, asked, names[n], kept[n], again[n]))
+            stops.append(SuspensionPoint(len(stops), after, block.terminator, asked, names[n], kept[n], again[n]))
         for header in sorted(self.spinning):
-            stops.append(Stop(len(stops), header, None, Arrival("spin"), tuple(self.live.names(header))))
-        self.state.stops = len(stops)
+            stops.append(
+                SuspensionPoint(len(stops), header, None, Arrival("spin"), tuple(self.live.names(header)))
+            )
+        self.state.points = len(stops)
         return [self._with_companions(stop) for stop in stops]
 
     def _is_collective(self, n: int) -> bool:
         end = self.cfg.blocks[n].terminator
         return end is not None and is_collective(end)
 
-    def _with_companions(self, stop: Stop) -> Stop:
+    def _with_companions(self, stop: SuspensionPoint) -> SuspensionPoint:
         """The stop with the companions of the registers that it saves: they are always written together."""
         fn, more = self.fn, dict[str, dict[str, str]]()
         for name in stop.live:
@@ -146,15 +152,15 @@ class WarpFunction:
 
     # --- the function
 
-    def text(self, name: str, linkage: str = "internal") -> str:
-        """The definition: returns as :mod:`kcheck.ptx.runtime.block_scheduler` reads it."""
+    def text(self, name: str) -> str:
+        """The definition. ``name``: of a function that is not the kernel, whose name the scheduler knows."""
         b, fn, order = self.b, self.fn, self.cfg.order
         for k, n in enumerate(order):
             self._block(k, n)
         b.label("fin")
         self._finish()
         b.label("abort")
-        b.line(f"ret {'i32 -2' if fn.function.is_entry else self.bits + ' -1'}")
+        b.line(f"ret {f'i32 {ABORTED}' if fn.function.is_entry else self.bits + ' -1'}")
         masks = [self._mask(n) for n in order] + [f"%w{stop.number}" for stop in self.stops] + ["%exited"]
         counters = [f"%spins{header}" for header in sorted(self.spinning)]
         allocas = [f"  {name} = alloca {self.bits}" for name in masks]
@@ -167,18 +173,19 @@ class WarpFunction:
         head = ["entry:", *allocas, *fn.prologue.lines]
         each = [*zeros, *fn.each.lines, *dispatch, *body]
         if fn.function.is_entry:
-            parameters, result = turn.VECTORS.format(W=self.width), "i32"
+            signature = kernel_signature(self.width).head
             # The scheduler reports every barrier to racecheck.
             plain = [s.number for s in self.stops if s.arrival.plain and fn.unit.race is None]
-            lines = [*head, *turn.begin(self.width), *each, *turn.end(self.width, self.outcomes, plain)]
+            lines = [*head, *vector_loop.loop(self.width, each, self.outcomes, plain)]
         else:
             outside = len(fn.function.params) + len(fn.function.returns)
-            parameters, result = f"{CONTEXT}, {self.bits} %mask, i64 %frame", self.bits
+            parameters = f"{CONTEXT}, {self.bits} %mask, i64 %frame"
             parameters += "".join(f", ptr %param{i}" for i in range(outside))
             if fn.shadows is not None:
                 parameters += "".join(f", ptr %pshadow{i}" for i in range(outside))
+            signature = f"{self.bits} {name}({parameters})"
             lines = [*head, *each]
-        return "\n".join([f"define {linkage} {result} {name}({parameters}) {ATTRIBUTES} {{", *lines, "}"])
+        return "\n".join([f"define internal {signature} {ATTRIBUTES} {{", *lines, "}"])
 
     def _enter(self) -> None:
         b = self.b
@@ -194,8 +201,7 @@ class WarpFunction:
         b.line(f"switch i32 %resume, label %begin [{cases}]")
         b.label("begin")
         for stop in self.stops:
-            pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number}", "ptr")
-            b.line(f"store [{STOP_BYTES // 4} x i32] zeroinitializer, ptr {pointer.text}")
+            b.line(f"store [{POINT_BYTES} x i8] zeroinitializer, ptr {point_address(b, stop.number).text}")
         if self.fn.unit.copies is not None:
             queue = self.fn.unit.copies
             pointer = b.value(f"getelementptr i8, ptr %warp, i64 {queue.offset}", "ptr")
@@ -204,10 +210,10 @@ class WarpFunction:
         b.line("br label %C0")
         for stop in self.stops:
             b.label(f"resume{stop.number}")
-            pointer = b.value(f"getelementptr i8, ptr %warp, i64 {STOP_BYTES * stop.number}", "ptr")
-            waiting = b.value(f"load i32, ptr {pointer.text}", "i32")
+            suspended = point_address(b, stop.number).text
+            waiting = load_field(b, SuspendedLanes, suspended, SuspendedLanes.waiting)
             others = b.land(waiting, b.invert(b.resize(Value("%mask", self.bits), "i32")))
-            b.line(f"store i32 {others.text}, ptr {pointer.text}")
+            store_field(b, SuspendedLanes, suspended, SuspendedLanes.waiting, others)
             self.aside.restore(stop)
             if stop.number in self._barriers.values():
                 self._mark_skips(self._skips.skipped, Value("%mask", self.bits), False)
@@ -229,10 +235,7 @@ class WarpFunction:
         loc = next((s.loc for s in function.body or () if not isinstance(s, Label) and s.loc is not None), None)
         site = fn.unit.site(Instruction(function.line, ".func", (), (), loc=loc), "")
         lane = b.resize(b.flagged_intrinsic("cttz", Value("%mask", self.bits), False), "i32")
-        b.line(
-            f"call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 {site}, "
-            f"i32 {int(FaultKind.STACK_OVERFLOW)}, i64 {here.text}, i32 0, i32 {lane.text})"
-        )
+        report_fault(b, FaultKind.STACK_OVERFLOW, site, address=here, lane=lane)
         b.line("br label %abort")
         b.label("shallow")
         stop = self._stop_flag()
@@ -260,12 +263,13 @@ class WarpFunction:
         lane = b.const("i32", 0)
         if self.width > 1:
             lane = b.resize(b.flagged_intrinsic("cttz", lanes, False), "i32")
-        b.line(f"call void @kcheck.running(ptr %launch, ptr %block, i32 %t0, i32 {site}, i32 {lane.text})")
+        where = {"launch": Value("%launch", "ptr"), "block": Value("%block", "ptr"), "t0": Value("%t0", "i32")}
+        call(b, RUNNING, **where, site=site, lane=lane)
         b.line("br label %abort")
 
     def _stop_flag(self) -> Value:
         b = self.b
-        pointer = b.value(f"getelementptr i8, ptr %launch, i64 {Launch.stop.offset}", "ptr")
+        pointer = field_address(b, Launch, "%launch", Launch.stop)
         flag = b.value(f"load atomic i32, ptr {pointer.text} monotonic, align 4", "i32")
         return b.compare("ne", flag, 0)
 
@@ -405,11 +409,10 @@ class WarpFunction:
         """Note that lanes skip barriers, or that they do not."""
         b = self.b
         for barrier in barriers:
-            at = STOP_BYTES * self._barriers[barrier] + SKIPPED
-            pointer = b.value(f"getelementptr i8, ptr %warp, i64 {at}", "ptr")
-            old, mask = b.value(f"load i32, ptr {pointer.text}", "i32"), b.resize(lanes, "i32")
+            suspended, mask = point_address(b, self._barriers[barrier]).text, b.resize(lanes, "i32")
+            old = load_field(b, SuspendedLanes, suspended, SuspendedLanes.skipped)
             new = b.lor(old, mask) if skip else b.land(old, b.invert(mask))
-            b.line(f"store i32 {new.text}, ptr {pointer.text}")
+            store_field(b, SuspendedLanes, suspended, SuspendedLanes.skipped, new)
 
     def _indexed(self, n: int, targets: tuple[int, ...], end: Instruction) -> None:
         """``brx.idx``; an index past the end is undefined, and those lanes take the last target."""
@@ -435,10 +438,7 @@ class WarpFunction:
         lane = b.const("i32", 0)
         if self.width > 1:
             lane = b.resize(b.flagged_intrinsic("cttz", lanes, False), "i32")
-        b.line(
-            f"call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 {site}, "
-            f"i32 {int(FaultKind.TRAP)}, i64 0, i32 0, i32 {lane.text})"
-        )
+        report_fault(b, FaultKind.TRAP, site, lane=lane)
         b.line(f"br label %{done}")
         b.label(done)
 
@@ -454,7 +454,7 @@ class WarpFunction:
         else:
             self._set_aside(stop, lanes)
 
-    def _unless_here(self, stop: Stop, lanes: Value) -> None:
+    def _unless_here(self, stop: SuspensionPoint, lanes: Value) -> None:
         """A warp-level operation: at once if the lanes named in the mask are here, else they wait."""
         b, fn = self.b, self.fn
         end = stop.operation
@@ -477,7 +477,7 @@ class WarpFunction:
 
     # --- suspending lanes
 
-    def _set_aside(self, stop: Stop, lanes: Value) -> None:
+    def _set_aside(self, stop: SuspensionPoint, lanes: Value) -> None:
         b = self.b
         self.aside.save(stop, lanes)
         # The usual case: every lane that entered the function is here. Looking through all stops at the end was

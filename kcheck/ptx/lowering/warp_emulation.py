@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterable
 from kcheck.ptx.analysis.cfg import is_collective
 from kcheck.ptx.analysis.liveness import has_result
 from kcheck.ptx.ir.builder import Builder, Value, integer_of, vector_type
+from kcheck.ptx.ir.function import call
+from kcheck.ptx.ir.records import load_field
 from kcheck.ptx.isa.effects import EFFECTS
 from kcheck.ptx.isa.matrices import WORDS, load_rows
 from kcheck.ptx.lowering.function import FunctionLowering, Rows
 from kcheck.ptx.lowering.module import ModuleLowering
+from kcheck.ptx.runtime.layout import VECTOR_BYTES, SuspendedCollective, point_address
 from kcheck.ptx.sanitizers.init.registers import Shadows
 from kcheck.ptx.syntax.ast import Call, Instruction, Integer, Operand, Operation, Vector
 from kcheck.ptx.syntax.types import TYPES, PtxType
-
-VECTOR_BYTES = "@vector.bytes@"
-"""A placeholder in the text for the size of a vector's state, until that is known."""
 
 POSTED, TAKEN = "@posted", "@taken"
 """What lanes posted, and the scheduler's copy of it: a vector that resumes first may post again at once."""
@@ -129,16 +129,15 @@ def _shadows(shadows: Shadows, instruction: Instruction) -> dict[int, Value]:
     return {columns: b.const("i64", 0) if shadow is None else shadow, columns + 1: flags}
 
 
-def finish(fn: FunctionLowering, instruction: Instruction, place: Place, record: int) -> None:
-    """Compute the results on resuming; the stop's record, at the offset ``record``, has the participants."""
+def finish(fn: FunctionLowering, instruction: Instruction, place: Place, point: int) -> None:
+    """Compute the results on resuming at a suspension point, whose record has the participants."""
     b = fn.b
-    pointer = b.value(f"getelementptr i8, ptr %warp, i64 {record + 12}", "ptr")
-    taking_part = b.value(f"load i32, ptr {pointer.text}", "i32")
+    suspended = point_address(b, point)
+    taking_part = load_field(b, SuspendedCollective, suspended.text, SuspendedCollective.participants)
     view = _View(fn, instruction, place)
     view.active = view.b.bits_mask(taking_part, _WARP)
     if fn.left is not None:
-        pointer = b.value(f"getelementptr i8, ptr %warp, i64 {record + 16}", "ptr")
-        left = b.value(f"load i32, ptr {pointer.text}", "i32")
+        left = load_field(b, SuspendedCollective, suspended.text, SuspendedCollective.exited)
         view.left = lambda: left
     EFFECTS[instruction.opcode](view, instruction)
     fn.b.lines = view.b.lines
@@ -178,13 +177,13 @@ class _View(FunctionLowering):
         self.prologue.line(f"{slot} = alloca [{_WARP} x i64], align 64")
         part = b.value("and i32 %t0, 31", "i32")
         back = b.value(f"udiv i32 {part.text}, {W}", "i32")
-        distance = b.value(f"mul i64 {b.resize(back, 'i64').text}, {VECTOR_BYTES}", "i64")
+        size = call(b, VECTOR_BYTES)
+        distance = b.mul(b.resize(back, "i64"), size)
         negative = b.sub(b.const("i64", 0), distance)
         first = b.value(f"getelementptr i8, ptr %warp, i64 {negative.text}", "ptr")
         piece = vector_type("i64", W)
         for k in range(_WARP // W):
-            skip = b.value(f"mul i64 {VECTOR_BYTES}, {k}", "i64")
-            at = b.add(skip, column)
+            at = b.add(b.mul(size, k), column)
             pointer = b.value(f"getelementptr i8, ptr {first.text}, i64 {at.text}", "ptr")
             posted = b.value(f"load {piece}, ptr {pointer.text}", "i64", W)
             target = b.value(f"getelementptr i64, ptr {slot}, i64 {k * W}", "ptr")

@@ -1,8 +1,8 @@
-"""The block scheduler, in LLVM IR: runs the vectors of a block from barrier to barrier.
+"""The block scheduler: runs the vectors of a block from barrier to barrier.
 
 The usual case is fast: all vectors stop with all their threads at one plain barrier, and all continue. Anything
-else (several barriers, counts, reductions, exited threads, loops that spin) takes the general path, which looks at
-every stop of every vector:
+else (several barriers, counts, reductions, exited threads, loops that spin) takes the slow path
+(:mod:`kcheck.ptx.runtime.slow_path`), which looks at every suspension point of every vector:
 
 * lanes in a loop that may spin continue whenever another lane had a turn;
 * a barrier is complete when as many threads have arrived as it waits for;
@@ -13,240 +13,238 @@ every stop of every vector:
 Source of the counts: PTX ISA, bar.
 """
 
-# ruff: noqa: E501 (lines of LLVM IR)
-
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from kcheck.model.alignment import align_up
 from kcheck.ptx.abi import FINISHED, STOPPED, Block, Launch, Worker
-from kcheck.ptx.analysis.convergence import meeting
-from kcheck.ptx.lowering import vector_loop as turn
-from kcheck.ptx.lowering.suspension import Stop
-from kcheck.ptx.runtime.diagnosis import KINDS
-from kcheck.ptx.runtime.general_path import field, general_ir
+from kcheck.ptx.ir.function import FunctionBuilder, Signature, Term
+from kcheck.ptx.ir.records import record
+from kcheck.ptx.runtime import slow_path
+from kcheck.ptx.runtime.faults import RUNNING
+from kcheck.ptx.runtime.layout import (
+    ABORTED,
+    ALIGNED_TABLE,
+    DONE,
+    HEAD_BYTES,
+    KIND_TABLE,
+    MEETING_TABLE,
+    SEVERAL,
+    SITE_TABLE,
+    STRICT_TABLE,
+    WARP,
+    Shape,
+    kernel_signature,
+    lanes_from,
+)
+from kcheck.ptx.runtime.slow_path import RACE_BARRIER, SLOW_PATH
 
-HEAD_BYTES = align_up(ctypes.sizeof(Block), 64)
-"""The offset of the vectors' states in a block's state."""
+_PREPARE = Signature("@kcheck.prepare", "void", {"launch": "ptr", "worker": "ptr"})
+_BLOCK = Signature("@kcheck.block", "i32", {"launch": "ptr", "worker": "ptr", "linear": "i64", "resume": "i32"})
+_RUN_BLOCKS = Signature("@kcheck_run", "i32", {"launch": "ptr", "worker": "ptr", "first": "i64", "last": "i64"})
+_RUN_BLOCK = Signature("@kcheck_block", "i32", {"launch": "ptr", "worker": "ptr", "b": "i64", "resume": "i32"})
+
+RACE_BLOCK = Signature("@kcheck.race.block", "void", {"launch": "ptr", "linear": "i64"})
+FRESH_BLOCK = Signature("@kcheck.fresh", "void", {"launch": "ptr", "worker": "ptr"})
+"""What some checks do when a block begins."""
 
 
-def schedule_ir(
-    width: int,
-    stops: Sequence[Stop],
-    sites: Sequence[int],
-    vector_bytes: int,
-    posted: tuple[int, int, int],
-    fresh: tuple[str, str] = ("", ""),
-    race: bool = False,
-) -> str:
-    """The functions ``kcheck_run``, ``kcheck_block`` and what they call; ``@kcheck.warp`` is the kernel itself.
+@dataclass(frozen=True, slots=True)
+class Points:
+    """The suspension points of a kernel, by number: what the tables hold.
 
-    Args:
-        stops: of the kernel; ``sites``: the site of each, for findings.
-        vector_bytes: of one vector's state.
-        posted: where lanes post operands in it, where the copy of them goes, and their size in bytes.
-        fresh: additional setup when a block starts, and when a vector does.
-        race: report to racecheck when blocks begin and barriers are passed.
+    Attributes:
+        tables: by the name of the table, a number for each point.
+        plain: the points at which all threads of a block wait for nothing but each other.
     """
-    W = width
-    bits = f"i{W}"
-    n = max(len(stops), 1)
-    kinds = ", ".join(f"i32 {KINDS[s.arrival.kind]}" for s in stops) or "i32 0"
-    places = ", ".join(f"i32 {s}" for s in sites) or "i32 0"
-    plain = " ".join(f"i32 {s.number + 1}, label %alike" for s in stops if s.arrival.plain)
-    strict = ", ".join(f"i32 {int(s.arrival.aligned and s.arrival.threads is None)}" for s in stops) or "i32 0"
-    aligned = ", ".join(f"i32 {int(s.arrival.aligned)}" for s in stops) or "i32 0"
-    tables = f"@kcheck.strict = internal constant [{n} x i32] [{strict}]\n@kcheck.aligned = internal constant [{n} x i32] [{aligned}]\n"
-    meets = ", ".join(f"i32 {k}" for k in meeting([s.operation for s in stops])) or "i32 0"
-    tables += f"@kcheck.meets = internal constant [{n} x i32] [{meets}]\n@kcheck.kinds = internal constant [{n} x i32] [{kinds}]\n@kcheck.places = internal constant [{n} x i32] [{places}]\n"
-    stop_flag = field("stopv", "launch", Launch.stop.offset, "i32", "stopp").replace(
-        "load i32, ptr %stopp", "load atomic i32, ptr %stopp monotonic, align 4"
-    )
-    popcount = "declare i32 @llvm.ctpop.i32(i32)\ndeclare i32 @llvm.usub.sat.i32(i32, i32)\ndeclare void @llvm.memset.p0.i64(ptr, i8, i64, i1 immarg)\ndeclare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1 immarg)\n"
-    cttz = "declare i32 @llvm.cttz.i32(i32, i1 immarg)\n"
-    narrow = f"  %pendw = trunc i32 %pend to {bits}\n" if W < 32 else "  %pendw = add i32 %pend, 0\n"
-    prepare = f"""
-define internal void @kcheck.prepare(ptr %launch, ptr %worker) noinline {{
-  %mark = alloca i8
-  %here = ptrtoint ptr %mark to i64
-{field("sb", "worker", Worker.stack_bytes.offset, "i64", "sbp")}  %limit = sub i64 %here, %sb
-  %slp = getelementptr i8, ptr %worker, i64 {Worker.stack_limit.offset}
-  store i64 %limit, ptr %slp
-{field("state", "worker", Worker.state.offset, "ptr", "statep")}{field("n", "launch", Launch.threads.offset, "i32", "np")}{field("dx", "launch", Launch.block_dim.offset, "i32", "dxp")}{field("dy", "launch", Launch.block_dim.offset + 4, "i32", "dyp")}  %n31 = add i32 %n, 31
-  %warps = lshr i32 %n31, 5
-  %vectors = mul i32 %warps, {32 // W}
-  %rounded = shl i32 %warps, 5
-  %v64 = zext i32 %vectors to i64
-  %vb = mul i64 %v64, {vector_bytes}
-  %to = add i64 %vb, {HEAD_BYTES}
-  %tx = getelementptr i8, ptr %state, i64 %to
-  %r64 = zext i32 %rounded to i64
-  %tbytes = shl i64 %r64, 2
-  %ty = getelementptr i8, ptr %tx, i64 %tbytes
-  %tz = getelementptr i8, ptr %ty, i64 %tbytes
-  %txp = getelementptr i8, ptr %state, i64 {Block.thread_x.offset}
-  store ptr %tx, ptr %txp
-  %typ = getelementptr i8, ptr %state, i64 {Block.thread_y.offset}
-  store ptr %ty, ptr %typ
-  %tzp = getelementptr i8, ptr %state, i64 {Block.thread_z.offset}
-  store ptr %tz, ptr %tzp
-  br label %loop
-loop:
-  %t = phi i32 [0, %0], [%t1, %next]
-  %x = phi i32 [0, %0], [%x2, %next]
-  %y = phi i32 [0, %0], [%y2, %next]
-  %z = phi i32 [0, %0], [%z2, %next]
-  %c = icmp ult i32 %t, %rounded
-  br i1 %c, label %next, label %done
-next:
-  %px = getelementptr i32, ptr %tx, i32 %t
-  store i32 %x, ptr %px
-  %py = getelementptr i32, ptr %ty, i32 %t
-  store i32 %y, ptr %py
-  %pz = getelementptr i32, ptr %tz, i32 %t
-  store i32 %z, ptr %pz
-  %x1 = add i32 %x, 1
-  %wx = icmp eq i32 %x1, %dx
-  %x2 = select i1 %wx, i32 0, i32 %x1
-  %y1 = add i32 %y, 1
-  %ya = select i1 %wx, i32 %y1, i32 %y
-  %wy = icmp eq i32 %ya, %dy
-  %y2 = select i1 %wy, i32 0, i32 %ya
-  %z1 = add i32 %z, 1
-  %z2 = select i1 %wy, i32 %z1, i32 %z
-  %t1 = add i32 %t, 1
-  br label %loop
-done:
-  ret void
-}}
-"""
-    begin = "  call void @kcheck.race.block(ptr %launch, i64 %linear)\n" if race else ""
-    passed = "  call void @kcheck.race.barrier(ptr %launch)\n" if race else ""
-    begun, before = "  br label %round\n", "start"
-    if fresh[1]:
-        before = "freshen"
-        begun = f"""  br label %freshen
-freshen:
-  %fv = phi i32 [0, %start], [%fv1, %freshen]
-  %fv64 = zext i32 %fv to i64
-  %fo = mul i64 %fv64, {vector_bytes}
-  %fwp = getelementptr i8, ptr %vectors, i64 %fo
-{fresh[1].replace("%wp", "%fwp")}  %fv1 = add i32 %fv, 1
-  %ft = mul i32 %fv1, {W}
-  %fmore = icmp ult i32 %ft, %n
-  br i1 %fmore, label %freshen, label %round
-"""
-    block = f"""
-define internal i32 @kcheck.block(ptr %launch, ptr %worker, i64 %linear, i32 %resume) {{
-{field("block", "worker", Worker.state.offset, "ptr", "statep")}{field("n", "launch", Launch.threads.offset, "i32", "np")}  %vectors = getelementptr i8, ptr %block, i64 {HEAD_BYTES}
-{begin}  %again = icmp ne i32 %resume, 0
-  br i1 %again, label %general, label %start
-start:
-{field("gx", "launch", Launch.grid_dim.offset, "i32", "gxp")}{field("gy", "launch", Launch.grid_dim.offset + 4, "i32", "gyp")}  %gx64 = zext i32 %gx to i64
-  %gy64 = zext i32 %gy to i64
-  %q = udiv i64 %linear, %gx64
-  %bx = urem i64 %linear, %gx64
-  %by = urem i64 %q, %gy64
-  %bz = udiv i64 %q, %gy64
-  %bx32 = trunc i64 %bx to i32
-  %by32 = trunc i64 %by to i32
-  %bz32 = trunc i64 %bz to i32
-  store i32 %bx32, ptr %block
-  %byp = getelementptr i8, ptr %block, i64 4
-  store i32 %by32, ptr %byp
-  %bzp = getelementptr i8, ptr %block, i64 8
-  store i32 %bz32, ptr %bzp
-  %lp = getelementptr i8, ptr %block, i64 {Block.linear.offset}
-  store i64 %linear, ptr %lp
-  %counts = getelementptr i8, ptr %block, i64 {Block.true_count.offset}
-  call void @llvm.memset.p0.i64(ptr %counts, i8 0, i64 {ctypes.sizeof(Block) - Block.true_count.offset}, i1 false)
-{field("order", "launch", Launch.vector_order.offset, "ptr", "orderp")}  %natural = icmp eq ptr %order, null
-{fresh[0]}{begun}round:
-  %at = phi i32 [0, %{before}], [%code, %alike]
-{stop_flag}  %halt = icmp ne i32 %stopv, 0
-  br i1 %halt, label %caught, label %run
-caught:
-  %started = icmp ne i32 %at, 0
-  br i1 %started, label %between, label %stopped
-between:
-  %lastp = getelementptr i32, ptr @kcheck.places, i32 %at
-  %lastq = getelementptr i8, ptr %lastp, i64 -4
-  %lasts = load i32, ptr %lastq
-  call void @kcheck.running(ptr %launch, ptr %block, i32 0, i32 %lasts, i32 0)
-  br label %stopped
-run:
-  br i1 %natural, label %all, label %vector
-all:
-{turn.mask(W, "%m0", "0", "%n", "a")}
-  %ra = call i32 @kcheck.warp(ptr %launch, ptr %worker, ptr %block, ptr %vectors, i32 0, {bits} %m0, i32 %at, i32 %n)
-  br label %end
-vector:
-  %v = phi i32 [0, %run], [%v1, %account]
-  %sofar = phi i32 [0, %run], [%outcome, %account]
-  %vop = getelementptr i32, ptr %order, i32 %v
-  %who = load i32, ptr %vop
-  %t0 = mul i32 %who, {W}
-  %v64 = zext i32 %who to i64
-  %vo = mul i64 %v64, {vector_bytes}
-  %wp = getelementptr i8, ptr %vectors, i64 %vo
-{turn.mask(W, "%m", "%t0", "%n", "v")}
-  %r = call i32 @kcheck.warp(ptr %launch, ptr %worker, ptr %block, ptr %wp, i32 %t0, {bits} %m, i32 %at, i32 0)
-  %aborted = icmp eq i32 %r, {turn.ABORTED}
-  br i1 %aborted, label %stopped, label %account
-account:
-  %v0 = icmp eq i32 %v, 0
-  %alike1 = icmp eq i32 %r, %sofar
-  %agree = or i1 %v0, %alike1
-  %outcome = select i1 %agree, i32 %r, i32 {turn.SEVERAL}
-  %v1 = add i32 %v, 1
-  %tn = mul i32 %v1, {W}
-  %more = icmp ult i32 %tn, %n
-  br i1 %more, label %vector, label %end
-end:
-  %code = phi i32 [%ra, %all], [%outcome, %account]
-  switch i32 %code, label %general [i32 {turn.FINISHED}, label %finished
-    i32 {turn.ABORTED}, label %stopped
-    {plain}]
-alike:
-{passed}  br label %round
-finished:
-  ret i32 {FINISHED}
-stopped:
-  ret i32 {STOPPED}
-general:
-  %g = call i32 @kcheck.general(ptr %launch, ptr %worker, ptr %block, ptr %vectors, i32 %n, i32 %resume)
-  ret i32 %g
-}}
-"""
-    if not any(s.arrival.plain for s in stops):
-        block = block.replace(", [%code, %alike]", "").replace(f"alike:\n{passed}  br label %round\n", "")
-    general = general_ir(W, bits, n if stops else 0, vector_bytes, narrow, posted, race)
-    run = f"""
-define i32 @kcheck_run(ptr %launch, ptr %worker, i64 %first, i64 %last) {{
-  call void @kcheck.prepare(ptr %launch, ptr %worker)
-  br label %loop
-loop:
-  %b = phi i64 [%first, %0], [%b1, %next]
-  %c = icmp ult i64 %b, %last
-  br i1 %c, label %body, label %done
-body:
-  %r = call i32 @kcheck.block(ptr %launch, ptr %worker, i64 %b, i32 0)
-  %e = icmp ne i32 %r, {FINISHED}
-  br i1 %e, label %err, label %next
-next:
-  %b1 = add i64 %b, 1
-  br label %loop
-err:
-  ret i32 %r
-done:
-  ret i32 {FINISHED}
-}}
-define i32 @kcheck_block(ptr %launch, ptr %worker, i64 %b, i32 %resume) {{
-  call void @kcheck.prepare(ptr %launch, ptr %worker)
-  %r = call i32 @kcheck.block(ptr %launch, ptr %worker, i64 %b, i32 %resume)
-  ret i32 %r
-}}
-"""
-    return tables + popcount + cttz + prepare + block + general + run
+
+    tables: Mapping[str, Sequence[int]]
+    plain: Sequence[int]
+
+    TABLES = (STRICT_TABLE, ALIGNED_TABLE, MEETING_TABLE, KIND_TABLE, SITE_TABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """What checks need when a block begins.
+
+    Attributes:
+        block: they have a function FRESH_BLOCK.
+        unwritten: which bytes of a vector's state to fill with ones: from where, and how many; 0: none.
+    """
+
+    block: bool = False
+    unwritten: tuple[int, int] = (0, 0)
+
+
+def scheduler_ir(shape: Shape, points: Points, fresh: Fresh = Fresh()) -> list[str]:
+    """The functions ``kcheck_run``, ``kcheck_block`` and what they call."""
+    return [
+        *(_table(name, points.tables[name]) for name in Points.TABLES),
+        _prepare(shape),
+        *slow_path.definitions(shape).values(),
+        _block(shape, points, fresh),
+        _run_blocks(shape),
+        _run_block(shape),
+    ]
+
+
+def _table(name: str, numbers: Sequence[int]) -> str:
+    entries = ", ".join(f"i32 {number}" for number in numbers or (0,))
+    return f"{name} = internal constant [{max(len(numbers), 1)} x i32] [{entries}]"
+
+
+def _prepare(shape: Shape) -> str:
+    """Where the stack of a worker ends, and the thread indices of a block."""
+    f = FunctionBuilder(_PREPARE, "noinline", declarations=shape.declarations)
+    launch, worker = record(f, "launch", Launch), record(f, "worker", Worker)
+    here = Term(f, f.local("i8"), "ptr").to("i64")
+    worker.store(Worker.stack_limit, here - worker.load(Worker.stack_bytes))
+    block = worker.records(Worker.state, Block)
+    threads = (launch.load(Launch.threads) + (WARP - 1)) & -WARP
+    vectors = (threads // shape.width).to("i64")
+    at = f.offset(block.pointer, vectors * shape.vector_bytes + HEAD_BYTES)
+    arrays = []
+    for place in (Block.thread_x, Block.thread_y, Block.thread_z):
+        block.store(place, at.to("i64"))
+        arrays.append(f.array(at, "i32"))
+        at = f.offset(at, threads.to("i64") * ctypes.sizeof(ctypes.c_uint32))
+    index = [f.variable("i32", 0) for _ in arrays]
+    with f.range(threads) as thread:
+        for array, axis in zip(arrays, index, strict=True):
+            array[thread] = axis.value
+        index[0].value += 1
+        for k in (0, 1):
+            with f.if_(index[k].value.eq(launch.load(Launch.block_dim, k))):
+                index[k].value = 0
+                index[k + 1].value += 1
+    return f.text()
+
+
+class _Block:
+    """Emits the function that runs one block."""
+
+    def __init__(self, f: FunctionBuilder, shape: Shape, points: Points) -> None:
+        self.f = f
+        self.shape = shape
+        self.points = points
+        self.launch = record(f, "launch", Launch)
+        self.block = record(f, "worker", Worker).records(Worker.state, Block)
+        self.n = self.launch.load(Launch.threads)
+        self.vectors = f.offset(self.block.pointer, HEAD_BYTES)
+        self.kernel = kernel_signature(shape.width)
+        self.given = {"launch": f.argument("launch"), "worker": f.argument("worker")}
+
+    def vector(self, number: Term) -> Term:
+        """The state of a vector."""
+        return self.f.offset(self.vectors, number.to("i64") * self.shape.vector_bytes)
+
+    def begin(self, fresh: Fresh) -> None:
+        """Its index, and nothing at its barriers yet."""
+        f, block, linear = self.f, self.block, self.f.argument("linear")
+        x, y = (self.launch.load(Launch.grid_dim, axis).to("i64") for axis in (0, 1))
+        rows = linear // x
+        for axis, index in enumerate((linear % x, rows % y, rows // y)):
+            block.store(Block.index, index.to("i32"), axis)
+        block.store(Block.linear, linear)
+        counts = Block.true_count
+        f.fill(block.address(counts), 0, ctypes.sizeof(Block) - counts.offset)
+        if fresh.block:
+            f.run(FRESH_BLOCK, **self.given)
+        start, size = fresh.unwritten
+        if size:
+            with f.range((self.n + (self.shape.width - 1)) // self.shape.width) as number:
+                f.fill(f.offset(self.vector(number), start), -1, size)
+
+    def leave_if_stopped(self, at: Term) -> None:
+        """Return if the launch was stopped, and record where all threads are: ``at`` is the point, plus 1."""
+        f = self.f
+        with f.if_(self.launch.load_shared(Launch.stop).ne(0)):
+            with f.if_(at.ne(0)):
+                site = f.array(SITE_TABLE, "i32")[at - 1]
+                f.run(RUNNING, launch=f.argument("launch"), block=self.block.pointer, t0=0, site=site, lane=0)
+            f.ret(STOPPED)
+
+    def run_all(self, at: Term) -> Term:
+        """Run all vectors one after another, within the kernel's function."""
+        f = self.f
+        first = lanes_from(f, f.const("i32", 0), self.n, self.shape.width)
+        state = {"block": self.block.pointer, "state": self.vectors, "lanes": first}
+        return f.run(self.kernel, **self.given, **state, first=0, stop=at, end=self.n)
+
+    def run_in_order(self, order: Term, at: Term) -> Term:
+        """Run the vectors in the order of the launch; where they all are then."""
+        f = self.f
+        outcome = f.variable("i32", 0)
+        with f.range((self.n + (self.shape.width - 1)) // self.shape.width) as turn:
+            number = f.array(order, "i32")[turn]
+            first = number * self.shape.width
+            lanes = lanes_from(f, first, self.n, self.shape.width)
+            state = {"block": self.block.pointer, "state": self.vector(number), "first": first, "lanes": lanes}
+            found = f.run(self.kernel, **self.given, **state, stop=at, end=0)
+            with f.if_(found.eq(ABORTED)):
+                f.ret(STOPPED)
+            agrees = turn.eq(0) | found.eq(outcome.value)
+            outcome.value = agrees.select(found, SEVERAL)
+        return outcome.value
+
+    def slow(self) -> None:
+        """Leave the rest to the slow path."""
+        f = self.f
+        state = {"block": self.block.pointer, "vectors": self.vectors, "n": self.n}
+        f.ret(f.run(SLOW_PATH, **self.given, **state, resume=f.argument("resume")))
+
+
+def _block(shape: Shape, points: Points, fresh: Fresh) -> str:
+    f = FunctionBuilder(_BLOCK, declarations=shape.declarations)
+    block = _Block(f, shape, points)
+    if shape.race:
+        f.run(RACE_BLOCK, launch=f.argument("launch"), linear=f.argument("linear"))
+    with f.if_(f.argument("resume").ne(0)):
+        block.slow()
+    order = block.launch.pointer_at(Launch.vector_order)
+    block.begin(fresh)
+    at, outcome = f.variable("i32", 0), f.variable("i32", 0)
+    with f.loop():
+        block.leave_if_stopped(at.value)
+        with f.if_(order.eq(0)) as is_natural:
+            outcome.value = block.run_all(at.value)
+        with is_natural.else_():
+            outcome.value = block.run_in_order(order, at.value)
+        with f.if_(outcome.value.eq(DONE)):
+            f.ret(FINISHED)
+        with f.if_(outcome.value.eq(ABORTED)):
+            f.ret(STOPPED)
+        with f.if_among(outcome.value, [number + 1 for number in points.plain]) as all_wait:
+            if shape.race:
+                f.run(RACE_BARRIER, launch=f.argument("launch"))
+            at.value = outcome.value
+        with all_wait.else_():
+            f.break_()
+    block.slow()
+    return f.text()
+
+
+def _run_blocks(shape: Shape) -> str:
+    f = FunctionBuilder(_RUN_BLOCKS, linkage="", declarations=shape.declarations)
+    given = {"launch": f.argument("launch"), "worker": f.argument("worker")}
+    f.run(_PREPARE, **given)
+    number = f.variable("i64", f.argument("first"))
+    with f.loop():
+        with f.if_(number.value >= f.argument("last")):
+            f.ret(FINISHED)
+        outcome = f.run(_BLOCK, **given, linear=number.value, resume=0)
+        with f.if_(outcome.ne(FINISHED)):
+            f.ret(outcome)
+        number.value += 1
+    return f.text()
+
+
+def _run_block(shape: Shape) -> str:
+    f = FunctionBuilder(_RUN_BLOCK, linkage="", declarations=shape.declarations)
+    given = {"launch": f.argument("launch"), "worker": f.argument("worker")}
+    f.run(_PREPARE, **given)
+    f.ret(f.run(_BLOCK, **given, linear=f.argument("b"), resume=f.argument("resume")))
+    return f.text()

@@ -7,10 +7,9 @@ Both are off the usual path: one look-up for each instruction and allocation, on
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import dataclass
 
-from kcheck.ptx.abi import FAULTS, Allocation, Block, Fault, FaultKind, Launch, SiteCache, Worker
+from kcheck.ptx.abi import Allocation, FaultKind, Launch, SiteCache, Worker
 
 ARGUMENTS = "ptr %launch, ptr %worker, ptr %block, ptr %warp, i32 %t0, i32 %site"
 """The parameters of every function here, besides addresses and masks."""
@@ -142,59 +141,4 @@ bad:
   ret i1 false
 }}
 """
-    return {"@kcheck.resolve": resolve, "@kcheck.fault": fault_ir()}
-
-
-def fault_ir() -> str:
-    """``void @kcheck.fault(launch, block, t0, site, kind, address, size, lane)``: record it, stop if fatal."""
-    stops = " ".join(f"i32 {int(kind)}, label %stop" for kind, told in FAULTS.items() if told.stops)
-    fields = []
-    for i, axis in enumerate("xyz"):
-        fields.append(f"""  %b{axis}p = getelementptr i8, ptr %block, i64 {4 * i}
-  %b{axis} = load i32, ptr %b{axis}p
-  %fb{axis} = getelementptr i8, ptr %f, i64 {Fault.block.offset + 4 * i}
-  store i32 %b{axis}, ptr %fb{axis}
-  %t{axis}pp = getelementptr i8, ptr %block, i64 {getattr(Block, "thread_" + axis).offset}
-  %t{axis}p = load ptr, ptr %t{axis}pp
-  %t{axis}e = getelementptr i32, ptr %t{axis}p, i32 %thread
-  %t{axis} = load i32, ptr %t{axis}e
-  %ft{axis} = getelementptr i8, ptr %f, i64 {Fault.thread.offset + 4 * i}
-  store i32 %t{axis}, ptr %ft{axis}""")
-    text = "\n".join(fields)
-    return f"""
-define internal void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 %site, i32 %kind, i64 %a, i32 %size, i32 %lane) noinline cold {{
-  %cp = getelementptr i8, ptr %launch, i64 {Launch.fault_count.offset}
-  %n = atomicrmw add ptr %cp, i64 1 monotonic
-  %capp = getelementptr i8, ptr %launch, i64 {Launch.fault_capacity.offset}
-  %cap = load i64, ptr %capp
-  %room = icmp ult i64 %n, %cap
-  br i1 %room, label %keep, label %weigh
-keep:
-  %fpp = getelementptr i8, ptr %launch, i64 {Launch.faults.offset}
-  %fs = load ptr, ptr %fpp
-  %fo = mul i64 %n, {ctypes.sizeof(Fault)}
-  %f = getelementptr i8, ptr %fs, i64 %fo
-  store i32 %kind, ptr %f
-  %sp = getelementptr i8, ptr %f, i64 {Fault.site.offset}
-  store i32 %site, ptr %sp
-  %ap = getelementptr i8, ptr %f, i64 {Fault.address.offset}
-  store i64 %a, ptr %ap
-  %zp = getelementptr i8, ptr %f, i64 {Fault.size.offset}
-  store i32 %size, ptr %zp
-  %thread = add i32 %t0, %lane
-  %wl = and i32 %thread, 31
-  %bit = shl i32 1, %wl
-  %lp = getelementptr i8, ptr %f, i64 {Fault.lanes.offset}
-  store i32 %bit, ptr %lp
-{text}
-  br label %weigh
-weigh:
-  switch i32 %kind, label %done [{stops}]
-stop:
-  %stp = getelementptr i8, ptr %launch, i64 {Launch.stop.offset}
-  store atomic i32 2, ptr %stp monotonic, align 4
-  br label %done
-done:
-  ret void
-}}
-"""
+    return {"@kcheck.resolve": resolve}

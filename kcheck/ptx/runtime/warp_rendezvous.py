@@ -1,183 +1,114 @@
-"""Who of a warp takes part, where its lanes do something together and its vectors are narrower than it."""
-
-# ruff: noqa: E501 (lines of LLVM IR)
+"""Who of a warp takes part where its lanes do something together and its vectors are narrower than it."""
 
 from __future__ import annotations
 
-from kcheck.ptx.lowering.suspension import STOP_BYTES
+from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.ir.function import FunctionBuilder, Signature, Term
+from kcheck.ptx.runtime.layout import (
+    KIND_TABLE,
+    KINDS,
+    MEETING_TABLE,
+    STATE,
+    WARP,
+    BlockState,
+    Shape,
+    SuspendedCollective,
+)
+
+RENDEZVOUS = Signature("@kcheck.rendezvous", "i1", {"launch": "ptr", **STATE, "force": "i1"})
+"""Decides which lanes go on with what they do together in a warp, and returns whether any do. The lanes of a warp
+at a suspension point are ready when all of the warp that its member mask names have come to it, or to one that it
+may meet with the same mask, or have exited; with ``force`` all are. The participants are written to the point's
+record in each vector, 0 where it is not ready, and what its lanes posted is copied."""
+
+MEETING = Signature("@kcheck.meeting", "i32", {**STATE, "warp": "i32", "point": "i32", "mask": "i32"})
+"""The lanes of a warp that wait, with this mask, at a point or at one that it may meet."""
+
+RACE_WARP = Signature(
+    "@kcheck.race.warp", "void", {"launch": "ptr", "warp": "i32", "active": "i32", "masks": "ptr"}
+)
 
 
-def gather_ir(W: int, stops: int, vector_bytes: int, posted: tuple[int, int, int], race: bool) -> str:
-    """``i1 @kcheck.gather(vectors, n, force)``: which lanes go on with what they do together in a warp.
+def definitions(shape: Shape) -> dict[str, str]:
+    """The functions of this file, by name."""
+    return {MEETING.name: _meeting(shape), RENDEZVOUS.name: _rendezvous(shape)}
 
-    A stop of lanes is ready when all of the warp that its member mask names have come to it, or to one that it may
-    meet with the same mask, or have left; with ``force`` all are. The lanes at a stop that is ready are written to its record in each vector, 0 to the others,
-    and what they posted is copied from the first offset of ``posted`` to the second; the third is its bytes.
-    """
-    group = 32 // W
-    record = f"""  %RvX = mul i32 %g, {group}
-  %Rv0 = add i32 %RvX, %Rk
-  %Rt = mul i32 %Rv0, {W}
-  %Rin = icmp ult i32 %Rt, %n
-  br i1 %Rin, label %Rbody, label %Rnext
-Rbody:
-  %R64 = zext i32 %Rv0 to i64
-  %Ro = mul i64 %R64, {vector_bytes}
-  %Rj64 = zext i32 %Rj to i64
-  %Rso = mul i64 %Rj64, {STOP_BYTES}
-  %Rat = add i64 %Ro, %Rso
-  %Rw = getelementptr i8, ptr %vectors, i64 %Rat
-  %Rwait = load i32, ptr %Rw
-  %Rs = mul i32 %Rk, {W}"""
 
-    def at(tag: str) -> str:
-        return record.replace("%R", f"%{tag}").replace("Rbody", f"{tag}body").replace("Rnext", f"{tag}next")
+def _meeting(shape: Shape) -> str:
+    f = FunctionBuilder(MEETING, "noinline", declarations=shape.declarations)
+    state, group = BlockState(f, shape), f.array(MEETING_TABLE, "i32")
+    mine, here = group[f.argument("point")], f.variable("i32", 0)
+    with state.each_point() as other:
+        with f.if_(group[other].ne(mine)):
+            f.continue_()
+        with state.each_vector_of(f.argument("warp")) as (vector, first_lane):
+            lanes = state.collective(vector, other)
+            with f.if_(lanes.load(SuspendedCollective.members).eq(f.argument("mask"))):
+                here.value |= lanes.load(SuspendedCollective.waiting) << first_lane
+    f.ret(here.value)
+    return f.text()
 
-    def step(tag: str) -> str:
-        return f"""  %{tag}k1 = add i32 %{tag}k, 1
-  %{tag}more = icmp ult i32 %{tag}k1, {group}"""
 
-    told = room = nobody = named = synced = ""
-    after = "nextstop"
-    if race:
-        told, after = "ptr %launch, ", "synced"
-        room = "  %going = alloca i32\n  %masks = alloca [32 x i32], align 64\n"
-        nobody = "  store i32 0, ptr %going\n"
-        named = """  %going0 = load i32, ptr %going
-  %going1 = or i32 %going0, %part
-  store i32 %going1, ptr %going
-"""
-        for k in range(32):
-            named += f"""  %names{k} = getelementptr i32, ptr %masks, i32 {k}
-  %bit{k} = and i32 %part, {1 << k}
-  %is{k} = icmp ne i32 %bit{k}, 0
-  %name{k} = load i32, ptr %names{k}
-  %mask{k} = select i1 %is{k}, i32 %named, i32 %name{k}
-  store i32 %mask{k}, ptr %names{k}
-"""
-        synced = """synced:
-  %together = load i32, ptr %going
-  call void @kcheck.race.warp(ptr %launch, i32 %g, i32 %together, ptr %masks)
-  br label %nextstop
-"""
-    return f"""
-define internal i32 @kcheck.met(ptr %vectors, i32 %n, i32 %g, i32 %sj, i32 %mask) noinline {{
-  %here = alloca i32
-  store i32 0, ptr %here
-  %sp = getelementptr i32, ptr @kcheck.meets, i32 %sj
-  %first = load i32, ptr %sp
-  br label %q
-q:
-  %bj = phi i32 [0, %0], [%bj1, %qnext]
-  %qp = getelementptr i32, ptr @kcheck.meets, i32 %bj
-  %other = load i32, ptr %qp
-  %alike = icmp eq i32 %first, %other
-  br i1 %alike, label %b, label %qnext
-b:
-  %bk = phi i32 [0, %q], [%bk1, %bnext]
-{at("b")}
-  %bmp = getelementptr i8, ptr %bw, i64 8
-  %bmask = load i32, ptr %bmp
-  %agree = icmp eq i32 %bmask, %mask
-  %bbits = shl i32 %bwait, %bs
-  %badd = select i1 %agree, i32 %bbits, i32 0
-  %bold = load i32, ptr %here
-  %bnew = or i32 %bold, %badd
-  store i32 %bnew, ptr %here
-  br label %bnext
-bnext:
-{step("b")}
-  br i1 %bmore, label %b, label %qnext
-qnext:
-  %bj1 = add i32 %bj, 1
-  %bjm = icmp ult i32 %bj1, {stops}
-  br i1 %bjm, label %q, label %done
-done:
-  %m = load i32, ptr %here
-  ret i32 %m
-}}
+def _rendezvous(shape: Shape) -> str:
+    f = FunctionBuilder(RENDEZVOUS, "noinline", declarations=shape.declarations)
+    state, any_ready = BlockState(f, shape), f.variable("i1", 0)
+    sync = _Synchronized(f) if shape.race else None
+    with state.each_warp() as warp:
+        alive = f.variable("i32", 0)
+        with state.each_vector_of(warp) as (vector, first_lane), state.each_point() as point:
+            alive.value |= state.collective(vector, point).load(SuspendedCollective.waiting) << first_lane
+        with state.each_point() as point:
+            with f.if_(state.table(KIND_TABLE)[point].ne(KINDS["warp"])):
+                f.continue_()
+            if sync is not None:
+                sync.clear()
+            with state.each_vector_of(warp) as (vector, _):
+                lanes = state.collective(vector, point)
+                members = lanes.load(SuspendedCollective.members)
+                together = _meet(f, warp, point, members)
+                absent = members & alive.value & ~together
+                goes = lanes.load(SuspendedCollective.waiting).ne(0) & (absent.eq(0) | f.argument("force"))
+                participants = goes.select(together, 0)
+                lanes.store(SuspendedCollective.participants, participants)
+                with f.if_(goes):
+                    any_ready.value = 1
+                    if sync is not None:
+                        sync.add(participants, members)
+                    posted = shape.posted
+                    f.copy(f.offset(vector, posted.taken), f.offset(vector, posted.at), posted.bytes)
+            if sync is not None:
+                sync.tell(warp)
+    f.ret(any_ready.value)
+    return f.text()
 
-define internal i1 @kcheck.gather({told}ptr %vectors, i32 %n, i1 %force) noinline {{
-{room}  %alive = alloca i32
-  %any = alloca i1
-  store i1 false, ptr %any
-  br label %warps
-warps:
-  %g = phi i32 [0, %0], [%g1, %nextwarp]
-  %gt = shl i32 %g, 5
-  %gin = icmp ult i32 %gt, %n
-  br i1 %gin, label %warp, label %done
-warp:
-  store i32 0, ptr %alive
-  br label %a
-a:
-  %aj = phi i32 [0, %warp], [%aj1, %astops]
-  br label %alanes
-alanes:
-  %ak = phi i32 [0, %a], [%ak1, %anext]
-{at("a")}
-  %abits = shl i32 %await, %as
-  %aold = load i32, ptr %alive
-  %anew = or i32 %aold, %abits
-  store i32 %anew, ptr %alive
-  br label %anext
-anext:
-{step("a")}
-  br i1 %amore, label %alanes, label %astops
-astops:
-  %aj1 = add i32 %aj, 1
-  %ajm = icmp ult i32 %aj1, {stops}
-  br i1 %ajm, label %a, label %judge
-judge:
-  %who = load i32, ptr %alive
-  br label %s
-s:
-  %sj = phi i32 [0, %judge], [%sj1, %nextstop]
-  %kp = getelementptr i32, ptr @kcheck.kinds, i32 %sj
-  %kind = load i32, ptr %kp
-  %mine = icmp eq i32 %kind, 3
-  br i1 %mine, label %collect, label %nextstop
-collect:
-{nobody}  %cj = add i32 %sj, 0
-  br label %c
-c:
-  %ck = phi i32 [0, %collect], [%ck1, %cnext]
-{at("c")}
-  %mp = getelementptr i8, ptr %cw, i64 8
-  %named = load i32, ptr %mp
-  %m = call i32 @kcheck.met(ptr %vectors, i32 %n, i32 %g, i32 %sj, i32 %named)
-  %absent = xor i32 %m, -1
-  %need = and i32 %named, %who
-  %lack = and i32 %need, %absent
-  %whole = icmp eq i32 %lack, 0
-  %fine = or i1 %whole, %force
-  %some = icmp ne i32 %cwait, 0
-  %go = and i1 %fine, %some
-  %part = select i1 %go, i32 %m, i32 0
-  %pp = getelementptr i8, ptr %cw, i64 12
-  store i32 %part, ptr %pp
-  %yet = load i1, ptr %any
-  %now = or i1 %yet, %go
-  store i1 %now, ptr %any
-  br i1 %go, label %copy, label %cnext
-copy:
-{named}  %base = getelementptr i8, ptr %vectors, i64 %co
-  %from = getelementptr i8, ptr %base, i64 {posted[0]}
-  %to = getelementptr i8, ptr %base, i64 {posted[1]}
-  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 {posted[2]}, i1 false)
-  br label %cnext
-cnext:
-{step("c")}
-  br i1 %cmore, label %c, label %{after}
-{synced}nextstop:
-  %sj1 = add i32 %sj, 1
-  %sjm = icmp ult i32 %sj1, {stops}
-  br i1 %sjm, label %s, label %nextwarp
-nextwarp:
-  %g1 = add i32 %g, 1
-  br label %warps
-done:
-  %r = load i1, ptr %any
-  ret i1 %r
-}}
-"""
+
+def _meet(f: FunctionBuilder, warp: Term, point: Term, mask: Term) -> Term:
+    given = {"vectors": f.argument("vectors"), "n": f.argument("n")}
+    return f.run(MEETING, **given, warp=warp, point=point, mask=mask)
+
+
+class _Synchronized:
+    """For racecheck: the lanes of a warp that go on, and the mask that each of them names."""
+
+    def __init__(self, f: FunctionBuilder) -> None:
+        self.code = f
+        self.going = f.variable("i32", 0)
+        self.masks = f.local(f"[{WARP} x i32]", 64)
+
+    def clear(self) -> None:
+        """Begin with no lanes."""
+        self.going.value = 0
+
+    def add(self, lanes: Term, mask: Term) -> None:
+        """Add lanes that name a mask."""
+        f = self.code
+        self.going.value |= lanes
+        chosen = f.bits_mask(lanes, WARP)
+        old = f.load("i32", Value(self.masks, "ptr"), 64, WARP)
+        f.store(f.select(chosen, mask, old), Value(self.masks, "ptr"), 64)
+
+    def tell(self, warp: Term) -> None:
+        """Tell racecheck that they synchronize."""
+        f = self.code
+        masks = Value(self.masks, "ptr")
+        f.run(RACE_WARP, launch=f.argument("launch"), warp=warp, active=self.going.value, masks=masks)

@@ -1,0 +1,463 @@
+"""LLVM functions written as Python, with structured control flow: what the runtime is made of.
+
+A :class:`Signature` names a function and its parameters. A :class:`FunctionBuilder` collects its body::
+
+    f = FunctionBuilder(Signature("@kcheck.total", "i32", {"items": "ptr", "count": "i32"}))
+    items = f.array("items", "i32")
+    total = f.variable("i32", 0)
+    with f.range(f.argument("count")) as i:
+        with f.if_(items[i].ne(0)):
+            total.value += items[i]
+    f.ret(total.value)
+    text = f.text()
+
+Python runs once and emits every instruction in the order in which it is written. ``with f.if_(…)`` emits both the
+branch and what it guards; a Python ``if`` decides what is emitted at all. Values are :class:`Term`, which have
+operators. Integers are unsigned, as in the records that they come from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kcheck.ptx.ir.builder import Builder, Value, vector_type
+
+UNLIKELY, LIKELY = "!2", "!0"
+"""The branch weights of a module, for conditions that are rarely true, or nearly always."""
+
+
+class Term(Value):
+    """A value of a function, with operators. Its operands are values, or integers of the same type."""
+
+    __slots__ = ("code",)
+    code: FunctionBuilder
+
+    def __init__(self, code: FunctionBuilder, text: str, element: str, lanes: int = 1) -> None:
+        super().__init__(text, element, lanes)
+        object.__setattr__(self, "code", code)
+
+    def _op(self, name: str, other: Value | int) -> Term:
+        return self.code.term(self.code.op(name, self, self.code.operand(other, self.type)))
+
+    def _compare(self, condition: str, other: Value | int) -> Term:
+        return self.code.term(self.code.compare(condition, self, self.code.operand(other, self.type)))
+
+    def __bool__(self) -> bool:
+        raise TypeError("a value of the emitted function is not known yet; use if_ or select")
+
+    def __add__(self, other: Value | int) -> Term:
+        return self._op("add", other)
+
+    def __sub__(self, other: Value | int) -> Term:
+        return self._op("sub", other)
+
+    def __mul__(self, other: Value | int) -> Term:
+        return self._op("mul", other)
+
+    def __floordiv__(self, other: Value | int) -> Term:
+        return self._op("udiv", other)
+
+    def __mod__(self, other: Value | int) -> Term:
+        return self._op("urem", other)
+
+    def __and__(self, other: Value | int) -> Term:
+        return self._op("and", other)
+
+    def __or__(self, other: Value | int) -> Term:
+        return self._op("or", other)
+
+    def __xor__(self, other: Value | int) -> Term:
+        return self._op("xor", other)
+
+    def __lshift__(self, other: Value | int) -> Term:
+        return self._op("shl", other)
+
+    def __rshift__(self, other: Value | int) -> Term:
+        return self._op("lshr", other)
+
+    def __invert__(self) -> Term:
+        return self._op("xor", -1)
+
+    def __lt__(self, other: Value | int) -> Term:
+        return self._compare("ult", other)
+
+    def __le__(self, other: Value | int) -> Term:
+        return self._compare("ule", other)
+
+    def __gt__(self, other: Value | int) -> Term:
+        return self._compare("ugt", other)
+
+    def __ge__(self, other: Value | int) -> Term:
+        return self._compare("uge", other)
+
+    def eq(self, other: Value | int) -> Term:
+        """Whether both are equal, as i1."""
+        return self._compare("eq", other)
+
+    def ne(self, other: Value | int) -> Term:
+        """Whether both differ, as i1."""
+        return self._compare("ne", other)
+
+    def to(self, element: str) -> Term:
+        """An integer truncated, or extended by zeros; an address as an integer, or the reverse."""
+        if self.type != element and "ptr" in (self.type, element):
+            return self.code.term(self.code.cast("inttoptr" if element == "ptr" else "ptrtoint", self, element))
+        return self.code.term(self.code.resize(self, element))
+
+    def select(self, yes: Value | int, no: Value | int) -> Term:
+        """``yes`` where this i1 is true, else ``no``; one of the two is a value."""
+        element = yes.type if isinstance(yes, Value) else no.type if isinstance(no, Value) else ""
+        code = self.code
+        return code.term(Builder.select(code, self, code.operand(yes, element), code.operand(no, element)))
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A function of a module: its name with @, the type that it returns, and its parameters by name."""
+
+    name: str
+    result: str
+    parameters: Mapping[str, str]
+
+    @property
+    def head(self) -> str:
+        """``i32 @kcheck.total(ptr %items, i32 %count)``."""
+        parameters = ", ".join(f"{kind} %{name}" for name, kind in self.parameters.items())
+        return f"{self.result} {self.name}({parameters})"
+
+
+def call(b: Builder, function: Signature, **arguments: Value | int) -> Value:
+    """Call a function of this module; arguments by name. Its result, or a value of type void.
+
+    Raises:
+        TypeError: arguments that the function does not have, or of another type.
+    """
+    if arguments.keys() != function.parameters.keys():
+        raise TypeError(f"{function.name} takes {list(function.parameters)}, not {list(arguments)}")
+    given = []
+    for name, kind in function.parameters.items():
+        value = operand(b, arguments[name], kind)
+        if b.type_of(value) != kind:
+            raise TypeError(f"{function.name}: {name} is {kind}, not {b.typed(value)}")
+        given.append(b.typed(value))
+    text = f"call {function.result} {function.name}({', '.join(given)})"
+    if function.result == "void":
+        b.line(text)
+        return Value("", "void")
+    lanes, _, element = function.result.strip("<>").rpartition(" x ")
+    return b.value(text, element, int(lanes or 1))
+
+
+def operand(b: Builder, value: Value | int, element: str) -> Value:
+    """A value as it is; an integer as a constant of a type."""
+    if isinstance(value, int):
+        return Value("null", "ptr") if element == "ptr" else b.const(element, value)
+    return value
+
+
+@dataclass(slots=True)
+class Variable:
+    """A variable of a function: it lives in memory, which LLVM turns into registers."""
+
+    code: FunctionBuilder
+    element: str
+    pointer: str
+
+    @property
+    def value(self) -> Term:
+        """What it holds; may be set."""
+        return self.code.value(f"load {self.element}, ptr {self.pointer}", self.element)
+
+    @value.setter
+    def value(self, value: Value | int) -> None:
+        value = self.code.operand(value, self.element)
+        self.code.line(f"store {self.element} {value.text}, ptr {self.pointer}")
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """Elements of one type in memory. ``array[i]`` loads one, ``array[i] = value`` stores one."""
+
+    code: FunctionBuilder
+    pointer: str
+    element: str
+
+    def at(self, index: Value | int) -> Term:
+        """The address of an element."""
+        if isinstance(index, int) and index == 0:
+            return Term(self.code, self.pointer, "ptr")
+        index = self.code.operand(index, "i32")
+        return self.code.value(
+            f"getelementptr {self.element}, ptr {self.pointer}, {self.code.typed(index)}", "ptr"
+        )
+
+    def __getitem__(self, index: Value | int) -> Term:
+        return self.code.value(f"load {self.element}, ptr {self.at(index).text}", self.element)
+
+    def __setitem__(self, index: Value | int, value: Value | int) -> None:
+        value = self.code.operand(value, self.element)
+        self.code.line(f"store {self.element} {value.text}, ptr {self.at(index).text}")
+
+
+@dataclass(slots=True)
+class Branch:
+    """What ``if_`` gives: its other side, which may be written right after it."""
+
+    code: FunctionBuilder
+    otherwise: str
+    end: str
+    written: int = -1
+
+    @contextlib.contextmanager
+    def else_(self) -> Iterator[None]:
+        """What to do if the condition does not hold."""
+        assert len(self.code.lines) == self.written, "else_ must follow if_ directly"
+        del self.code.lines[-2:]
+        self.code.is_open = True
+        yield
+        self.code.jump(self.end)
+        self.code.label(self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """The labels of a loop that is being emitted."""
+
+    again: str
+    after: str
+
+
+@dataclass
+class FunctionBuilder(Builder):
+    """The body of one function.
+
+    Attributes:
+        signature: of the function.
+        attributes: LLVM's, after the parameters; ``linkage``: before the result.
+        is_open: whether the current basic block still has to end.
+    """
+
+    signature: Signature
+    attributes: str = ""
+    width: int = 1
+    declarations: dict[str, str] = field(default_factory=dict)
+    definitions: dict[str, str] = field(default_factory=dict)
+    linkage: str = "internal "
+    is_open: bool = True
+    _allocations: list[str] = field(default_factory=list)
+    _loops: list[_Loop] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(self.width, self.declarations, self.definitions)
+
+    # --- text
+
+    def line(self, text: str) -> None:
+        """An instruction without a result."""
+        assert self.is_open, text
+        super().line(text)
+
+    def label(self, name: str) -> None:
+        """Begin a basic block, where the one before has ended."""
+        assert not self.is_open, name
+        super().label(name)
+        self.is_open = True
+
+    def value(self, text: str, element: str, lanes: int = 1) -> Term:
+        """An instruction with a result."""
+        assert self.is_open, text
+        return self.term(super().value(text, element, lanes))
+
+    def text(self) -> str:
+        """The definition of the function."""
+        if self.is_open:
+            self.end("ret void" if self.signature.result == "void" else "unreachable")
+        head = f"define {self.linkage}{self.signature.head} {self.attributes} {{"
+        return "\n".join([head, "entry:", *self._allocations, *self.lines, "}"])
+
+    # --- values
+
+    def term(self, value: Value) -> Term:
+        """A value with operators."""
+        return value if isinstance(value, Term) else Term(self, value.text, value.type, value.lanes)
+
+    def operand(self, value: Value | int, element: str) -> Value:
+        """A value as it is; an integer as a constant of a type."""
+        return operand(self, value, element)
+
+    def argument(self, name: str) -> Term:
+        """A parameter, a scalar or a vector."""
+        kind = self.signature.parameters[name]
+        if not kind.startswith("<"):
+            return Term(self, f"%{name}", kind)
+        lanes, _, element = kind[1:-1].partition(" x ")
+        return Term(self, f"%{name}", element, int(lanes))
+
+    def array(self, pointer: str | Value, element: str) -> Array:
+        """Elements at an address: a parameter's name, a table's with @, or a value."""
+        if isinstance(pointer, Value):
+            return Array(self, pointer.text, element)
+        return Array(self, pointer if pointer.startswith("@") else self.argument(pointer).text, element)
+
+    def variable(self, element: str, first: Value | int) -> Variable:
+        """A new variable, with its first value."""
+        made = Variable(self, element, self.local(element))
+        made.value = first
+        return made
+
+    def zeros(self, element: str, count: int) -> Array:
+        """A new array on the stack, all zero from here on."""
+        made = Array(self, self.local(f"[{count} x {element}]"), element)
+        self.line(f"store [{count} x {element}] zeroinitializer, ptr {made.pointer}")
+        return made
+
+    def local(self, kind: str, align: int = 0) -> str:
+        """The address of room on the stack for a type."""
+        name = "%" + self.fresh("room")
+        self._allocations.append(f"  {name} = alloca {kind}" + (f", align {align}" if align else ""))
+        return name
+
+    def load(self, element: str, pointer: Value, align: int = 0, lanes: int = 1) -> Term:
+        """What is at an address."""
+        kind = vector_type(element, lanes)
+        aligned = f", align {align}" if align else ""
+        return self.value(f"load {kind}, ptr {pointer.text}{aligned}", element, lanes)
+
+    def store(self, value: Value, pointer: Value, align: int = 0) -> None:
+        """Put a value at an address."""
+        aligned = f", align {align}" if align else ""
+        self.line(f"store {self.typed(value)}, ptr {pointer.text}{aligned}")
+
+    def offset(self, pointer: Value, distance: Value | int) -> Term:
+        """An address so many bytes on."""
+        distance = self.operand(distance, "i64")
+        return self.value(f"getelementptr i8, ptr {pointer.text}, {self.typed(distance)}", "ptr")
+
+    def count_ones(self, x: Value) -> Term:
+        """How many bits are set."""
+        return self.term(self.intrinsic("ctpop", x))
+
+    def trailing_zeros(self, x: Value) -> Term:
+        """The number of the lowest bit that is set; as many as there are bits if none is."""
+        return self.term(self.flagged_intrinsic("cttz", x, False))
+
+    def leading_zeros(self, x: Value) -> Term:
+        """How many bits above the highest one that is set."""
+        return self.term(self.flagged_intrinsic("ctlz", x, False))
+
+    def saturating_sub(self, x: Value, y: Value | int) -> Term:
+        """The difference, or 0 if it would be negative."""
+        return self.term(self.intrinsic("usub.sat", x, self.operand(y, x.type)))
+
+    def fill(self, pointer: Value, byte: int, count: Value | int) -> None:
+        """Set bytes."""
+        self.declarations["@llvm.memset.p0.i64"] = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1 immarg)"
+        count = self.operand(count, "i64")
+        self.line(f"call void @llvm.memset.p0.i64(ptr {pointer.text}, i8 {byte}, {self.typed(count)}, i1 false)")
+
+    def copy(self, to: Value, source: Value, count: Value | int) -> None:
+        """Copy bytes that do not overlap."""
+        name = "@llvm.memcpy.p0.p0.i64"
+        self.declarations[name] = f"declare void {name}(ptr, ptr, i64, i1 immarg)"
+        count = self.operand(count, "i64")
+        self.line(f"call void {name}(ptr {to.text}, ptr {source.text}, {self.typed(count)}, i1 false)")
+
+    # --- functions
+
+    def run(self, function: Signature, **arguments: Value | int) -> Term:
+        """Call a function of this module, as :func:`call` does."""
+        return self.term(call(self, function, **arguments))
+
+    # --- control flow
+
+    def end(self, text: str) -> None:
+        """The instruction that ends a basic block."""
+        self.line(text)
+        self.is_open = False
+
+    def jump(self, label: str) -> None:
+        """Go to a block, if the current one has not ended yet."""
+        if self.is_open:
+            self.end(f"br label %{label}")
+
+    def branch(self, condition: Value, yes: str, no: str, weights: str = "") -> None:
+        """Go to one of two blocks. ``weights``: LIKELY, UNLIKELY or none."""
+        known = f", !prof {weights}" if weights else ""
+        self.end(f"br i1 {condition.text}, label %{yes}, label %{no}{known}")
+
+    def ret(self, value: Value | int | None = None) -> None:
+        """Return."""
+        if value is None:
+            self.end("ret void")
+        else:
+            self.end(f"ret {self.signature.result} {value if isinstance(value, int) else value.text}")
+
+    @contextlib.contextmanager
+    def if_(self, condition: Value, weights: str = "") -> Iterator[Branch]:
+        """What to do if a condition holds."""
+        then, branch = self.fresh("then"), Branch(self, self.fresh("else"), self.fresh("end"))
+        self.branch(condition, then, branch.otherwise, weights)
+        self.label(then)
+        yield branch
+        self.jump(branch.end)
+        self.label(branch.otherwise)
+        self.jump(branch.end)
+        self.label(branch.end)
+        branch.written = len(self.lines)
+
+    @contextlib.contextmanager
+    def if_among(self, value: Value, numbers: Sequence[int]) -> Iterator[Branch]:
+        """What to do if an integer is one of these constants."""
+        then, branch = self.fresh("then"), Branch(self, self.fresh("else"), self.fresh("end"))
+        cases = " ".join(f"{value.type} {number}, label %{then}" for number in numbers)
+        self.end(f"switch {self.typed(value)}, label %{branch.otherwise} [{cases}]")
+        self.label(then)
+        yield branch
+        self.jump(branch.end)
+        self.label(branch.otherwise)
+        self.jump(branch.end)
+        self.label(branch.end)
+        branch.written = len(self.lines)
+
+    @contextlib.contextmanager
+    def loop(self) -> Iterator[None]:
+        """Do something again and again, until ``break_`` or ``ret``."""
+        loop = _Loop(self.fresh("loop"), self.fresh("after"))
+        self.jump(loop.again)
+        self.label(loop.again)
+        self._loops.append(loop)
+        yield
+        self._loops.pop()
+        self.jump(loop.again)
+        self.label(loop.after)
+
+    @contextlib.contextmanager
+    def range(self, count: Value | int, step: int = 1) -> Iterator[Term]:
+        """For each number from 0 below ``count``."""
+        element = count.type if isinstance(count, Value) else "i32"
+        head, loop = self.fresh("head"), _Loop(self.fresh("next"), self.fresh("after"))
+        number = self.variable(element, 0)
+        body = self.fresh("body")
+        self.jump(head)
+        self.label(head)
+        i = number.value
+        self.branch(i < count, body, loop.after)
+        self.label(body)
+        self._loops.append(loop)
+        yield i
+        self._loops.pop()
+        self.jump(loop.again)
+        self.label(loop.again)
+        number.value = i + step
+        self.jump(head)
+        self.label(loop.after)
+
+    def break_(self) -> None:
+        """Leave the innermost loop."""
+        self.jump(self._loops[-1].after)
+
+    def continue_(self) -> None:
+        """Go on with the next round of the innermost loop."""
+        self.jump(self._loops[-1].again)

@@ -1,0 +1,148 @@
+"""Records in memory that the host and the code share: ctypes Structures, read and written by their fields.
+
+``launch.load(Launch.stop)`` is the one way to a field: its offset and its type come from the Structure.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kcheck.ptx.ir.builder import Builder, Value
+from kcheck.ptx.ir.function import Array, FunctionBuilder, Term
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a Structure: where it is in the record, in bytes, and the LLVM type of an element of it."""
+
+    offset: int
+    element: str
+
+
+def field_of(struct: type[ctypes.Structure], descriptor: Any) -> Field:
+    """What a Structure says about one of its fields, as ``field_of(Launch, Launch.stop)``.
+
+    Raises:
+        TypeError: a field of another Structure.
+    """
+    for name, kind, *_ in struct._fields_:
+        if getattr(struct, name) is descriptor:
+            element: Any = kind._type_ if issubclass(kind, ctypes.Array) else kind
+            return Field(int(descriptor.offset), f"i{8 * ctypes.sizeof(element)}")
+    raise TypeError(f"{struct.__name__} does not have the field {descriptor}")
+
+
+def field_address(
+    b: Builder, struct: type[ctypes.Structure], pointer: str, descriptor: Any, index: int = 0
+) -> Value:
+    """The address of a field of the record at ``pointer``, or of an element of it."""
+    found = field_of(struct, descriptor)
+    offset = found.offset + index * int(found.element[1:]) // 8
+    return b.value(f"getelementptr i8, ptr {pointer}, i64 {offset}", "ptr")
+
+
+def load_field(b: Builder, struct: type[ctypes.Structure], pointer: str, descriptor: Any, index: int = 0) -> Value:
+    """A field of the record at ``pointer``, or an element of it, in a function that is not a FunctionBuilder."""
+    address = field_address(b, struct, pointer, descriptor, index)
+    element = field_of(struct, descriptor).element
+    return b.value(f"load {element}, ptr {address.text}", element)
+
+
+def store_field(b: Builder, struct: type[ctypes.Structure], pointer: str, descriptor: Any, value: Value) -> None:
+    """Set a field of the record at ``pointer``, in a function that is not a FunctionBuilder."""
+    address = field_address(b, struct, pointer, descriptor)
+    b.line(f"store {b.typed(value)}, ptr {address.text}")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The record of a Structure at an address, or the first of several."""
+
+    code: FunctionBuilder
+    pointer: Value
+    struct: type[ctypes.Structure]
+
+    def address(self, descriptor: Any, index: Value | int = 0) -> Term:
+        """The address of a field, or of one of its elements."""
+        found = field_of(self.struct, descriptor)
+        start = self.code.offset(self.pointer, found.offset) if found.offset else self.code.term(self.pointer)
+        return Array(self.code, start.text, found.element).at(index)
+
+    def load(self, descriptor: Any, index: Value | int = 0, hints: str = "") -> Term:
+        """A field, or one of its elements. ``hints``: LLVM's metadata."""
+        element = field_of(self.struct, descriptor).element
+        return self.code.value(f"load {element}, ptr {self.address(descriptor, index).text}{hints}", element)
+
+    def store(self, descriptor: Any, value: Value | int, index: Value | int = 0) -> None:
+        """Set a field, or one of its elements."""
+        value = self.code.operand(value, field_of(self.struct, descriptor).element)
+        self.code.store(value, self.address(descriptor, index))
+
+    def add(self, descriptor: Any, value: Value | int, index: Value | int = 0) -> None:
+        """Add to a field, or to one of its elements."""
+        address = self.address(descriptor, index)
+        old = self.code.load(field_of(self.struct, descriptor).element, address)
+        self.code.store(old + value, address)
+
+    def load_shared(self, descriptor: Any) -> Term:
+        """A field that another thread may set meanwhile."""
+        found = field_of(self.struct, descriptor)
+        size = int(found.element[1:]) // 8
+        text = f"load atomic {found.element}, ptr {self.address(descriptor).text} monotonic, align {size}"
+        return self.code.value(text, found.element)
+
+    def store_shared(self, descriptor: Any, value: Value | int) -> None:
+        """Set a field that another thread may read meanwhile."""
+        found = field_of(self.struct, descriptor)
+        value = self.code.operand(value, found.element)
+        size = int(found.element[1:]) // 8
+        address = self.address(descriptor)
+        self.code.line(f"store atomic {self.code.typed(value)}, ptr {address.text} monotonic, align {size}")
+
+    def pointer_at(self, descriptor: Any) -> Term:
+        """A field that holds an address."""
+        return self.code.load("ptr", self.address(descriptor))
+
+    def array(self, descriptor: Any, element: str) -> Array:
+        """The elements at the address that a field holds."""
+        return Array(self.code, self.pointer_at(descriptor).text, element)
+
+    def elements(self, descriptor: Any) -> Array:
+        """The elements of a field that is an array."""
+        return Array(self.code, self.address(descriptor).text, field_of(self.struct, descriptor).element)
+
+    def records(self, descriptor: Any, struct: type[ctypes.Structure]) -> Record:
+        """The records at the address that a field holds."""
+        return Record(self.code, self.pointer_at(descriptor), struct)
+
+    def __getitem__(self, index: Value | int) -> Record:
+        """One of several records that follow each other."""
+        size = ctypes.sizeof(self.struct)
+        if isinstance(index, int):
+            return Record(self.code, self.code.offset(self.pointer, index * size), self.struct)
+        return Record(
+            self.code, self.code.offset(self.pointer, self.code.term(index).to("i64") * size), self.struct
+        )
+
+
+def record(code: FunctionBuilder, name: str, struct: type[ctypes.Structure]) -> Record:
+    """The record that a parameter points to."""
+    return Record(code, code.argument(name), struct)
+
+
+def new_record(code: FunctionBuilder, struct: type[ctypes.Structure]) -> Record:
+    """Room for a record on the stack."""
+    room = code.local(f"[{ctypes.sizeof(struct)} x i8]", ctypes.alignment(struct))
+    return Record(code, Term(code, room, "ptr"), struct)
+
+
+def same(code: FunctionBuilder, found: Record, fields: Sequence[tuple[Any, Value | int]]) -> Term:
+    """Whether all of these fields of a record hold these values."""
+    (first, value), *rest = fields
+    all_same = found.load(first).eq(value)
+    for descriptor, value in rest:
+        all_same = all_same & found.load(descriptor).eq(value)
+    return all_same

@@ -1,0 +1,92 @@
+"""Recording faults: what finds one calls :func:`report_fault`, and the host reads the records."""
+
+from __future__ import annotations
+
+from kcheck.ptx.abi import FAULTS, STOP_FAULT, STOP_REQUESTED, Block, Fault, FaultKind, Launch
+from kcheck.ptx.ir.builder import Builder, Value
+from kcheck.ptx.ir.function import FunctionBuilder, Signature, call
+from kcheck.ptx.ir.records import record
+
+FAULT = Signature(
+    "@kcheck.fault",
+    "void",
+    {
+        "launch": "ptr",
+        "block": "ptr",
+        "t0": "i32",
+        "site": "i32",
+        "kind": "i32",
+        "address": "i64",
+        "size": "i32",
+        "lane": "i32",
+    },
+)
+RUNNING = Signature(
+    "@kcheck.running", "void", {"launch": "ptr", "block": "ptr", "t0": "i32", "site": "i32", "lane": "i32"}
+)
+
+
+def report_fault(
+    b: Builder,
+    kind: Value | int,
+    site: Value | int,
+    *,
+    address: Value | int = 0,
+    size: Value | int = 0,
+    lane: Value | int = 0,
+    first: Value | int | None = None,
+) -> None:
+    """Record a fault, from a function with the parameters ``%launch`` and ``%block``, and stop the launch if a GPU
+    would.
+
+    Args:
+        kind: a FaultKind.
+        address, size: see :class:`kcheck.ptx.abi.Fault`.
+        lane: of the thread, counted from the thread ``first``; by default that is the vector's first, ``%t0``.
+    """
+    call(
+        b,
+        FAULT,
+        launch=Value("%launch", "ptr"),
+        block=Value("%block", "ptr"),
+        t0=Value("%t0", "i32") if first is None else first,
+        site=site,
+        kind=int(kind) if isinstance(kind, int) else kind,
+        address=address,
+        size=size,
+        lane=lane,
+    )
+
+
+def definitions(declarations: dict[str, str]) -> dict[str, str]:
+    """The functions of this file, by name."""
+    return {FAULT.name: _fault(declarations), RUNNING.name: _running(declarations)}
+
+
+def _fault(declarations: dict[str, str]) -> str:
+    f = FunctionBuilder(FAULT, "noinline cold", declarations=declarations)
+    launch, block = record(f, "launch", Launch), record(f, "block", Block)
+    kind, thread = f.argument("kind"), f.argument("t0") + f.argument("lane")
+    number = f.value(f"atomicrmw add ptr {launch.address(Launch.fault_count).text}, i64 1 monotonic", "i64")
+    with f.if_(number < launch.load(Launch.fault_capacity)):
+        fault = launch.records(Launch.faults, Fault)[number]
+        fault.store(Fault.kind, kind)
+        fault.store(Fault.site, f.argument("site"))
+        fault.store(Fault.address, f.argument("address"))
+        fault.store(Fault.size, f.argument("size"))
+        fault.store(Fault.lanes, f.term(f.const("i32", 1)) << (thread & 31))
+        for axis, places in enumerate((Block.thread_x, Block.thread_y, Block.thread_z)):
+            fault.store(Fault.block, block.load(Block.index, axis), axis)
+            fault.store(Fault.thread, block.array(places, "i32")[thread], axis)
+    with f.if_among(kind, [int(kind) for kind, row in FAULTS.items() if row.stops]):
+        launch.store_shared(Launch.stop, STOP_FAULT)
+    return f.text()
+
+
+def _running(declarations: dict[str, str]) -> str:
+    """Where a thread was when the host stopped the launch."""
+    f = FunctionBuilder(RUNNING, "noinline cold", declarations=declarations)
+    launch = record(f, "launch", Launch)
+    with f.if_(launch.load_shared(Launch.stop).eq(STOP_REQUESTED)):
+        report_fault(f, FaultKind.RUNNING, f.argument("site"), lane=f.argument("lane"))
+    return f.text()

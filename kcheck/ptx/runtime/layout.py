@@ -1,0 +1,194 @@
+"""What the code of a kernel and its scheduler share: suspended lanes, and the state of a block."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kcheck.model.alignment import align_up
+from kcheck.ptx.abi import Block
+from kcheck.ptx.ir.builder import Builder, Value
+from kcheck.ptx.ir.function import Array, FunctionBuilder, Signature, Term
+from kcheck.ptx.ir.records import Record
+
+WARP = 32
+
+HEAD_BYTES = align_up(ctypes.sizeof(Block), 64)
+"""The offset of the vectors' states in a block's state."""
+
+KINDS = {"block": 0, "grid": 1, "spin": 2, "warp": 3}
+"""What lanes wait for at a suspension point, as numbers in KIND_TABLE."""
+
+KIND_TABLE, SITE_TABLE = "@kcheck.kinds", "@kcheck.places"
+"""By suspension point: what lanes wait for there, and its site."""
+
+STRICT_TABLE, ALIGNED_TABLE, MEETING_TABLE = "@kcheck.strict", "@kcheck.aligned", "@kcheck.meets"
+"""By suspension point: whether all threads of a block must come to this very barrier; whether all threads of a
+warp must come together; and the first of the points that it can pair up with."""
+
+
+class SuspendedLanes(ctypes.Structure):
+    """The lanes of one vector at one suspension point, as bits: private to the code. The state of a vector begins
+    with one record for each point."""
+
+    _fields_ = [
+        ("waiting", ctypes.c_uint32),
+        ("released", ctypes.c_uint32),  # lanes that continue in this round
+        ("barrier", ctypes.c_uint32),  # the number of the barrier that they wait for
+        ("expected", ctypes.c_uint32),  # threads that it waits for; 0: all
+        ("exited", ctypes.c_uint32),  # unused here
+        ("skipped", ctypes.c_uint32),  # lanes that skipped this barrier of the block
+    ]
+
+
+class SuspendedCollective(ctypes.Structure):
+    """The same record where the lanes wait for others of their warp."""
+
+    _fields_ = [
+        ("waiting", ctypes.c_uint32),
+        ("released", ctypes.c_uint32),
+        ("members", ctypes.c_uint32),  # the lanes of the warp that the instruction names
+        ("participants", ctypes.c_uint32),  # the lanes of the warp that take part; 0: not complete yet
+        ("exited", ctypes.c_uint32),  # lanes that had exited when the last ones arrived
+        ("skipped", ctypes.c_uint32),  # unused here
+    ]
+
+
+POINT_BYTES = ctypes.sizeof(SuspendedLanes)
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """Where the lanes of a vector post operands in its state, where the copy of them goes, and their bytes."""
+
+    at: int
+    taken: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What is known of a kernel when its scheduler is emitted.
+
+    Attributes:
+        width: lanes per vector.
+        points: how many suspension points it has.
+        vector_bytes: of one vector's state.
+        posted: for lanes that work together.
+        race: racecheck is told when blocks begin and barriers are passed.
+        declarations: of the module; filled here.
+    """
+
+    width: int
+    points: int
+    vector_bytes: int
+    posted: Posted
+    race: bool
+    declarations: dict[str, str]
+
+    @property
+    def vectors_of_warp(self) -> int:
+        """How many vectors a warp has."""
+        return WARP // self.width
+
+
+ABORTED, DONE, SEVERAL = -2, 0, -1
+"""What a kernel's function returns: the launch was stopped; all lanes have exited; they are not all at one
+suspension point. Otherwise all lanes of all these vectors are at one point: its number plus 1."""
+
+VECTOR_BYTES = Signature("@kcheck.vector.bytes", "i64", {})
+"""The size of a vector's state, for code that is emitted before it is known."""
+
+
+def vector_bytes_ir(size: int) -> str:
+    """The function VECTOR_BYTES, inlined wherever it is called."""
+    f = FunctionBuilder(VECTOR_BYTES, "alwaysinline")
+    f.ret(size)
+    return f.text()
+
+
+def kernel_signature(width: int) -> Signature:
+    """The function of the kernel itself.
+
+    It takes the state, first thread and lanes of one vector; the suspension point to resume from, plus 1, or 0 to
+    begin; and where to end: vectors up to this thread take their turns too, with all of their lanes; 0 for the one
+    vector alone.
+    """
+    parameters = dict.fromkeys(("launch", "worker", "block", "state"), "ptr")
+    parameters |= {"first": "i32", "lanes": f"i{width}", "stop": "i32", "end": "i32"}
+    return Signature("@kcheck.warp", "i32", parameters)
+
+
+def point_address(b: Builder, point: int) -> Value:
+    """The record of the lanes at a suspension point, in the state ``%warp`` of a vector."""
+    return b.value(f"getelementptr i8, ptr %warp, i64 {point * POINT_BYTES}", "ptr")
+
+
+def lanes_from(b: Builder, first: Value, threads: Value, width: int) -> Value:
+    """The lanes, as bits, of the vector that begins at thread ``first`` of a block with so many threads."""
+    left = b.sub(threads, first)
+    is_whole = b.compare("uge", left, width)
+    some = b.shift("shl", b.const("i64", 1), b.resize(b.land(left, width - 1), "i64"))
+    element = f"i{width}"
+    return b.select(is_whole, b.const(element, -1), b.resize(b.sub(some, 1), element))
+
+
+STATE = {"vectors": "ptr", "n": "i32"}
+"""The parameters for :class:`BlockState`: the states of all vectors, and the number of threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockState:
+    """The suspended lanes of a block, in a function that is being emitted."""
+
+    code: FunctionBuilder
+    shape: Shape
+
+    @property
+    def threads(self) -> Term:
+        """Of the block."""
+        return self.code.argument("n")
+
+    def vector(self, number: Term) -> Term:
+        """The state of a vector."""
+        return self.code.offset(self.code.argument("vectors"), number.to("i64") * self.shape.vector_bytes)
+
+    def lanes(self, vector: Value, point: Value | int) -> Record:
+        """The lanes of a vector at a suspension point."""
+        return Record(self.code, vector, SuspendedLanes)[point]
+
+    def collective(self, vector: Value, point: Value | int) -> Record:
+        """The same, where they wait for others of their warp."""
+        return Record(self.code, vector, SuspendedCollective)[point]
+
+    def table(self, name: str) -> Array:
+        """A table by suspension point."""
+        return self.code.array(name, "i32")
+
+    @contextlib.contextmanager
+    def each_vector(self) -> Iterator[Term]:
+        """For each vector, by number."""
+        with self.code.range((self.threads + (self.shape.width - 1)) // self.shape.width) as number:
+            yield number
+
+    @contextlib.contextmanager
+    def each_point(self) -> Iterator[Term]:
+        """For each suspension point, by number."""
+        with self.code.range(self.shape.points) as point:
+            yield point
+
+    @contextlib.contextmanager
+    def each_warp(self) -> Iterator[Term]:
+        """For each warp, by number."""
+        with self.code.range((self.threads + (WARP - 1)) // WARP) as warp:
+            yield warp
+
+    @contextlib.contextmanager
+    def each_vector_of(self, warp: Term) -> Iterator[tuple[Term, Term]]:
+        """For each vector of a warp: its state, and the number of its first lane in the warp."""
+        with self.code.range(self.shape.vectors_of_warp) as part:
+            number = warp * self.shape.vectors_of_warp + part
+            with self.code.if_(number * self.shape.width < self.threads):
+                yield self.vector(number), part * self.shape.width
