@@ -4,7 +4,7 @@
     python benchmarks/compare_trees.py ../kcheck-before --cold      first launches only
     python benchmarks/compare_trees.py ../kcheck-before --warm      launches only
 
-Each tree runs in a process of its own, which this one asks for one measurement at a time, in turns, so that a
+Each tree runs in its own process, which this one asks for one measurement at a time, in turns, so that a
 machine whose speed drifts slows both. Times are seconds of processor time; the table shows the medians and, for
 each kernel, this tree's as a multiple of the other's.
 """

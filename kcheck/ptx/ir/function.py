@@ -331,7 +331,7 @@ class FunctionBuilder(Builder):
         self.line(f"store {self.typed(value)}, ptr {pointer.text}{aligned}")
 
     def offset(self, pointer: Value, distance: Value | int) -> Term:
-        """An address so many bytes on."""
+        """An address this many bytes further on."""
         distance = self.operand(distance, "i64")
         return self.value(f"getelementptr i8, ptr {pointer.text}, {self.typed(distance)}", "ptr")
 

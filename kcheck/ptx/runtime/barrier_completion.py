@@ -27,7 +27,7 @@ TAKE_REDUCTION = Signature("@kcheck.reduce", "void", {"block": "ptr", "i": "i32"
 
 
 def take_reduction_ir() -> str:
-    """The counts of a completed barrier become its result, and counting starts anew."""
+    """The counts of a completed barrier become its result, and counting starts again."""
     f = FunctionBuilder(TAKE_REDUCTION)
     block, i = record(f, "block", Block), f.argument("i")
     for counted, result in ((Block.true_count, Block.true_result), (Block.arrived, Block.arrived_result)):
@@ -45,8 +45,8 @@ class Tally:
         spins: lanes of a loop that may spin wait; ``meets``: lanes wait for others of their warp.
         arrived: threads that wait; ``expected``: how many it waits for, 0 for all.
         last_point: 1 + the suspension point where lanes were seen last.
-        differs: threads wait at points of which all must come to the same; ``clashes``: they ask for different
-            numbers.
+        differs: threads wait at different points although all must reach the same one.
+        clashes: threads ask for different numbers.
         released: how many threads of a complete barrier may continue.
     """
 

@@ -25,8 +25,8 @@ KIND_TABLE, SITE_TABLE = "@kcheck.kinds", "@kcheck.places"
 """By suspension point: what lanes wait for there, and its site."""
 
 STRICT_TABLE, ALIGNED_TABLE, MEETING_TABLE = "@kcheck.strict", "@kcheck.aligned", "@kcheck.meets"
-"""By suspension point: whether all threads of a block must come to this very barrier; whether all threads of a
-warp must come together; and the first of the points that it can pair up with."""
+"""By suspension point: whether all threads of a block must reach the same barrier; whether all threads of a
+warp must reach it together; and the first of the points that it can pair up with."""
 
 
 class SuspendedLanes(ctypes.Structure):
@@ -77,7 +77,7 @@ class Shape:
         points: how many suspension points it has.
         vector_bytes: of one vector's state.
         posted: for lanes that work together.
-        race: racecheck is told when blocks begin and barriers are passed.
+        race: the scheduler reports to racecheck when blocks begin and barriers are passed.
         declarations: of the module; filled here.
     """
 
@@ -127,7 +127,7 @@ def point_address(b: Builder, point: int) -> Value:
 
 
 def lanes_from(b: Builder, first: Value, threads: Value, width: int) -> Value:
-    """The lanes, as bits, of the vector that begins at thread ``first`` of a block with so many threads."""
+    """The lanes, as bits, of the vector that begins at thread ``first`` of a block with this many threads."""
     left = b.sub(threads, first)
     is_whole = b.compare("uge", left, width)
     some = b.shift("shl", b.const("i64", 1), b.resize(b.land(left, width - 1), "i64"))

@@ -77,7 +77,7 @@ def _rendezvous(shape: Shape) -> str:
                     posted = shape.posted
                     f.copy(f.offset(vector, posted.taken), f.offset(vector, posted.at), posted.bytes)
             if sync is not None:
-                sync.tell(warp)
+                sync.report(warp)
     f.ret(any_ready.value)
     return f.text()
 
@@ -107,8 +107,8 @@ class _Synchronized:
         old = f.load("i32", Value(self.masks, "ptr"), 64, WARP)
         f.store(f.select(chosen, mask, old), Value(self.masks, "ptr"), 64)
 
-    def tell(self, warp: Term) -> None:
-        """Tell racecheck that they synchronize."""
+    def report(self, warp: Term) -> None:
+        """Report to racecheck that they synchronize."""
         f = self.code
         masks = Value(self.masks, "ptr")
         f.run(RACE_WARP, launch=f.argument("launch"), warp=warp, active=self.going.value, masks=masks)
