@@ -242,6 +242,9 @@ class _Side:
 
     @property
     def verb(self) -> str:
+        described = self.described
+        if described is not None and described.text.startswith("wmma.store"):
+            return "writes"
         return _VERBS[mnemonic(self.site, self.sites)]
 
 
@@ -249,6 +252,7 @@ _VERBS = {
     "ld": "reads",
     "ldu": "reads",
     "ldmatrix": "reads",
+    "wmma": "reads",
     "cp": "copies to",
     "mbarrier": "updates",
     "st": "writes",
@@ -280,6 +284,8 @@ def _value(race: Race, last: _Side, dtype: str) -> str:
     content = bytes(race.value)[:size]
     if kind in _FLOATS:
         code, digits = _FLOATS[kind]
+        if struct.calcsize(code) != size:  # several elements of a matrix at once
+            return ""
         number = struct.unpack(code, content)[0]
         short, exact = (f"{number:.{d}g}" for d in digits)
         return short if struct.pack(code, float(short)) == content else exact

@@ -111,11 +111,12 @@ def expected(form: Form, a: list[list[int]], b: list[list[int]], c: list[list[in
     """The bits of D, by row and column."""
     rows = []
     for row, own in zip(a, c, strict=True):
-        rows.append([_element(form, row, [r[n] for r in b], own[n]) for n in range(8)])
+        rows.append([element(form, row, [r[n] for r in b], own[n]) for n in range(8)])
     return rows
 
 
-def _element(form: Form, row: list[int], column: list[int], own: int) -> int:
+def element(form: Form, row: list[int], column: list[int], own: int) -> int:
+    """The bits of one element of D."""
     if form.a == "f64":
         total = _double(own)
         for x, y in zip(row, column, strict=True):

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcheck.ptx.isa import EFFECTS
-from tests.isa import test_copies, test_matrices, test_mbarrier, test_mma, test_together, test_warp
+from tests.isa import test_copies, test_matrices, test_mbarrier, test_mma, test_together, test_warp, test_wmma
 from tests.isa.catalogue import Batch, batches, memory_batches, rows
 from tests.isa.judging import complaints
 from tests.isa.machines import Cpu, Launch, Ran
@@ -91,6 +91,7 @@ def test_every_effect_has_a_case() -> None:
     used |= {str(form) for form in test_mma.forms()}
     text = "\n".join(line + ";" for line in used) + test_together.TEXTS
     text += test_matrices.loading(1, transposed=False, stride=16) + test_matrices.MOVE
+    text += test_wmma.kernel(test_wmma.SHARED)
     text += test_mbarrier.kernel(test_mbarrier.ARRIVE)
     text += test_copies.kernel(f"{test_copies.COPY}\n{test_copies.POLICY}")
     assert set(EFFECTS) <= _opcodes(text), "no expectation for these"

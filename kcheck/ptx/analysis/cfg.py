@@ -93,6 +93,8 @@ def is_collective(operation: Operation) -> bool:
         return False
     if operation.opcode in ("bar", "barrier"):
         return "warp" in operation.modifiers
+    if operation.opcode == "wmma":  # its loads and stores are each lane's own
+        return operation.modifiers[:1] == ("mma",)
     return operation.opcode in _TOGETHER
 
 

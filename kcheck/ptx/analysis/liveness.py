@@ -58,6 +58,8 @@ def has_result(instruction: Instruction) -> bool:
     """Whether the first operand is what the instruction writes."""
     if instruction.opcode in ("bar", "barrier"):
         return "red" in instruction.modifiers
+    if instruction.opcode == "wmma":
+        return instruction.modifiers[:1] != ("store",)
     if instruction.opcode == "mbarrier":
         return instruction.modifiers[:1] not in (("init",), ("inval",))
     return instruction.opcode not in _NO_RESULT

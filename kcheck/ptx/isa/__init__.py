@@ -17,6 +17,7 @@ from kcheck.ptx.isa import (
     mma,
     move,
     warp,
+    wmma,
 )
 from kcheck.ptx.isa.effects import EFFECTS
 from kcheck.ptx.isa.rows import ROWS
@@ -38,6 +39,7 @@ FAMILIES = (
     mma,
     move,
     warp,
+    wmma,
 )
 """The modules that fill the tables when imported."""
 

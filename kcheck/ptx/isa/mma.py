@@ -106,20 +106,24 @@ def mma(fn: FunctionLowering, i: Instruction) -> None:
     ordered(fn, i, 4)
     f = form(fn, i)
     all_lanes(fn, i)
-    kind = f.register
     registers = [_elements(fn, i, o, n) for o, n in zip(i.operands, f.registers, strict=True)]
-    sources = [fn.b.splat(fn.read(i, r, kind)) for operand in registers[1:] for r in operand]
+    values = products(fn, i, f, registers)
     if fn.shadows is not None:
-        _shadow(fn, fn.shadows, i, f, registers)
+        shadow(fn, fn.shadows, i, f, registers)
+    for target, value in zip(registers[0], values, strict=True):
+        fn.write(i, target, f.register, value, False)
+
+
+def products(fn: FunctionLowering, i: Instruction, f: Form, registers: Sequence[Sequence[Operand]]) -> list[Value]:
+    """The registers of D, from those of A, B and C; ``registers`` begins with those of D."""
+    b, kind = fn.b, f.register
+    sources = [b.splat(fn.read(i, r, kind)) for operand in registers[1:] for r in operand]
     name = _function(fn, f)
-    b = fn.b
     wide = b.type_of(sources[0])
     result = f"{{{', '.join([wide] * f.registers[0])}}}"
     text = f"call {result} {name}({', '.join(b.typed(s) for s in sources)})"
     whole = b.value(text, kind.llvm, LANES)
-    for n, target in enumerate(registers[0]):
-        value = b.value(f"extractvalue {result} {whole.text}, {n}", kind.llvm, LANES)
-        fn.write(i, target, kind, value, False)
+    return [b.value(f"extractvalue {result} {whole.text}, {n}", kind.llvm, LANES) for n in range(f.registers[0])]
 
 
 def all_lanes(fn: FunctionLowering, i: Instruction) -> None:
@@ -301,6 +305,11 @@ def _floats(
         results.append(b.value(text, "float", LANES))
     if f.d == "f32":
         return [b.as_integer(r) for r in results]
+    return halves_of(b, results)
+
+
+def halves_of(b: Builder, results: Sequence[Value]) -> list[Value]:
+    """f32 as f16, two in a register."""
     halves = [b.resize(_to_half(b, r), "i32") for r in results]
     return [b.lor(low, b.shift("shl", high, 16)) for low, high in zip(halves[::2], halves[1::2], strict=True)]
 
@@ -370,7 +379,7 @@ def _eight(b: Builder, code: Value, f: dot.Format) -> Value:
 # --- initcheck
 
 
-def _shadow(
+def shadow(
     fn: FunctionLowering, shadows: Shadows, i: Instruction, f: Form, registers: Sequence[Sequence[Operand]]
 ) -> None:
     """An element of D is undefined where its row of A, its column of B or its element of C is."""
@@ -395,8 +404,8 @@ def _shadow(
         each = [_either(b, *pair) for pair in zip(each[::2], each[1::2], strict=True)]
     bits = integer_of(f.register.llvm)
     for target, one in zip(d, each, strict=True):
-        shadow = None if one is None else b.cast("sext", b.compare("ne", one, 0), bits)
-        shadows.write(i, target, shadow, partial(b.const, "i1", 1))
+        bad = None if one is None else b.cast("sext", b.compare("ne", one, 0), bits)
+        shadows.write(i, target, bad, partial(b.const, "i1", 1))
 
 
 def _over_ranks(b: Builder, found: Value | None, sources: Sequence[list[int]]) -> Value | None:

@@ -63,7 +63,7 @@ def _kind(instruction: Instruction, operand: Operand) -> PtxType:
     first = instruction.operands[1] if _writes(instruction) and len(instruction.operands) > 1 else None
     if operand is first and instruction.opcode == "vote":
         return TYPES["pred"]
-    if instruction.opcode == "mma" and "f64" in instruction.modifiers:
+    if instruction.opcode in ("mma", "wmma") and "f64" in instruction.modifiers:
         return TYPES["b64"]
     if operand is first and "b64" in instruction.modifiers:
         return TYPES["b64"]

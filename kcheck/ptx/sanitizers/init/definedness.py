@@ -102,7 +102,11 @@ def brings(operation: Operation, is_param: Callable[[str], bool]) -> bool:
     Args:
         is_param: whether a name is a parameter of the kernel, which is defined.
     """
-    if isinstance(operation, Call) or operation.opcode not in ("ld", "ldu", "ldmatrix", "atom"):
+    if isinstance(operation, Call):
+        return False
+    if operation.opcode == "wmma":
+        return operation.modifiers[:1] == ("load",)
+    if operation.opcode not in ("ld", "ldu", "ldmatrix", "atom"):
         return False
     if operation.opcode == "atom":  # others report at once, and their results count as defined
         return _UPDATES_TELL in operation.modifiers
@@ -165,6 +169,8 @@ def _flows(operation: Instruction) -> Iterator[tuple[str, str, bool]]:
     """(register written, register read, whether its bits may pass through) for each result and source."""
     if operation.opcode in ("ld", "ldu", "ldmatrix", "atom", "red", "st") or operation.opcode in _HARMLESS:
         return  # addresses, operands of atomics and predicates of reductions are reported where they are used
+    if operation.opcode == "wmma" and operation.modifiers[:1] != ("mma",):
+        return
     results = writes(operation)
     if not results:
         return

@@ -53,6 +53,8 @@ def kind_of(instruction: Instruction) -> int:
         return ATOMIC
     if is_mbarrier(instruction):
         return _MBARRIER[next(m for m in instruction.modifiers if m in _MBARRIER)]
+    if instruction.opcode == "wmma":
+        return WRITE if "store" in instruction.modifiers else READ
     strong = not STRONG.isdisjoint(instruction.modifiers)
     if instruction.opcode == "st":
         return ATOMIC if strong else WRITE
@@ -84,12 +86,15 @@ def gather(functions: Iterable[Function]) -> RaceFacts:
                     granule[place] = min(granule.get(place, 8), 8)
                     kinds.setdefault(place, set()).add(kind_of(statement))
                 continue
-            if statement.opcode not in ("ld", "ldu", "st", "atom", "red", "ldmatrix"):
+            matrix = statement.opcode == "wmma" and "mma" not in statement.modifiers
+            if statement.opcode not in ("ld", "ldu", "st", "atom", "red", "ldmatrix") and not matrix:
                 continue
             space = space_of(statement)
             if space == "param" and _through_register(statement):
                 space = "generic"
             of = TYPES.get(statement.modifiers[-1]) if statement.modifiers else None
+            if matrix and of is None:  # of less than a byte, in words
+                of = TYPES["b32"]
             if statement.opcode == "ldmatrix":  # a row at a time, in words
                 of = TYPES["b32"]
             if of is None or (space not in CHECKED and space != "generic"):
