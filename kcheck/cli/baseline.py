@@ -37,7 +37,7 @@ def command() -> None:
 def save(name: str, paths: tuple[Path, ...], *, device: str, cases: int | None, seed: int | None) -> int:
     """Run specs, lint their kernels, and keep the numbers as NAME. Without paths: specs/.
 
-    A baseline with the same name is replaced.
+    A baseline with the same name is replaced, with a note.
     """
     from kcheck.cli.outputs import claimed_stdout
     from kcheck.cli.specs import none_found, project_specs
@@ -71,6 +71,7 @@ def save(name: str, paths: tuple[Path, ...], *, device: str, cases: int | None, 
             click.echo("kcheck: error: no spec could be measured; no baseline was saved", err=True)
             return Exit.USAGE
         asked = tuple(Path(os.path.relpath(path.resolve(), root.resolve())).as_posix() for path in paths)
+        replaced = baselines.path_of(root, name).exists()
         path = baselines.save(root, Baseline(name, versions(), asked, taken.ops))
         failed = {op: found.failed for op, found in taken.ops.items() if found.failed}
         for op, count in failed.items():
@@ -78,6 +79,8 @@ def save(name: str, paths: tuple[Path, ...], *, device: str, cases: int | None, 
                 f"note: {wording.count(count, 'case')} of {plain.line(op)} failed; saved as failed",
                 file=out,
             )
+        if replaced:
+            click.echo(f"note: replaced the earlier baseline {plain.line(name)!r}", file=out)
         kernels = sum(len(found.kernels) for found in taken.ops.values())
         click.echo(
             f"{wording.count(len(taken.ops), 'op')}, {wording.count(kernels, 'specialization')}, "

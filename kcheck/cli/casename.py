@@ -146,11 +146,16 @@ def _candidates(found: list[StoredFailure]) -> str:
     return "\n".join(lines + [f"  and {len(found) - 10} more"] * (len(found) > 10))
 
 
+def is_position(named: Named) -> bool:
+    """Whether a number is rather a position in the list of failures than a seed of 64 bits."""
+    return named.kind == "number" and isinstance(named.value, int) and named.value <= _LIST_NUMBERS
+
+
 def unknown(named: Named, op: str) -> str:
     """The message for a number or seed that no stored failure has."""
-    if named.kind == "number" and not op and isinstance(named.value, int) and named.value <= _LIST_NUMBERS:
+    if not op and is_position(named):
         return f"`kcheck failures` has no number {named}, and no case with the seed {named} is stored"
     return f"no case with the seed {named}{f' of {op}' if op else ''} is stored"
 
 
-_LIST_NUMBERS = 10_000  # a number up to this one is rather a position in the list than a seed of 64 bits
+_LIST_NUMBERS = 10_000

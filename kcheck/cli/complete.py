@@ -1,4 +1,4 @@
-"""What the shell completes: specs, ops, seeds of open failures, baselines, profiles, sanitizers.
+"""What the shell completes: specs, ops, ids and seeds of open failures, baselines, profiles, sanitizers.
 
 Runs once for each press of the tab key, so it reads files and the store and imports neither numba nor a kernel. An
 error means that there is nothing to complete: a message would break the command line that the user is typing.
@@ -62,6 +62,23 @@ def seeds(ctx: click.Context) -> Found:
             yield str(failure.case.seed), f"{failure.case.op} {failure.rule}"
 
 
+def failures(ctx: click.Context) -> Found:
+    """Names of open failures: ``last``, then ids, then seeds; of one op where --op is given."""
+    from kcheck.store import Store
+
+    root = _root()
+    if root is None:
+        return
+    with Store.open(root) as store:
+        found = store.failures(op=ctx.params.get("op") or "", states=("open",), most=_MOST)
+    for failure in found[:1]:
+        yield "last", f"{failure.case.op} {failure.rule}"
+    for failure in found:
+        yield failure.short, f"{failure.case.op} {failure.rule}"
+    for failure in found:
+        yield str(failure.case.seed), f"{failure.case.op} {failure.rule}"
+
+
 def baselines(_: click.Context) -> Found:
     """Names of saved baselines."""
     from kcheck.store.baselines import names
@@ -85,7 +102,7 @@ def sanitizers(_: click.Context) -> Found:
 
 
 _Source = Callable[[click.Context], Found]
-_FILES: Mapping[str, _Source] = {"paths": specs, "path": specs, "what": seeds}
+_FILES: Mapping[str, _Source] = {"paths": specs, "path": specs, "what": failures}
 """By name of a parameter whose value may also be a file."""
 _WORDS: Mapping[str, _Source] = {
     "op": ops,

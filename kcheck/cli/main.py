@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 import click
+from click.core import ParameterSource
 
 from kcheck.cli.exits import Exit
 from kcheck.cli.help import Context, prepared
@@ -191,6 +192,8 @@ def _show(error: click.ClickException) -> None:
     Click adds the context to errors that it raises while it parses. Errors that a command raises have none: their
     messages say what to do.
     """
+    if isinstance(error, click.BadParameter):
+        _name_where_given(error)
     message = error.format_message()
     if message[1:2].islower():
         message = message[0].lower() + message[1:]
@@ -198,6 +201,18 @@ def _show(error: click.ClickException) -> None:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is not None:
         click.echo(f"\n{context.get_usage()}\nFor help: {context.command_path} --help", err=True)
+
+
+def _name_where_given(error: click.BadParameter) -> None:
+    """Name the option or the variable that holds a bad value: click names the variable in any event."""
+    param, context = error.param, error.ctx
+    if error.param_hint is not None or param is None or context is None or not getattr(param, "envvar", None):
+        return
+    source = context.get_parameter_source(param.name or "")
+    if source is ParameterSource.ENVIRONMENT:
+        error.param_hint = f"the variable {param.envvar}"
+    elif source is ParameterSource.COMMANDLINE:
+        error.param_hint = f"'{' / '.join(param.opts)}'"
 
 
 def internal_error(error: BaseException, arguments: Sequence[str]) -> Exit:

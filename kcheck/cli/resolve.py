@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kcheck.cases import expand, plan
-from kcheck.cli.casename import Named, stored_failures, unknown
+from kcheck.cli.casename import Named, is_position, stored_failures, unknown
 from kcheck.errors import SpecError
 from kcheck.model import Case, OpSpec, Verdict
 from kcheck.rng import derive
@@ -99,6 +99,10 @@ def _from_seed(named: Named, op: str, root: Path) -> Meant:
     if not op:
         raise click.UsageError(f"{unknown(named, op)}; to make the case from the seed, add --op")
     spec = find_spec(root, op)
+    if spec is not None and is_position(named):
+        click.echo(
+            f"note: with --op, {named} is a seed; without it, number {named} of `kcheck failures`", err=True
+        )
     if spec is None:
         known = ", ".join(sorted(_ops(root))[:20]) or "none"
         raise click.UsageError(f"no spec has the op {op!r}; the ops are {known}")

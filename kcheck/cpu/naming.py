@@ -188,9 +188,14 @@ class Naming:
         if size is None:
             size = self.shape.dynamic_shared
             shape = (size // array.itemsize,)
+        first = 0
+        if array.element is not None:
+            if size != array.itemsize:
+                return None
+            first = array.element * array.itemsize
         return Label(
             array.name,
-            low,
+            low - first,
             shape,
             contiguous(shape, array.itemsize),
             array.itemsize,

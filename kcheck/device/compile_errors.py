@@ -20,6 +20,8 @@ _MISSING = re.compile(
 )
 _METHOD = re.compile(r"No definition for lowering array\.(\w+)\(")
 _ATTRIBUTE = re.compile(r"Unknown attribute '(\w+)' of type (bool|u?int\d+|float\d+|Literal\[int\]\(\d+\))\b")
+_CONTAINER = re.compile(r"Unknown attribute '(\w+)' of type (?:reflected )?(list|set|dict)\b")
+_RETURNED = re.compile(r"No conversion from .+ to \w+ for '\$\w*return_value")
 _OF_ARRAYS = frozenset({"shape", "size", "ndim", "strides", "dtype", "T", "flat", "itemsize", "nbytes"})
 _INDEXING = frozenset({"getitem", "setitem", "static_getitem", "static_setitem"})
 _ON_SCALARS = frozenset({"bool", "range", "int", "float", "abs", "min", "max"})
@@ -58,6 +60,12 @@ def explain(error: BaseException) -> CompileError:
     if attribute := _ATTRIBUTE.search(text):
         if attribute[1] in _OF_ARRAYS:
             return _not_an_array(line.owner(attribute[1]), attribute[2], place)
+    elif container := _CONTAINER.search(text):
+        return _container(line.owner(container[1]), container[2], place)
+    elif _RETURNED.search(text):
+        return CompileError(
+            "does not compile: the kernel returns a value", "write the result to an array argument", place
+        )
     elif method := _METHOD.search(text):
         return _unsupported(line.call(method[1]), method[1], "", place)
     elif missing := _MISSING.search(text):
@@ -79,6 +87,15 @@ def _unsupported(call: str, name: str, types: str, place: Span | None) -> Compil
     return CompileError(
         f"does not compile: {call or name}({types}) is not supported in CUDA kernels",
         _FIXES.get(name, _FIX),
+        place,
+    )
+
+
+def _container(name: str, kind: str, place: Span | None) -> CompileError:
+    what = f"{name} is a {kind}, which is" if name else f"a {kind} is"
+    return CompileError(
+        f"does not compile: {what} not supported in CUDA kernels",
+        "use cuda.local.array(SIZE, dtype), or an array argument",
         place,
     )
 

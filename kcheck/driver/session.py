@@ -61,6 +61,15 @@ def read_levels(text: str) -> dict[str, Level]:
 _started: list[Installed] = []
 
 
+def mark_of_use(findings: str) -> str:
+    """The file that exists once any process has used the device.
+
+    Args:
+        findings: the file of the findings.
+    """
+    return f"{findings}.used"
+
+
 def start(variables: Mapping[str, str]) -> Installed:
     """Install the device in this process; a second call returns the same one.
 
@@ -71,6 +80,8 @@ def start(variables: Mapping[str, str]) -> Installed:
         return _started[0]
     levels = read_levels(variables.get("KCHECK_SANITIZE", ""))
     log = FindingLog(variables["KCHECK_EXEC"], levels, sys.stderr)
+    with open(mark_of_use(variables["KCHECK_EXEC"]), "w"):
+        pass
 
     def write(text: bytes) -> None:
         sys.stdout.write(text.decode(errors="replace"))

@@ -33,6 +33,7 @@ class RunStarted:
         started: with its time zone.
         sanitize: levels from the command line, which override those of every spec.
         strict: warnings about a spec as a whole are errors; their findings have that severity.
+        profile: ``--profile``; empty without one.
     """
 
     version: str
@@ -43,6 +44,7 @@ class RunStarted:
     started: datetime
     sanitize: Mapping[str, Level] = field(default_factory=dict)
     strict: bool = False
+    profile: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,6 +226,7 @@ class OpSpec:
         root: absolute path of the project root; all other paths are relative to it.
         deterministic: None if the spec does not set it.
         count, seed: of ``cases``.
+        profile_count: the number of cases of the profile, where the spec's own number comes before it; else None.
         sanitize: level by sanitizer, every one of SANITIZERS present.
         regression: limits set by the spec, by name in MEASURES.
         targets: of ``artifact``, otherwise those of the project.
@@ -266,6 +267,7 @@ class OpSpec:
     targets: tuple[str, ...] = DEFAULT_TARGETS
     judged: bool = True
     compile: CompileOptions | None = None
+    profile_count: int | None = None
 
     @property
     def functions(self) -> tuple[Function, ...]:

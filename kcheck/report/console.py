@@ -149,6 +149,7 @@ class ConsoleReporter:
         if event.device_name and event.device_name != event.device:
             device += f" ({plain.line(event.device_name)})"
         head = f"kcheck {event.version} · {device} · {wording.count(event.specs, 'spec')}"
+        head += f" · profile {plain.line(event.profile)}" if event.profile else ""
         head += " · strict" if event.strict else ""
         head += "".join(f" · {text}" for text in coverage.overridden(event.sanitize))
         words = head.replace("· ", "·\N{NO-BREAK SPACE}").split(" ")  # no line ends with a dot

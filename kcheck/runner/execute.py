@@ -20,11 +20,13 @@ class Executed:
 
     Attributes:
         arrays, outcome: None if its arrays could not be made.
+        judging: seconds that the judge took, nearly all of them in the reference.
     """
 
     verdict: Verdict
     arrays: CaseArrays | None
     outcome: Outcome | None
+    judging: float = 0.0
 
     @property
     def size(self) -> int:
@@ -54,7 +56,7 @@ def execute(
     Raises:
         InternalError: an error in kcheck itself.
     """
-    begun = time.monotonic()
+    begun = ran = time.monotonic()
     outcome: Outcome | None = None
     try:
         if arrays is None:
@@ -62,6 +64,7 @@ def execute(
         size = sum(allocation.buffer.nbytes for allocation in arrays.allocations.values())
         wanted = every_instrument(spec, device) if instrument is None else instrument(size)
         outcome = device.run(spec, arrays, timeout=timeout, instrument=wanted)
+        ran = time.monotonic()
         expected = Expected(spec, arrays)
         verdict = judge(spec, arrays, outcome, expected)
         if observe is not None:
@@ -77,8 +80,9 @@ def execute(
         raise InternalError(f"{spec.path}: {case.id}: {type(error).__name__}: {error}") from error
     if any(finding.rule == UNSUPPORTED for finding in verdict.findings):
         verdict = replace(verdict, status=Status.ERROR)  # a limit of the device, not an error of the kernel
-    verdict = replace(verdict, seconds=time.monotonic() - begun, levels=spec.sanitize)
-    return Executed(verdict, arrays, outcome)
+    now = time.monotonic()
+    verdict = replace(verdict, seconds=now - begun, levels=spec.sanitize)
+    return Executed(verdict, arrays, outcome, now - ran if outcome is not None else 0.0)
 
 
 def every_instrument(spec: OpSpec, device: Device) -> frozenset[str]:

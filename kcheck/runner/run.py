@@ -67,6 +67,7 @@ class _Tally:
     endless: str = ""  # the id of a case that hit the time limit
     recalled: int = 0
     unsupported: list[Verdict] = field(default_factory=list)
+    judging: float = 0.0  # seconds, nearly all of them in the reference
 
     @property
     def cases(self) -> int:
@@ -122,6 +123,7 @@ class _Run:
                 _now(),
                 self.options.sanitize,
                 self.options.strict,
+                self.options.profile,
             )
             for spec in specs:
                 if self.interrupted:
@@ -159,6 +161,11 @@ class _Run:
             return
         if not cases and (not self._whole or self.options.count == 0):
             return  # none of its cases is selected
+        if spec.profile_count is not None and self.options.count is None and self._whole:
+            self._notes.setdefault(
+                f"{spec.count} cases, as the spec says, instead of the {spec.profile_count} of profile "
+                f"{self.options.profile}; --cases {spec.profile_count} overrides both"
+            )
         line = (spec.launcher or spec.kernel or spec.reference).span.line
         seed = spec.seed if self.options.seed is None else self.options.seed
         tally = _Tally()
@@ -180,6 +187,7 @@ class _Run:
                     case, when = one.case, _now()
                     done = self._case(spec, one, vacuity)
                     verdict = done.verdict
+                    tally.judging += done.judging
                     if self.options.skip_unsupported and verdict.is_unsupported:
                         tally.unsupported.append(verdict)
                         continue
@@ -200,6 +208,7 @@ class _Run:
                 elif artifact is not None:
                     self._notes.setdefault(_PART)
                 self._note_unsupported(tally)
+                self._note_slow_reference(spec, tally, time.monotonic() - begun)
                 if self.options.lint and self._whole:
                     for note in advice_notes(spec, self.device, cases):
                         self._notes.setdefault(note)
@@ -264,6 +273,15 @@ class _Run:
             count = f"{cases} case{'s' if cases > 1 else ''}"
             self._notes.setdefault(f"{count} skipped, not supported on the {self.device.name}: {reason}")
 
+    def _note_slow_reference(self, spec: OpSpec, tally: _Tally, seconds: float) -> None:
+        """Note a reference that took most of a spec's time: it is evaluated several times for each case."""
+        if tally.judging >= _SLOW_REFERENCE and tally.judging > seconds / 2:
+            reference = spec.reference
+            self._notes.setdefault(
+                f"comparing with the reference ({reference.path}:{reference.name}) took {tally.judging:.0f} s of "
+                f"{seconds:.0f} s; write it without Python loops, or run fewer cases"
+            )
+
     def _case(self, spec: OpSpec, queued: Queued, vacuity: Vacuity) -> Executed:
         done = execute(
             spec,
@@ -318,6 +336,9 @@ class _Run:
             self._notes.setdefault(note)
         return findings
 
+
+_SLOW_REFERENCE = 5.0
+"""Seconds of one spec from which a slow reference is noted."""
 
 _PART = "artifact was not checked: only a part of the cases was run"
 

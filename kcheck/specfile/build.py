@@ -31,7 +31,7 @@ from kcheck.specfile.examples import read_examples
 from kcheck.specfile.extends import extended, joined
 from kcheck.specfile.given import as_tree
 from kcheck.specfile.paths import find_root, shown
-from kcheck.specfile.project import Settings, read_project
+from kcheck.specfile.project import PROFILE_SOURCE, Settings, read_project
 from kcheck.specfile.reader import Reader
 from kcheck.specfile.regression import read_regression
 from kcheck.specfile.rules import (
@@ -250,7 +250,13 @@ class _Build:
             targets=self.settings.targets if artifact is None else artifact.targets,
             judged=self.judged,
             compile=compiling,
+            profile_count=self._profile_count(count),
         )
+
+    def _profile_count(self, own: int | None) -> int | None:
+        """The number of cases that the profile sets and that the spec's own number replaces."""
+        is_of_profile = self.settings.source_of("cases").startswith(PROFILE_SOURCE)
+        return self.settings.cases if is_of_profile and own not in (None, self.settings.cases) else None
 
     def _texts(self, section: str) -> tuple[str, ...]:
         items = self.reader.items(self.reader.get(self.reader.top, section))

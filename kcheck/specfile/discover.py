@@ -76,6 +76,13 @@ def _missing(argument: Path) -> Fault:
     if argument.is_symlink():
         what = f"this link points to {os.readlink(argument)!r}, which does not exist"
         return Fault(Span(shown(argument)), what, "fix or remove the link")
+    file, _, _ = str(argument).rpartition(":")
+    if file.endswith(".py") and Path(file).is_file():
+        return Fault(
+            Span(shown(Path(file))),
+            f"{str(argument)!r} names a kernel, and specs are run",
+            f"for the specs that use the file: kcheck run {file}; without a spec: kcheck try {argument}",
+        )
     near = did_you_mean(argument.name, names_in(folder))
     return Fault(Span(shown(argument)), "no such file or folder", near)
 

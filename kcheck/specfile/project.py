@@ -35,6 +35,8 @@ BUILT_IN: Mapping[str, Mapping[str, Any]] = {
 """Built-in profiles. One of the same name in the file replaces it as a whole."""
 
 DEFAULT = "default"
+PROFILE_SOURCE = "profile "
+"""How the source of a value begins that is from a profile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ class Project:
         levels: dict[str, Level] = dict(SANITIZERS)
         self._sanitize(levels, source, self.values.get("sanitize", {}), "", "")
         chosen = self.profiles[profile] if profile else {}
-        by = f"profile {profile}"
+        by = f"{PROFILE_SOURCE}{profile}"
         for key in ("device", "cases", "timeout"):
             if key in chosen:
                 found[key] = chosen[key]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -66,11 +67,23 @@ def test_seeds_of_open_failures_are_completed(kcheck: Kcheck) -> None:
     """Where a command takes a seed."""
     stored = {"KCHECK_STORE": "on"}
     assert kcheck("run", "--device", "simulator", "specs/buggy/bad.yaml", **stored).returncode == 1
-    for words in ("kcheck show ", "kcheck reproduce ", "kcheck minimize --seed "):
+    for words in ("kcheck show --seed ", "kcheck minimize --seed "):
         found, modules = completed(kcheck, words)
         assert len(found) == 2
         assert all(seed.isdigit() for seed in found)
         assert modules.isdisjoint({"numba", "llvmlite"})
+
+
+def test_names_of_open_failures_are_completed(kcheck: Kcheck) -> None:
+    """``last``, then short ids, then seeds; an id from its first letter."""
+    stored = {"KCHECK_STORE": "on"}
+    assert kcheck("run", "--device", "simulator", "specs/buggy/bad.yaml", **stored).returncode == 1
+    last, one, other, *seeds = completed(kcheck, "kcheck reproduce ")[0]
+    assert last == "last"
+    assert re.fullmatch("[k-z]+", one)
+    assert re.fullmatch("[k-z]+", other)
+    assert len(seeds) == 2
+    assert one in completed(kcheck, f"kcheck show {one[0]}")[0]
 
 
 def test_only_files_are_offered_outside_a_project(kcheck: Kcheck, tmp_path: Path) -> None:

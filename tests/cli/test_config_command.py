@@ -134,6 +134,8 @@ def test_run_follows_the_order(kcheck: Kcheck, project: Path) -> None:
     assert len(report["specs"][0]["cases"]) == 2, "the spec's own count"
     assert "--profile p" in report["specs"][0]["cases"][0]["replay"]
     assert "overflow" not in json.dumps(report["specs"][0].get("sanitize"))
+    (note,) = (note for note in report["specs"][0]["notes"] if "profile" in note)
+    assert note == "2 cases, as the spec says, instead of the 1 of profile p; --cases 1 overrides both"
     good.write_text(good.read_text().replace("cases: {count: 2}\n", ""))
     assert len(ran(kcheck, "--profile", "p")["specs"][0]["cases"]) == 1
     assert len(ran(kcheck, "--profile", "p", KCHECK_CASES="3")["specs"][0]["cases"]) == 3

@@ -101,6 +101,8 @@ def test_a_seed_is_enough_on_another_machine(stored: Kcheck, tmp_path: Path) -> 
     done = clone("reproduce", seed, "--op", "bad", "--device", "simulator")
     assert (done.returncode, second_line(done)) == (1, "FAILS")
     assert clone("reproduce", seed, "--op", "good", "--device", "simulator").returncode == 0
+    done = clone("reproduce", "3", "--op", "good", "--device", "simulator")
+    assert "note: with --op, 3 is a seed; without it, number 3 of `kcheck failures`\n" in done.stderr
     done = clone("reproduce", seed, "--no-store")
     assert done.returncode == 2
     assert "to make the case from the seed, add --op" in done.stderr

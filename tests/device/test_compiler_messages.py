@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kcheck.device.compile_errors import explain
+
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = """\
 import numpy as np
@@ -54,6 +56,12 @@ def indexes_a_scalar(x):
 def shape_of_a_scalar(x):
     n = x.size
     x[0] = n.shape[0]
+
+
+def appends_to_a_list(x):
+    kept = []
+    kept.append(x[0])
+    x[0] = kept[0]
 
 
 def shape_of_two_terms(x):
@@ -152,6 +160,12 @@ ROWS = [
         for name, space in (("shape_of_two_terms", "shared"), ("shape_that_varies", "local"))
     ),
     (
+        "appends_to_a_list",
+        LINE["appends_to_a_list"] + 2,
+        "does not compile: kept is a list, which is not supported in CUDA kernels",
+        "use cuda.local.array",
+    ),
+    (
         "array_as_condition",
         LINE["array_as_condition"] + 1,
         "does not compile: x is used as a scalar, but it is an array",
@@ -181,12 +195,19 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, tuple
 @pytest.mark.parametrize(("kernel", "line", "says", "fix"), ROWS)
 def test_it_names_the_line_and_says_it_shortly(told, kernel: str, line: int, says: str, fix: str) -> None:
     """The place is in the user's file; candidates, addresses and Numba's own files are left out."""
-    message, place, fix = told[kernel]
+    message, place, fixed_by = told[kernel]
     assert place is not None
     assert (Path(place[0]).name, place[1]) == ("kernels.py", line), (message, place)
     assert message.startswith(says)
-    assert fix in fix
+    assert fix in fixed_by
     assert "candidate" not in message
     assert "source elided" not in message
     assert "cuda.grid" not in message
     assert " at 0x" not in message
+
+
+def test_a_kernel_that_returns_a_value_is_told_in_plain_words() -> None:
+    """Numba speaks of a conversion to its type of None."""
+    why = explain(Exception("No conversion from float32 to none for '$80return_value.3', defined at None"))
+    assert why.message == "does not compile: the kernel returns a value"
+    assert why.fix == "write the result to an array argument"

@@ -32,8 +32,12 @@ print(np.array_equal(y.copy_to_host(), 2 * x))
 """
 
 
+NO_RACES = "kcheck: did not check for races; add --sanitize racecheck\n"
+
+
 def run(folder: Path, program: str, *options: str, words: tuple[str, ...] = (), **variables: str):
-    """``kcheck exec OPTIONS -- python program.py`` in a folder of its own, with a cache shared by the module."""
+    """``kcheck exec OPTIONS -- python program.py`` in a folder of its own, with a cache shared by the module;
+    its stderr without the line about races."""
     (folder / "program.py").write_text(textwrap.dedent(program))
     start = "import sys; from kcheck.cli.exec import command; command(prog_name='kcheck exec')"
     command = words or (sys.executable, "-W", "ignore", "program.py")
@@ -52,7 +56,7 @@ def run(folder: Path, program: str, *options: str, words: tuple[str, ...] = (), 
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # the program too, should it hang
-    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err.replace(NO_RACES, ""))
 
 
 @pytest.fixture
@@ -276,6 +280,24 @@ def test_programs_without_numba_load_nothing(folder: Path) -> None:
         folder, "import sys; print([name for name in ('kcheck', 'ctypes', 'numba') if name in sys.modules])"
     )
     assert done.stdout == "[]\n"
+
+
+def test_it_says_that_races_were_not_looked_for(folder: Path) -> None:
+    """Unless racecheck was asked for or turned off, or the program did not use the device."""
+    (folder / "program.py").write_text(DOUBLE.replace("LIMIT", "x.size"))
+    (folder / "other.py").write_text("print(1)\n")
+    said = {}
+    for options, program in (((), "program.py"), (("--sanitize", "racecheck"), "program.py"), ((), "other.py")):
+        done = subprocess.run(
+            [sys.executable, "-m", "kcheck", "exec", *options, "--", sys.executable, "-W", "ignore", program],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        said[(*options, program)] = done.stderr
+    assert list(said.values()) == [NO_RACES, "", ""]
 
 
 @pytest.mark.parametrize("code", [0, 3])

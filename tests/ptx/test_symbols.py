@@ -36,6 +36,11 @@ def test_the_symbol_of_a_shared_array_tells_what_it_is(array: ArraySymbol) -> No
     assert read_array_symbol("_cudapy_smem_3") is None
 
 
+def test_an_element_that_llvm_made_a_variable_of_belongs_to_its_array() -> None:
+    """A small array that only constants index is split; the suffix is the element."""
+    assert read_array_symbol("_cudapy_smem_1__pair__2__float32_$_1") == ArraySymbol("pair", (2,), "float32", 4, 1)
+
+
 def test_an_address_comes_from_parameters_and_variables_and_its_index_from_loads() -> None:
     """Additions keep a pointer; what is shifted is an index, whose own loads are known by their lines."""
     module = parse(

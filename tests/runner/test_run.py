@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pytest
 
+from kcheck.cases import plan
 from kcheck.device import choose
 from kcheck.errors import UserError
 from kcheck.model import (
@@ -23,7 +25,7 @@ from kcheck.model import (
     SpecStarted,
     Status,
 )
-from kcheck.runner import Options, Summary, run, select
+from kcheck.runner import Options, Summary, execute, run, select
 from kcheck.runner.options import replay
 
 SPEC = """
@@ -279,6 +281,29 @@ def test_ctrl_c_at_any_event_ends_the_run_in_good_order(project, at):
 
 
 BROKEN = "def twice(x):\n    raise RuntimeError('no')\n"
+
+
+@pytest.mark.parametrize(
+    ("judging", "seconds", "says"), [(12.0, 14.0, True), (12.0, 30.0, False), (2.0, 2.5, False)]
+)
+def test_a_slow_reference_is_named(project, judging, seconds, says):
+    """Where it took most of the time of a spec, and at least some seconds."""
+    module = sys.modules["kcheck.runner.run"]
+    of_a_run = module._Run(Options(), Scripted(""), None)
+    spec = project.spec(SPEC, KERNEL, REFERENCE)
+    of_a_run._note_slow_reference(spec, module._Tally(judging=judging), seconds)
+    text = "comparing with the reference (r.py:twice) took 12 s of 14 s; "
+    assert [note[: len(text)] for note in of_a_run._notes] == [text] * says
+
+
+def test_the_time_of_the_reference_is_measured(project):
+    """As a part of each case's time."""
+    slow = REFERENCE.replace("):\n", "):\n    import time; time.sleep(0.05)\n", 1)
+    spec = project.spec(SPEC, KERNEL, slow)
+    device = choose("simulator")
+    device.prepare(spec)
+    done = execute(spec, plan(spec, count=1, master=1)[0], device, timeout=None)
+    assert 0.05 <= done.judging <= done.verdict.seconds
 
 
 def test_a_spec_that_cannot_be_judged_stops_at_its_first_case(project):

@@ -68,6 +68,12 @@ def test_both_sides_are_named(child: DeviceChild) -> None:
     assert told["fix"] == "put cuda.syncthreads() between the write and the read"
 
 
+def test_a_shared_array_of_one_element_keeps_its_name(child: DeviceChild) -> None:
+    """LLVM makes a variable of its element."""
+    (told,) = child.ask({"kernel": "one_element", "width": 16}, SECONDS)
+    assert told["message"].startswith("writes 1 to carry[0], which thread (")
+
+
 def test_a_line_that_races_with_itself_is_told_how_to_stop(child: DeviceChild) -> None:
     """Threads that update one element need an atomic; threads that read what others write need a barrier between
     the read and the write, which an atomic does not replace."""

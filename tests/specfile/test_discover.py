@@ -90,6 +90,12 @@ def test_from_elsewhere_paths_are_absolute(tree: Path, monkeypatch: pytest.Monke
         ("spec/a.yaml", "spec/a.yaml:1:1: there is no folder 'spec'; did you mean 'specs'?"),
         ("spec", "spec:1:1: no such file or folder; did you mean 'specs'?"),
         (
+            "kernels/softmax.py:k",
+            "kernels/softmax.py:1:1: 'kernels/softmax.py:k' names a kernel, and specs are run; "
+            "for the specs that use the file: kcheck run kernels/softmax.py; "
+            "without a spec: kcheck try kernels/softmax.py:k",
+        ),
+        (
             "specs/notes.txt",
             "specs/notes.txt:1:1: this is not a spec, a folder of specs, "
             "or a Python file that a spec uses; name a .yaml file",

@@ -144,12 +144,15 @@ class ArraySymbol:
         shape: in elements; (0,) for dynamic shared memory.
         dtype: empty for a record.
         itemsize: in bytes.
+        element: the element, in C order, if LLVM split the array into variables, as it does with small arrays that
+            only constants index. None for a whole array.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     itemsize: int
+    element: int | None = None
 
 
 def array_symbol(unique: str, array: ArraySymbol) -> str:
@@ -165,7 +168,8 @@ def array_symbol(unique: str, array: ArraySymbol) -> str:
 def read_array_symbol(symbol: str) -> ArraySymbol | None:
     """The inverse of :func:`array_symbol`; None for any other symbol."""
     found = re.fullmatch(
-        r".*_cudapy_smem_\d+__(?P<name>.+)__(?P<shape>\d+(?:x\d+)*)__(?P<dtype>[a-z0-9]+)", symbol
+        r".*_cudapy_smem_\d+__(?P<name>.+)__(?P<shape>\d+(?:x\d+)*)__(?P<dtype>[a-z0-9]+?)(?:_\$_(?P<element>\d+))?",
+        symbol,
     )
     if found is None:
         return None
@@ -175,4 +179,6 @@ def read_array_symbol(symbol: str) -> ArraySymbol | None:
     else:
         itemsize = ITEMSIZES.get(dtype, 0)
     name = _HEX.sub(lambda match: chr(int(match[1], 16)), found["name"])
-    return ArraySymbol(name, tuple(map(int, found["shape"].split("x"))), dtype, itemsize) if itemsize else None
+    shape = tuple(map(int, found["shape"].split("x")))
+    element = None if found["element"] is None else int(found["element"])
+    return ArraySymbol(name, shape, dtype, itemsize, element) if itemsize else None
