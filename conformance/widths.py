@@ -24,7 +24,7 @@ from pathlib import Path
 from conformance.verdicts import DIFFERENT, MOST_BYTES, MOST_SECONDS, SAME
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
 from kcheck.cpu.faults import kernel_name
-from kcheck.cpu.memory import Block, Kind
+from kcheck.cpu.memory import Kind, MemoryBlock
 from kcheck.model import NATURAL, Schedule
 
 ORDERS = (Schedule("reverse"), Schedule("shuffle", 1), Schedule("shuffle", 2))
@@ -35,7 +35,7 @@ ORDERS = (Schedule("reverse"), Schedule("shuffle", 1), Schedule("shuffle", 2))
 class Memory:
     """All live memory at one moment: (block, its bytes); for the heap, its used part."""
 
-    parts: tuple[tuple[Block, bytes], ...]
+    parts: tuple[tuple[MemoryBlock, bytes], ...]
 
     @classmethod
     def read(cls, executor: Executor) -> Memory:

@@ -20,7 +20,7 @@ from kcheck.oracle import judge
 from kcheck.oracle.compare import compare
 from kcheck.oracle.judge import Truth
 from kcheck.oracle.reference import ReferenceFailed
-from kcheck.oracle.tolerance import Rule, rules
+from kcheck.oracle.tolerance import ToleranceRule, rules
 
 Policy = Literal["benchmark", "defaults", "calibrated", "conditioned"]
 POLICIES: tuple[Policy, ...] = ("benchmark", "defaults", "calibrated", "conditioned")
@@ -143,7 +143,7 @@ def _is_off(truth: Truth, outcome: Outcome, rule_of_closeness: Tolerance) -> boo
     return any(not _passes(truth, outcome, name, rule(name), zeros=zeros) for name in outcome.outputs)
 
 
-def _passes(truth: Truth, outcome: Outcome, name: str, rule: Rule, *, zeros: bool) -> bool:
+def _passes(truth: Truth, outcome: Outcome, name: str, rule: ToleranceRule, *, zeros: bool) -> bool:
     """One output by one rule. ``zeros``: uninitialized elements are 0, as in a buffer of ``np.zeros``, and are
     compared; kcheck skips them, since ``unwritten`` reports them."""
     actual, unwritten = outcome.outputs[name], outcome.unwritten.get(name)

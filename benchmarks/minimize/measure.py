@@ -14,7 +14,7 @@ from kcheck.cases import plan, restore
 from kcheck.device import Device, choose
 from kcheck.minimize import Minimizer
 from kcheck.minimize.order import free_dims
-from kcheck.minimize.trials import Failure
+from kcheck.minimize.trials import FailureKind
 from kcheck.model import Case, OpSpec, Status
 from kcheck.runner import execute
 from kcheck.specfile import load_spec
@@ -83,7 +83,7 @@ def measure(twin: Twin, folder: Path) -> Measured:
     same = replace(found.case, spec=control.path, op=control.op)
     arrays = restore(replace(captured.snapshot, case=same))
     clean = execute(control, same, device, timeout=20, arrays=arrays)
-    true = smallest(spec, dims, Failure.of(minimizer.first.verdict), device, case.seed)
+    true = smallest(spec, dims, FailureKind.of(minimizer.first.verdict), device, case.seed)
     return Measured(
         name=twin.name,
         rule=rule,

@@ -9,7 +9,7 @@ from kcheck.cases import Expander
 from kcheck.device import Device
 from kcheck.errors import SpecError
 from kcheck.minimize.order import free_dims
-from kcheck.minimize.trials import Candidate, Failure, Trials
+from kcheck.minimize.trials import Candidate, FailureKind, Trials
 from kcheck.model import Choices, Example, OpSpec, Range
 from kcheck.rng import derive
 from kcheck.symbolic import ExpressionError, Solver
@@ -36,7 +36,9 @@ class Smallest:
     runs: int
 
 
-def smallest(spec: OpSpec, found: dict[str, int], failure: Failure, device: Device, seed: int) -> Smallest | None:
+def smallest(
+    spec: OpSpec, found: dict[str, int], failure: FailureKind, device: Device, seed: int
+) -> Smallest | None:
     """Try every assignment of sizes that comes before ``found``, in order; None if there are too many.
 
     Args:

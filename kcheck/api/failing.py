@@ -19,7 +19,7 @@ from kcheck.minimize import MOST_RUNS, Minimizer, Strategy
 from kcheck.model import Captured, OpSpec
 from kcheck.model.limits import TIMEOUT
 from kcheck.rng import derive
-from kcheck.runner import Known, Reproduced, as_judged, current
+from kcheck.runner import KnownFailure, Reproduced, as_judged, current
 from kcheck.runner import reproduce as run_again
 from kcheck.store import read_kcase
 
@@ -180,20 +180,20 @@ def _outputs(captured: Captured | None) -> Mapping[str, Array]:
     return {} if captured is None else captured.outputs
 
 
-def _known(spec: OpSpec, case: CaseLike) -> Known:
+def _known(spec: OpSpec, case: CaseLike) -> KnownFailure:
     """What is known of a case before it runs again."""
     if isinstance(case, Failure):
         if case.case.op != spec.op:
             raise UserError(f"the failure is a case of {case.case.op}, not of {spec.op}")
-        return Known(case.case, case.rule, None, case._snapshot, case.verdict._model.levels)
+        return KnownFailure(case.case, case.rule, None, case._snapshot, case.verdict._model.levels)
     if isinstance(case, int):
-        return Known(_drawn(spec, case))
+        return KnownFailure(_drawn(spec, case))
     held = read_kcase(Path(case))
     found = held.snapshot.case if held.verdict is None else held.verdict.case
     if found.op != spec.op:
         raise UserError(f"{case} is a case of {found.op}, not of {spec.op}")
     rule, levels = ("", {}) if held.verdict is None else (held.verdict.rule, held.verdict.levels)
-    return Known(found, rule, held.bits, held.snapshot, levels)
+    return KnownFailure(found, rule, held.bits, held.snapshot, levels)
 
 
 def _drawn(spec: OpSpec, seed: int) -> model.Case:

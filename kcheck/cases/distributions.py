@@ -308,7 +308,7 @@ def _check_range(low: int, high: int, dtype: DType) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Sampler:
     """One distribution.
 
     Attributes:
@@ -326,35 +326,35 @@ class Row:
     structure: str = ""
 
 
-DISTRIBUTIONS: dict[str, Row] = {
+DISTRIBUTIONS: dict[str, Sampler] = {
     row.name: row
     for row in (
-        Row("normal", _normal),
-        Row("uniform", _uniform),
-        Row("all_negative", lambda r: -_magnitude(r)),
-        Row("all_positive", _magnitude),
-        Row("large", lambda r: _both_signs(r, _Limits(r.dtype).large)),
-        Row("tiny", lambda r: _both_signs(r, _Limits(r.dtype).tiny)),
-        Row("offset", _offset),
-        Row("cancelling", _cancelling),
-        Row("spikes", _spikes),
-        Row("outlier", _outlier),
-        Row("ties", _ties, discrete=True),
-        Row("sorted", _sorted, discrete=True),
-        Row("extreme", _extreme),
-        Row("subnormal", _subnormal),
-        Row("zeros", lambda r: _constant(r, 0), discrete=True, imaginary=False),
-        Row("ones", lambda r: _constant(r, 1), discrete=True, imaginary=False),
-        Row("constant", lambda r: _constant(r, r.argument), discrete=True, imaginary=False),
-        Row("choice", _choice, discrete=True),
-        Row("nan_injected", _injected(math.nan)),
-        Row("inf_injected", _injected(math.inf, -math.inf)),
-        Row("integers", _integers, discrete=True),
-        Row("permutation", _permutation, discrete=True, imaginary=False, structure="row"),
-        Row("one_hot", _one_hot, discrete=True, imaginary=False, structure="axis"),
-        Row("bernoulli", _bernoulli, discrete=True),
-        Row("offsets", _offsets, discrete=True, imaginary=False, structure="row"),
-        Row("probabilities", _probabilities, imaginary=False, structure="axis"),
+        Sampler("normal", _normal),
+        Sampler("uniform", _uniform),
+        Sampler("all_negative", lambda r: -_magnitude(r)),
+        Sampler("all_positive", _magnitude),
+        Sampler("large", lambda r: _both_signs(r, _Limits(r.dtype).large)),
+        Sampler("tiny", lambda r: _both_signs(r, _Limits(r.dtype).tiny)),
+        Sampler("offset", _offset),
+        Sampler("cancelling", _cancelling),
+        Sampler("spikes", _spikes),
+        Sampler("outlier", _outlier),
+        Sampler("ties", _ties, discrete=True),
+        Sampler("sorted", _sorted, discrete=True),
+        Sampler("extreme", _extreme),
+        Sampler("subnormal", _subnormal),
+        Sampler("zeros", lambda r: _constant(r, 0), discrete=True, imaginary=False),
+        Sampler("ones", lambda r: _constant(r, 1), discrete=True, imaginary=False),
+        Sampler("constant", lambda r: _constant(r, r.argument), discrete=True, imaginary=False),
+        Sampler("choice", _choice, discrete=True),
+        Sampler("nan_injected", _injected(math.nan)),
+        Sampler("inf_injected", _injected(math.inf, -math.inf)),
+        Sampler("integers", _integers, discrete=True),
+        Sampler("permutation", _permutation, discrete=True, imaginary=False, structure="row"),
+        Sampler("one_hot", _one_hot, discrete=True, imaginary=False, structure="axis"),
+        Sampler("bernoulli", _bernoulli, discrete=True),
+        Sampler("offsets", _offsets, discrete=True, imaginary=False, structure="row"),
+        Sampler("probabilities", _probabilities, imaginary=False, structure="axis"),
     )
 }
 """Every distribution except ``adversarial`` (one of those here) and ``from`` (a user's function)."""

@@ -15,7 +15,7 @@ from kcheck.cli.casename import Named, is_position, stored_failures, unknown
 from kcheck.errors import SpecError
 from kcheck.model import Case, OpSpec, Verdict
 from kcheck.rng import derive
-from kcheck.runner import Known
+from kcheck.runner import KnownFailure
 from kcheck.specfile import discover, load_spec
 from kcheck.specfile.paths import shown
 from kcheck.specfile.project import read_project
@@ -37,7 +37,7 @@ class Meant:
 
     root: Path
     op: str
-    known: Known
+    known: KnownFailure
     spec: OpSpec | None
     verdict: Verdict | None = None
     seen: datetime | None = None
@@ -64,7 +64,7 @@ def resolve(named: Named, op: str, root: Path, *, stored: bool) -> Meant:
             raise click.UsageError(f"{named} is a case of {case.op}, not of {op}")
         rule, device = ("", "") if held.verdict is None else (held.verdict.rule, held.verdict.device)
         levels = {} if held.verdict is None else held.verdict.levels
-        known = Known(case, rule, held.bits, held.snapshot, levels)
+        known = KnownFailure(case, rule, held.bits, held.snapshot, levels)
         return Meant(root, case.op, known, find_spec(root, case.op, case.spec), held.verdict, None, device)
     if named.kind in ("last", "id") and not stored:
         raise click.UsageError(f"{named} names a stored failure; remove --no-store and KCHECK_STORE=off")
@@ -88,7 +88,7 @@ def _stored(named: Named, op: str, root: Path) -> Meant | None:
             click.echo(f"kcheck: warning: {error}", err=True)
             snapshot = None
         alike = store.failures(seed=first.case.seed, op=ops[0], states=("open", "fixed", "gone"))
-    known = Known(first.case, first.rule, first.bits, snapshot, first.verdict.levels)
+    known = KnownFailure(first.case, first.rule, first.bits, snapshot, first.verdict.levels)
     spec = find_spec(root, first.case.op, first.path)
     return Meant(root, ops[0], known, spec, first.verdict, first.last_seen, first.device, len(alike) - 1)
 
@@ -106,7 +106,7 @@ def _from_seed(named: Named, op: str, root: Path) -> Meant:
     if spec is None:
         known = ", ".join(sorted(_ops(root))[:20]) or "none"
         raise click.UsageError(f"no spec has the op {op!r}; the ops are {known}")
-    return Meant(root, op, Known(_case_of(spec, named.value)), spec)
+    return Meant(root, op, KnownFailure(_case_of(spec, named.value)), spec)
 
 
 def _case_of(spec: OpSpec, seed: int) -> Case:

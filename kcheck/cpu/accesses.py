@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kcheck.cpu.memory import Block, Kind, Label, Memory
+from kcheck.cpu.memory import Kind, Memory, MemoryBlock, RangeLabel
 from kcheck.cpu.naming import Naming
 from kcheck.cpu.sources import local_arrays
 from kcheck.ptx.abi import Fault, FaultKind, Site
@@ -115,7 +115,7 @@ def _is_shared(address: int, naming: Naming) -> bool:
     return any(base - _NULL <= address < base + size + _NULL for base, size in naming.windows.shared)
 
 
-def _freed(verb: str, fault: Fault, block: Block, label: Label | None) -> Told:
+def _freed(verb: str, fault: Fault, block: MemoryBlock, label: RangeLabel | None) -> Told:
     fix = "keep a reference to the array until the kernel has finished"
     if label is not None and block.base <= label.base < max(block.end, block.base + 1):
         return Told(f"{verb} {label.name} after its memory was freed ({block.told})", fix, label.array)
@@ -123,7 +123,7 @@ def _freed(verb: str, fault: Fault, block: Block, label: Label | None) -> Told:
 
 
 def _outside(
-    verb: str, fault: Fault, site: Site | None, label: Label, naming: Naming, *, is_shared: bool = False
+    verb: str, fault: Fault, site: Site | None, label: RangeLabel, naming: Naming, *, is_shared: bool = False
 ) -> Told:
     """An access outside a known array."""
     if 0 in label.shape:
@@ -151,7 +151,7 @@ def _outside(
     return Told(f"{what}, axis {axis} has size {size:,}", fix, label.array, index)
 
 
-def _of_thread(label: Label, fault: Fault, naming: Naming, *, is_block: bool) -> tuple[int, ...] | None:
+def _of_thread(label: RangeLabel, fault: Fault, naming: Naming, *, is_block: bool) -> tuple[int, ...] | None:
     """The index made of the thread's own numbers, if it leads to the address and is out of range.
 
     In an array of two dimensions several indices have one address; this is the likely one.
@@ -170,13 +170,13 @@ def _axis(index: tuple[int, ...], shape: tuple[int, ...]) -> int | None:
     return next((axis for axis, (i, size) in enumerate(pairs) if not 0 <= i < size), None)
 
 
-def _elements(label: Label, axis: int) -> int:
+def _elements(label: RangeLabel, axis: int) -> int:
     """Elements in one step along an axis, in an array without gaps; 1 for any other."""
     return math.prod(label.shape[axis + 1 :]) if axis + 1 < len(label.shape) else 1
 
 
 def _fix(
-    value: int, axis: int, fault: Fault, site: Site | None, label: Label, naming: Naming, *, is_shared: bool
+    value: int, axis: int, fault: Fault, site: Site | None, label: RangeLabel, naming: Naming, *, is_shared: bool
 ) -> str:
     """The fix that suits an index out of range."""
     size, bound = label.shape[axis], f"{label.name}.shape[{axis}]"

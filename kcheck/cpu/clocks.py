@@ -29,7 +29,7 @@ _ENOUGH = 32
 
 
 @dataclass(slots=True, eq=False)
-class Known:
+class KnownAccesses:
     """Known accesses: of ``block`` (the stamp of its start), by thread, those before a stamp.
 
     Attributes:
@@ -40,16 +40,16 @@ class Known:
     made: int
     block: int
     before: dict[int, int] = field(default_factory=dict)
-    includes: tuple[Known, ...] = ()
+    includes: tuple[KnownAccesses, ...] = ()
 
 
 @dataclass(slots=True)
 class _Place:
     """The values published at an address: to everybody, and to the threads of one block."""
 
-    everywhere: Known | None = None
+    everywhere: KnownAccesses | None = None
     block: int = 0
-    within: Known | None = None
+    within: KnownAccesses | None = None
 
 
 class Clocks:
@@ -64,9 +64,11 @@ class Clocks:
         self._state = state
         self._lanes = lanes
         self._starts: list[int] = []
-        self._knows: dict[int, Known] = {}  # by thread of the current block; under ALL since the last barrier
-        self._fenced: dict[int, Known] = {}  # what a later strong write publishes
-        self._fenced_within: dict[int, Known] = {}  # the same, by fences for the block only
+        self._knows: dict[
+            int, KnownAccesses
+        ] = {}  # by thread of the current block; under ALL since the last barrier
+        self._fenced: dict[int, KnownAccesses] = {}  # what a later strong write publishes
+        self._fenced_within: dict[int, KnownAccesses] = {}  # the same, by fences for the block only
         self._places: dict[int, _Place] = {}
         self._refused: dict[tuple[int, int, int], int] = {}
 
@@ -101,12 +103,12 @@ class Clocks:
 
     # --- joining
 
-    def _join(self, nodes: Iterable[Known | None]) -> Known | None:
+    def _join(self, nodes: Iterable[KnownAccesses | None]) -> KnownAccesses | None:
         """Knowledge that includes all of these: the only one itself, if there is one."""
         distinct = tuple({id(node): node for node in nodes if node is not None}.values())
         if len(distinct) < 2:
             return distinct[0] if distinct else None
-        return Known(self._state.now, 0, includes=distinct)
+        return KnownAccesses(self._state.now, 0, includes=distinct)
 
     def _barrier(self) -> None:
         for table in (self._knows, self._fenced, self._fenced_within):
@@ -134,7 +136,7 @@ class Clocks:
             if known > state.barrier and 32 * warp + lane != thread:
                 before[32 * warp + lane] = known
         own = _of(self._knows, thread)
-        made = Known(state.now, state.start, before, () if own is None else (own,))
+        made = KnownAccesses(state.now, state.start, before, () if own is None else (own,))
         self._fenced_within[thread] = made
         if not within:
             self._fenced[thread] = made
@@ -159,7 +161,7 @@ class Clocks:
                 place = self._places.setdefault(addresses[lane], _Place())
                 self._publish(place, thread, bool(access.reads), bool(access.within))
 
-    def _observe(self, thread: int, published: Known | None) -> None:
+    def _observe(self, thread: int, published: KnownAccesses | None) -> None:
         known = _of(self._knows, thread)
         if published is None or published is known or (known is not None and published in known.includes):
             return
@@ -178,7 +180,7 @@ class Clocks:
             place.block, place.within = self._state.start, None
         place.within = self._chain(place.within, _of(self._fenced_within, thread))
 
-    def _chain(self, before: Known | None, more: Known | None) -> Known | None:
+    def _chain(self, before: KnownAccesses | None, more: KnownAccesses | None) -> KnownAccesses | None:
         if before is not None and more is not None and more in before.includes:
             return before
         return self._join((before, more))
@@ -215,7 +217,7 @@ class Clocks:
         return 0
 
 
-def _of(table: dict[int, Known], thread: int) -> Known | None:
+def _of(table: dict[int, KnownAccesses], thread: int) -> KnownAccesses | None:
     return table.get(thread) or table.get(ALL)
 
 

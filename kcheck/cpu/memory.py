@@ -53,7 +53,7 @@ class OutOfMemory(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class MemoryBlock:
     """One allocation, live or freed: ``size`` bytes from ``base``; ``serial`` counts allocations from 1."""
 
     base: int
@@ -72,7 +72,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class RangeLabel:
     """The name of a memory range in findings, and the indices of its elements.
 
     Attributes:
@@ -136,13 +136,13 @@ class Memory:
         self._next = self._base + GUARD_MIN
         self._holes: list[tuple[int, int]] = []  # (address, extent), sorted, never adjacent to _next
         self._bases: list[int] = []  # of the live ones, sorted
-        self._live: dict[int, Block] = {}
+        self._live: dict[int, MemoryBlock] = {}
         self._extent: dict[int, int] = {}
-        self._freed: deque[Block] = deque()
+        self._freed: deque[MemoryBlock] = deque()
         self._freed_bytes = 0
         self._serial = 0
         self._used = 0
-        self._labels: dict[int, Label] = {}
+        self._labels: dict[int, RangeLabel] = {}
         self._exclusive: set[int] = set()  # bases of blocks in which kernels may access labeled ranges only
         self._table: tuple[ctypes.Array[Entry], int] | None = None
         self._shadow: mmap.mmap | None = None
@@ -213,7 +213,7 @@ class Memory:
             extent = align_up(size + guard, PAGE)
             base = self._place(extent)
             self._serial += 1
-            self._add(Block(base, size, kind, self._serial), extent)
+            self._add(MemoryBlock(base, size, kind, self._serial), extent)
             self._used += size if kind is not Kind.HEAP else 0
         if fill and size <= FILL_MAX:
             ctypes.memset(base, FRESH, size)
@@ -239,7 +239,7 @@ class Memory:
         self._next += extent
         return address
 
-    def _add(self, block: Block, extent: int) -> None:
+    def _add(self, block: MemoryBlock, extent: int) -> None:
         bisect.insort(self._bases, block.base)
         self._live[block.base] = block
         self._extent[block.base] = extent
@@ -260,7 +260,7 @@ class Memory:
             self._release(QUARANTINE)
             return True
 
-    def _remove(self, block: Block) -> None:
+    def _remove(self, block: MemoryBlock) -> None:
         del self._live[block.base]
         del self._bases[bisect.bisect_left(self._bases, block.base)]
         for label in self._labels_of(block):
@@ -299,7 +299,7 @@ class Memory:
             if any(block.base < address + size and address < block.end for block in self._live.values()):
                 return False
             self._serial += 1
-            self._add(Block(address, size, Kind.REGISTERED, self._serial), 0)
+            self._add(MemoryBlock(address, size, Kind.REGISTERED, self._serial), 0)
             return True
 
     def unregister(self, address: int) -> bool:
@@ -324,7 +324,7 @@ class Memory:
         """Live bytes, without registered memory."""
         return self._used
 
-    def find(self, address: int, size: int = 1) -> Block | None:
+    def find(self, address: int, size: int = 1) -> MemoryBlock | None:
         """The live block that holds all of ``size`` bytes at ``address``; a block of 0 bytes contains its base."""
         with self._lock:
             n = bisect.bisect_right(self._bases, address) - 1
@@ -334,7 +334,7 @@ class Memory:
             inside = address + size <= block.end or (address == block.base and block.size == 0 and size <= 1)
             return block if inside else None
 
-    def nearest(self, address: int) -> tuple[Block, bool] | None:
+    def nearest(self, address: int) -> tuple[MemoryBlock, bool] | None:
         """The block that an illegal address was probably meant for: the freed block that contained it last (True),
         else the live block that contains it or is closest (False), if that is within the larger guard zone."""
         with self._lock:
@@ -348,7 +348,7 @@ class Memory:
             best = min(distance, key=lambda block: distance[block], default=None)
             return (best, False) if best is not None and distance[best] <= GUARD_MAX else None
 
-    def label(self, label: Label, *, is_exclusive: bool = False) -> None:
+    def label(self, label: RangeLabel, *, is_exclusive: bool = False) -> None:
         """Name a range. A label replaces an earlier one with the same base, and is removed with its block.
 
         Args:
@@ -367,7 +367,7 @@ class Memory:
         """Whether the host gave its arrays names, as the cases of a spec do."""
         return bool(self._exclusive)
 
-    def labeled(self, block: Block, address: int) -> Label | None:
+    def labeled(self, block: MemoryBlock, address: int) -> RangeLabel | None:
         """The label within ``block`` that is closest to ``address``."""
         with self._lock:
             inside = self._labels_of(block)
@@ -386,7 +386,7 @@ class Memory:
                 self._table = self.table_of(self)
             return self._table
 
-    def table_of(self, blocks: Iterable[Block]) -> tuple[ctypes.Array[Entry], int]:
+    def table_of(self, blocks: Iterable[MemoryBlock]) -> tuple[ctypes.Array[Entry], int]:
         """An allocation table of these live blocks only, which must be sorted by address."""
         with self._lock:
             ranges = [piece for block in blocks for piece in self._reachable(block)]
@@ -395,7 +395,7 @@ class Memory:
             entries[n].base, entries[n].size = low, high - low
         return entries, len(ranges)
 
-    def _reachable(self, block: Block) -> list[tuple[int, int]]:
+    def _reachable(self, block: MemoryBlock) -> list[tuple[int, int]]:
         """The parts of a block that kernels may access: half-open ranges, sorted and disjoint."""
         if block.base not in self._exclusive:
             return [(block.base, block.end)]
@@ -407,10 +407,10 @@ class Memory:
                 ranges.append((label.low, label.high))
         return ranges
 
-    def _labels_of(self, block: Block) -> list[Label]:
+    def _labels_of(self, block: MemoryBlock) -> list[RangeLabel]:
         end = max(block.end, block.base + 1)
         return [label for label in self._labels.values() if block.base <= label.low < end]
 
-    def __iter__(self) -> Iterator[Block]:
+    def __iter__(self) -> Iterator[MemoryBlock]:
         """The live blocks, sorted by address."""
         return iter([self._live[base] for base in self._bases])

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import kcheck.cpu
 import kcheck.ptx
 from kcheck.cpu.cache import ObjectCache
-from kcheck.cpu.memory import Kind, Label, Memory
+from kcheck.cpu.memory import Kind, Memory, RangeLabel
 from kcheck.errors import PtxError
 from kcheck.model.alignment import align_up
 from kcheck.ptx.abi import GlobalVariable
@@ -153,7 +153,7 @@ class Module:
             address = self._memory.allocate(variable.size, Kind.MODULE, fill=False)
             placed[variable.name] = (address, variable.size)
             end = address + variable.size
-            self._memory.label(Label(variable.name, address, (variable.size,), (1,), 1, address, end))
+            self._memory.label(RangeLabel(variable.name, address, (variable.size,), (1,), 1, address, end))
         for variable in variables:
             address, size = placed[variable.name]
             ctypes.memmove(address, variable.initial, size)

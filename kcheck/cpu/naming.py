@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from kcheck.cpu.memory import Label, Memory
+from kcheck.cpu.memory import Memory, RangeLabel
 from kcheck.cpu.sources import only_local_array, parameters
 from kcheck.model import Index3
 from kcheck.ptx.abi import Fault, Program, SharedVariable, Site
@@ -94,7 +94,7 @@ class Naming:
 
     # --- global memory
 
-    def array(self, site: Site | None, address: int) -> Label | None:
+    def array(self, site: Site | None, address: int) -> RangeLabel | None:
         """The array of an access: the one that the address was computed from, otherwise the one that contains the
         address or is next to it."""
         meant = self._meant(site)
@@ -107,7 +107,7 @@ class Naming:
         inside = [a for a in self.arguments if block.base <= a.base < max(block.end, block.base + 1)]
         return label or min(inside, key=lambda a: max(a.low - address, address - a.high + 1, 0), default=None)
 
-    def _meant(self, site: Site | None) -> Label | None:
+    def _meant(self, site: Site | None) -> RangeLabel | None:
         made = self.made_of(site)
         if made is None or made.function != self._program.entry:
             return None
@@ -120,12 +120,12 @@ class Naming:
         return replace(found[0], name=label.name, is_local=False) if label is not None and is_named else found[0]
 
     @property
-    def arguments(self) -> tuple[Label, ...]:
+    def arguments(self) -> tuple[RangeLabel, ...]:
         """The arrays among the arguments, by the names of the kernel's parameters in Python."""
         return tuple(argument for _, argument in self._arguments)
 
     @functools.cached_property
-    def _arguments(self) -> tuple[tuple[str, Label], ...]:
+    def _arguments(self) -> tuple[tuple[str, RangeLabel], ...]:
         """Each array among the arguments, after the parameter of the PTX that holds its address."""
         if self._arrays is not None:
             return tuple((self._program.params[n].name, label) for n, label in self._arrays())
@@ -163,7 +163,7 @@ class Naming:
 
     # --- shared memory
 
-    def shared(self, site: Site | None, address: int) -> Label | None:
+    def shared(self, site: Site | None, address: int) -> RangeLabel | None:
         """The array in shared memory that contains an address, or that the address was computed from. None if it
         has no name."""
         base, _ = self.window(address)
@@ -178,7 +178,7 @@ class Naming:
         size = self.shape.dynamic_shared if variable.size is None else variable.size
         return variable.offset <= offset < variable.offset + size
 
-    def _shared_label(self, variable: SharedVariable, base: int) -> Label | None:
+    def _shared_label(self, variable: SharedVariable, base: int) -> RangeLabel | None:
         array = read_array_symbol(variable.symbol)
         low = base + variable.offset
         if array is None:
@@ -193,7 +193,7 @@ class Naming:
             if size != array.itemsize:
                 return None
             first = array.element * array.itemsize
-        return Label(
+        return RangeLabel(
             array.name,
             low - first,
             shape,
@@ -206,7 +206,7 @@ class Naming:
 
     # --- local memory
 
-    def local(self, site: Site | None, fault: Fault) -> Label | None:
+    def local(self, site: Site | None, fault: Fault) -> RangeLabel | None:
         """The thread's local array, if its function in Python has exactly one, and the kernel has no other local
         memory."""
         variables = self._program.local
@@ -219,7 +219,7 @@ class Naming:
             return None
         low = self._lane(fault) + variables[0].offset
         strides = contiguous(array.sizes, itemsize)
-        return Label(array.name, low, array.sizes, strides, itemsize, low, low + size, array.dtype)
+        return RangeLabel(array.name, low, array.sizes, strides, itemsize, low, low + size, array.dtype)
 
     def _lane(self, fault: Fault) -> int:
         """Where the local memory of a fault's thread begins, in the state that is nearest to the address."""
@@ -258,7 +258,7 @@ class Naming:
         return f"byte {address - base} of shared memory"
 
 
-def told(label: Label, address: int) -> str:
+def told(label: RangeLabel, address: int) -> str:
     """``x[3, 4]``, with the byte where the address is inside an element; empty where no index leads there."""
     index = label.index(address)
     if index is None:
@@ -272,7 +272,7 @@ def contiguous(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     return tuple(itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
-def _argument(kind: Mangled, name: str, words: Sequence[int]) -> Label:
+def _argument(kind: Mangled, name: str, words: Sequence[int]) -> RangeLabel:
     """An array argument. ``words``: meminfo, parent, number of elements, their size, data, shape, strides."""
     ndim = int(kind.arguments[1].name)
     dtype = kind.arguments[0].name
@@ -281,7 +281,7 @@ def _argument(kind: Mangled, name: str, words: Sequence[int]) -> Label:
     ends = [stride * (size - 1) for size, stride in zip(shape, strides, strict=True)]
     low, high = (base + sum(bound(end, 0) for end in ends) for bound in (min, max))
     is_empty = 0 in shape
-    return Label(
+    return RangeLabel(
         name,
         base,
         shape,

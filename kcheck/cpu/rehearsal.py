@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from kcheck.cpu.memory import Block, Kind, Memory
+from kcheck.cpu.memory import Kind, Memory, MemoryBlock
 from kcheck.ptx.abi import FAULTS, Allocation, Fault, FaultKind
 
 
@@ -26,7 +26,7 @@ class Reach:
     variables: Mapping[str, tuple[int, int]]
 
 
-def reachable(memory: Memory, params: bytes, variables: Mapping[str, tuple[int, int]]) -> list[Block]:
+def reachable(memory: Memory, params: bytes, variables: Mapping[str, tuple[int, int]]) -> list[MemoryBlock]:
     """The blocks that a launch's parameters and its module's variables point to, and the heap, sorted by
     address."""
     words = (int.from_bytes(params[at : at + 8], "little") for at in range(0, len(params) - 7, 8))
@@ -37,7 +37,7 @@ def reachable(memory: Memory, params: bytes, variables: Mapping[str, tuple[int, 
 
 
 @contextmanager
-def put_back(blocks: Iterable[Block], heap_used: int) -> Iterator[None]:
+def put_back(blocks: Iterable[MemoryBlock], heap_used: int) -> Iterator[None]:
     """Save the content of blocks, and restore it at the end. Only ``heap_used`` bytes of the heap matter."""
     sizes = [(block.base, heap_used if block.kind is Kind.HEAP else block.size) for block in blocks]
     saved = [(base, ctypes.string_at(base, size)) for base, size in sizes]

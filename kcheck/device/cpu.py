@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from kcheck.cases import Allocation
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Ending
-from kcheck.cpu.memory import Label
+from kcheck.cpu.memory import RangeLabel
 from kcheck.cpu.sanitizers import CHECKS, checks
 from kcheck.device.artifact import no_compiler
 from kcheck.device.base import Staged
@@ -177,7 +177,7 @@ class CpuBackend(CudaBackend):
         first = staged.array.device_ctypes_pointer.value
         low, high = (first - allocation.offset + end for end in extent(allocation))
         itemsize = allocation.dtype.itemsize
-        label = Label(
+        label = RangeLabel(
             allocation.name,
             first,
             allocation.shape,

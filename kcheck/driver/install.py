@@ -24,7 +24,7 @@ _MEMORY_LIMIT, _MEMORY_LEAST = 16 << 30, 256 << 20
 
 
 @dataclass(frozen=True)
-class Settings:
+class DeviceSettings:
     """The device's settings.
 
     Attributes:
@@ -42,7 +42,7 @@ class Settings:
     clock: Callable[[], float] = time.perf_counter
 
 
-def settings(environment: Mapping[str, str], cc: tuple[int, int] | None = None) -> Settings:
+def settings(environment: Mapping[str, str], cc: tuple[int, int] | None = None) -> DeviceSettings:
     """The settings for an environment.
 
     ``KCHECK_CC`` is the compute capability, unless ``cc`` is given; ``KCHECK_CACHE_DIR``, else
@@ -58,7 +58,7 @@ def settings(environment: Mapping[str, str], cc: tuple[int, int] | None = None) 
         folder = os.path.join(caches, "kcheck")
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     chosen = cc or read_cc(environment.get("KCHECK_CC", ""))
-    return Settings(chosen, Path(folder), min(_MEMORY_LIMIT, physical // 2), len(os.sched_getaffinity(0)))
+    return DeviceSettings(chosen, Path(folder), min(_MEMORY_LIMIT, physical // 2), len(os.sched_getaffinity(0)))
 
 
 def read_cc(text: str, asked: str = "KCHECK_CC=") -> tuple[int, int]:
@@ -87,7 +87,7 @@ class Installed:
 
 
 def install(
-    chosen: Settings,
+    chosen: DeviceSettings,
     report: Callable[[Finding], None],
     write: Callable[[bytes], None],
 ) -> Installed:

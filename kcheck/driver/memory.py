@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
-from kcheck.cpu.memory import Block, Kind, Memory, OutOfMemory
+from kcheck.cpu.memory import Kind, Memory, MemoryBlock, OutOfMemory
 from kcheck.driver.call import Call, Table, get_u32, get_u64, put_u32, put_u64
 from kcheck.driver.machine import PRIMARY_CONTEXT, Handles, Machine
 from kcheck.driver.result import DriverFault, Result
@@ -81,7 +81,7 @@ def _allocation(machine: Machine) -> Table:
     }
 
 
-def _host_block(memory: Memory, address: int) -> Block:
+def _host_block(memory: Memory, address: int) -> MemoryBlock:
     block = memory.find(address)
     if block is None or block.kind is Kind.DEVICE:
         raise DriverFault(Result.INVALID_VALUE)
@@ -162,7 +162,7 @@ def _queries(machine: Machine) -> Table:
         put_u64(base, block.base)
         put_u64(size, block.size)
 
-    def value(attribute: int, address: int, block: Block) -> int:
+    def value(attribute: int, address: int, block: MemoryBlock) -> int:
         on_host = block.kind in (Kind.HOST, Kind.REGISTERED)
         values = {
             _CONTEXT: PRIMARY_CONTEXT,

@@ -31,7 +31,7 @@ class Stream:
 
 
 @dataclass(slots=True)
-class Event:
+class StreamEvent:
     """``recorded``: the time when it was last recorded; None if it was not."""
 
     flags: int
@@ -43,7 +43,7 @@ class Streams:
     """Every stream and event, and the thread that runs callbacks."""
 
     streams: Handles[Stream] = field(default_factory=Handles)
-    events: Handles[Event] = field(default_factory=Handles)
+    events: Handles[StreamEvent] = field(default_factory=Handles)
     default: Stream = field(default_factory=lambda: Stream(0, 0))
     _done: threading.Condition = field(default_factory=threading.Condition)
     _queue: queue.SimpleQueue[tuple[Stream, Callable[[], None]]] = field(default_factory=queue.SimpleQueue)
@@ -125,7 +125,7 @@ def calls(machine: Machine, streams: Streams) -> Table:
 
     def event_create(out: int, flags: int) -> None:
         machine.require_context()
-        put_u64(out, streams.events.add(Event(flags)))
+        put_u64(out, streams.events.add(StreamEvent(flags)))
 
     def event_record(event: int, handle: int, flags: int = 0) -> None:
         streams.wait(handle)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from kcheck.lint.doubles import Double, doubles
 from kcheck.lint.families import divides, prints
 from kcheck.lint.frames import Frames, frames_of
-from kcheck.lint.lanes import Access, accesses, conflicts, sectors
+from kcheck.lint.lanes import LaneAccess, accesses, conflicts, sectors
 from kcheck.model import Finding, Span
 from kcheck.model.compiled import CompiledKernel
 from kcheck.ptx.analysis import cfg as control
@@ -120,7 +120,7 @@ def _of_double(double: Double, dtypes: set[str]) -> tuple[str, str]:
 
 
 def _of_access(
-    access: Access, lanes: int, place: Place, warn: Callable[[str, str, str, Span], Finding]
+    access: LaneAccess, lanes: int, place: Place, warn: Callable[[str, str, str, Span], Finding]
 ) -> Iterator[Finding]:
     at = place(access.instruction)
     apart = f"neighboring lanes are {abs(access.stride):,} bytes apart in {access.space} memory"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from kcheck.errors import PtxError
-from kcheck.lint.ptx_text import Entry, find_entry
+from kcheck.lint.ptx_text import EntryText, find_entry
 from kcheck.lint.sass_text import Sass, find_function
 from kcheck.model import Artifact, Finding, Span
 from kcheck.model.compiled import CompiledKernel
@@ -92,7 +92,7 @@ def unchecked(artifact: Artifact, kernels: Iterable[CompiledKernel]) -> tuple[st
 
 
 def _measures(
-    artifact: Artifact, kernel: CompiledKernel, entry: Entry
+    artifact: Artifact, kernel: CompiledKernel, entry: EntryText
 ) -> Iterator[tuple[str, str, int, int | None]]:
     """(name of the limit, unit, measured value, limit)."""
     yield "max_instructions", "PTX instructions", entry.instructions, artifact.max_instructions
@@ -103,7 +103,7 @@ def _measures(
         yield "max_shared_bytes", "bytes of static shared memory", resources.shared, artifact.max_shared_bytes
 
 
-def _in_ptx(entry: Entry, kernel: CompiledKernel) -> _Found:
+def _in_ptx(entry: EntryText, kernel: CompiledKernel) -> _Found:
     """Describes the first match in PTX, preferably in an instruction."""
 
     def found(matches: Sequence[re.Match[str]]) -> tuple[str, Span | None]:

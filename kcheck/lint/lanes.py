@@ -36,7 +36,7 @@ _VECTORS = {"v2": 2, "v4": 4, "v8": 8}
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class LaneAccess:
     """A load, store or atomic whose lanes have known addresses relative to each other.
 
     Attributes:
@@ -51,7 +51,7 @@ class Access:
     stride: int
 
 
-def accesses(module: Module, kernel: Function) -> list[Access]:
+def accesses(module: Module, kernel: Function) -> list[LaneAccess]:
     """The accesses of a kernel whose stride the PTX shows, in its order, where the lanes of a warp are neighbors
     along x.
 
@@ -76,7 +76,7 @@ def accesses(module: Module, kernel: Function) -> list[Access]:
     return sorted(seen, key=lambda access: access.instruction.line)
 
 
-def _access(i: Instruction, strides: Callable[[Operand], int | None]) -> Access | None:
+def _access(i: Instruction, strides: Callable[[Operand], int | None]) -> LaneAccess | None:
     space = next((m.split("::")[0] for m in i.modifiers if m.split("::")[0] in ("global", "shared")), None)
     if i.opcode not in ("ld", "ldu", "st", "atom", "red") or space is None:
         return None
@@ -86,7 +86,7 @@ def _access(i: Instruction, strides: Callable[[Operand], int | None]) -> Access 
         return None
     stride = strides(address.base)
     many = next((_VECTORS[m] for m in i.modifiers if m in _VECTORS), 1)
-    return None if stride is None else Access(i, space, kind.bytes * many, stride)
+    return None if stride is None else LaneAccess(i, space, kind.bytes * many, stride)
 
 
 class _Strides:
@@ -198,7 +198,7 @@ class _Strides:
         return 0 if i.opcode == "shr" and by >= 5 else None
 
 
-def sectors(access: Access, lanes: int = _WARP) -> tuple[int, int]:
+def sectors(access: LaneAccess, lanes: int = _WARP) -> tuple[int, int]:
     """(sectors of 32 bytes that the lanes' access touches, sectors that their bytes would fill).
 
     Source: CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory". Lane 0 is assumed to be aligned.
@@ -212,7 +212,7 @@ def sectors(access: Access, lanes: int = _WARP) -> tuple[int, int]:
     return len(touched), -(-len(wanted) * access.size // 32)
 
 
-def conflicts(access: Access, lanes: int = _WARP) -> int:
+def conflicts(access: LaneAccess, lanes: int = _WARP) -> int:
     """How many different words are accessed in one bank of shared memory, at most: 1 means no conflict.
 
     Source: CUDA C++ Programming Guide, "Shared Memory": 32 banks of 4 bytes; lanes that access

@@ -16,7 +16,7 @@ _LABEL = re.compile(r"\s*[$%\w]+\s*:(?!:)")
 
 
 @dataclass(frozen=True)
-class Entry:
+class EntryText:
     """The text of one kernel in a module, from ``.entry`` to its closing brace, comments blanked out.
 
     Attributes:
@@ -49,7 +49,7 @@ class Entry:
         return self.first_line + self.text.count("\n", 0, position)
 
 
-def find_entry(ptx: str, name: str) -> Entry | None:
+def find_entry(ptx: str, name: str) -> EntryText | None:
     """The entry of that name, or None if the module has none.
 
     Args:
@@ -65,5 +65,5 @@ def find_entry(ptx: str, name: str) -> Entry | None:
         depth += 1 if brace[0] == "{" else -1
         if depth == 0:
             text = plain[start.start() : brace.end()]
-            return Entry(name, text, 1 + plain.count("\n", 0, start.start()))
+            return EntryText(name, text, 1 + plain.count("\n", 0, start.start()))
     return None

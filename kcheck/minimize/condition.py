@@ -28,7 +28,7 @@ _FARTHEST = 4  # times the larger of size and landmark: a probe must run, too
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DimCondition:
     """The condition on one dim.
 
     Attributes:
@@ -41,21 +41,21 @@ class Found:
     holds: Callable[[int], bool]
 
 
-def conditions(search: Search, base: Candidate, *, by_values: bool) -> tuple[Found, ...]:
+def conditions(search: Search, base: Candidate, *, by_values: bool) -> tuple[DimCondition, ...]:
     """The condition of each drawn dim; fewer if the runs are used up.
 
     Args:
         base: the smallest failing case, with inputs made from the seed.
         by_values: whether it may pass with other values: then a size passes only if it does with several.
     """
-    found: list[Found] = []
+    found: list[DimCondition] = []
     seeds = _SEEDS if by_values else 1
     with contextlib.suppress(Spent):
         found.extend(_condition(search, base, name, seeds) for name in search.free)
     return tuple(found)
 
 
-def _condition(search: Search, base: Candidate, name: str, seeds: int) -> Found:
+def _condition(search: Search, base: Candidate, name: str, seeds: int) -> DimCondition:
     least = base.case.dims[name]
     moduli = _moduli(search, name)
     candidates = {
@@ -81,7 +81,7 @@ def _condition(search: Search, base: Candidate, name: str, seeds: int) -> Found:
     tried = dict(sorted(tried.items()))
     fails = sum(tried.values())
     believed = left and (left[0].cost < _ODD or min(fails, len(tried) - fails) >= _WITNESSES)
-    return Found(name, left[0].text, left[0].holds) if believed else _nearly(name, every, tried)
+    return DimCondition(name, left[0].text, left[0].holds) if believed else _nearly(name, every, tried)
 
 
 def _offered(search: Search, name: str, least: int) -> list[int]:
@@ -102,7 +102,7 @@ def _fails(search: Search, candidate: Candidate, seeds: int) -> bool:
     return search.trials.fails(candidate) or any(search.trials.fails(other) for other in others)
 
 
-def _nearly(name: str, every: list[Condition], tried: Mapping[int, bool]) -> Found:
+def _nearly(name: str, every: list[Condition], tried: Mapping[int, bool]) -> DimCondition:
     """The condition that disagrees with the fewest tried sizes, and those sizes."""
 
     def wrong(one: Condition) -> list[int]:
@@ -111,7 +111,7 @@ def _nearly(name: str, every: list[Condition], tried: Mapping[int, bool]) -> Fou
     best = min((one for one in every if one.cost < _ODD), key=lambda one: len(wrong(one)) + one.cost)
     sizes = ", ".join(f"{size} {'fails' if tried[size] else 'passes'}" for size in wrong(best)[:3])
     text = f"{best.text or f'{name} is any size'} (but {sizes})"
-    return Found(name, text, lambda n: best.holds(n) or tried.get(n, False))
+    return DimCondition(name, text, lambda n: best.holds(n) or tried.get(n, False))
 
 
 def _at(search: Search, base: Candidate, name: str, size: int) -> Candidate | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from kcheck.minimize.condition import Found
+from kcheck.minimize.condition import DimCondition
 from kcheck.minimize.search import Search
 from kcheck.minimize.trials import Values
 from kcheck.model.listing import listed
@@ -14,7 +14,9 @@ from kcheck.model.listing import listed
 _FEW = 4  # the most elements to name
 
 
-def matters(search: Search, found: Sequence[Found], failing: Sequence[Mapping[str, int]] = ()) -> tuple[str, ...]:
+def matters(
+    search: Search, found: Sequence[DimCondition], failing: Sequence[Mapping[str, int]] = ()
+) -> tuple[str, ...]:
     """The sentences, the sizes first.
 
     Args:
@@ -24,7 +26,7 @@ def matters(search: Search, found: Sequence[Found], failing: Sequence[Mapping[st
     return (*_sizes(found, failing), *_kinds(search), *_values(search))
 
 
-def _sizes(found: Sequence[Found], failing: Sequence[Mapping[str, int]]) -> Iterator[str]:
+def _sizes(found: Sequence[DimCondition], failing: Sequence[Mapping[str, int]]) -> Iterator[str]:
     """For which sizes it fails, and other failing sizes: the condition comes from around the smallest case."""
     if not found:
         return

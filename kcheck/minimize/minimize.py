@@ -11,12 +11,12 @@ import numpy as np
 
 from kcheck.cases import HELD, MINIMIZED, is_held, restore, snapshot
 from kcheck.device import Device
-from kcheck.minimize.condition import Found, conditions
+from kcheck.minimize.condition import DimCondition, conditions
 from kcheck.minimize.kinds import shrink_dtypes, shrink_layouts, shrink_params
 from kcheck.minimize.matters import matters
 from kcheck.minimize.search import Search
 from kcheck.minimize.sizes import Sizes
-from kcheck.minimize.trials import Candidate, Failure, Spent, Trials
+from kcheck.minimize.trials import Candidate, FailureKind, Spent, Trials
 from kcheck.minimize.values import shrink_values
 from kcheck.model import (
     INSTRUMENTED,
@@ -112,10 +112,10 @@ class Minimizer:
         seen = None if rule in ("", *INSTRUMENTED) else (lambda size: frozenset[str]())
         self.first = execute(spec, case, device, timeout=timeout, arrays=arrays, instrument=seen)
         self._whole = False
-        self._conditions: tuple[Found, ...] = ()
+        self._conditions: tuple[DimCondition, ...] = ()
         self._search: Search | None = None
         if self.fails:
-            failure = Failure.of(self.first.verdict)
+            failure = FailureKind.of(self.first.verdict)
             if failure.rule == "timeout":
                 timeout = ENDLESS if timeout is None else min(timeout, ENDLESS)
             # Two runs are reserved for the end; the first was used above.

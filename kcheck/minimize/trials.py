@@ -43,7 +43,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailureKind:
     """What a case fails by; another one fails in the same way if it breaks the same rule.
 
     A wrong number does not pass for a race, nor a NaN where a number belongs for a wrong number.
@@ -56,7 +56,7 @@ class Failure:
     outputs: frozenset[tuple[str, bool]] = frozenset()
 
     @classmethod
-    def of(cls, verdict: Verdict) -> Failure:
+    def of(cls, verdict: Verdict) -> FailureKind:
         """The failure of a case that failed."""
         return cls(verdict.rule, _differing(verdict) if verdict.rule == "mismatch" else frozenset())
 
@@ -92,7 +92,7 @@ class Trials:
         self,
         spec: OpSpec,
         device: Device,
-        failure: Failure,
+        failure: FailureKind,
         *,
         most: int,
         timeout: float | None,

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from kcheck.model import Compare, Comparison, DType, Element, ErrorMap
 from kcheck.oracle.error_map import error_map
 from kcheck.oracle.rounding import overflow_threshold, round_to, ulp_distance
-from kcheck.oracle.tolerance import Allowance, Rule, typical_magnitude
+from kcheck.oracle.tolerance import Allowance, ToleranceRule, typical_magnitude
 
 Array: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -93,7 +93,7 @@ def compare(
     dtype: DType,
     actual: Array,
     expected: Array,
-    rule: Rule,
+    rule: ToleranceRule,
     options: Compare,
     skip: Mask | None = None,
 ) -> Comparison:

@@ -15,7 +15,7 @@ from kcheck.model import Comparison, Finding, OpSpec, Outcome, Status, Verdict
 from kcheck.oracle import invariants
 from kcheck.oracle.compare import compare
 from kcheck.oracle.reference import Reference, ReferenceFailed
-from kcheck.oracle.tolerance import Rule, rules
+from kcheck.oracle.tolerance import ToleranceRule, rules
 
 if TYPE_CHECKING:
     from kcheck.cases import CaseArrays
@@ -35,7 +35,7 @@ class Truth:
     spec: OpSpec
     reference: Reference
     expected: Mapping[str, Array]
-    rule: Callable[[str], Rule]
+    rule: Callable[[str], ToleranceRule]
     notes: Callable[[], tuple[str, ...]]
 
     @classmethod

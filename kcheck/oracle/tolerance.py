@@ -63,7 +63,7 @@ class Allowance:
     unjudged: Mask | None = None
 
 
-class Rule(Protocol):
+class ToleranceRule(Protocol):
     """Decides what error is accepted. ``method`` is what a report calls it."""
 
     @property
@@ -267,7 +267,7 @@ class Conditioned:
 
 def rules(
     spec: OpSpec, reference: Reference, expected: Mapping[str, Array], seed: int
-) -> tuple[Callable[[str], Rule], Callable[[], tuple[str, ...]]]:
+) -> tuple[Callable[[str], ToleranceRule], Callable[[], tuple[str, ...]]]:
     """The rule of each output by name, and what notes the rules have gathered once they were used.
 
     Raises:
@@ -287,7 +287,7 @@ def rules(
             )
         )
 
-    def rule(output: str) -> Rule:
+    def rule(output: str) -> ToleranceRule:
         dtype = reference.dtypes[output]
         written = tolerance.by_dtype.get(dtype.name)
         if written is not None:

@@ -48,7 +48,7 @@ class Result(StrEnum):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Known:
+class KnownFailure:
     """What is known of a case before it runs again.
 
     Attributes:
@@ -93,7 +93,7 @@ class Reproduced:
         return Captured(snapshot(done.arrays), done.outcome.outputs if done.outcome is not None else {})
 
 
-def reproduce(spec: OpSpec, known: Known, device: Device, *, timeout: float | None) -> Reproduced:
+def reproduce(spec: OpSpec, known: KnownFailure, device: Device, *, timeout: float | None) -> Reproduced:
     """Run a case again; every sanitizer that is not off sees it, and always the one that it failed by.
 
     It is judged as in :func:`as_judged`.
@@ -124,7 +124,7 @@ def reproduce(spec: OpSpec, known: Known, device: Device, *, timeout: float | No
     return Reproduced(result, spec, case, (), notes, _other_bits(known, done), done)
 
 
-def as_judged(spec: OpSpec, known: Known) -> OpSpec:
+def as_judged(spec: OpSpec, known: KnownFailure) -> OpSpec:
     """A spec with the levels at which a case failed, where its own are lower.
 
     A failure of ``--sanitize racecheck=error`` is not fixed because the spec alone does not ask for that. The
@@ -136,7 +136,7 @@ def as_judged(spec: OpSpec, known: Known) -> OpSpec:
     return replace(spec, sanitize=levels)
 
 
-def _stricter(spec: OpSpec, known: Known) -> tuple[str, ...]:
+def _stricter(spec: OpSpec, known: KnownFailure) -> tuple[str, ...]:
     """A note if the case failed at a higher level of its sanitizer than the spec has."""
     level = known.levels.get(known.rule)
     if level is None or is_as_strict(spec.sanitize[known.rule], level):
@@ -144,7 +144,7 @@ def _stricter(spec: OpSpec, known: Known) -> tuple[str, ...]:
     return (f"judged with --sanitize {level_word(known.rule, level)}, as when it failed",)
 
 
-def current(spec: OpSpec, known: Known) -> Case:
+def current(spec: OpSpec, known: KnownFailure) -> Case:
     """A known case under the current spec; what is known of its inputs fits it.
 
     Raises:
@@ -161,7 +161,7 @@ def current(spec: OpSpec, known: Known) -> Case:
     return case
 
 
-def _notes(spec: OpSpec, case: Case, known: Known) -> tuple[str, ...]:
+def _notes(spec: OpSpec, case: Case, known: KnownFailure) -> tuple[str, ...]:
     if is_held(case):
         return ()
     if known.snapshot is not None and not makes(spec, case, known.snapshot):
@@ -178,7 +178,7 @@ def _notes(spec: OpSpec, case: Case, known: Known) -> tuple[str, ...]:
     return (f"its seed draws another case now ({'; '.join(changed)}); the stored one was run",)
 
 
-def _other_bits(known: Known, done: Executed) -> tuple[str, ...] | None:
+def _other_bits(known: KnownFailure, done: Executed) -> tuple[str, ...] | None:
     if not known.bits or done.outcome is None or not done.outcome.outputs:
         return None
     now = bits(done.outcome.outputs)

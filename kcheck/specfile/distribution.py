@@ -27,7 +27,7 @@ Takes: TypeAlias = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DistributionRule:
     """One distribution: what its argument is, whether that may be left out, whether integers may have it."""
 
     name: str
@@ -36,37 +36,37 @@ class Row:
     discrete: bool = False
 
 
-DISTRIBUTIONS: dict[str, Row] = {
+DISTRIBUTIONS: dict[str, DistributionRule] = {
     row.name: row
     for row in (
-        Row("normal", "mean_std", optional=True),
-        Row("uniform", "low_high", optional=True),
-        Row("adversarial"),
-        Row("all_negative"),
-        Row("all_positive"),
-        Row("large"),
-        Row("tiny"),
-        Row("offset", "mean_std", optional=True),
-        Row("cancelling"),
-        Row("spikes"),
-        Row("outlier"),
-        Row("ties", discrete=True),
-        Row("sorted", "distribution", optional=True, discrete=True),
-        Row("extreme"),
-        Row("subnormal"),
-        Row("zeros", discrete=True),
-        Row("ones", discrete=True),
-        Row("constant", "value", discrete=True),
-        Row("choice", "values", discrete=True),
-        Row("nan_injected"),
-        Row("inf_injected"),
-        Row("integers", "bounds", discrete=True),
-        Row("permutation", discrete=True),
-        Row("one_hot", "axis", discrete=True),
-        Row("bernoulli", "probability", discrete=True),
-        Row("offsets", "total", discrete=True),
-        Row("probabilities", "axis"),
-        Row("from", "function", discrete=True),
+        DistributionRule("normal", "mean_std", optional=True),
+        DistributionRule("uniform", "low_high", optional=True),
+        DistributionRule("adversarial"),
+        DistributionRule("all_negative"),
+        DistributionRule("all_positive"),
+        DistributionRule("large"),
+        DistributionRule("tiny"),
+        DistributionRule("offset", "mean_std", optional=True),
+        DistributionRule("cancelling"),
+        DistributionRule("spikes"),
+        DistributionRule("outlier"),
+        DistributionRule("ties", discrete=True),
+        DistributionRule("sorted", "distribution", optional=True, discrete=True),
+        DistributionRule("extreme"),
+        DistributionRule("subnormal"),
+        DistributionRule("zeros", discrete=True),
+        DistributionRule("ones", discrete=True),
+        DistributionRule("constant", "value", discrete=True),
+        DistributionRule("choice", "values", discrete=True),
+        DistributionRule("nan_injected"),
+        DistributionRule("inf_injected"),
+        DistributionRule("integers", "bounds", discrete=True),
+        DistributionRule("permutation", discrete=True),
+        DistributionRule("one_hot", "axis", discrete=True),
+        DistributionRule("bernoulli", "probability", discrete=True),
+        DistributionRule("offsets", "total", discrete=True),
+        DistributionRule("probabilities", "axis"),
+        DistributionRule("from", "function", discrete=True),
     )
 }
 """Every distribution by name, in the order of SPEC."""
@@ -129,7 +129,7 @@ def read_distribution(reader: Reader, node: YamlNode | None, target: Target) -> 
     return None if value is None or len(reader.faults) > before else Distribution(name, value, span)
 
 
-def _argument(reader: Reader, row: Row, node: YamlNode, target: Target) -> object | None:
+def _argument(reader: Reader, row: DistributionRule, node: YamlNode, target: Target) -> object | None:
     where = f"{row.name!r} of {target.name!r}"
     match row.takes:
         case "mean_std" | "low_high":
@@ -159,7 +159,7 @@ def _argument(reader: Reader, row: Row, node: YamlNode, target: Target) -> objec
             return None
 
 
-def _pair(reader: Reader, row: Row, node: YamlNode) -> tuple[object, ...] | None:
+def _pair(reader: Reader, row: DistributionRule, node: YamlNode) -> tuple[object, ...] | None:
     items = reader.items(node)
     numbers = [number for item in items if (number := reader.number(item)) is not None]
     if len(numbers) != 2 or len(items) != 2:
@@ -230,7 +230,7 @@ def _bounds(reader: Reader, node: YamlNode, target: Target, where: str) -> tuple
     return tuple(_as_written(item) for item in items)
 
 
-def _axis(reader: Reader, node: YamlNode, target: Target, row: Row) -> int | None:
+def _axis(reader: Reader, node: YamlNode, target: Target, row: DistributionRule) -> int | None:
     axis = reader.integer(node)
     if axis is not None and target.ndim is not None and not -target.ndim <= axis < target.ndim:
         reader.fault(node.span, f"{row.name!r} uses axis {axis}, but {target.name!r} has {target.ndim} axes")

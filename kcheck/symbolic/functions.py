@@ -38,7 +38,7 @@ def absolute(value: Number) -> Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BuiltinFunction:
     """One function.
 
     Attributes:
@@ -57,22 +57,22 @@ class Row:
     reduces: bool = False
 
 
-FUNCTIONS: dict[str, Row] = {
+FUNCTIONS: dict[str, BuiltinFunction] = {
     row.name: row
     for row in (
-        Row("min", 2, None, min, reduces=True),
-        Row("max", 2, None, max, reduces=True),
-        Row("abs", 1, 1, absolute),
-        Row("sqrt", 1, 1, sqrt),
-        Row("log2", 1, 1, math.log2),
-        Row("ceildiv", 2, 2, ceildiv),
-        Row("next_pow2", 1, 1, next_pow2),
-        Row("exp", 1, 1, math.exp, sizes=False),
-        Row("log", 1, 1, math.log, sizes=False),
-        Row("sum", 1, 1, None, sizes=False, reduces=True),
-        Row("mean", 1, 1, None, sizes=False, reduces=True),
-        Row("all", 1, 1, None, sizes=False, reduces=True),
-        Row("any", 1, 1, None, sizes=False, reduces=True),
+        BuiltinFunction("min", 2, None, min, reduces=True),
+        BuiltinFunction("max", 2, None, max, reduces=True),
+        BuiltinFunction("abs", 1, 1, absolute),
+        BuiltinFunction("sqrt", 1, 1, sqrt),
+        BuiltinFunction("log2", 1, 1, math.log2),
+        BuiltinFunction("ceildiv", 2, 2, ceildiv),
+        BuiltinFunction("next_pow2", 1, 1, next_pow2),
+        BuiltinFunction("exp", 1, 1, math.exp, sizes=False),
+        BuiltinFunction("log", 1, 1, math.log, sizes=False),
+        BuiltinFunction("sum", 1, 1, None, sizes=False, reduces=True),
+        BuiltinFunction("mean", 1, 1, None, sizes=False, reduces=True),
+        BuiltinFunction("all", 1, 1, None, sizes=False, reduces=True),
+        BuiltinFunction("any", 1, 1, None, sizes=False, reduces=True),
     )
 }
 """Every function by name, in the order in which messages list them."""

@@ -11,7 +11,7 @@ import pytest
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
-from kcheck.cpu.memory import Kind, Label, Memory
+from kcheck.cpu.memory import Kind, Memory, RangeLabel
 from kcheck.model import Finding
 
 HEAD = ".version 8.7\n.target sm_80\n.address_size 64\n"
@@ -114,7 +114,7 @@ def test_many_blocks_over_workers(bench: Bench) -> None:
 def test_a_store_past_the_end_is_found(bench: Bench) -> None:
     """The finding names the array and the index, the block and the thread; nothing else was written."""
     base = bench.memory.allocate(4 * 40, Kind.DEVICE)
-    bench.memory.label(Label("out", base, (40,), (4,), 4, base, base + 160))
+    bench.memory.label(RangeLabel("out", base, (40,), (4,), 4, base, base + 160))
     assert bench.launch(IOTA, struct.pack("<QI", base, 41), 2, 32) is Ending.ILLEGAL_ADDRESS
     (finding,) = bench.findings
     assert (finding.rule, finding.kernel, finding.array, finding.index) == ("memcheck", "iota", "out", (40,))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcheck.cpu.memory import FREED, FRESH, GUARD_MIN, QUARANTINE, Kind, Label, Memory, OutOfMemory
+from kcheck.cpu.memory import FREED, FRESH, GUARD_MIN, QUARANTINE, Kind, Memory, OutOfMemory, RangeLabel
 
 MIB = 1 << 20
 
@@ -133,7 +133,7 @@ def test_table_is_sorted_and_disjoint(steps: list[tuple[bool, int]]) -> None:
 )
 def test_label_finds_the_index(shape, strides, itemsize, offset, index) -> None:
     """The index of an address follows the strides, past the ends too; between elements there is none."""
-    label = Label("x", 1000, shape, strides, itemsize, 1000, 1000)
+    label = RangeLabel("x", 1000, shape, strides, itemsize, 1000, 1000)
     assert label.index(1000 + offset) == index
 
 
@@ -142,7 +142,7 @@ def test_exclusive_labels_narrow_what_kernels_reach() -> None:
     memory = Memory(MIB)
     base = memory.allocate(1000, Kind.DEVICE)
     for name, low, high in (("b", 600, 700), ("a", 100, 200), ("c", 650, 720)):
-        label = Label(name, base + low, (high - low,), (1,), 1, base + low, base + high)
+        label = RangeLabel(name, base + low, (high - low,), (1,), 1, base + low, base + high)
         memory.label(label, is_exclusive=True)
     entries, count = memory.table()
     assert [(e.base - base, e.size) for e in entries[:count]] == [(100, 100), (600, 120)]

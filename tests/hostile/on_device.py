@@ -76,7 +76,7 @@ def _launch(device: Any, launch: str, scope: dict[str, Any]) -> Any:
     """Run the launch's statements; what they assign to ``value``, if anything, as a list."""
     from numba import cuda
 
-    from kcheck.cpu.memory import Label
+    from kcheck.cpu.memory import RangeLabel
 
     memory = device.executor.memory
 
@@ -85,7 +85,7 @@ def _launch(device: Any, launch: str, scope: dict[str, Any]) -> Any:
         placed = cuda.to_device(np.asarray(array))
         base = placed.device_ctypes_pointer.value or 0
         memory.label(
-            Label(name, base, placed.shape, placed.strides, placed.dtype.itemsize, base, base + placed.nbytes)
+            RangeLabel(name, base, placed.shape, placed.strides, placed.dtype.itemsize, base, base + placed.nbytes)
         )
         return placed
 

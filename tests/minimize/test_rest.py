@@ -17,7 +17,7 @@ from kcheck.cases import CaseArrays, plan, restore
 from kcheck.minimize import Minimized, Minimizer
 from kcheck.minimize.order import recipe_key, values_key, weights
 from kcheck.model import STRICT, Verdict
-from kcheck.runner import Known, Result, as_judged, execute, reproduce
+from kcheck.runner import KnownFailure, Result, as_judged, execute, reproduce
 from kcheck.store.documents import dumps, loads
 
 
@@ -119,7 +119,7 @@ def test_a_failure_is_judged_at_the_levels_of_its_run(tmp_path: Path) -> None:
     failed = execute(replace(spec, sanitize={**spec.sanitize, "racecheck": STRICT}), case, device, timeout=None)
     assert failed.verdict.rule == "racecheck"
     stored = loads(dumps(failed.verdict), Verdict)
-    known = Known(case, stored.rule, levels=stored.levels)
+    known = KnownFailure(case, stored.rule, levels=stored.levels)
     again = reproduce(spec, known, device, timeout=None)
     assert again.result is Result.FAILS
     assert again.notes == ("judged with --sanitize racecheck=error, as when it failed",)
@@ -135,10 +135,10 @@ def test_a_failure_of_an_older_store_is_judged_as_before(tmp_path: Path) -> None
     spec = planted_spec(tmp_path, "N: 1..90", shape="N")
     device = Planted(lambda arrays: "harmless")
     case = failing(spec, device)
-    assert reproduce(spec, Known(case, "racecheck"), device, timeout=None).result is Result.PASSES
+    assert reproduce(spec, KnownFailure(case, "racecheck"), device, timeout=None).result is Result.PASSES
     race = Planted(lambda arrays: "race")
     off = replace(spec, sanitize={**spec.sanitize, "racecheck": "off"})
-    assert reproduce(off, Known(case, "racecheck"), race, timeout=None).result is Result.FAILS
+    assert reproduce(off, KnownFailure(case, "racecheck"), race, timeout=None).result is Result.FAILS
 
 
 def test_it_does_not_begin_where_nothing_fails(tmp_path: Path) -> None:

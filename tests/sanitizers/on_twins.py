@@ -76,7 +76,7 @@ def _argument(executor: Any, name: str, value: Any) -> Any:
     """What the kernel gets, an array under its parameter's name."""
     from numba import cuda
 
-    from kcheck.cpu.memory import Label
+    from kcheck.cpu.memory import RangeLabel
 
     if isinstance(value, Unwritten):
         placed = cuda.device_array(value.shape, value.dtype)
@@ -85,6 +85,6 @@ def _argument(executor: Any, name: str, value: Any) -> Any:
     else:
         return value
     base = placed.device_ctypes_pointer.value or 0
-    label = Label(name, base, placed.shape, placed.strides, placed.dtype.itemsize, base, base + placed.nbytes)
+    label = RangeLabel(name, base, placed.shape, placed.strides, placed.dtype.itemsize, base, base + placed.nbytes)
     executor.memory.label(label, is_exclusive=True)
     return placed

@@ -19,7 +19,7 @@ _MAX_NESTING = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class BasicBlock:
     """Instructions that run one after another.
 
     Attributes:
@@ -69,7 +69,7 @@ class Cfg:
         predecessors: of reachable blocks.
     """
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[BasicBlock, ...]
     order: tuple[int, ...]
     loops: tuple[Loop, ...]
     predecessors: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
@@ -120,7 +120,7 @@ def build(function: Function, file: str, waits: Callable[[Operation], bool] = is
     return Cfg(blocks, order, loops, {n: tuple(p) for n, p in predecessors.items()})
 
 
-def _split(function: Function, file: str, waits: Callable[[Operation], bool]) -> tuple[Block, ...]:
+def _split(function: Function, file: str, waits: Callable[[Operation], bool]) -> tuple[BasicBlock, ...]:
     assert function.body is not None
     bodies: list[list[Operation]] = [[]]
     terminators: list[Operation | None] = [None]
@@ -171,11 +171,11 @@ def _split(function: Function, file: str, waits: Callable[[Operation], bool]) ->
             successors = tuple(place(name, end.line) for name in function.branch_targets[table.name])
         elif isinstance(end, Instruction) and end.opcode in _RETURNS and end.guard is None:
             successors = ()
-        blocks.append(Block(n, tuple(body), end, successors))
+        blocks.append(BasicBlock(n, tuple(body), end, successors))
     return tuple(blocks)
 
 
-def _reachable(blocks: Sequence[Block]) -> set[int]:
+def _reachable(blocks: Sequence[BasicBlock]) -> set[int]:
     seen = {0}
     stack = [0]
     while stack:
@@ -187,7 +187,7 @@ def _reachable(blocks: Sequence[Block]) -> set[int]:
 
 
 def _order(
-    blocks: Sequence[Block], reachable: set[int], function: Function, file: str
+    blocks: Sequence[BasicBlock], reachable: set[int], function: Function, file: str
 ) -> tuple[tuple[int, ...], tuple[Loop, ...]]:
     """The order and the loops: components in topological order, each expanded in its place."""
     loops: list[Loop] = []
@@ -222,7 +222,9 @@ def _order(
     return tuple(order), tuple(loops)
 
 
-def _components(blocks: Sequence[Block], members: frozenset[int], cut: frozenset[int]) -> list[frozenset[int]]:
+def _components(
+    blocks: Sequence[BasicBlock], members: frozenset[int], cut: frozenset[int]
+) -> list[frozenset[int]]:
     """Strongly connected components, topological (Tarjan 1972, without recursion); loops come first if possible.
 
     The successor of a block that is visited first comes last in the order, so a block after a guarded branch
@@ -347,7 +349,7 @@ def postdominators(cfg: Cfg) -> dict[int, int]:
     return parent
 
 
-def _may_leave(block: Block) -> bool:
+def _may_leave(block: BasicBlock) -> bool:
     """Whether threads leave the function here although others go on: a guarded return."""
     end = block.terminator
     return isinstance(end, Instruction) and end.opcode in _RETURNS

@@ -57,7 +57,7 @@ FORMATS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Accumulation:
     """How one instruction adds up.
 
     Attributes:
@@ -115,7 +115,7 @@ def split(b: Builder, x: Value, f: Format) -> Term:
 Pairs = Sequence[tuple[Term, Term]]
 
 
-def accumulate(b: Builder, rule: Rule, c: Value, pairs: Pairs) -> list[Value]:
+def accumulate(b: Builder, rule: Accumulation, c: Value, pairs: Pairs) -> list[Value]:
     """``c`` and the products of the pairs, after each block, if all are finite. f32; those of f16 are widened."""
     results: list[Value] = []
     for block in _blocks(rule, pairs):
@@ -126,7 +126,7 @@ def accumulate(b: Builder, rule: Rule, c: Value, pairs: Pairs) -> list[Value]:
     return results
 
 
-def accumulate_any(b: Builder, rule: Rule, c: Value, pairs: Pairs, finite: Sequence[Value]) -> Value:
+def accumulate_any(b: Builder, rule: Accumulation, c: Value, pairs: Pairs, finite: Sequence[Value]) -> Value:
     """The same with infinities and NaNs. ``finite``: what :func:`accumulate` gave."""
     for block, usual in zip(_blocks(rule, pairs), finite, strict=True):
         odd = _special(b, c, block)
@@ -134,7 +134,7 @@ def accumulate_any(b: Builder, rule: Rule, c: Value, pairs: Pairs, finite: Seque
     return c
 
 
-def _blocks(rule: Rule, pairs: Pairs) -> list[Pairs]:
+def _blocks(rule: Accumulation, pairs: Pairs) -> list[Pairs]:
     return [pairs[first : first + rule.block] for first in range(0, len(pairs), rule.block)]
 
 
@@ -142,7 +142,7 @@ def _is_finite(b: Builder, x: Value) -> Value:
     return b.compare("ult", b.land(b.as_integer(x), 0x7FFFFFFF), _FIELD)
 
 
-def _accumulator(b: Builder, rule: Rule, c: Value) -> tuple[Value, Value]:
+def _accumulator(b: Builder, rule: Accumulation, c: Value) -> tuple[Value, Value]:
     """The significand of the accumulator, f32, and its exponent, i32."""
     least = -14 if rule.half else -126
     bits = b.as_integer(c)
@@ -159,7 +159,7 @@ def _accumulator(b: Builder, rule: Rule, c: Value) -> tuple[Value, Value]:
     return significand, exponent
 
 
-def _narrow(b: Builder, rule: Rule, c: Value, pairs: Pairs) -> Value:
+def _narrow(b: Builder, rule: Accumulation, c: Value, pairs: Pairs) -> Value:
     """A block of products that f32 holds exactly: one power of 2 aligns them all."""
     significand, own = _accumulator(b, rule, c)
     largest = b.const("i16", 2 * _ZERO_EXPONENT)
@@ -176,7 +176,7 @@ def _narrow(b: Builder, rule: Rule, c: Value, pairs: Pairs) -> Value:
     return _result(b, rule, total, exponent)
 
 
-def _wide(b: Builder, rule: Rule, c: Value, pairs: Pairs) -> Value:
+def _wide(b: Builder, rule: Accumulation, c: Value, pairs: Pairs) -> Value:
     """A block of products whose exponents may leave the range of f32, so that they are added as integers."""
     significand, own = _accumulator(b, rule, c)
     exponents = [b.add(x.exponent, y.exponent) for x, y in pairs]
@@ -197,11 +197,11 @@ def _power(b: Builder, exponent: Value, fraction: int) -> Value:
     return b.bitcast(b.shift("shl", field, 23), "float")
 
 
-def _truncated(b: Builder, rule: Rule, x: Value) -> Value:
+def _truncated(b: Builder, rule: Accumulation, x: Value) -> Value:
     return b.resize(b.cast("fptosi", x, "i32"), rule.integer, signed=True)
 
 
-def _result(b: Builder, rule: Rule, total: Value, exponent: Value) -> Value:
+def _result(b: Builder, rule: Accumulation, total: Value, exponent: Value) -> Value:
     """``total * 2**(exponent - fraction)``: truncated to f32, or as an f16 rounded to nearest even."""
     kind, bits = rule.integer, total.bits
     size = b.flagged_intrinsic("abs", total, False)

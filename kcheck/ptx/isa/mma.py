@@ -255,16 +255,16 @@ def _part(b: Builder, x: Value, element: int, bits: int, kind: str) -> Value:
     return b.shift("ashr" if kind[0] == "s" else "lshr", top, 32 - bits)
 
 
-def _rule(f: Form, capability: int) -> dot.Rule:
+def _rule(f: Form, capability: int) -> dot.Accumulation:
     x, y = dot.FORMATS[f.a], dot.FORMATS[f.b]
     eights = x.bits == 8
     half = f.d == "f16"
     if capability >= 90:
-        return dot.Rule(x, y, 25, f.shape.k, half)
+        return dot.Accumulation(x, y, 25, f.shape.k, half)
     block = min(f.shape.k, 128 // x.bits)
     if eights:
-        return dot.Rule(x, y, 13, block, half, kept=13)
-    return dot.Rule(x, y, 24, block, half)
+        return dot.Accumulation(x, y, 13, block, half, kept=13)
+    return dot.Accumulation(x, y, 24, block, half)
 
 
 def _floats(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 
-from kcheck.ptx.analysis.cfg import Block, Cfg
+from kcheck.ptx.analysis.cfg import BasicBlock, Cfg
 from kcheck.ptx.analysis.liveness import Liveness, reads, writes
 from kcheck.ptx.isa.loadstore import form, is_of_elements
 from kcheck.ptx.lowering.affine_values import evaluates, is_whole
@@ -72,7 +72,7 @@ def find(
     return found
 
 
-def _is_plain(block: Block, header: int, waits: Callable[[Operation], bool]) -> bool:
+def _is_plain(block: BasicBlock, header: int, waits: Callable[[Operation], bool]) -> bool:
     """Whether a block ends with a branch to itself or out of the loop, and cannot be left elsewhere."""
     end = block.terminator
     if not isinstance(end, Instruction) or end.opcode != "bra" or end.guard is None or waits(end):
@@ -83,7 +83,7 @@ def _is_plain(block: Block, header: int, waits: Callable[[Operation], bool]) -> 
 
 
 class _Round:
-    def __init__(self, block: Block, fn: FunctionLowering, divergent: Callable[[str], bool]) -> None:
+    def __init__(self, block: BasicBlock, fn: FunctionLowering, divergent: Callable[[str], bool]) -> None:
         self.block = block
         self.fn = fn
         self.divergent = divergent

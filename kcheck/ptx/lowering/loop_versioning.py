@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kcheck.ptx.analysis.cfg import Block
+from kcheck.ptx.analysis.cfg import BasicBlock
 from kcheck.ptx.analysis.liveness import Liveness, writes
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.lowering.affine_loops import LineLoop
@@ -35,7 +35,9 @@ class March:
         header: the number of its block.
     """
 
-    def __init__(self, fn: FunctionLowering, live: Liveness, loop: LineLoop, header: int, block: Block) -> None:
+    def __init__(
+        self, fn: FunctionLowering, live: Liveness, loop: LineLoop, header: int, block: BasicBlock
+    ) -> None:
         self.fn = fn
         self.b = fn.b
         self.live = live
