@@ -16,8 +16,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from conformance.numba_cuda_plugin import name_of
+from kcheck.driver.finding_log import collected
 from kcheck.driver.session import environment
-from kcheck.driver.telling import collected
 from kcheck.model import Finding, Level
 
 HERE = Path(__file__).resolve().parent

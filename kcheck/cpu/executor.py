@@ -15,7 +15,7 @@ from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.faults import findings, grid_finding, still_running
 from kcheck.cpu.jit import host
 from kcheck.cpu.kernel import Kernel
-from kcheck.cpu.memory import Kind, Label, Memory, OutOfMemory
+from kcheck.cpu.memory import Kind, Memory, OutOfMemory, RangeLabel
 from kcheck.cpu.module import Module
 from kcheck.cpu.naming import Geometry, Naming, Windows
 from kcheck.cpu.native import Native
@@ -84,7 +84,7 @@ class KernelLaunch:
     block: Index3
     shared: int
     cooperative: bool
-    arrays: Callable[[], Sequence[tuple[int, Label]]] | None = None
+    arrays: Callable[[], Sequence[tuple[int, RangeLabel]]] | None = None
 
 
 class Executor:

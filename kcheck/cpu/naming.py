@@ -69,7 +69,7 @@ class Naming:
         windows: Windows,
         params: bytes,
         shape: Geometry,
-        arrays: Callable[[], Sequence[tuple[int, Label]]] | None = None,
+        arrays: Callable[[], Sequence[tuple[int, RangeLabel]]] | None = None,
     ) -> None:
         self._program = program
         self._module = module

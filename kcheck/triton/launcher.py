@@ -10,7 +10,7 @@ from typing import Any
 
 from kcheck.cpu.executor import Ending, KernelLaunch
 from kcheck.cpu.interrupts import without_launch
-from kcheck.cpu.memory import Kind, Label
+from kcheck.cpu.memory import Kind, RangeLabel
 from kcheck.cpu.module import Entry, Module
 from kcheck.driver.host_ranges import HostRanges
 from kcheck.driver.machine import Machine
@@ -156,7 +156,7 @@ class Launcher:
             slots = entry.params
             content = laid_out(parts[: len(slots)], slots, entry.param_bytes)
 
-            def arrays() -> list[tuple[int, Label]]:
+            def arrays() -> list[tuple[int, RangeLabel]]:
                 return [(p.param, label_of(p.tensor, p.kind, p.name, p.address)) for p in staged]
 
             launch = KernelLaunch(

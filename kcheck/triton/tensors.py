@@ -8,7 +8,7 @@ import math
 import re
 from typing import Any
 
-from kcheck.cpu.memory import Label
+from kcheck.cpu.memory import RangeLabel
 
 _BITS = re.compile(r"(?:[a-z]+?)(\d+)")
 _NAMES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64", "i1": "bool"}
@@ -63,12 +63,12 @@ def memory_of(tensor: Any, kind: str) -> tuple[int, int]:
     return address_of(tensor) + low * itemsize, (high - low) * itemsize
 
 
-def label_of(tensor: Any, kind: str, name: str, address: int) -> Label:
+def label_of(tensor: Any, kind: str, name: str, address: int) -> RangeLabel:
     """The name of a tensor whose first element is at ``address``, and of its elements."""
     shape, strides = _layout(tensor)
     itemsize = _itemsize(tensor, kind)
     low, high = _span(shape, strides)
-    return Label(
+    return RangeLabel(
         name,
         address,
         shape,
