@@ -22,7 +22,8 @@ BATCH = 40
 
 THIN = 100
 """Of a row with more forms than this, a selection that covers every pair of modifiers goes into the quick batches.
-``cvt`` is spared: there every pair of types rounds in its own way."""
+``cvt`` is spared: there every pair of types rounds in its own way. Rows of video instructions are always thinned,
+since they differ in types only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def _catalogue() -> tuple[list[Case], list[Case]]:
     further: dict[tuple[object, ...], Case] = {}
     for row, sources in rows():
         found = legal(row, sources)
-        few = row.opcode == "cvt" or len(found) <= THIN
+        few = row.opcode == "cvt" or (len(found) <= THIN and not row.opcode.startswith("v"))
         chosen = set(found) if few else _thinned(list(found))
         for modifiers, cases in found.items():
             for case in cases:

@@ -190,6 +190,30 @@ def loads_and_stores() -> Iterator[Case]:
     yield _hinted("ldu.global.b32", store=False)
     for hint in ("wb", "cg", "cs", "wt"):
         yield _hinted(f"st.global.{hint}.b32", store=True)
+    yield from _with_policy()
+
+
+def _with_policy() -> Iterator[Case]:
+    """A cache policy, the last operand of an instruction with ``.L2::cache_hint``, changes nothing."""
+    policy = "createpolicy.fractional.L2::evict_last.b64 {x}, 1.0"
+    form = Form((32,), ("b32",), lambda a: a)
+    store, load = "st.global.b32 [{global}+16], {a}", "ld.global.b32 {d0}, [{global}+16]"
+    hint = "L2::cache_hint"
+    yield Case(
+        f"ld {hint}",
+        form,
+        (policy, store, f"ld.global.L1::evict_last.{hint}.b32 {{d0}}, [{{global}}+16], {{x}}"),
+        scratch=64,
+    )
+    yield Case(
+        f"st {hint}", form, (policy, f"st.global.{hint}.b32 [{{global}}+16], {{a}}, {{x}}", load), scratch=64
+    )
+    add = "st.global.b32 [{global}], {a}", "ld.global.b32 {d0}, [{global}]"
+    one = Form((32,), ("b32",), lambda a: (a + 1) & 0xFFFFFFFF)
+    lines = (policy, add[0], f"red.global.add.{hint}.u32 [{{global}}], 1, {{x}}", add[1])
+    yield Case(f"red {hint}", one, lines, scratch=64)
+    lines = (policy, add[0], f"atom.global.add.{hint}.u32 {{d0}}, [{{global}}], 1, {{x}}", add[1])
+    yield Case(f"atom {hint}", one, lines, scratch=64)
 
 
 def _hinted(name: str, store: bool) -> Case:

@@ -252,6 +252,11 @@ def test_module_variables_and_functions() -> None:
         (HEAD + ".entry k() { .reg .b32 %r1;\nmov.u32 %r1, " + "(" * 5000 + "; }", 5, "too deep"),
         (HEAD + ".address_size 32", 4, "not supported"),
         (HEAD + ".global .texref t;", 4, "not supported"),
+        (
+            HEAD + ".entry k() { .reg .b32 %r<4>; tex.1d.v4.s32.s32 {%r0, %r1, %r2, %r3}, [%r0, {%r1}]; }",
+            4,
+            "textures",
+        ),
     ],
 )
 def test_malformed_text_is_refused_with_its_line(text: str, line: int, what: str) -> None:
@@ -266,6 +271,15 @@ def test_malformed_text_is_refused_with_its_line(text: str, line: int, what: str
     ("text", "what"),
     [
         ("frobnicate.u32 %r1, %r2;", "frobnicate.u32: not supported"),
+        ("wgmma.fence.sync.aligned;", "wgmma.fence.sync.aligned: needs sm_90 or later"),
+        (
+            "cp.async.bulk.commit_group;",
+            "needs sm_90 or later, which is not supported; compile for sm_89 or lower",
+        ),
+        ("multimem.red.global.add.u32 [%rd1], %r1;", "needs sm_90 or later"),
+        ("tcgen05.wait::ld.sync.aligned;", "needs sm_100 or later"),
+        ("txq.width.b32 %r1, [%rd1];", "textures and surfaces are not supported; pass the array by its address"),
+        ("alloca.u64 %rd1, %rd2, 16;", "use a local array of constant size"),
         ("add.u31 %r1, %r2, %r3;", "add.u31: not supported"),
         ("add.rn.u32 %r1, %r2, %r3;", "add.rn.u32: not supported"),
         ("add.u32 %r1, %r2;", "expected 3 operands, found 2"),

@@ -16,6 +16,7 @@ from kcheck.ptx.isa import (
     mbarrier,
     mma,
     move,
+    video,
     warp,
     wmma,
 )
@@ -38,6 +39,7 @@ FAMILIES = (
     mbarrier,
     mma,
     move,
+    video,
     warp,
     wmma,
 )

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from kcheck.ptx.abi import FaultKind, Launch, Worker
 from kcheck.ptx.ir.builder import Builder, Value, integer_of, vector_type
-from kcheck.ptx.isa.effects import effect
+from kcheck.ptx.isa.effects import effect, without_policy
 from kcheck.ptx.isa.floating import ROWS_ADD
 from kcheck.ptx.isa.modifiers import flush
 from kcheck.ptx.isa.rows import Mods
@@ -100,11 +100,13 @@ def atom(fn: FunctionLowering, i: Instruction) -> None:
     if len(words) != 2 or words[1] not in _TYPES.get(words[0], ()):
         raise fn.fail(i, "not supported")
     operation, kind = words[0], TYPES[words[1]]
-    operands = list(i.operands)
+    operands = list(without_policy(i))
     target = operands.pop(0) if i.opcode == "atom" else Sink()
     wanted = 3 if operation == "cas" else 2
     if len(operands) != wanted:
-        raise fn.fail(i, f"expected {wanted + (i.opcode == 'atom')} operands, found {len(i.operands)}")
+        raise fn.fail(
+            i, f"expected {wanted + (i.opcode == 'atom')} operands, found {len(operands) + (i.opcode == 'atom')}"
+        )
     b, W = fn.b, fn.width
     where = fn.address(i, operands[0], space)
     address = b.splat(where)

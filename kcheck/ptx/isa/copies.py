@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.isa import mbarrier
-from kcheck.ptx.isa.effects import effect, ordered
+from kcheck.ptx.isa.effects import effect, ordered, without_policy
 from kcheck.ptx.isa.loadstore import admitted, unchecked_load
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.runtime.copies import WORD, CopyQueue
@@ -52,9 +52,7 @@ def form(fn: FunctionLowering, i: Instruction) -> Form:
     where = [w.removesuffix("::cta") for w in words]
     if len(where) != 3 or where[0] not in _SIZES or where[1:] != ["shared", "global"]:
         raise fn.fail(i, "not supported")
-    operands = list(i.operands)
-    if "L2::cache_hint" in i.modifiers and len(operands) > 3:
-        operands.pop()
+    operands = without_policy(i)
     if len(operands) not in (3, 4):
         raise fn.fail(i, f"expected 3 or 4 operands, found {len(operands)}")
     size = operands[2]

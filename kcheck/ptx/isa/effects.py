@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kcheck.ptx.lowering.function import FunctionLowering
-from kcheck.ptx.syntax.ast import Instruction
+from kcheck.ptx.syntax.ast import Instruction, Operand
 
 Handler = Callable[[FunctionLowering, Instruction], None]
 
@@ -28,11 +28,18 @@ def effect(*opcodes: str) -> Callable[[Handler], Handler]:
     return register
 
 
+def without_policy(instruction: Instruction) -> tuple[Operand, ...]:
+    """The operands without the cache policy at the end, if the instruction has one."""
+    hinted = any(modifier.endswith("::cache_hint") for modifier in instruction.modifiers)
+    return instruction.operands[:-1] if hinted else instruction.operands
+
+
 def ordered(fn: FunctionLowering, instruction: Instruction, count: int) -> None:
-    """Refuse an instruction that has another number of operands.
+    """Refuse an instruction that has another number of operands, not counting a cache policy.
 
     Raises:
         PtxError: naming the instruction.
     """
-    if len(instruction.operands) != count:
-        raise fn.fail(instruction, f"expected {count} operands, found {len(instruction.operands)}")
+    found = len(without_policy(instruction))
+    if found != count:
+        raise fn.fail(instruction, f"expected {count} operands, found {found}")

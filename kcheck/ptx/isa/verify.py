@@ -12,6 +12,7 @@ from typing import NoReturn
 from kcheck.errors import PtxError
 from kcheck.ptx.isa import rows
 from kcheck.ptx.isa.effects import EFFECTS
+from kcheck.ptx.isa.refused import reason
 from kcheck.ptx.syntax.ast import (
     Address,
     Call,
@@ -84,6 +85,9 @@ class _Checker:
         if statement.opcode in ("bra", "brx"):
             self._branch(statement)
             return
+        refused = reason(statement)
+        if refused is not None:
+            self.fail(statement, refused)
         for operand in statement.operands:
             self._known(statement, operand)
         if statement.opcode in _BRANCHES or statement.opcode in EFFECTS:

@@ -218,6 +218,8 @@ class Cursor:
         while self.token.kind in ("+", "-"):
             sign = -1 if self.take().kind == "-" else 1
             offset += sign * self.integer("an offset in bytes")
+        if self.token.kind == ",":
+            self.fail("textures and surfaces are not supported; pass the array by its address")
         self.expect("]")
         if not -(2**63) <= offset < 2**63:
             self.fail("an offset that does not fit 64 bits")

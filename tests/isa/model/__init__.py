@@ -5,7 +5,7 @@ Written from the text of the PTX ISA in plain integers, independently of :mod:`k
 
 from __future__ import annotations
 
-from tests.isa.model import approximate, bitwise, compare, convert, floating, integer
+from tests.isa.model import approximate, bitwise, compare, convert, floating, integer, video
 from tests.isa.model.answers import Answer, admits, show
 from tests.isa.model.form import Form, Illegal, NoExpectation
 
@@ -30,6 +30,7 @@ def expectation(opcode: str, modifiers: tuple[str, ...], arity: int) -> tuple[Fo
         compare.form(opcode, mods),
         floating.form(opcode, mods, arity),
         integer.form(opcode, mods, arity),
+        video.form(opcode, mods, arity),
     ):
         if one is not None:
             return (one,)

@@ -1,0 +1,49 @@
+"""Instructions that are refused by name: what they need, and what to do instead."""
+
+from __future__ import annotations
+
+from kcheck.ptx.syntax.ast import Instruction
+
+_LATER = "needs sm_90 or later, which is not supported; compile for sm_89 or lower"
+_LATEST = "needs sm_100 or later, which is not supported; compile for sm_89 or lower"
+_TEXTURES = "textures and surfaces are not supported; pass the array by its address"
+
+_OPCODES = {
+    **dict.fromkeys(("wgmma", "setmaxnreg", "multimem", "mapa", "getctarank", "tensormap", "stmatrix"), _LATER),
+    **dict.fromkeys(("tcgen05", "clusterlaunchcontrol"), _LATEST),
+    **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"), _TEXTURES),
+    **dict.fromkeys(
+        ("alloca", "stacksave", "stackrestore"),
+        "memory of a size that is known only at run time is not supported; use a local array of constant size",
+    ),
+}
+_MODIFIERS = {
+    ("cp", "bulk"): _LATER,
+    ("cp", "reduce"): _LATER,
+    ("st", "async"): _LATER,
+    ("st", "bulk"): _LATER,
+    ("red", "async"): _LATER,
+    ("barrier", "cluster"): _LATER,
+    ("mbarrier", "expect_tx"): _LATER,
+    ("mbarrier", "complete_tx"): _LATER,
+    ("mbarrier", "cluster"): _LATER,
+    ("mbarrier", "shared::cluster"): _LATER,
+    ("prefetch", "tensormap"): _LATER,
+    **{
+        ("mma", sparse): "sparse matrices are not supported; use the mma of dense matrices"
+        for sparse in ("sp", "sp::ordered_metadata")
+    },
+    ("mma", "block_scale"): _LATEST,
+    ("mma", "kind::f8f6f4"): _LATEST,
+}
+
+
+def reason(i: Instruction) -> str | None:
+    """Why an instruction is refused and what to do; None for others."""
+    if i.opcode in _OPCODES:
+        return _OPCODES[i.opcode]
+    for modifier in i.modifiers:
+        found = _MODIFIERS.get((i.opcode, modifier))
+        if found is not None:
+            return found
+    return None

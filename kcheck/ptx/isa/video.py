@@ -1,0 +1,107 @@
+"""The video instructions: arithmetic on four bytes or two halves of a register, or on whole ones in two steps.
+
+Source: PTX ISA, "Video Instructions", "Scalar Video Instructions", "SIMD Video Instructions". Without selectors
+and masks of operands, which compilers do not write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kcheck.ptx.ir.builder import Builder, Value
+from kcheck.ptx.isa.rows import Emit, Mods, row
+
+_SIGNED = "s32"
+Operation = Callable[[Builder, Value, Value], Value]
+"""On numbers in i64, which holds every result."""
+
+
+def _average(b: Builder, x: Value, y: Value) -> Value:
+    total = b.add(x, y)
+    up = b.resize(b.compare("sge", total, 0), "i64")
+    return b.shift("ashr", b.add(total, up), 1)
+
+
+def _distance(b: Builder, x: Value, y: Value) -> Value:
+    return b.sub(b.intrinsic("smax", x, y), b.intrinsic("smin", x, y))
+
+
+_OPERATIONS: dict[str, Operation] = {
+    "vadd": lambda b, x, y: b.add(x, y),
+    "vsub": lambda b, x, y: b.sub(x, y),
+    "vavrg": _average,
+    "vabsdiff": _distance,
+    "vmin": lambda b, x, y: b.intrinsic("smin", x, y),
+    "vmax": lambda b, x, y: b.intrinsic("smax", x, y),
+}
+
+
+def _test(condition: str) -> Operation:
+    name = condition if condition in ("eq", "ne") else "s" + condition
+    return lambda b, x, y: b.resize(b.compare(name, x, y), "i64")
+
+
+def _number(b: Builder, x: Value, start: int, bits: int, kind: str) -> Value:
+    """A field of a register as an i64."""
+    top = b.shift("shl", x, 32 - bits - start) if start + bits < 32 else x
+    low = b.shift("ashr" if kind == _SIGNED else "lshr", top, 32 - bits) if bits < 32 else top
+    return b.resize(low, "i64", signed=kind == _SIGNED)
+
+
+def _clamped(b: Builder, x: Value, bits: int, kind: str) -> Value:
+    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if kind == _SIGNED else (0, (1 << bits) - 1)
+    return b.intrinsic("smin", b.intrinsic("smax", x, b.const("i64", low)), b.const("i64", high))
+
+
+def _lanes(name: str, count: int) -> Emit:
+    """Four bytes or two halves, each by itself; or, with ``.add``, their sum with the third source."""
+    bits = 32 // count
+
+    def emit(b: Builder, m: Mods, x: Value, y: Value, z: Value) -> Value:
+        operation = _test(m.get("cmp")) if name == "vset" else _OPERATIONS[name]
+        total = z if m.get("after") == "add" else b.const("i32", 0)
+        for start in range(0, 32, bits):
+            part = operation(b, _number(b, x, start, bits, m.bound["A"]), _number(b, y, start, bits, m.bound["B"]))
+            if m.get("after") == "sat":
+                part = _clamped(b, part, bits, m.bound["D"])
+            if m.get("after") == "add":
+                total = b.add(total, b.resize(part, "i32"))
+            else:
+                low = b.land(b.resize(part, "i32"), (1 << bits) - 1)
+                total = b.lor(total, b.shift("shl", low, start) if start else low)
+        return total
+
+    return emit
+
+
+def _scalar(name: str) -> Emit:
+    """Of whole registers, in more than 32 bits before it is clamped; then perhaps a second operation."""
+
+    def emit(b: Builder, m: Mods, x: Value, y: Value, z: Value | None = None) -> Value:
+        operation = _test(m.get("cmp")) if name == "vset" else _OPERATIONS[name]
+        kind = m.get("D") or "u32"
+        result = operation(b, _number(b, x, 0, 32, m.bound["A"]), _number(b, y, 0, 32, m.bound["B"]))
+        if "sat" in m:
+            result = _clamped(b, result, 32, kind)
+        narrow = b.resize(result, "i32")
+        if z is None:
+            return narrow
+        if m.get("then") == "add":
+            return b.add(narrow, z)
+        return b.intrinsic(("s" if kind == _SIGNED else "u") + m.get("then"), narrow, z)
+
+    return emit
+
+
+_D, _A, _B = ("<.u32|.s32=D>", "<.u32|.s32=A>", "<.u32|.s32=B>")
+_COMPARE = "<.eq|.ne|.lt|.le|.gt|.ge=cmp>"
+for _count in (2, 4):
+    for _name in _OPERATIONS:
+        row(f"{_name}{_count} {_D} {_A} {_B} [.sat|.add=after]", "d:D a:A b:B c:u32", _lanes(_name, _count))
+    row(f"vset{_count} {_A} {_B} {_COMPARE} [.add=after]", "d:u32 a:A b:B c:u32", _lanes("vset", _count))
+for _name in _OPERATIONS:
+    if _name != "vavrg":
+        row(f"{_name} {_D} {_A} {_B} [.sat]", "d:D a:A b:B", _scalar(_name))
+        row(f"{_name} {_D} {_A} {_B} [.sat] <.add|.min|.max=then>", "d:D a:A b:B c:D", _scalar(_name))
+row(f"vset {_A} {_B} {_COMPARE}", "d:u32 a:A b:B", _scalar("vset"))
+row(f"vset {_A} {_B} {_COMPARE} <.add|.min|.max=then>", "d:u32 a:A b:B c:u32", _scalar("vset"))

@@ -1,0 +1,74 @@
+"""The video instructions, in plain integers. Source: PTX ISA, "Video Instructions", its pseudocode."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from tests.isa.model.form import Form, need
+from tests.isa.model.formats import signed
+
+_OPERATIONS: dict[str, Callable[[int, int], int]] = {
+    "vadd": lambda a, b: a + b,
+    "vsub": lambda a, b: a - b,
+    "vavrg": lambda a, b: (a + b + (1 if a + b >= 0 else 0)) >> 1,
+    "vabsdiff": lambda a, b: abs(a - b),
+    "vmin": min,
+    "vmax": max,
+}
+_TESTS: dict[str, Callable[[int, int], bool]] = {
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+}
+
+
+def _number(kind: str, bits: int, width: int) -> int:
+    bits &= (1 << width) - 1
+    return signed(bits, width) if kind == "s32" else bits
+
+
+def _clamp(kind: str, n: int, width: int) -> int:
+    low, high = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if kind == "s32" else (0, (1 << width) - 1)
+    return max(low, min(n, high))
+
+
+def form(opcode: str, mods: list[str], arity: int) -> Form | None:
+    """What a video instruction gives; None: it is none."""
+    found = re.fullmatch(r"(v[a-z]+)([24]?)", opcode)
+    if found is None or (found[1] not in _OPERATIONS and found[1] != "vset"):
+        return None
+    name, count = found[1], int(found[2] or 1)
+    width = 32 // count
+    if name == "vset":
+        kinds, rest = ["u32", *mods[:2]], mods[3:]
+        test = _TESTS[mods[2]]
+
+        def operation(a: int, b: int) -> int:
+            return int(test(a, b))
+    else:
+        kinds, rest = mods[:3], mods[3:]
+        operation = _OPERATIONS[name]
+    saturates = "sat" in rest
+    after = next((r for r in rest if r in ("add", "min", "max")), "")
+    need((arity == 3) == (count > 1 or bool(after)), "a third source")
+
+    def compute(a: int, b: int, c: int = 0) -> int:
+        parts = [operation(_number(kinds[1], a >> s, width), _number(kinds[2], b >> s, width)) for s in _starts]
+        if saturates:
+            parts = [_clamp(kinds[0], part, width) for part in parts]
+        if count > 1:
+            if after:
+                return (c + sum(parts)) & 0xFFFFFFFF
+            return sum((part & (1 << width) - 1) << s for part, s in zip(parts, _starts, strict=True))
+        if not after:
+            return parts[0] & 0xFFFFFFFF
+        first, second = _number(kinds[0], parts[0], 32), _number(kinds[0], c, 32)
+        return {"add": first + second, "min": min(first, second), "max": max(first, second)}[after] & 0xFFFFFFFF
+
+    _starts = range(0, 32, width)
+    sources = ("bytes32", "bytes32", "u32") if count > 1 else (*kinds[1:], kinds[0])[:arity]
+    return Form((32,), sources, compute)
