@@ -12,7 +12,7 @@ RUN := $(BIN)/python -m kcheck
 .PHONY: help demo test test-gpu check bench calibrate conformance conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme report-check format format-check lint types layers soak wheel clean
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 22
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 29
 
 # Two stamps, so that a newcomer's first minute does not install the developers' tools.
 .venv/installed: pyproject.toml
@@ -64,18 +64,7 @@ evidence: .venv/installed-dev  ## recall and false alarms on the corpus, against
 readme: .venv/installed-dev  ## run the README's sample again and write what it prints
 	@$(BIN)/python tests/docs/readme_sample.py
 
-evidence-# Needs Chromium with its driver (Debian: chromium, chromium-driver) and npm.
-.venv/report-check: .venv/installed-dev
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'selenium>=4.20'
-	@mkdir -p $@/axe-core $@/sarif-multitool
-	@cd $@ && npm pack --silent axe-core@4 @microsoft/sarif-multitool-linux@5 >/dev/null
-	@tar -xzf $@/axe-core-*.tgz -C $@/axe-core
-	@tar -xzf $@/microsoft-sarif-multitool-linux-*.tgz -C $@/sarif-multitool
-
-report-check: .venv/report-check  ## HTML reports in Chromium, SARIF by its validator; writes docs/report_check.md
-	@$(BIN)/python -m benchmarks.report_check .venv/report-check --write
-
-soak: .venv/installed-dev  ## 2,000 cases of every correct kernel: no false alarm; writes docs/evidence.md
+evidence-soak: .venv/installed-dev  ## 2,000 cases of every correct kernel: no false alarm; writes docs/evidence.md
 	@$(BIN)/python -m benchmarks.evidence --soak --write
 
 minimize-corpus: .venv/installed-dev  ## compare every buggy kernel's smallest failing case with the true one; writes docs/minimize.md
