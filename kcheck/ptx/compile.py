@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kcheck.ptx.abi import Checks, Program
 from kcheck.ptx.lowering import kernel
+from kcheck.ptx.lowering.sanitizer import Sanitizer
+from kcheck.ptx.sanitizers.init.sanitizer import Initcheck
+from kcheck.ptx.sanitizers.origins import OriginLog
+from kcheck.ptx.sanitizers.overflow.exact import Overflow
+from kcheck.ptx.sanitizers.race.hooks import Racecheck
 from kcheck.ptx.syntax.ast import Module
 
 NO_CHECKS = Checks()
@@ -24,4 +31,20 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
         PtxError: no such kernel, an unsupported instruction or directive, or operands that do not fit.
         ValueError: a width that is not one of WIDTHS.
     """
-    return kernel.lower(module, entry, width, checks, row)
+    program = kernel.lower(module, entry, width, sanitizers(checks), row)
+    return replace(program, checks=checks)
+
+
+def sanitizers(checks: Checks) -> tuple[Sanitizer, ...]:
+    """The sanitizers to subscribe, in the order in which events reach them."""
+    origins = OriginLog()
+    found: list[Sanitizer] = []
+    if checks.race:
+        found.append(Racecheck())
+    if checks.init:
+        found.append(Initcheck(origins))
+    if checks.overflow:
+        found.append(Overflow(origins))
+    if checks.init or checks.overflow:
+        found.append(origins)
+    return tuple(found)

@@ -15,7 +15,9 @@ from kcheck.ptx.syntax.types import LLVM_BITS
 
 _SUFFIX = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 _INTEGER_OF = {"half": "i16", "bfloat": "i16", "float": "i32", "double": "i64"}
-_FLOATS = frozenset(_INTEGER_OF)
+FLOATS = frozenset(_INTEGER_OF)
+"""LLVM's types of floating-point numbers."""
+
 _NAN = {"half": 0x7FFF, "float": 0x7FFFFFFF, "double": 0xFFF8000000000000}
 """A device's result of an invalid operation; the f64 one is in CUDA's math_constants.h."""
 
@@ -31,7 +33,7 @@ class Value:
     @property
     def is_float(self) -> bool:
         """Whether the element type is one of LLVM's floating-point types."""
-        return self.type in _FLOATS
+        return self.type in FLOATS
 
     @property
     def bits(self) -> int:
@@ -47,6 +49,11 @@ def vector_type(element: str, lanes: int) -> str:
 def integer_of(element: str) -> str:
     """The integer type of the same bits."""
     return _INTEGER_OF.get(element, element)
+
+
+def mangle(element: str) -> str:
+    """``float`` as LLVM writes it in the names of intrinsics: ``f32``."""
+    return _SUFFIX.get(element, element)
 
 
 class Builder:
@@ -119,7 +126,7 @@ class Builder:
         Raises:
             OverflowError: a float that the element type cannot hold.
         """
-        if element in _FLOATS:
+        if element in FLOATS:
             return self.float_bits(element, _encode(element, float(value)))
         if element == "i1":
             return Value("true" if value else "false", "i1")
@@ -327,7 +334,7 @@ class Builder:
 
 
 def _mangle(element: str, lanes: int) -> str:
-    name = _SUFFIX.get(element, element)
+    name = mangle(element)
     return name if lanes == 1 else f"v{lanes}{name}"
 
 

@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kcheck.ptx.abi import FaultKind, Launch, Worker
-from kcheck.ptx.ir.builder import Builder, Value, integer_of, vector_type
+from kcheck.ptx.ir.builder import Builder, Value, vector_type
 from kcheck.ptx.isa.effects import effect, without_policy
+from kcheck.ptx.isa.events import Access, Update
 from kcheck.ptx.isa.floating import ROWS_ADD
 from kcheck.ptx.isa.modifiers import flush
 from kcheck.ptx.isa.rows import Mods
-from kcheck.ptx.lowering.function import FunctionLowering
-from kcheck.ptx.sanitizers.init.registers import Shadows
-from kcheck.ptx.sanitizers.origins import tell
-from kcheck.ptx.sanitizers.race import hooks as race
-from kcheck.ptx.syntax.ast import Instruction, Operand, Register, Sink
+from kcheck.ptx.isa.surroundings import Surroundings
+from kcheck.ptx.syntax.ast import Instruction, Register, Sink
 from kcheck.ptx.syntax.types import TYPES, PtxType
 
 _SEMANTICS = frozenset({"relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys", "noftz"})
@@ -38,10 +36,10 @@ _TYPES: dict[str, frozenset[str]] = {
     "max": frozenset({"u32", "s32", "u64", "s64"}),
 }
 
-Update = Callable[[Builder, PtxType, Value, "tuple[Value, ...]"], Value]
+Combine = Callable[[Builder, PtxType, Value, "tuple[Value, ...]"], Value]
 
 
-def _update(operation: str) -> Update:
+def _combine(operation: str) -> Combine:
     """The new value in memory, from the old value and the operands."""
 
     def new(b: Builder, kind: PtxType, old: Value, operands: tuple[Value, ...]) -> Value:
@@ -87,7 +85,7 @@ def _native(operation: str, kind: PtxType) -> str | None:
 
 
 @effect("atom", "red")
-def atom(fn: FunctionLowering, i: Instruction) -> None:
+def atom(fn: Surroundings, i: Instruction) -> None:
     """``atom.sem.scope.space.op.type d, [a], b{, c}``; ``red`` without d."""
     space = "generic"
     words = []
@@ -112,9 +110,9 @@ def atom(fn: FunctionLowering, i: Instruction) -> None:
     address = b.splat(where)
     values = [fn.read(i, o, kind) for o in operands[1:]]
     site = fn.unit.site(i, space)
-    exchanges = operation == "cas" and fn.unit.race is not None
-    if not exchanges:
-        race.access(fn, i, where, space, kind, site)
+    access = Access(where, space, kind, site)
+    for observer in fn.observers:
+        observer.accesses(i, access)
     offset = fn.shared_offset(operands[0]) if space == "shared" and W > 1 else None
     checked = address if offset is None else b.splat(offset)
     admit = fn.unit.admit(space, FaultKind.OUT_OF_BOUNDS_ATOMIC, kind.bytes, by_offset=offset is not None)
@@ -124,11 +122,13 @@ def atom(fn: FunctionLowering, i: Instruction) -> None:
         "i1",
         W,
     )
-    if fn.shadows is not None:
-        _shadow(fn, fn.shadows, i, operation, kind, space, address, allowed, target, operands[1:], site)
+    update = Update(access, address, operation, allowed, target, operands[1:])
+    for observer in fn.observers:
+        observer.updates(i, update)
     # No lane reads the old value of most atomics that NVVM emits as ``atom``.
     wanted_back = isinstance(target, Register) and target.name not in fn.unread
-    wanted_back |= exchanges
+    tells_outcome = operation == "cas" and any(observer.wants_outcome for observer in fn.observers)
+    wanted_back |= tells_outcome
     shapes = "".join("u" if v.lanes < W else "v" for v in values)
     name = f"@kcheck.atom.{space}.{operation}.{kind.name}.{shapes}{'' if wanted_back else '.red'}"
     if name not in fn.unit.definitions:
@@ -141,45 +141,15 @@ def atom(fn: FunctionLowering, i: Instruction) -> None:
             _in_place(fn, operation, kind, space, address, checked, allowed, values[0], call)
         else:
             b.line(call)
-        race.strong(fn, i, address)
+        for observer in fn.observers:
+            observer.updated(i, update, None)
         return
     result = vector_type(kind.llvm, W)
     old = b.value(f"call {result} {name}({given}, ptr %launch, ptr %worker)", kind.llvm, W)
-    done = b.compare("eq", old, values[0]) if exchanges else None
-    if done is not None:
-        race.exchange(fn, i, where, space, kind, site, done)
-    race.strong(fn, i, address, done)
+    succeeded = b.compare("eq", old, values[0]) if tells_outcome else None
+    for observer in fn.observers:
+        observer.updated(i, update, succeeded)
     fn.write(i, target, kind, old, False)
-
-
-def _shadow(
-    fn: FunctionLowering,
-    shadows: Shadows,
-    i: Instruction,
-    operation: str,
-    kind: PtxType,
-    space: str,
-    address: Value,
-    allowed: Value,
-    target: Operand,
-    operands: list[Operand],
-    site: int,
-) -> None:
-    """An update of undefined memory, or with an undefined operand, computes with it; an exchange copies it."""
-    b = fn.b
-    whole = integer_of(kind.llvm)
-    before = shadows.load(space, address, allowed, kind.llvm, site)
-    shadows.came(i, address, before, site)
-    after = b.const(whole, 0)
-    if operation == "exch":
-        after = shadows.stored(i, operands[0], kind)
-        shadows.copied(i, target, before, ())
-    else:
-        shadows.used(i, FaultKind.UNDEFINED_ATOMIC, shadows.undefined(*operands), *operands)
-        found = b.land(b.splat(allowed), b.compare("ne", before, 0))
-        tell(fn, i, FaultKind.UNDEFINED_ATOMIC, found, frozenset([id(i)]))
-        shadows.copied(i, target, None, ())
-    shadows.store(space, address, after, allowed, site)
 
 
 _COMMUTING = frozenset({"add", "and", "or", "xor", "min", "max"})
@@ -187,7 +157,7 @@ _COMMUTING = frozenset({"add", "and", "or", "xor", "min", "max"})
 
 
 def _in_place(
-    fn: FunctionLowering,
+    fn: Surroundings,
     operation: str,
     kind: PtxType,
     space: str,
@@ -214,11 +184,11 @@ def _in_place(
     if offset is not address:
         base = fn.field("worker", Worker.shared.offset, "ptr")
         bits = 32 if fn.unit.dynamic_shared or fn.unit.shared_bytes > 1 << 16 else 16
-    update = _update(operation)
+    combine = _combine(operation)
     for where, x in zip(_pieces(b, b.resize(offset, f"i{bits}")), _lanes(b, value), strict=True):
         pointer = b.value(f"getelementptr i8, ptr {base.text}, i64 {where.text}", "ptr")
         old = b.value(f"load {kind.llvm}, ptr {pointer.text}, align {kind.bytes}", kind.llvm)
-        b.line(f"store {b.typed(update(b, kind, old, (x,)))}, ptr {pointer.text}, align {kind.bytes}")
+        b.line(f"store {b.typed(combine(b, kind, old, (x,)))}, ptr {pointer.text}, align {kind.bytes}")
     b.line(f"br label %{done}")
     b.label(other)
     b.line(apart)
@@ -246,7 +216,7 @@ def _pieces(b: Builder, offsets: Value) -> list[Value]:
 
 
 def _define(
-    fn: FunctionLowering,
+    fn: Surroundings,
     name: str,
     operation: str,
     kind: PtxType,
@@ -386,10 +356,10 @@ def _after(
     operands: tuple[Value, ...],
 ) -> Value:
     """The new value at an address."""
-    update = _update(operation)
-    after = update(b, kind, before, operands)
+    combine = _combine(operation)
+    after = combine(b, kind, before, operands)
     if kind.name == "f32" and operation == "add" and space != "shared":
-        flushed = flush(b, update(b, kind, flush(b, before), tuple(flush(b, x) for x in operands)))
+        flushed = flush(b, combine(b, kind, flush(b, before), tuple(flush(b, x) for x in operands)))
         after = flushed if space == "global" else b.select(_in_shared(b, address, static), after, flushed)
     return after
 

@@ -13,8 +13,8 @@ from kcheck.ptx.abi import Block
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.records import load_field, store_field
 from kcheck.ptx.isa.effects import effect, ordered
+from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.isa.warp import check_mask
-from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.runtime.layout import SuspendedLanes, point_address
 from kcheck.ptx.syntax.ast import Call, Instruction, Not, Operand, Operation, Register
 from kcheck.ptx.syntax.types import TYPES
@@ -45,7 +45,7 @@ class Arrival:
         """Whether it simply waits for every thread of the block."""
         return self.kind == "block" and self.threads is None and self.predicate is None
 
-    def announce(self, fn: FunctionLowering, operation: Operation, lanes: Value, point: int) -> None:
+    def announce(self, fn: Surroundings, operation: Operation, lanes: Value, point: int) -> None:
         """Write the barrier's number and count to the point's record; add up a reduction's predicates."""
         if self.kind != "block":
             return
@@ -59,19 +59,19 @@ class Arrival:
         store_field(b, SuspendedLanes, suspended, SuspendedLanes.barrier, number)
         store_field(b, SuspendedLanes, suspended, SuspendedLanes.expected, count)
         if self.predicate is not None:
-            if fn.shadows is not None:
-                fn.shadows.decides(operation, self.predicate)
+            for observer in fn.observers:
+                observer.branches(operation, self.predicate)
             holds = b.splat(fn.read(operation, self.predicate, TYPES["pred"]))
             _add(fn, Block.true_count.offset, number, b.op("and", lanes, b.mask_bits(holds)))
             _add(fn, Block.arrived.offset, number, lanes)
 
-    def _uniform(self, fn: FunctionLowering, operation: Operation, operand: Operand) -> Value:
+    def _uniform(self, fn: Surroundings, operation: Operation, operand: Operand) -> Value:
         """An operand that the ISA requires to be the same for all lanes: that of the first active one."""
         value = fn.read(operation, operand, TYPES["u32"])
         return fn.b.extract(value, fn.first_active())
 
 
-def _add(fn: FunctionLowering, offset: int, number: Value, lanes: Value) -> None:
+def _add(fn: Surroundings, offset: int, number: Value, lanes: Value) -> None:
     b = fn.b
     base = b.value(f"getelementptr i8, ptr %block, i64 {offset}", "ptr")
     pointer = b.value(f"getelementptr i32, ptr {base.text}, i32 {number.text}", "ptr")
@@ -80,7 +80,7 @@ def _add(fn: FunctionLowering, offset: int, number: Value, lanes: Value) -> None
     b.line(f"store i32 {b.add(old, count).text}, ptr {pointer.text}")
 
 
-def arrival(fn: FunctionLowering, operation: Operation) -> Arrival:
+def arrival(fn: Surroundings, operation: Operation) -> Arrival:
     """The stop for a barrier.
 
     Raises:
@@ -100,7 +100,7 @@ def arrival(fn: FunctionLowering, operation: Operation) -> Arrival:
     raise fn.fail(operation, "not supported")
 
 
-def finish_reduction(fn: FunctionLowering, operation: Instruction, point: int) -> None:
+def finish_reduction(fn: Surroundings, operation: Instruction, point: int) -> None:
     """On leaving ``bar.red``: its result, from the counts of the completed barrier."""
     b = fn.b
     number = load_field(b, SuspendedLanes, point_address(b, point).text, SuspendedLanes.barrier)
@@ -123,7 +123,7 @@ def finish_reduction(fn: FunctionLowering, operation: Instruction, point: int) -
 
 
 @effect("bar", "barrier")
-def without_waiting(fn: FunctionLowering, i: Instruction) -> None:
+def without_waiting(fn: Surroundings, i: Instruction) -> None:
     """``bar.arrive`` counts its threads and continues; ``bar.warp.sync`` waits for nothing: lanes stay together.
 
     It is a finding if a ``bar.warp.sync`` names lanes that are missing.

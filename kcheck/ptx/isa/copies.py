@@ -13,18 +13,16 @@ from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.isa import mbarrier
 from kcheck.ptx.isa.effects import effect, ordered, without_policy
-from kcheck.ptx.isa.loadstore import admitted, unchecked_load
-from kcheck.ptx.lowering.function import FunctionLowering
-from kcheck.ptx.runtime.copies import WORD, CopyQueue
+from kcheck.ptx.isa.events import Copy
+from kcheck.ptx.isa.loadstore import admitted
+from kcheck.ptx.isa.surroundings import Surroundings
+from kcheck.ptx.runtime.copy_queue import CopyQueue
 from kcheck.ptx.runtime.lookup import SPACES
-from kcheck.ptx.sanitizers.race import hooks as race
-from kcheck.ptx.sanitizers.race.layout import READ, WRITE
 from kcheck.ptx.syntax.ast import Instruction, Integer, Operand, Register
 from kcheck.ptx.syntax.types import TYPES
 
 _EVERY_GROUP = 0x7FFFFFFF
 _U32 = TYPES["u32"]
-_B32 = TYPES["b32"]
 _SIZES = {"ca": (4, 8, 16), "cg": (16,)}
 
 
@@ -42,7 +40,7 @@ class Form:
     amount: Operand | None
 
 
-def form(fn: FunctionLowering, i: Instruction) -> Form:
+def form(fn: Surroundings, i: Instruction) -> Form:
     """What the modifiers and operands of a ``cp.async`` say.
 
     Raises:
@@ -63,7 +61,7 @@ def form(fn: FunctionLowering, i: Instruction) -> Form:
 
 
 @effect("cp")
-def cp(fn: FunctionLowering, i: Instruction) -> None:
+def cp(fn: Surroundings, i: Instruction) -> None:
     """``cp.async`` and its groups: ``commit_group``, ``wait_group N``, ``wait_all``."""
     words = i.modifiers
     if words[:1] != ("async",) or fn.unit.copies is None:
@@ -88,7 +86,7 @@ def cp(fn: FunctionLowering, i: Instruction) -> None:
         _copy(fn, i, form(fn, i))
 
 
-def wait(fn: FunctionLowering, i: Instruction, limit: Value) -> None:
+def wait(fn: Surroundings, i: Instruction, limit: Value) -> None:
     """Complete the copies of the active lanes in groups below a number, i32."""
     b = fn.b
     limit, mask = b.splat(limit), b.splat(fn.active)
@@ -96,7 +94,7 @@ def wait(fn: FunctionLowering, i: Instruction, limit: Value) -> None:
     b.line(f"call void @kcheck.copy.wait({b.typed(limit)}, {b.typed(mask)}, {fn.context(site)})")
 
 
-def _arrive(fn: FunctionLowering, i: Instruction) -> None:
+def _arrive(fn: Surroundings, i: Instruction) -> None:
     """``cp.async.mbarrier.arrive{.noinc}``: an arrival once the thread's copies so far are complete, which is now.
 
     Without ``.noinc`` the object waits for one more arrival first, so that nothing changes.
@@ -109,14 +107,14 @@ def _arrive(fn: FunctionLowering, i: Instruction) -> None:
         mbarrier.arrive(fn, i, i.operands[0], fn.b.const("i32", 1), drops=False)
 
 
-def _committed(fn: FunctionLowering, queue: CopyQueue) -> Value:
+def _committed(fn: Surroundings, queue: CopyQueue) -> Value:
     b = fn.b
     pointer = b.value(f"getelementptr i8, ptr %warp, i64 {queue.committed}", "ptr")
     kind = "i32" if fn.width == 1 else f"<{fn.width} x i32>"
     return b.value(f"load {kind}, ptr {pointer.text}, align 64", "i32", fn.width)
 
 
-def _commit(fn: FunctionLowering, queue: CopyQueue) -> None:
+def _commit(fn: Surroundings, queue: CopyQueue) -> None:
     """The copies since the last commit are a group."""
     b = fn.b
     before = _committed(fn, queue)
@@ -125,7 +123,7 @@ def _commit(fn: FunctionLowering, queue: CopyQueue) -> None:
     b.line(f"store {b.typed(after)}, ptr {pointer.text}, align 64")
 
 
-def _copy(fn: FunctionLowering, i: Instruction, f: Form) -> None:
+def _copy(fn: Surroundings, i: Instruction, f: Form) -> None:
     b = fn.b
     to = b.splat(fn.address(i, i.operands[0], "shared"))
     source = b.splat(fn.address(i, i.operands[1], "global"))
@@ -143,27 +141,29 @@ def _copy(fn: FunctionLowering, i: Instruction, f: Form) -> None:
         none = b.land(allowed, b.compare("eq", amount, 0))
         rest = b.land(b.land(allowed, b.compare("ne", amount, 0)), b.compare("ne", amount, f.size))
         fn.active = b.lor(b.lor(whole, none), _admit_parts(fn, source, amount, rest, f.size, reads))
-    _check_races(fn, i, f, to, source, amount, reads, writes)
+    copy = Copy(to, source, amount, f.size, reads, writes)
+    for observer in fn.observers:
+        observer.copies(i, copy)
     mask = b.splat(fn.active)
     given = ", ".join(b.typed(v) for v in (to, source, amount, b.const("i32", f.size), mask))
     b.line(f"call void @kcheck.copy.add({given}, {fn.context(writes)})")
     fn.active = before
 
 
-def _amount(fn: FunctionLowering, i: Instruction, f: Form) -> Value:
+def _amount(fn: Surroundings, i: Instruction, f: Form) -> Value:
     """The bytes that each lane reads, i32."""
     b = fn.b
     if f.amount is None:
         return b.const("i32", f.size)
-    if fn.shadows is not None:
-        fn.shadows.used(i, FaultKind.UNDEFINED_STORE, fn.shadows.undefined(f.amount), f.amount)
+    for observer in fn.observers:
+        observer.uses(i, f.amount)
     if isinstance(f.amount, Register) and f.amount.type == "pred":
         left_out = fn.read(i, f.amount, TYPES["pred"])
         return b.select(left_out, b.const("i32", 0), b.const("i32", f.size))
     return b.intrinsic("umin", fn.read(i, f.amount, _U32), b.const("i32", f.size))
 
 
-def _admit_parts(fn: FunctionLowering, source: Value, amount: Value, lanes: Value, size: int, site: int) -> Value:
+def _admit_parts(fn: Surroundings, source: Value, amount: Value, lanes: Value, size: int, site: int) -> Value:
     """Of the lanes that read only a part, those that may; the others are recorded."""
     b = fn.b
     lanes = b.splat(lanes)
@@ -196,20 +196,3 @@ def _admit_parts(fn: FunctionLowering, source: Value, amount: Value, lanes: Valu
     b.label(done)
     allowed = b.value(f"load i32, ptr {slot}", "i32")
     return b.bits_mask(b.resize(allowed, "i1" if fn.width == 1 else f"i{fn.width}"), fn.width)
-
-
-def _check_races(
-    fn: FunctionLowering, i: Instruction, f: Form, to: Value, source: Value, amount: Value, reads: int, writes: int
-) -> None:
-    """A word at a time: the source is read, and the destination written, from here on."""
-    if fn.unit.race is None:
-        return
-    b = fn.b
-    for start in range(0, f.size, WORD):
-        read = b.compare("ugt", amount, start)
-        here = b.add(source, start)
-        race.access(fn, i, here, "global", _B32, reads, kept=(READ, read))
-        whole = b.land(fn.active, b.compare("uge", amount, start + WORD))
-        value = unchecked_load(fn, here, b.splat(whole), _B32)
-        everywhere = b.const("i1", 1)
-        race.access(fn, i, b.add(to, start), "shared", _B32, writes, values=[value], kept=(WRITE, everywhere))

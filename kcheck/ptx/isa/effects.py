@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kcheck.ptx.lowering.function import FunctionLowering
+from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.syntax.ast import Instruction, Operand
 
-Handler = Callable[[FunctionLowering, Instruction], None]
+Handler = Callable[[Surroundings, Instruction], None]
 
 EFFECTS: dict[str, Handler] = {}
 """Handlers by opcode, filled by the modules that :mod:`kcheck.ptx.isa` imports."""
@@ -34,7 +34,7 @@ def without_policy(instruction: Instruction) -> tuple[Operand, ...]:
     return instruction.operands[:-1] if hinted else instruction.operands
 
 
-def ordered(fn: FunctionLowering, instruction: Instruction, count: int) -> None:
+def ordered(fn: Surroundings, instruction: Instruction, count: int) -> None:
     """Refuse an instruction that has another number of operands, not counting a cache policy.
 
     Raises:

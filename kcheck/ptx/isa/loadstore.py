@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from itertools import zip_longest
 
 from kcheck.ptx.abi import FaultKind, Launch
-from kcheck.ptx.ir.builder import Value, integer_of, vector_type
+from kcheck.ptx.ir.builder import Value, mangle, vector_type
 from kcheck.ptx.isa.effects import effect, ordered
-from kcheck.ptx.lowering.function import FunctionLowering
-from kcheck.ptx.runtime.memory import mangle
-from kcheck.ptx.sanitizers.race import hooks as race
+from kcheck.ptx.isa.events import Access, Companion
+from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.syntax.ast import Address, Instruction, Operand, Register, Symbol, Vector
 from kcheck.ptx.syntax.types import TYPES, PtxType
 
@@ -50,7 +49,7 @@ class Form:
     count: int
 
 
-def form(fn: FunctionLowering, i: Instruction) -> Form:
+def form(fn: Surroundings, i: Instruction) -> Form:
     """The properties given by the modifiers of a memory instruction.
 
     Raises:
@@ -71,7 +70,7 @@ def form(fn: FunctionLowering, i: Instruction) -> Form:
     return Form(space, kind, count)
 
 
-def elements(fn: FunctionLowering, i: Instruction, operand: Operand, count: int) -> tuple[Operand, ...]:
+def elements(fn: Surroundings, i: Instruction, operand: Operand, count: int) -> tuple[Operand, ...]:
     """The registers of a vector operand, or the operand alone."""
     if count == 1 and not isinstance(operand, Vector):
         return (operand,)
@@ -81,34 +80,31 @@ def elements(fn: FunctionLowering, i: Instruction, operand: Operand, count: int)
 
 
 @effect("ld", "ldu")
-def ld(fn: FunctionLowering, i: Instruction) -> None:
+def ld(fn: Surroundings, i: Instruction) -> None:
     """A load; a register wider than the type is filled with the sign or zeros."""
     ordered(fn, i, 2)
     f = form(fn, i)
     targets = elements(fn, i, i.operands[0], f.count)
-    shadows: list[Value] = []
-    made: list[Value] = []
+    companions: list[Companion] = []
     first = _side_by_side(fn, i, i.operands[1], f)
     if f.space == "param":
-        values = _load_param(fn, i, f, shadows, made)
+        values = _load_param(fn, i, f, companions)
     elif first is not None:
-        if fn.lines and f.space in ("global", "generic"):
+        if fn.in_affine_loop and f.space in ("global", "generic"):
             _fetch_ahead(fn, first)
         name = fn.unit.line_access(False, f.kind.llvm, f.space)
         values = [_by_lanes(fn, i, f, name, first)]
     else:
         address = fn.address(i, i.operands[1], f.space)
-        values = load_values(fn, i, address, f, _wanted(fn, targets), shadows)
+        values = load_values(fn, i, address, f, _wanted(fn, targets), companions)
     for target, value in zip(targets, values, strict=True):
         fn.write(i, target, f.kind, value, True)
-    if fn.shadows is not None:
-        for k, target in enumerate(targets):
-            computed = partial(made.__getitem__, k) if made else partial(fn.b.const, "i1", 0)
-            shadow = shadows[k] if k < len(shadows) else None
-            fn.shadows.write(i, target, shadow, computed, f.kind.kind == "signed")
+    if fn.carrier is not None:
+        for target, companion in zip_longest(targets, companions):
+            fn.carrier.arrives(i, target, companion, f.kind.kind == "signed")
 
 
-def _fetch_ahead(fn: FunctionLowering, address: Value) -> None:
+def _fetch_ahead(fn: Surroundings, address: Value) -> None:
     """Prefetch what the first lane loads two iterations ahead, if it advances as in the last iteration.
 
     In a loop whose stride is the whole grid each iteration touches another page, which hardware does not prefetch.
@@ -126,7 +122,7 @@ def _fetch_ahead(fn: FunctionLowering, address: Value) -> None:
     b.line(f"call void @llvm.prefetch.p0(ptr {pointer.text}, i32 0, i32 3, i32 1)")
 
 
-def _side_by_side(fn: FunctionLowering, i: Instruction, operand: Operand, f: Form) -> Value | None:
+def _side_by_side(fn: Surroundings, i: Instruction, operand: Operand, f: Form) -> Value | None:
     """The address of the first lane's element if the others follow it; None if that is unknown."""
     if not is_of_elements(f):
         return None
@@ -138,7 +134,7 @@ def is_of_elements(f: Form) -> bool:
     return f.count == 1 and f.space not in ("param", "local")
 
 
-def _by_lanes(fn: FunctionLowering, i: Instruction, f: Form, name: str, address: Value) -> Value:
+def _by_lanes(fn: Surroundings, i: Instruction, f: Form, name: str, address: Value) -> Value:
     """A load in the active lanes by the function ``name``, from the addresses or from the first one."""
     b = fn.b
     kind = vector_type(f.kind.llvm, fn.width)
@@ -147,46 +143,46 @@ def _by_lanes(fn: FunctionLowering, i: Instruction, f: Form, name: str, address:
     return b.value(text, f.kind.llvm, fn.width)
 
 
-def _wanted(fn: FunctionLowering, targets: tuple[Operand, ...]) -> int:
+def _wanted(fn: Surroundings, targets: tuple[Operand, ...]) -> int:
     """How many of the elements are used: compilers fill a gap at the end of a vector with unused elements."""
     used = [k for k, t in enumerate(targets) if isinstance(t, Register) and t.name not in fn.unread]
     return max(used, default=0) + 1
 
 
 def load_values(
-    fn: FunctionLowering, i: Instruction, address: Value, f: Form, wanted: int | None, shadows: list[Value]
+    fn: Surroundings, i: Instruction, address: Value, f: Form, wanted: int | None, companions: list[Companion]
 ) -> list[Value]:
     """The elements at an address in each active lane; those beyond ``wanted`` are not accessed, and 0.
 
     Args:
-        shadows: with initcheck, filled with the shadow of each element that is accessed.
+        companions: with a carrier, filled with the companion of each element that is accessed.
     """
     b, unit = fn.b, fn.unit
     element = f.kind.llvm
     site = unit.site(i, f.space)
-    race.access(fn, i, address, f.space, f.kind, site, f.count if wanted is None else wanted)
+    count = f.count if wanted is None else wanted
+    for observer in fn.observers:
+        observer.accesses(i, Access(address, f.space, f.kind, site, count))
     # Code under a guard that no lane may pass must not load for it.
     scalar = address.lanes == 1 and (fn.width == 1 or i.guard is None)
-    count = f.count if wanted is None else wanted
-    asked = fn.shadows if f.space != "const" else None
+    carrier = fn.carrier if f.space != "const" else None
     if f.count == 1 and not (fn.width == 1 and i.guard is not None):
-        name = unit.access(False, element, f.space, scalar, asked is not None)
+        name = unit.access(False, element, f.space, scalar, carrier is not None)
         if scalar:
             given, lanes = b.typed(fn.first_active()), 1
         else:
             if address.lanes > 1 and fn.in_loop and f.space in ("global", "generic"):
                 _fetch_ahead(fn, address)
             address, given, lanes = b.splat(address), b.typed(b.splat(fn.active)), fn.width
-        place = ""
-        if asked is not None:
-            place = asked.place(element, lanes)
-            given = f"ptr {place}, {given}" if scalar else f"{given}, ptr {place}"
+        slot = ""
+        if carrier is not None:
+            slot = carrier.slot(element, lanes)
+            given = f"ptr {slot}, {given}" if scalar else f"{given}, ptr {slot}"
         kind = vector_type(element, lanes)
         text = f"call {kind} {name}({b.typed(address)}, {given}, {fn.access_context(site)})"
         value = b.value(text if scalar else text + fn.inlining, element, lanes)
-        if asked is not None:
-            shadows.append(asked.loaded(place, element, lanes))
-            asked.came(i, address, shadows[0], site)
+        if carrier is not None:
+            companions.append(carrier.fetched(i, Access(address, f.space, f.kind, site), slot, lanes))
         return [value]
     guarded = fn.width == 1 and i.guard is not None
     count = f.count if guarded else count
@@ -198,14 +194,13 @@ def load_values(
     for n in range(count):
         at = b.add(address, n * f.kind.bytes) if n or guarded else address
         loaded.append(unchecked_load(fn, at, mask, f.kind))
-        if asked is not None:
-            shadows.append(asked.load(f.space, at, mask, element, site))
-            asked.came(i, at, shadows[n], site)
+        if carrier is not None:
+            companions.append(carrier.fetch(i, Access(at, f.space, f.kind, site), mask))
     return loaded + [b.const(element, 0)] * (f.count - count)
 
 
 def admitted(
-    fn: FunctionLowering,
+    fn: Surroundings,
     i: Instruction,
     address: Value,
     space: str,
@@ -225,7 +220,7 @@ def admitted(
     return b.value(text, "i1", fn.width)
 
 
-def unchecked_load(fn: FunctionLowering, address: Value, mask: Value, kind: PtxType) -> Value:
+def unchecked_load(fn: Surroundings, address: Value, mask: Value, kind: PtxType) -> Value:
     """The element at an address in the lanes of a mask; 0 in the others."""
     b, W = fn.b, fn.width
     if W == 1:
@@ -251,7 +246,7 @@ def unchecked_load(fn: FunctionLowering, address: Value, mask: Value, kind: PtxT
 
 
 @effect("st")
-def st(fn: FunctionLowering, i: Instruction) -> None:
+def st(fn: Surroundings, i: Instruction) -> None:
     """A store; for a register wider than the type, of its low bits."""
     ordered(fn, i, 2)
     f = form(fn, i)
@@ -269,25 +264,26 @@ def st(fn: FunctionLowering, i: Instruction) -> None:
         b.line(f"call void {name}({b.typed(first)}, {b.typed(value)}, {b.typed(active)}, {context})")
         return
     address = fn.address(i, i.operands[0], f.space)
-    shadows = [] if fn.shadows is None else [fn.shadows.stored(i, source, f.kind) for source in sources]
-    store_values(fn, i, address, f, values, shadows)
+    companions = [] if fn.carrier is None else [fn.carrier.stored(i, source, f.kind) for source in sources]
+    store_values(fn, i, address, f, values, companions)
 
 
 def store_values(
-    fn: FunctionLowering, i: Instruction, address: Value, f: Form, values: list[Value], shadows: list[Value]
+    fn: Surroundings, i: Instruction, address: Value, f: Form, values: list[Value], companions: list[Value]
 ) -> None:
-    """Store the elements in each active lane, and with initcheck their shadows."""
+    """Store the elements in each active lane, and with a carrier their companions."""
     b, unit = fn.b, fn.unit
     element = f.kind.llvm
     site = unit.site(i, f.space)
-    race.access(fn, i, address, f.space, f.kind, site, f.count, values)
+    for observer in fn.observers:
+        observer.accesses(i, Access(address, f.space, f.kind, site, f.count), values)
     if f.count == 1 and not (fn.width == 1 and i.guard is not None):
         value = values[0]
         scalar = fn.width == 1 or (
-            address.lanes == 1 and value.lanes == 1 and i.guard is None and all(s.lanes == 1 for s in shadows)
+            address.lanes == 1 and value.lanes == 1 and i.guard is None and all(c.lanes == 1 for c in companions)
         )
-        name = unit.access(True, element, f.space, scalar, bool(shadows))
-        given = [address, value, *shadows, fn.first_active() if scalar else fn.active]
+        name = unit.access(True, element, f.space, scalar, bool(companions))
+        given = [address, value, *companions, fn.first_active() if scalar else fn.active]
         if not scalar:
             given = [b.splat(v) for v in given]
         text = f"call void {name}({', '.join(b.typed(v) for v in given)}, {fn.access_context(site)})"
@@ -300,11 +296,11 @@ def store_values(
     for n, value in enumerate(values):
         at = b.add(address, n * f.kind.bytes) if n else address
         _unchecked_store(fn, at, value, mask, f.kind)
-        if fn.shadows is not None:
-            fn.shadows.store(f.space, at, shadows[n], mask, site)
+        if fn.carrier is not None:
+            fn.carrier.store(f.space, at, companions[n], mask, site)
 
 
-def _unchecked_store(fn: FunctionLowering, address: Value, value: Value, mask: Value, kind: PtxType) -> None:
+def _unchecked_store(fn: Surroundings, address: Value, value: Value, mask: Value, kind: PtxType) -> None:
     b, W = fn.b, fn.width
     if W == 1:
         done, taken = b.fresh("stdone"), b.fresh("sto")
@@ -327,7 +323,7 @@ def _unchecked_store(fn: FunctionLowering, address: Value, value: Value, mask: V
 # and the arguments of a call, are arrays in which a value of n bytes at offset o has its W lanes at W * o.
 
 
-def _param_place(fn: FunctionLowering, i: Instruction, operand: Operand, f: Form) -> tuple[str, int]:
+def _param_place(fn: Surroundings, i: Instruction, operand: Operand, f: Form) -> tuple[str, int]:
     if not isinstance(operand, Address) or not isinstance(operand.base, Symbol):
         raise fn.fail(i, "expected the name of a parameter in brackets")
     offset = operand.base.offset + operand.offset
@@ -345,15 +341,13 @@ def _param_place(fn: FunctionLowering, i: Instruction, operand: Operand, f: Form
     return name, offset
 
 
-def _load_param(
-    fn: FunctionLowering, i: Instruction, f: Form, shadows: list[Value], made: list[Value]
-) -> list[Value]:
+def _load_param(fn: Surroundings, i: Instruction, f: Form, companions: list[Companion]) -> list[Value]:
     b = fn.b
     element = f.kind.llvm
     address = i.operands[1]
     if isinstance(address, Address) and isinstance(address.base, Register):
         where = fn.address(i, address, "generic")
-        return load_values(fn, i, where, Form("generic", f.kind, f.count), None, shadows)
+        return load_values(fn, i, where, Form("generic", f.kind, f.count), None, companions)
     name, offset = _param_place(fn, i, address, f)
     values = []
     for n in range(f.count):
@@ -367,42 +361,13 @@ def _load_param(
             pointer = _param_pointer(fn, name, at)
             text = f"load {vector_type(element, fn.width)}, ptr {pointer.text}, align {f.kind.bytes}"
             values.append(b.value(text, element, fn.width))
-            if fn.shadows is not None:
-                whole = integer_of(element)
-                bits, flags = _shadow_pointers(fn, name, at)
-                text = f"load {vector_type(whole, fn.width)}, ptr {bits.text}, align {f.kind.bytes}"
-                shadows.append(b.value(text, whole, fn.width))
-                flag = b.value(f"load {vector_type('i8', fn.width)}, ptr {flags.text}", "i8", fn.width)
-                made.append(b.compare("ne", flag, 0))
+            if fn.carrier is not None:
+                companions.append(fn.carrier.passed(name, at, f.kind))
     return values
 
 
-def _shadow_pointers(fn: FunctionLowering, name: str, offset: int) -> tuple[Value, Value]:
-    """Where the shadow of a value in a ``.param`` array is, and a byte for each lane: was it computed?"""
-    b, array = fn.b, fn.param_shadow(name)
-    flags = fn.param_bytes(name) + offset * fn.width
-    return (
-        b.value(f"getelementptr i8, ptr {array}, i64 {offset * fn.width}", "ptr"),
-        b.value(f"getelementptr i8, ptr {array}, i64 {flags}", "ptr"),
-    )
-
-
-def _store_param_shadow(fn: FunctionLowering, name: str, offset: int, kind: PtxType, source: Operand) -> None:
-    assert fn.shadows is not None
-    b = fn.b
-    shadow = fn.shadows.bits(source, kind)
-    made = b.cast("zext", fn.shadows.made(source), "i8")
-    pointers = _shadow_pointers(fn, name, offset)
-    for pointer, value in zip(pointers, (shadow or b.const(integer_of(kind.llvm), 0), made), strict=True):
-        whole = vector_type(value.type, fn.width)
-        size = max(value.bits // 8, 1)
-        old = b.value(f"load {whole}, ptr {pointer.text}, align {size}", value.type, fn.width)
-        new = b.select(fn.active, b.splat(value), old)
-        b.line(f"store {b.typed(new)}, ptr {pointer.text}, align {size}")
-
-
 def _store_param(
-    fn: FunctionLowering, i: Instruction, f: Form, values: list[Value], sources: tuple[Operand, ...]
+    fn: Surroundings, i: Instruction, f: Form, values: list[Value], sources: tuple[Operand, ...]
 ) -> None:
     """Store an argument of a call or a returned value; other lanes keep their values."""
     b = fn.b
@@ -415,9 +380,9 @@ def _store_param(
         old = b.value(f"load {kind}, ptr {pointer.text}, align {f.kind.bytes}", f.kind.llvm, fn.width)
         value = b.select(fn.active, b.splat(value), old)
         b.line(f"store {b.typed(value)}, ptr {pointer.text}, align {f.kind.bytes}")
-        if fn.shadows is not None:
-            _store_param_shadow(fn, name, offset + n * f.kind.bytes, f.kind, sources[n])
+        if fn.carrier is not None:
+            fn.carrier.passes(name, offset + n * f.kind.bytes, f.kind, sources[n])
 
 
-def _param_pointer(fn: FunctionLowering, name: str, offset: int) -> Value:
+def _param_pointer(fn: Surroundings, name: str, offset: int) -> Value:
     return fn.b.value(f"getelementptr i8, ptr {fn.param_array(name)}, i64 {offset * fn.width}", "ptr")

@@ -13,12 +13,13 @@ from functools import partial
 
 from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.isa.effects import effect, ordered
+from kcheck.ptx.isa.events import Companion
 from kcheck.ptx.isa.fragments import LANES, RANKS
 from kcheck.ptx.isa.loadstore import Form, elements, load_values
 from kcheck.ptx.isa.mma import all_lanes
+from kcheck.ptx.isa.surroundings import Rows, Surroundings
 from kcheck.ptx.isa.warp import whole_warp
-from kcheck.ptx.lowering.function import FunctionLowering, Rows
-from kcheck.ptx.syntax.ast import Instruction, Register
+from kcheck.ptx.syntax.ast import Instruction
 from kcheck.ptx.syntax.types import TYPES
 
 WORDS = 4
@@ -28,7 +29,7 @@ _B32 = TYPES["b32"]
 _SIZE = 8
 
 
-def matrices(fn: FunctionLowering, i: Instruction) -> int:
+def matrices(fn: Surroundings, i: Instruction) -> int:
     """How many matrices an ``ldmatrix`` loads.
 
     Raises:
@@ -40,7 +41,7 @@ def matrices(fn: FunctionLowering, i: Instruction) -> int:
     return int(words[1][1:])
 
 
-def load_rows(fn: FunctionLowering, i: Instruction) -> Rows:
+def load_rows(fn: Surroundings, i: Instruction) -> Rows:
     """The row that each lane's address names, in the lanes whose address counts: the first 8 for each matrix."""
     b = fn.b
     ordered(fn, i, 2)
@@ -49,14 +50,14 @@ def load_rows(fn: FunctionLowering, i: Instruction) -> Rows:
     lane = b.add(b.value("and i32 %t0, 31", "i32"), fn.lane_numbers())
     used = b.compare("ult", lane, _SIZE * matrices(fn, i))
     fn.active = b.land(before, used)
-    shadows: list[Value] = []
-    words = load_values(fn, i, fn.address(i, i.operands[1], space), Form(space, _B32, WORDS), None, shadows)
+    companions: list[Companion] = []
+    words = load_values(fn, i, fn.address(i, i.operands[1], space), Form(space, _B32, WORDS), None, companions)
     fn.active = before
-    return Rows(tuple(words), tuple(shadows))
+    return Rows(tuple(words), tuple(companions))
 
 
 @effect("ldmatrix")
-def ldmatrix(fn: FunctionLowering, i: Instruction) -> None:
+def ldmatrix(fn: Surroundings, i: Instruction) -> None:
     """``ldmatrix.sync.aligned.m8n8.num{.trans}{.shared}.b16 r, [p]``."""
     whole_warp(fn, i)
     count = matrices(fn, i)
@@ -65,13 +66,14 @@ def ldmatrix(fn: FunctionLowering, i: Instruction) -> None:
     move = _transposed if "trans" in i.modifiers else _in_place
     for number, target in enumerate(elements(fn, i, i.operands[0], count)):
         fn.write(i, target, _B32, move(fn.b, rows.words, number), False)
-        if fn.shadows is not None:
-            shadow = move(fn.b, rows.shadows, number) if rows.shadows else None
-            fn.shadows.write(i, target, shadow, partial(fn.b.const, "i1", 0))
+        if fn.carrier is not None:
+            brought = [companion.value for companion in rows.companions]
+            moved = Companion(move(fn.b, brought, number)) if brought else None
+            fn.carrier.arrives(i, target, moved, False)
 
 
 @effect("movmatrix")
-def movmatrix(fn: FunctionLowering, i: Instruction) -> None:
+def movmatrix(fn: Surroundings, i: Instruction) -> None:
     """``movmatrix.sync.aligned.m8n8.trans.b16 d, a``."""
     whole_warp(fn, i)
     ordered(fn, i, 2)
@@ -80,13 +82,8 @@ def movmatrix(fn: FunctionLowering, i: Instruction) -> None:
     all_lanes(fn, i)
     b, source = fn.b, i.operands[1]
     value = _exchanged(b, b.splat(fn.read(i, source, _B32)))
-    if fn.shadows is not None and isinstance(source, Register):
-        shadow = fn.shadows.bits(source, _B32)
-        made = fn.shadows.made(source)
-        moved = None if shadow is None else _exchanged(b, b.splat(shadow))
-        # A half of the result may come from either of two lanes: it was computed if either was.
-        flags = _exchanged(b, b.cast("sext", b.splat(made), "i32"))
-        fn.shadows.write(i, i.operands[0], moved, partial(b.compare, "ne", flags, 0))
+    for observer in fn.observers:
+        observer.exchanges(i, partial(_exchanged, b))
     fn.write(i, i.operands[0], _B32, value, False)
 
 

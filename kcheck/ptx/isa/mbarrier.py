@@ -11,10 +11,9 @@ from __future__ import annotations
 from kcheck.ptx.abi import FaultKind, Launch
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
 from kcheck.ptx.isa.effects import effect
+from kcheck.ptx.isa.events import Access
 from kcheck.ptx.isa.loadstore import Form, admitted, store_values, unchecked_load
-from kcheck.ptx.lowering.function import FunctionLowering
-from kcheck.ptx.sanitizers.origins import tell
-from kcheck.ptx.sanitizers.race import hooks as race
+from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.syntax.ast import Instruction, Operand
 from kcheck.ptx.syntax.types import TYPES
 
@@ -30,7 +29,7 @@ _HINTS = frozenset({"shared", "shared::cta", "b64", "release", "acquire", "cta",
 
 
 @effect("mbarrier")
-def mbarrier(fn: FunctionLowering, i: Instruction) -> None:
+def mbarrier(fn: Surroundings, i: Instruction) -> None:
     """``init``, ``inval``, ``arrive``, ``arrive_drop``, ``test_wait``, ``try_wait``, ``pending_count``."""
     what = i.modifiers[0] if i.modifiers else ""
     if what not in _HANDLERS or not _HINTS.issuperset(i.modifiers[1:]):
@@ -41,39 +40,39 @@ def mbarrier(fn: FunctionLowering, i: Instruction) -> None:
     _HANDLERS[what](fn, i)
 
 
-def _init(fn: FunctionLowering, i: Instruction) -> None:
+def _init(fn: Surroundings, i: Instruction) -> None:
     b = fn.b
     count = b.resize(b.land(fn.read(i, i.operands[1], _U32), _COUNT), "i64")
-    if fn.shadows is not None:
-        fn.shadows.used(i, FaultKind.UNDEFINED_STORE, fn.shadows.undefined(i.operands[1]), i.operands[1])
-    _set(fn, i, b.lor(count, b.shift("shl", count, _EXPECTED)), 0)
+    for observer in fn.observers:
+        observer.uses(i, i.operands[1])
+    _set(fn, i, b.lor(count, b.shift("shl", count, _EXPECTED)), True)
 
 
-def _inval(fn: FunctionLowering, i: Instruction) -> None:
-    """The memory may hold something else from here on; for initcheck it is uninitialized."""
-    _set(fn, i, fn.b.const("i64", 0), -1)
+def _inval(fn: Surroundings, i: Instruction) -> None:
+    """The memory may hold something else from here on, and is uninitialized."""
+    _set(fn, i, fn.b.const("i64", 0), False)
 
 
-def _set(fn: FunctionLowering, i: Instruction, word: Value, shadow: int) -> None:
-    shadows = [] if fn.shadows is None else [fn.b.const("i64", shadow)]
+def _set(fn: Surroundings, i: Instruction, word: Value, is_defined: bool) -> None:
+    companions = [] if fn.carrier is None else [fn.carrier.constant(_B64, is_defined)]
     space = _space(i)
-    store_values(fn, i, fn.address(i, i.operands[0], space), Form(space, _B64, 1), [word], shadows)
+    store_values(fn, i, fn.address(i, i.operands[0], space), Form(space, _B64, 1), [word], companions)
 
 
-def _arrive(fn: FunctionLowering, i: Instruction) -> None:
+def _arrive(fn: Surroundings, i: Instruction) -> None:
     b = fn.b
     count = b.const("i32", 1)
     if len(i.operands) == 3:
         count = b.land(fn.read(i, i.operands[2], _U32), _COUNT)
-        if fn.shadows is not None:
-            fn.shadows.used(i, FaultKind.UNDEFINED_STORE, fn.shadows.undefined(i.operands[2]), i.operands[2])
+        for observer in fn.observers:
+            observer.uses(i, i.operands[2])
     before = arrive(fn, i, i.operands[1], count, i.modifiers[0] == "arrive_drop")
-    if fn.shadows is not None:
-        fn.shadows.copied(i, i.operands[0], None, ())
+    for observer in fn.observers:
+        observer.derives(i, i.operands[:1], ())
     fn.write(i, i.operands[0], _B64, before, False)
 
 
-def arrive(fn: FunctionLowering, i: Instruction, operand: Operand, count: Value, drops: bool) -> Value:
+def arrive(fn: Surroundings, i: Instruction, operand: Operand, count: Value, drops: bool) -> Value:
     """Arrive at the object at an address in each active lane, one after another; returns what each lane found."""
     b, W = fn.b, fn.width
     address, allowed = _reach(fn, i, operand)
@@ -81,11 +80,12 @@ def arrive(fn: FunctionLowering, i: Instruction, operand: Operand, count: Value,
     fn.unit.definitions[name] = _arrive_ir(name, drops, W, fn.unit.declarations)
     given = ", ".join(b.typed(b.splat(v)) for v in (address, count, allowed))
     before = b.value(f"call {vector_type('i64', W)} {name}({given}, ptr %launch)", "i64", W)
-    race.strong(fn, i, address)
+    for observer in fn.observers:
+        observer.meets(i, address)
     return before
 
 
-def _wait(fn: FunctionLowering, i: Instruction) -> None:
+def _wait(fn: Surroundings, i: Instruction) -> None:
     """Whether the phase is complete: the one of a state, or the last one of a parity."""
     b = fn.b
     address, allowed = _reach(fn, i, i.operands[1])
@@ -97,21 +97,22 @@ def _wait(fn: FunctionLowering, i: Instruction) -> None:
         done = b.compare("ne", b.land(b.xor(phase, parity), 1), 0)
     else:
         done = b.compare("ne", phase, b.shift("lshr", fn.read(i, asked, _B64), _PHASE))
-    if fn.shadows is not None:
-        fn.shadows.used(i, FaultKind.UNDEFINED_BRANCH, fn.shadows.undefined(asked), asked)
-        fn.shadows.copied(i, i.operands[0], None, ())
+    for observer in fn.observers:
+        observer.branches(i, asked)
+        observer.derives(i, i.operands[:1], ())
     before = fn.active
     fn.active = b.land(b.splat(before), done)  # only who sees the phase complete knows what the others did
-    race.strong(fn, i, address)
+    for observer in fn.observers:
+        observer.meets(i, address)
     fn.active = before
     fn.write(i, i.operands[0], _PRED, done, False)
 
 
-def _pending(fn: FunctionLowering, i: Instruction) -> None:
+def _pending(fn: Surroundings, i: Instruction) -> None:
     b = fn.b
     state = fn.read(i, i.operands[1], _B64)
-    if fn.shadows is not None:
-        fn.shadows.computed(i, i.operands[:1], i.operands[1:])
+    for observer in fn.observers:
+        observer.derives(i, i.operands[:1], i.operands[1:])
     fn.write(i, i.operands[0], _U32, b.resize(b.land(state, _COUNT), "i32"), False)
 
 
@@ -140,19 +141,17 @@ def _space(i: Instruction) -> str:
     return "shared" if any(m.startswith("shared") for m in i.modifiers) else "generic"
 
 
-def _reach(fn: FunctionLowering, i: Instruction, operand: Operand) -> tuple[Value, Value]:
+def _reach(fn: Surroundings, i: Instruction, operand: Operand) -> tuple[Value, Value]:
     """The address of the object, checked, and the lanes that may access it."""
     b, space = fn.b, _space(i)
     site = fn.unit.site(i, space)
     address = fn.address(i, operand, space)
-    race.access(fn, i, address, space, _B64, site)
+    for observer in fn.observers:
+        observer.accesses(i, Access(address, space, _B64, site))
     allowed = admitted(fn, i, address, space, FaultKind.OUT_OF_BOUNDS_ATOMIC, _B64.bytes, site)
     address = b.splat(address)
-    if fn.shadows is not None:
-        found = fn.shadows.load(space, address, allowed, "i64", site)
-        fn.shadows.came(i, address, found, site)
-        undefined = b.land(b.splat(allowed), b.compare("ne", found, 0))
-        tell(fn, i, FaultKind.UNDEFINED_ATOMIC, undefined, frozenset([id(i)]))
+    for observer in fn.observers:
+        observer.visits(i, Access(address, space, _B64, site), allowed)
     return address, allowed
 
 

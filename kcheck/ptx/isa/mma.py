@@ -10,16 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from kcheck.ptx.abi import FaultKind
-from kcheck.ptx.ir.builder import Builder, Value, integer_of
+from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.isa import dot
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.isa.fragments import LANES, Shape, column_sources, row_sources
+from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.isa.warp import report, shuffled, whole_warp
-from kcheck.ptx.lowering.function import FunctionLowering
-from kcheck.ptx.sanitizers.init.registers import Shadows
 from kcheck.ptx.syntax.ast import Instruction, Operand, Vector
 from kcheck.ptx.syntax.types import TYPES, PtxType
 
@@ -71,7 +69,7 @@ class Form:
         return TYPES["b64" if self.a == "f64" else "b32"]
 
 
-def form(fn: FunctionLowering, i: Instruction) -> Form:
+def form(fn: Surroundings, i: Instruction) -> Form:
     """What an ``mma`` is.
 
     Raises:
@@ -100,7 +98,7 @@ def form(fn: FunctionLowering, i: Instruction) -> Form:
 
 
 @effect("mma")
-def mma(fn: FunctionLowering, i: Instruction) -> None:
+def mma(fn: Surroundings, i: Instruction) -> None:
     """``mma.sync.aligned.shape.row.col{.satfinite}.d.a.b.c d, a, b, c``."""
     whole_warp(fn, i)
     ordered(fn, i, 4)
@@ -108,13 +106,13 @@ def mma(fn: FunctionLowering, i: Instruction) -> None:
     all_lanes(fn, i)
     registers = [_elements(fn, i, o, n) for o, n in zip(i.operands, f.registers, strict=True)]
     values = products(fn, i, f, registers)
-    if fn.shadows is not None:
-        shadow(fn, fn.shadows, i, f, registers)
+    for observer in fn.observers:
+        observer.multiplies(i, f.shape, f.register, registers)
     for target, value in zip(registers[0], values, strict=True):
         fn.write(i, target, f.register, value, False)
 
 
-def products(fn: FunctionLowering, i: Instruction, f: Form, registers: Sequence[Sequence[Operand]]) -> list[Value]:
+def products(fn: Surroundings, i: Instruction, f: Form, registers: Sequence[Sequence[Operand]]) -> list[Value]:
     """The registers of D, from those of A, B and C; ``registers`` begins with those of D."""
     b, kind = fn.b, f.register
     sources = [b.splat(fn.read(i, r, kind)) for operand in registers[1:] for r in operand]
@@ -126,7 +124,7 @@ def products(fn: FunctionLowering, i: Instruction, f: Form, registers: Sequence[
     return [b.value(f"extractvalue {result} {whole.text}, {n}", kind.llvm, LANES) for n in range(f.registers[0])]
 
 
-def all_lanes(fn: FunctionLowering, i: Instruction) -> None:
+def all_lanes(fn: Surroundings, i: Instruction) -> None:
     """Record lanes of the warp that are not here. PTX ISA: an ``.aligned`` instruction is undefined unless all
     threads of the warp execute it, and none has exited."""
     b = fn.b
@@ -135,7 +133,7 @@ def all_lanes(fn: FunctionLowering, i: Instruction) -> None:
     report(fn, fn.unit.site(i, ""), missing, lambda: (kind, missing))
 
 
-def _elements(fn: FunctionLowering, i: Instruction, operand: Operand, count: int) -> tuple[Operand, ...]:
+def _elements(fn: Surroundings, i: Instruction, operand: Operand, count: int) -> tuple[Operand, ...]:
     if isinstance(operand, Vector) and len(operand.elements) == count:
         return operand.elements
     if count == 1 and not isinstance(operand, Vector):
@@ -146,7 +144,7 @@ def _elements(fn: FunctionLowering, i: Instruction, operand: Operand, count: int
 # --- the function of a form
 
 
-def _function(fn: FunctionLowering, f: Form) -> str:
+def _function(fn: Surroundings, f: Form) -> str:
     """The name of the function that computes a form, defined once for a module."""
     name = f"@kcheck.mma.{f.name}"
     unit = fn.unit
@@ -374,50 +372,3 @@ def _eight(b: Builder, code: Value, f: dot.Format) -> Value:
     if f.name == "e4m3":  # its only NaN; it has no infinity
         number = b.select(b.compare("eq", size, 0x7F), b.float_bits("float", 0x7FFFFFFF), number)
     return b.bitcast(b.lor(b.as_integer(number), sign), "float")
-
-
-# --- initcheck
-
-
-def shadow(
-    fn: FunctionLowering, shadows: Shadows, i: Instruction, f: Form, registers: Sequence[Sequence[Operand]]
-) -> None:
-    """An element of D is undefined where its row of A, its column of B or its element of C is."""
-    b = fn.b
-
-    def undefined(operands: Sequence[Operand]) -> Value | None:
-        found = shadows.undefined(*operands)
-        return None if found is None else b.resize(b.splat(found), "i32")
-
-    d, a, right, c = registers
-    halves = f.shape.halves
-    rows = [
-        _over_ranks(b, undefined(a[half::halves]), [row_sources(r) for r in range(4)]) for half in range(halves)
-    ]
-    found = undefined(right)
-    columns = [_over_ranks(b, found, [column_sources(r, parity) for r in range(4)]) for parity in range(2)]
-    each: list[Value | None] = []
-    packs = len(c) < f.shape.results
-    for n in range(f.shape.results):
-        each.append(_either(b, rows[n // 2], columns[n % 2], undefined([c[n // 2 if packs else n]])))
-    if len(d) < len(each):
-        each = [_either(b, *pair) for pair in zip(each[::2], each[1::2], strict=True)]
-    bits = integer_of(f.register.llvm)
-    for target, one in zip(d, each, strict=True):
-        bad = None if one is None else b.cast("sext", b.compare("ne", one, 0), bits)
-        shadows.write(i, target, bad, partial(b.const, "i1", 1))
-
-
-def _over_ranks(b: Builder, found: Value | None, sources: Sequence[list[int]]) -> Value | None:
-    """What any of the lanes that a lane reads has."""
-    if found is None:
-        return None
-    return _either(b, *(shuffled(b, found, lanes) for lanes in sources))
-
-
-def _either(b: Builder, *values: Value | None) -> Value | None:
-    result: Value | None = None
-    for value in values:
-        if value is not None:
-            result = value if result is None else b.lor(result, value)
-    return result

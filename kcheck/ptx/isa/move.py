@@ -6,11 +6,9 @@ Source: PTX ISA, "Data Movement and Conversion Instructions".
 from __future__ import annotations
 
 from kcheck.ptx.abi import Launch, Worker
-from kcheck.ptx.ir.builder import Value, integer_of
+from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.isa.effects import effect, ordered
-from kcheck.ptx.lowering.function import FunctionLowering
-from kcheck.ptx.sanitizers.init.registers import Shadows
-from kcheck.ptx.sanitizers.race import hooks as race
+from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.syntax.ast import Instruction, Operand, Sink, Vector
 from kcheck.ptx.syntax.types import TYPES, PtxType
 
@@ -38,15 +36,15 @@ _MOVABLE = frozenset(
 
 
 @effect("mov")
-def mov(fn: FunctionLowering, i: Instruction) -> None:
+def mov(fn: Surroundings, i: Instruction) -> None:
     """``mov.type d, a``; with a vector on one side it packs or unpacks bits, lowest first."""
     ordered(fn, i, 2)
     if len(i.modifiers) != 1 or i.modifiers[0] not in _MOVABLE or i.modifiers[0] == "b128":
         raise fn.fail(i, "not supported")
     kind = TYPES[i.modifiers[0]]
     target, source = i.operands
-    if fn.shadows is not None:
-        _shadow(fn.shadows, i, target, source, kind)
+    for observer in fn.observers:
+        observer.moves(i, target, source, kind)
     if isinstance(source, Vector):
         fn.write(i, target, kind, _pack(fn, i, source, kind), False)
     elif isinstance(target, Vector):
@@ -54,43 +52,21 @@ def mov(fn: FunctionLowering, i: Instruction) -> None:
         _unpack(fn, i, target, value, kind)
     else:
         value = fn.read(i, source, kind)
-        if fn.exact is not None:
-            fn.exact.compute(i, (source,), (value,))
+        for observer in fn.observers:
+            observer.moved(i, source, value)
         fn.write(i, target, kind, value, False)
 
 
-def _shadow(shadows: Shadows, i: Instruction, target: Operand, source: Operand, kind: PtxType) -> None:
-    """The shadow of a move: the bits go where they go."""
-    b = shadows.fn.b
-    whole = integer_of(kind.llvm)
-    if isinstance(source, Vector):
-        part = _part(shadows.fn, i, source, kind)
-        total: Value | None = None
-        for n, element in enumerate(source.elements):
-            bits = shadows.bits(element, part)
-            if bits is not None:
-                placed = b.shift("shl", b.resize(bits, whole), n * part.bits)
-                total = placed if total is None else b.lor(total, placed)
-        shadows.copied(i, target, total, source.elements)
-    elif isinstance(target, Vector):
-        part = _part(shadows.fn, i, target, kind)
-        found = shadows.bits(source, kind)
-        for n, element in enumerate(target.elements):
-            piece = None if found is None else b.resize(b.shift("lshr", found, n * part.bits), part.llvm)
-            shadows.copied(i, element, piece, (source,))
-    else:
-        shadows.copied(i, target, shadows.bits(source, kind), (source,))
-
-
-def _part(fn: FunctionLowering, i: Instruction, vector: Vector, kind: PtxType) -> PtxType:
+def part_of(fn: Surroundings, i: Instruction, vector: Vector, kind: PtxType) -> PtxType:
+    """The type of a part of a vector that is moved as one value of type ``kind``."""
     bits = kind.bits // len(vector.elements)
     if bits * len(vector.elements) != kind.bits or f"b{bits}" not in TYPES:
         raise fn.fail(i, f"{len(vector.elements)} parts of .{kind.name}")
     return TYPES[f"b{bits}"]
 
 
-def _pack(fn: FunctionLowering, i: Instruction, source: Vector, kind: PtxType) -> Value:
-    part = _part(fn, i, source, kind)
+def _pack(fn: Surroundings, i: Instruction, source: Vector, kind: PtxType) -> Value:
+    part = part_of(fn, i, source, kind)
     whole = f"i{kind.bits}"
     result = fn.b.const(whole, 0)
     for n, element in enumerate(source.elements):
@@ -99,8 +75,8 @@ def _pack(fn: FunctionLowering, i: Instruction, source: Vector, kind: PtxType) -
     return result
 
 
-def _unpack(fn: FunctionLowering, i: Instruction, target: Vector, value: Value, kind: PtxType) -> None:
-    part = _part(fn, i, target, kind)
+def _unpack(fn: Surroundings, i: Instruction, target: Vector, value: Value, kind: PtxType) -> None:
+    part = part_of(fn, i, target, kind)
     pieces: list[tuple[Operand, Value]] = []
     for n, element in enumerate(target.elements):
         if not isinstance(element, Sink):
@@ -110,32 +86,32 @@ def _unpack(fn: FunctionLowering, i: Instruction, target: Vector, value: Value, 
 
 
 @effect("cvta")
-def cvta(fn: FunctionLowering, i: Instruction) -> None:
+def cvta(fn: Surroundings, i: Instruction) -> None:
     """Between generic addresses and a window's: the identity, since all are host addresses."""
     ordered(fn, i, 2)
     if i.modifiers[-1] == "u32":
         raise fn.fail(i, "32-bit addresses are not supported")
-    if fn.shadows is not None:
-        _shadow(fn.shadows, i, i.operands[0], i.operands[1], TYPES["u64"])
+    for observer in fn.observers:
+        observer.moves(i, i.operands[0], i.operands[1], TYPES["u64"])
     value = fn.read(i, i.operands[1], TYPES["u64"])
-    if fn.exact is not None:
-        fn.exact.compute(i, i.operands[1:], (value,))
+    for observer in fn.observers:
+        observer.moved(i, i.operands[1], value)
     fn.write(i, i.operands[0], TYPES["u64"], value, False)
 
 
 @effect("isspacep")
-def isspacep(fn: FunctionLowering, i: Instruction) -> None:
+def isspacep(fn: Surroundings, i: Instruction) -> None:
     """Whether a generic address lies in a window: shared and local are ranges, the rest is global."""
     ordered(fn, i, 2)
     b = fn.b
     space = i.modifiers[0].partition("::")[0]
-    if fn.shadows is not None:
-        fn.shadows.computed(i, i.operands[:1], i.operands[1:])
+    for observer in fn.observers:
+        observer.derives(i, i.operands[:1], i.operands[1:])
     address = fn.read(i, i.operands[1], TYPES["u64"])
     base = fn.field("worker", Worker.shared.offset, "i64")
     dynamic = b.resize(fn.field("launch", Launch.dynamic_shared.offset, "i32"), "i64")
     shared = b.compare("ult", b.sub(address, base), b.add(dynamic, fn.unit.shared_bytes))
-    local = b.compare("ult", b.sub(address, fn.local_address(0)), fn.unit.local.stride)
+    local = b.compare("ult", b.sub(address, fn.local_address(0)), fn.unit.local_stride)
     if space == "shared":
         result = shared
     elif space == "local":
@@ -148,10 +124,10 @@ def isspacep(fn: FunctionLowering, i: Instruction) -> None:
 
 
 @effect("createpolicy")
-def createpolicy(fn: FunctionLowering, i: Instruction) -> None:
+def createpolicy(fn: Surroundings, i: Instruction) -> None:
     """A policy for caches, which only hints take: any value will do."""
-    if fn.shadows is not None:
-        fn.shadows.computed(i, i.operands[:1], i.operands[1:])
+    for observer in fn.observers:
+        observer.derives(i, i.operands[:1], i.operands[1:])
     fn.write(i, i.operands[0], TYPES["b64"], fn.b.const("i64", 0), False)
 
 
@@ -166,11 +142,12 @@ def createpolicy(fn: FunctionLowering, i: Instruction) -> None:
     "applypriority",
     "griddepcontrol",
 )
-def nothing(fn: FunctionLowering, i: Instruction) -> None:
+def nothing(fn: Surroundings, i: Instruction) -> None:
     """What orders, hints or waits: one thread at a time touches memory here, in program order.
 
     Between the OS threads of one launch the fence is real.
     """
     if i.opcode in ("membar", "fence"):
         fn.b.line("fence seq_cst")
-        race.fence(fn, i)
+        for observer in fn.observers:
+            observer.fences(i)

@@ -17,10 +17,8 @@ from functools import partial
 from kcheck.ptx.abi import FaultKind, Launch
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
 from kcheck.ptx.isa.effects import effect, ordered
-from kcheck.ptx.lowering.function import FunctionLowering
-from kcheck.ptx.sanitizers.init.registers import Shadows
-from kcheck.ptx.sanitizers.race import hooks as race
-from kcheck.ptx.syntax.ast import Instruction, Operand, Pair, Register
+from kcheck.ptx.isa.surroundings import Surroundings
+from kcheck.ptx.syntax.ast import Instruction, Operand, Pair
 from kcheck.ptx.syntax.types import TYPES
 
 UNDEFINED = -1
@@ -30,7 +28,7 @@ _U32 = TYPES["u32"]
 _PRED = TYPES["pred"]
 
 
-def whole_warp(fn: FunctionLowering, i: Instruction) -> None:
+def whole_warp(fn: Surroundings, i: Instruction) -> None:
     """Refuse a vector that holds only part of a warp.
 
     Raises:
@@ -40,7 +38,7 @@ def whole_warp(fn: FunctionLowering, i: Instruction) -> None:
         raise fn.fail(i, f"lanes of a warp work together here: it cannot be lowered with a width of {fn.width}")
 
 
-def check_mask(fn: FunctionLowering, i: Instruction, operand: Operand, source: Value | None = None) -> Value:
+def check_mask(fn: Surroundings, i: Instruction, operand: Operand, source: Value | None = None) -> Value:
     """Record lanes that a member mask names and that are not here, and those here that their mask leaves out
     (PTX ISA: both undefined); returns the mask of each lane, as i32.
 
@@ -52,7 +50,7 @@ def check_mask(fn: FunctionLowering, i: Instruction, operand: Operand, source: V
     return _checked(fn, i, operand, source)[0]
 
 
-def _checked(fn: FunctionLowering, i: Instruction, operand: Operand, source: Value | None) -> tuple[Value, Value]:
+def _checked(fn: Surroundings, i: Instruction, operand: Operand, source: Value | None) -> tuple[Value, Value]:
     """The mask of each lane, and the lanes, as bits, that read one that has exited."""
     b = fn.b
     members = fn.read(i, operand, _U32)
@@ -73,11 +71,12 @@ def _checked(fn: FunctionLowering, i: Instruction, operand: Operand, source: Val
             named = b.mask_bits(b.compare("ne", own, 0))
         unnamed = b.land(fn.active_bits(), b.invert(named))
         report(fn, site, unnamed, lambda: (b.const("i32", int(FaultKind.WARP_MASK_SELF)), unnamed))
-    race.warp(fn, members)
+    for observer in fn.observers:
+        observer.synchronizes(members)
     return members, reads
 
 
-def _absent(fn: FunctionLowering, missing: Value, source: Value | None, lost: str) -> tuple[Value, Value]:
+def _absent(fn: Surroundings, missing: Value, source: Value | None, lost: str) -> tuple[Value, Value]:
     """The kind of fault and the lanes to report, for lanes that are named and do not take part."""
     b = fn.b
     gone = _gone(fn)
@@ -96,7 +95,7 @@ def _absent(fn: FunctionLowering, missing: Value, source: Value | None, lost: st
     return b.select(isnt_late, kind, b.const("i32", int(FaultKind.WARP_MASK))), b.select(isnt_late, lanes, late)
 
 
-def _gone(fn: FunctionLowering) -> Value:
+def _gone(fn: Surroundings) -> Value:
     """The lanes that the warp never had and, as far as known here, the exited lanes, as bits."""
     if fn.left is not None:
         return fn.left()
@@ -108,7 +107,7 @@ def _gone(fn: FunctionLowering) -> Value:
     return b.select(b.compare("ult", rest, 32), beyond, b.const("i32", 0))
 
 
-def report(fn: FunctionLowering, site: int, some: Value, tell: Callable[[], tuple[Value, Value]]) -> None:
+def report(fn: Surroundings, site: int, some: Value, tell: Callable[[], tuple[Value, Value]]) -> None:
     """Record lanes of the warp, as bits, that break a rule; does nothing if there are none.
 
     Args:
@@ -152,7 +151,7 @@ define internal void @kcheck.warpfault(ptr %launch, ptr %worker, ptr %block, i32
 
 
 @effect("vote")
-def vote(fn: FunctionLowering, i: Instruction) -> None:
+def vote(fn: Surroundings, i: Instruction) -> None:
     """``vote.sync.all/any/uni.pred p, {!}a, mask`` and ``vote.sync.ballot.b32 d, {!}a, mask``."""
     whole_warp(fn, i)
     words = [m for m in i.modifiers if m != "sync"]
@@ -164,8 +163,8 @@ def vote(fn: FunctionLowering, i: Instruction) -> None:
         members = fn.b.const("i32", -1)
     b = fn.b
     here = b.land(fn.active_bits(), members)
-    if fn.shadows is not None:
-        _share(fn, fn.shadows, i, here)
+    for observer in fn.observers:
+        observer.joins(i, here)
     true = b.land(b.mask_bits(b.splat(fn.read(i, i.operands[1], _PRED))), here)
     if words == ["ballot", "b32"]:
         fn.write(i, i.operands[0], _U32, true, False)
@@ -181,7 +180,7 @@ def vote(fn: FunctionLowering, i: Instruction) -> None:
 
 
 @effect("activemask")
-def activemask(fn: FunctionLowering, i: Instruction) -> None:
+def activemask(fn: Surroundings, i: Instruction) -> None:
     """The lanes that execute this together."""
     whole_warp(fn, i)
     ordered(fn, i, 1)
@@ -189,7 +188,7 @@ def activemask(fn: FunctionLowering, i: Instruction) -> None:
 
 
 @effect("elect")
-def elect(fn: FunctionLowering, i: Instruction) -> None:
+def elect(fn: Surroundings, i: Instruction) -> None:
     """``elect.sync d|p, mask``: the first lane of the mask is elected."""
     whole_warp(fn, i)
     ordered(fn, i, 2)
@@ -199,14 +198,14 @@ def elect(fn: FunctionLowering, i: Instruction) -> None:
     target = i.operands[0]
     if not isinstance(target, Pair):
         raise fn.fail(i, "expected d|p")
-    if fn.shadows is not None:
-        fn.shadows.computed(i, (target.first, target.second), i.operands[1:])
+    for observer in fn.observers:
+        observer.derives(i, (target.first, target.second), i.operands[1:])
     fn.write(i, target.first, _U32, leader, False)
     fn.write(i, target.second, _PRED, b.compare("eq", fn.lane_numbers(), leader), False)
 
 
 @effect("shfl")
-def shfl(fn: FunctionLowering, i: Instruction) -> None:
+def shfl(fn: Surroundings, i: Instruction) -> None:
     """``shfl.sync.mode.b32 d|p, a, b, c, mask``: PTX ISA, shfl.sync, its pseudocode."""
     whole_warp(fn, i)
     mode = i.modifiers[-2] if len(i.modifiers) >= 2 else ""
@@ -230,47 +229,11 @@ def shfl(fn: FunctionLowering, i: Instruction) -> None:
         result = b.select(lost, b.const("i32", UNDEFINED), result)
     target = i.operands[0]
     targets: tuple[Operand, ...] = (target.first, target.second) if isinstance(target, Pair) else (target,)
-    if fn.shadows is not None:
-        if lost is not None:
-            fn.shadows.brought(i, source, lost)
-        _shuffle_shadow(fn, fn.shadows, i, targets, move, lost)
+    for observer in fn.observers:
+        observer.shuffles(i, move, source, lost)
     fn.write(i, targets[0], TYPES["b32"], result, False)
     if len(targets) > 1:
         fn.write(i, targets[1], _PRED, valid, False)
-
-
-def _shuffle_shadow(
-    fn: FunctionLowering,
-    shadows: Shadows,
-    i: Instruction,
-    targets: tuple[Operand, ...],
-    move: Callable[[Value], Value],
-    lost: Value | None,
-) -> None:
-    """The shadow moves from lane to lane as its value does; a value read from an exited lane is undefined.
-
-    Args:
-        lost: the lanes that read an exited lane; None: no lane can.
-    """
-    b = fn.b
-    shadow = shadows.bits(i.operands[1], TYPES["b32"])
-    control = shadows.undefined(*i.operands[2:4])
-    made = b.const("i1", 0)
-    if shadow is not None:
-        flags = b.cast("zext", b.splat(shadows.made(i.operands[1])), "i32")
-        shadow = move(b.splat(shadow))
-        made = b.compare("ne", move(flags), 0)
-    if control is not None:
-        undecided = b.cast("sext", b.splat(control), "i32")
-        shadow = undecided if shadow is None else b.lor(shadow, undecided)
-        made = b.lor(made, control)
-    if lost is not None:
-        undefined = b.cast("sext", lost, "i32")
-        shadow = undefined if shadow is None else b.lor(shadow, undefined)
-        made = b.lor(b.splat(made), lost)
-    shadows.write(i, targets[0], shadow, lambda: made)
-    for target in targets[1:]:
-        shadows.write(i, target, control, partial(b.const, "i1", 1))
 
 
 def _source(b: Builder, mode: str, lane: Value, offset: Value, control: Value) -> tuple[Value, Value]:
@@ -295,7 +258,7 @@ def _source(b: Builder, mode: str, lane: Value, offset: Value, control: Value) -
     return b.select(valid, source, lane), valid
 
 
-def _fixed_sources(fn: FunctionLowering, mode: str, offset: int, control: int) -> tuple[list[int], Value]:
+def _fixed_sources(fn: Surroundings, mode: str, offset: int, control: int) -> tuple[list[int], Value]:
     """The same for constants: the lane that each lane reads, and those within their segments."""
     offset, segment, clamp = offset & 31, control >> 8 & 31, control & 31
     sources, within = [], []
@@ -318,28 +281,7 @@ def shuffled(b: Builder, value: Value, sources: list[int]) -> Value:
     return b.shuffle(value, Value("poison", value.type, value.lanes), sources)
 
 
-def _share(fn: FunctionLowering, shadows: Shadows, i: Instruction, here: Value) -> None:
-    """A joint result is undefined if the operand of any of the lanes is.
-
-    Args:
-        here: the lanes that take part with each lane, as bits.
-    """
-    b = fn.b
-    target = i.operands[0]
-    targets = (target.first, target.second) if isinstance(target, Pair) else (target,)
-    undefined = shadows.undefined(i.operands[1])
-    shared: Value | None = None
-    if undefined is not None:
-        lanes = b.mask_bits(b.land(b.splat(undefined), b.splat(fn.active)))
-        shared = b.compare("ne", b.land(here, lanes), 0)
-    for each in targets:
-        if shadows.has(each):
-            assert isinstance(each, Register)
-            shadow = shared if shared is None or each.type == "pred" else b.cast("sext", shared, "i32")
-            shadows.write(i, each, shadow, partial(b.const, "i1", 1))
-
-
-def permute(fn: FunctionLowering, value: Value, source: Value) -> Value:
+def permute(fn: Surroundings, value: Value, source: Value) -> Value:
     """The value of another lane, which each lane names. Through memory, which works on any CPU."""
     b, W = fn.b, fn.width
     kind = vector_type(value.type, W)
@@ -361,7 +303,7 @@ _REDUX = frozenset({"add", "and", "or", "xor"})
 
 
 @effect("redux")
-def redux(fn: FunctionLowering, i: Instruction) -> None:
+def redux(fn: Surroundings, i: Instruction) -> None:
     """``redux.sync.op.type d, a, mask`` over the members; all of them get the result."""
     whole_warp(fn, i)
     ordered(fn, i, 3)
@@ -374,8 +316,8 @@ def redux(fn: FunctionLowering, i: Instruction) -> None:
     value = b.splat(fn.read(i, i.operands[1], TYPES["b32"]))
     operation, kind = words
     signed = kind == "s32"
-    if fn.shadows is not None:
-        _share(fn, fn.shadows, i, here)
+    for observer in fn.observers:
+        observer.joins(i, here)
     if operation in _REDUX:
         name, neutral = operation, -1 if operation == "and" else 0
     elif operation in ("min", "max") and kind != "b32":
@@ -396,7 +338,7 @@ def redux(fn: FunctionLowering, i: Instruction) -> None:
     fn.write(i, i.operands[0], TYPES["b32"], result, False)
 
 
-def _reduce(fn: FunctionLowering, name: str, value: Value) -> Value:
+def _reduce(fn: Surroundings, name: str, value: Value) -> Value:
     """All lanes of an i32 vector combined into one."""
     W = fn.width
     intrinsic = f"@llvm.vector.reduce.{name}.v{W}i32"
@@ -405,7 +347,7 @@ def _reduce(fn: FunctionLowering, name: str, value: Value) -> Value:
 
 
 @effect("match")
-def match(fn: FunctionLowering, i: Instruction) -> None:
+def match(fn: Surroundings, i: Instruction) -> None:
     """``match.any.sync.type d, a, mask``; ``match.all.sync.type d|p, a, mask``."""
     whole_warp(fn, i)
     ordered(fn, i, 3)
@@ -417,8 +359,8 @@ def match(fn: FunctionLowering, i: Instruction) -> None:
     members = check_mask(fn, i, i.operands[2])
     here = b.land(fn.active_bits(), members)
     value = b.splat(fn.read(i, i.operands[1], kind))
-    if fn.shadows is not None:
-        _share(fn, fn.shadows, i, here)
+    for observer in fn.observers:
+        observer.joins(i, here)
     if words[0] == "all":
         first = b.land(b.flagged_intrinsic("cttz", here, False), W - 1)
         if here.lanes == 1:
@@ -435,7 +377,7 @@ def match(fn: FunctionLowering, i: Instruction) -> None:
     fn.write(i, i.operands[0], TYPES["b32"], b.land(_equal_lanes(fn, value, value), here), False)
 
 
-def _equal_lanes(fn: FunctionLowering, value: Value, wanted: Value) -> Value:
+def _equal_lanes(fn: Surroundings, value: Value, wanted: Value) -> Value:
     """For each lane, which lanes of ``value`` equal its operand, as bits."""
     b = fn.b
     result = b.splat(b.const("i32", 0))

@@ -18,10 +18,11 @@ from itertools import pairwise
 from kcheck.ptx.ir.builder import Value, integer_of
 from kcheck.ptx.isa import mma
 from kcheck.ptx.isa.effects import effect
+from kcheck.ptx.isa.events import Companion
 from kcheck.ptx.isa.fragments import Shape
 from kcheck.ptx.isa.loadstore import Form, load_values, store_values
+from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.isa.warp import whole_warp
-from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.syntax.ast import Instruction, Operand, Vector
 from kcheck.ptx.syntax.types import TYPES
 
@@ -141,7 +142,7 @@ class Tiling:
         return [each[i : i + size] for i in range(0, len(each), size)]
 
 
-def tiling(fn: FunctionLowering, i: Instruction, shape: str, kind: str) -> Tiling:
+def tiling(fn: Surroundings, i: Instruction, shape: str, kind: str) -> Tiling:
     """The tiling of a shape for a type of A.
 
     Raises:
@@ -155,7 +156,7 @@ def tiling(fn: FunctionLowering, i: Instruction, shape: str, kind: str) -> Tilin
 
 
 @effect("wmma")
-def wmma(fn: FunctionLowering, i: Instruction) -> None:
+def wmma(fn: Surroundings, i: Instruction) -> None:
     """``wmma.load``, ``wmma.store`` and ``wmma.mma``."""
     what = i.modifiers[0] if i.modifiers else ""
     if what == "mma":
@@ -169,7 +170,7 @@ def wmma(fn: FunctionLowering, i: Instruction) -> None:
 # --- memory
 
 
-def _transfer(fn: FunctionLowering, i: Instruction, is_load: bool) -> None:
+def _transfer(fn: Surroundings, i: Instruction, is_load: bool) -> None:
     """``wmma.load.{a,b,c}.sync.aligned.layout.shape{.ss}.type r, [p]{, stride}``; ``wmma.store.d`` likewise."""
     words = [m for m in i.modifiers[1:] if m not in ("sync", "aligned")]
     space = "generic"
@@ -203,7 +204,7 @@ def _factor_of(shape: str, kind: str) -> str:
     return {"m16n16k8": "tf32", "m8n8k4": "f64", "m8n8k32": "s4", "m8n8k128": "b1"}.get(shape, "f16")
 
 
-def _registers(fn: FunctionLowering, i: Instruction, operand: Operand, count: int) -> tuple[Operand, ...]:
+def _registers(fn: Surroundings, i: Instruction, operand: Operand, count: int) -> tuple[Operand, ...]:
     if isinstance(operand, Vector) and len(operand.elements) == count:
         return operand.elements
     if count == 1 and not isinstance(operand, Vector):
@@ -211,7 +212,7 @@ def _registers(fn: FunctionLowering, i: Instruction, operand: Operand, count: in
     raise fn.fail(i, f"expected a vector of {count} registers")
 
 
-def _stride(fn: FunctionLowering, i: Instruction, tiles: Tiling, which: str, by_rows: bool) -> Value:
+def _stride(fn: Surroundings, i: Instruction, tiles: Tiling, which: str, by_rows: bool) -> Value:
     """Elements from one row (or column) to the next, i64."""
     if len(i.operands) == 3:
         return fn.b.resize(fn.read(i, i.operands[2], TYPES["u32"]), "i64")
@@ -234,7 +235,7 @@ def _piece(kind: str, places: list[Place], layout: str, space: str) -> Form:
     return Form(space, TYPES[f"b{bits}"], 1)
 
 
-def _addresses(fn: FunctionLowering, base: Value, stride: Value, bits: int, by_rows: bool, place: Place) -> Value:
+def _addresses(fn: Surroundings, base: Value, stride: Value, bits: int, by_rows: bool, place: Place) -> Value:
     """The address of each lane's element."""
     b = fn.b
     if fn.width == 32:
@@ -254,46 +255,46 @@ def _addresses(fn: FunctionLowering, base: Value, stride: Value, bits: int, by_r
     return b.add(base, b.shift("lshr", b.mul(element, bits), 3))
 
 
-def _load(fn: FunctionLowering, i: Instruction, target: Operand, addresses: list[Value], f: Form) -> None:
+def _load(fn: Surroundings, i: Instruction, target: Operand, addresses: list[Value], f: Form) -> None:
     b = fn.b
     whole = TYPES["b64" if f.kind.bits == 64 else "b32"]
     value: Value | None = None
-    shadow: Value | None = None
+    companion: Value | None = None
     for n, address in enumerate(addresses):
-        shadows: list[Value] = []
-        (piece,) = load_values(fn, i, address, f, None, shadows)
+        companions: list[Companion] = []
+        (piece,) = load_values(fn, i, address, f, None, companions)
         value = _joined(fn, value, piece, n * f.kind.bits, whole.llvm)
-        if shadows:
-            shadow = _joined(fn, shadow, shadows[0], n * f.kind.bits, whole.llvm)
+        if companions:
+            companion = _joined(fn, companion, companions[0].value, n * f.kind.bits, whole.llvm)
     assert value is not None
-    if fn.shadows is not None:
-        fn.shadows.write(i, target, shadow, partial(b.const, "i1", 0))
+    if fn.carrier is not None:
+        fn.carrier.arrives(i, target, None if companion is None else Companion(companion), False)
     fn.write(i, target, whole, value, False)
 
 
-def _joined(fn: FunctionLowering, low: Value | None, piece: Value, shift: int, whole: str) -> Value:
+def _joined(fn: Surroundings, low: Value | None, piece: Value, shift: int, whole: str) -> Value:
     b = fn.b
     placed = b.resize(piece, whole)
     return placed if low is None else b.lor(low, b.shift("shl", placed, shift))
 
 
-def _store(fn: FunctionLowering, i: Instruction, source: Operand, addresses: list[Value], f: Form) -> None:
+def _store(fn: Surroundings, i: Instruction, source: Operand, addresses: list[Value], f: Form) -> None:
     b = fn.b
     whole = TYPES["b64" if f.kind.bits == 64 else "b32"]
     value = fn.read(i, source, whole)
-    shadow = None if fn.shadows is None else fn.shadows.stored(i, source, whole)
+    companion = None if fn.carrier is None else fn.carrier.stored(i, source, whole)
     for n, address in enumerate(addresses):
         piece = b.resize(b.shift("lshr", value, n * f.kind.bits), f.kind.llvm)
-        shadows = []
-        if shadow is not None:
-            shadows.append(b.resize(b.shift("lshr", shadow, n * f.kind.bits), integer_of(f.kind.llvm)))
-        store_values(fn, i, address, f, [piece], shadows)
+        companions = []
+        if companion is not None:
+            companions.append(b.resize(b.shift("lshr", companion, n * f.kind.bits), integer_of(f.kind.llvm)))
+        store_values(fn, i, address, f, [piece], companions)
 
 
 # --- products
 
 
-def _multiply(fn: FunctionLowering, i: Instruction) -> None:
+def _multiply(fn: Surroundings, i: Instruction) -> None:
     """``wmma.mma{.op.popc}.sync.aligned.alayout.blayout.shape{.rnd}.d{.a.b}.c{.satfinite} d, a, b, c``."""
     whole_warp(fn, i)
     words = [m for m in i.modifiers[1:] if m not in ("sync", "aligned", "popc", "rn")]
@@ -337,8 +338,8 @@ def _multiply(fn: FunctionLowering, i: Instruction) -> None:
                 values = mma.halves_of(fn.b, [fn.b.bitcast(v, "float") for v in values])
             done.append((operands, values))
     for operands, values in done:
-        if fn.shadows is not None:
-            mma.shadow(fn, fn.shadows, i, form, operands)
+        for observer in fn.observers:
+            observer.multiplies(i, form.shape, form.register, operands)
         for target, value in zip(operands[0], values, strict=True):
             fn.write(i, target, form.register, value, False)
 

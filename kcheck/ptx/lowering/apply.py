@@ -11,8 +11,6 @@ from kcheck.ptx.isa.integer import CARRY_READERS
 from kcheck.ptx.isa.rows import Mods, Row
 from kcheck.ptx.lowering.calls import call
 from kcheck.ptx.lowering.function import FunctionLowering
-from kcheck.ptx.sanitizers.init.registers import Shadows
-from kcheck.ptx.sanitizers.init.rows import row_shadows
 from kcheck.ptx.syntax.ast import Call, Instruction, Integer, Operand, Operation, Pair, Register
 
 
@@ -24,8 +22,8 @@ def apply(fn: FunctionLowering, operation: Operation) -> None:
     """
     everywhere = fn.active
     if operation.guard is not None:
-        if fn.shadows is not None:
-            fn.shadows.decides(operation, operation.guard)
+        for observer in fn.observers:
+            observer.branches(operation, operation.guard)
         condition = fn.load(operation.guard.name, "pred")
         if operation.negated:
             condition = fn.b.invert(condition)
@@ -57,10 +55,8 @@ def _apply_row(fn: FunctionLowering, i: Instruction) -> None:
         sources.append(fn.load(CARRY, "pred"))
     if i.opcode in ("div", "rem") and mods.type().kind in ("signed", "unsigned"):
         _divisor(fn, i, sources[1])
-    if fn.shadows is not None:
-        _shadow(fn.shadows, i, row, mods, sources, targets)
-    if fn.exact is not None:
-        fn.exact.compute(i, i.operands[1:], sources)
+    if fn.observers:
+        _announce(fn, i, row, mods, sources, targets)
     results = row.emit(fn.b, mods, *sources)
     values = list(results) if isinstance(results, tuple) else [results]
     if fn.nans is not None and id(i) in fn.nans.written:
@@ -77,15 +73,16 @@ def _apply_row(fn: FunctionLowering, i: Instruction) -> None:
         fn.write(i, target, kind, value, row.slots[0].relaxed)
 
 
-def _shadow(
-    shadows: Shadows, i: Instruction, row: Row, mods: Mods, sources: list[Value], targets: list[Operand]
+def _announce(
+    fn: FunctionLowering, i: Instruction, row: Row, mods: Mods, sources: list[Value], targets: list[Operand]
 ) -> None:
-    """Set the shadows of the results before the results themselves, which may overwrite a source."""
+    """Announce a row before its result is written, which may overwrite a source."""
     carry = Register(CARRY, "pred")
-    read = [operand for slot, operand in zip(row.slots, i.operands, strict=True) if not slot.result]
+    operands = [operand for slot, operand in zip(row.slots, i.operands, strict=True) if not slot.result]
     if i.opcode in CARRY_READERS:
-        read.append(carry)
-    row_shadows(shadows, i, row, mods, read, sources, [*targets, carry] if "cc" in mods else targets)
+        operands.append(carry)
+    for observer in fn.observers:
+        observer.computes(i, operands, sources, [*targets, carry] if "cc" in mods else targets)
 
 
 def _divisor(fn: FunctionLowering, i: Instruction, divisor: Value) -> None:

@@ -16,7 +16,6 @@ from kcheck.ptx.abi import Block, FaultKind, Launch, PrintRecord
 from kcheck.ptx.ir.builder import Value, vector_type
 from kcheck.ptx.lowering.function import CONTEXT, FunctionLowering
 from kcheck.ptx.lowering.module import FUNCTION_IDS
-from kcheck.ptx.sanitizers.init.memory import unwritten_ir
 from kcheck.ptx.syntax.ast import Call, Function, Register, Symbol
 from kcheck.ptx.syntax.raise_markers import is_marker
 from kcheck.ptx.syntax.types import TYPES
@@ -104,8 +103,8 @@ def _direct(fn: FunctionLowering, operation: Call, function: Function, lanes: Va
     if not _fits(fn, operation, function):
         raise fn.fail(operation, f"the arguments or results do not fit {function.name}")
     pointers = "".join(f", ptr {fn.param_array(n)}" for n in _names(fn, operation))
-    if fn.shadows is not None:
-        pointers += "".join(f", ptr {fn.param_shadow(n)}" for n in _names(fn, operation))
+    if fn.carrier is not None:
+        pointers += "".join(f", ptr {fn.param_companion(n)}" for n in _names(fn, operation))
     own = b.const("i64", fn.local_bytes)
     if not fn.function.is_entry:
         own = b.add(Value("%frame", "i64"), own)
@@ -121,8 +120,8 @@ def symbol(fn: FunctionLowering, function: Function) -> str:
 def _indirect(fn: FunctionLowering, operation: Call, target: Register) -> Value:
     """Each function that the target may be is called for the lanes that want it; other targets are recorded."""
     b, unit = fn.b, fn.unit
-    if fn.shadows is not None:
-        fn.shadows.decides(operation, target)
+    for observer in fn.observers:
+        observer.branches(operation, target)
     wanted = b.splat(fn.read(operation, target, TYPES["u64"]))
     left = fn.active_bits()
     exits = b.op("xor", left, left)
@@ -165,14 +164,12 @@ def _result(fn: FunctionLowering, operation: Call, value: Value) -> None:
     name = _names(fn, operation)[len(operation.arguments)]
     value = fn.b.splat(value)
     fn.b.line(f"store {fn.b.typed(value)}, ptr {fn.param_array(name)}")
-    _defined(fn, name)
+    _returned(fn, name)
 
 
-def _defined(fn: FunctionLowering, name: str) -> None:
-    """What the runtime returns is defined."""
-    if fn.shadows is not None:
-        bits = fn.param_bytes(name)
-        fn.b.line(f"store [{bits} x i8] zeroinitializer, ptr {fn.param_shadow(name)}")
+def _returned(fn: FunctionLowering, name: str) -> None:
+    if fn.carrier is not None:
+        fn.carrier.returns(name)
 
 
 def _each_lane(fn: FunctionLowering, body: Callable[[Value], None]) -> None:
@@ -315,14 +312,13 @@ null:
     def take(lane: Value) -> None:
         size = b.extract(sizes, lane)
         address = b.value(f"call i64 @kcheck.malloc(ptr %launch, {b.typed(size)})", "i64")
-        if fn.shadows is not None:
-            b.line(f"call void @kcheck.unwritten(ptr %launch, {b.typed(address)}, {b.typed(size)})")
-            fn.unit.definitions["@kcheck.unwritten"] = unwritten_ir()
+        for observer in fn.observers:
+            observer.allocates(address, size)
         pointer = b.value(f"getelementptr i64, ptr {array}, {b.typed(lane)}", "ptr")
         b.line(f"store {b.typed(address)}, ptr {pointer.text}")
 
     _each_lane(fn, take)
-    _defined(fn, name)
+    _returned(fn, name)
     return None
 
 

@@ -9,13 +9,14 @@ live in another lane.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kcheck.errors import PtxError
 from kcheck.ptx.abi import Launch, Worker
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
+from kcheck.ptx.isa.events import Carrier, Observer
+from kcheck.ptx.isa.surroundings import Rows
 from kcheck.ptx.lowering import special
 from kcheck.ptx.lowering.module import FUNCTION_IDS, ModuleLowering
 from kcheck.ptx.syntax.ast import (
@@ -38,19 +39,9 @@ if TYPE_CHECKING:
     from kcheck.ptx.analysis.nans import Nans
     from kcheck.ptx.lowering.affine_loops import LineLoop
     from kcheck.ptx.lowering.affine_values import AffineValue
-    from kcheck.ptx.sanitizers.init.registers import Shadows
-    from kcheck.ptx.sanitizers.overflow.exact import Exact
 
 CONTEXT = "ptr %launch, ptr %worker, ptr %block, ptr %warp, i32 %t0"
 """The first parameters of every lowered function; outlined accesses take ``i32 %site`` as well."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """What each lane of a warp loaded for an ``ldmatrix``: the words of a row, and for initcheck their shadows."""
-
-    words: tuple[Value, ...]
-    shadows: tuple[Value, ...] = ()
 
 
 class FunctionLowering:
@@ -76,9 +67,8 @@ class FunctionLowering:
             vector is less than the warp, so that lanes run one after another.
         unread: registers that no instruction of the function reads.
         constants: registers that only one instruction writes, with a literal.
-        shadows: of its registers, for initcheck; None if off.
+        observers: what watches the function: sanitizers. ``carrier``: the one with companions in memory.
         symbols: registers that only one instruction writes, with the address of a symbol.
-        exact: companions of its registers, for overflow; None if off.
         nans: where it is visible which NaN a register holds; None: nowhere.
         rows: for an ``ldmatrix``, what the lanes loaded before; None: it must load them itself.
         param_offsets: of a kernel: the offset of each parameter.
@@ -110,16 +100,26 @@ class FunctionLowering:
         self.guard: Value | None = None
         self.unread: frozenset[str] = frozenset()
         self.constants: Mapping[str, int] = {}
-        self.shadows: Shadows | None = None
+        self.observers: tuple[Observer, ...] = ()
+        self.carrier: Carrier | None = None
         self.symbols: Mapping[str, Symbol] = {}
         self._sums: dict[str, tuple[int, Register]] = {}
-        self.exact: Exact | None = None
         self.nans: Nans | None = None
         self.local_offsets: dict[str, int] = {}
         self.local_bytes = 0
         self._arrays: dict[str, str] = {}
         self._slots: dict[str, str] = {}
         self._cached: dict[str, Value] = {}
+
+    def watch(self, observers: Iterable[Observer]) -> None:
+        """Let observers watch this function; at most one of them is a carrier."""
+        self.observers = tuple(observers)
+        self.carrier = next((observer for observer in self.observers if isinstance(observer, Carrier)), None)
+
+    @property
+    def in_affine_loop(self) -> bool:
+        """Whether this is the version of a loop in which indices are scalars."""
+        return bool(self.lines)
 
     def fail(self, operation: Instruction | Call, what: str) -> PtxError:
         """The error to raise for an instruction."""
@@ -235,8 +235,8 @@ class FunctionLowering:
                 raise self.fail(operation, f"{target.name} is .{declared.name}, the result .{kind.name}")
         blend = operation.guard is not None or self.blend is None or self.blend(target.name)
         self.store(target.name, target.type, value, blend)
-        if self.exact is not None:
-            self.exact.written(operation, target.name, value, blend)
+        for observer in self.observers:
+            observer.written(operation, target.name, value, blend)
 
     def constant(self, source: Operand) -> int | None:
         """The value of an integer operand if it is a known constant."""
@@ -363,10 +363,8 @@ class FunctionLowering:
         """
         if not isinstance(operand, Address):
             raise self.fail(operation, "expected an address in brackets")
-        if self.shadows is not None:
-            self.shadows.address(operation, operand)
-        if self.exact is not None:
-            self.exact.address(operation, operand)
+        for observer in self.observers:
+            observer.addresses(operation, operand)
         b = self.b
         base = operand.base
         if isinstance(base, Symbol):
@@ -453,8 +451,8 @@ class FunctionLowering:
                 self._arrays[name] = pointer
         return self._arrays[name]
 
-    def param_shadow(self, name: str) -> str:
-        """The same for shadows: as many bytes, then as many that say whether what is undefined was computed."""
+    def param_companion(self, name: str) -> str:
+        """The same for companions: as many bytes, then as many for their flags."""
         key = name + "!"
         if key not in self._arrays:
             array = self.param_array(name)

@@ -23,11 +23,13 @@ from kcheck.ptx.lowering.module import (
     shared_layout,
     shared_variables,
 )
+from kcheck.ptx.lowering.sanitizer import Sanitizer
 from kcheck.ptx.lowering.suspension import StateLayout, SuspensionPoint
 from kcheck.ptx.lowering.warp import WarpFunction
 from kcheck.ptx.lowering.warp_emulation import POSTED, TAKEN, posted_bytes, posted_columns
 from kcheck.ptx.runtime import copies, faults
 from kcheck.ptx.runtime.block_scheduler import Fresh, Points, scheduler_ir
+from kcheck.ptx.runtime.copy_queue import CopyQueue, capacity, is_copy
 from kcheck.ptx.runtime.layout import (
     ALIGNED_TABLE,
     HEAD_BYTES,
@@ -43,20 +45,9 @@ from kcheck.ptx.runtime.layout import (
     vector_bytes_ir,
 )
 from kcheck.ptx.runtime.lookup import LocalLayout, resolve_ir
-from kcheck.ptx.sanitizers.init import definedness
-from kcheck.ptx.sanitizers.init.registers import Shadows
-from kcheck.ptx.sanitizers.origins import block_ir, sources_ir
-from kcheck.ptx.sanitizers.overflow import wrapping
-from kcheck.ptx.sanitizers.overflow.exact import Exact
-from kcheck.ptx.sanitizers.race import facts as race_facts
-from kcheck.ptx.sanitizers.race import guards as race_guards
-from kcheck.ptx.sanitizers.race import judge as race_judge
-from kcheck.ptx.sanitizers.race import sync as race_sync
-from kcheck.ptx.sanitizers.race.hooks import stores_of_words
 from kcheck.ptx.syntax.ast import Call, Function, Instruction, Label, Module, Operation, Symbol
 from kcheck.ptx.syntax.types import TYPES
 
-NO_CHECKS = Checks()
 WIDTHS = (1, 2, 4, 8, 16, 32)
 
 _METADATA = """
@@ -66,13 +57,14 @@ _METADATA = """
 """
 
 
-def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, row: int = 1) -> Program:
+def lower(module: Module, entry: str, width: int, sanitizers: Sequence[Sanitizer] = (), row: int = 1) -> Program:
     """The kernel ``entry`` as LLVM IR, with ``width`` lanes per vector.
 
     A kernel in which the lanes of a warp work together (shuffles, votes …) is lowered with the whole warp as one
     vector, whatever the requested width; ``Program.width`` is the actual one.
 
     Args:
+        sanitizers: what checks the code beyond memory and barriers, in the order in which events reach them.
         row: the code will run in blocks in which this many lanes, or any smaller power of two, are neighbors
             along x (:func:`kcheck.ptx.abi.row_of`); 1: in any block.
 
@@ -103,15 +95,10 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
         LocalLayout(0, 0),
         {v.name: i for i, v in enumerate(variables)},
         {f.name: i for i, f in enumerate(f for f in functions if not f.is_entry)},
-        checks,
     )
-    if checks.race:
-        unit.race = race_facts.gather(functions)
-        unit.tests = race_guards.testing_loads(functions, module.file)
-        unit.definitions.update(race_sync.definitions(unit.race.fences))
-        unit.definitions.update(race_judge.definitions(unit.race.fences))
-        unit.declarations.update(race_sync.DECLARATIONS)
-    unit.in_rows = 1 < width <= row and checks == NO_CHECKS
+    for sanitizer in sanitizers:
+        sanitizer.begin(unit, functions)
+    unit.in_rows = 1 < width <= row and not sanitizers
     scopes = [module.variables, *(f.variables for f in functions)]
     unit.dynamic_shared = any(v.space == "shared" and open_size(v) for scope in scopes for v in scope.values())
     unit.outlined = _memory_accesses(functions) > INLINED_ACCESSES
@@ -122,13 +109,13 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
     offsets_of_params = {slot.name: slot.offset for slot in slots}
     graphs = {f.name: control.build(f, module.file, waits) for f in functions}
     state = StateLayout(0)
-    entry_warp = _prepare(unit, kernel, graphs[entry], frames[entry], offsets_of_params, state, waits)
+    entry_warp = _prepare(unit, sanitizers, kernel, graphs[entry], frames[entry], offsets_of_params, state, waits)
     # Vectors begin HEAD_BYTES after the start of a page, at a stride that is a multiple of the largest alignment.
     local = align_up(HEAD_BYTES + len(entry_warp.stops) * POINT_BYTES, max(align, 64)) - HEAD_BYTES
-    everyone = align_up(stride * width, 64) if checks.init else 0
+    everyone = align_up(stride * width, 64) if unit.companion_memory is not None else 0
     unit.local = LocalLayout(local, stride, everyone)
     state.size = align_up(local + everyone + stride * width, 64)
-    _queue_copies(unit, functions, state)
+    _queue_copies(unit, sanitizers, functions, state)
     texts = []
     for function in functions:
         if not function.is_entry:
@@ -137,7 +124,7 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
                     f"{module.file}:{function.line}: a barrier in a function that is called is not supported"
                 )
             warp = _prepare(
-                unit, function, graphs[function.name], frames[function.name], {}, StateLayout(0), waits
+                unit, sanitizers, function, graphs[function.name], frames[function.name], {}, StateLayout(0), waits
             )
             texts.append(warp.text(f"@kcheck.fn.{unit.functions[function.name]}"))
     texts.append(entry_warp.text("@kcheck.warp"))
@@ -153,16 +140,17 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
         unit.declarations[mangled] = f"declare void {mangled}({kinds}, i64, i1 immarg)"
     unit.definitions.update(faults.definitions(unit.declarations))
     unit.definitions[VECTOR_BYTES.name] = vector_bytes_ir(vector_bytes)
-    fresh = _fresh(unit) if checks.init or checks.overflow else Fresh()
-    race = unit.race is not None
-    shape = Shape(width, len(entry_warp.stops), vector_bytes, posted, race, unit.declarations)
+    fresh = Fresh()
+    for sanitizer in sanitizers:
+        fresh = sanitizer.finish(unit, fresh)
+    shape = Shape(width, len(entry_warp.stops), vector_bytes, posted, unit.follows_barriers, unit.declarations)
     schedule = scheduler_ir(shape, _points(entry_warp.stops, stop_sites), fresh)
     ir = "\n".join([*unit.declarations.values(), *unit.definitions.values(), *texts, *schedule, _METADATA])
     return Program(
         ir=ir,
         entry=entry,
         width=width,
-        checks=checks,
+        checks=Checks(),
         params=slots,
         param_bytes=param_bytes,
         globals=variables,
@@ -179,30 +167,18 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
     )
 
 
-def _queue_copies(unit: ModuleLowering, functions: list[Function], state: StateLayout) -> None:
+def _queue_copies(
+    unit: ModuleLowering, sanitizers: Sequence[Sanitizer], functions: list[Function], state: StateLayout
+) -> None:
     """Give a kernel with asynchronous copies its queue in the state of a vector, and the functions to use it."""
     operations = [s for f in functions for s in f.body or () if isinstance(s, Instruction) and s.opcode == "cp"]
     if not operations:
         return
-    count = sum(race_facts.is_copy(operation) for operation in operations)
-    unit.copies = copies.CopyQueue(state.size, unit.width, copies.capacity(max(count, 1)))
+    unit.copies = CopyQueue(state.size, unit.width, capacity(max(sum(map(is_copy, operations)), 1)))
     state.size += unit.copies.size
-    check = ""
-    if unit.race is not None:
-        unit.race.granule.setdefault("shared", 4)
-        check = stores_of_words(unit, unit.race)
-    places = unit.shadow_places if unit.checks.init else None
-    unit.definitions.update(copies.definitions(unit.copies, places, unit.race, check, unit.declarations))
-
-
-def _fresh(unit: ModuleLowering) -> Fresh:
-    """Setup of some checks when a block or a vector starts: clear the records, mark memory uninitialized."""
-    unit.definitions["@kcheck.fresh"] = block_ir(unit.shared_bytes, unit.checks.init)
-    for table, keys in unit.uses.items():
-        sites = unit.origins.values() if None in keys else (unit.origins[k] for k in keys if k in unit.origins)
-        unit.definitions[table] = sources_ir(table, sorted(set(sites)))
-    local = unit.local
-    return Fresh(True, (local.offset + local.init, local.stride * unit.width) if local.init else (0, 0))
+    found = (sanitizer.watch_copies(unit, unit.copies) for sanitizer in sanitizers)
+    watchers = [watcher for watcher in found if watcher is not None]
+    unit.definitions.update(copies.definitions(unit.copies, watchers, unit.declarations))
 
 
 def _points(points: Sequence[SuspensionPoint], sites: Sequence[int]) -> Points:
@@ -355,6 +331,7 @@ def _local_bytes(module: Module, functions: list[Function], frames: dict[str, tu
 
 def _prepare(
     unit: ModuleLowering,
+    sanitizers: Sequence[Sanitizer],
     function: Function,
     graph: control.Cfg,
     local: tuple[int, dict[str, int]],
@@ -386,17 +363,14 @@ def _prepare(
     fn.local_bytes, fn.local_offsets = local
     fn.unread = liveness.unread(graph)
     fn.constants = liveness.constants(graph)
-    if unit.checks.init:
-        fn.shadows = Shadows(fn, definedness.analyze(graph, lambda name: name in params, fn.constants))
     fn.symbols = liveness.symbols(graph)
     fn.nans = nans.analyze(graph)
     if unit.in_rows:
         fn.strides = strides.analyze(graph, live, found, fn.constants, divergent, unit.width)
-    if unit.width > 1 and unit.checks == NO_CHECKS and not unit.outlined:
+    if unit.width > 1 and not sanitizers and not unit.outlined:
         fn.line_loops = lines.find(graph, live, fn, divergent, waits, spinning)
-    if unit.checks.overflow:
-        watched = wrapping.analyze(graph, fn.constants)
-        fn.exact = Exact(fn, watched) if watched.wide else None
+    observers = (sanitizer.observe(fn, graph) for sanitizer in sanitizers)
+    fn.watch(observer for observer in observers if observer is not None)
 
     def keeps(block: int, register: str) -> bool:
         return bool(found.live_in_inactive_lanes[block] >> live.number[register] & 1)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kcheck.errors import PtxError
 from kcheck.model.alignment import align_up
 from kcheck.model.span import is_users
-from kcheck.ptx.abi import Checks, FaultKind, GlobalVariable, SharedVariable, Site
+from kcheck.ptx.abi import FaultKind, GlobalVariable, SharedVariable, Site
 from kcheck.ptx.ir.builder import integer_of
 from kcheck.ptx.runtime import memory
-from kcheck.ptx.runtime.copies import CopyQueue
+from kcheck.ptx.runtime.copy_queue import CopyQueue
 from kcheck.ptx.runtime.lookup import LocalLayout
-from kcheck.ptx.sanitizers.init import memory as shadow_memory
-from kcheck.ptx.sanitizers.race.facts import RaceFacts
+from kcheck.ptx.runtime.memory import CompanionMemory
 from kcheck.ptx.syntax.ast import Address, Call, Float, Function, Instruction, Integer, Module, Symbol, Variable
 from kcheck.ptx.syntax.types import TYPES
 
@@ -32,18 +32,16 @@ class ModuleLowering:
         local: the layout of local memory in a vector's state; set once the functions are known.
         globals: index in ``Launch.globals``, by symbol.
         functions: numbers of the functions, by name.
-        checks: what to check beyond memory and barriers.
         dynamic_shared: whether the code names shared memory of open size.
         in_rows: whether the threads of every vector are neighbors along x.
         outlined: whether vector accesses are calls, for code with very many of them.
         posted_columns: the most operands that a lane of a narrow vector posts for one warp-level operation.
-        accesses: names of the functions for accesses, by (store, element, space, scalar, with its shadow).
-        origins: sites where a value in a later report may come from (:mod:`kcheck.ptx.sanitizers.origins`), by
-            key.
-        uses: by table, the keys of the sites from which a use may get its value (None: any).
+        accesses: names of the functions for accesses, by (store, element, space, scalar, with its companion).
         copies: where a vector keeps its asynchronous copies; None if the code has none.
-        race: what racecheck must check, None if it is off; ``race_checks``: names of the functions that do.
-        tests: with racecheck, the loads that only decide whether to try an atomic (:mod:`.race.guards`).
+        companion_memory: set by a sanitizer with companions in memory: where they are.
+        observer_columns: columns that observers post for a warp-level operation, with the operands.
+        follows_barriers: whether a sanitizer must see each barrier that a block passes.
+        tests: the loads (by ``id``) that only decide whether to try an atomic, where a sanitizer looks for them.
     """
 
     module: Module
@@ -53,7 +51,6 @@ class ModuleLowering:
     local: LocalLayout
     globals: dict[str, int]
     functions: dict[str, int]
-    checks: Checks
     declarations: dict[str, str] = field(default_factory=dict)
     definitions: dict[str, str] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
@@ -63,11 +60,10 @@ class ModuleLowering:
     outlined: bool = False
     posted_columns: int = 0
     accesses: dict[tuple[bool, str, str, bool, bool], str] = field(default_factory=dict)
-    origins: dict[int, int] = field(default_factory=dict)
-    uses: dict[str, frozenset[int | None]] = field(default_factory=dict)
-    race: RaceFacts | None = None
     copies: CopyQueue | None = None
-    race_checks: dict[tuple[int, str, int, bool], str] = field(default_factory=dict)
+    companion_memory: Callable[[ModuleLowering], CompanionMemory] | None = None
+    observer_columns: int = 0
+    follows_barriers: bool = False
     tests: frozenset[int] = frozenset()
 
     def fail(self, line: int, what: str) -> PtxError:
@@ -87,38 +83,36 @@ class ModuleLowering:
         self.sites.append(Site(operation.line, text, file, source_line, space, chain_of_calls, tests, address))
         return len(self.sites) - 1
 
-    def access(self, store: bool, element: str, space: str, scalar: bool, init: bool = False) -> str:
-        """The function for a checked access; ``init``: of the value's shadow too."""
+    def access(self, store: bool, element: str, space: str, scalar: bool, carries: bool = False) -> str:
+        """The function for a checked access; ``carries``: of the value's companion too."""
         space = "global" if space == "const" else space
         self.declarations["@llvm.usub.sat.i64"] = "declare i64 @llvm.usub.sat.i64(i64, i64)"
-        key = (store, element, space, scalar, init)
+        key = (store, element, space, scalar, carries)
         if key not in self.accesses:
-            shadows = self.shadow_places if init else None
+            companions = self.companion_memory(self) if carries and self.companion_memory is not None else None
             if scalar:
-                name, text = memory.scalar_ir(store, element, space, self.local, shadows)
+                name, text = memory.scalar_ir(store, element, space, self.local, companions)
             else:
-                if init:
+                if companions is not None:
                     self.access(store, element, space, scalar)
-                    self.shadow_access(store, element, space)
+                    self.companion_access(companions, store, element, space)
                 name, text = memory.vector_ir(
-                    store, element, space, self.width, self.local, self.declarations, self.outlined, shadows
+                    store, element, space, self.width, self.local, self.declarations, self.outlined, companions
                 )
             self.definitions[name] = text
             self.accesses[key] = name
         return self.accesses[key]
 
-    def shadow_access(self, store: bool, element: str, space: str) -> str:
-        """The function that loads or stores shadows of ``element`` under a mask, in any space."""
-        name, text = shadow_memory.apart_ir(
-            store, integer_of(element), space, self.shadow_places, self.width, self.declarations
-        )
+    def companion_access(self, companions: CompanionMemory, store: bool, element: str, space: str) -> str:
+        """The function that loads or stores companions of ``element`` under a mask, in any space."""
+        name, text = companions.apart(store, integer_of(element), space, self.width, self.declarations)
         self.definitions[name] = text
         return name
 
     @property
-    def shadow_places(self) -> shadow_memory.Places:
-        """Where shadows are."""
-        return shadow_memory.Places(self.local, self.shared_bytes)
+    def local_stride(self) -> int:
+        """Bytes of a thread's local memory."""
+        return self.local.stride
 
     def line_access(self, store: bool, element: str, space: str) -> str:
         """The function for a checked access of elements side by side."""

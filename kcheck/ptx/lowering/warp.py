@@ -36,7 +36,6 @@ from kcheck.ptx.lowering.loop_versioning import March
 from kcheck.ptx.lowering.suspension import StateLayout, Suspender, SuspensionPoint, left, read_mask
 from kcheck.ptx.runtime.faults import RUNNING, report_fault
 from kcheck.ptx.runtime.layout import ABORTED, POINT_BYTES, SuspendedLanes, kernel_signature, point_address
-from kcheck.ptx.sanitizers.init.registers import companions
 from kcheck.ptx.syntax.ast import Call, Instruction, Label, Operation
 from kcheck.ptx.syntax.types import TYPES
 
@@ -129,8 +128,9 @@ class WarpFunction:
         """The stop with the companions of the registers that it saves: they are always written together."""
         fn, more = self.fn, dict[str, dict[str, str]]()
         for name in stop.live:
-            found = companions(fn.shadows.found, name, self.live.types[name]) if fn.shadows else {}
-            more[name] = found | (fn.exact.companions(name) if fn.exact else {})
+            more[name] = {}
+            for observer in fn.observers:
+                more[name].update(observer.companions(name, self.live.types[name]))
         types = {new: kind for found in more.values() for new, kind in found.items()}
         self.live = replace(self.live, types={**self.live.types, **types})
         kept = {new for name in stop.kept for new in more[name]}
@@ -174,14 +174,13 @@ class WarpFunction:
         each = [*zeros, *fn.each.lines, *dispatch, *body]
         if fn.function.is_entry:
             signature = kernel_signature(self.width).head
-            # The scheduler reports every barrier to racecheck.
-            plain = [s.number for s in self.stops if s.arrival.plain and fn.unit.race is None]
+            plain = [s.number for s in self.stops if s.arrival.plain and not fn.unit.follows_barriers]
             lines = [*head, *vector_loop.loop(self.width, each, self.outcomes, plain)]
         else:
             outside = len(fn.function.params) + len(fn.function.returns)
             parameters = f"{CONTEXT}, {self.bits} %mask, i64 %frame"
             parameters += "".join(f", ptr %param{i}" for i in range(outside))
-            if fn.shadows is not None:
+            if fn.carrier is not None:
                 parameters += "".join(f", ptr %pshadow{i}" for i in range(outside))
             signature = f"{self.bits} {name}({parameters})"
             lines = [*head, *each]
@@ -192,8 +191,8 @@ class WarpFunction:
         first = self.cfg.order[0]
         if not self.fn.function.is_entry:
             self._guard_stack()
-            if self.fn.shadows is not None:
-                self.fn.shadows.enter()
+            for observer in self.fn.observers:
+                observer.enters()
             b.line(f"store {self.bits} %mask, ptr {self._mask(first)}")
             b.line("br label %C0")
             return
@@ -387,8 +386,8 @@ class WarpFunction:
         """The lanes for which the guard holds, and the others."""
         b = self.b
         assert end.guard is not None
-        if self.fn.shadows is not None:
-            self.fn.shadows.decides(end, end.guard)
+        for observer in self.fn.observers:
+            observer.branches(end, end.guard)
         condition = self.fn.load(end.guard.name, "pred")
         if condition.lanes == self.width:
             bits = b.mask_bits(condition)
@@ -417,8 +416,8 @@ class WarpFunction:
     def _indexed(self, n: int, targets: tuple[int, ...], end: Instruction) -> None:
         """``brx.idx``; an index past the end is undefined, and those lanes take the last target."""
         b = self.b
-        if self.fn.shadows is not None:
-            self.fn.shadows.decides(end, end.operands[0])
+        for observer in self.fn.observers:
+            observer.branches(end, end.operands[0])
         index = b.splat(self.fn.read(end, end.operands[0], TYPES["u32"]))
         left = self.lanes
         for k, target in enumerate(targets):

@@ -7,28 +7,25 @@ vector resumes and computes the result for the whole warp from the posted operan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kcheck.ptx.analysis.cfg import is_collective
 from kcheck.ptx.analysis.liveness import has_result
-from kcheck.ptx.ir.builder import Builder, Value, integer_of, vector_type
+from kcheck.ptx.ir.builder import Builder, Value, vector_type
 from kcheck.ptx.ir.function import call
 from kcheck.ptx.ir.records import load_field
 from kcheck.ptx.isa.effects import EFFECTS
+from kcheck.ptx.isa.events import Companion, Observer
 from kcheck.ptx.isa.matrices import WORDS, load_rows
-from kcheck.ptx.lowering.function import FunctionLowering, Rows
+from kcheck.ptx.isa.surroundings import Rows
+from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.lowering.module import ModuleLowering
 from kcheck.ptx.runtime.layout import VECTOR_BYTES, SuspendedCollective, point_address
-from kcheck.ptx.sanitizers.init.registers import Shadows
 from kcheck.ptx.syntax.ast import Call, Instruction, Integer, Operand, Operation, Vector
 from kcheck.ptx.syntax.types import TYPES, PtxType
 
 POSTED, TAKEN = "@posted", "@taken"
 """What lanes posted, and the scheduler's copy of it: a vector that resumes first may post again at once."""
-
-SHADOW_COLUMNS = 2
-"""With initcheck: the first operand's shadow; and as bits, whether that was computed, and for each operand whether
-it is undefined."""
 
 _WARP = 32
 
@@ -36,9 +33,27 @@ Place = Callable[[str, int, int], int]
 """Returns the offset in a vector's state for (key, bytes, alignment)."""
 
 
+class WarpObserver(Observer):
+    """An observer that also watches warp-level operations whose lanes wait for each other.
+
+    Attributes:
+        columns: how many 64-bit values each lane posts besides the operands, at most.
+    """
+
+    columns = 0
+
+    def posts(self, instruction: Instruction) -> Sequence[Value]:
+        """The values to post."""
+        return ()
+
+    def seen_by(self, view: WarpView, instruction: Instruction, column: int) -> Observer | None:
+        """What watches the whole warp, where the posted values are in columns from ``column`` on."""
+        return None
+
+
 def posted_bytes(unit: ModuleLowering) -> int:
     """Bytes that the lanes of one vector post."""
-    return (unit.posted_columns + (SHADOW_COLUMNS if unit.checks.init else 0)) * 8 * unit.width
+    return (unit.posted_columns + unit.observer_columns) * 8 * unit.width
 
 
 def posted_columns(operations: Iterable[Operation]) -> int:
@@ -58,9 +73,9 @@ def _writes(instruction: Instruction) -> bool:
     return has_result(instruction) and instruction.opcode not in ("bar", "barrier")
 
 
-def _kind(instruction: Instruction, operand: Operand) -> PtxType:
+def posted_kind(instruction: Instruction, operand: Operand) -> PtxType:
     """The type as which the instruction reads an operand."""
-    first = instruction.operands[1] if _writes(instruction) and len(instruction.operands) > 1 else None
+    first = instruction.operands[1] if has_source(instruction) else None
     if operand is first and instruction.opcode == "vote":
         return TYPES["pred"]
     if instruction.opcode in ("mma", "wmma") and "f64" in instruction.modifiers:
@@ -89,22 +104,32 @@ def members(fn: FunctionLowering, instruction: Instruction) -> Value:
 
 def post(fn: FunctionLowering, instruction: Instruction, place: Place) -> None:
     """Write the operands of the active lanes to the vector's state, 64 bits each. For an ``ldmatrix``: the loaded
-    values and their shadows."""
+    values and their companions."""
     if instruction.opcode == "ldmatrix":
         rows = load_rows(fn, instruction)
-        for column, value in enumerate((*rows.words, *rows.shadows)):
+        for column, value in enumerate((*rows.words, *(c.value for c in rows.companions))):
             _put(fn, place, column, value)
         return
     for column, operand in enumerate(sources(instruction)):
-        value = fn.read(instruction, operand, _kind(instruction, operand))
+        value = fn.read(instruction, operand, posted_kind(instruction, operand))
         _put(fn, place, column, fn.b.as_integer(value))
-    if fn.shadows is not None and _has_source(instruction):
-        for column, value in _shadows(fn.shadows, instruction).items():
+    for first, observer in _warp_observers(fn):
+        for column, value in enumerate(observer.posts(instruction), first):
             _put(fn, place, column, value)
 
 
-def _has_source(instruction: Instruction) -> bool:
+def has_source(instruction: Instruction) -> bool:
+    """Whether a result depends on an operand."""
     return _writes(instruction) and len(instruction.operands) > 1
+
+
+def _warp_observers(fn: FunctionLowering) -> Iterator[tuple[int, WarpObserver]]:
+    """Those of a function, and the first column of each."""
+    column = fn.unit.posted_columns
+    for observer in fn.observers:
+        if isinstance(observer, WarpObserver):
+            yield column, observer
+            column += observer.columns
 
 
 def _put(fn: FunctionLowering, place: Place, column: int, value: Value) -> None:
@@ -116,25 +141,12 @@ def _put(fn: FunctionLowering, place: Place, column: int, value: Value) -> None:
     b.line(f"store {b.typed(b.select(fn.active, wide, old))}, ptr {pointer.text}")
 
 
-def _shadows(shadows: Shadows, instruction: Instruction) -> dict[int, Value]:
-    """The columns with the shadow bits."""
-    b, columns = shadows.fn.b, shadows.fn.unit.posted_columns
-    first = instruction.operands[1]
-    shadow = None if isinstance(first, Vector) else shadows.bits(first, _kind(instruction, first))
-    flags = b.cast("zext", shadows.made(first), "i64")
-    for number, source in enumerate(sources(instruction), 1):
-        undefined = shadows.undefined(source)
-        if undefined is not None:
-            flags = b.lor(flags, b.shift("shl", b.cast("zext", undefined, "i64"), number))
-    return {columns: b.const("i64", 0) if shadow is None else shadow, columns + 1: flags}
-
-
 def finish(fn: FunctionLowering, instruction: Instruction, place: Place, point: int) -> None:
     """Compute the results on resuming at a suspension point, whose record has the participants."""
     b = fn.b
     suspended = point_address(b, point)
     taking_part = load_field(b, SuspendedCollective, suspended.text, SuspendedCollective.participants)
-    view = _View(fn, instruction, place)
+    view = WarpView(fn, instruction, place)
     view.active = view.b.bits_mask(taking_part, _WARP)
     if fn.left is not None:
         left = load_field(b, SuspendedCollective, suspended.text, SuspendedCollective.exited)
@@ -143,7 +155,7 @@ def finish(fn: FunctionLowering, instruction: Instruction, place: Place, point: 
     fn.b.lines = view.b.lines
 
 
-class _View(FunctionLowering):
+class WarpView(FunctionLowering):
     """A function lowered for 32 lanes over a narrower one: reads the posted operands and writes its own lanes."""
 
     def __init__(self, real: FunctionLowering, instruction: Instruction, place: Place) -> None:
@@ -155,11 +167,15 @@ class _View(FunctionLowering):
         self.prologue, self.each = real.prologue, real.each
         self.taken = place(TAKEN, posted_bytes(real.unit), 64)
         if instruction.opcode == "ldmatrix":
-            words = [self._word(column) for column in range(2 * WORDS if real.shadows is not None else WORDS)]
-            self.rows = Rows(tuple(words[:WORDS]), tuple(words[WORDS:]))
-        self.columns = {id(o): self.taken + 8 * real.width * k for k, o in enumerate(sources(instruction))}
-        if real.shadows is not None and _has_source(instruction):
-            self.shadows = _PostedShadows(self, real.shadows, instruction)
+            words = [self._word(column) for column in range(2 * WORDS if real.carrier is not None else WORDS)]
+            self.rows = Rows(tuple(words[:WORDS]), tuple(map(Companion, words[WORDS:])))
+        self.columns = {id(o): self.column(k) for k, o in enumerate(sources(instruction))}
+        seen = (observer.seen_by(self, instruction, first) for first, observer in _warp_observers(real))
+        self.watch(observer for observer in seen if observer is not None)
+
+    def column(self, number: int) -> int:
+        """The offset of a column in what was posted."""
+        return self.taken + 8 * self.real.width * number
 
     def read(self, operation: Instruction | Call, source: Operand, kind: PtxType, relaxed: bool = False) -> Value:
         """The operand in each lane of the warp."""
@@ -168,7 +184,7 @@ class _View(FunctionLowering):
         return self.b.bitcast(self.b.resize(self.posted(self.columns[id(source)]), f"i{kind.bits}"), kind.llvm)
 
     def _word(self, column: int) -> Value:
-        return self.b.resize(self.posted(self.taken + 8 * self.real.width * column), "i32")
+        return self.b.resize(self.posted(self.column(column)), "i32")
 
     def posted(self, column: int) -> Value:
         """What each lane of the warp posted in the column at an offset, as i64."""
@@ -214,55 +230,3 @@ class _View(FunctionLowering):
         size = max(stored.bits // 8, 1)
         value = b.value(f"load {mine}, ptr {pointer.text}, align {size}", stored.type, W)
         return b.cast("trunc", value, "i1") if bit else value
-
-
-class _PostedShadows(Shadows):
-    """The shadows of the posted operands."""
-
-    def __init__(self, view: _View, real: Shadows, instruction: Instruction) -> None:
-        self.fn: _View = view
-        self.found = real.found
-        self.real = real
-        self.numbers = {id(source): number for number, source in enumerate(sources(instruction), 1)}
-        self.column = view.taken + 8 * view.real.width * view.unit.posted_columns
-
-    def bits(self, operand: Operand, kind: PtxType) -> Value | None:
-        """As posted; only for the first operand."""
-        if not self.has(operand):
-            return None
-        return self.fn.b.resize(self.fn.posted(self.column), integer_of(kind.llvm))
-
-    def undefined(self, *operands: Operand) -> Value | None:
-        """Whether any of the operands is undefined, as posted."""
-        bits = 0
-        for operand in operands:
-            if self.has(operand):
-                bits |= 1 << self.numbers[id(operand)]
-        if not bits:
-            return None
-        b = self.fn.b
-        flags = self.fn.posted(self.column + 8 * self.fn.real.width)
-        return b.compare("ne", b.land(flags, bits), 0)
-
-    def brought(self, i: Instruction, source: Value, lanes: Value) -> None:
-        """Record it for the lanes of this vector."""
-        self.real.brought(i, self.fn.mine(self.fn.b.splat(source)), self.fn.mine(lanes))
-
-    def made(self, *operands: Operand) -> Value:
-        """Whether the first operand was computed."""
-        b = self.fn.b
-        return b.compare("ne", b.land(self.fn.posted(self.column + 8 * self.fn.real.width), 1), 0)
-
-    def write(
-        self,
-        operation: Instruction | Call,
-        target: Operand,
-        shadow: Value | None,
-        made: Callable[[], Value],
-        signed: bool = False,
-    ) -> None:
-        """Keep the lanes of this vector."""
-        if self.has(target):
-            self.fn.real.blend = None
-            own = None if shadow is None else self.fn.mine(shadow)
-            self.real.write(operation, target, own, lambda: self.fn.mine(made()), signed)

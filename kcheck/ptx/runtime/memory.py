@@ -23,18 +23,47 @@ multiple of its size.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from kcheck.ptx.abi import FaultKind, SiteCache, Worker
-from kcheck.ptx.ir.builder import integer_of, vector_type
+from kcheck.ptx.ir.builder import FLOATS, integer_of, mangle, vector_type
 from kcheck.ptx.runtime.lookup import ARGUMENTS, SHARED_ARGUMENTS, SPACES, LocalLayout
-from kcheck.ptx.sanitizers.init.memory import Places, apart_ir, beside
 from kcheck.ptx.syntax.types import LLVM_BITS
 
-_MANGLE = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 
+class CompanionMemory(Protocol):
+    """Where companions are in memory: what the functions for checked accesses do for them.
 
-def mangle(element: str) -> str:
-    """``float`` as LLVM writes it in the names of intrinsics: ``f32``."""
-    return _MANGLE.get(element, element)
+    Attributes:
+        suffix: of the names of functions that move companions too.
+    """
+
+    @property
+    def suffix(self) -> str: ...
+
+    def beside(
+        self, store: bool, element: str, space: str, width: int, address: str, lane: bool, spread: int = 0
+    ) -> str:
+        """Lines for the companion of an access of ``width`` elements at a scalar, admitted address.
+
+        A load puts the companion into ``%so``; a store takes it from ``%s``, and the mask ``%m`` if ``width`` is
+        above 1.
+
+        Args:
+            lane: ``%lane`` makes the access; without it lanes act side by side, and the memory is not local.
+            spread: the lanes that get the one loaded element.
+        """
+        ...
+
+    def apart(
+        self, store: bool, element: str, space: str, width: int, declarations: dict[str, str]
+    ) -> tuple[str, str]:
+        """The companion of ``width`` elements anywhere, under a mask: name and definition of a function.
+
+        A load takes (addresses, mask, pointer to the result, context), lanes that are off get 0; a store takes
+        (addresses, companion, mask, context). ``element`` is an integer type.
+        """
+        ...
 
 
 _SITE = f"""  %scp = getelementptr i8, ptr %worker, i64 {Worker.sites.offset}
@@ -63,16 +92,17 @@ def _pass() -> str:
 
 
 def scalar_ir(
-    store: bool, element: str, space: str, local: LocalLayout, shadows: Places | None = None
+    store: bool, element: str, space: str, local: LocalLayout, companions: CompanionMemory | None = None
 ) -> tuple[str, str]:
     """The access of one address (W = 1, or the same for all lanes): name and definition.
 
     A load takes (address, lane, context) and returns the element; a store takes (address, value, lane, context).
-    With ``shadows`` a load also takes a pointer for the value's shadow, and a store the shadow, after these.
+    With ``companions`` a load also takes a pointer for the value's companion, and a store the companion, after
+    these.
     """
     size = max(LLVM_BITS[element] // 8, 1)
     what = "st" if store else "ld"
-    name = f"@kcheck.{what}.{space}.{mangle(element)}{'.init' if shadows else ''}"
+    name = f"@kcheck.{what}.{space}.{mangle(element)}{companions.suffix if companions else ''}"
     kind = FaultKind.OUT_OF_BOUNDS_STORE if store else FaultKind.OUT_OF_BOUNDS_LOAD
     site = _window(space, size, local)
     value = f", {element} %v" if store else ""
@@ -82,9 +112,9 @@ def scalar_ir(
         else (f"  %x = load {element}, ptr %p, align {size}\n  ret {element} %x")
     )
     zero = "ret void" if store else f"ret {element} {_zero(element)}"
-    if shadows is not None:
+    if companions is not None:
         value += f", {integer_of(element)} %s" if store else ", ptr %so"
-        access = beside(store, element, space, shadows, 1, "%a", True) + access
+        access = companions.beside(store, element, space, 1, "%a", True) + access
         zero = zero if store else f"store {integer_of(element)} 0, ptr %so\n  {zero}"
     text = f"""
 define internal {"void" if store else element} {name}(i64 %a{value}, i32 %lane, {_context(space)}) alwaysinline {{
@@ -111,7 +141,7 @@ bad:
 def _zero(element: str) -> str:
     if element == "ptr":
         return "null"
-    return "0.0" if element in _MANGLE else "0"
+    return "0.0" if element in FLOATS else "0"
 
 
 def _window(space: str, size: int, local: LocalLayout) -> str:
@@ -172,13 +202,13 @@ def vector_ir(
     local: LocalLayout,
     declarations: dict[str, str],
     outlined: bool,
-    shadows: Places | None = None,
+    companions: CompanionMemory | None = None,
 ) -> tuple[str, str]:
     """The access of W addresses: name and definition.
 
     A load takes (addresses, mask, context) and returns the elements, 0 in faulting lanes, anything in inactive
-    lanes; a store takes (addresses, values, mask, context). ``outlined``: called, not inlined. With ``shadows`` a
-    load also takes a pointer for the values' shadow, and a store the shadow, before the mask.
+    lanes; a store takes (addresses, values, mask, context). ``outlined``: called, not inlined. With
+    ``companions`` a load also takes a pointer for those of the values, and a store theirs, before the mask.
     """
     size = max(LLVM_BITS[element] // 8, 1)
     W = width
@@ -242,20 +272,20 @@ rest:
     # processors, a third of the time of a histogram.
     whole = contiguous if store else f"  %r1 = load {V}, ptr %p, align {size}\n  ret {V} %r1"
     plain = name
-    if shadows is not None:  # the slow path stays in the plain function, and in one for shadows
-        name += ".init"
+    if companions is not None:  # the slow path stays in the plain function, and in one for companions
+        name += companions.suffix
         bits = integer_of(element)
         S = vector_type(bits, W)
         value = f", {V} %v, {S} %s" if store else ", ptr %so"
-        apart = apart_ir(store, bits, space, shadows, W, declarations)[0]
+        apart = companions.apart(store, bits, space, W, declarations)[0]
         given = f"{S} %s, {M} %m" if store else f"{M} %m, ptr %so"
         slow = f"  call void {apart}({A} %a, {given}, {_pass()})\n{slow}"
         if store:
             declarations[f"@llvm.masked.store.v{W}{bits}.p0"] = (
                 f"declare void @llvm.masked.store.v{W}{bits}.p0({S}, ptr, i32, {M})"
             )
-        whole = beside(store, element, space, shadows, W, "%lo", False) + whole
-        alike = beside(store, element, space, shadows, 1, "%lo", False, W).replace("%h", "%g")
+        whole = companions.beside(store, element, space, W, "%lo", False) + whole
+        alike = companions.beside(store, element, space, 1, "%lo", False, W).replace("%h", "%g")
         together = together.replace("together:\n", f"together:\n{alike}")
     # Values used on paths marked unlikely get the spills, so the path for one address must not be.
     weight = ", !prof !0" if store else ""

@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from dataclasses import replace
 
 from kcheck.ptx.abi import FaultKind, Launch, Origin, Origins, Worker
 from kcheck.ptx.ir.builder import Value, vector_type
 from kcheck.ptx.lowering.function import FunctionLowering
+from kcheck.ptx.lowering.module import ModuleLowering
+from kcheck.ptx.lowering.sanitizer import Sanitizer
+from kcheck.ptx.runtime.block_scheduler import Fresh
 from kcheck.ptx.runtime.lookup import ARGUMENTS
-from kcheck.ptx.syntax.ast import Call, Instruction
+from kcheck.ptx.syntax.ast import Operation
 
 _REPORTS = 16
 """The most reports for one site and worker, so that a loop does not fill the buffer."""
@@ -33,50 +37,66 @@ def rarely(fn: FunctionLowering, condition: Value, body: Callable[[], None]) -> 
     b.label(done)
 
 
-def record(fn: FunctionLowering, key: int, site: int, what: Value, bad: Value) -> None:
-    """Record a site as the source of a value in the active lanes in which the value is bad.
+class OriginLog(Sanitizer):
+    """The records of one kernel, for the sanitizers that share them."""
 
-    Args:
-        key: the key of this site for :func:`tell`.
-        what: an address or a number, as i64.
-        bad: i1; a scalar speaks for all lanes, one of which is active.
-    """
-    b = fn.b
-    fn.unit.origins[key] = site
-    name, text = _origin_ir(fn.width)
-    fn.unit.definitions[name] = text
-    what, active = b.splat(what), b.splat(fn.active)
+    def __init__(self) -> None:
+        self._sites: dict[int, int] = {}  # by key, the site of a record
+        self._uses: dict[str, frozenset[int | None]] = {}  # by table, the keys that a use may get its value from
 
-    def note() -> None:
-        lanes = b.splat(b.land(active, bad))
-        b.line(f"call void {name}({b.typed(what)}, {b.typed(lanes)}, {fn.context(site)})")
+    def record(self, fn: FunctionLowering, key: int, site: int, what: Value, bad: Value) -> None:
+        """Record a site as the source of a value in the active lanes in which the value is bad.
 
-    rarely(fn, b.any(bad if bad.lanes == 1 else b.land(active, bad)), note)
+        Args:
+            key: the key of this site for :meth:`tell`.
+            what: an address or a number, as i64.
+            bad: i1; a scalar speaks for all lanes, one of which is active.
+        """
+        b = fn.b
+        self._sites[key] = site
+        name, text = _origin_ir(fn.width)
+        fn.unit.definitions[name] = text
+        what, active = b.splat(what), b.splat(fn.active)
 
+        def note() -> None:
+            lanes = b.splat(b.land(active, bad))
+            b.line(f"call void {name}({b.typed(what)}, {b.typed(lanes)}, {fn.context(site)})")
 
-def tell(
-    fn: FunctionLowering,
-    operation: Instruction | Call,
-    kind: FaultKind,
-    lanes: Value,
-    keys: frozenset[int | None],
-) -> None:
-    """Report a use in some lanes of values that may come from the sites with these keys (None: any site)."""
-    b = fn.b
-    site = fn.unit.site(operation, "")
-    table = f"@kcheck.sources.{site}"
-    fn.unit.uses[table] = keys
-    fn.unit.definitions["@kcheck.tell"] = _tell_ir()
-    fn.unit.declarations["@llvm.cttz.i32"] = "declare i32 @llvm.cttz.i32(i32, i1 immarg)"
+        rarely(fn, b.any(bad if bad.lanes == 1 else b.land(active, bad)), note)
 
-    def say() -> None:
-        bits = b.resize(b.mask_bits(lanes), "i32")
-        b.line(
-            f"call void @kcheck.tell(ptr %launch, ptr %worker, ptr %block, i32 %t0, i32 {site}, "
-            f"i32 {int(kind)}, i32 {bits.text}, ptr {table})"
-        )
+    def tell(
+        self,
+        fn: FunctionLowering,
+        operation: Operation,
+        kind: FaultKind,
+        lanes: Value,
+        keys: frozenset[int | None],
+    ) -> None:
+        """Report a use in some lanes of values that may come from the sites with these keys (None: any site)."""
+        b = fn.b
+        site = fn.unit.site(operation, "")
+        table = f"@kcheck.sources.{site}"
+        self._uses[table] = keys
+        fn.unit.definitions["@kcheck.tell"] = _tell_ir()
+        fn.unit.declarations["@llvm.cttz.i32"] = "declare i32 @llvm.cttz.i32(i32, i1 immarg)"
 
-    rarely(fn, b.any(lanes), say)
+        def say() -> None:
+            bits = b.resize(b.mask_bits(lanes), "i32")
+            b.line(
+                f"call void @kcheck.tell(ptr %launch, ptr %worker, ptr %block, i32 %t0, i32 {site}, "
+                f"i32 {int(kind)}, i32 {bits.text}, ptr {table})"
+            )
+
+        rarely(fn, b.any(lanes), say)
+
+    def finish(self, unit: ModuleLowering, fresh: Fresh) -> Fresh:
+        """Clear the records when a block begins, and mark its shared memory if there are companions in memory."""
+        unit.definitions["@kcheck.fresh"] = block_ir(unit.shared_bytes, unit.companion_memory is not None)
+        for table, keys in self._uses.items():
+            every = None in keys
+            sites = self._sites.values() if every else (self._sites[k] for k in keys if k in self._sites)
+            unit.definitions[table] = sources_ir(table, sorted(set(sites)))
+        return replace(fresh, block=True)
 
 
 def _origin_ir(width: int) -> tuple[str, str]:

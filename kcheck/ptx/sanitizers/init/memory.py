@@ -25,6 +25,19 @@ class Places:
 
     local: LocalLayout
     static_shared: int
+    suffix: str = ".init"
+
+    def beside(
+        self, store: bool, element: str, space: str, width: int, address: str, lane: bool, spread: int = 0
+    ) -> str:
+        """See :meth:`kcheck.ptx.runtime.memory.CompanionMemory.beside`."""
+        return beside(store, element, space, self, width, address, lane, spread)
+
+    def apart(
+        self, store: bool, element: str, space: str, width: int, declarations: dict[str, str]
+    ) -> tuple[str, str]:
+        """See :meth:`kcheck.ptx.runtime.memory.CompanionMemory.apart`."""
+        return apart_ir(store, element, space, self, width, declarations)
 
 
 def _field(b: Builder, struct: str, offset: int, element: str = "i64") -> Value:

@@ -17,9 +17,11 @@ from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.analysis.liveness import registers
 from kcheck.ptx.ir.builder import Value, integer_of, vector_type
 from kcheck.ptx.lowering.function import FunctionLowering
+from kcheck.ptx.lowering.module import ModuleLowering
 from kcheck.ptx.sanitizers.init.definedness import COMPUTED, COPIED, Definedness
-from kcheck.ptx.sanitizers.origins import record, tell
-from kcheck.ptx.syntax.ast import Call, Instruction, Not, Operand, Register, Sink
+from kcheck.ptx.sanitizers.init.memory import Places
+from kcheck.ptx.sanitizers.origins import OriginLog
+from kcheck.ptx.syntax.ast import Instruction, Not, Operand, Operation, Register, Sink
 from kcheck.ptx.syntax.types import LLVM_BITS, TYPES, PtxType
 
 SHADOW, MADE = "!", "?"
@@ -31,7 +33,7 @@ def shadow_type(kind: str) -> str:
     return "pred" if kind == "pred" else f"b{TYPES[kind].bits}"
 
 
-def companions(found: Definedness, name: str, kind: str) -> dict[str, str]:
+def companion_registers(found: Definedness, name: str, kind: str) -> dict[str, str]:
     """The companion registers: their types by name."""
     shadowed = found.registers.get(name)
     if shadowed is None:
@@ -42,13 +44,18 @@ def companions(found: Definedness, name: str, kind: str) -> dict[str, str]:
     return names
 
 
+def places(unit: ModuleLowering) -> Places:
+    """Where the shadows of memory are."""
+    return Places(unit.local, unit.shared_bytes)
+
+
 class Shadows:
     """The shadows of one function's registers."""
 
-    def __init__(self, fn: FunctionLowering, found: Definedness) -> None:
+    def __init__(self, fn: FunctionLowering, found: Definedness, origins: OriginLog) -> None:
         self.fn = fn
         self.found = found
-        self._uses: list[tuple[str, frozenset[int | None]]] = []
+        self.origins = origins
         fn.uniform |= {n + end for n in fn.uniform & found.registers.keys() for end in (SHADOW, MADE)}
 
     # --- reading
@@ -106,7 +113,7 @@ class Shadows:
 
     def write(
         self,
-        operation: Instruction | Call,
+        operation: Operation,
         target: Operand,
         shadow: Value | None,
         made: Callable[[], Value],
@@ -177,7 +184,7 @@ class Shadows:
 
     # --- memory
 
-    def place(self, element: str, lanes: int) -> str:
+    def slot(self, element: str, lanes: int) -> str:
         """A slot for the shadow of a loaded value."""
         b = self.fn.b
         name = f"%{b.fresh('shadow')}"
@@ -193,8 +200,8 @@ class Shadows:
     def load(self, space: str, address: Value, mask: Value, element: str, site: int) -> Value:
         """The shadow of memory, in any space."""
         fn, b = self.fn, self.fn.b
-        name = fn.unit.shadow_access(False, element, space)
-        place = self.place(element, fn.width)
+        name = fn.unit.companion_access(places(fn.unit), False, element, space)
+        place = self.slot(element, fn.width)
         address, mask = b.splat(address), b.splat(mask)
         b.line(f"call void {name}({b.typed(address)}, {b.typed(mask)}, ptr {place}, {fn.context(site)})")
         return self.loaded(place, element, fn.width)
@@ -202,13 +209,13 @@ class Shadows:
     def store(self, space: str, address: Value, shadow: Value, mask: Value, site: int) -> None:
         """Set the shadow of memory."""
         fn, b = self.fn, self.fn.b
-        name = fn.unit.shadow_access(True, shadow.type, space)
+        name = fn.unit.companion_access(places(fn.unit), True, shadow.type, space)
         address, shadow, mask = b.splat(address), b.splat(shadow), b.splat(mask)
         b.line(f"call void {name}({b.typed(address)}, {b.typed(shadow)}, {b.typed(mask)}, {fn.context(site)})")
 
     def came(self, i: Instruction, address: Value, shadow: Value, site: int) -> None:
         """Record, where a load brought undefined bits, which load it was."""
-        record(self.fn, id(i), site, address, self.fn.b.compare("ne", shadow, 0))
+        self.origins.record(self.fn, id(i), site, address, self.fn.b.compare("ne", shadow, 0))
 
     def brought(self, i: Instruction, source: Value, lanes: Value) -> None:
         """Record that a shuffle brought some lanes the undefined value of an exited lane.
@@ -218,24 +225,11 @@ class Shadows:
             lanes: the lanes that read an exited lane, i1.
         """
         what = self.fn.b.cast("zext", self.fn.b.splat(source), "i64")
-        record(self.fn, id(i), self.fn.unit.site(i, ""), what, lanes)
-
-    def enter(self) -> None:
-        """At the start of a called function its local variables are uninitialized."""
-        fn, b = self.fn, self.fn.b
-        local = fn.unit.local
-        if not fn.local_bytes:
-            return
-        for lane in range(fn.width):
-            at = b.add(Value("%frame", "i64"), local.offset + local.init + lane * local.stride)
-            pointer = b.value(f"getelementptr i8, ptr %warp, i64 {at.text}", "ptr")
-            b.line(f"call void @llvm.memset.p0.i64(ptr {pointer.text}, i8 -1, i64 {fn.local_bytes}, i1 false)")
+        self.origins.record(self.fn, id(i), self.fn.unit.site(i, ""), what, lanes)
 
     # --- uses
 
-    def used(
-        self, operation: Instruction | Call, kind: FaultKind, undefined: Value | None, *operands: Operand
-    ) -> None:
+    def used(self, operation: Operation, kind: FaultKind, undefined: Value | None, *operands: Operand) -> None:
         """Record a use of undefined operands in the active lanes."""
         if undefined is None:
             return
@@ -245,16 +239,11 @@ class Shadows:
         for operand in operands:
             for register in registers(operand):
                 loads |= self.found.loads.get(register.name, frozenset())
-        tell(self.fn, operation, kind, lanes, frozenset(loads))
+        self.origins.tell(self.fn, operation, kind, lanes, frozenset(loads))
 
-    def decides(self, operation: Instruction | Call, operand: Operand) -> None:
+    def decides(self, operation: Operation, operand: Operand) -> None:
         """A predicate or an index decides where the active lanes continue."""
         self.used(operation, FaultKind.UNDEFINED_BRANCH, self.undefined(operand), operand)
-
-    def address(self, operation: Instruction, operand: Operand) -> None:
-        """The active lanes access an address."""
-        for register in registers(operand):
-            self.used(operation, FaultKind.UNDEFINED_ADDRESS, self.undefined(register), register)
 
     def stored(self, operation: Instruction, source: Operand, kind: PtxType) -> Value:
         """A value goes to memory: reported if it was computed from undefined bits. Returns the shadow to store."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from kcheck.ptx.ir.builder import Builder, Value, integer_of
+from kcheck.ptx.isa import rows
 from kcheck.ptx.isa.rows import Mods, Row
 from kcheck.ptx.sanitizers.init.definedness import LOGIC, MOVES, is_copy, is_resize
 from kcheck.ptx.sanitizers.init.registers import Shadows
@@ -23,8 +24,6 @@ _SIGN_TESTS = {("lt", 0), ("ge", 0), ("gt", -1), ("le", -1)}
 def row_shadows(
     shadows: Shadows,
     i: Instruction,
-    row: Row,
-    mods: Mods,
     operands: Sequence[Operand],
     values: Sequence[Value],
     targets: Sequence[Operand],
@@ -41,6 +40,7 @@ def row_shadows(
             shadows.copied(i, target, None, ())
         return
     b = shadows.fn.b
+    row, mods = _row(i)
     copies = is_copy(i, shadows.fn.constants)
     kind = row.slots[0].resolve(mods)
     signed = kind.kind == "signed"
@@ -77,6 +77,12 @@ def row_shadows(
             shadows.write(i, target, result, lambda: b.const("i1", 1))
     else:
         shadows.computed(i, targets, operands)
+
+
+def _row(i: Instruction) -> tuple[Row, Mods]:
+    found = rows.of(i)
+    assert found is not None
+    return rows.by_operands(i, *found)
 
 
 def _bits(

@@ -11,32 +11,48 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kcheck.ptx.abi import FaultKind
+from kcheck.ptx.analysis.cfg import Cfg
 from kcheck.ptx.analysis.liveness import registers
 from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.isa.events import Observer
 from kcheck.ptx.lowering.function import FunctionLowering
-from kcheck.ptx.sanitizers.origins import record, tell
+from kcheck.ptx.lowering.sanitizer import Sanitizer
+from kcheck.ptx.sanitizers.origins import OriginLog
 from kcheck.ptx.sanitizers.overflow import wrapping
-from kcheck.ptx.syntax.ast import Call, Instruction, Operand, Register
+from kcheck.ptx.syntax.ast import Instruction, Operand, Operation, Register
 
 EXACT, WRAPPED = "#", "^"
 """The suffixes of the two companion registers: the exact number; whether anything in it wrapped."""
 
 
-class Exact:
+class Overflow(Sanitizer):
+    """Finds 32-bit arithmetic that wraps on its way to an address."""
+
+    def __init__(self, origins: OriginLog) -> None:
+        self._origins = origins
+
+    def observe(self, fn: FunctionLowering, cfg: Cfg) -> Observer | None:
+        """The exact numbers of a function in which 32-bit arithmetic feeds an address."""
+        watched = wrapping.analyze(cfg, fn.constants)
+        return Exact(fn, watched, self._origins) if watched.wide else None
+
+
+class Exact(Observer):
     """The exact numbers of one function."""
 
-    def __init__(self, fn: FunctionLowering, found: wrapping.Wrapping) -> None:
+    def __init__(self, fn: FunctionLowering, found: wrapping.Wrapping, origins: OriginLog) -> None:
         self.fn = fn
         self.found = found
+        self._origins = origins
         self._next: Value | None = None
         fn.uniform |= {n + EXACT for n in fn.uniform & found.narrow}
         fn.uniform |= {n + WRAPPED for n in fn.uniform & found.wide}
 
-    def companions(self, name: str) -> dict[str, str]:
+    def companions(self, register: str, kind: str) -> dict[str, str]:
         """The companion registers: their types by name."""
-        if name in self.found.narrow:
-            return {name + EXACT: "b64"}
-        return {name + WRAPPED: "pred"} if name in self.found.wide else {}
+        if register in self.found.narrow:
+            return {register + EXACT: "b64"}
+        return {register + WRAPPED: "pred"} if register in self.found.wide else {}
 
     # --- reading
 
@@ -56,8 +72,17 @@ class Exact:
 
     # --- instructions
 
-    def compute(self, i: Instruction, operands: Sequence[Operand], values: Sequence[Value]) -> None:
-        """The companions of the result of an instruction that is about to be written."""
+    def moved(self, i: Instruction, source: Operand, value: Value) -> None:
+        """The companions of a value that is copied."""
+        self._compute(i, (source,), (value,))
+
+    def computes(
+        self, i: Instruction, operands: Sequence[Operand], values: Sequence[Value], targets: Sequence[Operand]
+    ) -> None:
+        """The companions of the result of a row."""
+        self._compute(i, operands, values)
+
+    def _compute(self, i: Instruction, operands: Sequence[Operand], values: Sequence[Value]) -> None:
         target = i.operands[0]
         self._next = None
         if not isinstance(target, Register) or id(i) in self.found.remainders:
@@ -122,27 +147,28 @@ class Exact:
             wrapped = b.compare("sgt", exact, (1 << 32) - 1)
         # Of several, as in an unrolled loop, take the last: they are usually of one line.
         site = self.fn.unit.site(self.found.arithmetic[operand.name][-1], "")
-        record(self.fn, id(operand), site, exact, wrapped)
+        self._origins.record(self.fn, id(operand), site, exact, wrapped)
         return wrapped
 
     # --- writing and using
 
-    def written(self, operation: Instruction | Call, name: str, value: Value, blend: bool) -> None:
+    def written(self, operation: Operation, register: str, value: Value, blend: bool) -> None:
         """A register got its value: update its companions."""
         found, b = self.found, self.fn.b
-        if name not in found.narrow and name not in found.wide:
+        if register not in found.narrow and register not in found.wide:
             return
         new, self._next = self._next, None
-        if name in found.wide:
-            self.fn.store(name + WRAPPED, "pred", b.const("i1", 0) if new is None else new, blend)
+        if register in found.wide:
+            self.fn.store(register + WRAPPED, "pred", b.const("i1", 0) if new is None else new, blend)
         else:
-            held = b.resize(b.as_integer(value), "i64", name not in found.unsigned)
-            self.fn.store(name + EXACT, "b64", held if new is None else new, blend)
+            held = b.resize(b.as_integer(value), "i64", register not in found.unsigned)
+            self.fn.store(register + EXACT, "b64", held if new is None else new, blend)
 
-    def address(self, operation: Instruction, operand: Operand) -> None:
+    def addresses(self, i: Instruction, operand: Operand) -> None:
         """The active lanes access an address."""
         b = self.fn.b
         for register in registers(operand):
             if register.name in self.found.wide:
                 lanes = b.land(b.splat(self.fn.active), b.splat(self._flag(register)))
-                tell(self.fn, operation, FaultKind.WRAPPED_ADDRESS, lanes, self.found.sources[register.name])
+                sources = self.found.sources[register.name]
+                self._origins.tell(self.fn, i, FaultKind.WRAPPED_ADDRESS, lanes, sources)

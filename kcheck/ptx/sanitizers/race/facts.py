@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kcheck.ptx.runtime.copy_queue import is_copy
 from kcheck.ptx.sanitizers.race.layout import ATOMIC, READ, STRONG_READ, WRITE
 from kcheck.ptx.syntax.ast import Address, Call, Function, Instruction, Label, Register
 from kcheck.ptx.syntax.types import TYPES
@@ -122,11 +123,6 @@ def is_mbarrier(instruction: Instruction) -> bool:
     return (
         "mbarrier" in (instruction.opcode, *instruction.modifiers) and "pending_count" not in instruction.modifiers
     )
-
-
-def is_copy(instruction: Instruction) -> bool:
-    """Whether it begins an asynchronous copy."""
-    return instruction.opcode == "cp" and "global" in instruction.modifiers
 
 
 def _is_of_a_warp(instruction: Instruction) -> bool:

@@ -4,7 +4,66 @@ from __future__ import annotations
 
 from kcheck.ptx.abi import Launch, Worker
 from kcheck.ptx.ir.builder import Builder, Value
+from kcheck.ptx.runtime.copies import LARGEST, PASS, CopyWatcher, at, each_lane, load, of_lane
+from kcheck.ptx.runtime.copy_queue import CopyQueue
 from kcheck.ptx.sanitizers.race.layout import INFLIGHT, THREAD_BITS, RaceState
+
+WORD = 4
+"""Bytes that are checked at once."""
+
+
+class FilledMemory(CopyWatcher):
+    """Shared memory that copies fill.
+
+    Args:
+        granule: bytes of shared memory that one record stands for.
+        check: the function that checks stores of a word to shared memory.
+    """
+
+    def __init__(self, queue: CopyQueue, granule: int, check: str) -> None:
+        self.queue = queue
+        self.granule = granule
+        self.check = check
+
+    def begins(self, b: Builder, target: Value, lane: Value) -> None:
+        """From here on the copy fills its destination."""
+        begin(b, self.granule, target, Value("%bytes", "i32"), b.add(Value("%t0", "i32"), lane))
+
+    def completes(self, b: Builder, size: Value) -> None:
+        """The end of a copy is a store: what other threads do from here on must come after a barrier."""
+        W, queue = self.queue.width, self.queue
+        site = load(b, "%record", queue.rest + 8)
+        stage = f"[{W * LARGEST} x i8]"
+        b.lines.insert(0, f"  %stage = alloca {stage}, align 64")
+        b.line(f"store {stage} zeroinitializer, ptr %stage, align 64")
+        lane, again = each_lane(b, Value("%lanes", "i32"), "land")
+        amount = b.resize(of_lane(b, "%record", queue.amount, "i32", lane), "i64")
+        source = of_lane(b, "%record", queue.source, "i64", lane)
+        origin = b.value(f"inttoptr i64 {source.text} to ptr", "ptr").text
+        slot = at(b, "%stage", b.mul(b.resize(lane, "i64"), LARGEST))
+        b.line(f"call void @llvm.memcpy.p0.p0.i64(ptr {slot}, ptr {origin}, {b.typed(amount)}, i1 false)")
+        end(b, self.granule, of_lane(b, "%record", 0, "i64", lane), size)
+        b.line(f"br label %{again}")
+        b.label("land.done")
+        words = LARGEST // WORD
+        staged = b.value(f"load <{W * words} x i32>, ptr %stage, align 64", "i32", W * words)
+        to = load(b, "%record", 0, "i64", W)
+        narrow = b.resize(Value("%lanes", "i32"), f"i{W}") if W < 32 else Value("%lanes", "i32")
+        mask = b.bits_mask(narrow, W)
+        for word in range(words):
+            on, off = f"word{word}", f"past{word}"
+            b.line(f"br i1 {b.compare('ugt', size, word * WORD).text}, label %{on}, label %{off}")
+            b.label(on)
+            value = (
+                b.shuffle(staged, staged, [lane * words + word for lane in range(W)])
+                if W > 1
+                else b.extract(staged, word)
+            )
+            where = b.add(to, word * WORD)
+            context = PASS.replace("%site", site.text)
+            b.line(f"call void {self.check}({b.typed(where)}, {b.typed(value)}, {b.typed(mask)}, {context})")
+            b.line(f"br label %{off}")
+            b.label(off)
 
 
 def begin(b: Builder, granule: int, address: Value, size: Value, thread: Value) -> None:

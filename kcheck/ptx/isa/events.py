@@ -1,0 +1,240 @@
+"""What happens while a function is lowered, for its observers: the events of an instruction.
+
+Instructions and the lowering announce what they do to each :class:`Observer` of the function being lowered
+(``for observer in fn.observers: observer.branches(i, guard)``), and do not know who watches. Without observers no
+instruction is written for them. An observer writes its own instructions to the function's builder at the place of
+the event: before the code of what is announced, unless the event says *after*. Observers are called in the order
+in which :mod:`kcheck.ptx.compile` registers their sanitizers.
+
+Rows of the instruction table announce what they compute by themselves, and so do loads and stores that go through
+:mod:`kcheck.ptx.isa.loadstore`. Any other handler announces its results: with :meth:`Observer.derives`, unless a
+more exact event fits.
+
+A :class:`Carrier` is an observer that keeps a *companion* for each value, which goes to memory and back with it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.isa.fragments import Shape
+from kcheck.ptx.syntax.ast import Instruction, Operand, Operation
+from kcheck.ptx.syntax.types import PtxType
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """An access of ``count`` elements of ``kind``, side by side, in each active lane.
+
+    Attributes:
+        address: of the first element, i64; a scalar if it is the same in all lanes.
+        space: ``global``, ``shared``, ``local``, ``const`` or ``generic``.
+        site: the number of its site.
+    """
+
+    address: Value
+    space: str
+    kind: PtxType
+    site: int
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What an atomic does: ``operation`` (``add``, ``cas`` …) with ``operands`` at an access.
+
+    Attributes:
+        addresses: the access's address in each lane.
+        allowed: the active lanes whose address may be accessed, i1.
+        target: gets the old value.
+    """
+
+    access: Access
+    addresses: Value
+    operation: str
+    allowed: Value
+    target: Operand
+    operands: Sequence[Operand]
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """An asynchronous copy from global to shared memory in each active lane, all admitted.
+
+    Attributes:
+        target, source: addresses, i64 vectors.
+        amount: the bytes to read, i32; what is left of the ``size`` bytes to write gets 0.
+        reads, writes: the numbers of the sites.
+    """
+
+    target: Value
+    source: Value
+    amount: Value
+    size: int
+    reads: int
+    writes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Companion:
+    """What goes with one value: an integer of the value's bits, and a flag (i1) if it went through a call."""
+
+    value: Value
+    flag: Value | None = None
+
+
+class Observer:
+    """Events of one function; each does nothing unless a sanitizer overrides it.
+
+    Attributes:
+        wants_outcome: whether :meth:`updated` needs to know in which lanes a compare-and-swap succeeded.
+    """
+
+    wants_outcome = False
+
+    # --- registers
+
+    def computes(
+        self, i: Instruction, operands: Sequence[Operand], values: Sequence[Value], targets: Sequence[Operand]
+    ) -> None:
+        """A row of the instruction table is about to compute ``targets`` from ``operands``, read as ``values``."""
+
+    def derives(self, i: Instruction, targets: Sequence[Operand], sources: Sequence[Operand]) -> None:
+        """Each bit of the results may depend on each bit of the sources, in the same lane."""
+
+    def moves(self, i: Instruction, target: Operand, source: Operand, kind: PtxType) -> None:
+        """Bits go from a source to a target as they are; one of them may be a vector of parts, lowest first."""
+
+    def moved(self, i: Instruction, source: Operand, value: Value) -> None:
+        """After the source of a move was read, before the target is written."""
+
+    def written(self, operation: Operation, register: str, value: Value, blend: bool) -> None:
+        """After a register got its value; ``blend``: in the active lanes only."""
+
+    # --- control flow
+
+    def enters(self) -> None:
+        """A function that is called, not a kernel, begins."""
+
+    def branches(self, operation: Operation, condition: Operand) -> None:
+        """A predicate, an index or a target decides where the active lanes continue, or whether they execute."""
+
+    # --- memory
+
+    def addresses(self, i: Instruction, operand: Operand) -> None:
+        """The active lanes are about to access the address that an operand names."""
+
+    def accesses(self, i: Instruction, access: Access, values: Sequence[Value] = ()) -> None:
+        """A load, a store (of ``values``) or an atomic is about to be made; nothing has been checked yet."""
+
+    def updates(self, i: Instruction, update: Update) -> None:
+        """An atomic is about to be made, in lanes that may access the address."""
+
+    def updated(self, i: Instruction, update: Update, succeeded: Value | None) -> None:
+        """After an atomic. ``succeeded``: of a compare-and-swap if :attr:`wants_outcome`, the lanes that wrote."""
+
+    def copies(self, i: Instruction, copy: Copy) -> None:
+        """An asynchronous copy is about to begin."""
+
+    def uses(self, i: Instruction, operand: Operand) -> None:
+        """An operand is used in a way that no result shows: the size of a copy, the count of a barrier."""
+
+    def visits(self, i: Instruction, access: Access, allowed: Value) -> None:
+        """An mbarrier object is about to be used in the lanes that may access it, i1."""
+
+    def meets(self, i: Instruction, addresses: Value) -> None:
+        """After the active lanes arrived at mbarrier objects, or saw that a phase is complete."""
+
+    def fences(self, i: Instruction) -> None:
+        """``membar`` or ``fence``."""
+
+    def allocates(self, address: Value, size: Value) -> None:
+        """After one lane got memory from ``malloc``: both scalars of i64; the address may be null."""
+
+    # --- lanes of a warp
+
+    def synchronizes(self, members: Value) -> None:
+        """The active lanes synchronize, those together that name each other. ``members``: their masks, i32."""
+
+    def joins(self, i: Instruction, here: Value) -> None:
+        """A vote, ``match`` or ``redux``: results depend on the second operand in the lanes ``here`` (bits)."""
+
+    def shuffles(
+        self, i: Instruction, move: Callable[[Value], Value], source: Value, exited: Value | None
+    ) -> None:
+        """A ``shfl`` has moved values, and is about to write them.
+
+        Args:
+            move: gives each lane the 32-bit value of the lane that it reads.
+            source: the lane that each lane reads, i32.
+            exited: the lanes that read an exited lane, i1; None: no lane can.
+        """
+
+    def exchanges(self, i: Instruction, move: Callable[[Value], Value]) -> None:
+        """Halves of 32-bit values go from lane to lane (``movmatrix``), as ``move`` does it."""
+
+    def multiplies(
+        self, i: Instruction, shape: Shape, register: PtxType, operands: Sequence[Sequence[Operand]]
+    ) -> None:
+        """A matrix product is about to be computed: the registers of D, A, B and C, each of type ``register``."""
+
+    # --- what is saved with registers
+
+    def companions(self, register: str, kind: str) -> Mapping[str, str]:
+        """Registers that are saved and restored with one: their types by name."""
+        return {}
+
+
+class Carrier(Observer, ABC):
+    """An observer whose companions go to memory and back with the values. A function has at most one."""
+
+    # --- memory that loads and stores access
+
+    @abstractmethod
+    def slot(self, element: str, lanes: int) -> str:
+        """A pointer to memory for the companion of a value that is about to be loaded."""
+
+    @abstractmethod
+    def fetched(self, i: Instruction, access: Access, slot: str, lanes: int) -> Companion:
+        """After a load whose code put the companion in the slot."""
+
+    @abstractmethod
+    def fetch(self, i: Instruction, access: Access, mask: Value) -> Companion:
+        """The companion of a value that was loaded under a mask."""
+
+    @abstractmethod
+    def stored(self, operation: Instruction, source: Operand, kind: PtxType) -> Value:
+        """The companion to store with the value of an operand."""
+
+    @abstractmethod
+    def constant(self, kind: PtxType, is_defined: bool) -> Value:
+        """The companion to store with a value that comes from no operand."""
+
+    @abstractmethod
+    def store(self, space: str, address: Value, shadow: Value, mask: Value, site: int) -> None:
+        """Store a companion under a mask."""
+
+    @abstractmethod
+    def arrives(self, i: Instruction, target: Operand, companion: Companion | None, signed: bool) -> None:
+        """After a loaded value went to a register; None: it came from where no companions are.
+
+        Args:
+            signed: it was extended by its sign, if the register is wider.
+        """
+
+    # --- arguments and results of calls
+
+    @abstractmethod
+    def passed(self, name: str, offset: int, kind: PtxType) -> Companion:
+        """The companion of a value that was loaded from a ``.param`` variable of a call or a function."""
+
+    @abstractmethod
+    def passes(self, name: str, offset: int, kind: PtxType, source: Operand) -> None:
+        """After the active lanes stored an operand in a ``.param`` variable."""
+
+    @abstractmethod
+    def returns(self, name: str) -> None:
+        """After the CUDA runtime set a ``.param`` variable."""

@@ -1,0 +1,208 @@
+"""What instructions need from their surroundings: the function and the module that are being lowered.
+
+A handler (:mod:`kcheck.ptx.isa.effects`) gets a :class:`Surroundings`. The lowering implements it; the instruction
+set knows nothing else of the lowering.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kcheck.errors import PtxError
+from kcheck.ptx.abi import FaultKind
+from kcheck.ptx.ir.builder import Builder, Value
+from kcheck.ptx.isa.events import Carrier, Companion, Observer
+from kcheck.ptx.runtime.copy_queue import CopyQueue
+from kcheck.ptx.syntax.ast import Function, Instruction, Module, Operand, Operation
+from kcheck.ptx.syntax.types import PtxType
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What each lane of a warp loaded for an ``ldmatrix``: the words of a row, and their companions if any."""
+
+    words: tuple[Value, ...]
+    companions: tuple[Companion, ...] = ()
+
+
+class ModuleSurroundings(Protocol):
+    """The module that is being lowered.
+
+    Attributes:
+        declarations, definitions: of the LLVM module, by name; handlers may add functions.
+        copies: where a vector keeps its asynchronous copies; None if the code has none.
+        shared_bytes: of its static shared memory.
+        dynamic_shared: whether the code names shared memory of open size.
+        local_stride: bytes of a thread's local memory.
+        outlined: whether vector accesses are calls, for code with very many of them.
+    """
+
+    declarations: dict[str, str]
+    definitions: dict[str, str]
+    dynamic_shared: bool
+    outlined: bool
+
+    @property
+    def module(self) -> Module: ...
+
+    @property
+    def copies(self) -> CopyQueue | None: ...
+
+    @property
+    def shared_bytes(self) -> int: ...
+
+    @property
+    def local_stride(self) -> int: ...
+
+    def site(self, operation: Operation, space: str) -> int:
+        """The number of a new site: a place in the code that findings name."""
+        ...
+
+    def access(self, store: bool, element: str, space: str, scalar: bool, carries: bool = False) -> str:
+        """The function for a checked access; ``carries``: of the value's companion too."""
+        ...
+
+    def line_access(self, store: bool, element: str, space: str) -> str:
+        """The function for a checked access of elements side by side."""
+        ...
+
+    def admit(
+        self, space: str, kind: FaultKind, size: int, extent: int | None = None, by_offset: bool = False
+    ) -> str:
+        """The function that returns which lanes may access ``extent`` (or ``size``) bytes, aligned to ``size``.
+
+        ``by_offset``: it takes offsets in the shared window, not addresses.
+        """
+        ...
+
+
+class Surroundings(Protocol):
+    """The function that is being lowered, at one instruction.
+
+    Attributes:
+        b: where instructions go.
+        prologue: the function's entry block; ``each``: what runs after it for each vector.
+        width: lanes of a vector.
+        active: the lanes that execute the instruction, an i1 value.
+        blend: whether writing a register must keep its old value in other lanes; None: it must.
+        observers: who watches; ``carrier``: the one with companions in memory, if there is one.
+        in_loop: whether the instruction may run several times.
+        in_affine_loop: whether it is in the version of a loop in which indices are scalars.
+        inlining: the end of calls of vector accesses.
+        unread: registers that no instruction reads.
+        left: writes instructions for the exited lanes; None where they are unknown.
+        rows: for an ``ldmatrix``, what the lanes loaded before; None: it must load them itself.
+        param_offsets: of a kernel: the offset of each parameter.
+    """
+
+    b: Builder
+    prologue: Builder
+    each: Builder
+    width: int
+    active: Value
+    blend: Callable[[str], bool] | None
+    inlining: str
+    rows: Rows | None
+
+    @property
+    def unit(self) -> ModuleSurroundings: ...
+
+    @property
+    def function(self) -> Function: ...
+
+    @property
+    def observers(self) -> Sequence[Observer]: ...
+
+    @property
+    def carrier(self) -> Carrier | None: ...
+
+    @property
+    def in_loop(self) -> bool: ...
+
+    @property
+    def in_affine_loop(self) -> bool: ...
+
+    @property
+    def unread(self) -> frozenset[str]: ...
+
+    @property
+    def left(self) -> Callable[[], Value] | None: ...
+
+    @property
+    def param_offsets(self) -> Mapping[str, int]: ...
+
+    def fail(self, operation: Operation, what: str) -> PtxError:
+        """The error to raise for an instruction."""
+        ...
+
+    # --- operands
+
+    def read(self, operation: Operation, source: Operand, kind: PtxType, relaxed: bool = False) -> Value:
+        """The value of a source operand as type ``kind``; ``relaxed``: of a wider register the low bits.
+
+        Raises:
+            PtxError: an operand that such an instruction cannot have, or a register of a different size.
+        """
+        ...
+
+    def write(self, operation: Operation, target: Operand, kind: PtxType, value: Value, relaxed: bool) -> None:
+        """Write a result of type ``kind`` to a register operand in the active lanes, or discard it.
+
+        Raises:
+            PtxError: the operand is not a register, or has another size.
+        """
+        ...
+
+    def constant(self, source: Operand) -> int | None:
+        """The value of an integer operand if it is a known constant."""
+        ...
+
+    # --- addresses
+
+    def address(self, operation: Instruction, operand: Operand, space: str) -> Value:
+        """The host address that an address operand names, as i64."""
+        ...
+
+    def first_address(self, operation: Instruction, operand: Operand, space: str, size: int) -> Value | None:
+        """The first lane's address, if each next lane's is ``size`` bytes on: elements side by side."""
+        ...
+
+    def shared_offset(self, operand: Operand) -> Value | None:
+        """The offset of a shared address from the start of the window, i64, where the code computes it."""
+        ...
+
+    def local_address(self, offset: int) -> Value:
+        """The address of a byte of local memory, in each lane."""
+        ...
+
+    def param_array(self, name: str) -> str:
+        """The memory of a function's or a call's ``.param``: each offset times W, for W lanes."""
+        ...
+
+    # --- context
+
+    def field(self, struct_name: str, offset: int, element: str) -> Value:
+        """A field of ``launch``, ``worker`` or ``block``, read once at entry."""
+        ...
+
+    def lane_numbers(self) -> Value:
+        """0, 1, … W-1."""
+        ...
+
+    def active_bits(self) -> Value:
+        """The active lanes as an integer of W bits."""
+        ...
+
+    def first_active(self) -> Value:
+        """The number of the first active lane, as i32 (0 if there is none)."""
+        ...
+
+    def context(self, site: int) -> str:
+        """The arguments that outlined functions take last."""
+        ...
+
+    def access_context(self, site: int) -> str:
+        """The arguments that checked accesses take last."""
+        ...

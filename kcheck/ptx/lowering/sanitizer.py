@@ -1,0 +1,34 @@
+"""What the lowering asks of a sanitizer. Those that there are register in :mod:`kcheck.ptx.compile`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kcheck.ptx.analysis.cfg import Cfg
+from kcheck.ptx.isa.events import Observer
+from kcheck.ptx.lowering.function import FunctionLowering
+from kcheck.ptx.lowering.module import ModuleLowering
+from kcheck.ptx.runtime.block_scheduler import Fresh
+from kcheck.ptx.runtime.copies import CopyWatcher
+from kcheck.ptx.runtime.copy_queue import CopyQueue
+from kcheck.ptx.syntax.ast import Function
+
+
+class Sanitizer:
+    """A sanitizer while it checks one kernel; each method does nothing by default."""
+
+    def begin(self, unit: ModuleLowering, functions: Sequence[Function]) -> None:
+        """Before a kernel (the first of the functions) and what it calls are lowered."""
+
+    def observe(self, fn: FunctionLowering, cfg: Cfg) -> Observer | None:
+        """What watches one of the functions; None: nothing in it needs to be watched."""
+        return None
+
+    def watch_copies(self, unit: ModuleLowering, queue: CopyQueue) -> CopyWatcher | None:
+        """What watches the asynchronous copies of a kernel that has some."""
+        return None
+
+    def finish(self, unit: ModuleLowering, fresh: Fresh) -> Fresh:
+        """After all functions are lowered: add the functions that their code calls, and what a block needs when it
+        begins (``fresh``: what it needs so far)."""
+        return fresh
