@@ -256,7 +256,6 @@ def _addresses(fn: Surroundings, base: Value, stride: Value, bits: int, by_rows:
 
 
 def _load(fn: Surroundings, i: Instruction, target: Operand, addresses: list[Value], f: Form) -> None:
-    b = fn.b
     whole = TYPES["b64" if f.kind.bits == 64 else "b32"]
     value: Value | None = None
     companion: Value | None = None
