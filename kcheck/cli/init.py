@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from importlib.resources import files
 from pathlib import Path
 
 import click
 
 from kcheck.errors import UserError
+
+CI_FILES = {"github": ".github/workflows/kcheck.yml", "gitlab": "kcheck.gitlab-ci.yml"}
+"""The file of a CI job, by code host."""
 
 
 @click.command("init")
@@ -16,31 +20,42 @@ from kcheck.errors import UserError
 @click.option(
     "--kernel", metavar="FILE:NAME", help="Draft a spec and a reference for this kernel instead of an example."
 )
-def command(folder: Path, kernel: str | None) -> None:
-    """Create a project that passes, or draft a spec for a kernel.
+@click.option("--ci", "host", type=click.Choice(list(CI_FILES)), help="Write a CI job that runs `kcheck ci`.")
+def command(folder: Path, kernel: str | None, host: str | None) -> None:
+    """Create a project that passes, draft a spec for a kernel, or write a CI job.
 
     \b
       kcheck init                             an example project in this folder
       kcheck init demo                        the same in demo/
       kcheck init --kernel ops.py:softmax     draft a spec and a reference
+      kcheck init --ci github                 .github/workflows/kcheck.yml
 
     The example is one kernel, its reference, its spec, and a twin with a bug in a folder that `kcheck run` does
     not read. Works in an existing project. Never overwrites a file: if one of them exists, nothing is written.
     """
-    if kernel is None:
+    if host is not None and kernel is not None:
+        raise click.UsageError("--ci and --kernel exclude each other")
+    if host is not None:
+        _ci(folder, host)
+    elif kernel is None:
         _example(folder)
     else:
         _draft(folder, kernel)
+
+
+def _ci(folder: Path, host: str) -> None:
+    text = files("kcheck.cli").joinpath("templates", f"{host}.yml").read_text("utf-8")
+    _write(folder, {CI_FILES[host]: text})
 
 
 def _example(folder: Path) -> None:
     from kcheck.draft.starter import BUGGY, FILES, SETTINGS, SPEC
     from kcheck.specfile.paths import ROOT_MARKERS
 
-    files = dict(FILES)
+    texts = dict(FILES)
     if not any(os.path.lexists(folder / marker) for marker in ROOT_MARKERS):
-        files[SETTINGS[0]] = SETTINGS[1]
-    _write(folder, files)
+        texts[SETTINGS[0]] = SETTINGS[1]
+    _write(folder, texts)
     here = folder.resolve() == Path.cwd()
     click.echo("\nNext steps:")
     for line in _steps(
@@ -66,15 +81,15 @@ def _draft(folder: Path, kernel: str) -> None:
     op = op_name(name)
     specs = read_project(root).settings().specs[0] if root.is_dir() else "specs"
     spec, reference = f"{specs}/{op}.yaml", f"references/{op}.py"
-    files = {
+    texts = {
         spec: spec_text(drawn, f"{Path(inside).as_posix()}:{name}", f"{reference}:{op}"),
         reference: reference_text(drawn, spec, reference),
     }
     if nearest_root(root / "specs") is None:
         from kcheck.draft.starter import SETTINGS
 
-        files[SETTINGS[0]] = SETTINGS[1]
-    written = _write(Path(os.path.relpath(root)), files)
+        texts[SETTINGS[0]] = SETTINGS[1]
+    written = _write(Path(os.path.relpath(root)), texts)
     for guess in drawn.guesses:
         click.echo(f"note: {guess}")
     click.echo("\nNext steps:")
@@ -101,13 +116,13 @@ def split_kernel(text: str) -> tuple[Path, str]:
     return Path(file), name
 
 
-def _write(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
+def _write(folder: Path, texts: Mapping[str, str]) -> dict[str, str]:
     """Write files below a folder; returns their names as the user would type them.
 
     Raises:
         UserError: one of them exists, or cannot be written; the files written before it are removed.
     """
-    taken = [str(folder / path) for path in files if os.path.lexists(folder / path)]
+    taken = [str(folder / path) for path in texts if os.path.lexists(folder / path)]
     if taken:
         exist = "exists" if len(taken) == 1 else "exist"
         raise UserError(
@@ -115,7 +130,7 @@ def _write(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
         )
     done: list[Path] = []
     try:
-        for path, text in files.items():
+        for path, text in texts.items():
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("x", encoding="utf-8", newline="\n") as file:
@@ -127,7 +142,7 @@ def _write(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
         raise UserError(f"{folder / path}: cannot write the file: {error.strerror}; nothing was written") from None
     for target in done:
         click.echo(f"created {target}")
-    return {path: str(folder / path) for path in files}
+    return {path: str(folder / path) for path in texts}
 
 
 def _steps(*steps: tuple[str, str]) -> Iterator[str]:

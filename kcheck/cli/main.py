@@ -27,6 +27,7 @@ SECTIONS = {
     },
     "Check kernels": {
         "run": "Run the cases of op specs and check the results.",
+        "ci": "Validate, run, lint and compare specs; write all reports.",
         "validate": "Check op specs for mistakes without running anything.",
         "cases": "List the cases of a spec without running them.",
         "lint": "Report registers, spills, occupancy and slow code of kernels.",
