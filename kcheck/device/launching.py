@@ -288,7 +288,8 @@ class LaunchingDevice:
                 passed.append(Passed(arg, staged[owner.name].array, owner.dtype.name, True))
             else:
                 value = scalar_argument(arrays.case, arrays.params, owners, arg)
-                passed.append(Passed(arg, value, value.dtype.name, False))
+                is_param = isinstance(arg, NameArg) and arg.name in spec.params
+                passed.append(Passed(arg, value, value.dtype.name, False, is_param))
         called = Called(spec, arrays.case, dict(arrays.params), shape, tuple(passed))
         return KINDS[spec.kernel.kind].job(called, self._backend)
 

@@ -24,6 +24,7 @@ from kcheck.model import (
     Span,
     StrideArg,
 )
+from kcheck.model.calls import DEFAULT_INTEGER
 from kcheck.symbolic import ExpressionError, evaluate_size, parse
 
 MOST_BLOCKS: Index3 = (2**31 - 1, 65_535, 65_535)
@@ -129,24 +130,42 @@ def scalar_argument(
     if isinstance(arg, StrideArg):
         array = arrays[arg.array]
         stride = array.strides[arg.axis] // array.dtype.itemsize
-        return _integer(f"the stride of {arg.array} along axis {arg.axis}", stride, arg.dtype, arg.span)
+        what = f"the stride of {arg.array} along axis {arg.axis}"
+        return integer_argument(what, stride, arg.dtype or DEFAULT_INTEGER, arg.span)
     if isinstance(arg, NumelArg):
         size = math.prod(arrays[arg.array].shape)
-        return _integer(f"the number of elements of {arg.array}", size, arg.dtype, arg.span)
+        return integer_argument(
+            f"the number of elements of {arg.array}", size, arg.dtype or DEFAULT_INTEGER, arg.span
+        )
     if arg.name in params:
         return params[arg.name]
     return dim_argument(case, arg)
 
 
 def dim_argument(case: Case, arg: NameArg) -> np.generic:
-    """A dim as a NumPy scalar: int64 by default, else the dtype of the argument."""
-    return _integer(arg.name, case.dims[arg.name], arg.dtype or "int64", arg.span)
+    """A dim as a NumPy scalar: int64 if the argument has no dtype."""
+    return integer_argument(arg.name, case.dims[arg.name], arg.dtype or DEFAULT_INTEGER, arg.span)
 
 
-def _integer(what: str, value: int, name: str, place: Span) -> np.generic:
+def integer_argument(what: str, value: int, name: str, place: Span) -> np.generic:
+    """An integer as a NumPy scalar of the dtype ``name``.
+
+    Args:
+        what: what it is, for the message.
+
+    Raises:
+        LaunchFault: it does not fit.
+    """
     dtype = DTYPES[name]
     if dtype.is_integer and not dtype.min <= value <= dtype.max:
         message = f"{what} = {value:,} does not fit the {dtype} that the kernel takes"
-        raise LaunchFault(Finding("launch", message, fix="pass it as int64", place=place))
+        raise LaunchFault(
+            Finding(
+                "launch",
+                message,
+                fix="use 64 bits: in args if it is written there, else in the kernel",
+                place=place,
+            )
+        )
     made: Any = dtype.numpy.type(value)
     return made  # type: ignore[no-any-return]

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 
 from kcheck.model import Argument, Case, Input, NameArg, OpSpec, Output
+from kcheck.model.calls import DEFAULT_INTEGER
 from kcheck.model.compiled import ArrayType, ScalarType, Signature
 
 
@@ -62,13 +63,13 @@ def _argument(
     spec: OpSpec, arg: Argument, dtypes: Mapping[str, str], letters: Mapping[str, str]
 ) -> ArrayType | ScalarType:
     if not isinstance(arg, NameArg):
-        return ScalarType(arg.dtype)
+        return ScalarType(arg.dtype or DEFAULT_INTEGER)
     if arg.name in spec.params:
         dtype = spec.params[arg.name].dtype
         return ScalarType(dtypes.get(dtype, dtype))
     owner = _owner(spec, arg.name)
     if owner is None:
-        return ScalarType(arg.dtype or "int64")
+        return ScalarType(arg.dtype or DEFAULT_INTEGER)
     array = _array(spec, owner)
     return ArrayType(dtypes.get(array.dtype, array.dtype), len(array.shape), letters[owner])
 

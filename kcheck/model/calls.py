@@ -78,7 +78,7 @@ CompileOptions: TypeAlias = CudaOptions
 
 @dataclass(frozen=True, slots=True)
 class NameArg:
-    """A kernel argument: an input, output, param or dim by name. ``dtype`` is that of a dim; default: int64."""
+    """A kernel argument: an input, output, param or dim by name. ``dtype``: of a dim, if the spec writes one."""
 
     name: str
     dtype: str | None
@@ -87,24 +87,26 @@ class NameArg:
 
 @dataclass(frozen=True, slots=True)
 class StrideArg:
-    """A kernel argument: the stride of an array along an axis, in elements. ``dtype``: an integer dtype."""
+    """A kernel argument: the stride of an array along an axis, in elements. ``dtype``: if the spec writes one."""
 
     array: str
     axis: int
     span: Span
-    dtype: str = "int64"
+    dtype: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NumelArg:
-    """A kernel argument: how many elements an array has. ``dtype``: an integer dtype."""
+    """A kernel argument: how many elements an array has. ``dtype``: if the spec writes one."""
 
     array: str
     span: Span
-    dtype: str = "int64"
+    dtype: str | None = None
 
 
 Argument: TypeAlias = NameArg | StrideArg | NumelArg
+DEFAULT_INTEGER = "int64"
+"""The dtype of a dim, a stride or a number of elements, unless the spec or the compiled kernel says another."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,11 +191,12 @@ def _argument(reader: Reader, node: YamlNode, arrays: dict[str, YamlEntry]) -> A
         entry = node.entries.get(key)
         # A dim may be called `stride`: then its value is a dtype.
         if entry is not None and not (isinstance(entry.value, YamlScalar) and entry.value.value in DTYPES):
-            dtype = reader.text(reader.get(node, "dtype")) if "dtype" in node.entries else "int64"
+            dtype = reader.text(reader.get(node, "dtype")) if "dtype" in node.entries else None
             extra = [other for other in node.entries if other not in (key, "dtype")]
             if extra:
                 reader.fault(node.entries[extra[0]].span, f"unknown key {extra[0]!r} beside {key!r}", "remove it")
-            return None if dtype is None or extra else read(reader, entry, arrays, dtype)
+            unread = dtype is None and "dtype" in node.entries
+            return None if unread or extra else read(reader, entry, arrays, dtype)
     if len(node.entries) != 1:
         fix = "write each argument as a separate item"
         reader.fault(node.span, f"an argument is one name, not {' and '.join(node.entries)}", fix)
@@ -211,7 +212,7 @@ def _argument(reader: Reader, node: YamlNode, arrays: dict[str, YamlEntry]) -> A
     return NameArg(key, dtype, node.span)
 
 
-def _stride(reader: Reader, entry: YamlEntry, arrays: dict[str, YamlEntry], dtype: str) -> StrideArg | None:
+def _stride(reader: Reader, entry: YamlEntry, arrays: dict[str, YamlEntry], dtype: str | None) -> StrideArg | None:
     items = reader.items(entry.value)
     if len(items) != 2:
         return None
@@ -226,7 +227,7 @@ def _stride(reader: Reader, entry: YamlEntry, arrays: dict[str, YamlEntry], dtyp
     return StrideArg(array, axis, entry.span, dtype)
 
 
-def _numel(reader: Reader, entry: YamlEntry, arrays: dict[str, YamlEntry], dtype: str) -> NumelArg | None:
+def _numel(reader: Reader, entry: YamlEntry, arrays: dict[str, YamlEntry], dtype: str | None) -> NumelArg | None:
     array = reader.reference(entry.value, ("input", "output"), "array", "numel")
     return None if array is None else NumelArg(array, entry.span, dtype)
 

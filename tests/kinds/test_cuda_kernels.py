@@ -85,6 +85,9 @@ def made(tmp_path_factory):
         project.spec(f"{name}_cu", f"kernel: kernels/{name}.cu:twice")
     for name in ("twice", "past"):
         project.spec(f"{name}_ptx", f"kernel: kernels/{name}.ptx:twice")
+    for name, size in (("open", "N"), ("wide", "{N: int64}")):
+        launch = f"launch: {{args: [x, y, {size}], grid: ['ceildiv(N, 64)'], block: [64]}}"
+        project.spec(f"{name}_cu", f"kernel: kernels/twice.cu:twice\n{launch}")
     project.spec("twice_hip", "kernel: kernels/twice.hip:twice")
     project.spec(
         "scale",
@@ -104,10 +107,16 @@ def made(tmp_path_factory):
     return project.report()
 
 
-@pytest.mark.parametrize("op", ["twice_cu", "twice_ptx", "twice_hip", "scale"])
+@pytest.mark.parametrize("op", ["twice_cu", "open_cu", "twice_ptx", "twice_hip", "scale"])
 def test_a_correct_kernel_passes_whatever_it_is_written_in(made, op):
     assert made[op]["status"] == "passed", made[op]["cases"]
     assert made[op]["passed"] == len(made[op]["cases"]) > 3
+
+
+def test_a_dim_is_as_wide_as_its_parameter_unless_the_spec_says_how_wide(made):
+    (found, *_) = (finding for case in made["wide_cu"]["cases"] for finding in case["findings"])
+    assert found["message"].startswith("'N' as int64 does not fit parameter 3 of kernel 'twice'")
+    assert found["fix"] == "write {N: int32}"
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,14 @@ class Passed:
         argument: as the spec has it.
         value: the array on the device, or a scalar of the dtype that the spec gives it.
         dtype: its name in DTYPES; of an array, that of its elements.
+        is_param: whether it is a param of the spec, which declares its dtype.
     """
 
     argument: Argument
     value: Any
     dtype: str
     is_array: bool
+    is_param: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)

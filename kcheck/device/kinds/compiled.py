@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from kcheck.device.artifact import disassembled, entry_resources
 from kcheck.device.base import Backend
 from kcheck.device.kinds.base import Called, Passed, Work
-from kcheck.device.kinds.entry import check, pack
+from kcheck.device.kinds.entry import check, fitted, pack
 from kcheck.device.kinds.modules import Run, Unit
 from kcheck.device.plan import LaunchFault
 from kcheck.device.specialize import signature_of_case
@@ -81,8 +81,9 @@ class CompiledKind:
             unit = self._compiler.unit(spec, called.case, current_target())
         except NotCompiled as refused:
             raise LaunchFault(*refused.findings) from None
-        check(spec, unit.instance, unit.parameters, called.arguments)
-        content = pack(unit.parameters, [_value(passed) for passed in called.arguments])
+        arguments = fitted(unit.parameters, called.arguments)
+        check(spec, unit.instance, unit.parameters, arguments)
+        content = pack(unit.parameters, [_value(passed) for passed in arguments])
         signature = signature_of_case(spec, called.case)
         run = Run(unit, called.shape.block, called.shape.shared, signature)
         cooperative = spec.launch.cooperative

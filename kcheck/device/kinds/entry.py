@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from kcheck.cpu.module import read_entry
 from kcheck.device.kinds.base import Passed
+from kcheck.device.plan import integer_argument
 from kcheck.errors import SpecError
 from kcheck.model import DTYPES, Argument, Fault, NameArg, NumelArg, OpSpec, Span
 from kcheck.ptx.syntax.ast import Function, Module, Variable
@@ -83,6 +84,24 @@ def check(spec: OpSpec, name: str, parameters: Sequence[Parameter], passed: Sequ
             faults.append(Fault(argument.argument.span, what, _fix(spec, argument, parameter)))
     if faults:
         raise SpecError(faults)
+
+
+def fitted(parameters: Sequence[Parameter], passed: Sequence[Passed]) -> list[Passed]:
+    """The arguments, each integer without a written dtype as wide as its parameter.
+
+    Raises:
+        LaunchFault: such an integer does not fit.
+    """
+    return [_fitted(*pair) for pair in zip(parameters, passed, strict=False)] + list(passed[len(parameters) :])
+
+
+def _fitted(parameter: Parameter, passed: Passed) -> Passed:
+    argument, wanted = passed.argument, _wanted(parameter)
+    is_open = not passed.is_array and not passed.is_param and argument.dtype is None
+    if not is_open or not wanted or not DTYPES[wanted].is_integer or wanted == passed.dtype:
+        return passed
+    what = called(passed).partition(" as ")[0].strip("'")
+    return replace(passed, value=integer_argument(what, int(passed.value), wanted, argument.span), dtype=wanted)
 
 
 def called(passed: Passed) -> str:
