@@ -191,6 +191,18 @@ def loads_and_stores() -> Iterator[Case]:
     for hint in ("wb", "cg", "cs", "wt"):
         yield _hinted(f"st.global.{hint}.b32", store=True)
     yield from _with_policy()
+    yield _narrowed()
+
+
+def _narrowed() -> Case:
+    """A shared address may go through 32 bits on its way to a generic one: as ``<cuda/barrier>`` does it."""
+    lines = (
+        "and.b64 {x}, {shared}, 0xFFFFFFFF",
+        "cvta.shared.u64 {x}, {x}",
+        "st.b32 [{x}], {a}",
+        "ld.shared.b32 {d0}, [{shared}]",
+    )
+    return Case("cvta.shared of 32 bits", Form((32,), ("b32",), lambda a: a), lines, scratch=64)
 
 
 def _with_policy() -> Iterator[Case]:

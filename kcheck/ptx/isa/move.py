@@ -87,7 +87,10 @@ def _unpack(fn: Surroundings, i: Instruction, target: Vector, value: Value, kind
 
 @effect("cvta")
 def cvta(fn: Surroundings, i: Instruction) -> None:
-    """Between generic addresses and a window's: the identity, since all are host addresses."""
+    """Between generic addresses and a window's: the identity, since all are host addresses.
+
+    A shared address that went through a register of 32 bits gets the window's upper half again.
+    """
     ordered(fn, i, 2)
     if i.modifiers[-1] == "u32":
         raise fn.fail(i, "32-bit addresses are not supported")
@@ -96,6 +99,9 @@ def cvta(fn: Surroundings, i: Instruction) -> None:
     value = fn.read(i, i.operands[1], TYPES["u64"])
     for observer in fn.observers:
         observer.moved(i, i.operands[1], value)
+    if i.modifiers[0].startswith("shared"):
+        narrow = fn.b.compare("eq", fn.b.shift("lshr", value, 32), 0)
+        value = fn.b.select(narrow, fn.shared_address(fn.b.resize(value, "i32")), value)
     fn.write(i, i.operands[0], TYPES["u64"], value, False)
 
 

@@ -169,6 +169,10 @@ class Surroundings(Protocol):
         """The first lane's address, if each next lane's is ``size`` bytes on: elements side by side."""
         ...
 
+    def shared_address(self, low: Value) -> Value:
+        """The host address in the shared window whose low half is an i32."""
+        ...
+
     def shared_offset(self, operand: Operand) -> Value | None:
         """The offset of a shared address from the start of the window, i64, where the code computes it."""
         ...

@@ -59,6 +59,8 @@ def evaluates(i: Instruction, divergent: Callable[[str], bool]) -> bool:
     """
     if i.opcode not in _EVALUATED or i.guard is not None or _REFUSED & set(i.modifiers):
         return False
+    if i.opcode == "cvta" and i.modifiers[0].startswith("shared"):  # may restore the upper half of an address
+        return False
     target, *sources = i.operands
     if not isinstance(target, Register) or not is_whole(TYPES[target.type]):
         return False

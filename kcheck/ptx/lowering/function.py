@@ -376,12 +376,17 @@ class FunctionLowering:
             if value.is_float or value.type == "i1" or value.bits < 32:
                 raise self.fail(operation, f"{base.name} is not an address")
             if value.type == "i32" and space == "shared":
-                window = self.field("worker", Worker.shared.offset, "i64")
-                distance = b.sub(value, b.resize(window, "i32"))
-                value = b.add(window, b.resize(distance, "i64", signed=True))
+                value = self.shared_address(value)
             elif value.type != "i64":
                 value = b.resize(value, "i64")
         return b.add(value, operand.offset) if operand.offset else value
+
+    def shared_address(self, low: Value) -> Value:
+        """The host address in the shared window whose low half is an i32."""
+        b = self.b
+        window = self.field("worker", Worker.shared.offset, "i64")
+        distance = b.sub(low, b.resize(window, "i32"))
+        return b.add(window, b.resize(distance, "i64", signed=True))
 
     def begin_block(self, in_loop: bool) -> None:
         """Forget what is known from earlier instructions."""
