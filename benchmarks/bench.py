@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -33,77 +33,19 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path[:0] = [str(ROOT), str(HERE)]
 
-SECONDS = 0.5  # at least this many seconds of launches per figure
-LEAST = 7  # launches per figure
-
-
-def child(mode: str, *, cores: int, folder: Path, mark: str = "") -> dict[str, Any]:
-    """Measure in a separate process, on ``cores`` cores, with the cpu device's caches in a folder."""
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), "KCHECK_CACHE_DIR": str(folder / "cache")}
-    variables.pop("NUMBA_ENABLE_CUDASIM", None)
-    if mode == "simulator":
-        variables["NUMBA_ENABLE_CUDASIM"] = "1"
-    answer = folder / f"{mode}-{cores}.json"
-    command = [
-        sys.executable,
-        str(HERE / "bench.py"),
-        "--child",
-        mode,
-        "--cores",
-        str(cores),
-        "--answer",
-        str(answer),
-    ]
-    subprocess.run(command, env=variables, check=True)
-    return json.loads(answer.read_text())
-
-
-def interleaved(jobs: dict[str, Callable[[], None]], seconds: float = SECONDS) -> dict[str, float]:
-    """Median seconds of each job, jobs taking turns: of processor time; ``"name wall"``: least wall-clock time."""
-    for job in jobs.values():
-        job()
-        job()
-    times: dict[str, list[float]] = {name: [] for name in jobs}
-    walls: dict[str, list[float]] = {f"{name} wall": [] for name in jobs}
-    begun = time.perf_counter()
-    while len(next(iter(times.values()))) < LEAST or time.perf_counter() - begun < seconds * len(jobs):
-        for name, job in jobs.items():
-            start, wall = time.process_time(), time.perf_counter()
-            job()
-            walls[f"{name} wall"].append(time.perf_counter() - wall)
-            times[name].append(time.process_time() - start)
-        if len(next(iter(times.values()))) >= 2000:
-            break
-    least = {name: min(found) for name, found in walls.items()}
-    return {name: statistics.median(found) for name, found in times.items()} | least
-
+from measuring import (  # noqa: E402
+    check,
+    child,
+    geometric,
+    install,
+    interleaved,
+    launcher,
+    nothing_kept,
+    seconds,
+    write,
+)
 
 # --- in the child ---
-
-
-def launcher(workload: Any, arguments: dict[str, Any], kernels: Any, cuda: Any) -> tuple[Callable[[], None], Any]:
-    """A job that launches once and waits, on arrays already on the device; and its result there."""
-    import numpy as np
-
-    staged = {k: cuda.to_device(v) if isinstance(v, np.ndarray) else v for k, v in arguments.items()}
-    grid, block = workload.shape(arguments)
-    configured = getattr(kernels, workload.kernel)[grid, block]
-    values = tuple(staged.values())
-
-    def job() -> None:
-        configured(*values)
-        cuda.synchronize()
-
-    return job, staged[workload.output]
-
-
-def check(workload: Any, arguments: dict[str, Any], result: Any) -> None:
-    """The measured result must be right."""
-    import numpy as np
-
-    error = np.abs(result.astype(np.float64) - workload.expected(arguments)).max()
-    if not error <= workload.tolerance:
-        raise SystemExit(f"{workload.name}: wrong by {error}, allowed {workload.tolerance}")
 
 
 def measure_cpu() -> dict[str, Any]:
@@ -148,20 +90,6 @@ def measure_cpu() -> dict[str, Any]:
     return found
 
 
-def install() -> Any:
-    """The cpu device in this process: a :class:`kcheck.driver.install.Installed`. Kernels begin with better code:
-    a launch is measured as after the kernel has run for a while."""
-    import warnings
-
-    warnings.simplefilter("ignore")  # Numba's advice on small grids
-    from kcheck.driver.install import install as install_device
-    from kcheck.driver.install import settings
-
-    installed = install_device(settings(os.environ), print, sys.stdout.buffer.write)
-    installed.machine.executor.kernels.quick = False
-    return installed
-
-
 def measure_empty() -> dict[str, Any]:
     """Seconds of a launch that does nothing, and numba-cuda's share: the same over an empty driver."""
     stub = install().stub
@@ -185,21 +113,12 @@ def measure_empty() -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def nothing_kept() -> Iterator[None]:
-    """Code compiled inside is neither read from disk nor cached there."""
-    from kcheck.cpu.cache import ObjectCache
-
-    with mock.patch.object(ObjectCache, "get", return_value=None), mock.patch.object(ObjectCache, "put"):
-        yield
-
-
-@contextlib.contextmanager
 def only_quick_code() -> Iterator[None]:
     """Code compiled inside stays quick code."""
     from kcheck.cpu import tiers
 
     def quick(*arguments: Any, **options: Any) -> Any:
-        return dataclasses.replace(compile_kernel(*arguments, **options | {"quick": True}), worth=math.inf)
+        return dataclasses.replace(compile_kernel(*arguments, **options | {"quick": True}), tier_up_after=math.inf)
 
     compile_kernel = tiers.compile_kernel
     with mock.patch.object(tiers, "compile_kernel", quick), nothing_kept():
@@ -209,7 +128,7 @@ def only_quick_code() -> Iterator[None]:
 @contextlib.contextmanager
 def no_checks() -> Iterator[None]:
     """In code compiled inside every memory check says "inside", and it is not cached on disk."""
-    import kcheck.cpu.kernel as compiled
+    import kcheck.ptx.compile as compiled
 
     def without(*args: Any, **keywords: Any) -> Any:
         program = lower(*args, **keywords)
@@ -274,7 +193,8 @@ def measure_compile() -> dict[str, Any]:
     from workloads import WORKLOADS
 
     import kcheck.cpu.kernel as compiled
-    import kcheck.cpu.module as module
+    import kcheck.ptx.compile as lowering
+    import kcheck.ptx.syntax.parser as parser
     import kernels
 
     stages: dict[str, float] = {}
@@ -291,8 +211,8 @@ def measure_compile() -> dict[str, Any]:
 
         setattr(owner, name, wrapper)
 
-    timed(module, "parse", "parse")
-    timed(compiled, "lower", "lower")
+    timed(parser, "parse", "parse")
+    timed(lowering, "lower", "lower")
     timed(compiled, "compile_ir", "llvm")
     timed(compiled, "LoadedCode", "load")
     timed(compiled.ObjectCache, "get", "cache")
@@ -328,14 +248,6 @@ def measure_run(folder: Path) -> dict[str, float]:
 
 
 # --- the report ---
-
-
-def geometric(values: list[float]) -> float:
-    return math.exp(statistics.fmean(math.log(value) for value in values))
-
-
-def seconds(value: float) -> str:
-    return f"{value * 1e6:.0f} us" if value < 1e-3 else f"{value * 1e3:.2f} ms" if value < 1 else f"{value:.2f} s"
 
 
 def report() -> str:
@@ -444,16 +356,6 @@ def processor() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.machine()
-
-
-def write(text: str, mark: str) -> None:
-    """Put a text between two markers of docs/performance.md."""
-    page = ROOT / "docs" / "performance.md"
-    head, begin, rest = page.read_text().partition(f"<!-- {mark} -->\n")
-    _, end, tail = rest.partition(f"<!-- /{mark} -->")
-    if not begin or not end:
-        raise SystemExit(f"{page} lacks its markers")
-    page.write_text(head + begin + text + end + tail)
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-import bench  # noqa: E402
+import measuring  # noqa: E402
 
 MARK = "raising"
 CHECK = "assert cuda.grid(1) < {first}.size + (1 << 40), 'never'"  # no compiler can prove it
@@ -43,7 +43,7 @@ def asserted(function: FunctionType) -> FunctionType:
 def measure() -> dict[str, Any]:
     """By workload: seconds of processor time of a launch at its largest size, and of the first launch at its
     smallest with nothing in the caches, with and without an assertion; one thread."""
-    bench.install()
+    measuring.install()
     import numpy as np
     from numba import cuda
     from workloads import WORKLOADS
@@ -58,15 +58,15 @@ def measure() -> dict[str, Any]:
         for name, body in (("plain", function), ("asserted", asserted(function))):
             kernel = argparse.Namespace(**{workload.kernel: cuda.jit(body)})
             small = workload.make(np.random.default_rng(0), *workload.sizes[0])
-            with bench.nothing_kept():
+            with measuring.nothing_kept():
                 begun = time.process_time()
-                bench.launcher(workload, small, kernel, cuda)[0]()
+                measuring.launcher(workload, small, kernel, cuda)[0]()
                 times[f"{name} first"] = time.process_time() - begun
             arguments = workload.make(np.random.default_rng(0), *workload.sizes[-1])
-            jobs[name], result = bench.launcher(workload, arguments, kernel, cuda)
+            jobs[name], result = measuring.launcher(workload, arguments, kernel, cuda)
             jobs[name]()
-            bench.check(workload, arguments, result.copy_to_host())
-        found[workload.name] = bench.interleaved(jobs) | times
+            measuring.check(workload, arguments, result.copy_to_host())
+        found[workload.name] = measuring.interleaved(jobs) | times
     return found
 
 
@@ -75,7 +75,7 @@ def table() -> str:
     from workloads import WORKLOADS
 
     with tempfile.TemporaryDirectory(prefix="kcheck-bench-") as folder:
-        found = bench.child(MARK, cores=1, folder=Path(folder))
+        found = measuring.child(MARK, cores=1, folder=Path(folder))
     lines = [
         "The same kernels with one `assert` that always holds, at the largest sizes, one thread: times the time "
         "of the kernel without it (medians of processor time, in turns). `first launch` is at the smallest size "
@@ -91,11 +91,12 @@ def table() -> str:
         firsts.append(times["asserted first"] / times["plain first"])
         size = "x".join(map(str, workload.sizes[-1]))
         lines.append(
-            f"| {workload.name} | {size} | {bench.seconds(times['plain'])} | {launches[-1]:.2f} | "
-            f"{bench.seconds(times['plain first'])} | {firsts[-1]:.2f} |"
+            f"| {workload.name} | {size} | {measuring.seconds(times['plain'])} | {launches[-1]:.2f} | "
+            f"{measuring.seconds(times['plain first'])} | {firsts[-1]:.2f} |"
         )
     lines.append(
-        f"| geometric mean | | | **{bench.geometric(launches):.2f}** | | **{bench.geometric(firsts):.2f}** |"
+        f"| geometric mean | | | **{measuring.geometric(launches):.2f}** | | "
+        f"**{measuring.geometric(firsts):.2f}** |"
     )
     return "\n".join(lines) + "\n"
 
@@ -107,7 +108,7 @@ def main() -> None:
     text = table()
     print(text)
     if options.write:
-        bench.write(text, MARK)
+        measuring.write(text, MARK)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from unittest import mock
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-import bench  # noqa: E402
+import measuring  # noqa: E402
 
 MARK = "sanitizers"
 LIMITS = {"racecheck": 8.0, "initcheck": 4.0, "synccheck": 1.1}
@@ -27,7 +27,7 @@ LIMITS = {"racecheck": 8.0, "initcheck": 4.0, "synccheck": 1.1}
 
 def measure() -> dict[str, Any]:
     """By workload: seconds of processor time at its largest size, plainly and with each check; one thread."""
-    executor = bench.install().machine.executor
+    executor = measuring.install().machine.executor
     import numpy as np
     from numba import cuda
     from workloads import WORKLOADS
@@ -41,14 +41,14 @@ def measure() -> dict[str, Any]:
         arguments = workload.make(np.random.default_rng(0), *workload.sizes[-1])
         jobs: dict[str, Callable[[], None]] = {}
         copies = {workload.kernel: cuda.jit(getattr(kernels, workload.kernel).py_func)}
-        unchecked, result = bench.launcher(workload, arguments, argparse.Namespace(**copies), cuda)
+        unchecked, result = measuring.launcher(workload, arguments, argparse.Namespace(**copies), cuda)
         with no_mask_checks():
             unchecked()
-        bench.check(workload, arguments, result.copy_to_host())
+        measuring.check(workload, arguments, result.copy_to_host())
         jobs["without synccheck"] = unchecked
-        plain, result = bench.launcher(workload, arguments, kernels, cuda)
+        plain, result = measuring.launcher(workload, arguments, kernels, cuda)
         plain()
-        bench.check(workload, arguments, result.copy_to_host())
+        measuring.check(workload, arguments, result.copy_to_host())
         jobs["plain"] = plain
         for name in CHECKS:
             only = checks([name])
@@ -61,7 +61,7 @@ def measure() -> dict[str, Any]:
                     executor.checks = Checks()
 
             jobs[name] = checked
-        found[workload.name] = bench.interleaved(jobs)
+        found[workload.name] = measuring.interleaved(jobs)
     return found
 
 
@@ -71,7 +71,7 @@ def no_mask_checks() -> Iterator[None]:
     at barriers is how they work."""
     from kcheck.ptx.isa import warp
 
-    with mock.patch.object(warp, "_report"), bench.nothing_kept():
+    with mock.patch.object(warp, "report"), measuring.nothing_kept():
         yield
 
 
@@ -82,7 +82,7 @@ def table() -> str:
     from kcheck.cpu.sanitizers import CHECKS
 
     with tempfile.TemporaryDirectory(prefix="kcheck-bench-") as folder:
-        found = bench.child(MARK, cores=1, folder=Path(folder))
+        found = measuring.child(MARK, cores=1, folder=Path(folder))
     names = (*CHECKS, "synccheck")
     lines = [
         "Launches at the largest sizes, one thread: times the time of the same launch without the check (medians "
@@ -100,8 +100,8 @@ def table() -> str:
         ratios["synccheck"].append(times["plain"] / times["without synccheck"])
         cells = " | ".join(f"{ratios[name][-1]:.2f}" for name in names)
         size = "x".join(map(str, workload.sizes[-1]))
-        lines.append(f"| {workload.name} | {size} | {bench.seconds(times['plain'])} | {cells} |")
-    means = {name: bench.geometric(ratios[name]) for name in names}
+        lines.append(f"| {workload.name} | {size} | {measuring.seconds(times['plain'])} | {cells} |")
+    means = {name: measuring.geometric(ratios[name]) for name in names}
     lines.append(f"| geometric mean | | | {' | '.join(f'**{means[name]:.2f}**' for name in names)} |")
     allowed = ", ".join(f"{name} {LIMITS[name]:g}" for name in names if name in LIMITS)
     over = [name for name in names if means[name] > LIMITS.get(name, float("inf"))]
@@ -119,7 +119,7 @@ def main() -> None:
     text = table()
     print(text)
     if options.write:
-        bench.write(text, MARK)
+        measuring.write(text, MARK)
 
 
 if __name__ == "__main__":
