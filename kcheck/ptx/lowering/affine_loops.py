@@ -10,11 +10,11 @@ module finds out what must be a line for a loop of one block to run that way;
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass
 
 from kcheck.ptx.analysis.cfg import BasicBlock, Cfg
 from kcheck.ptx.analysis.liveness import Liveness, reads, writes
 from kcheck.ptx.isa.loadstore import form, is_of_elements
+from kcheck.ptx.lowering.affine import AffineLoop
 from kcheck.ptx.lowering.affine_values import evaluates, is_whole
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.syntax.ast import Address, Call, Instruction, Operand, Operation, Register
@@ -27,24 +27,6 @@ SHARE = 1 / 3
 """The share of a loop's instructions that must be arithmetic on lines to make a second version worthwhile."""
 
 
-@dataclass(frozen=True, slots=True)
-class LineLoop:
-    """A loop of one block.
-
-    Attributes:
-        carried: the registers that must be lines when an iteration begins, with their types.
-        steps: the steps that those must have for elements to lie side by side; 0 if only comparisons and similar
-            instructions read them. None: any.
-        evaluated: instructions (by ``id``) that compute lines, or uniform values on the way.
-        accesses: loads and stores (by ``id``) of elements that must lie side by side, with the bytes of one.
-    """
-
-    carried: Mapping[str, str]
-    steps: Mapping[str, int | None]
-    evaluated: frozenset[int]
-    accesses: Mapping[int, int]
-
-
 def find(
     cfg: Cfg,
     live: Liveness,
@@ -52,7 +34,7 @@ def find(
     divergent: Callable[[str], bool],
     waits: Callable[[Operation], bool],
     spinning: Set[int],
-) -> Mapping[int, LineLoop]:
+) -> Mapping[int, AffineLoop]:
     """The loops that are worth a second version, by header: not the remainders of unrolled loops.
 
     Args:
@@ -91,7 +73,7 @@ class _Round:
         self.bad: set[str] = set() if fn.nans is None else set(fn.nans.made)
         self.accesses: dict[int, tuple[Register, int]] = {}
 
-    def judge(self, live: Liveness, header: int) -> LineLoop | None:
+    def judge(self, live: Liveness, header: int) -> AffineLoop | None:
         """What must be a line; None if nothing would be gained."""
         while not self._settle():
             pass
@@ -114,7 +96,7 @@ class _Round:
             return None
         sizes = {where: size for where, (_, size) in self.accesses.items()}
         wanted = self._wanted()
-        return LineLoop(carried, {name: wanted.get(name, 0) for name in carried}, evaluated, sizes)
+        return AffineLoop(carried, {name: wanted.get(name, 0) for name in carried}, evaluated, sizes)
 
     def _is_static(self, name: str) -> bool:
         return self.fn.is_scalar(name)

@@ -1,8 +1,8 @@
 """Instructions on lines: values that grow by one step from lane to lane, which is known only when the code runs.
 
-A :class:`AffineValue` is two scalars, whatever the number of lanes. Sums and multiples of lines are lines. What is
-not linear (a comparison, the sign of an index) is the same for all lanes as long as something holds that two
-scalars tell, such as that the first lane and the last agree: an :class:`Evaluator` collects what has to hold.
+An :class:`.affine.AffineValue` is two scalars, for any number of lanes. Sums and multiples of lines are lines.
+What is not linear (a comparison, the sign of an index) is the same for all lanes as long as something holds that
+two scalars show, such as that the first lane and the last agree: an :class:`Evaluator` collects these conditions.
 
 Arithmetic is modulo 2^32 or 2^64. Where the order of values counts, lanes between the first and the last lie
 between them only if no lane wraps around: that has to hold as well (:meth:`Evaluator.bounded`).
@@ -11,11 +11,11 @@ between them only if no lane wraps around: that has to hold as well (:meth:`Eval
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.isa import rows
 from kcheck.ptx.isa.rows import Mods, Row
+from kcheck.ptx.lowering.affine import AffineValue, uniform
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.syntax.ast import Instruction, Integer, Not, Operand, Register, Special, Symbol
 from kcheck.ptx.syntax.types import TYPES, PtxType
@@ -26,24 +26,6 @@ _EVALUATED = frozenset(
 _EVALUATED |= {"setp", "selp", "mov", "cvta"}
 _REFUSED = frozenset({"cc", "sat", "relu"})
 _SAME_FOR_ALL = ("ntid", "ctaid", "nctaid")
-
-
-@dataclass(frozen=True, slots=True)
-class AffineValue:
-    """``first`` in the first lane and ``step`` more in each lane after it; both scalars of one integer type."""
-
-    first: Value
-    step: Value
-
-    @property
-    def uniform(self) -> bool:
-        """Whether the text alone says that the step is 0."""
-        return self.step.text in ("0", "false")
-
-
-def uniform(first: Value) -> AffineValue:
-    """The same value in all lanes."""
-    return AffineValue(first, Value("false" if first.type == "i1" else "0", first.type))
 
 
 def is_whole(kind: PtxType) -> bool:

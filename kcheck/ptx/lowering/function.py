@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from kcheck.errors import PtxError
 from kcheck.ptx.abi import Launch, Worker
+from kcheck.ptx.analysis.nans import Nans
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
 from kcheck.ptx.isa.events import Carrier, Observer
 from kcheck.ptx.isa.surroundings import Rows
 from kcheck.ptx.lowering import special
+from kcheck.ptx.lowering.affine import AffineLoop, AffineValue
 from kcheck.ptx.lowering.module import FUNCTION_IDS, ModuleLowering
 from kcheck.ptx.syntax.ast import (
     Address,
@@ -34,11 +35,6 @@ from kcheck.ptx.syntax.ast import (
     Symbol,
 )
 from kcheck.ptx.syntax.types import TYPES, PtxType
-
-if TYPE_CHECKING:
-    from kcheck.ptx.analysis.nans import Nans
-    from kcheck.ptx.lowering.affine_loops import LineLoop
-    from kcheck.ptx.lowering.affine_values import AffineValue
 
 CONTEXT = "ptr %launch, ptr %worker, ptr %block, ptr %warp, i32 %t0"
 """The first parameters of every lowered function; outlined accesses take ``i32 %site`` as well."""
@@ -88,7 +84,7 @@ class FunctionLowering:
         self.param_offsets = param_offsets
         self.strides: Mapping[str, int] = {}
         self.lines: dict[str, AffineValue] = {}
-        self.line_loops: Mapping[int, LineLoop] = {}
+        self.line_loops: Mapping[int, AffineLoop] = {}
         self.inlining = ""
         self.rows: Rows | None = None
         self.first_lane = False

@@ -20,8 +20,8 @@ from collections.abc import Callable
 from kcheck.ptx.analysis.cfg import BasicBlock
 from kcheck.ptx.analysis.liveness import Liveness, writes
 from kcheck.ptx.ir.builder import Value
-from kcheck.ptx.lowering.affine_loops import LineLoop
-from kcheck.ptx.lowering.affine_values import AffineValue, Evaluator
+from kcheck.ptx.lowering.affine import AffineLoop, AffineValue
+from kcheck.ptx.lowering.affine_values import Evaluator
 from kcheck.ptx.lowering.apply import apply
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.syntax.ast import Address, Instruction, Register
@@ -36,7 +36,7 @@ class March:
     """
 
     def __init__(
-        self, fn: FunctionLowering, live: Liveness, loop: LineLoop, header: int, block: BasicBlock
+        self, fn: FunctionLowering, live: Liveness, loop: AffineLoop, header: int, block: BasicBlock
     ) -> None:
         self.fn = fn
         self.b = fn.b

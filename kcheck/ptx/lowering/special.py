@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Protocol
 
 from kcheck.ptx.abi import Block, Launch
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
-from kcheck.ptx.syntax.ast import Call, Instruction
-
-if TYPE_CHECKING:
-    from kcheck.ptx.lowering.function import FunctionLowering
+from kcheck.ptx.isa.surroundings import Surroundings
+from kcheck.ptx.syntax.ast import Operation
 
 
-def read(fn: FunctionLowering, operation: Instruction | Call, name: str) -> Value:
+class _Registers(Surroundings, Protocol):
+    """What special registers need besides: values that are computed once for each vector."""
+
+    first_lane: bool
+
+    def cached_for_each(self, key: str, make: Callable[[Builder], Value]) -> Value:
+        """A value computed once for each vector."""
+        ...
+
+
+def read(fn: _Registers, operation: Operation, name: str) -> Value:
     """The value of a special register, i32 or i64.
 
     Raises:

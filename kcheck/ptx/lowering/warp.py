@@ -29,7 +29,7 @@ from kcheck.ptx.isa.barrier import Arrival, arrival
 from kcheck.ptx.isa.effects import EFFECTS
 from kcheck.ptx.lowering import vector_loop
 from kcheck.ptx.lowering import warp_emulation as view
-from kcheck.ptx.lowering.affine_loops import LineLoop
+from kcheck.ptx.lowering.affine import AffineLoop
 from kcheck.ptx.lowering.apply import apply
 from kcheck.ptx.lowering.function import CONTEXT, FunctionLowering
 from kcheck.ptx.lowering.loop_versioning import March
@@ -301,7 +301,7 @@ class WarpFunction:
             self._latch(loop)
         b.line(f"br label %C{k + 1}" if k + 1 < len(self.cfg.order) else "br label %fin")
 
-    def _march(self, k: int, n: int, loop: LineLoop, waiting: Value) -> None:
+    def _march(self, k: int, n: int, loop: AffineLoop, waiting: Value) -> None:
         """The version of a loop for lanes in a line, before the general one."""
         self.b.label(f"T{n}")
         self.fn.inlining = ""

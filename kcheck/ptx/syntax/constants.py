@@ -6,12 +6,9 @@ Values are 64-bit integers; ``.s64`` unless a literal or an operand is unsigned.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import NoReturn, Protocol
 
-from kcheck.ptx.syntax.lexer import describe
-
-if TYPE_CHECKING:
-    from kcheck.ptx.syntax.cursor import Cursor
+from kcheck.ptx.syntax.lexer import Token, describe
 
 _MAX_DEPTH = 64
 
@@ -63,7 +60,30 @@ def wrapped(value: int, unsigned: bool) -> int:
 
 
 # constant ::= binary ["?" constant ":" constant]
-def constant(cursor: Cursor, depth: int = 0) -> tuple[int, bool]:
+class Tokens(Protocol):
+    """The tokens of a file, read from left to right (:class:`kcheck.ptx.syntax.cursor.Cursor`)."""
+
+    tokens: list[Token]
+    index: int
+
+    @property
+    def token(self) -> Token: ...
+
+    @property
+    def line(self) -> int: ...
+
+    def fail(self, what: str, line: int | None = None) -> NoReturn: ...
+
+    def take(self) -> Token: ...
+
+    def accept(self, text: str) -> bool: ...
+
+    def expect(self, text: str) -> Token: ...
+
+    def integer(self, what: str) -> int: ...
+
+
+def constant(cursor: Tokens, depth: int = 0) -> tuple[int, bool]:
     """The value of the constant expression here, and whether it is unsigned.
 
     Raises:
@@ -80,7 +100,7 @@ def constant(cursor: Cursor, depth: int = 0) -> tuple[int, bool]:
     return value
 
 
-def _operator(cursor: Cursor, level: int) -> str | None:
+def _operator(cursor: Tokens, level: int) -> str | None:
     """The operator of that level that comes next; each of its characters is a token."""
     first = cursor.token.kind
     second = cursor.tokens[cursor.index + 1].kind if cursor.token.kind != "end" else ""
@@ -96,7 +116,7 @@ def _operator(cursor: Cursor, level: int) -> str | None:
 
 
 # binary ::= unary (operator unary)*, by level
-def _binary(cursor: Cursor, level: int, depth: int) -> tuple[int, bool]:
+def _binary(cursor: Tokens, level: int, depth: int) -> tuple[int, bool]:
     if level == len(_LEVELS):
         return _unary(cursor, depth)
     value, unsigned = _binary(cursor, level + 1, depth)
@@ -118,7 +138,7 @@ def _binary(cursor: Cursor, level: int, depth: int) -> tuple[int, bool]:
 
 
 # unary ::= ("-" | "+" | "~" | "!") unary | "(" ".s64" | ".u64" ")" unary | "(" constant ")" | int
-def _unary(cursor: Cursor, depth: int) -> tuple[int, bool]:
+def _unary(cursor: Tokens, depth: int) -> tuple[int, bool]:
     if depth > _MAX_DEPTH:
         cursor.fail("a constant expression that is nested too deep")
     token = cursor.token
