@@ -9,7 +9,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check bench calibrate conformance conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme report-check format format-check lint types layers soak wheel clean
+.PHONY: help demo test test-gpu check bench frameworks calibrate conformance conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme report-check format format-check lint types layers soak wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 29
@@ -45,6 +45,16 @@ bench: .venv/installed-dev  ## the cpu device against plain @njit and the simula
 
 calibrate: .venv/installed-dev  ## check the constant of the noise floor with every correct kernel; writes docs/oracle.md
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/corpus.py --write
+
+.venv-frameworks/installed: pyproject.toml
+	@echo "Installing torch and JAX into .venv-frameworks (several GB)"
+	@"$(PYTHON)" -m venv .venv-frameworks
+	@.venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check -e '.[cu13,torch,jax,dev]'
+	@touch $@
+
+frameworks: .venv-frameworks/installed  ## one op in numba.cuda, NumPy, torch and JAX: the same verdicts; writes docs/frameworks.md
+	@.venv-frameworks/bin/python -m pytest tests/functions/test_frameworks_installed.py -q -n 0
+	@.venv-frameworks/bin/python tests/functions/same_verdicts.py --write
 
 conformance: .venv/installed-dev  ## numba-cuda's own tests on the cpu device; writes docs/conformance.md
 	@$(BIN)/python conformance/run.py

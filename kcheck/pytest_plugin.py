@@ -47,10 +47,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """Install a device that the user names now: later, a test file may have imported numba.cuda."""
     device = config.getoption("--kcheck-device")
     if device in ("cpu", "simulator"):
+        from kcheck.api import use
         from kcheck.errors import DeviceUnavailable
 
         try:
-            _choose(device)
+            use(device)
         except DeviceUnavailable as error:
             raise pytest.UsageError(str(error)) from error
 
@@ -157,20 +158,25 @@ class SpecItem(pytest.Item):
             group=chosen,
             lint=False,
         )
-        return Report(run([self._spec], options, _choose(device or settings.device, self._targets)))
+        return Report(run([self._spec], options, self._choose(device or settings.device)))
 
     def _check_artifact(self) -> None:
         from kcheck.api.verdict import text_lines
         from kcheck.report.detail import finding_rows
         from kcheck.runner.linting import lint_spec
 
-        device = None if self._spec.launch is not None else _choose("cpu", self._targets)
+        device = None if self._spec.launch is not None else self._choose("cpu")
         found = lint_spec(self._spec, device, ())
         if found.findings:
             rows = [row for finding in found.findings for row in finding_rows(finding)]
             raise SpecFailed("\n".join([f"{self._spec.path}: the compiled kernel", *text_lines(rows, 2)]))
         if not found.metrics:
             pytest.skip("; ".join(found.notes) or "no kernel was compiled")
+
+    def _choose(self, device: str) -> Any:
+        from kcheck.device import choose_for
+
+        return choose_for([self._spec], device, self._targets)
 
     @property
     def _targets(self) -> tuple[str, ...]:
@@ -194,12 +200,6 @@ def _failure(report: Report) -> str:
     rules = ", ".join(dict.fromkeys(failure.rule for failure in report.failures))
     head = f"{len(report.failures)} of {report.cases} cases failed: {rules}"
     return f"{head}\n\n{str(report).partition(chr(10) * 2)[2]}"
-
-
-def _choose(device: str, targets: Iterable[str] = ()) -> Any:
-    from kcheck.device import choose
-
-    return choose(device, tuple(targets))
 
 
 class Kcheck:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, cast
 
 from kcheck.api.report import Report
 from kcheck.api.spec import Spec, SpecLike, runnable, with_levels
-from kcheck.device import Device, choose
+from kcheck.device import Device, choose, choose_for
 from kcheck.errors import UserError
 from kcheck.model import LEVELS, SANITIZERS, Level, OpSpec, as_set
 from kcheck.model.limits import TIMEOUT
@@ -97,7 +97,7 @@ def use(device: str = "auto") -> str:
 def device_of(model: OpSpec, device: str) -> Device:
     """The device that a spec runs on."""
     targets = () if model.artifact is None else model.artifact.targets[:1]
-    return choose(device, targets)
+    return choose_for([model], device, targets)
 
 
 def sanitize_levels(sanitize: Sanitize) -> dict[str, Level]:

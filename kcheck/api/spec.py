@@ -15,7 +15,7 @@ from kcheck.specfile.build import changed_spec, given_spec
 from kcheck.specfile.build import load_spec as read_spec
 from kcheck.specfile.paths import nearest_root, shown
 
-_WAYS = ("kernel", "launch", "launcher", "extends")
+_WAYS = ("kernel", "launch", "launcher", "function", "extends")
 """Keys that say how the op is run."""
 
 
@@ -23,9 +23,9 @@ class Spec:
     """An op spec. ``docs/spec.md`` describes the keys; errors and their messages are those of a YAML file.
 
     Values are as in YAML, and also: a ``range`` for a dim (``range(1, 65)`` is ``1..64``), a dtype of any
-    framework, and functions where a file names them: ``kernel``, ``launcher``, ``reference``,
-    ``values={"from": f}``. A spec without ``kernel`` and ``launcher`` is a contract: :func:`kcheck.cases` and
-    :func:`kcheck.validate` use it, and the caller runs the op.
+    framework, and functions where a file names them: ``kernel``, ``launcher``, ``function``, ``reference``,
+    ``values={"from": f}``. A spec without ``kernel``, ``launcher`` and ``function`` is a contract:
+    :func:`kcheck.cases` uses it, and the caller runs the op.
 
     >>> import numpy as np
     >>> import kcheck

@@ -63,7 +63,7 @@ def lint(spec: SpecLike, *, targets: Sequence[str] = (), sass: bool = False) -> 
         KernelError: a kernel's file cannot be loaded.
     """
     model = runnable(spec)
-    device = choose("cpu", tuple(targets)) if model.launch is None else None
+    device = choose("cpu", tuple(targets)) if model.launcher is not None else None
     found = lint_spec(model, device, tuple(targets), sass=sass)
     return Lint(found.metrics, found.findings, found.notes)
 

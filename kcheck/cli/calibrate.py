@@ -89,7 +89,7 @@ def command(
         for fault in spec.faults:
             click.echo(plain.line(str(fault)), err=True)
     files = _Files(specs)
-    from kcheck.device import choose
+    from kcheck.device import choose_for
 
     options = Options(
         command=shlex.join(["kcheck", *sys.argv[1:]]), timeout=timeout, device="" if device == "auto" else device
@@ -103,7 +103,7 @@ def command(
         bar = progress_bar(sys.stderr) if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else None
         if bar is not None:
             stack.callback(bar.close)
-        chosen = choose(device, [])
+        chosen = choose_for(specs, device)
         name = chosen.name if chosen.name != "gpu" else f"gpu {chosen.description}"
         click.echo(f"kcheck {__version__} · {plain.line(name)} · {wording.count(len(specs), 'spec')}\n", file=out)
         width = min(_OP_CELLS, max((len(spec.op) for spec in specs), default=2))

@@ -38,6 +38,8 @@ def names_of(done: Reproduced) -> Mapping[str, tuple[Any, str]]:
         names["kernel"] = (_function(spec.root, spec.kernel), f"the kernel {spec.kernel}, launch it as usual")
     if spec.launcher is not None:
         names["launcher"] = (_function(spec.root, spec.launcher), f"the launcher {spec.launcher}")
+    if spec.function is not None:
+        names["function"] = (_function(spec.root, spec.function), f"the function {spec.function}")
     if arrays is None:
         return names
     inputs = {name: arrays.allocation(name).view() for name in spec.inputs}

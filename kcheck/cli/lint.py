@@ -162,7 +162,7 @@ def _of_specs(paths: Sequence[Path], recursive: bool, targets: Sequence[str]) ->
         raise SpecError(faults)
     whole = [spec for spec in specs if not isinstance(spec, SpecRefused)]
     # A launcher is followed where kernels run, with no GPU: its kernels are compiled for one afterwards.
-    device = choose("cpu", targets) if any(spec.launch is None for spec in whole) else None
+    device = choose("cpu", targets) if any(spec.launcher is not None for spec in whole) else None
     for spec in whole:
         yield lint_spec(spec, device, targets, sass=True)
 

@@ -84,7 +84,7 @@ def take(specs: Sequence[OpSpec], device: str) -> Taken:
     """Run the cases of specs and lint their kernels."""
     from kcheck.cli.interrupt import Interrupts
     from kcheck.cli.settings import given, settings_for
-    from kcheck.device import choose
+    from kcheck.device import choose_for
     from kcheck.errors import KernelError
     from kcheck.model import SpecStarted
     from kcheck.report import progress_bar
@@ -95,7 +95,7 @@ def take(specs: Sequence[OpSpec], device: str) -> Taken:
     settings = settings_for([Path(spec.root) for spec in specs])
     device = given("device", settings.device)
     command = shlex.join(["kcheck", *sys.argv[1:]])
-    interrupts, chosen = Interrupts(), choose(device, [])
+    interrupts, chosen = Interrupts(), choose_for(specs, device)
     bar = progress_bar(sys.stderr) if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else None
     collectors = {(spec.root, spec.path): Collector(spec, chosen.name) for spec in specs}
     running: Collector | None = None

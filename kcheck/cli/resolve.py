@@ -135,9 +135,11 @@ def settle(meant: Meant, state: str, device: str = "") -> None:
 
 def device_of(name: str | None, meant: Meant) -> Device:
     """The device of this name. Without one: the device on which the case failed, or auto if it is not here."""
-    from kcheck.device import choose
+    from kcheck.device import HOST, choose
     from kcheck.errors import DeviceUnavailable
 
+    if meant.spec is not None and meant.spec.function is not None:
+        return HOST
     artifact = meant.spec.artifact if meant.spec is not None else None
     targets = artifact.targets[:1] if artifact is not None else ()
     if name is not None:

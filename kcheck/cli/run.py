@@ -230,11 +230,11 @@ def command(
         trend=trend if stored else list,
     ) as reports:
         with _kept():
-            from kcheck.device import choose, unused
+            from kcheck.device import choose_for, unused
             from kcheck.runner import run
 
-            runs = any(isinstance(spec, OpSpec) for spec in specs)
-            chosen = choose(device, _targets(specs)) if runs else unused(device)
+            runs = [spec for spec in specs if isinstance(spec, OpSpec)]
+            chosen = choose_for(runs, device, _targets(specs)) if runs else unused(device)
         code = reports.consume(run(specs, options, chosen))
     if this_round is not None:
         this_round.failing = list(reports.summary.failing)

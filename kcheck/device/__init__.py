@@ -3,6 +3,7 @@ host calls of ``numba.cuda``, and differ in what implements these.
 """
 
 from kcheck.device.base import Device, unheard
-from kcheck.device.choose import DEVICES, choose, unused
+from kcheck.device.choose import DEVICES, choose, choose_for, unused
+from kcheck.device.host import HOST
 
-__all__ = ["DEVICES", "Device", "choose", "unheard", "unused"]
+__all__ = ["DEVICES", "HOST", "Device", "choose", "choose_for", "unheard", "unused"]

@@ -6,14 +6,16 @@ import importlib.util
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from kcheck.device.base import Device
 from kcheck.device.cuda import CudaBackend, driver_answers
+from kcheck.device.host import HOST
 from kcheck.device.launching import LaunchingDevice
 from kcheck.errors import DeviceUnavailable
+from kcheck.model import OpSpec
 
 _MODE = "NUMBA_ENABLE_CUDASIM"
 
@@ -33,6 +35,11 @@ def choose(name: str, targets: Sequence[str] = ()) -> Device:
     if make is None:
         raise DeviceUnavailable(f"there is no device {name!r}; choose one of {', '.join(DEVICES)}")
     return make(targets)
+
+
+def choose_for(specs: Iterable[OpSpec], name: str, targets: Sequence[str] = ()) -> Device:
+    """As :func:`choose`, for a run of some specs: array functions run in this process and need no other device."""
+    return choose(name, targets) if any(spec.function is None for spec in specs) else HOST
 
 
 def warm(name: str, targets: Sequence[str] = ()) -> None:

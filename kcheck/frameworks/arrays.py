@@ -73,16 +73,16 @@ def _dlpack(value: Any) -> Array:
     return np.from_dlpack(value, device="cpu")
 
 
-_AS_INTEGERS = {"bfloat16": "int16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
+AS_INTEGERS = {"bfloat16": "int16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
 """The dtypes that torch has and NumPy does not, with the torch dtype of the same width whose bits NumPy takes."""
 
 
 def _torch(value: Any) -> Array:
     tensor = value.detach().cpu().resolve_conj().resolve_neg()
     name = str(tensor.dtype).removeprefix("torch.")
-    if name not in _AS_INTEGERS:
+    if name not in AS_INTEGERS:
         return np.asarray(tensor.numpy())
     import torch  # type: ignore[import-not-found,unused-ignore]  # the value is a tensor, so torch is there
 
-    bits = tensor.contiguous().view(getattr(torch, _AS_INTEGERS[name])).numpy()
+    bits = tensor.contiguous().view(getattr(torch, AS_INTEGERS[name])).numpy()
     return np.asarray(bits).view(DTYPES[name].numpy)

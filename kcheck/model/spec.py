@@ -35,6 +35,20 @@ INSTRUMENTED = ("racecheck", "initcheck", "overflow")
 
 
 @dataclass(frozen=True, slots=True)
+class Framework:
+    """The arrays that a ``function:`` gets.
+
+    Attributes:
+        name: ``numpy``, ``torch``, ``jax`` or ``tensorflow``; empty: the one that its parameters are annotated
+            with, otherwise ``numpy``.
+        device: where they are: ``cpu`` or ``cuda``.
+    """
+
+    name: str = ""
+    device: str = "cpu"
+
+
+@dataclass(frozen=True, slots=True)
 class Choices:
     """A dim that takes one of these sizes, in elements."""
 
@@ -231,6 +245,8 @@ class OpSpec:
         regression: limits set by the spec, by name in MEASURES.
         targets: of ``artifact``, otherwise those of the project.
         compile: how the kernel is compiled, as far as the spec says.
+        function: the array function of a ``function:``, which replaces kernel and launch.
+        framework: of its arrays.
         judged: False if outputs are not compared with a reference (``kcheck try``); ``reference`` is then the
             kernel.
     """
@@ -268,11 +284,18 @@ class OpSpec:
     judged: bool = True
     compile: CompileOptions | None = None
     profile_count: int | None = None
+    function: Function | None = None
+    framework: Framework = Framework()
+
+    @property
+    def runs(self) -> Function:
+        """What runs the op, for the place of a message: the function, the launcher or the kernel."""
+        return self.function or self.launcher or self.kernel or self.reference
 
     @property
     def functions(self) -> tuple[Function, ...]:
         """Every Python function that the spec names apart from the kernel: launcher, reference, generators."""
-        named = [f for f in (self.launcher, self.reference) if f is not None]
+        named = [f for f in (self.launcher, self.function, self.reference) if f is not None]
         sources = [d for array in self.inputs.values() for d in array.values]
         sources += [d for example in self.examples for d in example.values.values()]
         return (*named, *(d.argument for d in sources if isinstance(d.argument, Function)))

@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from kcheck.cases import CaseArrays, materialize
-from kcheck.device import Device
+from kcheck.device import HOST, Device
 from kcheck.errors import InternalError, KcheckError, KernelError, SpecError
-from kcheck.model import Case, Fault, Finding, Function, OpSpec, Outcome, Span, Status, Verdict
+from kcheck.model import Case, Fault, Finding, OpSpec, Outcome, Span, Status, Verdict
 from kcheck.model.verdict import UNSUPPORTED
 from kcheck.oracle import Expected, judge
 
@@ -57,6 +57,7 @@ def execute(
         InternalError: an error in kcheck itself.
     """
     begun = ran = time.monotonic()
+    device = device_for(spec, device)
     outcome: Outcome | None = None
     try:
         if arrays is None:
@@ -85,8 +86,14 @@ def execute(
     return Executed(verdict, arrays, outcome, now - ran if outcome is not None else 0.0)
 
 
+def device_for(spec: OpSpec, device: Device) -> Device:
+    """Where a spec runs: on the device of the run, or in this process if it is an array function."""
+    return device if spec.function is None else HOST
+
+
 def every_instrument(spec: OpSpec, device: Device) -> frozenset[str]:
     """The sanitizers that a device can run in instrumented code and that a spec does not switch off."""
+    device = device_for(spec, device)
     return frozenset(name for name in device.instruments if spec.sanitize[name] != "off")
 
 
@@ -98,8 +105,7 @@ def kernel_fault(error: KcheckError, spec: OpSpec) -> Fault:
     place, what = _split_place(str(error))
     if place is not None:
         return Fault(place, what)
-    function: Function = spec.launcher or spec.kernel or spec.reference
-    return Fault(function.span, str(error))
+    return Fault(spec.runs.span, str(error))
 
 
 def _split_place(text: str) -> tuple[Span | None, str]:

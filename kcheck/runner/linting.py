@@ -61,6 +61,8 @@ def lint_spec(spec: OpSpec, device: Device | None, targets: Sequence[str], *, sa
     Raises:
         KernelError: a kernel's file cannot be loaded.
     """
+    if spec.function is not None:
+        return Linted(spec.op, spec.path, (), (), (f"{spec.function} is an array function: nothing is compiled",))
     artifact = spec.artifact or Artifact(spec.span)
     chosen = tuple(targets) or spec.targets
     if why := no_compiler():

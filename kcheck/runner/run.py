@@ -34,7 +34,15 @@ from kcheck.oracle import Vacuity
 from kcheck.runner.advise import advice_notes
 from kcheck.runner.artifact import ArtifactCheck
 from kcheck.runner.budget import Budget
-from kcheck.runner.execute import Executed, as_fault, as_finding, every_instrument, execute, kernel_fault
+from kcheck.runner.execute import (
+    Executed,
+    as_fault,
+    as_finding,
+    device_for,
+    every_instrument,
+    execute,
+    kernel_fault,
+)
 from kcheck.runner.options import STORED, Options, replay
 from kcheck.runner.queue import Queued, queue
 from kcheck.runner.select import Matcher, parse
@@ -166,7 +174,7 @@ class _Run:
                 f"{spec.count} cases, as the spec says, instead of the {spec.profile_count} of profile "
                 f"{self.options.profile}; --cases {spec.profile_count} overrides both"
             )
-        line = (spec.launcher or spec.kernel or spec.reference).span.line
+        line = spec.runs.span.line
         seed = spec.seed if self.options.seed is None else self.options.seed
         tally = _Tally()
         self._budget.begin(len(cases))
@@ -345,7 +353,7 @@ _PART = "artifact was not checked: only a part of the cases was run"
 
 def _load(spec: OpSpec, device: Device) -> None:
     """Load every function that the spec names, so that a load error is reported once and not per case."""
-    device.prepare(spec)
+    device_for(spec, device).prepare(spec)
     for function in spec.functions:
         load_function(spec.root, function)
 

@@ -177,6 +177,10 @@ def script(done: Reproduced, name: str) -> str:
     captured = done.captured
     if executed is None or executed.arrays is None or captured is None:
         raise UserError(f"--script: {done.case.id} has no inputs that could be written down")
+    if spec.function is not None:
+        raise UserError(
+            f"--script: {spec.function} is an array function, not a kernel; use --debug or kcheck export"
+        )
     function = spec.kernel or spec.launcher
     if spec.launch is None:
         function = spec.launcher

@@ -26,7 +26,15 @@ from kcheck.specfile.arrays import (
     read_params,
     read_variables,
 )
-from kcheck.specfile.calls import read_compile, read_kernel, read_launch, read_launcher, read_reference
+from kcheck.specfile.calls import (
+    read_compile,
+    read_framework,
+    read_function,
+    read_kernel,
+    read_launch,
+    read_launcher,
+    read_reference,
+)
 from kcheck.specfile.examples import read_examples
 from kcheck.specfile.extends import extended, joined
 from kcheck.specfile.given import as_tree
@@ -187,6 +195,8 @@ class _Build:
         compiling = read_compile(reader, kernel)
         launch = read_launch(reader, arrays, aliases, kernel)
         launcher = read_launcher(reader)
+        function = read_function(reader, aliases)
+        framework = read_framework(reader)
         reference = read_reference(reader) if self.judged else kernel[0] if kernel is not None else None
         tolerance = read_tolerance(reader)
         compare = read_compare(reader)
@@ -211,7 +221,7 @@ class _Build:
             or mutates is None
             or examples is None
             or constraints is None
-            or (launch is None) == (launcher is None)
+            or sum(way is not None for way in (launch, launcher, function)) != 1
             or (len(dims), len(params)) != (len(sections["dims"]), len(sections["params"]))
             or (len(inputs), len(outputs)) != (len(sections["inputs"]), len(sections["outputs"]))
             or None in reader.variables.values()
@@ -251,6 +261,8 @@ class _Build:
             judged=self.judged,
             compile=compiling,
             profile_count=self._profile_count(count),
+            function=function,
+            framework=framework,
         )
 
     def _profile_count(self, own: int | None) -> int | None:

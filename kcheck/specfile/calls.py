@@ -12,6 +12,7 @@ from kcheck.model import (
     Argument,
     CompileOptions,
     Expression,
+    Framework,
     Function,
     Kernel,
     Launch,
@@ -119,6 +120,54 @@ def read_compile(reader: Reader, kernel: tuple[Kernel, Parameters | None] | None
         what = f"unknown key {entry.key!r} in 'compile' for a kernel of {kind.title}"
         reader.fault(entry.span, what, near if kind.keys else kind.no_keys)
     return None if wrong else kind.options(reader, node)
+
+
+def read_function(reader: Reader, aliases: dict[str, str]) -> Function | None:
+    """The array function of ``function:``; each parameter that it needs must be an input, a param or a dim.
+
+    Args:
+        aliases: by aliased output, its input.
+    """
+    node = reader.get(reader.top, "function")
+    if node is None:
+        return None
+    for key, why in _NOT_BESIDE.items():
+        if (entry := reader.top.entries.get(key)) is not None:
+            reader.fault(entry.span, f"{key!r} does not fit 'function': {why}", f"remove {key!r} or 'function'")
+    for name, source in aliases.items():
+        what = (
+            f"the output {name!r} of a function cannot be an alias of {source!r}: a function returns its outputs"
+        )
+        reader.fault(node.span, what, "remove 'alias'")
+    found = reader.function(node, "function")
+    if found is None:
+        return None
+    function, definition = found
+    known = tuple(reader.named("input", "param", "dim"))
+    _check_signature(reader, node, f"function {function.name!r}", definition, known)
+    return function
+
+
+_NOT_BESIDE = {
+    "kernel": "it runs the op",
+    "launch": "nothing is launched",
+    "launcher": "it runs the op",
+    "artifact": "there is no compiled kernel",
+    "allow_races": "it is not checked for races",
+}
+
+
+def read_framework(reader: Reader) -> Framework:
+    """``framework``: its name, or ``{name: device}``."""
+    entry = reader.top.entries.get("framework")
+    if entry is None:
+        return Framework()
+    if "function" not in reader.top.entries:
+        reader.fault(entry.span, "'framework' needs 'function'", "kernels get device arrays; remove it")
+    if isinstance(entry.value, YamlMap) and len(entry.value.entries) == 1:
+        ((name, device),) = entry.value.entries.items()
+        return Framework(name, reader.text(device.value) or "cpu")
+    return Framework(reader.text(entry.value) or "")
 
 
 def read_launch(

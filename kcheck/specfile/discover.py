@@ -144,7 +144,9 @@ def files_of(spec: Path) -> frozenset[str]:
 
 def _named_files(tree: YamlMap) -> set[str]:
     """The Python files that a spec names, relative to the root."""
-    texts = [tree.entries[key].value for key in ("kernel", "launcher", "reference") if key in tree.entries]
+    texts = [
+        tree.entries[key].value for key in ("kernel", "launcher", "function", "reference") if key in tree.entries
+    ]
     pending: list[YamlNode] = [tree]
     while pending:
         node = pending.pop()

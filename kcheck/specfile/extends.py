@@ -20,8 +20,12 @@ MOST = 8
 
 _OWN = (KEY, "op")
 """Keys that are never taken from the other file: an op is unique in a project."""
-_EITHER = {"launch": "launcher", "launcher": "launch"}
-"""Two ways to launch a kernel: a spec that sets one replaces the other as well."""
+_EITHER = {
+    "launch": ("launcher", "function", "framework"),
+    "launcher": ("launch", "function", "framework"),
+    "function": ("kernel", "launch", "launcher", "framework", "artifact", "allow_races"),
+}
+"""The ways to run an op: a spec that sets one replaces the others as well."""
 
 
 def extended(path: Path, top: YamlMap, root: Path) -> tuple[YamlMap, list[Fault]]:
@@ -80,7 +84,7 @@ def joined(own: YamlMap, other: YamlMap) -> YamlMap:
 
     The order of keys is that of the second, as in a spec that is written out."""
     entries = {key: entry for key, entry in own.entries.items() if key != KEY}
-    replaced = {*_OWN, *entries, *(_EITHER[key] for key in entries if key in _EITHER)}
+    replaced = {*_OWN, *entries, *(other for key in entries for other in _EITHER.get(key, ()))}
     left = {key: entry for key, entry in other.entries.items() if key not in replaced}
     if KEY in other.entries:
         left[KEY] = other.entries[KEY]

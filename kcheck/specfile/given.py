@@ -97,7 +97,7 @@ def _name(function: Callable[..., Any]) -> str:
 
 def given_function(function: Callable[..., Any], root: Path, span: Span) -> tuple[Function, Definition]:
     """A function of a spec that is built in Python, with what its own file would show of it."""
-    inner = inspect.unwrap(getattr(function, "py_func", function))
+    inner = plain_function(function)
     code = getattr(inner, "__code__", None)
     file = code.co_filename if code is not None else span.file
     path = Path(os.path.realpath(file))
@@ -106,6 +106,15 @@ def given_function(function: Callable[..., Any], root: Path, span: Span) -> tupl
     line = code.co_firstlineno if code is not None else span.line
     place = Span(span.file, span.line, span.column)
     return Function(file, _name(function), place, function), Definition(_name(function), line, _signature(inner))
+
+
+def plain_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The Python function behind what a compiler or a framework makes of it, for its signature and place: of a
+    ``@cuda.jit`` kernel, of a ``torch.nn.Module`` (its ``forward``)."""
+    if not inspect.isroutine(function) and inspect.isroutine(getattr(function, "forward", None)):
+        function = function.forward  # type: ignore[attr-defined]
+    inner: Callable[..., Any] = inspect.unwrap(getattr(function, "py_func", function))
+    return inner
 
 
 def _signature(function: Callable[..., Any]) -> Signature | None:

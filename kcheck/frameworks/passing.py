@@ -1,0 +1,117 @@
+"""From NumPy arrays to the arrays of a framework, for a function that is called with them.
+
+A framework is imported only when a spec asks for it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kcheck.errors import UserError
+from kcheck.frameworks.arrays import AS_INTEGERS
+from kcheck.model import Framework
+
+Array: TypeAlias = npt.NDArray[Any]
+
+_PACKAGES = {"numpy": "numpy", "torch": "torch", "jax": "jax", "tensorflow": "tensorflow"}
+_ANNOTATED = {"torch": "torch", "jax": "jax", "jaxlib": "jax", "tensorflow": "tensorflow", "numpy": "numpy"}
+"""The framework by the first part of the module that a parameter's annotation is from."""
+
+
+class FrameworkMissing(UserError):
+    """A framework is not installed, or lacks the device or the dtype that a spec asks for."""
+
+
+def framework_of(function: Callable[..., object], wanted: Framework) -> Framework:
+    """The framework whose arrays a function gets: the spec's, else that of its annotations, else NumPy.
+
+    Raises:
+        FrameworkMissing: it is not installed, or has no CUDA device that the spec asks for.
+    """
+    name = wanted.name or _annotated(function) or "numpy"
+    try:
+        module: Any = importlib.import_module(_PACKAGES[name])
+    except ImportError as error:
+        raise FrameworkMissing(f"{name} cannot be imported: {error}; pip install 'kcheck[{name}]'") from None
+    if wanted.device == "cuda" and name == "torch" and not module.cuda.is_available():
+        raise FrameworkMissing("framework: {torch: cuda}: torch finds no CUDA device; use {torch: cpu}")
+    if name == "jax":
+        module.config.update("jax_enable_x64", True)  # otherwise float64 and int64 silently become 32 bits wide
+    return Framework(name, wanted.device)
+
+
+def _annotated(function: Callable[..., object]) -> str:
+    try:
+        parameters = inspect.signature(getattr(function, "forward", function)).parameters.values()
+    except (TypeError, ValueError):
+        return ""
+    for parameter in parameters:
+        annotation = parameter.annotation
+        module = annotation if isinstance(annotation, str) else getattr(annotation, "__module__", "")
+        first = module.partition(".")[0]
+        if first in _ANNOTATED:
+            return _ANNOTATED[first]
+    return ""
+
+
+def passed_array(array: Array, framework: Framework) -> tuple[Any, Array]:
+    """An array for a function, and the host memory to look at afterwards.
+
+    Args:
+        array: with any strides, in memory that nothing else uses.
+
+    Returns:
+        (the framework's array, the NumPy array that shows what the function wrote to it). NumPy and torch on the
+        CPU share the memory of the array, strides included; torch has no negative strides and gets a contiguous
+        copy instead. JAX and TensorFlow copy, and their arrays cannot be written.
+
+    Raises:
+        FrameworkMissing: the framework has no such dtype or device.
+    """
+    if framework.name == "numpy":
+        return array, array
+    try:
+        return _MAKERS[framework.name](array, framework.device)
+    except (TypeError, RuntimeError, AttributeError, ValueError) as error:
+        what = f"{framework.name} on the {framework.device} cannot take an array of {array.dtype}: {error}"
+        raise FrameworkMissing(what) from None
+
+
+def _torch(array: Array, device: str) -> tuple[Any, Array]:
+    import torch  # type: ignore[import-not-found,unused-ignore]
+
+    if any(stride < 0 for stride in array.strides) or any(s % array.itemsize for s in array.strides):
+        array = array.copy(order="C")  # ascontiguousarray keeps the negative stride of an axis of one element
+    name = array.dtype.name
+    if name in AS_INTEGERS:
+        tensor = torch.from_numpy(array.view(AS_INTEGERS[name])).view(getattr(torch, name))
+    else:
+        tensor = torch.from_numpy(array)
+    return (tensor, array) if device == "cpu" else (tensor.to(device), array)
+
+
+def _jax(array: Array, device: str) -> tuple[Any, Array]:
+    import jax  # type: ignore[import-not-found,unused-ignore]
+
+    kind = "gpu" if device == "cuda" else device
+    return jax.device_put(np.ascontiguousarray(array), jax.devices(kind)[0]), array
+
+
+def _tensorflow(array: Array, device: str) -> tuple[Any, Array]:
+    import tensorflow  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+    with tensorflow.device("/GPU:0" if device == "cuda" else "/CPU:0"):
+        return tensorflow.constant(np.ascontiguousarray(array)), array
+
+
+_MAKERS: dict[str, Callable[[Array, str], tuple[Any, Array]]] = {
+    "torch": _torch,
+    "jax": _jax,
+    "tensorflow": _tensorflow,
+}
