@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from kcheck.cpu.cache import ObjectCache
+from kcheck.cpu.dialect import in_words_of_source
 from kcheck.cpu.faults import findings, grid_finding, still_running
 from kcheck.cpu.jit import host
 from kcheck.cpu.kernel import Kernel
@@ -245,7 +246,7 @@ class Executor:
         raised = [fault for fault in faults if fault.kind == FaultKind.RAISED]
         naming = self._naming(job, completion, again)
         for finding in findings(raised, program, self.memory, naming, job.launch.threads):
-            self.report(finding)
+            self.report(in_words_of_source(finding))
         if completion.timed_out:
             self.report(still_running(faults, program))
             return Ending.TIMED_OUT
@@ -399,11 +400,11 @@ class Executor:
         naming = self._naming(job, completion, launch)
         faults = self._faults[: min(job.launch.fault_count, FAULT_CAPACITY)]
         for finding in findings(faults, program, self.memory, naming, job.launch.threads):
-            self.report(finding)
+            self.report(in_words_of_source(finding))
         if job.races is not None and completion.workspaces:
             grid, block = tuple(job.launch.grid_dim), tuple(job.launch.block_dim)
             for finding in job.races.findings(program, grid, block, naming):
-                self.report(finding)
+                self.report(in_words_of_source(finding))
         if completion.timed_out:
             self.report(still_running(faults, program))
             return Ending.TIMED_OUT
@@ -416,7 +417,7 @@ class Executor:
                 message = "reached a grid barrier in a launch that is not cooperative"
                 self.report(replace(told, message=message, fix="launch it cooperatively"))
                 return Ending.TRAPPED
-            self.report(told)
+            self.report(in_words_of_source(told))
         for fault in faults:
             kind = FaultKind(fault.kind)
             if FAULTS[kind].stops:

@@ -59,6 +59,14 @@ DONE:
 }
 """
 
+RACE = """
+extern "C" __global__ void twice(const float* x, float* y, int n) {
+  __shared__ float turned[64];
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  turned[63 - threadIdx.x] = i < n ? x[i] : 0;
+  if (i < n) y[i] = 2 * turned[63 - threadIdx.x] + 0 * turned[threadIdx.x];
+}
+"""
 COUNTED = """
 __device__ int calls = 1;
 extern "C" __global__ void counted(const float* x, float* y, int n) {
@@ -81,6 +89,8 @@ def made(tmp_path_factory):
     project.write("kernels/scale.cu", TEMPLATE)
     project.write("kernels/wrong.cu", DOUBLE.replace("2 * x[i]", "2 * z[i]"))
     project.write("kernels/count.cu", COUNTED)
+    project.write("kernels/race.cu", RACE)
+    project.spec("race", "kernel: kernels/race.cu:twice")
     for name in ("twice", "past", "wrong"):
         project.spec(f"{name}_cu", f"kernel: kernels/{name}.cu:twice")
     for name in ("twice", "past"):
@@ -134,6 +144,12 @@ def test_what_does_not_compile_fails_its_cases_at_a_line_and_a_column(made):
     assert found["rule"] == "compile"
     assert found["message"] == 'does not compile: identifier "z" is undefined'
     assert found["place"] == {"file": "kernels/wrong.cu", "line": 3, "column": 25}
+
+
+def test_a_race_is_told_with_both_lines_and_a_fix_in_cuda_cpp(made):
+    found = next(f for case in made["race"]["cases"] for f in case["findings"] if f["rule"] == "racecheck")
+    assert {found["place"]["line"], found["other_place"]["line"]} == {4, 5}
+    assert "__syncthreads()" in found["fix"]
 
 
 def test_device_variables_have_their_first_values_in_every_case(made):
