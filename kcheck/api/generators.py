@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 from kcheck.api.spec import caller, caller_runs
 from kcheck.api.verdict import Array
-from kcheck.cases.layouts import GUARDS, aligned, buffer_size, geometry, guard_zone, least_axes
+from kcheck.cases.layouts import GUARDS, aligned, buffer_size, geometry, guard_zone
 from kcheck.cases.rounding import DrawError
 from kcheck.cases.shapes import Shapes
 from kcheck.cases.values import concrete, draw
 from kcheck.errors import UserError
 from kcheck.frameworks import as_numpy
-from kcheck.model import DTYPES, LAYOUTS, Distribution, Span
+from kcheck.model import DTYPES, LAYOUTS, LEAST_AXES, Distribution, Span
 from kcheck.nearest import did_you_mean
 from kcheck.rng import Xorshift128Plus, derive
 from kcheck.specfile.build import given_spec
@@ -153,16 +153,16 @@ def layouts(array: object, names: Iterable[str] | None = None, *, seed: int = 0)
         UserError: a layout is unknown, or needs more axes than the array has.
     """
     source = as_numpy(array, "the array")
-    every = [name for name in LAYOUTS if name != "broadcast" and source.ndim >= least_axes(name)]
+    every = [name for name in LAYOUTS if name != "broadcast" and source.ndim >= LEAST_AXES[name]]
     wanted = every if names is None else list(names)
     for name in wanted:
         if name not in LAYOUTS:
             raise UserError(
                 f"unknown layout {name!r}; {did_you_mean(name, LAYOUTS) or 'use ' + ', '.join(LAYOUTS)}"
             )
-        if source.ndim < least_axes(name):
+        if source.ndim < LEAST_AXES[name]:
             raise UserError(
-                f"the layout {name} needs at least {least_axes(name)} axes, the array has {source.ndim}"
+                f"the layout {name} needs at least {LEAST_AXES[name]} axes, the array has {source.ndim}"
             )
     return ((name, _laid_out(source, name, seed)) for name in wanted)
 

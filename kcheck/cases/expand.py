@@ -8,12 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kcheck.cases.layouts import least_axes
 from kcheck.cases.rounding import DrawError, scalar
 from kcheck.cases.shapes import Shapes
 from kcheck.cases.values import check_legal, concrete, free_axes, resolve
 from kcheck.errors import SpecError
-from kcheck.model import DTYPES, Case, Distribution, DType, Example, Fault, Input, OpSpec, Output, Param, Scalar
+from kcheck.model import (
+    DTYPES,
+    LEAST_AXES,
+    Case,
+    Distribution,
+    DType,
+    Example,
+    Fault,
+    Input,
+    OpSpec,
+    Output,
+    Param,
+    Scalar,
+)
 from kcheck.rng import Xorshift128Plus, derive
 from kcheck.symbolic import ExpressionError, dependency_order, evaluate, evaluate_size, parse
 
@@ -99,7 +111,7 @@ class Expander:
         legal = tuple(
             layout
             for layout in declared
-            if rank >= least_axes(layout) and (layout != "broadcast" or self._may_repeat(array, distribution))
+            if rank >= LEAST_AXES[layout] and (layout != "broadcast" or self._may_repeat(array, distribution))
         )
         if not legal:
             axes = "1 axis" if rank == 1 else f"{rank} axes"

@@ -43,11 +43,6 @@ class Geometry:
     span: int
 
 
-def least_axes(layout: str) -> int:
-    """How many axes an array must have for a layout to differ from ``contiguous``."""
-    return {"contiguous": 0, "offset": 0, "transposed": 2}.get(layout, 1)
-
-
 def _row_major(extents: Sequence[int], innermost: int = 1, pads: Sequence[int] = ()) -> list[int]:
     """Strides in elements, C order, with ``pads`` unused elements after each run of an axis."""
     strides = [0] * len(extents)
@@ -65,7 +60,7 @@ def geometry(
 
     Args:
         shape: in elements; any extent may be 0.
-        layout: one of LAYOUTS; the array has at least ``least_axes`` axes.
+        layout: one of LAYOUTS; the array has at least LEAST_AXES axes.
         stream: draws what the layout leaves open: widths of gaps, the offset, which axes.
         zero_axes: the axes from which ``broadcast`` may choose one; not empty then.
     """
@@ -84,6 +79,12 @@ def geometry(
                 # The stride of an axis of one element is free. With 0 Numba types the array like others of this
                 # layout (A), not as Fortran-contiguous, for which it would compile a second time.
                 strides[0] = 0
+        case "channels_last":
+            order = [0, *range(2, rank), 1]
+            stored = _row_major([shape[axis] for axis in order])
+            strides = [stored[order.index(axis)] for axis in range(rank)]
+            if shape[0] == 1:
+                strides[0] = 0  # as for transposed
         case "offset":
             offset = 1 + stream.below(15)
         case "broadcast":

@@ -16,7 +16,17 @@ from kcheck.model.levels import Level
 from kcheck.model.span import Span
 
 Scalar: TypeAlias = int | float | bool
-LAYOUTS = ("contiguous", "strided", "transposed", "offset", "broadcast", "reversed")
+LEAST_AXES: Mapping[str, int] = {
+    "contiguous": 0,
+    "strided": 1,
+    "transposed": 2,
+    "offset": 0,
+    "broadcast": 1,
+    "reversed": 1,
+    "channels_last": 3,
+}
+"""Every layout, the simplest first, with how many axes an array must have for it."""
+LAYOUTS = tuple(LEAST_AXES)
 SANITIZERS: Mapping[str, Level] = {
     "memcheck": "error",
     "racecheck": "error",

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from kcheck.model import (
     DTYPES,
     LAYOUTS,
+    LEAST_AXES,
     Choices,
     Dim,
     Expression,
@@ -200,7 +201,7 @@ def check_layout(reader: Reader, span: Span, layout: str, name: str, ndim: int |
         what = f"{name!r} cannot be broadcast: {written}, and its elements would share memory"
         reader.fault(span, what, "use broadcast only for inputs that the kernel does not write")
         return False
-    least = {"contiguous": 0, "offset": 0, "transposed": 2}.get(layout, 1)
+    least = LEAST_AXES[layout]
     if ndim is not None and ndim < least:
         axes = f"{ndim} {'axis' if ndim == 1 else 'axes'}"
         reader.fault(span, f"{name!r} cannot be {layout}: it has {axes}", f"{layout} needs at least {least}")

@@ -73,6 +73,15 @@ def test_a_layout_has_the_same_elements_except_broadcast(layout: str) -> None:
     assert (0 in view.strides) == (layout == "broadcast")
 
 
+def test_channels_last_is_a_layout_of_three_axes_or_more() -> None:
+    array = np.arange(24.0).reshape(2, 3, 4)
+    ((_, view),) = kcheck.layouts(array, ["channels_last"])
+    assert np.array_equal(view, array)
+    assert view.strides == (96, 8, 24)
+    with pytest.raises(kcheck.UserError, match="needs at least 3 axes, the array has 2"):
+        kcheck.layouts(array[0], ["channels_last"])
+
+
 def test_layouts_of_a_vector_leave_out_those_that_need_two_axes() -> None:
     assert [name for name, _ in kcheck.layouts(np.ones(3))] == ["contiguous", "strided", "offset", "reversed"]
 

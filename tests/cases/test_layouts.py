@@ -12,14 +12,13 @@ from kcheck.cases.layouts import (
     Allocation,
     allocate,
     geometry,
-    least_axes,
     repoison,
 )
-from kcheck.model import DTYPES, LAYOUTS
+from kcheck.model import DTYPES, LAYOUTS, LEAST_AXES
 from kcheck.rng import Xorshift128Plus
 
 SHAPES = [(), (0,), (1,), (7,), (3, 5), (4, 0, 2), (2, 3, 4), (1, 1, 6, 1), (2, 2, 2, 2, 2)]
-ROWS = [(layout, shape) for layout in LAYOUTS for shape in SHAPES if len(shape) >= least_axes(layout)]
+ROWS = [(layout, shape) for layout in LAYOUTS for shape in SHAPES if len(shape) >= LEAST_AXES[layout]]
 
 
 def lay(
@@ -83,6 +82,17 @@ def test_transposed_is_one_layout_whatever_the_leading_axes(shape: tuple[int, ..
     a = lay("transposed", shape)
     assert a.strides[0] == 0
     assert a.view().swapaxes(-1, -2).flags.c_contiguous
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides"),
+    [((2, 3, 5), (60, 4, 12)), ((2, 3, 5, 7), (420, 4, 84, 12)), ((2, 3, 2, 5, 7), (840, 4, 420, 84, 12))],
+)
+def test_channels_last_stores_the_second_axis_innermost(shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+    """[N, C, H, W] lies in memory as N, H, W, C; so for one and three spatial axes."""
+    a = lay("channels_last", shape)
+    assert a.strides == strides
+    assert np.moveaxis(a.view(), 1, -1).flags.c_contiguous
 
 
 def test_offset_starts_off_the_alignment() -> None:

@@ -59,8 +59,9 @@ def test_every_name_has_the_stream_that_the_spec_language_says(
             domains.add(domain)
         return derive(seed, domain)
 
-    monkeypatch.setattr(sys.modules["kcheck.cases.expand"], "derive", noted)  # the package's expand is a function
-    monkeypatch.setattr("kcheck.cases.shapes.derive_seed", noted)
+    # By sys.modules: kcheck.cases is a function, and so is the package's expand.
+    monkeypatch.setattr(sys.modules["kcheck.cases.expand"], "derive", noted)
+    monkeypatch.setattr(sys.modules["kcheck.cases.shapes"], "derive_seed", noted)
     materialize(spec, expand(spec, 11))
     inputs = {"x", "w", "i", "p"}
     expected = {f"{kind}/{name}" for kind in ("values", "data", "layouts") for name in inputs}

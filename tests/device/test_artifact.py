@@ -128,6 +128,7 @@ LETTERS = {
     "transposed": "AC",
     "reversed": "AC",
     "broadcast": "A",
+    "channels_last": "AC",
 }
 
 

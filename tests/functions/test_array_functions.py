@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import jsonschema
 import numpy as np
 import pytest
 
@@ -136,6 +138,11 @@ def test_what_a_function_does_wrong_is_found(path, name: str, rule: str, message
     assert report.failures
     assert {failure.rule for failure in report.failures} == {rule}
     assert any(message in str(failure.verdict).replace("\n             ", " ") for failure in report.failures)
+
+
+def test_the_json_report_of_the_host_fits_its_schema(path) -> None:
+    schema = json.loads((Path(__file__).resolve().parents[2] / "schema/report.schema.json").read_text("utf-8"))
+    jsonschema.validate(kcheck.check(path("tail")).to_dict(), schema)
 
 
 def test_an_exception_names_the_line_of_the_user(path) -> None:
