@@ -41,6 +41,8 @@ SECTIONS = {
         "export": "Write a case to a file that `kcheck reproduce` runs anywhere.",
         "runs": "List the stored runs.",
         "report": "Write reports of stored runs.",
+        "keygen": "Make a pair of keys to sign reports with.",
+        "verify": "Check the signature of a report.",
         "gc": "Delete old runs and snapshots to free disk space.",
     },
     "Compare over time": {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -41,6 +43,20 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Output file of the preceding --format (default: stdout).",
 )
+@click.option(
+    "--sign",
+    metavar="KEY",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Sign what the run has shown with this private key (`kcheck keygen`).",
+)
+@click.option(
+    "--envelope",
+    metavar="FILE",
+    default="kcheck.dsse.json",
+    show_default=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Output file of --sign.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show every failing case in full.")
 @click.option("-q", "--quiet", is_flag=True, help="Show only what is wrong.")
 @COLOR
@@ -52,6 +68,8 @@ def command(
     since: datetime | None,
     formats: tuple[str, ...],
     files: tuple[str, ...],
+    sign: Path | None,
+    envelope: Path,
     verbose: bool,
     quiet: bool,
     color: str,
@@ -62,11 +80,14 @@ def command(
       kcheck report                                      the last run
       kcheck report --run 12 --format sarif -o r.sarif
       kcheck report --since 24h --format markdown        the newest run of each spec
+      kcheck report --format html -o r.html --sign kcheck.key
 
     Runs nothing. The exit code is 0 also if the run failed.
     """
     if verbose and quiet:
         raise click.UsageError("-v and -q exclude each other")
+    if sign is not None and since is not None:
+        raise click.UsageError("--sign signs one run; choose it with --run instead of --since")
     if run is not None and since is not None:
         raise click.UsageError("--run and --since exclude each other")
     outputs = pair(ctx.meta["kcheck.order"], formats, files)
@@ -86,7 +107,30 @@ def command(
         code = reports.consume(iter(events))
     if reports.lost or code is Exit.PIPE:
         return code
+    if sign is not None:
+        _sign(events, sign, envelope, [output.path for output in outputs if output.path is not None])
     return code if code is Exit.INTERRUPTED and not reports.summary.interrupted else Exit.GOOD
+
+
+def _sign(events: Sequence[Event], key: Path, envelope: Path, reports: Sequence[Path]) -> None:
+    """Sign what a run has shown, and the reports that were written of it.
+
+    Raises:
+        UserError: the key cannot be used, or the envelope cannot be written.
+    """
+    from kcheck.cli.outputs import ReportFile
+    from kcheck.cli.signing import digest, sign
+    from kcheck.report.collect import Collector
+    from kcheck.report.statement import statement
+
+    collector = Collector()
+    for event in events:
+        collector.handle(event)
+    text = sign(key, statement(collector.collected(), {path.name: digest(path) for path in reports}))
+    file = ReportFile(envelope, "--envelope")
+    file.stream.write(text)
+    file.commit()
+    click.echo(f"signed: {envelope}", err=True)
 
 
 def _run(store: Store, number: int | None) -> list[Event]:

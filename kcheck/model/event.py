@@ -34,6 +34,7 @@ class RunStarted:
         sanitize: levels from the command line, which override those of every spec.
         strict: warnings about a spec as a whole are errors; their findings have that severity.
         profile: ``--profile``; empty without one.
+        versions: of the packages that compile and judge kernels; empty if the run is not stored.
     """
 
     version: str
@@ -45,6 +46,7 @@ class RunStarted:
     sanitize: Mapping[str, Level] = field(default_factory=dict)
     strict: bool = False
     profile: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,11 @@ class SpecRefused:
 
 @dataclass(frozen=True, slots=True)
 class SpecStarted:
-    """A spec's cases begin. ``line`` is where the spec names its kernel or launcher; ``root`` is its project."""
+    """A spec's cases begin. ``line`` is where the spec names its kernel or launcher; ``root`` is its project.
+
+    ``sources`` are the SHA-256 digests of the files that its verdicts depend on, by path from the root; empty if
+    the run is not stored.
+    """
 
     path: str
     line: int
@@ -71,6 +77,7 @@ class SpecStarted:
     seed: int
     started: datetime
     root: str = ""
+    sources: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -87,6 +87,11 @@ def spec_problems(opened: OpenSpec, finished: SpecFinished, source: ReadLine) ->
         yield replace(_of_finding(opened, warning.finding, source), cases=f"{seen:,} of {ran:,}")
 
 
+def read_nothing(place: Span) -> str:
+    """For reports without source lines: no file is read."""
+    return ""
+
+
 def shown_path(path: str, base: Path) -> str | None:
     """A path relative to ``base``, with forward slashes; None if it is not below ``base``."""
     try:

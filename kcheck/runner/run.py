@@ -44,6 +44,7 @@ from kcheck.runner.execute import (
     kernel_fault,
 )
 from kcheck.runner.options import STORED, Options, replay
+from kcheck.runner.provenance import digests, versions
 from kcheck.runner.queue import Queued, queue
 from kcheck.runner.select import Matcher, parse
 from kcheck.specfile import calibrated
@@ -132,6 +133,7 @@ class _Run:
                 self.options.sanitize,
                 self.options.strict,
                 self.options.profile,
+                versions() if self.options.capture else {},
             )
             for spec in specs:
                 if self.interrupted:
@@ -182,8 +184,18 @@ class _Run:
         findings: tuple[Finding, ...] = ()
         self._told = True
         try:
+            sources = digests(spec) if self.options.capture else {}
             yield SpecStarted(
-                spec.path, line, spec.op, spec.description, spec.tags, len(cases), seed, started, spec.root
+                spec.path,
+                line,
+                spec.op,
+                spec.description,
+                spec.tags,
+                len(cases),
+                seed,
+                started,
+                spec.root,
+                sources,
             )
             with ExitStack() as stack:
                 artifact = None
