@@ -20,7 +20,7 @@ PREDICATE = "urn:kcheck:report:v1"
 
 
 def statement(run: Collected, reports: Mapping[str, str]) -> dict[str, Any]:
-    """What a run has shown. Everything in it was recorded by that run, but for the digests of the reports.
+    """What a run has shown. Everything in it was recorded by that run, except the digests of the reports.
 
     Args:
         reports: SHA-256 of report files, by name.
