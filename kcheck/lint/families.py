@@ -15,7 +15,7 @@ _SPACES = {
 _BY_OPCODE = {
     **dict.fromkeys(("atom", "red"), "atomic"),
     **dict.fromkeys(("shfl", "vote", "match", "activemask", "redux", "elect"), "warp"),
-    **dict.fromkeys(("membar", "fence"), "barrier"),
+    **dict.fromkeys(("membar", "fence", "mbarrier"), "barrier"),
     **dict.fromkeys(("bra", "brx", "ret", "exit", "trap", "brkpt"), "branch"),
     **dict.fromkeys(("setp", "set", "selp", "slct", "testp"), "compare"),
     **dict.fromkeys(("cvt", "cvta"), "convert"),

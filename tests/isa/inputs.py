@@ -1,9 +1,9 @@
 """What the instructions are fed: every edge of a type, and seeded random bits.
 
 A draw is a type of PTX, or one of: ``pred`` and ``carry`` (0 and 1), ``amount`` (a shift), ``field`` (bit
-positions and lengths), ``selector`` (``prmt``), ``bytes32`` (packed bytes with edges), ``f32wave`` (angles),
-``f16x2`` and ``bf16x2`` (pairs of edges), and a type with ``in64``: in a
-register of 64 bits whose other bits are noise.
+positions and lengths), ``steps`` (of both signs), ``selector`` (``prmt``), ``bytes32`` (packed bytes with edges),
+``f32wave`` (angles), ``f16x2`` and ``bf16x2`` (pairs of edges), and a type with ``in64``: in a register of 64 bits
+whose other bits are noise.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def bits_of(draw: str) -> int:
     """Bits of the register that holds a draw; 1: a predicate."""
     if draw == "pred":
         return 1
-    if draw in ("carry", "amount", "field", "selector", "bytes32", "f32wave", "f16x2", "bf16x2"):
+    if draw in ("carry", "amount", "field", "steps", "selector", "bytes32", "f32wave", "f16x2", "bf16x2"):
         return 32
     if draw.endswith("in64"):
         return 64
@@ -130,6 +130,23 @@ def edges(draw: str) -> tuple[int, ...]:
         found = [0, 1, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 255, 256, 1 << 31, 0xFFFFFFFF]
     elif draw == "field":
         found = [0, 1, 5, 8, 31, 32, 33, 63, 64, 200, 255, 256, 261, 0xFFFFFFFF]
+    elif draw == "steps":
+        found = [
+            0,
+            1,
+            2,
+            3,
+            16,
+            31,
+            32,
+            33,
+            0x7FFFFFFF,
+            0x80000000,
+            0xFFFFFFFF,
+            0xFFFFFFFE,
+            0xFFFFFFF0,
+            0xFFFFFFDF,
+        ]
     elif draw == "selector":
         found = [0, 1, 2, 3, 0x3210, 0x7654, 0x0123, 0xFEDC, 0xBA98, 0x5410, 0x7632, 0xFFFFFFFF, 0x13579]
     elif draw == "bytes32":
@@ -191,7 +208,9 @@ def samples(draws: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
         if bits_of(draw) == 1 or draw == "carry":
             columns.append([chance.getrandbits(1) for _ in range(160)])
             continue
-        column = _random(draw, 160) if draw not in ("amount", "field", "selector") else list(edges(draw)) * 16
+        column = (
+            _random(draw, 160) if draw not in ("amount", "field", "steps", "selector") else list(edges(draw)) * 16
+        )
         chance.shuffle(column)
         if place and draw == draws[0]:
             # cancellation and equality are not left to chance

@@ -171,6 +171,23 @@ def _szext(b: Builder, m: Mods, x: Value, size: Value) -> Value:
     return b.select(b.compare("eq", limited, 0), b.const("i32", 0), back)
 
 
+def _fns(b: Builder, m: Mods, mask: Value, base: Value, offset: Value) -> Value:
+    """The n-th set bit of a mask, from a place up, or for a negative n down: PTX ISA, fns."""
+    down = b.compare("slt", offset, 0)
+    bits = b.select(down, b.intrinsic("bitreverse", mask), mask)
+    start = b.select(down, b.sub(b.const("i32", 31), base), base)
+    left = b.land(bits, shift_clamped(b, "shl", b.const("i32", -1), start))
+    exact = b.compare("eq", offset, 0)  # the bit at the place itself
+    left = b.select(exact, b.land(left, shift_clamped(b, "shl", b.const("i32", 1), start)), left)
+    count = b.select(down, b.sub(b.const("i32", 0), offset), offset)
+    for n in range(1, 32):
+        left = b.select(b.compare("ugt", count, n), b.land(left, b.sub(left, 1)), left)
+    found = b.flagged_intrinsic("cttz", left, False)
+    found = b.select(down, b.sub(b.const("i32", 31), found), found)
+    none = b.lor(b.compare("eq", left, 0), b.lor(b.compare("ugt", base, 31), b.compare("ugt", count, 32)))
+    return b.select(none, b.const("i32", -1), found)
+
+
 _LOGIC_TYPES = "<.pred|.b16|.b32|.b64=T>"
 for _name in ("and", "or", "xor"):
     row(f"{_name} {_LOGIC_TYPES}", "d a b", _logic(_name))
@@ -183,6 +200,7 @@ row("shf <.l|.r=way> .clamp .b32=T", "d a b c:u32", _shf)
 row("lop3 .b32=T", "d a b c e:constant", _lop3)
 row("popc <.b32|.b64=T>", "d:u32 a", _popc)
 row("clz <.b32|.b64=T>", "d:u32 a", _clz)
+row("fns .b32=T", "d:u32 a b:u32 c:u32", _fns)
 row("brev <.b32|.b64=T>", "d a", _brev)
 row("bfind [.shiftamt] <.u32|.s32|.u64|.s64=T>", "d:u32 a", _bfind)
 row("bfe <.u32|.s32|.u64|.s64=T>", "d a b:u32 c:u32", _bfe)

@@ -63,7 +63,7 @@ def _set(b: Builder, m: Mods, x: Value, y: Value, c: Value | None = None) -> Val
 
 
 def _set_pair(b: Builder, m: Mods, x: Value, y: Value) -> Value:
-    """``set`` on a packed pair: 1.0 or 0.0 (or all ones) in each half."""
+    """``set`` on a packed pair: 1.0 or 0.0 in each half, or all ones or zeros for an integer."""
     half = m.bound["T"][:-2]
     parts = []
     for shift in (0, 16):
@@ -72,7 +72,7 @@ def _set_pair(b: Builder, m: Mods, x: Value, y: Value) -> Value:
             for v in (x, y)
         )
         holds = _test(b, Mods({**m.bound, "T": half}), left, right)
-        one = {"f16x2": 0x3C00, "bf16x2": 0x3F80}[m.bound["D"]]
+        one = {"f16x2": 0x3C00, "bf16x2": 0x3F80}.get(m.bound["D"], 0xFFFF)
         parts.append(b.select(holds, b.const("i32", one << shift), b.const("i32", 0)))
     return b.lor(parts[0], parts[1])
 
@@ -115,7 +115,7 @@ for _conditions, _types in (
     _ftz, _, _kind = _types.rpartition(" ")
     row(f"set <{_conditions}=cmp> {_ftz} {_D} {_kind}", "d:D a b", _set)
     row(f"set <{_conditions}=cmp> <.and|.or|.xor=bool> {_ftz} {_D} {_kind}", "d:D a b c:pred", _set)
-row(f"set <{_FLOATING}=cmp> [.ftz] <.f16x2|.bf16x2=D> <.f16x2|.bf16x2=T>", "d:D a b", _set_pair)
+row(f"set <{_FLOATING}=cmp> [.ftz] <.f16x2|.bf16x2|.u32|.s32=D> <.f16x2|.bf16x2=T>", "d:D a b", _set_pair)
 row(f"setp <{_FLOATING}=cmp> [.ftz] <.f16x2|.bf16x2=T>", "p:pred a b", _setp_pair)
 row("selp <{any}=T>", "d a b c:pred", _selp)
 row("slct [.ftz] <{any}=T> <.s32|.f32=C>", "d a b c:C", _slct)

@@ -82,6 +82,8 @@ def form(fn: Surroundings, i: Instruction) -> Form:
     if shape is None or len(words) < 7 or words[1:3] != ["row", "col"]:
         raise fn.fail(i, "unsupported")
     d, a, b, c, *rest = words[3:]
+    if (words[0], a) == ("m8n8k4", "f16"):
+        raise fn.fail(i, "the f16 form of m8n8k4 is not supported; use m16n8k8 or m16n8k16")
     family = str(_INTEGERS[a]) if a in _INTEGERS else a
     same = _INTEGERS.get(a) == _INTEGERS.get(b) if a in _INTEGERS else {a, b} <= {"e4m3", "e5m2"} or a == b
     results = {"f64": ("f64",), "f16": ("f16", "f32"), "e4m3": ("f16", "f32"), "e5m2": ("f16", "f32")}

@@ -103,6 +103,22 @@ def _extend(clamp: bool, kind: str, a: int, b: int) -> int:
     return signed(a, n) & ALL if kind == "s32" else a
 
 
+def _nth_set(mask: int, base: int, offset: int) -> int:
+    offset = signed(offset, 32)
+    if base > 31:
+        return ALL
+    if offset == 0:
+        return base if mask >> base & 1 else ALL
+    step, count = (1, offset) if offset > 0 else (-1, -offset)
+    while 0 <= base < 32:
+        if mask >> base & 1:
+            count -= 1
+            if count == 0:
+                return base
+        base += step
+    return ALL
+
+
 def _same(kind: str, count: int, compute: Callable[..., int]) -> Form:
     width = 1 if kind == "pred" else int(kind[1:])
     return Form((width,), (kind,) * count, lambda *bits: compute(*bits) & ((1 << width) - 1))
@@ -142,6 +158,8 @@ def forms(opcode: str, mods: list[str]) -> tuple[Form, ...] | None:
             return (Form((32,), (kind,), lambda a: a.bit_count()),)
         case "clz":
             return (Form((32,), (kind,), lambda a: width - a.bit_length()),)
+        case "fns":
+            return (Form((32,), ("b32", "field", "steps"), _nth_set),)
         case "brev":
             return (Form((width,), (kind,), lambda a: int(f"{a:0{width}b}"[::-1], 2)),)
         case "bfind":
