@@ -28,12 +28,15 @@ from kcheck.device.harvest import Bytes, extent
 from kcheck.device.kernel_cache import keep_compiled, kept_kernels
 from kcheck.device.kinds.modules import Unit
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
+from kcheck.driver.host_ranges import HostRanges
 from kcheck.driver.install import DEFAULT_CC, Installed, install, read_cc, settings
 from kcheck.driver.raising import reporting
 from kcheck.errors import DeviceUnavailable
 from kcheck.model import INSTRUMENTED, NATURAL, SANITIZERS, Finding, OpSpec, Schedule, Span
 from kcheck.model.span import as_typed, is_users
 from kcheck.ptx.abi import Checks
+from kcheck.triton.cache import use_folder
+from kcheck.triton.session import patch_triton
 
 _NARROW = re.compile(rb"\b(?:add|sub|mul|fma|ex2|tanh)\.[\w.]*\bb?f16(?:x2)?\b")
 """Arithmetic that rounds to 16 bits."""
@@ -330,4 +333,8 @@ def _installed(cc: tuple[int, int]) -> Installed:
         sys.stdout.write(text.decode(errors="replace"))  # which is stderr while a report uses stdout
 
     chosen = replace(settings(os.environ, cc), clock=time.monotonic)
-    return install(chosen, lambda finding: None, write)
+    installed = install(chosen, lambda finding: None, write)
+    use_folder(os.environ, chosen.cache)
+    ranges = HostRanges(installed.machine.memory)
+    patch_triton(installed.machine, ranges, ObjectCache(chosen.cache / "code"), "cpu")
+    return installed

@@ -21,11 +21,13 @@ from kcheck.device.kinds.modules import DriverError, Modules
 from kcheck.device.launched import launched, signature_of_types
 from kcheck.device.places import error_place, function_place, one_line
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
+from kcheck.device.tensor import answer_as_tensor
 from kcheck.driver.signatures import SignatureMismatch, check_signature
 from kcheck.errors import DeviceUnavailable
 from kcheck.model import Finding, Index3, OpSpec, Schedule, Span
 from kcheck.model.compiled import Launched
 from kcheck.model.span import as_typed
+from kcheck.triton.launcher import LaunchError
 
 _LIBRARIES = {"win32": ("nvcuda.dll",), "darwin": ()}
 _STICKY = frozenset({700, 702, 710, 713, 714, 715, 716, 717, 718, 719})
@@ -76,6 +78,7 @@ class CudaBackend:
         self._called: _Called = {}
         _watch_calls(import_module("numba.cuda.dispatcher").CUDADispatcher, self._called)
         self._array: Callable[..., Any] = devicearray.DeviceNDArray
+        answer_as_tensor(devicearray.DeviceNDArrayBase)
         label = device.name.decode() if isinstance(device.name, bytes) else str(device.name)
         major, minor = device.compute_capability
         self.description = f"{label}, compute capability {major}.{minor}"
@@ -218,7 +221,7 @@ def driver_code(error: BaseException) -> int | None:
     numba-cuda raises its own CudaAPIError with a code; cuda.core, which it launches with, raises a CUDAError whose
     text begins with the result's name.
     """
-    if isinstance(error, DriverError):
+    if isinstance(error, (DriverError, LaunchError)):
         return error.code
     names = {kind.__name__ for kind in type(error).__mro__}
     if "CudaAPIError" in names:

@@ -31,7 +31,7 @@ _MOST_REGISTERS = 256  # 255, rounded up to the allocation unit
 _CONFIG = struct.Struct("<7I4xQQI")  # CUlaunchConfig
 _BUFFER_POINTER, _BUFFER_SIZE, _BUFFER_END = 1, 2, 0  # CU_LAUNCH_PARAM_*
 
-_RESULTS = {
+RESULTS = {
     Ending.FINISHED: Result.SUCCESS,
     Ending.NOT_COMPILED: Result.INVALID_PTX,
     Ending.OUT_OF_MEMORY: Result.OUT_OF_MEMORY,
@@ -75,7 +75,7 @@ def calls(code: Code, wait: Callable[[int], None]) -> Table:
         if ending is Ending.INTERRUPTED and executor.raised is not None:
             keep(executor.raised)
             executor.raised = None
-        return _RESULTS[ending]
+        return RESULTS[ending]
 
     def launch(
         f: int,

@@ -44,7 +44,9 @@ def shrink_params(search: Search) -> None:
     """
     for name, param in search.spec.params.items():
         if param.expr is None:
-            simplest_first = sorted(param.values, key=lambda value: number_weight(float(value)))
+            simplest_first = param.values
+            if not param.in_order:
+                simplest_first = tuple(sorted(param.values, key=lambda value: number_weight(float(value))))
             _first(search, "params", name, simplest_first, search.best.case.params)
 
 

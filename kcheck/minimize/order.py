@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kcheck.cases import is_held
-from kcheck.model import LAYOUTS, Case, Expression, OpSpec
+from kcheck.model import LAYOUTS, Case, Expression, OpSpec, Param, Scalar
 
 Key: TypeAlias = tuple[Any, ...]
 Values: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -35,10 +35,16 @@ def recipe_key(spec: OpSpec, case: Case) -> Key:
     sizes = tuple(case.dims[name] for name in free_dims(spec))
     layouts = tuple(LAYOUTS.index(layout) for layout in case.layouts.values())
     params = tuple(
-        number_weight(float(value)) for name, value in case.params.items() if spec.params[name].expr is None
+        _weight(spec.params[name], value) for name, value in case.params.items() if spec.params[name].expr is None
     )
     dtypes = tuple(DTYPE_ORDER.index(dtype) for dtype in case.dtypes.values())
     return sum(sizes), sizes, dtypes, sum(place > 0 for place in layouts), layouts, params
+
+
+def _weight(param: Param, value: Scalar) -> float:
+    if param.in_order and value in param.values:
+        return param.values.index(value)
+    return number_weight(float(value))
 
 
 def values_key(case: Case, inputs: Mapping[str, Values]) -> Key:

@@ -17,6 +17,7 @@ from kcheck.model.calls import (
     NameArg,
     NumelArg,
     StrideArg,
+    TritonOptions,
 )
 from kcheck.model.case import Case
 from kcheck.model.dtypes import DTYPES, DType
@@ -129,6 +130,7 @@ __all__ = [
     "Strict",
     "StrideArg",
     "Tolerance",
+    "TritonOptions",
     "TypeVariable",
     "Verdict",
     "as_set",

@@ -72,7 +72,24 @@ class CudaOptions:
     options: tuple[str, ...] = ()
 
 
-CompileOptions: TypeAlias = CudaOptions
+@dataclass(frozen=True, slots=True)
+class TritonOptions:
+    """``compile:`` of a Triton kernel. Each name here is that of a param or dim, which has its value.
+
+    Attributes:
+        constexprs: the constants that the spec sets.
+        options: ``num_warps``, ``num_stages``, if the spec or the configurations set them.
+        config: ``best`` if autotuning chooses the configuration; otherwise empty.
+        config_keys: the constants that the configurations set.
+    """
+
+    constexprs: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    config: str = ""
+    config_keys: tuple[str, ...] = ()
+
+
+CompileOptions: TypeAlias = CudaOptions | TritonOptions
 """``compile:``, in the form that the kind of kernel has."""
 
 

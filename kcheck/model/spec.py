@@ -146,13 +146,18 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A scalar passed by value: derived (``expr``) or drawn from ``values``."""
+    """A scalar passed by value: derived (``expr``) or drawn from ``values``.
+
+    Attributes:
+        in_order: the first value is the simplest; otherwise the number itself decides.
+    """
 
     name: str
     dtype: str
     expr: Expression | None
     values: tuple[Scalar, ...]
     span: Span
+    in_order: bool = False
 
 
 @dataclass(frozen=True, slots=True)

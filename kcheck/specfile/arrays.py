@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from kcheck.model import (
     DTYPES,
@@ -302,14 +302,16 @@ def _check_alias(
 # Params
 
 
-def read_params(reader: Reader, entries: list[YamlEntry]) -> dict[str, Param]:
-    """The params that are declared well. Cycles among derived ones are faults."""
-    params: dict[str, Param] = {}
+def read_params(
+    reader: Reader, entries: list[YamlEntry], constants: Mapping[str, Param] | None = None
+) -> dict[str, Param]:
+    """The params that are declared well, and ``constants``. Cycles among derived ones are faults."""
+    params: dict[str, Param] = dict(constants or {})
     for entry in entries:
         node = entry.value
         dtype = reader.dtype(reader.get(node, "dtype"), f"param {entry.key!r}")
         expr_node, values_node = reader.get(node, "expr"), reader.get(node, "values")
-        expr = reader.expression(expr_node, _SIZES, f"param {entry.key!r}", "number")
+        expr = reader.expression(expr_node, (*_SIZES, "constant"), f"param {entry.key!r}", "number")
         values = tuple(_param_values(reader, values_node, entry.key, dtype))
         if dtype is None or (expr is None) == (not values) or (expr_node is not None and values_node is not None):
             continue

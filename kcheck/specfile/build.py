@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from kcheck.errors import InternalError, SpecError
-from kcheck.model import Dim, Expression, Fault, OpSpec, Span, TypeVariable
+from kcheck.model import Dim, Expression, Fault, Kernel, OpSpec, Param, Span, TritonOptions, TypeVariable
 from kcheck.specfile.arrays import (
     declare_names,
     read_dims,
@@ -35,9 +35,11 @@ from kcheck.specfile.calls import (
     read_launcher,
     read_reference,
 )
+from kcheck.specfile.constexprs import declare_quietly, read_constexprs
 from kcheck.specfile.examples import read_examples
 from kcheck.specfile.extends import extended, joined
 from kcheck.specfile.given import as_tree
+from kcheck.specfile.kinds import Parameters
 from kcheck.specfile.paths import find_root, shown
 from kcheck.specfile.project import PROFILE_SOURCE, Settings, read_project
 from kcheck.specfile.reader import Reader
@@ -179,7 +181,9 @@ class _Build:
         arrays = {entry.key: entry for entry in (*sections["inputs"], *sections["outputs"])}
         aliases = self._aliases(sections["outputs"])
         dims = read_dims(reader, sections["dims"])
-        params = read_params(reader, sections["params"])
+        kernel = read_kernel(reader)
+        constants, constexprs = self._constexprs(kernel)
+        params = read_params(reader, sections["params"], constants)
         mutates = read_names(reader, "mutates", ("input",), "input")
         written = dict.fromkeys(mutates or (), "the kernel may write to it")
         written |= {name: f"{output!r} is computed in place in it" for output, name in aliases.items()}
@@ -191,8 +195,7 @@ class _Build:
             solver = Solver(dims, constraints)
             shapes = [given.shape for given in inputs.values()] + [made.shape for made in outputs.values()]
             self._check_sizes(solver, dims, constraints, shapes)
-        kernel = read_kernel(reader)
-        compiling = read_compile(reader, kernel)
+        compiling = constexprs or read_compile(reader, kernel)
         launch = read_launch(reader, arrays, aliases, kernel)
         launcher = read_launcher(reader)
         function = read_function(reader, aliases)
@@ -222,7 +225,7 @@ class _Build:
             or examples is None
             or constraints is None
             or sum(way is not None for way in (launch, launcher, function)) != 1
-            or (len(dims), len(params)) != (len(sections["dims"]), len(sections["params"]))
+            or (len(dims), len(params)) != (len(sections["dims"]), len(sections["params"]) + len(constants))
             or (len(inputs), len(outputs)) != (len(sections["inputs"]), len(sections["outputs"]))
             or None in reader.variables.values()
         ):
@@ -269,6 +272,17 @@ class _Build:
         """The number of cases that the profile sets and that the spec's own number replaces."""
         is_of_profile = self.settings.source_of("cases").startswith(PROFILE_SOURCE)
         return self.settings.cases if is_of_profile and own not in (None, self.settings.cases) else None
+
+    def _constexprs(
+        self, kernel: tuple[Kernel, Parameters | None] | None
+    ) -> tuple[dict[str, Param], TritonOptions | None]:
+        """The constants of a Triton kernel, as params, and how they are passed."""
+        if kernel is None or kernel[0].kind != "triton" or self.reader.get(self.reader.top, "launch") is None:
+            return {}, None
+        if read_compile(self.reader, kernel) is None and self.reader.get(self.reader.top, "compile") is not None:
+            declare_quietly(self.reader, kernel[0])
+            return {}, None
+        return read_constexprs(self.reader, kernel[0])
 
     def _texts(self, section: str) -> tuple[str, ...]:
         items = self.reader.items(self.reader.get(self.reader.top, section))

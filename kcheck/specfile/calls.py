@@ -31,7 +31,7 @@ from kcheck.specfile.yamltree import YamlEntry, YamlMap, YamlNode, YamlScalar
 from kcheck.symbolic import ExpressionError, evaluate_size, parse
 
 _ANY: tuple[Kind, ...] = ("input", "output", "param", "dim")
-_SIZES: tuple[Kind, ...] = ("dim", "param")
+_SIZES: tuple[Kind, ...] = ("dim", "param", "constant")
 
 MAX_THREADS = 1024
 """Threads of a block: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"."""
@@ -44,7 +44,7 @@ def read_reference(reader: Reader) -> Function | None:
     if found is None or node is None:
         return None
     function, definition = found
-    known = tuple(reader.named("input", "param", "dim"))
+    known = tuple(reader.named("input", "param", "dim", "constant"))
     _check_signature(reader, node, f"reference {function.name!r}", definition, known)
     return function
 
@@ -197,8 +197,14 @@ def read_launch(
         if not lost:
             _check_arity(reader, args_node, len(args), kernel)
     grid = _extent(reader, reader.get(node, "grid"), "grid")
-    block = _extent(reader, reader.get(node, "block"), "block")
     block_node = reader.get(node, "block")
+    if kernel is not None and kernel[0].kind == "triton":
+        block = _triton_block(reader, node)
+    elif block_node is None:
+        block = None
+        reader.fault(node.span, "missing key 'block' in 'launch'", "add 'block: ...'")
+    else:
+        block = _extent(reader, block_node, "block")
     if block is not None and block_node is not None:
         threads = _constant(block)
         if threads is not None and threads > MAX_THREADS:
@@ -214,6 +220,16 @@ def read_launch(
         return None
     good = tuple(arg for arg in args if arg is not None)
     return Launch(good, grid, block, shared, cooperative, node.span)
+
+
+def _triton_block(reader: Reader, node: YamlMap) -> tuple[Expression, ...] | None:
+    """The threads of a program, which Triton's ``num_warps`` sets."""
+    for key in ("block", "shared"):
+        if key in node.entries:
+            what = f"Triton sets {key!r} of its kernels"
+            reader.fault(node.entries[key].span, what, "remove it" if key == "shared" else "set num_warps instead")
+    warps = "num_warps" if reader.kinds.get("num_warps") == "constant" else "4"
+    return (Expression(f"32 * {warps}", node.span),)
 
 
 def _constant(extent: tuple[Expression, ...]) -> int | None:

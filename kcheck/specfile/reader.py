@@ -37,7 +37,7 @@ from kcheck.symbolic import (
 )
 from kcheck.symbolic.ast import children
 
-Kind: TypeAlias = Literal["dim", "param", "input", "output"]
+Kind: TypeAlias = Literal["dim", "param", "input", "output", "constant"]
 Check: TypeAlias = Literal["size", "condition", "number"]
 
 _RESERVED = frozenset({"true", "false", "null"})

@@ -13,6 +13,7 @@ from kcheck.cpu.interrupts import without_launch
 from kcheck.cpu.memory import Kind, RangeLabel
 from kcheck.cpu.module import Entry, Module
 from kcheck.driver.host_ranges import HostRanges
+from kcheck.driver.launch import RESULTS
 from kcheck.driver.machine import Machine
 from kcheck.model.multiprocessor import WARP
 from kcheck.triton.signature import Type, is_pointer, laid_out, packed, scalars
@@ -28,6 +29,14 @@ _TEXTS = {  # cuGetErrorString
     Ending.TIMED_OUT: "the launch timed out and was terminated",
     Ending.INTERRUPTED: "the launch was interrupted",
 }
+
+
+class LaunchError(RuntimeError):
+    """A launch that failed, as Triton's own launcher raises it; ``code`` is the driver's CUresult."""
+
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(f"Triton Error [CUDA]: {_TEXTS[ending]}")
+        self.code = int(RESULTS[ending])
 
 
 @dataclass(frozen=True)
@@ -82,7 +91,7 @@ class Launcher:
         """Run the kernel to its end.
 
         Raises:
-            RuntimeError: as Triton's own launcher, with the text of the CUDA error.
+            LaunchError: it failed.
             TypeError, OverflowError: an argument does not fit its parameter.
         """
         if not grid_x * grid_y * grid_z:
@@ -174,7 +183,7 @@ class Launcher:
             error, executor.raised = executor.raised, None
             raise without_launch(error)
         if ending is not Ending.FINISHED:
-            raise RuntimeError(f"Triton Error [CUDA]: {_TEXTS[ending]}")
+            raise LaunchError(ending)
 
     @contextlib.contextmanager
     def _staged(self, pointers: Sequence[_Pointer]) -> Iterator[Sequence[_Pointer]]:

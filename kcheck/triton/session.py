@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import MutableMapping
-from typing import Any
+import time
+from collections.abc import Callable, MutableMapping
+from typing import Any, cast
 
 from kcheck.cpu.cache import ObjectCache
+from kcheck.cpu.executor import Executor
 from kcheck.driver import session
 from kcheck.driver.after_import import patch_after_import
 from kcheck.driver.host_ranges import HostRanges
@@ -47,7 +49,7 @@ def _patch_torch(machine: Machine, ranges: HostRanges, torch: Any) -> None:
 
 
 def patch_triton(machine: Machine, ranges: HostRanges, cache: ObjectCache, torch_device: str) -> None:
-    """Make Triton, which is not imported yet, run its kernels on a device."""
+    """Make Triton run its kernels on a device. It may be imported already, but must not have compiled anything."""
 
     def backends(module: Any) -> None:
         from triton import __version__  # assigned before triton imports anything
@@ -70,13 +72,28 @@ def patch_triton(machine: Machine, ranges: HostRanges, cache: ObjectCache, torch
         nvidia = module.backends["nvidia"]
         module.backends["nvidia"] = type(nvidia)(compiler=nvidia.compiler, driver=Chosen)
 
-    patch_after_import(
-        {
-            "triton.backends": [backends],
-            "triton.backends.nvidia.compiler": [stop_at_ptx],
-            "triton.compiler.compiler": [tell_files_apart, functools.partial(measure_when_read, cache=cache)],
-        }
-    )
+    patches: dict[str, list[Callable[[Any], None]]] = {
+        "triton.backends": [backends],
+        "triton.backends.nvidia.compiler": [stop_at_ptx],
+        "triton.compiler.compiler": [tell_files_apart, functools.partial(measure_when_read, cache=cache)],
+    }
+    _patched.append(machine)
+    for name in patches.keys() & sys.modules.keys():
+        for patch in patches[name]:
+            patch(sys.modules[name])
+    patch_after_import(patches)
+
+
+_patched: list[Machine] = []
+
+
+def patch_triton_to_compile() -> None:
+    """Make Triton compile in this process, which may have no device."""
+    if not _patched:
+        chosen = settings(os.environ)
+        machine = Machine(chosen.cc, cast(Executor, None), time.perf_counter)
+        use_folder(os.environ, chosen.cache)
+        patch_triton(machine, cast(HostRanges, None), ObjectCache(chosen.cache / "code"), "cpu")
 
 
 def main() -> None:

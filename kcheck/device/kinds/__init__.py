@@ -8,6 +8,7 @@ from kcheck.device.kinds.base import Called, Kind, Passed, Work
 from kcheck.device.kinds.cuda import CUDA, HIP
 from kcheck.device.kinds.numba import Numba
 from kcheck.device.kinds.ptx import PTX
+from kcheck.device.kinds.triton import TRITON
 
 DEFAULT = "numba"
 """The kind of a launcher's kernels where the spec names no kernel."""
@@ -17,6 +18,7 @@ KINDS: Mapping[str, Kind] = {
     "cuda": CUDA,
     "hip": HIP,
     "ptx": PTX,
+    "triton": TRITON,
 }
 """By the name that ``Kernel.kind`` has."""
 

@@ -100,7 +100,7 @@ class CompiledKind:
         sanitizers: Collection[str] = (),
     ) -> Work:
         """In this process, once the cases have run."""
-        return _AsNeeded(lambda: self._all(spec, cases, targets, sass))
+        return AsNeeded(lambda: self._all(spec, cases, targets, sass))
 
     def _all(
         self, spec: OpSpec, cases: Sequence[Case], targets: Sequence[str], sass: bool
@@ -121,7 +121,7 @@ class CompiledKind:
         return tuple(made.values())
 
 
-class _AsNeeded:
+class AsNeeded:
     """A :class:`kcheck.device.kinds.base.Work` that runs when its result is requested."""
 
     def __init__(self, work: Callable[[], tuple[CompiledKernel, ...]]) -> None:

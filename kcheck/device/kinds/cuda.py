@@ -68,6 +68,7 @@ class _Compiler:
         """Compile it with the types, dims and params of the case."""
         kernel, options = spec.kernel, spec.compile or CudaOptions()
         assert kernel is not None
+        assert isinstance(options, CudaOptions)
         macros = defines(spec, options, case)
         given = (f"--std={options.std}", *(f"--define-macro={n}={v}" for n, v in macros.items()), *options.options)
         told = instance(spec, case)

@@ -9,11 +9,13 @@ from kcheck.specfile.kinds.base import Found, Kind, Parameters
 from kcheck.specfile.kinds.cuda import Cuda, Hip
 from kcheck.specfile.kinds.numba import Numba
 from kcheck.specfile.kinds.ptx import Ptx
+from kcheck.specfile.kinds.triton import Triton
 
 KINDS: Mapping[str, Kind] = {
     "cuda": Cuda(),
     "hip": Hip(),
     "ptx": Ptx(),
+    "triton": Triton(),
     "numba": Numba(),  # the last for .py: it takes what no other kind claims
 }
 """By the name that ``Kernel.kind`` has. The first that has the suffix of a file and owns the kernel is taken."""

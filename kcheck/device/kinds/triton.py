@@ -1,0 +1,324 @@
+"""Kernels of Triton: Triton compiles them for the arguments of each launch, and the PTX is launched here."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Collection, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from kcheck.cases.expand import element_type
+from kcheck.device.base import Backend
+from kcheck.device.kinds.base import Called, Work
+from kcheck.device.kinds.compiled import AsNeeded, assembled
+from kcheck.device.kinds.entry import find_entry, ptx_parameters
+from kcheck.device.kinds.modules import Run, Unit
+from kcheck.device.places import function_place
+from kcheck.device.plan import Geometry, LaunchFault, geometry, scalars
+from kcheck.device.specialize import signature_of_case
+from kcheck.errors import KernelError
+from kcheck.model import Case, Finding, Kernel, NameArg, OpSpec, Scalar, Span, TritonOptions
+from kcheck.model.compiled import CompiledKernel, Signature
+from kcheck.model.multiprocessor import WARP
+from kcheck.model.span import as_typed
+from kcheck.specfile import load_function
+from kcheck.triton.session import patch_triton_to_compile
+from kcheck.triton.signature import is_pointer, laid_out, packed
+from kcheck.triton.signature import scalars as flattened
+from kcheck.triton.tensors import address_of
+
+_WIDTHS = {"int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64"} | {
+    f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)
+}
+
+
+class Triton:
+    """A :class:`kcheck.device.kinds.base.Kind`."""
+
+    note = ""
+
+    def prepare(self, spec: OpSpec, backend: Backend) -> None:
+        """Import the kernel's file."""
+        assert spec.kernel is not None
+        if backend.modules is None:
+            what = f"{spec.kernel} is Triton, which the {backend.name} cannot run"
+            raise KernelError(f"{spec.kernel.span}: {what}; use --device cpu or --device gpu")
+        load(spec)
+
+    def unsupported(self, dtype: str, backend: Backend) -> str:
+        """Complex numbers, of which Triton has none."""
+        return f"Triton has no type for {dtype}" if dtype.startswith("complex") else ""
+
+    def job(self, called: Called, backend: Backend) -> Callable[[], None]:
+        """Compile for the arguments, and lay them out."""
+        spec, modules = called.spec, backend.modules
+        assert spec.kernel is not None
+        assert spec.launch is not None
+        assert modules is not None
+        kernel, names = load(spec), scalars(called.case, called.params)
+        given = _arguments(called)
+        constants = _constants(spec, names)
+        signature = signature_of_case(spec, called.case)
+        if _options(spec).config == "best":
+
+            def tune() -> None:
+                launch = spec.launch
+                assert launch is not None
+                grid = lambda chosen: geometry(launch, {**names, **_numbers(chosen)}).grid  # noqa: E731
+                unit = _unit(spec.kernel, kernel[grid](**given, **constants))
+                modules.runs.append(Run(unit, called.shape.block, called.shape.shared, signature))
+
+            return tune
+        compiled = _compiled(spec, kernel, given, constants)
+        unit = _unit(spec.kernel, compiled)
+        content = _content(unit, compiled, given)
+        metadata = compiled.metadata
+        shape = Geometry(called.shape.grid, (WARP * metadata.num_warps, 1, 1), metadata.shared)
+        run = Run(unit, shape.block, shape.shared, signature)
+        return lambda: modules.launch(run, shape, content, cooperative=metadata.launch_cooperative_grid)
+
+    def artifact(
+        self,
+        spec: OpSpec,
+        cases: Sequence[Case],
+        targets: Sequence[str],
+        *,
+        device: str,
+        sass: bool = False,
+        sanitizers: Collection[str] = (),
+    ) -> Work:
+        """In this process, once the cases have run."""
+        return AsNeeded(lambda: _all(spec, cases, targets, sass=sass))
+
+
+def load(spec: OpSpec) -> Any:
+    """The kernel: a ``JITFunction``, perhaps inside autotuning and heuristics.
+
+    Raises:
+        KernelError: Triton is not installed, or the file does not import.
+    """
+    assert spec.kernel is not None
+    if importlib.util.find_spec("triton") is None:
+        what = f"{spec.kernel} needs Triton, which is not installed"
+        raise KernelError(f'{spec.kernel.span}: {what}; pip install "kcheck[triton]"')
+    kernel: Any = load_function(spec.root, spec.kernel)
+    if not type(kernel).__module__.startswith("triton."):
+        place = function_place(kernel) or spec.kernel.span
+        raise KernelError(f"{place}: {spec.kernel.name} is not a Triton kernel; decorate it with @triton.jit")
+    return kernel
+
+
+def _options(spec: OpSpec) -> TritonOptions:
+    return spec.compile if isinstance(spec.compile, TritonOptions) else TritonOptions()
+
+
+def _arguments(called: Called) -> dict[str, Any]:
+    """What is passed, by the kernel's parameter: arrays as they are, Python numbers, numbers of a stated width."""
+    kernel = called.spec.kernel
+    assert kernel is not None
+    found: dict[str, Any] = {}
+    for name, passed in zip(_parameters(load(called.spec)), called.arguments, strict=False):
+        found[name] = passed.value if passed.is_array else passed.value.item()
+    return found
+
+
+def _parameters(kernel: Any) -> list[str]:
+    """The parameters except the constants, in order."""
+    return [param.name for param in _jit(kernel).params if not param.is_constexpr]
+
+
+def _jit(kernel: Any) -> Any:
+    """The ``JITFunction`` inside autotuning and heuristics."""
+    while hasattr(kernel, "fn") and not hasattr(kernel, "params"):
+        kernel = kernel.fn
+    return kernel
+
+
+def _constants(spec: OpSpec, names: Mapping[str, Scalar]) -> dict[str, Any]:
+    """The constants and options of a case, by name."""
+    options = _options(spec)
+    wanted = [*options.constexprs, *options.options]
+    if options.config != "best":
+        wanted += options.config_keys
+    elif "num_warps" in wanted:  # the configuration has them
+        wanted = list(options.constexprs)
+    return {name: names[name] for name in wanted}
+
+
+def _numbers(chosen: Mapping[str, Any]) -> dict[str, Scalar]:
+    return {name: value for name, value in chosen.items() if isinstance(value, (bool, int, float))}
+
+
+def _compiled(spec: OpSpec, kernel: Any, given: Mapping[str, Any], constants: Mapping[str, Any]) -> Any:
+    """The ``CompiledKernel`` for arguments and constants.
+
+    Raises:
+        LaunchFault: it does not compile.
+    """
+    values = dict(constants)
+    while kernel is not _jit(kernel):
+        if hasattr(kernel, "configs"):
+            values |= _configuration(kernel, {**given, **values})
+        elif hasattr(kernel, "values"):
+            for name, compute in kernel.values.items():
+                values[name] = compute({**given, **values})
+        kernel = kernel.fn
+    jit = _with_widths(kernel, spec)
+    try:
+        return jit.run(grid=None, warmup=True, **given, **values)
+    except Exception as error:
+        raise LaunchFault(_not_compiled(error, jit, spec)) from None
+
+
+def _configuration(tuner: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything that the chosen configuration sets; what it does before a launch is done."""
+    for config in tuner.configs:
+        own = {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages}
+        if all(arguments.get(name) == value for name, value in own.items() if name in arguments):
+            if config.pre_hook is not None:
+                config.pre_hook({**arguments, **config.all_kwargs()})
+            return {name: value for name, value in config.all_kwargs().items() if value is not None}
+    return {}
+
+
+def _with_widths(jit: Any, spec: OpSpec) -> Any:
+    """The function, or a copy of it for integers whose width the spec states: Triton chooses one by the value."""
+    assert spec.launch is not None
+    names = _parameters(jit)
+    widths = {
+        name: _WIDTHS[arg.dtype]
+        for name, arg in zip(names, spec.launch.args, strict=False)
+        if isinstance(arg, NameArg) and arg.dtype in _WIDTHS
+    }
+    if not widths:
+        return jit
+    copies = jit.__dict__.setdefault("_kcheck_copies", {})
+    key = tuple(sorted(widths.items()))
+    if key not in copies:
+        copy = type(jit)(jit.fn, do_not_specialize=jit.do_not_specialize, debug=jit.debug, noinline=jit.noinline)
+        for param in copy.params:
+            if param.name in widths:
+                param.__dict__["annotation_type"] = widths[param.name]
+        copies[key] = copy
+    return copies[key]
+
+
+def _not_compiled(error: Exception, jit: Any, spec: OpSpec) -> Finding:
+    """Why a kernel does not compile, with the line in its source."""
+    assert spec.kernel is not None
+    place = _place(jit)
+    node = getattr(error, "node", None)
+    if node is not None and getattr(error, "src", None) == jit.src:
+        place = Span(place.file, place.line + node.lineno - 1)
+    why = getattr(error, "error_message", None) or str(error) or type(error).__name__
+    return Finding("compile", str(why).strip().splitlines()[0], kernel=spec.kernel.name, place=place)
+
+
+def _place(jit: Any) -> Span:
+    """The line of a kernel's ``def``."""
+    file = jit.fn.__code__.co_filename
+    skipped = next((n for n, line in enumerate(jit.raw_src) if line.lstrip().startswith("def ")), 0)
+    return Span(as_typed(file), jit.starting_line_number + skipped)
+
+
+def _unit(kernel: Kernel | None, compiled: Any) -> Unit:
+    """A compiled kernel as what is launched; the same object for the same code."""
+    assert kernel is not None
+    known: Unit | None = getattr(compiled, "_kcheck_unit", None)
+    if known is not None:
+        return known
+    from kcheck.ptx.syntax.parser import parse  # only a run with Triton needs it
+
+    metadata, ptx = compiled.metadata, compiled.asm["ptx"]
+    entry = find_entry(parse(ptx), metadata.name, kernel.span)
+    place = _place(compiled.src.fn)
+    constants = compiled.src.constants
+    names = compiled.src.fn.arg_names
+    told = ", ".join(f"{names[path[0]]}={value}" for path, value in constants.items() if len(path) == 1)
+    instance = f"{kernel.name}<{told}>" if told else kernel.name
+    target = f"sm_{metadata.target.arch}"
+    unit = Unit(kernel, place, instance, target, ptx, metadata.name, ptx_parameters(entry))
+    compiled._kcheck_unit = unit
+    return unit
+
+
+def _content(unit: Unit, compiled: Any, given: Mapping[str, Any]) -> bytes:
+    """The bytes of the parameters.
+
+    Raises:
+        KernelError: the kernel needs scratch memory, which is not supported.
+    """
+    if getattr(compiled.metadata, "global_scratch_size", 0):
+        raise KernelError(f"{unit.place}: {unit.kernel.name} needs global scratch memory, which is not supported")
+    parts = []
+    for name, kind in compiled.src.signature.items():
+        for part, value, _ in flattened(kind, given.get(name), name):
+            parts.append(address_of(value).to_bytes(8, "little") if is_pointer(part) else packed(part, value))
+    slots = [(parameter.offset, parameter.size) for parameter in unit.parameters]
+    return laid_out(parts, slots, max((offset + size for offset, size in slots), default=0))
+
+
+class _Stand:
+    """What compilation needs of an array: the dtype, and the alignment of an allocation."""
+
+    def __init__(self, dtype: str, ndim: int) -> None:
+        self.dtype = dtype
+        self.shape = (16,) * ndim
+
+    def data_ptr(self) -> int:
+        """An address that is divisible by 16."""
+        return 256
+
+
+def _all(spec: OpSpec, cases: Sequence[Case], targets: Sequence[str], *, sass: bool) -> tuple[CompiledKernel, ...]:
+    """The kernel for each target, and each set of types and constants among the cases."""
+    assert spec.launch is not None
+    assert spec.kernel is not None
+    patch_triton_to_compile()
+    kernel = load(spec)
+    triton = import_module("triton")
+    target_of = import_module("triton.backends.compiler").GPUTarget
+    made: dict[tuple[str, str, Signature], CompiledKernel] = {}
+    for case in cases:
+        signature = signature_of_case(spec, case)
+        given = _stand_ins(spec, kernel, case)
+        try:
+            first = _compiled(spec, kernel, given, _constants(spec, {**case.dims, **case.params}))
+        except LaunchFault as fault:
+            why = fault.findings[0]
+            for target in targets:
+                failed = CompiledKernel(
+                    spec.kernel.name, why.place or spec.kernel.span, signature, target, problem=why.message
+                )
+                made.setdefault(("", target, signature), failed)
+            continue
+        metadata = first.metadata
+        options = {name: getattr(metadata, name) for name in ("num_warps", "num_stages", "enable_fp_fusion")}
+        for target in targets:
+            arch = int("".join(filter(str.isdigit, target)))
+            other = first
+            if arch != metadata.target.arch:
+                other = triton.compile(first.src, target=target_of("cuda", arch, WARP), options=options)
+            unit = _unit(spec.kernel, other)
+            made.setdefault((unit.instance, target, signature), assembled(unit, signature, target, sass=sass))
+    return tuple(made.values())
+
+
+def _stand_ins(spec: OpSpec, kernel: Any, case: Case) -> dict[str, Any]:
+    """Arguments of the types that a case has."""
+    assert spec.launch is not None
+    found: dict[str, Any] = {}
+    for name, arg in zip(_parameters(kernel), spec.launch.args, strict=False):
+        array = None
+        if isinstance(arg, NameArg):
+            array = spec.inputs.get(arg.name) or spec.outputs.get(arg.name)
+        if array is not None:
+            found[name] = _Stand(element_type(array, case.dtypes).name, len(array.shape))
+        elif isinstance(arg, NameArg):
+            found[name] = {**case.dims, **case.params}[arg.name]
+        else:
+            found[name] = 16
+    return found
+
+
+TRITON = Triton()

@@ -1,0 +1,42 @@
+"""Kernels of Triton: Python functions under ``@triton.jit``, perhaps autotuned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kcheck.model import CompileOptions, TritonOptions
+from kcheck.specfile.kinds.base import Found, Parameters
+from kcheck.specfile.kinds.tritonfile import read_triton
+from kcheck.specfile.reader import Reader
+from kcheck.specfile.yamltree import YamlMap, YamlNode
+
+
+class Triton:
+    """A :class:`kcheck.specfile.kinds.base.Kind`."""
+
+    title = "Triton"
+    suffix = ".py"
+    form = "file.py:name"
+    keys: tuple[str, ...] = ("constexprs", "num_warps", "num_stages", "config")
+    no_keys = ""
+
+    def owns(self, file: Path, name: str) -> bool:
+        """A function that ``@triton.jit`` decorates."""
+        return name in read_triton(file)
+
+    def is_kernel(self, function: Callable[..., Any]) -> bool:
+        """A ``JITFunction``, or what autotuning and heuristics make of one."""
+        return type(function).__module__.startswith("triton.runtime")
+
+    def find(self, reader: Reader, node: YamlNode, file: Path, name: str) -> Found | None:
+        """The kernel, with the parameters that ``args`` can have: all but the constants."""
+        kernel = read_triton(file)[name]
+        required = tuple(argument for argument in kernel.arguments if argument not in kernel.optional)
+        optional = tuple(argument for argument in kernel.arguments if argument in kernel.optional)
+        return Found(name, "", Parameters(required, optional, len(kernel.arguments)))
+
+    def options(self, reader: Reader, node: YamlMap) -> CompileOptions | None:
+        """Read by :mod:`kcheck.specfile.constexprs`, since they are names of expressions."""
+        return TritonOptions()

@@ -1,0 +1,203 @@
+"""Triton kernels in specs on the cpu device: each row is a spec, and what a run reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kinds_project import KindsProject
+
+from kcheck.cases.expand import expand
+from kcheck.device.cpu import missing
+from kcheck.errors import SpecError
+from kcheck.specfile import load_spec
+
+pytestmark = [pytest.mark.skipif(bool(missing()), reason=missing())]
+
+KERNELS = """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def twice(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, 2 * tl.load(x + i, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def twice_unmasked(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + i)
+    tl.store(y + i, 2 * value, mask=i < n)
+
+
+SIZES = [32, 64]
+
+
+@triton.autotune([triton.Config({"BLOCK": b}, num_warps=w) for b in SIZES for w in (1, 2)], key=["n"])
+@triton.heuristics({"EVEN": lambda given: given["n"] % given["BLOCK"] == 0})
+@triton.jit
+def tuned(x, y, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if EVEN:
+        tl.store(y + i, 2 * tl.load(x + i))
+    else:
+        tl.store(y + i, 2 * tl.load(x + i, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def wrong_type(x, y, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(y + i, x.undefined)
+
+
+def launch(x, y, N):
+    twice[(triton.cdiv(N, 32),)](x, y, N, BLOCK=32)
+"""
+LAUNCH = 'launch: {args: [x, y, N], grid: ["ceildiv(N, BLOCK)"]}'
+GOOD = {
+    "constants": f"kernel: kernels/k.py:twice\n"
+    f"compile: {{constexprs: {{BLOCK: [64, 32]}}, num_warps: 1}}\n{LAUNCH}",
+    "width": "kernel: kernels/k.py:twice\ncompile: {constexprs: {BLOCK: next_pow2(N)}}\n"
+    "launch: {args: [x, y, {N: int64}], grid: [1]}",
+    "each": f"kernel: kernels/k.py:tuned\n{LAUNCH}",
+    "best": f"kernel: kernels/k.py:tuned\ncompile: {{config: best}}\n{LAUNCH}",
+    "launcher": "launcher: kernels/k.py:launch",
+}
+BAD = {
+    "unmasked": f"kernel: kernels/k.py:twice_unmasked\ncompile: {{constexprs: {{BLOCK: 64}}}}\n{LAUNCH}",
+    "compiles": f"kernel: kernels/k.py:wrong_type\ncompile: {{constexprs: {{BLOCK: 64}}}}\n{LAUNCH}",
+}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> KindsProject:
+    made = KindsProject(tmp_path_factory.mktemp("triton") / "project")
+    made.write("kernels/k.py", KERNELS)
+    for op, text in (GOOD | BAD).items():
+        made.spec(op, text + "\ndims: {N: [1, 70, 128]}")
+    return made
+
+
+@pytest.fixture(scope="module")
+def reports(project: KindsProject) -> dict[str, dict[str, Any]]:
+    return project.report()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", GOOD)
+def test_a_right_kernel_passes(reports: dict[str, dict[str, Any]], op: str) -> None:
+    """Constants by list and expression, configurations that kcheck draws or Triton chooses, a launcher."""
+    assert reports[op]["status"] == "passed", reports[op]
+
+
+@pytest.mark.slow
+def test_a_missing_mask_is_found_at_its_line(reports: dict[str, dict[str, Any]]) -> None:
+    findings = [f for case in reports["unmasked"]["cases"] for f in case["findings"] if f["rule"] == "memcheck"]
+    assert {(f["array"], f["place"]["line"]) for f in findings} == {("x", line_of("value = tl.load(x + i)"))}
+
+
+@pytest.mark.slow
+def test_a_kernel_that_does_not_compile_fails_with_tritons_words(reports: dict[str, dict[str, Any]]) -> None:
+    findings = [f for case in reports["compiles"]["cases"] for f in case["findings"]]
+    assert {f["rule"] for f in findings} == {"compile"}
+    assert {f["place"]["line"] for f in findings} == {line_of("x.undefined")}
+
+
+def line_of(text: str) -> int:
+    """The line of the kernels' file that has a text."""
+    return next(n for n, line in enumerate(KERNELS.strip().splitlines(), 1) if text in line)
+
+
+def spec_of(project: KindsProject, text: str) -> Any:
+    return load_spec(project.spec("tried", text))
+
+
+def test_what_is_drawn_is_a_coordinate_of_the_case(project: KindsProject) -> None:
+    """Constants, warps and configurations are params: shown, replayed, minimized to the first of the list."""
+    spec = spec_of(project, GOOD["constants"])
+    assert (spec.params["BLOCK"].values, spec.params["BLOCK"].in_order) == ((64, 32), True)
+    assert {expand(spec, seed).params["BLOCK"] for seed in range(20)} == {64, 32}
+    tuned = spec_of(project, GOOD["each"])
+    drawn = {tuple(expand(tuned, seed).params.values()) for seed in range(40)}
+    assert drawn == {(0, 32, 1, 3), (1, 32, 2, 3), (2, 64, 1, 3), (3, 64, 2, 3)}
+    assert list(tuned.params) == ["config", "BLOCK", "num_warps", "num_stages"]
+
+
+ONE = "{config: {BLOCK: 32, num_warps: 2}}"
+FAULTS = {
+    "a constant without a value": (
+        f"kernel: kernels/k.py:twice\n{LAUNCH}",
+        "the tl.constexpr parameter BLOCK of kernel 'twice' has no value; add compile: {constexprs: {BLOCK: ...}}",
+    ),
+    "an unknown constant": (
+        f"kernel: kernels/k.py:twice\ncompile: {{constexprs: {{BLOK: 32, BLOCK: 32}}}}\n{LAUNCH}",
+        "kernel 'twice' has no tl.constexpr parameter 'BLOK'; did you mean 'BLOCK'?",
+    ),
+    "a constant among the arguments": (
+        "kernel: kernels/k.py:twice\ncompile: {constexprs: {BLOCK: 32}}\n"
+        "launch: {args: [x, y, N, BLOCK], grid: [1]}",
+        "'BLOCK' in args is a constant, not an argument",
+    ),
+    "an argument too many": (
+        "kernel: kernels/k.py:twice\ncompile: {constexprs: {BLOCK: 32}}\nlaunch: {args: [x, y, N, N], grid: [1]}",
+        "kernel 'twice' takes 3 arguments, and args has 4; its parameters are x, y, n",
+    ),
+    "a block": (
+        "kernel: kernels/k.py:twice\ncompile: {constexprs: {BLOCK: 32}}\n"
+        "launch: {args: [x, y, N], grid: [1], block: [128]}",
+        "Triton sets 'block' of its kernels; set num_warps instead",
+    ),
+    "a constant in a shape": (
+        f"kernel: kernels/k.py:twice\ncompile: {{constexprs: {{BLOCK: 32}}}}\n{LAUNCH}\ninputs: {{x: [BLOCK]}}",
+        "'BLOCK' in shape [BLOCK] is a constant",
+    ),
+    "a configuration that fits twice": (
+        f"kernel: kernels/k.py:tuned\ncompile: {{config: {{BLOCK: 32}}}}\n{LAUNCH}",
+        "2 configurations fit BLOCK: 32; name arguments that only one configuration has",
+    ),
+    "a configuration of what is not tuned": (
+        f"kernel: kernels/k.py:twice\ncompile: {{constexprs: {{BLOCK: 32}}, config: best}}\n{LAUNCH}",
+        "kernel 'twice' is not autotuned; remove `config`",
+    ),
+    "a constant that a configuration sets": (
+        f"kernel: kernels/k.py:tuned\ncompile: {{constexprs: {{BLOCK: 32}}}}\n{LAUNCH}",
+        "the configurations of 'tuned' set 'BLOCK'; remove it",
+    ),
+    "C++ options": (
+        f"kernel: kernels/k.py:twice\ncompile: {{std: c++17}}\n{LAUNCH}",
+        "unknown key 'std' in 'compile' for a kernel of Triton",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", FAULTS)
+def test_a_wrong_spec_is_one_error_with_the_fix(project: KindsProject, what: str) -> None:
+    text, message = FAULTS[what]
+    with pytest.raises(SpecError) as refused:
+        spec_of(project, text)
+    assert message in str(refused.value)
+    assert len(refused.value.faults) == 1, str(refused.value)
+
+
+def test_one_configuration_can_be_named(project: KindsProject) -> None:
+    spec = spec_of(project, f"kernel: kernels/k.py:tuned\ncompile: {ONE}\n{LAUNCH}")
+    assert {name: param.values for name, param in spec.params.items()} == {
+        "BLOCK": (32,),
+        "num_warps": (2,),
+        "num_stages": (3,),
+    }
+
+
+def test_a_kernel_is_tritons_by_what_decorates_it(tmp_path: Path) -> None:
+    """Whatever the file calls Triton; ``jit`` of Numba is Numba's."""
+    from kcheck.specfile.kinds.tritonfile import read_triton
+
+    file = tmp_path / "k.py"
+    file.write_text(
+        "import triton as t\nfrom triton import jit as compiled\nfrom numba import jit\n"
+        "@t.jit\ndef a(x): pass\n@compiled\ndef b(x): pass\n@jit\ndef c(x): pass\ndef d(x): pass\n"
+    )
+    assert list(read_triton(file)) == ["a", "b"]
