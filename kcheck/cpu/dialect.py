@@ -13,6 +13,7 @@ _CUDA_CPP = {
     "cuda.syncthreads()": "__syncthreads()",
     "cuda.syncwarp()": "__syncwarp()",
     "cuda.threadfence()": "__threadfence()",
+    "cp.async.wait_group": "__pipeline_wait_prior() or consumer_wait()",
     "cuda.atomic": "an atomic function such as atomicAdd()",
 }
 _PTX = {

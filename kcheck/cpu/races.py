@@ -309,8 +309,7 @@ _ENDINGS = {
     "test": " with no synchronization between them; the read only decides whether to try an atomic on it",
 }
 _FIXES = {
-    "filling": "wait for the copy (cp.async.wait_group; in CUDA C++ __pipeline_wait_prior or consumer_wait), then "
-    "put a barrier",
+    "filling": "wait for the copy with cp.async.wait_group, then put cuda.syncthreads() between",
     "same": "let one thread write it",
     "unchanged": "put cuda.syncthreads() between the write and the read, or write only if the value changes",
     "test": "do the atomic without the test, or read with an atomic as well",

@@ -223,8 +223,8 @@ def test_a_missing_wait_is_a_race(tmp_path: Path, width: int, cell: str) -> None
     (found,) = findings(tmp_path, width, missing, RACE)
     assert found.rule == "racecheck"
     assert "is still copying" in found.message
-    assert found.fix is not None
-    assert "cp.async.wait_group" in found.fix
+    waits = "__pipeline_wait_prior() or consumer_wait()"
+    assert found.fix == f"wait for the copy with {waits}, then put __syncthreads() between"
     assert found.message.startswith("reads byte ")
     assert str(found.place).endswith("stage.cu:41:1")
     assert str(found.other_place).endswith("stage.cu:40:1")
