@@ -4,6 +4,7 @@
 Everything is a pure function of the spec and a 64-bit seed.
 """
 
+from kcheck.cases.covered import TRIES, Covered, Factor, covered
 from kcheck.cases.distributions import HELD
 from kcheck.cases.expand import Expander, element_type, expand, shape_of
 from kcheck.cases.layouts import GUARDS, POISON, Allocation, repoison
@@ -20,14 +21,18 @@ __all__ = [
     "MEMORY_LIMIT",
     "MINIMIZED",
     "POISON",
+    "TRIES",
     "Allocation",
     "CaseArrays",
+    "Covered",
     "Expander",
+    "Factor",
     "Gone",
     "SnapshotRefused",
     "Support",
     "block_tiles",
     "check_fits",
+    "covered",
     "differences",
     "element_type",
     "expand",

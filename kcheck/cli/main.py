@@ -29,6 +29,7 @@ SECTIONS = {
         "run": "Run the cases of op specs and check the results.",
         "ci": "Validate, run, lint and compare specs; write all reports.",
         "validate": "Check op specs for mistakes without running anything.",
+        "coverage": "Show what the cases that ran have covered.",
         "cases": "List the cases of a spec without running them.",
         "lint": "Report registers, spills, occupancy and slow code of kernels.",
         "exec": "Run any numba.cuda program on the cpu device.",

@@ -257,6 +257,22 @@ class Store:
             verdicts.append(StoredVerdict(checked(case), path, device, at, run, Status(status), rule))
         return verdicts
 
+    def cases(self, op: str, since: datetime | None = None) -> list[Case]:
+        """The different cases of an op that were judged in the stored runs, in the order of the first of them.
+
+        Args:
+            since: only runs that started then or later.
+        """
+        found = self._rows(
+            """SELECT cases.document FROM verdicts JOIN cases ON cases.id = verdicts."case"
+               JOIN specs ON specs.id = verdicts.spec JOIN runs ON runs.id = specs.run
+               WHERE cases.op = ? AND runs.started >= ? AND verdicts.status != 'error'
+               GROUP BY cases.id ORDER BY min(verdicts.id)""",
+            op,
+            "" if since is None else when(since),
+        )
+        return [checked(self._loaded(document, Case)) for (document,) in found]
+
     def snapshot(self, failure: StoredFailure) -> Snapshot | None:
         """The exact inputs of a failure; None if they were too large, or deleted to make room for newer ones.
 
