@@ -100,7 +100,8 @@ def none_found(paths: Sequence[Path], *, may_recurse: bool) -> str:
     folders = [shown(path) for path in paths if path.suffix != ".py"]
     why = []
     if files:
-        why.append(f"no spec uses {', '.join(files)}")
+        try_it = f" (without a spec: kcheck try {files[0]}:KERNEL)" if len(paths) == 1 else ""
+        why.append(f"no spec uses {', '.join(files)}{try_it}")
     if folders:
         why.append(f"no specs in {', '.join(folders)}")
         if may_recurse:

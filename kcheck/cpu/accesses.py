@@ -129,7 +129,9 @@ def _outside(
     if 0 in label.shape:
         fix = f"{label.name} is empty: guard the access, or do not launch"
         return Told(f"{verb} {label.name}, which has no elements", fix, label.array)
-    index = _of_thread(label, fault, naming, is_block=is_shared) or label.index(fault.address)
+    of_block = None if is_shared else _of_block(label, fault, naming)
+    is_shared = is_shared or of_block is not None
+    index = of_block or _of_thread(label, fault, naming, is_block=is_shared) or label.index(fault.address)
     axis = None if index is None else _axis(index, label.shape)
     if index is None or axis is None:
         where = _around(fault.address, label.low, label.high)
@@ -149,6 +151,16 @@ def _outside(
         what = f"{verb} {element}" if len(index) == 1 else f"{verb} at the address of {element}"
     fix = _fix(index[axis], axis, fault, site, label, naming, is_shared=is_shared)
     return Told(f"{what}, axis {axis} has size {size:,}", fix, label.array, index)
+
+
+def _of_block(label: RangeLabel, fault: Fault, naming: Naming) -> tuple[int, ...] | None:
+    """The index ``[blockIdx.x, threadIdx.x]``, if the grid has a block for each row of the array, and the index
+    leads to the address and is out of range."""
+    index = (fault.block[0], fault.thread[0])
+    if len(label.shape) != 2 or not 1 < naming.shape.grid[0] == label.shape[0]:
+        return None
+    offset = sum(i * stride for i, stride in zip(index, label.strides, strict=True))
+    return index if label.base + offset == fault.address and _axis(index, label.shape) is not None else None
 
 
 def _of_thread(label: RangeLabel, fault: Fault, naming: Naming, *, is_block: bool) -> tuple[int, ...] | None:

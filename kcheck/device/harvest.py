@@ -92,7 +92,7 @@ def unwritten_finding(name: str, mask: Mask, kernel: str | None, launched: bool)
     index = first_index(mask)
     return Finding(
         "unwritten",
-        f"{count} of {_elements(mask.size)} of {name} {'was' if mask.size == 1 else 'were'} never written,"
+        f"{count} of {_elements(mask.size)} of {name} {'was' if count == 1 else 'were'} never written,"
         f" the first at {_at(index)}{why}",
         fix="check the mask of the store, and compare grid x block with the output's size",
         array=name,
@@ -117,13 +117,14 @@ def nondeterministic_finding(
     if not count:
         return None
     index = first_index(different)
+    old, new = (_scalar_text(dtype, np.frombuffer(a[index].tobytes(), np.uint8)) for a in (first, second))
     whose, when = "two launches of the same case differ in", ("in the first", "in the other")
     if order:
         whose, when = "another order of the threads changes", ("in natural order", f"in {order}")
     return Finding(
         "nondeterministic",
         f"{whose} {count} of {_elements(different.size)} of {name}:"
-        f" {_at(index)} is {first[index]} {when[0]} and {second[index]} {when[1]}",
+        f" {_at(index)} is {old} {when[0]} and {new} {when[1]}",
         fix="look for a race or a missing barrier; if atomics may run in any order, set 'deterministic: false'",
         array=name,
         index=index,

@@ -91,7 +91,10 @@ def test_no_arguments_show_help(kcheck: Kcheck) -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("run", "kernels/unused.py"), "no spec uses kernels/unused.py"),
+        (
+            ("run", "kernels/unused.py"),
+            "no spec uses kernels/unused.py (without a spec: kcheck try kernels/unused.py:KERNEL)",
+        ),
         (("run", "kernels"), "no specs in kernels; add -r to search subfolders"),
         (("run", "-r", "kernels"), "no specs in kernels"),
         (("validate", "kernels", "kernels/unused.py"), "no spec uses kernels/unused.py; no specs in"),

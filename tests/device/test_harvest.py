@@ -78,6 +78,15 @@ def test_nan_payloads_are_alike_and_signed_zeros_are_not():
     assert find(one, three).index == (1,)
 
 
+def test_values_of_another_order_have_the_digits_of_their_dtype():
+    """A float32 is not shown with the digits of a float64."""
+    from kcheck.model import DTYPES
+
+    one, two = np.array([0.1], np.float32), np.array([0.2], np.float32)
+    found = harvest.nondeterministic_finding("y", DTYPES["float32"], one, two, None, "")
+    assert found.message.endswith("[0] is 0.1 in the first and 0.2 in the other")
+
+
 @pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 2)])
 def test_an_output_without_elements_is_alike_in_every_order(shape):
     """A dim may be 0 while another output has elements: the empty one has nothing to differ in."""

@@ -108,6 +108,12 @@ KERNELS = {
     "library": IN_A_LIBRARY,
     **{name: ONE_LINE.replace("LINE", line) for name, (line, *_) in WRONG_INDEX.items()},
 }
+A_BLOCK_PER_ROW = """
+@cuda.jit
+def op(x, y, n):
+    row, column = cuda.blockIdx.x, cuda.threadIdx.x
+    y[row, column] = x[row, column]  # kernel
+"""
 LAUNCHER = """
 @cuda.jit
 def shift(x, y):
@@ -131,6 +137,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> CpuProject:
         made.add(name, SPEC, kernel, REFERENCE)
     for name, kernel in CHECKED.items():
         made.add(name, SPEC.partition("sanitize")[0], kernel, REFERENCE)
+    of_rows = SPEC.replace("[N]}", "[N, 1]}").replace('["ceildiv(N, 32)"]', "[N]")
+    made.add("block_per_row", of_rows, A_BLOCK_PER_ROW, REFERENCE)
     made.add("launcher", SPEC.replace("kernel:", "launcher:").replace(LAUNCH, ""), LAUNCHER, REFERENCE)
     return made
 
@@ -214,3 +222,11 @@ def test_an_array_that_only_the_kernel_calls_so_is_not_the_array_of_the_spec(rep
     found = finding(report, "launcher")
     assert found["message"].startswith("reads x[70], axis 0 has size 70")
     assert (found["array"], found["index"]) == (None, None)
+
+
+def test_a_block_for_each_row_is_read_as_such(report) -> None:
+    """In a matrix of one column, ``x[0, 70]`` has the address of ``x[70, 0]``: with a block for each row, the
+    column is what is out of range, and the block is what has too many threads."""
+    memcheck = finding(report, "block_per_row")
+    assert re.search(r"of x\[\d+, \d+\], axis 1 has size 1", memcheck["message"]), memcheck
+    assert memcheck["fix"].startswith("the block has 32 threads along this axis: guard the access with `if j <")
