@@ -120,7 +120,10 @@ class Reader:
             first = self._places[name]
             where = f"on line {first.line}" if first.file == entry.span.file else f"in {first.file}:{first.line}"
             what = f"the name {name!r} is already used by the {self.kinds[name]} {where}"
-            self.fault(entry.span, what, "dims, params and arrays share one namespace: rename one of them")
+            fix = "dims, params and arrays share one namespace: rename one of them"
+            if (kind, self.kinds[name]) == ("output", "input"):
+                fix = f"to compute it in place, rename the output and add `alias: {name}` to it"
+            self.fault(entry.span, what, fix)
             return False
         self.kinds[name] = kind
         self._places[name] = entry.span

@@ -7,7 +7,7 @@ the value shows which form was intended, and the message is about that form only
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -439,6 +439,8 @@ def _empty(place: _Place) -> Iterator[Fault]:
 
 
 def _not(place: _Place) -> Iterator[Fault]:
+    if not isinstance(place.value, Mapping):  # its type is wrong, which another fault says
+        return
     first, second = place.rule["required"]
     yield place.fault(f"{first!r} and {second!r} cannot be combined", "keep one of them", place.key_span(second))
 

@@ -21,6 +21,8 @@ import pytest
         ('1..64', '64..1', ['5:11: the range 64..1 is empty; write 1..64']),
         ('1..64', '2 * N', ["5:11: 'M' must be a range such as 1..64, not '2 * N'; write {expr: 2 * N} for a derived size"]),
         ('[M, N]}\nout', '[m, N]}\nout', ["6:14: unknown dim or param 'm' in shape [m, N]; did you mean 'M'?"]),
+        ('y: [M, N]}', 'x: [M, N]}', ["7:11: the name 'x' is already used by the input on line 6; to compute it in place, rename the output and add `alias: x` to it", "8:20: unknown argument 'y' in args; available: M, N, x"]),
+        ('op: softmax\n', 'op: softmax\nparams: {a: [1, 2]}\n', ["3:13: 'a' must be a mapping with dtype and either expr or values, not a list"]),
         ('[x, y]', '[x, z]', ["8:20: unknown argument 'z' in args; available: M, N, x, y"]),
         ('[x, y]', '[x]', ["8:16: the output 'y' is not in args, so the kernel cannot write it; add 'y'"]),
         ('y: [M, N]', 'y: [M, N / 2]', ["7:20: in shape [M, N / 2]: '/' can give a fraction, but a size is a whole number; write '//'"]),
