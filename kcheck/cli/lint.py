@@ -204,7 +204,7 @@ def _without_sass(found: Sequence[Linted]) -> Iterator[str]:
         if missed:
             yield f"SASS patterns of {', '.join(missed)} were not checked: {reason}"
         else:
-            yield f"SASS was not looked at: {reason}"
+            yield f"SASS was not examined: {reason}"
 
 
 def _as_json(linted: Linted) -> dict[str, Any]:

@@ -120,7 +120,7 @@ def reproduce(spec: OpSpec, known: KnownFailure, device: Device, *, timeout: flo
     if result is Result.PASSES and known.rule in SANITIZERS and known.rule not in done.verdict.checked:
         result = Result.UNSEEN
     if result is Result.FAILS and known.rule not in ("", done.verdict.rule):
-        notes += (f"it fails by another rule: {done.verdict.rule} now, {known.rule} before",)
+        notes += (f"it fails with another rule: {done.verdict.rule} now, {known.rule} before",)
     return Reproduced(result, spec, case, (), notes, _other_bits(known, done), done)
 
 

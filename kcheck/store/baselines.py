@@ -110,7 +110,7 @@ def load(root: Path, name: str) -> Baseline:
 
 def _missing(root: Path, name: str) -> UserError:
     known = names(root)
-    there = f"saved are {', '.join(known)}" if known else f"there is none; make one: kcheck baseline save {name}"
+    there = f"available: {', '.join(known)}" if known else f"there is none; make one: kcheck baseline save {name}"
     return UserError(f"no baseline {name!r} in {root / FOLDER}: {there}")
 
 

@@ -155,7 +155,7 @@ def test_list_show_and_rm(saved: Kcheck) -> None:
     assert (none.returncode, none.stdout) == (0, "no baselines; save one with: kcheck baseline save NAME\n")
     done = saved("diff", "v2")
     assert done.returncode == 2
-    assert "saved are v1" in done.stderr
+    assert "available: v1" in done.stderr
 
 
 def test_another_toolchain_is_pointed_out(saved: Kcheck) -> None:

@@ -121,7 +121,7 @@ def test_without_patterns_it_is_only_said(kcheck: Kcheck, tmp_path: Path) -> Non
     """Counts that nobody asked for do not fail --strict, and `kcheck run` does not mention them."""
     done = kcheck("lint", "specs/good.yaml", "--strict", NVDISASM_PATH=str(tmp_path))
     assert done.returncode == 0
-    assert flat(f"note: SASS was not looked at: {ABSENT.format(folder=tmp_path)}") in flat(done.stdout)
+    assert flat(f"note: SASS was not examined: {ABSENT.format(folder=tmp_path)}") in flat(done.stdout)
     assert "SASS" not in kcheck("run", "specs/good.yaml", NVDISASM_PATH=str(tmp_path)).stdout
 
 
@@ -134,7 +134,7 @@ def test_of_a_ptx_file(kcheck: Kcheck, project: Path, fake: str) -> None:
     assert done.stdout.count("SASS 3 ") == 2
     done = kcheck("lint", "--ptx", "two.ptx", NVDISASM_PATH=str(project))
     assert done.returncode == 0
-    assert done.stdout.count("SASS was not looked at") == 1
+    assert done.stdout.count("SASS was not examined") == 1
 
 
 @pytest.mark.skipif(not find_disassembler(), reason=no_disassembler())

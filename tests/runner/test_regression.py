@@ -212,7 +212,7 @@ def test_a_baseline_that_is_not_there_says_which_are(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="kcheck baseline save v2"):
         baselines.load(tmp_path, "v2")
     baselines.save(tmp_path, Baseline("v1", {}, (), {}))
-    with pytest.raises(UserError, match="saved are v1"):
+    with pytest.raises(UserError, match="available: v1"):
         baselines.remove(tmp_path, "v2")
     baselines.remove(tmp_path, "v1")
     assert baselines.names(tmp_path) == []
