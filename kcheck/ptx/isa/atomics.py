@@ -8,6 +8,7 @@ scope. ``atom.add.f32`` flushes subnormals in global memory and keeps them in sh
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from kcheck.ptx.abi import FaultKind, Launch, Worker
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
@@ -132,13 +133,13 @@ def atom(fn: Surroundings, i: Instruction) -> None:
     shapes = "".join("u" if v.lanes < W else "v" for v in values)
     name = f"@kcheck.atom.{space}.{operation}.{kind.name}.{shapes}{'' if wanted_back else '.red'}"
     if name not in fn.unit.definitions:
-        fn.unit.definitions[name] = _define(fn, name, operation, kind, space, values, wanted_back)
+        fn.unit.definitions[name] = _define(fn, name, Atomic(operation, kind, space), values, wanted_back)
     given = ", ".join(b.typed(v) for v in (address, allowed, *values))
     if not wanted_back:
         call = f"call void {name}({given}, ptr %launch, ptr %worker)"
         integer = kind.kind not in ("float", "packed")
         if W >= 4 and operation in _COMMUTING and integer and not (fn.unit.outlined or fn.inlining):
-            _in_place(fn, operation, kind, space, address, checked, allowed, values[0], call)
+            _in_place(fn, Atomic(operation, kind, space), address, checked, allowed, values[0], call)
         else:
             b.line(call)
         for observer in fn.observers:
@@ -152,29 +153,30 @@ def atom(fn: Surroundings, i: Instruction) -> None:
     fn.write(i, target, kind, old, False)
 
 
+@dataclass(frozen=True, slots=True)
+class Atomic:
+    """What an instruction does to memory: an operation on elements of a type in a space."""
+
+    operation: str
+    kind: PtxType
+    space: str
+
+
 _COMMUTING = frozenset({"add", "and", "or", "xor", "min", "max"})
 """Integer operations whose order makes no difference if the old value is not read."""
 
 
 def _in_place(
-    fn: Surroundings,
-    operation: str,
-    kind: PtxType,
-    space: str,
-    address: Value,
-    offset: Value,
-    allowed: Value,
-    value: Value,
-    apart: str,
+    fn: Surroundings, atomic: Atomic, address: Value, offset: Value, allowed: Value, value: Value, apart: str
 ) -> None:
     """The operation lane by lane, without test, lock or call, if all lanes are on and no other thread runs.
 
     ``offset``: the offsets of the addresses in the shared window if known, otherwise the addresses again.
     ``apart``: the call for other cases.
     """
-    b = fn.b
+    b, kind = fn.b, atomic.kind
     quiet = b.compare("eq", b.mask_bits(allowed), -1)
-    if space != "shared":
+    if atomic.space != "shared":
         at = b.value(f"getelementptr i8, ptr %launch, i64 {Launch.workers.offset}", "ptr")
         quiet = b.land(quiet, b.compare("eq", b.value(f"load i32, ptr {at.text}", "i32"), 1))
     alone, other, done = b.fresh("alone"), b.fresh("other"), b.fresh("done")
@@ -184,7 +186,7 @@ def _in_place(
     if offset is not address:
         base = fn.field("worker", Worker.shared.offset, "ptr")
         bits = 32 if fn.unit.dynamic_shared or fn.unit.shared_bytes > 1 << 16 else 16
-    combine = _combine(operation)
+    combine = _combine(atomic.operation)
     for where, x in zip(_pieces(b, b.resize(offset, f"i{bits}")), _lanes(b, value), strict=True):
         pointer = b.value(f"getelementptr i8, ptr {base.text}, i64 {where.text}", "ptr")
         old = b.value(f"load {kind.llvm}, ptr {pointer.text}, align {kind.bytes}", kind.llvm)
@@ -215,21 +217,13 @@ def _pieces(b: Builder, offsets: Value) -> list[Value]:
     return found
 
 
-def _define(
-    fn: Surroundings,
-    name: str,
-    operation: str,
-    kind: PtxType,
-    space: str,
-    values: list[Value],
-    wanted: bool,
-) -> str:
+def _define(fn: Surroundings, name: str, atomic: Atomic, values: list[Value], wanted: bool) -> str:
     """A function that does the operation for each lane of a mask and returns the old values, if they are used.
 
     Where no other thread runs (in shared memory, and while a launch has one worker) and all lanes are on, the
     lanes follow one another without a test and without a lock: a histogram takes a third of the time.
     """
-    W = fn.width
+    W, kind = fn.width, atomic.kind
     element = kind.llvm
     V, A, M = vector_type(element, W), vector_type("i64", W), vector_type("i1", W)
     static = fn.unit.shared_bytes
@@ -244,7 +238,7 @@ def _define(
         b.line("br i1 %m, label %active, label %done")
         b.label("active")
         pointer = b.value("inttoptr i64 %a to ptr", "ptr")
-        old = _one(b, operation, kind, space, static, pointer, addresses, tuple(given))
+        old = _one(b, atomic, static, pointer, addresses, tuple(given))
         if wanted:
             b.line(f"store {element} {old.text}, ptr %out")
         b.line("br label %done")
@@ -254,7 +248,7 @@ def _define(
         at = b.value(f"getelementptr i8, ptr %launch, i64 {Launch.lane_order.offset}", "ptr")
         order = b.value(f"load i32, ptr {at.text}", "i32")
         quiet = b.land(b.compare("eq", b.mask_bits(mask), -1), b.compare("eq", order, 0))
-        if space != "shared":
+        if atomic.space != "shared":
             at = b.value(f"getelementptr i8, ptr %launch, i64 {Launch.workers.offset}", "ptr")
             workers = b.value(f"load i32, ptr {at.text}", "i32")
             quiet = b.land(quiet, b.compare("eq", workers, 1))
@@ -264,7 +258,7 @@ def _define(
             address = b.extract(addresses, lane)
             pointer = b.value(f"inttoptr i64 {address.text} to ptr", "ptr")
             old = b.value(f"load {element}, ptr {pointer.text}, align {kind.bytes}", element)
-            new = _after(b, operation, kind, space, static, address, old, tuple(b.extract(x, lane) for x in given))
+            new = _after(b, atomic, static, address, old, tuple(b.extract(x, lane) for x in given))
             b.line(f"store {b.typed(new)}, ptr {pointer.text}, align {kind.bytes}")
             if wanted:
                 slot = b.value(f"getelementptr {element}, ptr %out, i32 {lane}", "ptr").text
@@ -277,7 +271,7 @@ def _define(
         b.label("active")
         address = b.extract(addresses, i)
         pointer = b.value(f"inttoptr i64 {address.text} to ptr", "ptr")
-        old = _one(b, operation, kind, space, static, pointer, address, tuple(b.extract(x, i) for x in given))
+        old = _one(b, atomic, static, pointer, address, tuple(b.extract(x, i) for x in given))
         if wanted:
             slot = b.value(f"getelementptr {element}, ptr %out, i32 {i.text}", "ptr").text
             b.line(f"store {element} {old.text}, ptr {slot}")
@@ -302,26 +296,25 @@ def _zero(element: str) -> str:
 
 def _one(
     b: Builder,
-    operation: str,
-    kind: PtxType,
-    space: str,
+    atomic: Atomic,
     static: int,
     pointer: Value,
     address: Value,
     operands: tuple[Value, ...],
 ) -> Value:
     """The operation at one address; returns the old value. ``static``: bytes of static shared memory."""
+    kind = atomic.kind
     element, align = kind.llvm, kind.bytes
-    if space == "shared":
+    if atomic.space == "shared":
         old = b.value(f"load {element}, ptr {pointer.text}, align {align}", element)
-        new = _after(b, operation, kind, space, static, address, old, operands)
+        new = _after(b, atomic, static, address, old, operands)
         b.line(f"store {b.typed(new)}, ptr {pointer.text}, align {align}")
         return old
-    native = _native(operation, kind)
+    native = _native(atomic.operation, kind)
     if native is not None:
         text = f"atomicrmw {native} ptr {pointer.text}, {b.typed(operands[0])} acq_rel, align {align}"
         return b.value(text, element)
-    if operation == "cas":
+    if atomic.operation == "cas":
         expected, new = operands
         pair = b.value(_exchange(b, pointer, expected, new, align), "pair")
         return b.value(f"extractvalue {{ {element}, i1 }} {pair.text}, 0", element)
@@ -334,7 +327,7 @@ def _one(
     b.label(again)
     seen = b.value(f"load {whole}, ptr %seen", whole)
     before = b.bitcast(seen, element)
-    after = _after(b, operation, kind, space, static, address, before, operands)
+    after = _after(b, atomic, static, address, before, operands)
     pair = b.value(_exchange(b, pointer, seen, b.bitcast(after, whole), align), "pair")
     found = b.value(f"extractvalue {{ {whole}, i1 }} {pair.text}, 0", whole)
     b.line(f"store {whole} {found.text}, ptr %seen")
@@ -347,18 +340,17 @@ def _one(
 
 def _after(
     b: Builder,
-    operation: str,
-    kind: PtxType,
-    space: str,
+    atomic: Atomic,
     static: int,
     address: Value,
     before: Value,
     operands: tuple[Value, ...],
 ) -> Value:
     """The new value at an address."""
-    combine = _combine(operation)
+    kind, space = atomic.kind, atomic.space
+    combine = _combine(atomic.operation)
     after = combine(b, kind, before, operands)
-    if kind.name == "f32" and operation == "add" and space != "shared":
+    if kind.name == "f32" and atomic.operation == "add" and space != "shared":
         flushed = flush(b, combine(b, kind, flush(b, before), tuple(flush(b, x) for x in operands)))
         after = flushed if space == "global" else b.select(_in_shared(b, address, static), after, flushed)
     return after

@@ -131,13 +131,13 @@ def _copy(fn: Surroundings, i: Instruction, f: Form) -> None:
     before = fn.active
     # Where nothing is read the source may be anywhere; where a part is read only that part must exist.
     reads, writes = fn.unit.site(i, "global"), fn.unit.site(i, "shared")
-    fn.active = admitted(fn, i, to, "shared", FaultKind.OUT_OF_BOUNDS_STORE, f.size, writes)
+    fn.active = admitted(fn, to, "shared", FaultKind.OUT_OF_BOUNDS_STORE, f.size, writes)
     if f.amount is None:
-        fn.active = admitted(fn, i, source, "global", FaultKind.OUT_OF_BOUNDS_LOAD, f.size, reads)
+        fn.active = admitted(fn, source, "global", FaultKind.OUT_OF_BOUNDS_LOAD, f.size, reads)
     else:
         allowed = fn.active
         fn.active = b.land(allowed, b.compare("eq", amount, f.size))
-        whole = admitted(fn, i, source, "global", FaultKind.OUT_OF_BOUNDS_LOAD, f.size, reads)
+        whole = admitted(fn, source, "global", FaultKind.OUT_OF_BOUNDS_LOAD, f.size, reads)
         none = b.land(allowed, b.compare("eq", amount, 0))
         rest = b.land(b.land(allowed, b.compare("ne", amount, 0)), b.compare("ne", amount, f.size))
         fn.active = b.lor(b.lor(whole, none), _admit_parts(fn, source, amount, rest, f.size, reads))

@@ -187,7 +187,7 @@ def load_values(
     guarded = fn.width == 1 and i.guard is not None
     count = f.count if guarded else count
     size = f.kind.bytes * f.count
-    mask = admitted(fn, i, address, f.space, FaultKind.OUT_OF_BOUNDS_LOAD, size, site, f.kind.bytes * count)
+    mask = admitted(fn, address, f.space, FaultKind.OUT_OF_BOUNDS_LOAD, size, site, f.kind.bytes * count)
     if address.lanes == 1 and fn.width > 1:
         address = b.splat(address)
     loaded = []
@@ -201,7 +201,6 @@ def load_values(
 
 def admitted(
     fn: Surroundings,
-    i: Instruction,
     address: Value,
     space: str,
     kind: FaultKind,
@@ -290,7 +289,7 @@ def store_values(
         b.line(text if scalar else text + fn.inlining)
         return
     size = f.kind.bytes * f.count
-    mask = admitted(fn, i, address, f.space, FaultKind.OUT_OF_BOUNDS_STORE, size, site)
+    mask = admitted(fn, address, f.space, FaultKind.OUT_OF_BOUNDS_STORE, size, site)
     if fn.width > 1:
         address = b.splat(address)
     for n, value in enumerate(values):

@@ -148,7 +148,7 @@ def _reach(fn: Surroundings, i: Instruction, operand: Operand) -> tuple[Value, V
     address = fn.address(i, operand, space)
     for observer in fn.observers:
         observer.accesses(i, Access(address, space, _B64, site))
-    allowed = admitted(fn, i, address, space, FaultKind.OUT_OF_BOUNDS_ATOMIC, _B64.bytes, site)
+    allowed = admitted(fn, address, space, FaultKind.OUT_OF_BOUNDS_ATOMIC, _B64.bytes, site)
     address = b.splat(address)
     for observer in fn.observers:
         observer.visits(i, Access(address, space, _B64, site), allowed)

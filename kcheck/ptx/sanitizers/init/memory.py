@@ -30,14 +30,85 @@ class Places:
     def beside(
         self, store: bool, element: str, space: str, width: int, address: str, lane: bool, spread: int = 0
     ) -> str:
-        """See :meth:`kcheck.ptx.runtime.memory.CompanionMemory.beside`."""
-        return beside(store, element, space, self, width, address, lane, spread)
+        """Lines for the shadow of an access of ``width`` elements at a scalar, admitted address.
+
+        A load puts the shadow into ``%so``; a store takes it from ``%s``, and the mask ``%m`` if ``width`` is above 1.
+
+        Args:
+            lane: ``%lane`` makes the access; without it lanes act side by side, and the memory is not local.
+            spread: the lanes that get the one loaded element.
+        """
+        b, places = Builder(1, prefix="h"), self
+        number = b.const("i64", 0)
+        if lane:
+            number = b.value("zext i32 %lane to i64", "i64")
+        else:
+            places = Places(LocalLayout(0, 0), places.static_shared)
+        found = place(b, places, space, Value(address, "i64"), store, number, True)
+        at = b.value(f"inttoptr i64 {found.text} to ptr", "ptr")
+        whole = integer_of(element)
+        size = max(LLVM_BITS[element] // 8, 1)
+        kind = vector_type(whole, width)
+        if not store:
+            loaded = b.value(f"load {kind}, ptr {at.text}, align {size}", whole, width)
+            if spread:
+                loaded = b.splat(loaded, spread)
+            b.line(f"store {b.typed(loaded)}, ptr %so")
+        elif width == 1:
+            b.line(f"store {kind} %s, ptr {at.text}, align {size}")
+        else:
+            name = f"@llvm.masked.store.v{width}{whole}.p0"
+            b.line(f"call void {name}({kind} %s, ptr {at.text}, i32 {size}, <{width} x i1> %m)")
+        return "\n".join(b.lines) + "\n"
 
     def apart(
         self, store: bool, element: str, space: str, width: int, declarations: dict[str, str]
     ) -> tuple[str, str]:
-        """See :meth:`kcheck.ptx.runtime.memory.CompanionMemory.apart`."""
-        return apart_ir(store, element, space, self, width, declarations)
+        """The shadow of ``width`` elements anywhere, under a mask: name and definition.
+
+        A load takes (addresses, mask, pointer to the result, context), lanes that are off get 0; a store takes
+        (addresses, shadow, mask, context). ``element`` is an integer type.
+        """
+        W = width
+        size = max(LLVM_BITS[element] // 8, 1)
+        V, A, M = vector_type(element, W), vector_type("i64", W), vector_type("i1", W)
+        name = f"@kcheck.shadow.{'st' if store else 'ld'}.{space}.v{W}{element}"
+        b = Builder(W, declarations, prefix="h")
+        lane = b.lanes_const("i64", range(W))
+        at = place(b, self, space, Value("%a", "i64", W), store, lane, False)
+        given = f", {V} %s, {M} %m" if store else f", {M} %m, ptr %so"
+        if W == 1:
+            access = (
+                f"  store {V} %s, ptr %p\n  br label %done"
+                if store
+                else f"  %x = load {V}, ptr %p\n  store {V} %x, ptr %so\n  br label %done"
+            )
+            zero = "" if store else f"  store {V} 0, ptr %so\n"
+            end = "\n".join(
+                [
+                    f"{zero}  br i1 %m, label %go, label %done",
+                    "go:",
+                    f"  %p = inttoptr i64 {at.text} to ptr",
+                    access,
+                    "done:",
+                    "  ret void",
+                ]
+            )
+        else:
+            pointers = b.value(f"inttoptr {b.typed(at)} to <{W} x ptr>", "ptr", W)
+            kind = f"v{W}{element}"
+            if store:
+                scatter = f"@llvm.masked.scatter.{kind}.v{W}p0"
+                declarations[scatter] = f"declare void {scatter}({V}, <{W} x ptr>, i32, {M})"
+                end = f"  call void {scatter}({V} %s, <{W} x ptr> {pointers.text}, i32 {size}, {M} %m)\n  ret void"
+            else:
+                gather = f"@llvm.masked.gather.{kind}.v{W}p0"
+                declarations[gather] = f"declare {V} {gather}(<{W} x ptr>, i32, {M}, {V})"
+                end = f"  %x = call {V} {gather}(<{W} x ptr> {pointers.text}, i32 {size}, {M} %m, {V} zeroinitializer)\n  store {V} %x, ptr %so\n  ret void"
+        text = "\n".join(
+            [f"define internal void {name}({A} %a{given}, {ARGUMENTS}) noinline {{", *b.lines, end, "}"]
+        )
+        return name, text
 
 
 def _field(b: Builder, struct: str, offset: int, element: str = "i64") -> Value:
@@ -93,85 +164,6 @@ def _is_local(b: Builder, places: Places, address: Value, lane: Value) -> Value:
     base = b.value("ptrtoint ptr %warp to i64", "i64")
     first = b.add(b.add(base, places.local.offset), b.mul(lane, places.local.stride))
     return b.compare("ult", b.sub(address, first), places.local.stride)
-
-
-def beside(
-    store: bool, element: str, space: str, places: Places, width: int, address: str, lane: bool, spread: int = 0
-) -> str:
-    """Lines for the shadow of an access of ``width`` elements at a scalar, admitted address.
-
-    A load puts the shadow into ``%so``; a store takes it from ``%s``, and the mask ``%m`` if ``width`` is above 1.
-
-    Args:
-        lane: ``%lane`` makes the access; without it lanes act side by side, and the memory is not local.
-        spread: the lanes that get the one loaded element.
-    """
-    b = Builder(1, prefix="h")
-    number = b.const("i64", 0)
-    if lane:
-        number = b.value("zext i32 %lane to i64", "i64")
-    else:
-        places = Places(LocalLayout(0, 0), places.static_shared)
-    found = place(b, places, space, Value(address, "i64"), store, number, True)
-    at = b.value(f"inttoptr i64 {found.text} to ptr", "ptr")
-    whole = integer_of(element)
-    size = max(LLVM_BITS[element] // 8, 1)
-    kind = vector_type(whole, width)
-    if not store:
-        loaded = b.value(f"load {kind}, ptr {at.text}, align {size}", whole, width)
-        if spread:
-            loaded = b.splat(loaded, spread)
-        b.line(f"store {b.typed(loaded)}, ptr %so")
-    elif width == 1:
-        b.line(f"store {kind} %s, ptr {at.text}, align {size}")
-    else:
-        name = f"@llvm.masked.store.v{width}{whole}.p0"
-        b.line(f"call void {name}({kind} %s, ptr {at.text}, i32 {size}, <{width} x i1> %m)")
-    return "\n".join(b.lines) + "\n"
-
-
-def apart_ir(
-    store: bool, element: str, space: str, places: Places, width: int, declarations: dict[str, str]
-) -> tuple[str, str]:
-    """The shadow of ``width`` elements anywhere, under a mask: name and definition.
-
-    A load takes (addresses, mask, pointer to the result, context), lanes that are off get 0; a store takes
-    (addresses, shadow, mask, context). ``element`` is an integer type.
-    """
-    W = width
-    size = max(LLVM_BITS[element] // 8, 1)
-    V, A, M = vector_type(element, W), vector_type("i64", W), vector_type("i1", W)
-    name = f"@kcheck.shadow.{'st' if store else 'ld'}.{space}.v{W}{element}"
-    b = Builder(W, declarations, prefix="h")
-    lane = b.lanes_const("i64", range(W))
-    at = place(b, places, space, Value("%a", "i64", W), store, lane, False)
-    given = f", {V} %s, {M} %m" if store else f", {M} %m, ptr %so"
-    if W == 1:
-        access = (
-            f"  store {V} %s, ptr %p\n  br label %done"
-            if store
-            else f"  %x = load {V}, ptr %p\n  store {V} %x, ptr %so\n  br label %done"
-        )
-        zero = "" if store else f"  store {V} 0, ptr %so\n"
-        end = f"""{zero}  br i1 %m, label %go, label %done
-go:
-  %p = inttoptr i64 {at.text} to ptr
-{access}
-done:
-  ret void"""
-    else:
-        pointers = b.value(f"inttoptr {b.typed(at)} to <{W} x ptr>", "ptr", W)
-        kind = f"v{W}{element}"
-        if store:
-            scatter = f"@llvm.masked.scatter.{kind}.v{W}p0"
-            declarations[scatter] = f"declare void {scatter}({V}, <{W} x ptr>, i32, {M})"
-            end = f"  call void {scatter}({V} %s, <{W} x ptr> {pointers.text}, i32 {size}, {M} %m)\n  ret void"
-        else:
-            gather = f"@llvm.masked.gather.{kind}.v{W}p0"
-            declarations[gather] = f"declare {V} {gather}(<{W} x ptr>, i32, {M}, {V})"
-            end = f"  %x = call {V} {gather}(<{W} x ptr> {pointers.text}, i32 {size}, {M} %m, {V} zeroinitializer)\n  store {V} %x, ptr %so\n  ret void"
-    text = "\n".join([f"define internal void {name}({A} %a{given}, {ARGUMENTS}) noinline {{", *b.lines, end, "}"])
-    return name, text
 
 
 def unwritten_ir() -> str:
