@@ -366,7 +366,7 @@ class Executor:
             init_delta=init_delta,
             init_low=init_low,
             init_size=init_size,
-            race=self._races.prepare(shared) if program.checks.race else 0,
+            race=self._races.prepare(shared, replicates=launch.module.replicates) if program.checks.race else 0,
         )
         order = self._order(context, program.width)
         return Job(

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from kcheck.ptx.syntax.ast import Module as Tree
 
 
+REPLICATES = "// kcheck: replicated values"
+"""A line of PTX whose compiler lets several lanes of a warp store one value, as Triton does."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """What a launch needs to know about a kernel before it is compiled.
@@ -92,6 +96,7 @@ class Module:
     Attributes:
         text: the PTX.
         entries: its kernels by name.
+        replicates: lanes of a warp may store copies of one value by one instruction (REPLICATES).
         reporting: the same kernels in code that reports what they raise; None if they raise nothing.
 
     Raises:
@@ -100,6 +105,7 @@ class Module:
 
     def __init__(self, text: str, memory: Memory, cache: ObjectCache, file: str = "kernel.ptx") -> None:
         self.text = text
+        self.replicates = REPLICATES in text
         self.reporting: Module | None = None
         self.file = file
         self._memory = memory

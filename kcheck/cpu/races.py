@@ -19,6 +19,7 @@ from kcheck.ptx.sanitizers.race.layout import (
     INFLIGHT,
     LAST_STAMP,
     RECORDS,
+    REPLICATED,
     SAME_VALUE,
     SITE_MASK,
     UNCHANGED,
@@ -97,8 +98,11 @@ class Races:
         self._state.tell = ctypes.cast(self._tell, ctypes.c_void_p).value or 0
         self._starts: mmap.mmap | None = None
 
-    def prepare(self, shared: int) -> int:
+    def prepare(self, shared: int, *, replicates: bool = False) -> int:
         """Begin a launch with this many bytes of shared memory; returns the address for ``Launch.race``.
+
+        Args:
+            replicates: lanes of a warp may store copies of one value by one instruction.
 
         Raises:
             OutOfMemory: the address space is used up.
@@ -118,6 +122,7 @@ class Races:
             ctypes.memset(ctypes.addressof(state.synced), 0, ctypes.sizeof(state.synced))
             state.now = 1
         state.now += 1
+        state.replicates = replicates
         state.launch = state.start = state.barrier = state.now
         state.global_base, state.global_size, state.shared_size = base, size, shared
         for name, shadow in (("global", self._global), ("shared", self._shared)):
@@ -306,11 +311,13 @@ _ENDINGS = {
     "filling": ": nothing waits for the copy between them",
     "same": ": the same value",
     "unchanged": " with no synchronization between them; the write does not change the value",
+    "copies": " by the same instruction: copies of one value that differ, perhaps in the last bits",
     "test": " with no synchronization between them; the read only decides whether to try an atomic on it",
 }
 _FIXES = {
     "filling": "wait for the copy with cp.async.wait_group, then put cuda.syncthreads() between",
     "same": "let one thread write it",
+    "copies": "nothing, if a difference of this size is fine: which copy is stored depends on the hardware",
     "unchanged": "put cuda.syncthreads() between the write and the read, or write only if the value changes",
     "test": "do the atomic without the test, or read with an atomic as well",
 }
@@ -323,6 +330,8 @@ def _kind(race: Race, here: _Side, other: _Side) -> str:
         return "filling"
     if race.benign == SAME_VALUE:
         return "same"
+    if race.benign == REPLICATED:
+        return "copies"
     if race.benign == UNCHANGED:
         return "unchanged"
     for side, against in ((here, other), (other, here)):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kcheck.cpu.cache import ObjectCache
+from kcheck.cpu.module import REPLICATES
 from kcheck.driver.cubin import Resources, read_resources
 from kcheck.version import __version__
 
@@ -30,8 +31,14 @@ def stop_at_ptx(compiler: Any) -> None:
 
     def key(self: Any) -> str:
         # part of the keys of Triton's own cache, in which a cubin for a GPU must not be found
-        return f"kcheck {__version__} {self.target.arch}"
+        return f"kcheck {__version__} 2 {self.target.arch}"
 
+    plain = compiler.CUDABackend.make_ptx
+
+    def make_ptx(self: Any, *arguments: Any) -> str:
+        return f"{plain(self, *arguments)}\n{REPLICATES}\n"
+
+    compiler.CUDABackend.make_ptx = make_ptx
     compiler.CUDABackend.make_cubin = make_cubin
     compiler.CUDABackend.hash = key
 

@@ -13,6 +13,7 @@ from kcheck.ptx.sanitizers.race.layout import (
     INFLIGHT,
     LAST_STAMP,
     READ,
+    REPLICATED,
     SAME_VALUE,
     SITE_MASK,
     THREAD_BITS,
@@ -216,7 +217,18 @@ weighed:
   %after = and i1 %isw, %read
   %kept = and i1 %after, %theirs2
   %unchanged = or i1 %keeps, %kept
-  %benign32 = select i1 %unchanged, i32 {UNCHANGED}, i32 %same32
+  %benign31 = select i1 %unchanged, i32 {UNCHANGED}, i32 %same32
+{load_ir("replicates", "rs", RaceState.replicates.offset, "i64")}  %copies1 = icmp ne i64 %replicates, 0
+  %sx = xor i32 %me, %info
+  %sitebits = and i32 %sx, {SITE_MASK << THREAD_BITS}
+  %onesite = icmp eq i32 %sitebits, 0
+  %copies2 = and i1 %mates, %onesite
+  %copies3 = and i1 %copies1, %copies2
+  %copies = and i1 %copies3, %both
+  %equal = and i1 %copies, %same
+  br i1 %equal, label %done, label %differ
+differ:
+  %benign32 = select i1 %copies, i32 {REPLICATED}, i32 %benign31
   %benign = icmp ne i32 %benign32, 0
 {_ASK if fences else ""}  %ms = lshr i32 %me, {THREAD_BITS}
   %site = and i32 %ms, {SITE_MASK}
@@ -224,7 +236,7 @@ weighed:
   %osite = and i32 %os, {SITE_MASK}
 {load_ir("table", "rs", RaceState.races.offset, "ptr")}{load_ir("count", "rs", RaceState.race_count.offset, "i64")}{load_ir("room", "rs", RaceState.race_capacity.offset, "i64")}  br label %search
 search:
-  %i = phi i64 [0, %{"unknown" if fences else "weighed"}], [%i1, %other]
+  %i = phi i64 [0, %{"unknown" if fences else "differ"}], [%i1, %other]
   %more = icmp ult i64 %i, %count
   br i1 %more, label %look, label %new
 look:

@@ -71,6 +71,10 @@ class RaceState(ctypes.Structure):
         ("lanes", ctypes.c_uint64),  # address of uint32[32][32][32]: by warp and lane, what it knows of each lane
         ("tell", ctypes.c_uint64),  # address of int32 tell(int32 event, int64, int64, int64, int64); for fences
         ("counted", ctypes.c_uint64),  # 1: a barrier of some threads of the block was passed
+        (
+            "replicates",
+            ctypes.c_uint64,
+        ),  # 1: lanes of a warp may store one value by one instruction, as Triton's do
         ("published", ctypes.c_uint64),  # values published; while unchanged, nothing new can be observed
     ]
 
@@ -114,7 +118,7 @@ class Race(ctypes.Structure):
         ("site", ctypes.c_uint32),
         ("other_site", ctypes.c_uint32),
         ("record", ctypes.c_uint32),  # which of the shadow's records was in conflict
-        ("benign", ctypes.c_uint32),  # SAME_VALUE, UNCHANGED or 0
+        ("benign", ctypes.c_uint32),  # SAME_VALUE, UNCHANGED, REPLICATED or 0
         ("base", ctypes.c_uint64),  # of the allocation; 0: shared memory
         ("count", ctypes.c_uint64),
         ("address", ctypes.c_uint64),  # of the granule
@@ -130,8 +134,9 @@ class Race(ctypes.Structure):
     ]
 
 
-SAME_VALUE, UNCHANGED = 1, 2
-"""Of a race: both write the same value; one reads, and the other writes the unchanged value."""
+SAME_VALUE, UNCHANGED, REPLICATED = 1, 2, 3
+"""Of a race: both write the same value; one reads, and the other writes the unchanged value; lanes of a warp store
+copies of one value that differ, by one instruction of code that replicates."""
 
 
 class Access(ctypes.Structure):
