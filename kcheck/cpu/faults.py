@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Literal
 
 from kcheck.cpu.accesses import VERBS, access
+from kcheck.cpu.language import worded
 from kcheck.cpu.memory import Memory
 from kcheck.cpu.naming import Naming
 from kcheck.cpu.waiting import MASKS, GridWait, barrier_text, mask_text
@@ -102,11 +103,13 @@ def _finding(fault: Fault, program: Program, memory: Memory, naming: Naming, thr
         message, fix = _wrapped(fault, site), "compute it in 64 bits: convert an operand, not the result"
         arithmetic = _source(fault, program)
         told_at = arithmetic if place(arithmetic) is not None else site
+    elif kind is FaultKind.TRAP and site is not None and "__assertfail" in site.text:
+        message, fix = "an assertion failed", "compare the values in it with what the launch passes"
     return Finding(
         rule,
         message,
         severity=severity,
-        fix=fix,
+        fix=worded(fix, told_at.file if told_at is not None else ""),
         array=array,
         index=index,
         kernel=kernel_name(program.entry),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from kcheck.cpu.clocks import Clocks
 from kcheck.cpu.faults import place, stack
+from kcheck.cpu.language import worded
 from kcheck.cpu.memory import Memory, OutOfMemory
 from kcheck.cpu.naming import Naming
 from kcheck.model import Finding, Index3
@@ -200,12 +201,13 @@ class Races:
             seen += f" as {value}"
         message = f"{what} {where}, which {who} {seen}"
         kind = _kind(race, here, other)
+        fix = _FIXES.get(kind) or _fix(race, here, other, is_one_warp=math.prod(block) <= 32)
         return Finding(
             "racecheck",
             message + _ENDINGS[kind],
             severity="error" if kind in ("race", "filling") else "warn",
             lenient=kind in ("unchanged", "test"),
-            fix=_FIXES.get(kind) or _fix(race, here, other, is_one_warp=math.prod(block) <= 32),
+            fix=worded(fix, here.described.file if here.described is not None else ""),
             array=array,
             index=index,
             kernel=kernel_name(program.entry),
