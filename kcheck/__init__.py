@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         validate,
         values,
     )
+    from kcheck.device.kinds.named import kernels
     from kcheck.errors import (
         DeviceUnavailable,
         InternalError,
@@ -83,6 +84,7 @@ __all__ = [
     "dtypes",
     "exec",
     "hypothesis",
+    "kernels",
     "layouts",
     "lint",
     "load_spec",
@@ -97,6 +99,12 @@ __all__ = [
 _ERRORS = ("DeviceUnavailable", "InternalError", "KcheckError", "KernelError", "SpecError", "UserError")
 _NOUNS = ("Comparison", "Finding")
 _PACKAGES = ("hypothesis",)
+_HOMES = {
+    **dict.fromkeys(_ERRORS, "kcheck.errors"),
+    **dict.fromkeys(_NOUNS, "kcheck.model"),
+    "kernels": "kcheck.device.kinds.named",
+}
+"""The modules of the public names that are not in ``kcheck.api``."""
 
 
 if not TYPE_CHECKING:  # to a type checker, a module with __getattr__ has every name
@@ -107,8 +115,7 @@ if not TYPE_CHECKING:  # to a type checker, a module with __getattr__ has every 
             raise AttributeError(f"module 'kcheck' has no attribute {name!r}")
         if name in _PACKAGES:
             return import_module(f"kcheck.{name}")
-        home = "kcheck.errors" if name in _ERRORS else "kcheck.model" if name in _NOUNS else "kcheck.api"
-        found = getattr(import_module(home), name)
+        found = getattr(import_module(_HOMES.get(name, "kcheck.api")), name)
         globals()[name] = found
         return found
 

@@ -1,5 +1,5 @@
-"""Fixes in the words of the language that a kernel is written in. They are written in Numba's; for CUDA C++, HIP and
-PTX, a table has what these call the same things."""
+"""Fixes in the words of the language that a kernel is written in: they are written in Numba's words, and a table
+has those of CUDA C++, which HIP and PTX share."""
 
 from __future__ import annotations
 

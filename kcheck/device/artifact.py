@@ -259,6 +259,19 @@ def entry_resources(ptx: str, entry: str, target: str, max_registers: int | None
     return found[entry]
 
 
+def assembled(code: CompiledKernel, target: str, *, sass: bool = False) -> CompiledKernel:
+    """A kernel's PTX assembled for a target, with its resources; ``problem`` says why the assembler refuses it.
+
+    Args:
+        code: with its PTX; its own target may be older.
+    """
+    try:
+        made = replace(code, target=target, resources=entry_resources(code.ptx, code.entry, target))
+    except KernelError as error:
+        return replace(code, target=target, entry="", ptx="", problem=str(error))
+    return disassembled(made) if sass else made
+
+
 def disassembled(kernel: CompiledKernel, max_registers: int | None = None) -> CompiledKernel:
     """The kernel with its machine code, or the reason why there is none; cached on disk, since it takes 0.3 s."""
     program = find_disassembler()

@@ -31,7 +31,7 @@ from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
 from kcheck.driver.host_ranges import HostRanges
 from kcheck.driver.install import DEFAULT_CC, Installed, install, read_cc, settings
 from kcheck.driver.raising import reporting
-from kcheck.errors import DeviceUnavailable
+from kcheck.errors import DeviceUnavailable, UserError
 from kcheck.model import INSTRUMENTED, NATURAL, SANITIZERS, Finding, OpSpec, Schedule, Span
 from kcheck.model.span import as_typed, is_users
 from kcheck.ptx.abi import Checks
@@ -125,6 +125,8 @@ class CpuBackend(CudaBackend):
         super().__init__("cpu")
         dispatchers = import_module("numba.cuda.dispatcher").CUDADispatcher
         _watch_compiling(dispatchers, kept_kernels(), self._compiled)
+        if self.modules is not None:
+            self.modules.took = self._compiled
         threads = len(os.sched_getaffinity(0))
         self.description = f"{self.description}, {self._executor.width} lanes on {threads} threads"
 
@@ -211,6 +213,8 @@ class CpuBackend(CudaBackend):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # occupancy advice for small grids does not concern the user
                 job()
+        except (LaunchFault, UserError):
+            raise
         except Exception as error:
             if self._executor.ending is Ending.INTERRUPTED:  # by Ctrl-C, whose handler raised nothing so far
                 raise KeyboardInterrupt from None

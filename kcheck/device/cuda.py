@@ -23,7 +23,7 @@ from kcheck.device.places import error_place, function_place, one_line
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
 from kcheck.device.tensor import answer_as_tensor
 from kcheck.driver.signatures import SignatureMismatch, check_signature
-from kcheck.errors import DeviceUnavailable
+from kcheck.errors import DeviceUnavailable, UserError
 from kcheck.model import Finding, Index3, OpSpec, Schedule, Span
 from kcheck.model.compiled import Launched
 from kcheck.model.span import as_typed
@@ -99,11 +99,15 @@ class CudaBackend:
     def launched(self) -> tuple[Launched, ...]:
         """As :meth:`kcheck.device.base.Backend.launched`: every specialization that Numba has of those kernels,
         with every block that the kernel was launched with."""
-        return tuple(
-            launched(dispatcher.py_func, signature_of_types(types), block, shared)
-            for dispatcher, sizes in self._called.items()
-            for types in dispatcher.overloads
-            for block, shared in sizes
+        own = (run.launched() for run in (self.modules.runs if self.modules is not None else ()))
+        return (
+            *own,
+            *(
+                launched(dispatcher.py_func, signature_of_types(types), block, shared)
+                for dispatcher, sizes in self._called.items()
+                for types in dispatcher.overloads
+                for block, shared in sizes
+            ),
         )
 
     def float_atomics(self) -> bool | None:
@@ -166,6 +170,8 @@ class CudaBackend:
                     worker.join(min(left, 0.2))
             finally:
                 over.set()
+        if raised and isinstance(raised[0], LaunchFault | UserError):
+            raise raised[0]
         if raised:
             raise LaunchFault(self._finding(raised[0], spec)) from None
         return []

@@ -45,6 +45,18 @@ def _part_of_value(value: Any) -> ArrayType | ScalarType | None:
     return ScalarType(dtype.name)
 
 
+def signature_of_launch(arguments: Iterable[Any], parameters: Iterable[Any]) -> Signature | None:
+    """The signature of a launch by address: the dtypes of arrays, numbers as the kernel's parameters have them."""
+    parts: list[ArrayType | ScalarType] = []
+    for value, parameter in zip(arguments, parameters, strict=False):
+        dtype = getattr(value, "dtype", None)
+        name = np.dtype(dtype).name if dtype is not None else parameter.element or f"int{8 * parameter.size}"
+        if name not in DTYPES:
+            return None
+        parts.append(ArrayType(name, value.ndim, "C") if getattr(value, "ndim", 0) else ScalarType(name))
+    return tuple(parts)
+
+
 def signature_of_types(types: Iterable[Any]) -> Signature | None:
     """The signature of Numba's types. None if one has an unknown dtype."""
     parts = [_part_of_type(kind) for kind in types]

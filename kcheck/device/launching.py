@@ -301,8 +301,11 @@ class LaunchingDevice:
             values[name] = staged[arrays.allocation(name).name].array
         given = keywords(launcher, values)
 
+        kind = KINDS[spec.kernel.kind if spec.kernel is not None else DEFAULT]
+
         def job() -> None:
-            launcher(**given)
+            with kind.launching(spec, arrays.case, self._backend):
+                launcher(**given)
 
         return job
 

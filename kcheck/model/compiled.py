@@ -42,6 +42,7 @@ class Launched:
         kernel: the function's name; ``place`` is its absolute path and line.
         signature: None if an argument is neither an array nor a scalar of a known dtype.
         block: threads per block; ``shared``: bytes of dynamic shared memory.
+        code: the code that ran, for a kernel that is not Numba's.
     """
 
     kernel: str
@@ -49,6 +50,7 @@ class Launched:
     signature: Signature | None
     block: Index3
     shared: int
+    code: CompiledKernel | None = None
 
 
 @dataclass(frozen=True, slots=True)

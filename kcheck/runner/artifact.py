@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from kcheck.device import Device
-from kcheck.device.artifact import Compilation, compile_here, no_compiler
+from kcheck.device.artifact import Compilation, assembled, compile_here, no_compiler
 from kcheck.device.kinds import KINDS
 from kcheck.device.kinds.base import Work
 from kcheck.lint.check import check, unchecked
@@ -80,8 +80,12 @@ class ArtifactCheck:
         kernels: list[CompiledKernel] = []
         if spec.launch is None:
             for seen in kernels_launched(spec, self._device.launched(spec), notes):
-                if self._device.name == "cpu":
-                    targets = self._artifact.targets
+                targets = self._artifact.targets
+                if seen.codes:
+                    kernels += [
+                        assembled(code, target, sass=self._wants_sass) for target in targets for code in seen.codes
+                    ]
+                elif self._device.name == "cpu":
                     kernels += compile_here(
                         spec.root, seen.function, seen.signatures, targets, sass=self._wants_sass
                     )
@@ -107,11 +111,13 @@ class LaunchedKernel:
     Attributes:
         signatures: of its launches, each once, in order.
         blocks: its threads per block and the bytes of dynamic shared memory, each pair once, in order.
+        codes: the code that ran, for a kernel that is not Numba's.
     """
 
     function: Function
     signatures: tuple[Signature, ...]
     blocks: tuple[tuple[Index3, int], ...]
+    codes: tuple[CompiledKernel, ...] = ()
 
     @property
     def largest(self) -> tuple[Index3, int]:
@@ -122,7 +128,13 @@ class LaunchedKernel:
 def kernels_launched(spec: OpSpec, launched: Iterable[Launched], notes: list[str]) -> tuple[LaunchedKernel, ...]:
     """The kernels that a launcher launched; notes are added about those that cannot be compiled again."""
     found: dict[Function, tuple[dict[Signature, None], dict[tuple[Index3, int], None]]] = {}
+    others: dict[Function, tuple[dict[CompiledKernel, None], dict[tuple[Index3, int], None]]] = {}
     for one in launched:
+        if one.code is not None:
+            codes, sizes = others.setdefault(Function(one.place.file, one.kernel, one.place), ({}, {}))
+            codes[one.code] = None
+            sizes[one.block, one.shared] = None
+            continue
         path = os.path.relpath(os.path.realpath(one.place.file), os.path.realpath(spec.root))
         if one.signature is None:
             notes.append(f"artifact of {one.kernel} was not checked: an argument is neither an array nor a scalar")
@@ -133,6 +145,7 @@ def kernels_launched(spec: OpSpec, launched: Iterable[Launched], notes: list[str
             signatures, blocks = found.setdefault(function, ({}, {}))
             signatures[one.signature] = None
             blocks[one.block, one.shared] = None
-    return tuple(
-        LaunchedKernel(function, tuple(types), tuple(blocks)) for function, (types, blocks) in found.items()
+    return (
+        *(LaunchedKernel(function, tuple(types), tuple(blocks)) for function, (types, blocks) in found.items()),
+        *(LaunchedKernel(function, (), tuple(sizes), tuple(codes)) for function, (codes, sizes) in others.items()),
     )

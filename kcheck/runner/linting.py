@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from kcheck.cases import materialize, plan
 from kcheck.device import Device, unheard
-from kcheck.device.artifact import Compilation, assemble, link, no_compiler
+from kcheck.device.artifact import Compilation, assemble, assembled, link, no_compiler
 from kcheck.device.disassembler import disassemble, find_disassembler, no_disassembler
 from kcheck.device.kinds import KINDS, Work
 from kcheck.device.plan import Geometry, LaunchFault, geometry
@@ -69,23 +69,25 @@ def lint_spec(spec: OpSpec, device: Device | None, targets: Sequence[str], *, sa
         missed = (f"artifact was not checked: {why}",) if spec.artifact else ()
         return Linted(spec.op, spec.path, (), (), (why,), missed)
     notes: list[str] = []
-    wanted: list[tuple[Work, _Block | None]] = []
+    kernels: list[CompiledKernel] = []
+    metrics: list[Metrics] = []
+
+    def add(made: Sequence[CompiledKernel], at: _Block | None) -> None:
+        kernels.extend(made)
+        metrics.extend(measure(kernel, *at) if at else measure(kernel) for kernel in made)
+
     if spec.kernel is not None and spec.launch is not None:
         cases = plan(spec, count=spec.count, master=spec.seed)
         work: Work = KINDS[spec.kernel.kind].artifact(spec, cases, chosen, device="", sass=sass)
-        wanted.append((work, _usual_block(spec.launch, cases, notes)))
+        add(work.result(), _usual_block(spec.launch, cases, notes))
     else:
         assert device is not None
         for seen in _launched(spec, device, notes):
-            wanted.append(
-                (Compilation(spec.root, seen.function, seen.signatures, chosen, sass=sass), seen.largest)
-            )
-    kernels: list[CompiledKernel] = []
-    metrics: list[Metrics] = []
-    for work, at in wanted:
-        made = work.result()
-        kernels += made
-        metrics += [measure(kernel, *at) if at else measure(kernel) for kernel in made]
+            if seen.codes:
+                add([assembled(code, target, sass=sass) for target in chosen for code in seen.codes], seen.largest)
+            else:
+                made = Compilation(spec.root, seen.function, seen.signatures, chosen, sass=sass)
+                add(made.result(), seen.largest)
     return Linted(
         spec.op,
         spec.path,

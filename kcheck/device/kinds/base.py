@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -94,6 +95,9 @@ class Kind(Protocol):
             SpecError: its parameters differ from what the spec passes.
             KernelError: it cannot be used otherwise.
         """
+
+    def launching(self, spec: OpSpec, case: Case, backend: Backend) -> AbstractContextManager[None]:
+        """What holds while the spec's launcher runs a case."""
 
     def artifact(
         self,

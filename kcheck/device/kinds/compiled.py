@@ -4,19 +4,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import Any, Protocol
 
-from kcheck.device.artifact import disassembled, entry_resources
+from kcheck.device.artifact import assembled
 from kcheck.device.base import Backend
 from kcheck.device.kinds.base import Called, Passed, Work
 from kcheck.device.kinds.entry import check, fitted, pack
-from kcheck.device.kinds.modules import Run, Unit
+from kcheck.device.kinds.modules import Run, Unit, address
+from kcheck.device.kinds.named import UnknownKernel
+from kcheck.device.kinds.named import kernels as open_kernels
 from kcheck.device.plan import LaunchFault
 from kcheck.device.specialize import signature_of_case
 from kcheck.errors import KernelError
 from kcheck.model import Case, Finding, OpSpec
 from kcheck.model.compiled import CompiledKernel, Signature
+from kcheck.nearest import did_you_mean
 from kcheck.specfile.kinds import KINDS as SPEC_KINDS
 
 
@@ -38,8 +42,14 @@ class Compiler(Protocol):
             target: of the device that it is for; empty if it is only compiled.
         """
 
-    def unit(self, spec: OpSpec, case: Case, target: str) -> Unit:
+    def known(self, spec: OpSpec) -> tuple[Collection[str], Collection[str]]:
+        """The kernels of the spec's file, and every name that could be one too."""
+
+    def unit(self, spec: OpSpec, case: Case, target: str, name: str = "") -> Unit:
         """The kernel, compiled for a case; the same object for cases that need the same code.
+
+        Args:
+            name: of another kernel in the same file, with its template arguments; empty: the spec's.
 
         Raises:
             NotCompiled: the compiler refuses it.
@@ -89,6 +99,26 @@ class CompiledKind:
         cooperative = spec.launch.cooperative
         return lambda: modules.launch(run, called.shape, content, cooperative=cooperative)
 
+    def launching(self, spec: OpSpec, case: Case, backend: Backend) -> AbstractContextManager[None]:
+        """``kcheck.kernels`` has the kernels of the spec's file."""
+        modules = backend.modules
+        assert modules is not None
+
+        def unit(name: str) -> Unit:
+            assert spec.kernel is not None
+            own = name in (spec.kernel.name, f"{spec.kernel.name}<{spec.kernel.arguments}>")
+            kernels, others = self._compiler.known(spec)
+            last = name.partition("<")[0].rpartition("::")[2].strip()
+            if last not in kernels and last not in others:
+                fix = did_you_mean(last, kernels) or f"its kernels: {', '.join(kernels) or 'none'}"
+                raise UnknownKernel(f"{spec.kernel.path} has no kernel {last!r}; {fix}")
+            try:
+                return self._compiler.unit(spec, case, current_target(), "" if own else name)
+            except NotCompiled as refused:
+                raise LaunchFault(*refused.findings) from None
+
+        return open_kernels.opened(unit, modules)
+
     def artifact(
         self,
         spec: OpSpec,
@@ -117,7 +147,8 @@ class CompiledKind:
                     continue
                 key = (unit.instance, target, signature)
                 if key not in made:
-                    made[key] = assembled(unit, signature, target, sass=sass)
+                    code = CompiledKernel(unit.instance, unit.place, signature, target, unit.entry, unit.ptx)
+                    made[key] = assembled(code, target, sass=sass)
         return tuple(made.values())
 
 
@@ -132,16 +163,6 @@ class AsNeeded:
         """Nothing runs yet."""
 
 
-def assembled(unit: Unit, signature: Signature, target: str, *, sass: bool = False) -> CompiledKernel:
-    """A compiled kernel with the resources that ptxas gives it."""
-    try:
-        resources = entry_resources(unit.ptx, unit.entry, target)
-    except KernelError as error:
-        return CompiledKernel(unit.instance, unit.place, signature, target, problem=str(error))
-    made = CompiledKernel(unit.instance, unit.place, signature, target, unit.entry, unit.ptx, resources)
-    return disassembled(made) if sass else made
-
-
 def not_compiled(spec: OpSpec, refused: NotCompiled, signature: Signature, target: str) -> CompiledKernel:
     """A kernel that the compiler refuses."""
     assert spec.kernel is not None
@@ -154,11 +175,6 @@ def not_compiled(spec: OpSpec, refused: NotCompiled, signature: Signature, targe
 def _value(passed: Passed) -> Any:
     """The address of an array, or the scalar."""
     return address(passed.value) if passed.is_array else passed.value
-
-
-def address(array: Any) -> int:
-    """Where a device array begins."""
-    return int(array.device_ctypes_pointer.value or 0)
 
 
 def current_target() -> str:

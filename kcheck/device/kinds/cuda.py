@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -64,17 +66,28 @@ class _Compiler:
         if why := no_compiler():
             raise KernelError(f"{spec.kernel.span}: {spec.kernel} cannot be compiled: {why}")
 
-    def unit(self, spec: OpSpec, case: Case, target: str) -> Unit:
+    def known(self, spec: OpSpec) -> tuple[Collection[str], Collection[str]]:
+        """The ``__global__`` functions; macros and headers can define others, whose names occur somewhere."""
+        assert spec.kernel is not None
+        file = Path(spec.root) / spec.kernel.path
+        include = spec.compile.include if spec.compile is not None else ()
+        found, _ = headers(file, [file.parent, *(Path(spec.root) / folder for folder in include)])
+        read = read_cuda(file)
+        words = [read_cuda(Path(path)).words for path in found.values() if path is not None]
+        return tuple(read.kernels), read.words.union(*words)
+
+    def unit(self, spec: OpSpec, case: Case, target: str, name: str = "") -> Unit:
         """Compile it with the types, dims and params of the case."""
         kernel, options = spec.kernel, spec.compile or CudaOptions()
         assert kernel is not None
         assert isinstance(options, CudaOptions)
         macros = defines(spec, options, case)
         given = (f"--std={options.std}", *(f"--define-macro={n}={v}" for n, v in macros.items()), *options.options)
-        told = instance(spec, case)
+        told = expression = name or instance(spec, case)
+        kernel = replace(kernel, name=name.partition("<")[0].strip()) if name else kernel
         if differing := varying(spec, options):
             told += f" ({', '.join(f'{name}={macros[name]}' for name in differing)})"
-        return self.compiled(spec.root, kernel, instance(spec, case), told, options.include, given, target)
+        return self.compiled(spec.root, kernel, expression, told, options.include, given, target)
 
     def compiled(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from kcheck.device.kinds.entry import Parameter
 from kcheck.device.plan import Geometry
 from kcheck.model import Kernel, Span
-from kcheck.model.compiled import Signature
+from kcheck.model.compiled import CompiledKernel, Launched, Signature
 
 _VARIABLE = re.compile(
     r"^[ \t]*(?:\.(?:visible|weak|common)\s+)*\.global\b[^;{=]*?"
@@ -23,6 +23,14 @@ _NOT_FOUND = 500
 _WITHOUT_ASKING = 48 << 10
 """Bytes of shared memory that a launch may use without setting an attribute of the kernel first."""
 _SHARED_SIZE = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+
+
+def address(array: Any) -> int:
+    """Where a device array begins: one of Numba's, or of another library."""
+    pointer = getattr(array, "device_ctypes_pointer", None)
+    if pointer is not None:
+        return int(pointer.value or 0)
+    return int(array.__cuda_array_interface__["data"][0])
 
 
 class DriverError(Exception):
@@ -68,6 +76,12 @@ class Run:
     shared: int
     signature: Signature | None
 
+    def launched(self) -> Launched:
+        """The record of it."""
+        unit = self.unit
+        code = CompiledKernel(unit.instance, unit.place, self.signature or (), unit.target, unit.entry, unit.ptx)
+        return Launched(unit.instance, unit.place, self.signature, self.block, self.shared, code)
+
 
 @dataclass
 class _Loaded:
@@ -86,9 +100,14 @@ class _Loaded:
 
 
 class Modules:
-    """The modules that are loaded, by their text, and what was launched since :meth:`begin`."""
+    """The modules that are loaded, by their text, and what was launched since :meth:`begin`.
+
+    Attributes:
+        took: called with the seconds that a compilation during a launch took.
+    """
 
     def __init__(self) -> None:
+        self.took: Callable[[float], None] = lambda seconds: None
         self._loaded: dict[str, _Loaded] = {}
         self.runs: list[Run] = []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from kcheck.device.artifact import Compilation, compile_here
 from kcheck.device.base import Backend
@@ -32,6 +33,10 @@ class Numba:
         kernel, shape = load_kernel(called.spec, backend), called.shape
         values = [passed.value for passed in called.arguments]
         return lambda: kernel[shape.grid, shape.block, 0, shape.shared](*values)
+
+    def launching(self, spec: OpSpec, case: Case, backend: Backend) -> AbstractContextManager[None]:
+        """A launcher imports what it launches."""
+        return nullcontext()
 
     def artifact(
         self,

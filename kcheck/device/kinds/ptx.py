@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -35,10 +37,15 @@ class _Files:
             what += f", and args has {len(spec.launch.args)}"
             raise SpecError([Fault(spec.launch.span, what, f"its parameters are {told}" if told else "")])
 
-    def unit(self, spec: OpSpec, case: Case, target: str) -> Unit:
+    def known(self, spec: OpSpec) -> tuple[Collection[str], Collection[str]]:
+        """The entries."""
+        assert spec.kernel is not None
+        return tuple(read_ptx(Path(spec.root) / spec.kernel.path).entries), ()
+
+    def unit(self, spec: OpSpec, case: Case, target: str, name: str = "") -> Unit:
         """The same for every case."""
         assert spec.kernel is not None
-        return _read(spec.root, spec.kernel)
+        return _read(spec.root, replace(spec.kernel, name=name) if name else spec.kernel)
 
 
 def _number(target: str) -> int:

@@ -1,0 +1,179 @@
+"""``kcheck.kernels``: the kernels of a spec's file, by name, for a launcher that launches them.
+
+::
+
+    kcheck.kernels["softmax"][grid, block, shared](x, y, n)
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kcheck.device.kinds.entry import Parameter, difference, pack
+from kcheck.device.kinds.modules import Modules, Run, Unit, address
+from kcheck.device.launched import signature_of_launch
+from kcheck.device.plan import MOST_BLOCKS, MOST_THREADS, Geometry
+from kcheck.errors import KernelError
+from kcheck.model import DTYPES, Index3
+from kcheck.model.span import as_typed
+
+if TYPE_CHECKING:
+    from kcheck.device.kinds.modules import Unit
+
+_NUMBERS = {bool: "bool", int: "int64", float: "float64"}
+
+
+class UnknownKernel(Exception):
+    """A name of no kernel in the file; the message says which and what is meant instead."""
+
+
+class Kernels:
+    """The kernels that can be launched now: those of the spec whose launcher runs."""
+
+    def __init__(self) -> None:
+        self._open: tuple[Callable[[str], Unit], Modules] | None = None
+
+    @contextmanager
+    def opened(self, unit: Callable[[str], Unit], modules: Modules) -> Iterator[None]:
+        """Make the kernels of a spec available while its launcher runs.
+
+        Args:
+            unit: compiles a kernel by the name that the launcher gives it.
+            modules: where they are launched.
+        """
+        before, self._open = self._open, (unit, modules)
+        try:
+            yield
+        finally:
+            self._open = before
+
+    def __getitem__(self, name: str) -> Named:
+        """A kernel by its name: of a template, with its arguments, as in ``softmax<float, 4>``.
+
+        Raises:
+            KernelError: no launcher runs, or its spec names no file with such a kernel.
+        """
+        if self._open is None:
+            raise KernelError(
+                f'{_caller()}: kcheck.kernels["{name}"] is available only in the launcher of a spec, whose'
+                " `kernel:` names a .cu, .hip or .ptx file"
+            )
+        unit, modules = self._open
+        begun = time.monotonic()
+        try:
+            return Named(unit(name), modules)
+        except UnknownKernel as error:
+            raise KernelError(f"{_caller()}: {error}") from None
+        finally:
+            modules.took(time.monotonic() - begun)
+
+    def __repr__(self) -> str:
+        return "kcheck.kernels"
+
+
+class Named:
+    """A compiled kernel; ``kernel[grid, block]`` or ``kernel[grid, block, shared]`` launches it."""
+
+    def __init__(self, unit: Unit, modules: Modules) -> None:
+        self._unit = unit
+        self._modules = modules
+
+    def __getitem__(self, sizes: tuple[Any, ...]) -> Callable[..., None]:
+        """What launches it.
+
+        Args:
+            sizes: blocks and threads per block, each a number or up to three, and bytes of dynamic shared memory.
+
+        Raises:
+            KernelError: these are no sizes of a launch.
+        """
+        if not isinstance(sizes, tuple) or len(sizes) not in (2, 3):
+            raise KernelError(f"{_caller()}: write kernel[grid, block] or kernel[grid, block, shared]")
+        grid, block = _index3(sizes[0], "grid", MOST_BLOCKS), _index3(sizes[1], "block", MOST_THREADS)
+        shared = int(sizes[2]) if len(sizes) == 3 else 0
+        shape = Geometry(grid, block, shared)
+
+        def launch(*arguments: Any) -> None:
+            values = self._values(arguments)
+            run = Run(self._unit, block, shared, signature_of_launch(arguments, self._unit.parameters))
+            if not shape.empty:
+                self._modules.launch(run, shape, pack(self._unit.parameters, values))
+
+        return launch
+
+    def _values(self, arguments: tuple[Any, ...]) -> list[Any]:
+        """The arguments as :func:`kcheck.device.kinds.entry.pack` takes them."""
+        parameters, name = self._unit.parameters, self._unit.instance
+        if len(arguments) != len(parameters):
+            takes = ", ".join(parameter.told for parameter in parameters) or "none"
+            count = f"{len(parameters)} argument{'s' * (len(parameters) != 1)}"
+            raise KernelError(
+                f"{_caller()}: kernel {name!r} takes {count}, not {len(arguments)}; they are {takes}"
+            )
+        return [
+            _value(value, parameter, f"argument {number} of {name!r}, {parameter.told}")
+            for number, (value, parameter) in enumerate(zip(arguments, parameters, strict=True), 1)
+        ]
+
+
+def _value(value: Any, parameter: Parameter, who: str) -> Any:
+    if hasattr(value, "__cuda_array_interface__"):
+        dtype = np.dtype(value.dtype).name
+        wrong = difference(dtype, True, parameter)
+        if wrong is not None:
+            raise KernelError(f"{_caller()}: {who} is given a {dtype} array: {wrong}")
+        return address(value)
+    if isinstance(value, np.ndarray):
+        raise KernelError(f"{_caller()}: {who} is given an array in host memory; copy it with cuda.to_device()")
+    if type(value) in _NUMBERS:
+        made = _number(value, parameter)
+        if made is not None:
+            return made
+    if isinstance(value, np.generic) and value.dtype.name in DTYPES:
+        wrong = difference(value.dtype.name, False, parameter)
+        if wrong is None:
+            return value
+        raise KernelError(f"{_caller()}: {who} is given a {value.dtype.name}: {wrong}")
+    raise KernelError(f"{_caller()}: {who} is given {value!r}, which does not fit it")
+
+
+def _number(value: bool | int | float, parameter: Parameter) -> Any:
+    """A number of Python as the parameter's type; None if it does not fit."""
+    if parameter.form == "float":
+        return DTYPES[parameter.element].numpy.type(value)
+    if parameter.form not in ("integer", "word", "bits") or isinstance(value, float):
+        return None
+    names = [parameter.element] if parameter.element else [f"{s}int{8 * parameter.size}" for s in ("", "u")]
+    for name in names:
+        dtype = DTYPES[name]
+        if name == "bool" or dtype.min <= value <= dtype.max:
+            return dtype.numpy.type(value)
+    return None
+
+
+def _index3(value: Any, what: str, most: Index3) -> Index3:
+    sizes = value if isinstance(value, tuple | list) else (value,)
+    try:
+        x, y, z = (*(int(size) for size in sizes), 1, 1, 1)[:3]
+    except (TypeError, ValueError):
+        x = y = z = -1
+    if len(sizes) > 3 or any(not 0 <= size <= limit for size, limit in zip((x, y, z), most, strict=True)):
+        raise KernelError(f"{_caller()}: the {what} {value!r} is not 1 to 3 sizes that CUDA allows")
+    return (x, y, z)
+
+
+def _caller() -> str:
+    """``file:line`` of the launcher."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    return f"{as_typed(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+kernels = Kernels()
