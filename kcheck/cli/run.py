@@ -146,7 +146,7 @@ def command(
 ) -> int:
     """Run the cases of op specs and judge them.
 
-    PATHS are specs, folders of specs, or the Python files of kernels and references, which stand for the specs
+    PATHS are specs, folders of specs, or the source files of kernels and references, which stand for the specs
     that use them. Without PATHS: specs/.
 
     \b

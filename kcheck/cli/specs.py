@@ -10,6 +10,7 @@ from pathlib import Path
 from kcheck.errors import SpecError, UserError
 from kcheck.model import Fault, OpSpec, SpecRefused
 from kcheck.specfile import discover, duplicate_ops, find_root, load_spec
+from kcheck.specfile.kinds.text import SOURCE_SUFFIXES
 from kcheck.specfile.paths import ROOT_MARKERS, nearest_root, shown
 from kcheck.specfile.project import read_project
 
@@ -59,7 +60,7 @@ def collect(
         UserError: a project has no such profile.
     """
     if touched:
-        paths = [path for path in paths if path.exists() and (path.suffix == ".py" or _is_spec(path))]
+        paths = [path for path in paths if path.exists() and (path.suffix in SOURCE_SUFFIXES or _is_spec(path))]
     discovery = discover(paths, recursive)
     if discovery.faults:
         raise SpecError(discovery.faults)
@@ -91,13 +92,13 @@ def _refused(path: str, faults: Iterable[object]) -> SpecRefused:
 
 
 def none_found(paths: Sequence[Path], *, may_recurse: bool) -> str:
-    """Why there are no specs at the paths: Python files that no spec uses, folders without specs.
+    """Why there are no specs at the paths: source files that no spec uses, folders without specs.
 
     Args:
         may_recurse: whether the command has a -r option that was not given.
     """
-    files = [shown(path) for path in paths if path.suffix == ".py"]
-    folders = [shown(path) for path in paths if path.suffix != ".py"]
+    files = [shown(path) for path in paths if path.suffix in SOURCE_SUFFIXES]
+    folders = [shown(path) for path in paths if path.suffix not in SOURCE_SUFFIXES]
     why = []
     if files:
         try_it = f" (without a spec: kcheck try {files[0]}:KERNEL)" if len(paths) == 1 else ""

@@ -13,6 +13,8 @@ from kcheck.model import Fault, Span
 from kcheck.nearest import did_you_mean
 from kcheck.specfile import calibration
 from kcheck.specfile.extends import extended
+from kcheck.specfile.kinds.cudafile import headers
+from kcheck.specfile.kinds.text import CPP_SUFFIXES, SOURCE_SUFFIXES
 from kcheck.specfile.paths import names_in, nearest_root, shown
 from kcheck.specfile.project import FILE, PYPROJECT, read_project
 from kcheck.specfile.pythonfile import parse_python
@@ -39,10 +41,10 @@ def discover(arguments: Sequence[Path], recursive: bool) -> Discovery:
     """The specs that arguments stand for.
 
     A ``.yaml`` or ``.yml`` file is a spec. A folder stands for the specs in it, and with ``recursive`` for
-    those below too. A ``.py`` file stands for the specs anywhere below its project's spec folders that name it as
-    kernel, launcher, reference or generator, or whose files import it, directly or through other files of the
-    project. Specs are read as YAML only: an invalid one is found too. ``kcheck.yaml``
-    and ``calibration.yaml`` are not specs.
+    those below too. A source file (Python, CUDA C++, HIP, a header, PTX) stands for the specs anywhere below its
+    project's spec folders that name it as kernel, launcher, reference or generator, or whose files import or
+    include it, directly or through other files of the project. Specs are read as YAML only: an invalid one is
+    found too. ``kcheck.yaml`` and ``calibration.yaml`` are not specs.
 
     Args:
         recursive: whether a folder stands for what is below it too.
@@ -57,10 +59,10 @@ def discover(arguments: Sequence[Path], recursive: bool) -> Discovery:
             continue
         elif argument.suffix in _SUFFIXES:
             specs = [argument]
-        elif argument.suffix == ".py":
+        elif argument.suffix in SOURCE_SUFFIXES:
             specs = list(_that_use(argument))
         else:
-            what = "this is not a spec, a folder of specs, or a Python file that a spec uses"
+            what = "this is not a spec, a folder of specs, or a source file that a spec uses"
             faults.append(Fault(Span(shown(argument)), what, "name a .yaml file"))
             continue
         for spec in specs:
@@ -106,7 +108,8 @@ def _that_use(file: Path) -> Iterator[Path]:
             tree, _ = extended(spec, read(spec, shown(spec))[0], root)
         except SpecError:
             continue  # it names nothing that can be read; kcheck says so when it is its turn
-        if any(wanted in reach(str(root), os.path.realpath(root / name)) for name in _named_files(tree)):
+        folders = _include(root, tree)
+        if any(wanted in reach(str(root), os.path.realpath(root / name), folders) for name in _named_files(tree)):
             yield spec
 
 
@@ -123,8 +126,8 @@ def project_specs(root: Path) -> Iterator[Path]:
 def files_of(spec: Path) -> frozenset[str]:
     """The files that the verdicts of a spec depend on, by real path.
 
-    These are the spec and what it extends, the settings and calibration of its project, and the Python files that
-    it names, with everything of the project that these import. A missing file is listed too.
+    These are the spec and what it extends, the settings and calibration of its project, and the source files that
+    it names, with everything of the project that these import or include. A missing file is listed too.
     """
     found = {os.path.realpath(spec)}
     root = nearest_root(spec)
@@ -138,12 +141,12 @@ def files_of(spec: Path) -> frozenset[str]:
     found |= {os.path.realpath(entry.span.file) for entry in tree.entries.values()}
     for name in _named_files(tree):
         file = os.path.realpath(root / name)
-        found |= {file} | reach(str(root), file)
+        found |= {file} | reach(str(root), file, _include(root, tree))
     return frozenset(found)
 
 
 def _named_files(tree: YamlMap) -> set[str]:
-    """The Python files that a spec names, relative to the root."""
+    """The source files that a spec names, relative to the root."""
     texts = [
         tree.entries[key].value for key in ("kernel", "launcher", "function", "reference") if key in tree.entries
     ]
@@ -157,17 +160,35 @@ def _named_files(tree: YamlMap) -> set[str]:
             if "from" in node.entries:
                 texts.append(node.entries["from"].value)
     named = (
-        node.value.rpartition(":")[0]
+        node.value.partition(":")[0]
         for node in texts
         if isinstance(node, YamlScalar) and isinstance(node.value, str)
     )
-    return {name for name in named if name.endswith(".py") and "\0" not in name}
+    return {name for name in named if name.endswith(SOURCE_SUFFIXES) and "\0" not in name}
+
+
+def _include(root: Path, tree: YamlMap) -> tuple[str, ...]:
+    """The folders of ``compile: include``."""
+    options = tree.entries["compile"].value if "compile" in tree.entries else None
+    listed = options.entries.get("include") if isinstance(options, YamlMap) else None
+    items = listed.value.items if listed is not None and isinstance(listed.value, YamlList) else ()
+    texts = (item.value for item in items if isinstance(item, YamlScalar) and isinstance(item.value, str))
+    return tuple(str(root / text) for text in texts if "\0" not in text)
 
 
 @lru_cache(maxsize=1024)
-def reach(root: str, file: str) -> frozenset[str]:
-    """The file and every file of the project that it imports, directly or not, by real path."""
+def reach(root: str, file: str, folders: tuple[str, ...] = ()) -> frozenset[str]:
+    """The file and every file of the project that it imports or includes, directly or not, by real path.
+
+    Args:
+        folders: with headers, absolute.
+    """
     top = os.path.realpath(root)
+    if file.endswith(CPP_SUFFIXES):
+        source = Path(file)
+        found, _ = headers(source, [source.parent, *map(Path, folders)])
+        inside = (real for real in (file, *found.values()) if real is not None)
+        return frozenset(real for real in inside if real.startswith(top + os.sep) and os.path.isfile(real))
     reached: set[str] = set()
     pending = [file]
     while pending:

@@ -98,7 +98,7 @@ def test_from_elsewhere_paths_are_absolute(tree: Path, monkeypatch: pytest.Monke
         (
             "specs/notes.txt",
             "specs/notes.txt:1:1: this is not a spec, a folder of specs, "
-            "or a Python file that a spec uses; name a .yaml file",
+            "or a source file that a spec uses; name a .yaml file",
         ),
     ],
 )

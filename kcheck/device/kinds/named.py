@@ -30,7 +30,7 @@ _NUMBERS = {bool: "bool", int: "int64", float: "float64"}
 
 
 class UnknownKernel(Exception):
-    """A name of no kernel in the file; the message says which and what is meant instead."""
+    """A name that no kernel of the file has; the message says which, with the nearest name."""
 
 
 class Kernels:
@@ -91,7 +91,7 @@ class Named:
             sizes: blocks and threads per block, each a number or up to three, and bytes of dynamic shared memory.
 
         Raises:
-            KernelError: these are no sizes of a launch.
+            KernelError: these are not the sizes of a launch.
         """
         if not isinstance(sizes, tuple) or len(sizes) not in (2, 3):
             raise KernelError(f"{_caller()}: write kernel[grid, block] or kernel[grid, block, shared]")

@@ -7,6 +7,12 @@ from pathlib import Path
 
 from kcheck.specfile.paths import shown
 
+CPP_SUFFIXES = (".cu", ".hip", ".cuh", ".h", ".hpp", ".hh", ".inl")
+"""The suffixes of files with kernels in C++, and of headers."""
+
+SOURCE_SUFFIXES = (".py", ".ptx", *CPP_SUFFIXES)
+"""The suffixes of files that specs use."""
+
 MOST_BYTES = 64 << 20
 """A kernel's file is at most this large; generated PTX can be."""
 
