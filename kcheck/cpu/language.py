@@ -24,5 +24,5 @@ def worded(fix: str, file: str) -> str:
         return fix
     for numba, cpp in _CPP:
         fix = fix.replace(numba, cpp)
-    fix = _GUARD.sub(r"guard the access: its index must be below the size of axis \3 of \2", fix)
+    fix = _GUARD.sub(r"guard the access, so that its index is below the size of axis \3 of \2", fix)
     return _SHAPE.sub(r"the size of axis \2 of \1", fix)

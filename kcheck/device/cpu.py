@@ -26,6 +26,7 @@ from kcheck.device.base import Staged
 from kcheck.device.cuda import CudaBackend, driver_code, result_name
 from kcheck.device.harvest import Bytes, extent
 from kcheck.device.kernel_cache import keep_compiled, kept_kernels
+from kcheck.device.kinds import DEFAULT, KINDS
 from kcheck.device.kinds.modules import Unit
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
 from kcheck.driver.host_ranges import HostRanges
@@ -255,7 +256,8 @@ class CpuBackend(CudaBackend):
         for finding in self._found:
             rule, fix = finding.rule, finding.fix
             if rule == "compile":  # NVVM accepted it: kcheck does not support it
-                rule, fix = "unsupported", "run this spec with --device gpu or --device simulator"
+                kind = KINDS[spec.kernel.kind if spec.kernel is not None else DEFAULT]
+                rule, fix = "unsupported", kind.elsewhere
             elif rule == "timeout":
                 fix = TIMEOUT_FIX
             elif rule == "racecheck" and finding.array in allowed:

@@ -83,4 +83,4 @@ class KindsProject:
         """``kcheck run`` on all specs: those of its JSON report, by op."""
         done = self.kcheck("run", *(words or ("specs",)), "--device", "cpu", "--format", "json", **more)
         assert done.returncode in (0, 1, 2), done.stderr
-        return {spec["op"] or Path(spec["path"]).stem: spec for spec in json.loads(done.stdout)["specs"]}
+        return {Path(spec["path"]).stem: spec for spec in json.loads(done.stdout)["specs"]}

@@ -72,9 +72,11 @@ class Kind(Protocol):
 
     Attributes:
         note: what reports say of every spec with such a kernel; usually empty.
+        elsewhere: the fix for what the cpu device does not support.
     """
 
     note: str
+    elsewhere: str
 
     def prepare(self, spec: OpSpec, backend: Backend) -> None:
         """Load the spec's kernel, and check what can be checked before the cases.

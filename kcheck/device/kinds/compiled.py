@@ -65,6 +65,8 @@ class CompiledKind:
         note: what reports say of every spec with such a kernel.
     """
 
+    elsewhere = "run this spec with --device gpu"
+
     def __init__(self, name: str, compiler: Compiler, note: str = "") -> None:
         self.note = note
         self._title = SPEC_KINDS[name].title

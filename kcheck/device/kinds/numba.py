@@ -19,6 +19,7 @@ class Numba:
     """A :class:`kcheck.device.kinds.base.Kind`."""
 
     note = ""
+    elsewhere = "run this spec with --device gpu or --device simulator"
 
     def prepare(self, spec: OpSpec, backend: Backend) -> None:
         """Import the kernel's file."""

@@ -59,6 +59,8 @@ def _row(i: Instruction) -> tuple[Row, Mods] | None:
 
 def _shape(i: Instruction) -> list[PtxType] | None:
     """The types of the operands; None where one is not an integer of whole registers."""
+    if i.opcode == "cvta" and i.modifiers[0].startswith("shared"):  # it may add the upper half of an address
+        return None
     if i.opcode in ("mov", "cvta"):
         kind = TYPES.get(i.modifiers[-1]) if i.modifiers else None
         return [kind, kind] if kind is not None and is_whole(kind) and len(i.operands) == 2 else None
