@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NAMES = """
 Case Comparison DeviceUnavailable Execution Failure Finding InternalError KcheckError KernelError Lint Minimized
 Report Reproduction SeededRng Spec SpecError UserError Verdict __version__ assert_close calibrate case_of cases
-check dtypes exec hypothesis layouts lint load_spec minimize reproduce shapes use validate values
+check dtypes exec hypothesis kernels layouts lint load_spec minimize reproduce shapes use validate values
 """
 
 

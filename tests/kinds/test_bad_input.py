@@ -27,19 +27,20 @@ ROWS = {
     ),
     "a_pointer_for_a_scalar": (
         f"{CU}\n{ARGS.format('[x, y, x]')}",
-        "the float32 array 'x' does not fit parameter 3 of kernel 'twice', `int n`: an array is passed as a pointer of 8 "
-        "bytes, and this is an integer of 4 bytes",
+        "the float32 array 'x' does not fit parameter 3 of kernel 'twice', `int n`: an array is passed as a pointer "
+        "of 8 bytes, and this is an integer of 4 bytes",
         "pass a dim, a param or {stride: [x, 0]} here, or change the kernel",
     ),
     "a_scalar_for_a_pointer": (
         f"{CU}\n{ARGS.format('[N, y, {N: int32}]')}",
-        "'N' as int64 does not fit parameter 1 of kernel 'twice', `const float* x`: it is a pointer, and a scalar is "
-        "passed",
+        "'N' as int64 does not fit parameter 1 of kernel 'twice', `const float* x`: it is a pointer, and a scalar "
+        "is passed",
         "pass an array here, or change the kernel",
     ),
     "other_elements": (
         f"{CU}\ninputs: {{x: {{shape: [N], dtype: float64}}}}",
-        "the float64 array 'x' does not fit parameter 1 of kernel 'twice', `const float* x`: it is a pointer to float32",
+        "the float64 array 'x' does not fit parameter 1 of kernel 'twice', `const float* x`: it is a pointer "
+        "to float32",
         "declare 'x' with dtype float32, or change the kernel",
     ),
     "a_missing_include": (

@@ -34,7 +34,12 @@ class UnknownKernel(Exception):
 
 
 class Kernels:
-    """The kernels that can be launched now: those of the spec whose launcher runs."""
+    """The kernels that can be launched now: those of the spec whose launcher runs.
+
+    >>> import kcheck
+    >>> kcheck.kernels
+    kcheck.kernels
+    """
 
     def __init__(self) -> None:
         self._open: tuple[Callable[[str], Unit], Modules] | None = None
