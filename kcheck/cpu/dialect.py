@@ -15,17 +15,28 @@ _CUDA_CPP = {
     "cuda.threadfence()": "__threadfence()",
     "cp.async.wait_group": "__pipeline_wait_prior() or consumer_wait()",
     "cuda.atomic": "an atomic function such as atomicAdd()",
+    "cuda.threadIdx": "threadIdx",
+    "cuda.local.array()": "the array",
+    "cuda.device_array() does not zero memory": "new device memory is not zeroed",
 }
 _PTX = {
     "cuda.syncthreads()": "bar.sync 0",
     "cuda.syncwarp()": "bar.warp.sync",
     "cuda.threadfence()": "membar.gl",
     "cuda.atomic": "atom or red",
+    "cuda.threadIdx": "%tid",
+    "cuda.local.array()": "the array",
+    "cuda.device_array() does not zero memory": "new device memory is not zeroed",
 }
 _WORDS: Mapping[str, Mapping[str, str]] = {
     **dict.fromkeys((".cu", ".cuh", ".h", ".hpp", ".hip", ".inl"), _CUDA_CPP),
     ".ptx": _PTX,
 }
+
+
+_GUARD = re.compile(r"guard the access with `if (\w) < (\w+)\.shape\[(\d)\]`")
+_SHAPE = re.compile(r"(\w+)\.shape\[(\d)\]")
+"""Sizes of arrays as Numba has them: pointers have none."""
 
 
 def in_words_of_source(finding: Finding) -> Finding:
@@ -34,4 +45,6 @@ def in_words_of_source(finding: Finding) -> Finding:
     if not words:
         return finding
     pattern = "|".join(re.escape(word) for word in words)
-    return replace(finding, fix=re.sub(pattern, lambda match: words[match[0]], finding.fix))
+    fix = re.sub(pattern, lambda match: words[match[0]], finding.fix)
+    fix = _GUARD.sub(r"guard the access, so that its index is below the size of axis \3 of \2", fix)
+    return replace(finding, fix=_SHAPE.sub(r"the size of axis \2 of \1", fix))

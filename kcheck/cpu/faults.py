@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Literal
 
 from kcheck.cpu.accesses import VERBS, access
-from kcheck.cpu.language import worded
 from kcheck.cpu.memory import Memory
 from kcheck.cpu.naming import Naming
 from kcheck.cpu.waiting import MASKS, GridWait, barrier_text, mask_text
@@ -109,7 +108,7 @@ def _finding(fault: Fault, program: Program, memory: Memory, naming: Naming, thr
         rule,
         message,
         severity=severity,
-        fix=worded(fix, told_at.file if told_at is not None else ""),
+        fix=fix,
         array=array,
         index=index,
         kernel=kernel_name(program.entry),

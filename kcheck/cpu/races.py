@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from kcheck.cpu.clocks import Clocks
 from kcheck.cpu.faults import place, stack
-from kcheck.cpu.language import worded
 from kcheck.cpu.memory import Memory, OutOfMemory
 from kcheck.cpu.naming import Naming
 from kcheck.model import Finding, Index3
@@ -207,7 +206,7 @@ class Races:
             message + _ENDINGS[kind],
             severity="error" if kind in ("race", "filling") else "warn",
             lenient=kind in ("unchanged", "test"),
-            fix=worded(fix, here.described.file if here.described is not None else ""),
+            fix=fix,
             array=array,
             index=index,
             kernel=kernel_name(program.entry),

@@ -21,14 +21,14 @@ ROWS = {
         "its parameters are const float* x, float* y, int n",
     ),
     "a_wide_dim": (
-        f"{CU}\n{ARGS.format('[x, y, N]')}",
+        f"{CU}\n{ARGS.format('[x, y, {N: int64}]')}",
         "'N' as int64 does not fit parameter 3 of kernel 'twice', `int n`: it has 4 bytes, and int64 has 8",
         "write {N: int32}",
     ),
     "a_pointer_for_a_scalar": (
         f"{CU}\n{ARGS.format('[x, y, x]')}",
-        "the float32 array 'x' does not fit parameter 3 of kernel 'twice', `int n`: an array is passed as a pointer "
-        "of 8 bytes, and this is an integer of 4 bytes",
+        "the float32 array 'x' does not fit parameter 3 of kernel 'twice', `int n`: an array is passed as a "
+        "pointer of 8 bytes, and this is an integer of 4 bytes",
         "pass a dim, a param or {stride: [x, 0]} here, or change the kernel",
     ),
     "a_scalar_for_a_pointer": (
@@ -64,7 +64,7 @@ ROWS = {
         "set KCHECK_CC=9.0, or compile it for an older target",
     ),
     "a_wide_dim_for_ptx": (
-        f"kernel: kernels/twice.ptx:twice\n{ARGS.format('[x, y, N]')}",
+        f"kernel: kernels/twice.ptx:twice\n{ARGS.format('[x, y, {N: int64}]')}",
         "'N' as int64 does not fit parameter 3 of kernel 'twice', .u32 n: it has 4 bytes, and int64 has 8",
         "write {N: int32}",
     ),
