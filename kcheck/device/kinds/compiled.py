@@ -149,8 +149,7 @@ class CompiledKind:
                     continue
                 key = (unit.instance, target, signature)
                 if key not in made:
-                    code = CompiledKernel(unit.instance, unit.place, signature, target, unit.entry, unit.ptx)
-                    made[key] = assembled(code, target, sass=sass)
+                    made[key] = assembled(unit.code(signature), target, sass=sass)
         return tuple(made.values())
 
 

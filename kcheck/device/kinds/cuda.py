@@ -70,7 +70,7 @@ class _Compiler:
         """The ``__global__`` functions; macros and headers can define others, whose names occur somewhere."""
         assert spec.kernel is not None
         file = Path(spec.root) / spec.kernel.path
-        include = spec.compile.include if spec.compile is not None else ()
+        include = spec.compile.include if isinstance(spec.compile, CudaOptions) else ()
         found, _ = headers(file, [file.parent, *(Path(spec.root) / folder for folder in include)])
         read = read_cuda(file)
         words = [read_cuda(Path(path)).words for path in found.values() if path is not None]

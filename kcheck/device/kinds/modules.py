@@ -59,6 +59,10 @@ class Unit:
     entry: str
     parameters: tuple[Parameter, ...]
 
+    def code(self, signature: Signature) -> CompiledKernel:
+        """The kernel as the linter takes it, not yet assembled."""
+        return CompiledKernel(self.instance, self.place, signature, self.target, self.entry, self.ptx)
+
     def code_of(self) -> bytes:
         """The PTX of this kernel and of the functions that are not inlined, without the other kernels."""
         parts = re.split(r"(?m)^(?=[^\n/]*\.(?:entry|func)\b)", self.ptx)
@@ -79,7 +83,7 @@ class Run:
     def launched(self) -> Launched:
         """The record of it."""
         unit = self.unit
-        code = CompiledKernel(unit.instance, unit.place, self.signature or (), unit.target, unit.entry, unit.ptx)
+        code = unit.code(self.signature or ())
         return Launched(unit.instance, unit.place, self.signature, self.block, self.shared, code)
 
 

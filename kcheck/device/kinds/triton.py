@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import Any
 
 from kcheck.cases.expand import element_type
+from kcheck.device.artifact import assembled
 from kcheck.device.base import Backend
 from kcheck.device.kinds.base import Called, Work
-from kcheck.device.kinds.compiled import AsNeeded, assembled
+from kcheck.device.kinds.compiled import AsNeeded
 from kcheck.device.kinds.entry import find_entry, ptx_parameters
 from kcheck.device.kinds.modules import Run, Unit
 from kcheck.device.places import function_place
@@ -36,6 +38,7 @@ class Triton:
     """A :class:`kcheck.device.kinds.base.Kind`."""
 
     note = ""
+    elsewhere = "run this spec with --device gpu"
 
     def prepare(self, spec: OpSpec, backend: Backend) -> None:
         """Import the kernel's file."""
@@ -76,6 +79,10 @@ class Triton:
         shape = Geometry(called.shape.grid, (WARP * metadata.num_warps, 1, 1), metadata.shared)
         run = Run(unit, shape.block, shape.shared, signature)
         return lambda: modules.launch(run, shape, content, cooperative=metadata.launch_cooperative_grid)
+
+    def launching(self, spec: OpSpec, case: Case, backend: Backend) -> AbstractContextManager[None]:
+        """A launcher launches Triton kernels as ever, ``kernel[grid](...)``."""
+        return nullcontext()
 
     def artifact(
         self,
@@ -300,7 +307,7 @@ def _all(spec: OpSpec, cases: Sequence[Case], targets: Sequence[str], *, sass: b
             if arch != metadata.target.arch:
                 other = triton.compile(first.src, target=target_of("cuda", arch, WARP), options=options)
             unit = _unit(spec.kernel, other)
-            made.setdefault((unit.instance, target, signature), assembled(unit, signature, target, sass=sass))
+            made.setdefault((unit.instance, target, signature), assembled(unit.code(signature), target, sass=sass))
     return tuple(made.values())
 
 
