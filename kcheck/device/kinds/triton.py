@@ -81,7 +81,7 @@ class Triton:
         return lambda: modules.launch(run, shape, content, cooperative=metadata.launch_cooperative_grid)
 
     def launching(self, spec: OpSpec, case: Case, backend: Backend) -> AbstractContextManager[None]:
-        """A launcher launches Triton kernels as ever, ``kernel[grid](...)``."""
+        """A launcher launches Triton kernels as usual, ``kernel[grid](...)``."""
         return nullcontext()
 
     def artifact(
