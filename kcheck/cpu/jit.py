@@ -132,8 +132,8 @@ class LoadedCode:
     """Machine code in this process, as long as this object lives.
 
     Args:
-        code: an object file.
-        names: the functions to find in it.
+        code: object files that refer to each other.
+        names: the functions to find in them.
 
     Raises:
         InternalError: it does not link: a symbol is undefined.
@@ -141,10 +141,13 @@ class LoadedCode:
 
     _count = itertools.count()
 
-    def __init__(self, code: bytes, names: Sequence[str]) -> None:
+    def __init__(self, code: Sequence[bytes], names: Sequence[str]) -> None:
         from llvmlite import binding as llvm
 
-        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        builder = llvm.JITLibraryBuilder()
+        for part in code:
+            builder = builder.add_object_img(part)
+        builder = builder.add_current_process()
         for name in names:
             builder.export_symbol(name)
         with _LOCK:

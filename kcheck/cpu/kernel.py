@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import functools
 import json
 import math
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import Any
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.jit import LoadedCode, compile_ir, toolchain
 from kcheck.cpu.module import Module, variables_from_json, variables_to_json, version
-from kcheck.ptx.abi import Checks, ParamSlot, Program, SharedVariable, Site
+from kcheck.ptx.abi import Checks, ParamSlot, Program, SchedulerVariant, SharedVariable, Site
 
 _SECONDS_PER_BYTE = 5e-6
 """An estimate, per byte of quick code, of the time to compile better code for the same kernel."""
@@ -91,9 +92,27 @@ def compile_kernel(module: Module, variant: Variant, cache: ObjectCache, *, quic
         head = json.dumps(_to_json(program)).encode()
         cache.put(key, head + b"\n" + code)
     tier_up_after = len(code) * _SECONDS_PER_BYTE if is_quick else math.inf
-    loaded = LoadedCode(code, ("kcheck_run", "kcheck_block"))
+    scheduler = _scheduler(program.scheduler, cache, quick=is_quick)
+    loaded = LoadedCode((code, scheduler), ("kcheck_run", "kcheck_block"))
     run, block = loaded.address("kcheck_run"), loaded.address("kcheck_block")
     return Kernel(program, head, tier_up_after, loaded, _RUN(run), run, _BLOCK(block))
+
+
+def _scheduler(variant: SchedulerVariant, cache: ObjectCache, *, quick: bool) -> bytes:
+    """The object file of a scheduler, which all kernels of a variant share."""
+    key = "\0".join((version(), toolchain(), str(variant), str(quick)))
+    code = cache.get(key)
+    if code is None:
+        code = _compiled_scheduler(variant, quick)
+        cache.put(key, code)
+    return code
+
+
+@functools.cache
+def _compiled_scheduler(variant: SchedulerVariant, quick: bool) -> bytes:
+    from kcheck.ptx.compile import scheduler
+
+    return compile_ir(scheduler(variant), 32, quick=quick)  # -O2, for a width of 1, gains nothing here
 
 
 def _to_json(program: Program) -> dict[str, Any]:

@@ -77,7 +77,7 @@ class Native:
         if code is None:
             code = compile_ir(_IR, 1)
             cache.put(key, code)
-        self._code = LoadedCode(code, ("kcheck_here", "kcheck_gather"))
+        self._code = LoadedCode((code,), ("kcheck_here", "kcheck_gather"))
         self.here = _HERE(self._code.address("kcheck_here"))
         self.gather = _GATHER(self._code.address("kcheck_gather"))
 

@@ -386,11 +386,26 @@ class SharedVariable:
 
 
 @dataclass(frozen=True, slots=True)
+class SchedulerVariant:
+    """Which code schedules the blocks of a kernel: one module for all kernels with the same.
+
+    Attributes:
+        width: lanes per vector.
+        race: racecheck is on.
+        fresh: checks have something to do when a block begins.
+    """
+
+    width: int
+    race: bool
+    fresh: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A lowered kernel.
 
     Attributes:
-        ir: LLVM IR text.
+        ir: LLVM IR text, to be linked with that of the scheduler (:func:`kcheck.ptx.compile.scheduler`).
         entry: the kernel's name.
         width: lanes per vector, 1 to 32.
         checks: what the code checks beyond memory and barriers.
@@ -424,6 +439,11 @@ class Program:
     shared: tuple[SharedVariable, ...] = ()
     local: tuple[SharedVariable, ...] = ()
     local_offset: int = 0
+
+    @property
+    def scheduler(self) -> SchedulerVariant:
+        """Which scheduler the code is linked with."""
+        return SchedulerVariant(self.width, self.checks.race, self.checks.init or self.checks.overflow)
 
     def state_bytes(self, threads: int) -> int:
         """Bytes that ``Worker.state`` needs for a block of ``threads`` threads."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kcheck.ptx.abi import Checks, Program
+from kcheck.ptx.abi import Checks, Program, SchedulerVariant
 from kcheck.ptx.lowering import kernel
 from kcheck.ptx.lowering.sanitizer import Sanitizer
+from kcheck.ptx.runtime.block_scheduler import scheduler_ir
 from kcheck.ptx.sanitizers.init.sanitizer import Initcheck
 from kcheck.ptx.sanitizers.origins import OriginLog
 from kcheck.ptx.sanitizers.overflow.exact import Overflow
@@ -48,3 +49,8 @@ def sanitizers(checks: Checks) -> tuple[Sanitizer, ...]:
     if checks.init or checks.overflow:
         found.append(origins)
     return tuple(found)
+
+
+def scheduler(variant: SchedulerVariant) -> str:
+    """The LLVM IR that a kernel's is linked with; see ``Program.scheduler``."""
+    return scheduler_ir(variant)

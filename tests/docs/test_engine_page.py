@@ -50,7 +50,7 @@ KERNEL = MODULE.functions["reverse"]
 def ir(checks: Checks) -> str:
     """The kernel's own function, for vectors of neighbors along x."""
     text = lower(MODULE, "reverse", WIDTH, checks, WIDTH).ir
-    begin = text.index("define internal i32 @kcheck.warp(")
+    begin = text.index("define i32 @kcheck.warp(")
     return text[begin : text.index("\n}\n", begin)]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from kcheck.cpu.jit import LoadedCode, compile_ir
 from kcheck.ptx import abi
 from kcheck.ptx.abi import row_of
-from kcheck.ptx.compile import lower
+from kcheck.ptx.compile import lower, scheduler
 from kcheck.ptx.syntax.declarations import PAGE
 from kcheck.ptx.syntax.parser import parse
 
@@ -34,7 +34,8 @@ def compiled(text: str, width: int, row: int = 1) -> tuple[abi.Program, LoadedCo
     lanes, the better one for others."""
     module = parse(text, "test.ptx")
     program = lower(module, module.entries[0].name, width, row=row)
-    code = compile_ir(program.ir, program.width, quick=width in (8, 32))
+    texts = program.ir, scheduler(program.scheduler)
+    code = [compile_ir(ir, program.width, quick=width in (8, 32)) for ir in texts]
     return program, LoadedCode(code, ("kcheck_run", "kcheck_block"))
 
 

@@ -51,11 +51,6 @@ def integer_of(element: str) -> str:
     return _INTEGER_OF.get(element, element)
 
 
-def mangle(element: str) -> str:
-    """``float`` as LLVM writes it in the names of intrinsics: ``f32``."""
-    return _SUFFIX.get(element, element)
-
-
 class Builder:
     """Collects the instructions of one LLVM function, and the declarations that the module needs for them.
 
@@ -287,12 +282,12 @@ class Builder:
         lanes = values[0].lanes
         element = values[0].type if result is None else result
         kinds = [values[0].type] if result is None else [result, values[0].type]
-        mangled = f"llvm.{name}" + "".join(f".{_mangle(k, lanes)}" for k in kinds)
+        mangled = f"llvm.{name}" + "".join(f".{mangle(k, lanes)}" for k in kinds)
         return self.call(f"@{mangled}", element, lanes, *values)
 
     def flagged_intrinsic(self, name: str, x: Value, flag: bool) -> Value:
         """An intrinsic with a constant i1 after its argument: ``ctlz``, ``cttz``."""
-        mangled = f"@llvm.{name}.{_mangle(x.type, x.lanes)}"
+        mangled = f"@llvm.{name}.{mangle(x.type, x.lanes)}"
         kind = self.type_of(x)
         self.declarations[mangled] = f"declare {kind} {mangled}({kind}, i1 immarg)"
         return self.value(f"call {kind} {mangled}({self.typed(x)}, i1 {str(flag).lower()})", x.type, x.lanes)
@@ -333,8 +328,9 @@ class Builder:
         return self.value(f"icmp ne {bits.type} {bits.text}, 0", "i1")
 
 
-def _mangle(element: str, lanes: int) -> str:
-    name = mangle(element)
+def mangle(element: str, lanes: int = 1) -> str:
+    """A type as LLVM writes it in the names of intrinsics: ``f32``, ``v16f32``."""
+    name = _SUFFIX.get(element, element)
     return name if lanes == 1 else f"v{lanes}{name}"
 
 

@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
+from kcheck.ptx.syntax.types import LLVM_BITS
 
 UNLIKELY, LIKELY = "!2", "!0"
 """The branch weights of a module, for conditions that are rarely true, or nearly always."""
@@ -127,8 +128,13 @@ class Signature:
         parameters = ", ".join(f"{kind} %{name}" for name, kind in self.parameters.items())
         return f"{self.result} {self.name}({parameters})"
 
+    @property
+    def declaration(self) -> str:
+        """For a module that calls the function of another one."""
+        return f"declare {self.result} {self.name}({', '.join(self.parameters.values())})"
 
-def call(b: Builder, function: Signature, **arguments: Value | int) -> Value:
+
+def call(b: Builder, function: Signature, /, **arguments: Value | int) -> Value:
     """Call a function of this module; arguments by name. Its result, or a value of type void.
 
     Raises:
@@ -307,11 +313,11 @@ class FunctionBuilder(Builder):
         made.value = first
         return made
 
-    def zeros(self, element: str, count: int) -> Array:
-        """A new array on the stack, all zero from here on."""
-        made = Array(self, self.local(f"[{count} x {element}]"), element)
-        self.line(f"store [{count} x {element}] zeroinitializer, ptr {made.pointer}")
-        return made
+    def zeros_of(self, element: str, count: Value) -> Array:
+        """A new array on the stack, of a size that is not known before; not in a loop."""
+        room = self.value(f"alloca {element}, {self.typed(count)}", "ptr")
+        self.fill(room, 0, self.term(self.resize(count, "i64")) * (LLVM_BITS[element] // 8))
+        return Array(self, room.text, element)
 
     def local(self, kind: str, align: int = 0) -> str:
         """The address of room on the stack for a type."""
@@ -366,7 +372,7 @@ class FunctionBuilder(Builder):
 
     # --- functions
 
-    def run(self, function: Signature, **arguments: Value | int) -> Term:
+    def run(self, function: Signature, /, **arguments: Value | int) -> Term:
         """Call a function of this module, as :func:`call` does."""
         return self.term(call(self, function, **arguments))
 
@@ -406,6 +412,16 @@ class FunctionBuilder(Builder):
         self.jump(branch.end)
         self.label(branch.end)
         branch.written = len(self.lines)
+
+    @contextlib.contextmanager
+    def unless(self, condition: Value, weights: str = "") -> Iterator[None]:
+        """What to do if a condition does not hold. ``weights``: of the condition."""
+        otherwise, end = self.fresh("unless"), self.fresh("end")
+        self.branch(condition, end, otherwise, weights)
+        self.label(otherwise)
+        yield
+        self.jump(end)
+        self.label(end)
 
     @contextlib.contextmanager
     def if_among(self, value: Value, numbers: Sequence[int]) -> Iterator[Branch]:

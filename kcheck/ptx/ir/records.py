@@ -44,11 +44,16 @@ def field_address(
     return b.value(f"getelementptr i8, ptr {pointer}, i64 {offset}", "ptr")
 
 
-def load_field(b: Builder, struct: type[ctypes.Structure], pointer: str, descriptor: Any, index: int = 0) -> Value:
-    """A field of the record at ``pointer``, or an element of it, in a function that is not a FunctionBuilder."""
+def load_field(
+    b: Builder, struct: type[ctypes.Structure], pointer: str, descriptor: Any, index: int = 0, hints: str = ""
+) -> Value:
+    """A field of the record at ``pointer``, or an element of it, in a function that is not a FunctionBuilder.
+
+    ``hints``: LLVM's metadata.
+    """
     address = field_address(b, struct, pointer, descriptor, index)
     element = field_of(struct, descriptor).element
-    return b.value(f"load {element}, ptr {address.text}", element)
+    return b.value(f"load {element}, ptr {address.text}{hints}", element)
 
 
 def store_field(b: Builder, struct: type[ctypes.Structure], pointer: str, descriptor: Any, value: Value) -> None:
@@ -118,6 +123,10 @@ class Record:
         """The records at the address that a field holds."""
         return Record(self.code, self.pointer_at(descriptor), struct)
 
+    def pointer_is_null(self) -> Term:
+        """Whether there is no record."""
+        return self.code.term(self.pointer).eq(0)
+
     def __getitem__(self, index: Value | int) -> Record:
         """One of several records that follow each other."""
         size = ctypes.sizeof(self.struct)
@@ -131,6 +140,12 @@ class Record:
 def record(code: FunctionBuilder, name: str, struct: type[ctypes.Structure]) -> Record:
     """The record that a parameter points to."""
     return Record(code, code.argument(name), struct)
+
+
+def constant(name: str, values: ctypes.Structure) -> str:
+    """A record as a constant of a module; its fields have 64 bits."""
+    fields = ", ".join(f"i64 {getattr(values, field[0])}" for field in values._fields_)
+    return f"{name} = constant [{len(values._fields_)} x i64] [{fields}]"
 
 
 def new_record(code: FunctionBuilder, struct: type[ctypes.Structure]) -> Record:

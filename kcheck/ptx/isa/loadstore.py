@@ -92,7 +92,7 @@ def ld(fn: Surroundings, i: Instruction) -> None:
     elif first is not None:
         if fn.in_affine_loop and f.space in ("global", "generic"):
             _fetch_ahead(fn, first)
-        name = fn.unit.line_access(False, f.kind.llvm, f.space)
+        name = fn.unit.row_access(False, f.kind.llvm, f.space)
         values = [_by_lanes(fn, i, f, name, first)]
     else:
         address = fn.address(i, i.operands[1], f.space)
@@ -257,7 +257,7 @@ def st(fn: Surroundings, i: Instruction) -> None:
     first = _side_by_side(fn, i, i.operands[0], f)
     if first is not None:
         b = fn.b
-        name = fn.unit.line_access(True, f.kind.llvm, f.space)
+        name = fn.unit.row_access(True, f.kind.llvm, f.space)
         context = fn.access_context(fn.unit.site(i, f.space))
         active, value = b.splat(fn.active), b.splat(values[0])
         b.line(f"call void {name}({b.typed(first)}, {b.typed(value)}, {b.typed(active)}, {context})")

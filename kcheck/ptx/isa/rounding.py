@@ -8,7 +8,7 @@ error requires it.
 
 from __future__ import annotations
 
-from kcheck.ptx.ir.builder import Builder, Value, _mangle, vector_type
+from kcheck.ptx.ir.builder import Builder, Value, mangle, vector_type
 
 _LLVM_MODE = {"rz": 0, "rn": 1, "rp": 2, "rm": 3}
 """The argument of llvm.set.rounding, as C's FLT_ROUNDS numbers them."""
@@ -28,8 +28,8 @@ def directed(b: Builder, operation: str, mode: str, *arguments: Value, result: s
     lanes, source = values[0].lanes, values[0].type
     element = result or source
     kind, out = vector_type(source, lanes), vector_type(element, lanes)
-    mangled = _mangle(element, lanes)
-    suffix = f"{mangled}.{_mangle(source, lanes)}" if operation in _CONVERSIONS else mangled
+    mangled = mangle(element, lanes)
+    suffix = f"{mangled}.{mangle(source, lanes)}" if operation in _CONVERSIONS else mangled
     name = f"@kcheck.{operation}.{mode}.{suffix}"
     if name not in b.definitions:
         intrinsic = f"@llvm.experimental.constrained.{operation}.{suffix}"

@@ -64,7 +64,7 @@ class ModuleSurroundings(Protocol):
         """The function for a checked access; ``carries``: of the value's companion too."""
         ...
 
-    def line_access(self, store: bool, element: str, space: str) -> str:
+    def row_access(self, store: bool, element: str, space: str) -> str:
         """The function for a checked access of elements side by side."""
         ...
 

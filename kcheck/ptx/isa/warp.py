@@ -16,8 +16,11 @@ from functools import partial
 
 from kcheck.ptx.abi import FaultKind, Launch
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
+from kcheck.ptx.ir.function import FunctionBuilder, Signature, call
+from kcheck.ptx.ir.records import record
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.isa.surroundings import Surroundings
+from kcheck.ptx.runtime.faults import report_fault
 from kcheck.ptx.syntax.ast import Instruction, Operand, Pair
 from kcheck.ptx.syntax.types import TYPES
 
@@ -122,32 +125,40 @@ def report(fn: Surroundings, site: int, some: Value, tell: Callable[[], tuple[Va
     lane = b.flagged_intrinsic("cttz", lanes, False)
     here = b.shift("shl", b.resize(fn.active_bits(), "i64"), 32)
     wide = b.op("or", b.resize(lanes, "i64"), here)
-    b.line(
-        f"call void @kcheck.warpfault(ptr %launch, ptr %worker, ptr %block, i32 %t0, i32 {site}, "
-        f"{b.typed(kind)}, i64 {wide.text}, i32 {lane.text})"
-    )
-    fn.unit.definitions["@kcheck.warpfault"] = _warp_fault()
+    where = {name: Value(f"%{name}", "ptr") for name in ("launch", "worker", "block")}
+    call(b, _WARP_FAULT, **where, t0=Value("%t0", "i32"), site=site, kind=kind, missing=wide, lane=lane)
+    fn.unit.definitions[_WARP_FAULT.name] = _warp_fault(fn.unit.declarations)
     b.line(f"br label %{done}")
     b.label(done)
 
 
-def _warp_fault() -> str:
-    """Records the lanes and how many the warp has; of a lane beyond the end of a partial warp lane 0 is named instead."""
-    return f"""
-define internal void @kcheck.warpfault(ptr %launch, ptr %worker, ptr %block, i32 %t0, i32 %site, i32 %kind, i64 %missing, i32 %lane) noinline cold {{
-  %np = getelementptr i8, ptr %launch, i64 {Launch.threads.offset}
-  %n = load i32, ptr %np
-  %first = and i32 %t0, -32
-  %t = add i32 %first, %lane
-  %rest = sub i32 %n, %first
-  %partial = icmp ult i32 %rest, 32
-  %has = select i1 %partial, i32 %rest, i32 32
-  %beyond = icmp uge i32 %t, %n
-  %l = select i1 %beyond, i32 0, i32 %lane
-  call void @kcheck.fault(ptr %launch, ptr %block, i32 %first, i32 %site, i32 %kind, i64 %missing, i32 %has, i32 %l)
-  ret void
-}}
-"""
+_WARP_FAULT = Signature(
+    "@kcheck.warpfault",
+    "void",
+    {
+        "launch": "ptr",
+        "worker": "ptr",
+        "block": "ptr",
+        "t0": "i32",
+        "site": "i32",
+        "kind": "i32",
+        "missing": "i64",
+        "lane": "i32",
+    },
+)
+"""Records the missing lanes and how many the warp has. For a lane beyond the end of a partial warp, it names lane 0."""
+
+
+def _warp_fault(declarations: dict[str, str]) -> str:
+    f = FunctionBuilder(_WARP_FAULT, "noinline cold", declarations=declarations)
+    threads = record(f, "launch", Launch).load(Launch.threads)
+    first, lane = f.argument("t0") & -32, f.argument("lane")
+    left = threads - first
+    lane = (first + lane >= threads).select(0, lane)
+    size = (left < 32).select(left, 32)
+    where = {"address": f.argument("missing"), "size": size, "lane": lane, "first": first}
+    report_fault(f, f.argument("kind"), f.argument("site"), **where)
+    return f.text()
 
 
 @effect("vote")

@@ -11,6 +11,7 @@ from kcheck.ptx.isa.integer import CARRY_READERS
 from kcheck.ptx.isa.rows import Mods, Row
 from kcheck.ptx.lowering.calls import call
 from kcheck.ptx.lowering.function import FunctionLowering
+from kcheck.ptx.runtime.faults import report_fault
 from kcheck.ptx.syntax.ast import Call, Instruction, Integer, Operand, Operation, Pair, Register
 
 
@@ -100,10 +101,7 @@ def _divisor(fn: FunctionLowering, i: Instruction, divisor: Value) -> None:
     lane = b.const("i32", 0)
     if fn.width > 1:
         lane = b.resize(b.flagged_intrinsic("cttz", b.mask_bits(zero), False), "i32")
-    b.line(
-        f"call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 {site}, "
-        f"i32 {int(FaultKind.DIVISION_BY_ZERO)}, i64 0, i32 0, i32 {lane.text})"
-    )
+    report_fault(b, FaultKind.DIVISION_BY_ZERO, site, lane=lane)
     b.line(f"br label %{done}")
     b.label(done)
 

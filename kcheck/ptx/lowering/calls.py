@@ -16,6 +16,7 @@ from kcheck.ptx.abi import Block, FaultKind, Launch, PrintRecord
 from kcheck.ptx.ir.builder import Value, vector_type
 from kcheck.ptx.lowering.function import CONTEXT, FunctionLowering
 from kcheck.ptx.lowering.module import FUNCTION_IDS
+from kcheck.ptx.runtime.faults import report_fault
 from kcheck.ptx.syntax.ast import Call, Function, Register, Symbol
 from kcheck.ptx.syntax.raise_markers import is_marker
 from kcheck.ptx.syntax.types import TYPES
@@ -140,10 +141,7 @@ def _indirect(fn: FunctionLowering, operation: Call, target: Register) -> Value:
             lane = b.resize(b.flagged_intrinsic("cttz", left, False), "i32")
         address = b.extract(wanted, lane)
         site = unit.site(operation, "")
-        b.line(
-            f"call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 {site}, "
-            f"i32 {int(FaultKind.INDIRECT_CALL)}, i64 {address.text}, i32 0, i32 {lane.text})"
-        )
+        report_fault(b, FaultKind.INDIRECT_CALL, site, address=address, lane=lane)
         return left
 
     return b.op("or", exits, _where(fn, b.compare("ne", left, 0), stray))
@@ -334,10 +332,7 @@ def _assert_fail(fn: FunctionLowering, operation: Call) -> Value | None:
     message = _argument(fn, operation, 0, "i64")
     lane = fn.first_active()
     text = b.extract(message, lane)
-    b.line(
-        f"call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 {site}, "
-        f"i32 {int(FaultKind.TRAP)}, {b.typed(text)}, i32 0, {b.typed(lane)})"
-    )
+    report_fault(b, FaultKind.TRAP, site, address=text, lane=lane)
     return fn.active_bits()
 
 
@@ -347,10 +342,7 @@ def _raise(fn: FunctionLowering, operation: Call) -> Value | None:
     site = fn.unit.site(operation, "")
 
     def record(lane: Value) -> None:
-        b.line(
-            f"call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 {site}, "
-            f"i32 {int(FaultKind.RAISED)}, i64 0, i32 0, {b.typed(lane)})"
-        )
+        report_fault(b, FaultKind.RAISED, site, lane=lane)
 
     _each_lane(fn, record)
     return None

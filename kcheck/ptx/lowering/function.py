@@ -456,9 +456,9 @@ class FunctionLowering:
         """The same for companions: as many bytes, then as many for their flags."""
         key = name + "!"
         if key not in self._arrays:
-            array = self.param_array(name)
-            if array.startswith("%param"):
-                self._arrays[key] = array.replace("%param", "%pshadow")
+            outside = [v.name for v in (*self.function.params, *self.function.returns)]
+            if name in outside:
+                self._arrays[key] = f"%pshadow{outside.index(name)}"
             else:
                 size = 2 * self.param_bytes(name)
                 pointer = f"%AS{len(self._arrays)}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from kcheck.errors import PtxError
 from kcheck.model.alignment import align_up
@@ -13,6 +14,7 @@ from kcheck.ptx.analysis import liveness, nans, skips, uniformity
 from kcheck.ptx.analysis.convergence import may_come_apart, meeting, waits_for_lanes
 from kcheck.ptx.analysis.inline import expand
 from kcheck.ptx.analysis.spin import may_spin
+from kcheck.ptx.ir.records import constant
 from kcheck.ptx.isa.verify import verify_function
 from kcheck.ptx.lowering import affine_loops as lines
 from kcheck.ptx.lowering.function import FunctionLowering
@@ -28,7 +30,7 @@ from kcheck.ptx.lowering.suspension import StateLayout, SuspensionPoint
 from kcheck.ptx.lowering.warp import WarpFunction
 from kcheck.ptx.lowering.warp_emulation import POSTED, TAKEN, posted_bytes, posted_columns
 from kcheck.ptx.runtime import copies, faults
-from kcheck.ptx.runtime.block_scheduler import Fresh, Points, scheduler_ir
+from kcheck.ptx.runtime.block_scheduler import Fresh
 from kcheck.ptx.runtime.copy_queue import CopyQueue, capacity, is_copy
 from kcheck.ptx.runtime.layout import (
     ALIGNED_TABLE,
@@ -36,12 +38,15 @@ from kcheck.ptx.runtime.layout import (
     KIND_TABLE,
     KINDS,
     MEETING_TABLE,
+    PLAIN_TABLE,
     POINT_BYTES,
+    SHAPE,
     SITE_TABLE,
     STRICT_TABLE,
     VECTOR_BYTES,
-    Posted,
-    Shape,
+    KernelShape,
+    kernel_signature,
+    table_ir,
     vector_bytes_ir,
 )
 from kcheck.ptx.runtime.lookup import LocalLayout, resolve_ir
@@ -84,16 +89,75 @@ def lower(module: Module, entry: str, width: int, sanitizers: Sequence[Sanitizer
     functions = _called(module, kernel)
     for function in functions:
         verify_function(module, function)
-    shared, shared_bytes = shared_layout(module, functions)
+    unit = _unit(module, width, functions, row, sanitizers)
     variables = module_variables(module)
     slots, param_bytes = param_slots(kernel)
+    align = _local_align(functions)
+    frames = {f.name: _local_frame(f, align) for f in functions}
+    stride = align_up(_local_bytes(module, functions, frames), align)
+    graphs = {f.name: control.build(f, module.file, waits) for f in functions}
+    context = _Context(unit, sanitizers, graphs, frames, waits)
+    state = StateLayout(0)
+    entry_warp = _prepare(context, kernel, {slot.name: slot.offset for slot in slots}, state)
+    # Vectors begin HEAD_BYTES after the start of a page, at a stride that is a multiple of the largest alignment.
+    local = align_up(HEAD_BYTES + len(entry_warp.stops) * POINT_BYTES, max(align, 64)) - HEAD_BYTES
+    everyone = align_up(stride * width, 64) if unit.companion_memory is not None else 0
+    unit.local = LocalLayout(local, stride, everyone)
+    state.size = align_up(local + everyone + stride * width, 64)
+    _queue_copies(unit, sanitizers, functions, state)
+    texts = [_called_text(context, function) for function in functions if not function.is_entry]
+    texts.append(entry_warp.text(kernel_signature(width).name))
+    vector_bytes = align_up(max(state.size, 64), max(align, 64))
+    ir = _module_ir(context, entry_warp, state, vector_bytes, texts)
+    return Program(
+        ir=ir,
+        entry=entry,
+        width=width,
+        checks=Checks(),
+        params=slots,
+        param_bytes=param_bytes,
+        globals=variables,
+        shared_bytes=unit.shared_bytes,
+        local_bytes=stride,
+        warp_state_bytes=vector_bytes,
+        block_state_bytes=HEAD_BYTES,
+        sites=tuple(unit.sites),
+        cooperative=any(s.arrival.kind == "grid" for s in entry_warp.stops),
+        prints=unit.prints,
+        shared=shared_variables(module, functions, unit.shared),
+        local=tuple(_local_variables(kernel, frames[entry][1])),
+        local_offset=local,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What lowering the functions of a kernel needs; ``graphs`` and ``frames`` are by name.
+
+    Attributes:
+        frames: the size of a function's local variables, and the offset of each.
+        waits: whether a vector may have to wait at an operation.
+    """
+
+    unit: ModuleLowering
+    sanitizers: Sequence[Sanitizer]
+    graphs: Mapping[str, control.Cfg]
+    frames: Mapping[str, tuple[int, dict[str, int]]]
+    waits: Callable[[Operation], bool]
+
+
+def _unit(
+    module: Module, width: int, functions: list[Function], row: int, sanitizers: Sequence[Sanitizer]
+) -> ModuleLowering:
+    """What is known of a kernel (the first of the functions) and what it calls before they are lowered."""
+    shared, shared_bytes = shared_layout(module, functions)
     unit = ModuleLowering(
         module,
         width,
         shared,
         shared_bytes,
         LocalLayout(0, 0),
-        {v.name: i for i, v in enumerate(variables)},
+        {v.name: i for i, v in enumerate(module_variables(module))},
         {f.name: i for i, f in enumerate(f for f in functions if not f.is_entry)},
     )
     for sanitizer in sanitizers:
@@ -103,68 +167,47 @@ def lower(module: Module, entry: str, width: int, sanitizers: Sequence[Sanitizer
     unit.dynamic_shared = any(v.space == "shared" and open_size(v) for scope in scopes for v in scope.values())
     unit.outlined = _memory_accesses(functions) > INLINED_ACCESSES
     unit.posted_columns = posted_columns(s for f in functions for s in f.body or () if not isinstance(s, Label))
-    align = _local_align(functions)
-    frames = {f.name: _local_frame(f, align) for f in functions}
-    stride = align_up(_local_bytes(module, functions, frames), align)
-    offsets_of_params = {slot.name: slot.offset for slot in slots}
-    graphs = {f.name: control.build(f, module.file, waits) for f in functions}
-    state = StateLayout(0)
-    entry_warp = _prepare(unit, sanitizers, kernel, graphs[entry], frames[entry], offsets_of_params, state, waits)
-    # Vectors begin HEAD_BYTES after the start of a page, at a stride that is a multiple of the largest alignment.
-    local = align_up(HEAD_BYTES + len(entry_warp.stops) * POINT_BYTES, max(align, 64)) - HEAD_BYTES
-    everyone = align_up(stride * width, 64) if unit.companion_memory is not None else 0
-    unit.local = LocalLayout(local, stride, everyone)
-    state.size = align_up(local + everyone + stride * width, 64)
-    _queue_copies(unit, sanitizers, functions, state)
-    texts = []
-    for function in functions:
-        if not function.is_entry:
-            if any(b.terminator is not None and waits(b.terminator) for b in graphs[function.name].blocks):
-                raise PtxError(
-                    f"{module.file}:{function.line}: a barrier in a function that is called is not supported"
-                )
-            warp = _prepare(
-                unit, sanitizers, function, graphs[function.name], frames[function.name], {}, StateLayout(0), waits
-            )
-            texts.append(warp.text(f"@kcheck.fn.{unit.functions[function.name]}"))
-    texts.append(entry_warp.text("@kcheck.warp"))
-    posted = Posted(state.offsets.get(POSTED, 0), state.offsets.get(TAKEN, 0), posted_bytes(unit))
-    stop_sites = [
-        entry_warp.loop_site(s.block) if s.operation is None else unit.site(s.operation, "")
-        for s in entry_warp.stops
+    return unit
+
+
+def _called_text(context: _Context, function: Function) -> str:
+    """The definition of a function that is called."""
+    unit, graph = context.unit, context.graphs[function.name]
+    if any(b.terminator is not None and context.waits(b.terminator) for b in graph.blocks):
+        raise unit.fail(function.line, "a barrier in a function that is called is not supported")
+    return _prepare(context, function, {}, StateLayout(0)).text(f"@kcheck.fn.{unit.functions[function.name]}")
+
+
+def _module_ir(
+    context: _Context, kernel: WarpFunction, state: StateLayout, vector_bytes: int, texts: list[str]
+) -> str:
+    """The module: what the functions call, the functions, and what the scheduler knows of the kernel."""
+    unit, points = context.unit, kernel.stops
+    sites = [
+        kernel.loop_site(point.block) if point.operation is None else unit.site(point.operation, "")
+        for point in points
     ]
-    vector_bytes = align_up(max(state.size, 64), max(align, 64))
-    unit.definitions.update(resolve_ir(unit.local, shared_bytes))
+    unit.definitions.update(resolve_ir(unit.local, unit.shared_bytes))
     for name, kinds in (("memset", "ptr, i8"), ("memcpy", "ptr, ptr")):
         mangled = f"@llvm.{name}.p0.{'p0.' if name == 'memcpy' else ''}i64"
         unit.declarations[mangled] = f"declare void {mangled}({kinds}, i64, i1 immarg)"
-    unit.definitions.update(faults.definitions(unit.declarations))
     unit.definitions[VECTOR_BYTES.name] = vector_bytes_ir(vector_bytes)
     fresh = Fresh()
-    for sanitizer in sanitizers:
+    for sanitizer in context.sanitizers:
         fresh = sanitizer.finish(unit, fresh)
-    shape = Shape(width, len(entry_warp.stops), vector_bytes, posted, unit.follows_barriers, unit.declarations)
-    schedule = scheduler_ir(shape, _points(entry_warp.stops, stop_sites), fresh)
-    ir = "\n".join([*unit.declarations.values(), *unit.definitions.values(), *texts, *schedule, _METADATA])
-    return Program(
-        ir=ir,
-        entry=entry,
-        width=width,
-        checks=Checks(),
-        params=slots,
-        param_bytes=param_bytes,
-        globals=variables,
-        shared_bytes=shared_bytes,
-        local_bytes=stride,
-        warp_state_bytes=vector_bytes,
-        block_state_bytes=HEAD_BYTES,
-        sites=tuple(unit.sites),
-        cooperative=any(s.arrival.kind == "grid" for s in entry_warp.stops),
-        prints=unit.prints,
-        shared=shared_variables(module, functions, shared),
-        local=tuple(_local_variables(kernel, frames[entry][1])),
-        local_offset=local,
+    shape = KernelShape(
+        points=len(points),
+        vector_bytes=vector_bytes,
+        posted=state.offsets.get(POSTED, 0),
+        taken=state.offsets.get(TAKEN, 0),
+        posted_bytes=posted_bytes(unit),
+        unwritten=fresh.unwritten[0],
+        unwritten_bytes=fresh.unwritten[1],
     )
+    for signature in (faults.FAULT, faults.RUNNING):
+        unit.declarations[signature.name] = signature.declaration
+    tables = [constant(SHAPE, shape), *_tables(points, sites)]
+    return "\n".join([*unit.declarations.values(), *unit.definitions.values(), *texts, *tables, _METADATA])
 
 
 def _queue_copies(
@@ -181,17 +224,18 @@ def _queue_copies(
     unit.definitions.update(copies.definitions(unit.copies, watchers, unit.declarations))
 
 
-def _points(points: Sequence[SuspensionPoint], sites: Sequence[int]) -> Points:
+def _tables(points: Sequence[SuspensionPoint], sites: Sequence[int]) -> list[str]:
     """What the scheduler knows of the suspension points, whose sites are given."""
     arrivals = [point.arrival for point in points]
     tables = {
+        PLAIN_TABLE: [int(a.plain) for a in arrivals],
         STRICT_TABLE: [int(a.aligned and a.threads is None) for a in arrivals],
         ALIGNED_TABLE: [int(a.aligned) for a in arrivals],
         MEETING_TABLE: meeting([point.operation for point in points]),
         KIND_TABLE: [KINDS[a.kind] for a in arrivals],
         SITE_TABLE: sites,
     }
-    return Points(tables, [point.number for point in points if point.arrival.plain])
+    return [table_ir(name, numbers) for name, numbers in tables.items()]
 
 
 def suitable_width(module: Module, entry: str, width: int, row: int) -> int:
@@ -329,16 +373,9 @@ def _local_bytes(module: Module, functions: list[Function], frames: dict[str, tu
     return sum(size for size, _ in frames.values()) + RECURSION_LOCAL_BYTES
 
 
-def _prepare(
-    unit: ModuleLowering,
-    sanitizers: Sequence[Sanitizer],
-    function: Function,
-    graph: control.Cfg,
-    local: tuple[int, dict[str, int]],
-    params: dict[str, int],
-    state: StateLayout,
-    waits: Callable[[Operation], bool],
-) -> WarpFunction:
+def _prepare(context: _Context, function: Function, params: dict[str, int], state: StateLayout) -> WarpFunction:
+    unit, waits, sanitizers = context.unit, context.waits, context.sanitizers
+    graph, local = context.graphs[function.name], context.frames[function.name]
     live = liveness.analyze(graph)
     spinning = may_spin(graph) if function.is_entry else frozenset()
     guarded = {

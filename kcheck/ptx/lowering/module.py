@@ -83,22 +83,26 @@ class ModuleLowering:
         self.sites.append(Site(operation.line, text, file, source_line, space, chain_of_calls, tests, address))
         return len(self.sites) - 1
 
+    def _access_of(
+        self, store: bool, element: str, space: str, width: int, companions: CompanionMemory | None = None
+    ) -> memory.Access:
+        """A kind of access; const memory is checked as global memory."""
+        space = "global" if space == "const" else space
+        return memory.Access(store, element, space, width, self.local, companions)
+
     def access(self, store: bool, element: str, space: str, scalar: bool, carries: bool = False) -> str:
         """The function for a checked access; ``carries``: of the value's companion too."""
-        space = "global" if space == "const" else space
-        self.declarations["@llvm.usub.sat.i64"] = "declare i64 @llvm.usub.sat.i64(i64, i64)"
-        key = (store, element, space, scalar, carries)
+        companions = self.companion_memory(self) if carries and self.companion_memory is not None else None
+        access = self._access_of(store, element, space, 1 if scalar else self.width, companions)
+        key = (store, element, access.space, scalar, carries)
         if key not in self.accesses:
-            companions = self.companion_memory(self) if carries and self.companion_memory is not None else None
             if scalar:
-                name, text = memory.scalar_ir(store, element, space, self.local, companions)
+                name, text = memory.scalar_ir(access, self.declarations)
             else:
                 if companions is not None:
                     self.access(store, element, space, scalar)
-                    self.companion_access(companions, store, element, space)
-                name, text = memory.vector_ir(
-                    store, element, space, self.width, self.local, self.declarations, self.outlined, companions
-                )
+                    self.companion_access(companions, store, element, access.space)
+                name, text = memory.vector_ir(access, self.declarations, self.outlined)
             self.definitions[name] = text
             self.accesses[key] = name
         return self.accesses[key]
@@ -114,11 +118,11 @@ class ModuleLowering:
         """Bytes of a thread's local memory."""
         return self.local.stride
 
-    def line_access(self, store: bool, element: str, space: str) -> str:
+    def row_access(self, store: bool, element: str, space: str) -> str:
         """The function for a checked access of elements side by side."""
-        space = "global" if space == "const" else space
-        slow = self.access(store, element, space, False)
-        name, text = memory.line_ir(store, element, space, self.width, slow, self.outlined)
+        self.access(store, element, space, False)
+        access = self._access_of(store, element, space, self.width)
+        name, text = memory.row_ir(access, self.declarations, self.outlined)
         self.definitions[name] = text
         return name
 
@@ -130,9 +134,8 @@ class ModuleLowering:
         ``by_offset``: it takes offsets in the shared window, not addresses.
         """
         space = "global" if space == "const" else space
-        self.declarations["@llvm.usub.sat.i64"] = "declare i64 @llvm.usub.sat.i64(i64, i64)"
-        extent = size if extent is None else extent
-        name, texts = memory.admit_ir(space, kind, size, extent, self.width, self.local, by_offset)
+        admission = memory.Admission(space, kind, size, size if extent is None else extent, by_offset)
+        name, texts = memory.admit_ir(admission, self.width, self.local, self.declarations)
         self.definitions.update(texts)
         return name
 

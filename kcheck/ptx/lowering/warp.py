@@ -184,7 +184,8 @@ class WarpFunction:
                 parameters += "".join(f", ptr %pshadow{i}" for i in range(outside))
             signature = f"{self.bits} {name}({parameters})"
             lines = [*head, *each]
-        return "\n".join([f"define internal {signature} {ATTRIBUTES} {{", *lines, "}"])
+        linkage = "" if fn.function.is_entry else "internal "
+        return "\n".join([f"define {linkage}{signature} {ATTRIBUTES} {{", *lines, "}"])
 
     def _enter(self) -> None:
         b = self.b

@@ -144,8 +144,8 @@ class Completion:
                 skipped = f.run(SKIPPED, **self._state(), only=barrier)
                 gone = f.term(f.const("i32", int(FaultKind.BARRIER_GONE)))
                 why.value = skipped.select(int(FaultKind.BARRIER_EXITED), gone)
-        if self.state.shape.race:
-            f.run(RACE_COUNTED, launch=f.argument("launch"), part=needed < n)
+        if self.state.scheduler.variant.race:
+            self.state.scheduler.run(f, RACE_COUNTED, launch=f.argument("launch"), part=needed < n)
         tally.released[barrier] = released.value
         self.block.store(Block.arrive_count, kept.value, barrier)
         self.progress.value = 1

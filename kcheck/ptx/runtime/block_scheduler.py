@@ -16,26 +16,23 @@ Source of the counts: PTX ISA, bar.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kcheck.ptx.abi import FINISHED, STOPPED, Block, Launch, Worker
+from kcheck.ptx.abi import FINISHED, STOPPED, Block, Launch, SchedulerVariant, Worker
 from kcheck.ptx.ir.function import FunctionBuilder, Signature, Term
 from kcheck.ptx.ir.records import record
-from kcheck.ptx.runtime import slow_path
+from kcheck.ptx.runtime import faults, slow_path
 from kcheck.ptx.runtime.faults import RUNNING
 from kcheck.ptx.runtime.layout import (
     ABORTED,
-    ALIGNED_TABLE,
     DONE,
     HEAD_BYTES,
-    KIND_TABLE,
-    MEETING_TABLE,
+    PLAIN_TABLE,
     SEVERAL,
     SITE_TABLE,
-    STRICT_TABLE,
     WARP,
-    Shape,
+    KernelShape,
+    Scheduler,
     kernel_signature,
     lanes_from,
 )
@@ -52,60 +49,42 @@ FRESH_BLOCK = Signature("@kcheck.fresh", "void", {"launch": "ptr", "worker": "pt
 
 
 @dataclass(frozen=True, slots=True)
-class Points:
-    """The suspension points of a kernel, by number: what the tables hold.
-
-    Attributes:
-        tables: by the name of the table, a number for each point.
-        plain: the points at which all threads of a block wait for nothing but each other.
-    """
-
-    tables: Mapping[str, Sequence[int]]
-    plain: Sequence[int]
-
-    TABLES = (STRICT_TABLE, ALIGNED_TABLE, MEETING_TABLE, KIND_TABLE, SITE_TABLE)
-
-
-@dataclass(frozen=True, slots=True)
 class Fresh:
-    """What checks need when a block begins.
+    """What sanitizers need when a block begins.
 
     Attributes:
-        block: they have a function FRESH_BLOCK.
-        unwritten: which bytes of a vector's state to fill with ones: from where, and how many; 0: none.
+        block: they define FRESH_BLOCK.
+        unwritten: which bytes of a vector's state to fill with ones: from where, and how many.
     """
 
     block: bool = False
     unwritten: tuple[int, int] = (0, 0)
 
 
-def scheduler_ir(shape: Shape, points: Points, fresh: Fresh = Fresh()) -> list[str]:
-    """The functions ``kcheck_run``, ``kcheck_block`` and what they call."""
-    return [
-        *(_table(name, points.tables[name]) for name in Points.TABLES),
-        _prepare(shape),
-        *slow_path.definitions(shape).values(),
-        _block(shape, points, fresh),
-        _run_blocks(shape),
-        _run_block(shape),
+def scheduler_ir(variant: SchedulerVariant) -> str:
+    """The module with ``kcheck_run``, ``kcheck_block`` and what they call, for all kernels of a variant."""
+    scheduler = Scheduler(variant)
+    texts = [
+        *faults.definitions(scheduler.declarations).values(),
+        _prepare(scheduler),
+        *slow_path.definitions(scheduler).values(),
+        _block(scheduler),
+        _run_blocks(scheduler),
+        _run_block(scheduler),
     ]
+    return "\n".join([*scheduler.declarations.values(), *texts])
 
 
-def _table(name: str, numbers: Sequence[int]) -> str:
-    entries = ", ".join(f"i32 {number}" for number in numbers or (0,))
-    return f"{name} = internal constant [{max(len(numbers), 1)} x i32] [{entries}]"
-
-
-def _prepare(shape: Shape) -> str:
+def _prepare(scheduler: Scheduler) -> str:
     """Where the stack of a worker ends, and the thread indices of a block."""
-    f = FunctionBuilder(_PREPARE, "noinline", declarations=shape.declarations)
+    f = FunctionBuilder(_PREPARE, "noinline", declarations=scheduler.declarations)
     launch, worker = record(f, "launch", Launch), record(f, "worker", Worker)
     here = Term(f, f.local("i8"), "ptr").to("i64")
     worker.store(Worker.stack_limit, here - worker.load(Worker.stack_bytes))
     block = worker.records(Worker.state, Block)
     threads = (launch.load(Launch.threads) + (WARP - 1)) & -WARP
-    vectors = (threads // shape.width).to("i64")
-    at = f.offset(block.pointer, vectors * shape.vector_bytes + HEAD_BYTES)
+    vectors = (threads // scheduler.width).to("i64")
+    at = f.offset(block.pointer, vectors * scheduler.shape(f).load(KernelShape.vector_bytes) + HEAD_BYTES)
     arrays = []
     for place in (Block.thread_x, Block.thread_y, Block.thread_z):
         block.store(place, at.to("i64"))
@@ -126,22 +105,23 @@ def _prepare(shape: Shape) -> str:
 class _Block:
     """Emits the function that runs one block."""
 
-    def __init__(self, f: FunctionBuilder, shape: Shape, points: Points) -> None:
+    def __init__(self, f: FunctionBuilder, scheduler: Scheduler) -> None:
         self.f = f
-        self.shape = shape
-        self.points = points
+        self.scheduler = scheduler
+        self.width = scheduler.width
+        self.shape = scheduler.shape(f)
         self.launch = record(f, "launch", Launch)
         self.block = record(f, "worker", Worker).records(Worker.state, Block)
         self.n = self.launch.load(Launch.threads)
         self.vectors = f.offset(self.block.pointer, HEAD_BYTES)
-        self.kernel = kernel_signature(shape.width)
+        self.kernel = kernel_signature(scheduler.width)
         self.given = {"launch": f.argument("launch"), "worker": f.argument("worker")}
 
     def vector(self, number: Term) -> Term:
         """The state of a vector."""
-        return self.f.offset(self.vectors, number.to("i64") * self.shape.vector_bytes)
+        return self.f.offset(self.vectors, number.to("i64") * self.shape.load(KernelShape.vector_bytes))
 
-    def begin(self, fresh: Fresh) -> None:
+    def begin(self) -> None:
         """Its index, and nothing at its barriers yet."""
         f, block, linear = self.f, self.block, self.f.argument("linear")
         x, y = (self.launch.load(Launch.grid_dim, axis).to("i64") for axis in (0, 1))
@@ -151,11 +131,11 @@ class _Block:
         block.store(Block.linear, linear)
         counts = Block.true_count
         f.fill(block.address(counts), 0, ctypes.sizeof(Block) - counts.offset)
-        if fresh.block:
-            f.run(FRESH_BLOCK, **self.given)
-        start, size = fresh.unwritten
-        if size:
-            with f.range((self.n + (self.shape.width - 1)) // self.shape.width) as number:
+        if self.scheduler.variant.fresh:
+            self.scheduler.run(f, FRESH_BLOCK, **self.given)
+            start = self.shape.load(KernelShape.unwritten)
+            with f.range((self.n + (self.width - 1)) // self.width) as number:
+                size = self.shape.load(KernelShape.unwritten_bytes)
                 f.fill(f.offset(self.vector(number), start), -1, size)
 
     def leave_if_stopped(self, at: Term) -> None:
@@ -163,27 +143,27 @@ class _Block:
         f = self.f
         with f.if_(self.launch.load_shared(Launch.stop).ne(0)):
             with f.if_(at.ne(0)):
-                site = f.array(SITE_TABLE, "i32")[at - 1]
+                site = self.scheduler.table(f, SITE_TABLE)[at - 1]
                 f.run(RUNNING, launch=f.argument("launch"), block=self.block.pointer, t0=0, site=site, lane=0)
             f.ret(STOPPED)
 
     def run_all(self, at: Term) -> Term:
         """Run all vectors one after another, within the kernel's function."""
         f = self.f
-        first = lanes_from(f, f.const("i32", 0), self.n, self.shape.width)
+        first = lanes_from(f, f.const("i32", 0), self.n, self.width)
         state = {"block": self.block.pointer, "state": self.vectors, "lanes": first}
-        return f.run(self.kernel, **self.given, **state, first=0, stop=at, end=self.n)
+        return self.scheduler.run(f, self.kernel, **self.given, **state, first=0, stop=at, end=self.n)
 
     def run_in_order(self, order: Term, at: Term) -> Term:
         """Run the vectors in the order of the launch; where they all are then."""
         f = self.f
         outcome = f.variable("i32", 0)
-        with f.range((self.n + (self.shape.width - 1)) // self.shape.width) as turn:
+        with f.range((self.n + (self.width - 1)) // self.width) as turn:
             number = f.array(order, "i32")[turn]
-            first = number * self.shape.width
-            lanes = lanes_from(f, first, self.n, self.shape.width)
+            first = number * self.width
+            lanes = lanes_from(f, first, self.n, self.width)
             state = {"block": self.block.pointer, "state": self.vector(number), "first": first, "lanes": lanes}
-            found = f.run(self.kernel, **self.given, **state, stop=at, end=0)
+            found = self.scheduler.run(f, self.kernel, **self.given, **state, stop=at, end=0)
             with f.if_(found.eq(ABORTED)):
                 f.ret(STOPPED)
             agrees = turn.eq(0) | found.eq(outcome.value)
@@ -197,15 +177,15 @@ class _Block:
         f.ret(f.run(SLOW_PATH, **self.given, **state, resume=f.argument("resume")))
 
 
-def _block(shape: Shape, points: Points, fresh: Fresh) -> str:
-    f = FunctionBuilder(_BLOCK, declarations=shape.declarations)
-    block = _Block(f, shape, points)
-    if shape.race:
-        f.run(RACE_BLOCK, launch=f.argument("launch"), linear=f.argument("linear"))
+def _block(scheduler: Scheduler) -> str:
+    f = FunctionBuilder(_BLOCK, declarations=scheduler.declarations)
+    block = _Block(f, scheduler)
+    if scheduler.variant.race:
+        scheduler.run(f, RACE_BLOCK, launch=f.argument("launch"), linear=f.argument("linear"))
     with f.if_(f.argument("resume").ne(0)):
         block.slow()
     order = block.launch.pointer_at(Launch.vector_order)
-    block.begin(fresh)
+    block.begin()
     at, outcome = f.variable("i32", 0), f.variable("i32", 0)
     with f.loop():
         block.leave_if_stopped(at.value)
@@ -217,18 +197,20 @@ def _block(shape: Shape, points: Points, fresh: Fresh) -> str:
             f.ret(FINISHED)
         with f.if_(outcome.value.eq(ABORTED)):
             f.ret(STOPPED)
-        with f.if_among(outcome.value, [number + 1 for number in points.plain]) as all_wait:
-            if shape.race:
-                f.run(RACE_BARRIER, launch=f.argument("launch"))
-            at.value = outcome.value
-        with all_wait.else_():
+        point = outcome.value - 1
+        with f.if_(point >= block.shape.load(KernelShape.points).to("i32")):
+            f.break_()  # SEVERAL
+        with f.if_(scheduler.table(f, PLAIN_TABLE)[point].eq(0)):
             f.break_()
+        if scheduler.variant.race:
+            scheduler.run(f, RACE_BARRIER, launch=f.argument("launch"))
+        at.value = outcome.value
     block.slow()
     return f.text()
 
 
-def _run_blocks(shape: Shape) -> str:
-    f = FunctionBuilder(_RUN_BLOCKS, linkage="", declarations=shape.declarations)
+def _run_blocks(scheduler: Scheduler) -> str:
+    f = FunctionBuilder(_RUN_BLOCKS, linkage="", declarations=scheduler.declarations)
     given = {"launch": f.argument("launch"), "worker": f.argument("worker")}
     f.run(_PREPARE, **given)
     number = f.variable("i64", f.argument("first"))
@@ -242,8 +224,8 @@ def _run_blocks(shape: Shape) -> str:
     return f.text()
 
 
-def _run_block(shape: Shape) -> str:
-    f = FunctionBuilder(_RUN_BLOCK, linkage="", declarations=shape.declarations)
+def _run_block(scheduler: Scheduler) -> str:
+    f = FunctionBuilder(_RUN_BLOCK, linkage="", declarations=scheduler.declarations)
     given = {"launch": f.argument("launch"), "worker": f.argument("worker")}
     f.run(_PREPARE, **given)
     f.ret(f.run(_BLOCK, **given, linear=f.argument("b"), resume=f.argument("resume")))

@@ -21,7 +21,7 @@ from kcheck.ptx.runtime.layout import (
     SITE_TABLE,
     STATE,
     BlockState,
-    Shape,
+    Scheduler,
     SuspendedLanes,
 )
 
@@ -52,14 +52,14 @@ WHERE = Signature("@kcheck.where", "void", IN_BLOCK)
 _NOWHERE = -1
 
 
-def definitions(shape: Shape) -> dict[str, str]:
+def definitions(scheduler: Scheduler) -> dict[str, str]:
     """The functions of this file, by name."""
     return {
-        DIAGNOSE.name: _diagnose(shape),
-        SPLIT.name: _split(shape),
-        SEEK.name: _seek(shape),
-        GRID_SITE.name: _grid_site(shape),
-        WHERE.name: _where(shape),
+        DIAGNOSE.name: _diagnose(scheduler),
+        SPLIT.name: _split(scheduler),
+        SEEK.name: _seek(scheduler),
+        GRID_SITE.name: _grid_site(scheduler),
+        WHERE.name: _where(scheduler),
     }
 
 
@@ -75,9 +75,9 @@ class _Census:
     alive: Variable
 
 
-def _diagnose(shape: Shape) -> str:
-    f = FunctionBuilder(DIAGNOSE, "noinline cold", declarations=shape.declarations)
-    state, block, why = BlockState(f, shape), record(f, "block", Block), f.argument("why")
+def _diagnose(scheduler: Scheduler) -> str:
+    f = FunctionBuilder(DIAGNOSE, "noinline cold", declarations=scheduler.declarations)
+    state, block, why = BlockState(f, scheduler), record(f, "block", Block), f.argument("why")
     told = block.load(Block.told)
     is_warning = why.eq(int(FaultKind.BARRIER_GONE))
     warned = f.term(f.const("i64", WARNED))
@@ -125,7 +125,7 @@ def _kind(f: FunctionBuilder, kind: FaultKind) -> Term:
 def _take_census(state: BlockState) -> _Census:
     """Count the threads that wait, all of them or those at the barrier ``%only``."""
     f, only = state.code, state.code.argument("only")
-    threads, first, barriers, asked = (f.zeros("i32", state.shape.points) for _ in range(4))
+    threads, first, barriers, asked = (f.zeros_of("i32", state.points) for _ in range(4))
     census = _Census(threads, first, barriers, asked, f.variable("i32", 0))
     with state.each_vector() as number:
         vector = state.vector(number)
@@ -140,7 +140,7 @@ def _take_census(state: BlockState) -> _Census:
             barrier = lanes.load(SuspendedLanes.barrier)
             with f.if_(only.eq(ANY) | is_block & barrier.eq(only)):
                 with f.if_(census.threads[point].eq(0)):
-                    census.first[point] = number * state.shape.width + f.trailing_zeros(waiting)
+                    census.first[point] = number * state.width + f.trailing_zeros(waiting)
                     census.barriers[point] = is_block.select(barrier, 0)
                     census.asked[point] = is_block.select(lanes.load(SuspendedLanes.expected), 0)
                 census.threads[point] += count
@@ -171,9 +171,9 @@ def _most(state: BlockState, census: _Census, besides: Term) -> Term:
     return best.value
 
 
-def _split(shape: Shape) -> str:
-    f = FunctionBuilder(SPLIT, "noinline", declarations=shape.declarations)
-    state = BlockState(f, shape)
+def _split(scheduler: Scheduler) -> str:
+    f = FunctionBuilder(SPLIT, "noinline", declarations=scheduler.declarations)
+    state = BlockState(f, scheduler)
     with state.each_warp() as warp, state.each_point() as point:
         with f.if_(state.table(ALIGNED_TABLE)[point].eq(0)):
             f.continue_()
@@ -190,35 +190,35 @@ def _split(shape: Shape) -> str:
     return f.text()
 
 
-def _seek(shape: Shape) -> str:
-    f = FunctionBuilder(SEEK, "noinline cold", declarations=shape.declarations)
-    state, kind = BlockState(f, shape), f.argument("kind")
+def _seek(scheduler: Scheduler) -> str:
+    f = FunctionBuilder(SEEK, "noinline cold", declarations=scheduler.declarations)
+    state, kind = BlockState(f, scheduler), f.argument("kind")
     with state.each_vector() as number:
         vector = state.vector(number)
         with state.each_point() as point:
             waiting = state.lanes(vector, point).load(SuspendedLanes.waiting)
             is_wanted = kind.eq(ANY) | state.table(KIND_TABLE)[point].eq(kind)
             with f.if_(waiting.ne(0) & is_wanted):
-                f.ret(point << 16 | number * shape.width + f.trailing_zeros(waiting))
+                f.ret(point << 16 | number * state.width + f.trailing_zeros(waiting))
     f.ret(_NOWHERE)
     return f.text()
 
 
-def _grid_site(shape: Shape) -> str:
-    f = FunctionBuilder(GRID_SITE, "noinline cold", declarations=shape.declarations)
-    f.ret(BlockState(f, shape).table(SITE_TABLE)[_seek_kind(f, KINDS["grid"]) >> 16])
+def _grid_site(scheduler: Scheduler) -> str:
+    f = FunctionBuilder(GRID_SITE, "noinline cold", declarations=scheduler.declarations)
+    f.ret(BlockState(f, scheduler).table(SITE_TABLE)[_seek_kind(f, KINDS["grid"]) >> 16])
     return f.text()
 
 
-def _where(shape: Shape) -> str:
-    f = FunctionBuilder(WHERE, "noinline cold", declarations=shape.declarations)
+def _where(scheduler: Scheduler) -> str:
+    f = FunctionBuilder(WHERE, "noinline cold", declarations=scheduler.declarations)
     found = f.variable("i32", _seek_kind(f, KINDS["spin"]))
     with f.if_(found.value.eq(_NOWHERE)):
         found.value = _seek_kind(f, ANY)
     with f.if_(found.value.eq(_NOWHERE)):
         f.ret()
     thread = found.value & 0xFFFF
-    site = BlockState(f, shape).table(SITE_TABLE)[found.value >> 16]
+    site = BlockState(f, scheduler).table(SITE_TABLE)[found.value >> 16]
     f.run(RUNNING, launch=f.argument("launch"), block=f.argument("block"), t0=thread, site=site, lane=0)
     return f.text()
 

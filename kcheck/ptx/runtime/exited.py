@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from kcheck.ptx.ir.function import FunctionBuilder, Signature, Term
 from kcheck.ptx.ir.records import Record
-from kcheck.ptx.runtime.layout import KIND_TABLE, KINDS, STATE, WARP, BlockState, Shape, SuspendedLanes
+from kcheck.ptx.runtime.layout import KIND_TABLE, KINDS, STATE, WARP, BlockState, Scheduler, SuspendedLanes
 
 SKIPPED = Signature("@kcheck.skipped", "i1", {**STATE, "only": "i32"})
 """Whether a thread that has exited skipped one of the points at which threads wait for the barrier ``only``."""
@@ -33,9 +33,9 @@ FOUND_COUNTED, FOUND_RELEASED, FOUND_EXITED = 0, 1, 2
 the counted warps have exited."""
 
 
-def definitions(shape: Shape) -> dict[str, str]:
+def definitions(scheduler: Scheduler) -> dict[str, str]:
     """The functions of this file, by name."""
-    return {SKIPPED.name: _skipped(shape), WHOLE_WARPS.name: _whole_warps(shape)}
+    return {SKIPPED.name: _skipped(scheduler), WHOLE_WARPS.name: _whole_warps(scheduler)}
 
 
 def waits_for(state: BlockState, lanes: Record, point: Term, barrier: Term) -> Term:
@@ -44,10 +44,10 @@ def waits_for(state: BlockState, lanes: Record, point: Term, barrier: Term) -> T
     return is_block & lanes.load(SuspendedLanes.barrier).eq(barrier)
 
 
-def _skipped(shape: Shape) -> str:
-    f = FunctionBuilder(SKIPPED, "noinline cold", declarations=shape.declarations)
-    state = BlockState(f, shape)
-    waited = f.zeros("i32", shape.points)
+def _skipped(scheduler: Scheduler) -> str:
+    f = FunctionBuilder(SKIPPED, "noinline cold", declarations=scheduler.declarations)
+    state = BlockState(f, scheduler)
+    waited = f.zeros_of("i32", state.points)
     with state.each_vector() as number:
         vector = state.vector(number)
         with state.each_point() as point:
@@ -68,9 +68,9 @@ def _skipped(shape: Shape) -> str:
     return f.text()
 
 
-def _whole_warps(shape: Shape) -> str:
-    f = FunctionBuilder(WHOLE_WARPS, "noinline cold", declarations=shape.declarations)
-    state, found = BlockState(f, shape), f.array("found", "i32")
+def _whole_warps(scheduler: Scheduler) -> str:
+    f = FunctionBuilder(WHOLE_WARPS, "noinline cold", declarations=scheduler.declarations)
+    state, found = BlockState(f, scheduler), f.array("found", "i32")
     for number in (FOUND_COUNTED, FOUND_RELEASED, FOUND_EXITED):
         found[number] = 0
     with state.each_warp() as warp:

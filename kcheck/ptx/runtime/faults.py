@@ -64,7 +64,7 @@ def definitions(declarations: dict[str, str]) -> dict[str, str]:
 
 
 def _fault(declarations: dict[str, str]) -> str:
-    f = FunctionBuilder(FAULT, "noinline cold", declarations=declarations)
+    f = FunctionBuilder(FAULT, "noinline cold", linkage="", declarations=declarations)
     launch, block = record(f, "launch", Launch), record(f, "block", Block)
     kind, thread = f.argument("kind"), f.argument("t0") + f.argument("lane")
     number = f.value(f"atomicrmw add ptr {launch.address(Launch.fault_count).text}, i64 1 monotonic", "i64")
@@ -85,7 +85,7 @@ def _fault(declarations: dict[str, str]) -> str:
 
 def _running(declarations: dict[str, str]) -> str:
     """Where a thread was when the host stopped the launch."""
-    f = FunctionBuilder(RUNNING, "noinline cold", declarations=declarations)
+    f = FunctionBuilder(RUNNING, "noinline cold", linkage="", declarations=declarations)
     launch = record(f, "launch", Launch)
     with f.if_(launch.load_shared(Launch.stop).eq(STOP_REQUESTED)):
         report_fault(f, FaultKind.RUNNING, f.argument("site"), lane=f.argument("lane"))

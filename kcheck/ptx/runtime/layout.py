@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from kcheck.model.alignment import align_up
-from kcheck.ptx.abi import Block
+from kcheck.ptx.abi import Block, SchedulerVariant
 from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.ir.function import Array, FunctionBuilder, Signature, Term
 from kcheck.ptx.ir.records import Record
@@ -23,6 +23,9 @@ KINDS = {"block": 0, "grid": 1, "spin": 2, "warp": 3}
 
 KIND_TABLE, SITE_TABLE = "@kcheck.kinds", "@kcheck.places"
 """By suspension point: what lanes wait for there, and its site."""
+
+PLAIN_TABLE = "@kcheck.plain"
+"""By suspension point: whether all threads of a block wait there for nothing but each other."""
 
 STRICT_TABLE, ALIGNED_TABLE, MEETING_TABLE = "@kcheck.strict", "@kcheck.aligned", "@kcheck.meets"
 """By suspension point: whether all threads of a block must reach the same barrier; whether all threads of a
@@ -59,39 +62,58 @@ class SuspendedCollective(ctypes.Structure):
 POINT_BYTES = ctypes.sizeof(SuspendedLanes)
 
 
+class KernelShape(ctypes.Structure):
+    """What the scheduler knows of a kernel: a constant of the kernel's module, at SHAPE."""
+
+    _fields_ = [
+        ("points", ctypes.c_uint64),  # how many suspension points it has
+        ("vector_bytes", ctypes.c_uint64),  # of one vector's state
+        ("posted", ctypes.c_uint64),  # where lanes that work together post operands in it …
+        ("taken", ctypes.c_uint64),  # … where the copy of them goes …
+        ("posted_bytes", ctypes.c_uint64),  # … and their size
+        ("unwritten", ctypes.c_uint64),  # what of it to fill with ones when a block begins …
+        ("unwritten_bytes", ctypes.c_uint64),  # … and how many bytes
+    ]
+
+
+SHAPE = "@kcheck.shape"
+
+
 @dataclass(frozen=True, slots=True)
-class Posted:
-    """Where the lanes of a vector post operands in its state, where the copy of them goes, and their bytes."""
-
-    at: int
-    taken: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What is known of a kernel when its scheduler is emitted.
+class Scheduler:
+    """The module of a scheduler that is being emitted.
 
     Attributes:
-        width: lanes per vector.
-        points: how many suspension points it has.
-        vector_bytes: of one vector's state.
-        posted: for lanes that work together.
-        race: the scheduler reports to racecheck when blocks begin and barriers are passed.
-        declarations: of the module; filled here.
+        variant: of the scheduler; ``declarations``: of its module, filled here.
     """
 
-    width: int
-    points: int
-    vector_bytes: int
-    posted: Posted
-    race: bool
-    declarations: dict[str, str]
+    variant: SchedulerVariant
+    declarations: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def width(self) -> int:
+        """Lanes per vector."""
+        return self.variant.width
 
     @property
     def vectors_of_warp(self) -> int:
         """How many vectors a warp has."""
         return WARP // self.width
+
+    def shape(self, f: FunctionBuilder) -> Record:
+        """What is known of the kernel."""
+        self.declarations[SHAPE] = f"{SHAPE} = external constant i64"
+        return Record(f, Value(SHAPE, "ptr"), KernelShape)
+
+    def table(self, f: FunctionBuilder, name: str) -> Array:
+        """A table of the kernel by suspension point."""
+        self.declarations[name] = f"{name} = external constant i32"
+        return f.array(name, "i32")
+
+    def run(self, f: FunctionBuilder, function: Signature, /, **arguments: Value | int) -> Term:
+        """Call a function of the kernel's module."""
+        self.declarations[function.name] = function.declaration
+        return f.run(function, **arguments)
 
 
 ABORTED, DONE, SEVERAL = -2, 0, -1
@@ -135,6 +157,12 @@ def lanes_from(b: Builder, first: Value, threads: Value, width: int) -> Value:
     return b.select(is_whole, b.const(element, -1), b.resize(b.sub(some, 1), element))
 
 
+def table_ir(name: str, numbers: Sequence[int]) -> str:
+    """A table by suspension point, for the scheduler."""
+    entries = ", ".join(f"i32 {number}" for number in numbers or (0,))
+    return f"{name} = constant [{max(len(numbers), 1)} x i32] [{entries}]"
+
+
 STATE = {"vectors": "ptr", "n": "i32"}
 """The parameters for :class:`BlockState`: the states of all vectors, and the number of threads."""
 
@@ -144,7 +172,22 @@ class BlockState:
     """The suspended lanes of a block, in a function that is being emitted."""
 
     code: FunctionBuilder
-    shape: Shape
+    scheduler: Scheduler
+
+    @property
+    def width(self) -> int:
+        """Lanes per vector."""
+        return self.scheduler.width
+
+    @property
+    def shape(self) -> Record:
+        """What is known of the kernel."""
+        return self.scheduler.shape(self.code)
+
+    @property
+    def points(self) -> Term:
+        """How many suspension points the kernel has."""
+        return self.shape.load(KernelShape.points).to("i32")
 
     @property
     def threads(self) -> Term:
@@ -153,7 +196,9 @@ class BlockState:
 
     def vector(self, number: Term) -> Term:
         """The state of a vector."""
-        return self.code.offset(self.code.argument("vectors"), number.to("i64") * self.shape.vector_bytes)
+        return self.code.offset(
+            self.code.argument("vectors"), number.to("i64") * self.shape.load(KernelShape.vector_bytes)
+        )
 
     def lanes(self, vector: Value, point: Value | int) -> Record:
         """The lanes of a vector at a suspension point."""
@@ -165,18 +210,18 @@ class BlockState:
 
     def table(self, name: str) -> Array:
         """A table by suspension point."""
-        return self.code.array(name, "i32")
+        return self.scheduler.table(self.code, name)
 
     @contextlib.contextmanager
     def each_vector(self) -> Iterator[Term]:
         """For each vector, by number."""
-        with self.code.range((self.threads + (self.shape.width - 1)) // self.shape.width) as number:
+        with self.code.range((self.threads + (self.width - 1)) // self.width) as number:
             yield number
 
     @contextlib.contextmanager
     def each_point(self) -> Iterator[Term]:
         """For each suspension point, by number."""
-        with self.code.range(self.shape.points) as point:
+        with self.code.range(self.points) as point:
             yield point
 
     @contextlib.contextmanager
@@ -188,7 +233,7 @@ class BlockState:
     @contextlib.contextmanager
     def each_vector_of(self, warp: Term) -> Iterator[tuple[Term, Term]]:
         """For each vector of a warp: its state, and the number of its first lane in the warp."""
-        with self.code.range(self.shape.vectors_of_warp) as part:
-            number = warp * self.shape.vectors_of_warp + part
-            with self.code.if_(number * self.shape.width < self.threads):
-                yield self.vector(number), part * self.shape.width
+        with self.code.range(self.scheduler.vectors_of_warp) as part:
+            number = warp * self.scheduler.vectors_of_warp + part
+            with self.code.if_(number * self.width < self.threads):
+                yield self.vector(number), part * self.width

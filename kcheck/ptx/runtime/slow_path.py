@@ -23,7 +23,7 @@ from kcheck.ptx.runtime.layout import (
     KINDS,
     STATE,
     BlockState,
-    Shape,
+    Scheduler,
     SuspendedCollective,
     SuspendedLanes,
     kernel_signature,
@@ -44,18 +44,15 @@ _COMPLETE, _FORCED, _GRID = 1, 2, 3
 barrier."""
 
 
-def definitions(shape: Shape) -> dict[str, str]:
+def definitions(scheduler: Scheduler) -> dict[str, str]:
     """The slow path and what it calls, by name."""
-    f = FunctionBuilder(SLOW_PATH, "noinline", declarations=shape.declarations)
-    if shape.points == 0:
-        f.ret(FINISHED)
-        return {SLOW_PATH.name: f.text()}
-    _SlowPath(f, shape).emit()
+    f = FunctionBuilder(SLOW_PATH, "noinline", declarations=scheduler.declarations)
+    _SlowPath(f, scheduler).emit()
     return {
         TAKE_REDUCTION.name: take_reduction_ir(),
-        **warp_rendezvous.definitions(shape),
-        **diagnosis.definitions(shape),
-        **exited.definitions(shape),
+        **warp_rendezvous.definitions(scheduler),
+        **diagnosis.definitions(scheduler),
+        **exited.definitions(scheduler),
         SLOW_PATH.name: f.text(),
     }
 
@@ -75,10 +72,10 @@ class _Point:
 class _SlowPath:
     """Emits the rounds."""
 
-    def __init__(self, f: FunctionBuilder, shape: Shape) -> None:
+    def __init__(self, f: FunctionBuilder, scheduler: Scheduler) -> None:
         self.f = f
-        self.shape = shape
-        self.state = BlockState(f, shape)
+        self.scheduler = scheduler
+        self.state = BlockState(f, scheduler)
         self.launch = record(f, "launch", Launch)
         self.block = record(f, "block", Block)
         self.order = self.launch.array(Launch.vector_order, "i32")
@@ -117,7 +114,7 @@ class _SlowPath:
             number = f.variable("i32", turn)
             with f.if_(Term(f, self.order.pointer, "ptr").ne(0)):
                 number.value = self.order[turn]
-            vector, first = state.vector(number.value), number.value * self.shape.width
+            vector, first = state.vector(number.value), number.value * self.state.width
             with state.each_point() as point:
                 kind = state.table(KIND_TABLE)[point]
                 yield _Point(vector, first, point, state.lanes(vector, point), kind)
@@ -170,8 +167,8 @@ class _SlowPath:
             self.completion.diagnose(diagnosis.ANY, 0)
             with f.range(BARRIERS) as barrier:
                 f.run(TAKE_REDUCTION, block=f.argument("block"), i=barrier)
-            if self.shape.race:
-                f.run(RACE_BARRIER, launch=f.argument("launch"))
+            if self.scheduler.variant.race:
+                self.scheduler.run(f, RACE_BARRIER, launch=f.argument("launch"))
             self.mode.value = _FORCED
 
     def _rendezvous(self, *, force: bool) -> Term:
@@ -207,15 +204,21 @@ class _SlowPath:
 
     def _run(self) -> None:
         """Run the lanes that continue."""
-        f, kernel = self.f, kernel_signature(self.shape.width)
+        f, kernel = self.f, kernel_signature(self.state.width)
         with self._each() as point:
             released = point.lanes.load(SuspendedLanes.released)
             with f.if_(released.eq(0)):
                 f.continue_()
             given: dict[str, Value] = {name: f.argument(name) for name in ("launch", "worker", "block")}
-            lanes = released.to(f"i{self.shape.width}")
-            outcome = f.run(
-                kernel, **given, state=point.vector, first=point.first, lanes=lanes, stop=point.number + 1, end=0
+            given |= {"state": point.vector, "first": point.first}
+            lanes = released.to(f"i{self.state.width}")
+            outcome = self.scheduler.run(
+                f,
+                kernel,
+                **given,
+                lanes=lanes,
+                stop=point.number + 1,
+                end=0,
             )
             with f.if_(outcome.eq(ABORTED)):
                 f.ret(STOPPED)

@@ -11,7 +11,8 @@ from kcheck.ptx.runtime.layout import (
     STATE,
     WARP,
     BlockState,
-    Shape,
+    KernelShape,
+    Scheduler,
     SuspendedCollective,
 )
 
@@ -28,15 +29,18 @@ RACE_WARP = Signature(
     "@kcheck.race.warp", "void", {"launch": "ptr", "warp": "i32", "active": "i32", "masks": "ptr"}
 )
 
+_POSTED = (KernelShape.posted, KernelShape.taken, KernelShape.posted_bytes)
 
-def definitions(shape: Shape) -> dict[str, str]:
+
+def definitions(scheduler: Scheduler) -> dict[str, str]:
     """The functions of this file, by name."""
-    return {MEETING.name: _meeting(shape), RENDEZVOUS.name: _rendezvous(shape)}
+    return {MEETING.name: _meeting(scheduler), RENDEZVOUS.name: _rendezvous(scheduler)}
 
 
-def _meeting(shape: Shape) -> str:
-    f = FunctionBuilder(MEETING, "noinline", declarations=shape.declarations)
-    state, group = BlockState(f, shape), f.array(MEETING_TABLE, "i32")
+def _meeting(scheduler: Scheduler) -> str:
+    f = FunctionBuilder(MEETING, "noinline", declarations=scheduler.declarations)
+    state = BlockState(f, scheduler)
+    group = state.table(MEETING_TABLE)
     mine, here = group[f.argument("point")], f.variable("i32", 0)
     with state.each_point() as other:
         with f.if_(group[other].ne(mine)):
@@ -49,10 +53,10 @@ def _meeting(shape: Shape) -> str:
     return f.text()
 
 
-def _rendezvous(shape: Shape) -> str:
-    f = FunctionBuilder(RENDEZVOUS, "noinline", declarations=shape.declarations)
-    state, any_ready = BlockState(f, shape), f.variable("i1", 0)
-    sync = _Synchronized(f) if shape.race else None
+def _rendezvous(scheduler: Scheduler) -> str:
+    f = FunctionBuilder(RENDEZVOUS, "noinline", declarations=scheduler.declarations)
+    state, any_ready = BlockState(f, scheduler), f.variable("i1", 0)
+    sync = _Synchronized(f, scheduler) if scheduler.variant.race else None
     with state.each_warp() as warp:
         alive = f.variable("i32", 0)
         with state.each_vector_of(warp) as (vector, first_lane), state.each_point() as point:
@@ -74,8 +78,8 @@ def _rendezvous(shape: Shape) -> str:
                     any_ready.value = 1
                     if sync is not None:
                         sync.add(participants, members)
-                    posted = shape.posted
-                    f.copy(f.offset(vector, posted.taken), f.offset(vector, posted.at), posted.bytes)
+                    posted, taken, size = (state.shape.load(place) for place in _POSTED)
+                    f.copy(f.offset(vector, taken), f.offset(vector, posted), size)
             if sync is not None:
                 sync.report(warp)
     f.ret(any_ready.value)
@@ -90,8 +94,9 @@ def _meet(f: FunctionBuilder, warp: Term, point: Term, mask: Term) -> Term:
 class _Synchronized:
     """For racecheck: the lanes of a warp that go on, and the mask that each of them names."""
 
-    def __init__(self, f: FunctionBuilder) -> None:
+    def __init__(self, f: FunctionBuilder, scheduler: Scheduler) -> None:
         self.code = f
+        self.scheduler = scheduler
         self.going = f.variable("i32", 0)
         self.masks = f.local(f"[{WARP} x i32]", 64)
 
@@ -111,4 +116,6 @@ class _Synchronized:
         """Report to racecheck that they synchronize."""
         f = self.code
         masks = Value(self.masks, "ptr")
-        f.run(RACE_WARP, launch=f.argument("launch"), warp=warp, active=self.going.value, masks=masks)
+        self.scheduler.run(
+            f, RACE_WARP, launch=f.argument("launch"), warp=warp, active=self.going.value, masks=masks
+        )

@@ -5,25 +5,35 @@ the value is an error. The sites from which a use may get its value are known wh
 report names the one that the thread executed last.
 """
 
-# ruff: noqa: E501 (lines of LLVM IR)
-
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from dataclasses import replace
 
-from kcheck.ptx.abi import FaultKind, Launch, Origin, Origins, Worker
+from kcheck.ptx.abi import FaultKind, Launch, Origin, Origins, SiteCache, Worker
 from kcheck.ptx.ir.builder import Value, vector_type
+from kcheck.ptx.ir.function import FunctionBuilder, Signature, Term, call
+from kcheck.ptx.ir.records import Record
+from kcheck.ptx.ir.records import record as record_of
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.lowering.module import ModuleLowering
 from kcheck.ptx.lowering.sanitizer import Sanitizer
-from kcheck.ptx.runtime.block_scheduler import Fresh
-from kcheck.ptx.runtime.lookup import ARGUMENTS
+from kcheck.ptx.runtime.block_scheduler import FRESH_BLOCK, Fresh
+from kcheck.ptx.runtime.faults import report_fault
+from kcheck.ptx.runtime.layout import WARP
+from kcheck.ptx.runtime.lookup import CONTEXT
 from kcheck.ptx.syntax.ast import Operation
 
 _REPORTS = 16
 """The most reports for one site and worker, so that a loop does not fill the buffer."""
+
+_WHERE = {"launch": "ptr", "worker": "ptr", "block": "ptr", "t0": "i32"}
+
+TELL = Signature(
+    "@kcheck.tell", "void", {**_WHERE, "site": "i32", "kind": "i32", "lanes": "i32", "sources": "ptr"}
+)
+"""Reports a bad use in the first of some lanes. ``sources`` are the sites that the value may come from, then -1.
+The report names the one that this thread executed last."""
 
 
 def rarely(fn: FunctionLowering, condition: Value, body: Callable[[], None]) -> None:
@@ -54,13 +64,14 @@ class OriginLog(Sanitizer):
         """
         b = fn.b
         self._sites[key] = site
-        name, text = _origin_ir(fn.width)
-        fn.unit.definitions[name] = text
+        signature = origin_signature(fn.width)
+        if signature.name not in fn.unit.definitions:
+            fn.unit.definitions[signature.name] = _origin_ir(fn.width, fn.unit.declarations)
         what, active = b.splat(what), b.splat(fn.active)
 
         def note() -> None:
             lanes = b.splat(b.land(active, bad))
-            b.line(f"call void {name}({b.typed(what)}, {b.typed(lanes)}, {fn.context(site)})")
+            b.line(f"call void {signature.name}({b.typed(what)}, {b.typed(lanes)}, {fn.context(site)})")
 
         rarely(fn, b.any(bad if bad.lanes == 1 else b.land(active, bad)), note)
 
@@ -77,21 +88,20 @@ class OriginLog(Sanitizer):
         site = fn.unit.site(operation, "")
         table = f"@kcheck.sources.{site}"
         self._uses[table] = keys
-        fn.unit.definitions["@kcheck.tell"] = _tell_ir()
-        fn.unit.declarations["@llvm.cttz.i32"] = "declare i32 @llvm.cttz.i32(i32, i1 immarg)"
+        if TELL.name not in fn.unit.definitions:
+            fn.unit.definitions[TELL.name] = _tell_ir(fn.unit.declarations)
 
         def say() -> None:
             bits = b.resize(b.mask_bits(lanes), "i32")
-            b.line(
-                f"call void @kcheck.tell(ptr %launch, ptr %worker, ptr %block, i32 %t0, i32 {site}, "
-                f"i32 {int(kind)}, i32 {bits.text}, ptr {table})"
-            )
+            where = {name: Value(f"%{name}", element) for name, element in _WHERE.items()}
+            call(b, TELL, **where, site=site, kind=int(kind), lanes=bits, sources=Value(table, "ptr"))
 
         rarely(fn, b.any(lanes), say)
 
     def finish(self, unit: ModuleLowering, fresh: Fresh) -> Fresh:
         """Clear the records when a block begins, and mark its shared memory if there are companions in memory."""
-        unit.definitions["@kcheck.fresh"] = block_ir(unit.shared_bytes, unit.companion_memory is not None)
+        has_shadows = unit.companion_memory is not None
+        unit.definitions[FRESH_BLOCK.name] = block_ir(unit.shared_bytes, has_shadows, unit.declarations)
         for table, keys in self._uses.items():
             every = None in keys
             sites = self._sites.values() if every else (self._sites[k] for k in keys if k in self._sites)
@@ -99,144 +109,75 @@ class OriginLog(Sanitizer):
         return replace(fresh, block=True)
 
 
-def _origin_ir(width: int) -> tuple[str, str]:
-    """``void origin(addresses, mask, context)``: note the site for these lanes, with an i64 of each."""
-    W = width
-    A, M = vector_type("i64", W), vector_type("i1", W)
-    name = f"@kcheck.origin.v{W}"
-    take = (
-        ("  %on = or i1 %m, false", "  %la = add i64 %a, 0")
-        if W == 1
-        else (f"  %on = extractelement {M} %m, i32 %i", f"  %la = extractelement {A} %a, i32 %i")
-    )
-    return (
-        name,
-        f"""
-define internal void {name}({A} %a, {M} %m, {ARGUMENTS}) noinline cold {{
-  %op = getelementptr i8, ptr %worker, i64 {Worker.origins.offset}
-  %o = load ptr, ptr %op
-  %n0 = load i64, ptr %o
-  %n1 = add i64 %n0, 1
-  store i64 %n1, ptr %o
-  %tp = getelementptr i8, ptr %launch, i64 {Launch.threads.offset}
-  %t = load i32, ptr %tp
-  %t31 = add i32 %t, 31
-  %rounded = and i32 %t31, -32
-  %row = mul i32 %rounded, %site
-  %first = add i32 %row, %t0
-  br label %loop
-loop:
-  %i = phi i32 [0, %0], [%i1, %next]
-{take[0]}
-  br i1 %on, label %keep, label %next
-keep:
-{take[1]}
-  %k = add i32 %first, %i
-  %k64 = zext i32 %k to i64
-  %ko = mul i64 %k64, {ctypes.sizeof(Origin)}
-  %kh = add i64 %ko, {ctypes.sizeof(Origins)}
-  %r = getelementptr i8, ptr %o, i64 %kh
-  store i64 %la, ptr %r
-  %rn = getelementptr i8, ptr %r, i64 {Origin.number.offset}
-  store i64 %n1, ptr %rn
-  br label %next
-next:
-  %i1 = add i32 %i, 1
-  %c = icmp ult i32 %i1, {W}
-  br i1 %c, label %loop, label %done
-done:
-  ret void
-}}
-""",
-    )
+def origin_signature(width: int) -> Signature:
+    """Notes the site for some lanes, with an i64 of each."""
+    lanes = {"a": vector_type("i64", width), "m": vector_type("i1", width)}
+    return Signature(f"@kcheck.origin.v{width}", "void", {**lanes, **CONTEXT})
 
 
-def _tell_ir() -> str:
-    """``void @kcheck.tell(launch, worker, block, t0, site, kind, lanes, sources)``: report a bad use.
+class _Origins:
+    """The records of a worker, in a function that is being emitted."""
 
-    ``sources`` are the sites that the value may come from, ending with -1. The report names the one that this
-    thread executed last.
-    """
-    return f"""
-define internal void @kcheck.tell(ptr %launch, ptr %worker, ptr %block, i32 %t0, i32 %site, i32 %kind, i32 %lanes, ptr %loads) noinline cold {{
-  %sp = getelementptr i8, ptr %worker, i64 {Worker.sites.offset}
-  %s = load ptr, ptr %sp
-  %me = getelementptr {{i64, i64}}, ptr %s, i32 %site
-  %seen = load i64, ptr %me
-  %seen1 = add i64 %seen, 1
-  store i64 %seen1, ptr %me
-  %room = icmp ult i64 %seen, {_REPORTS}
-  br i1 %room, label %tell, label %done
-tell:
-  %lane = call i32 @llvm.cttz.i32(i32 %lanes, i1 false)
-  %thread = add i32 %t0, %lane
-  %op = getelementptr i8, ptr %worker, i64 {Worker.origins.offset}
-  %o = load ptr, ptr %op
-  %bp = getelementptr i8, ptr %o, i64 {Origins.before.offset}
-  %before = load i64, ptr %bp
-  %tp = getelementptr i8, ptr %launch, i64 {Launch.threads.offset}
-  %t = load i32, ptr %tp
-  %t31 = add i32 %t, 31
-  %rounded = and i32 %t31, -32
-  br label %loop
-loop:
-  %i = phi i32 [0, %tell], [%i1, %step]
-  %best = phi i64 [%before, %tell], [%best2, %step]
-  %from = phi i64 [0, %tell], [%from2, %step]
-  %which = phi i32 [0, %tell], [%which2, %step]
-  %lp = getelementptr i32, ptr %loads, i32 %i
-  %load = load i32, ptr %lp
-  %more = icmp ne i32 %load, -1
-  br i1 %more, label %step, label %say
-step:
-  %row = mul i32 %rounded, %load
-  %k = add i32 %row, %thread
-  %k64 = zext i32 %k to i64
-  %ko = mul i64 %k64, {ctypes.sizeof(Origin)}
-  %kh = add i64 %ko, {ctypes.sizeof(Origins)}
-  %r = getelementptr i8, ptr %o, i64 %kh
-  %at = load i64, ptr %r
-  %rn = getelementptr i8, ptr %r, i64 {Origin.number.offset}
-  %number = load i64, ptr %rn
-  %later = icmp ugt i64 %number, %best
-  %best2 = select i1 %later, i64 %number, i64 %best
-  %from2 = select i1 %later, i64 %at, i64 %from
-  %load1 = add i32 %load, 1
-  %which2 = select i1 %later, i32 %load1, i32 %which
-  %i1 = add i32 %i, 1
-  br label %loop
-say:
-  call void @kcheck.fault(ptr %launch, ptr %block, i32 %t0, i32 %site, i32 %kind, i64 %from, i32 %which, i32 %lane)
-  br label %done
-done:
-  ret void
-}}
-"""
+    def __init__(self, f: FunctionBuilder) -> None:
+        self.head = record_of(f, "worker", Worker).records(Worker.origins, Origins)
+        self.records = Record(f, self.head[1].pointer, Origin)
+        threads = record_of(f, "launch", Launch).load(Launch.threads)
+        self.threads = (threads + (WARP - 1)) & -WARP
+
+    def of(self, site: Term, thread: Term) -> Record:
+        """What a thread noted last at a site."""
+        return self.records[self.threads * site + thread]
 
 
-def block_ir(static_shared: int, init: bool) -> str:
-    """``void @kcheck.fresh(launch, worker)``: at the start of a block clear the records and, with initcheck, mark
-    its shared memory as uninitialized."""
-    clear = "  call void @llvm.memset.p0.i64(ptr %s, i8 -1, i64 %size, i1 false)\n" if init else ""
-    return f"""
-define internal void @kcheck.fresh(ptr %launch, ptr %worker) {{
-  %sp = getelementptr i8, ptr %worker, i64 {Worker.shared_init.offset}
-  %s = load ptr, ptr %sp
-  %dp = getelementptr i8, ptr %launch, i64 {Launch.dynamic_shared.offset}
-  %d = load i32, ptr %dp
-  %d64 = zext i32 %d to i64
-  %size = add i64 %d64, {static_shared}
-{clear}  %op = getelementptr i8, ptr %worker, i64 {Worker.origins.offset}
-  %o = load ptr, ptr %op
-  %n = load i64, ptr %o
-  %bp = getelementptr i8, ptr %o, i64 {Origins.before.offset}
-  store i64 %n, ptr %bp
-  ret void
-}}
-"""
+def _origin_ir(width: int, declarations: dict[str, str]) -> str:
+    f = FunctionBuilder(origin_signature(width), "noinline cold", width, declarations)
+    origins = _Origins(f)
+    number = origins.head.load(Origins.events) + 1
+    origins.head.store(Origins.events, number)
+    with f.range(width) as lane, f.if_(f.term(f.extract(f.argument("m"), lane))):
+        origin = origins.of(f.argument("site"), f.argument("t0") + lane)
+        origin.store(Origin.address, f.extract(f.argument("a"), lane))
+        origin.store(Origin.number, number)
+    return f.text()
+
+
+def _tell_ir(declarations: dict[str, str]) -> str:
+    f = FunctionBuilder(TELL, "noinline cold", declarations=declarations)
+    cache = record_of(f, "worker", Worker).records(Worker.sites, SiteCache)[f.argument("site")]
+    reports = cache.load(SiteCache.base)  # the site is of no access, and counts its reports there
+    cache.store(SiteCache.base, reports + 1)
+    with f.if_(reports >= _REPORTS):
+        f.ret()
+    lane, sources, origins = f.trailing_zeros(f.argument("lanes")), f.array("sources", "i32"), _Origins(f)
+    last = f.variable("i64", origins.head.load(Origins.before))
+    address, found, number = f.variable("i64", 0), f.variable("i32", 0), f.variable("i32", 0)
+    with f.loop():
+        source = sources[number.value]
+        with f.if_(source.eq(-1)):
+            f.break_()
+        origin = origins.of(source, f.argument("t0") + lane)
+        event = origin.load(Origin.number)
+        with f.if_(event > last.value):
+            last.value, address.value, found.value = event, origin.load(Origin.address), source + 1
+        number.value += 1
+    report_fault(f, f.argument("kind"), f.argument("site"), address=address.value, size=found.value, lane=lane)
+    return f.text()
+
+
+def block_ir(static_shared: int, init: bool, declarations: dict[str, str]) -> str:
+    """The function FRESH_BLOCK: at the start of a block clear the records and, with initcheck, mark its shared
+    memory as uninitialized."""
+    f = FunctionBuilder(FRESH_BLOCK, linkage="", declarations=declarations)
+    worker = record_of(f, "worker", Worker)
+    if init:
+        dynamic = record_of(f, "launch", Launch).load(Launch.dynamic_shared).to("i64")
+        f.fill(worker.pointer_at(Worker.shared_init), -1, dynamic + static_shared)
+    origins = worker.records(Worker.origins, Origins)
+    origins.store(Origins.before, origins.load(Origins.events))
+    return f.text()
 
 
 def sources_ir(table: str, sites: list[int]) -> str:
-    """The sites that a use may get its value from, as ``@kcheck.tell`` reads them."""
+    """The sites that a use may get its value from, as :func:`_tell_ir` reads them."""
     entries = ", ".join(f"i32 {site}" for site in [*sites, -1])
     return f"{table} = internal constant [{len(sites) + 1} x i32] [{entries}]"

@@ -5,15 +5,19 @@ are the *shadow* of a value, one bit for each of its bits, set if that bit is un
 bounds check: an address without such bytes goes to spare ones.
 """
 
-# ruff: noqa: E501 (lines of LLVM IR)
-
 from __future__ import annotations
 
+import ctypes
 from dataclasses import dataclass
+from typing import Any
 
 from kcheck.ptx.abi import SHARED_INIT_SPARE, Launch, Worker
 from kcheck.ptx.ir.builder import Builder, Value, integer_of, vector_type
-from kcheck.ptx.runtime.lookup import ARGUMENTS, LocalLayout
+from kcheck.ptx.ir.function import FunctionBuilder, Signature
+from kcheck.ptx.ir.masked import masked_gather, masked_scatter, masked_store
+from kcheck.ptx.ir.records import load_field, record
+from kcheck.ptx.runtime.lookup import CONTEXT, LocalLayout
+from kcheck.ptx.runtime.memory import Access
 from kcheck.ptx.syntax.types import LLVM_BITS
 
 _PAGE = 4096
@@ -27,93 +31,35 @@ class Places:
     static_shared: int
     suffix: str = ".init"
 
-    def beside(
-        self, store: bool, element: str, space: str, width: int, address: str, lane: bool, spread: int = 0
-    ) -> str:
-        """Lines for the shadow of an access of ``width`` elements at a scalar, admitted address.
+    def load_beside(
+        self, f: FunctionBuilder, access: Access, address: Value, lane: Value | None = None, spread: int = 1
+    ) -> None:
+        """See :meth:`kcheck.ptx.runtime.memory.CompanionMemory.load_beside`."""
+        at = _beside(f, access, self, address, lane)
+        loaded = f.load(integer_of(access.element), at, access.size, 1 if spread > 1 else access.width)
+        f.store(f.splat(loaded, spread) if spread > 1 else loaded, f.argument("so"))
 
-        A load puts the shadow into ``%so``; a store takes it from ``%s``, and the mask ``%m`` if ``width`` is above 1.
+    def store_beside(self, f: FunctionBuilder, access: Access, address: Value, lane: Value | None = None) -> None:
+        """See :meth:`kcheck.ptx.runtime.memory.CompanionMemory.store_beside`."""
+        at = _beside(f, access, self, address, lane)
+        if access.width == 1:
+            f.store(f.argument("s"), at, access.size)
+        else:
+            masked_store(f, f.argument("s"), at, access.size, f.argument("m"))
 
-        Args:
-            lane: ``%lane`` makes the access; without it lanes act side by side, and the memory is not local.
-            spread: the lanes that get the one loaded element.
-        """
-        b, places = Builder(1, prefix="h"), self
-        number = b.const("i64", 0)
-        if lane:
-            number = b.value("zext i32 %lane to i64", "i64")
-        else:
-            places = Places(LocalLayout(0, 0), places.static_shared)
-        found = place(b, places, space, Value(address, "i64"), store, number, True)
-        at = b.value(f"inttoptr i64 {found.text} to ptr", "ptr")
-        whole = integer_of(element)
-        size = max(LLVM_BITS[element] // 8, 1)
-        kind = vector_type(whole, width)
-        if not store:
-            loaded = b.value(f"load {kind}, ptr {at.text}, align {size}", whole, width)
-            if spread:
-                loaded = b.splat(loaded, spread)
-            b.line(f"store {b.typed(loaded)}, ptr %so")
-        elif width == 1:
-            b.line(f"store {kind} %s, ptr {at.text}, align {size}")
-        else:
-            name = f"@llvm.masked.store.v{width}{whole}.p0"
-            b.line(f"call void {name}({kind} %s, ptr {at.text}, i32 {size}, <{width} x i1> %m)")
-        return "\n".join(b.lines) + "\n"
+    def signature(self, store: bool, element: str, space: str, width: int) -> Signature:
+        """See :meth:`kcheck.ptx.runtime.memory.CompanionMemory.signature`."""
+        return shadow_signature(store, element, space, width)
 
     def apart(
         self, store: bool, element: str, space: str, width: int, declarations: dict[str, str]
     ) -> tuple[str, str]:
-        """The shadow of ``width`` elements anywhere, under a mask: name and definition.
-
-        A load takes (addresses, mask, pointer to the result, context), lanes that are off get 0; a store takes
-        (addresses, shadow, mask, context). ``element`` is an integer type.
-        """
-        W = width
-        size = max(LLVM_BITS[element] // 8, 1)
-        V, A, M = vector_type(element, W), vector_type("i64", W), vector_type("i1", W)
-        name = f"@kcheck.shadow.{'st' if store else 'ld'}.{space}.v{W}{element}"
-        b = Builder(W, declarations, prefix="h")
-        lane = b.lanes_const("i64", range(W))
-        at = place(b, self, space, Value("%a", "i64", W), store, lane, False)
-        given = f", {V} %s, {M} %m" if store else f", {M} %m, ptr %so"
-        if W == 1:
-            access = (
-                f"  store {V} %s, ptr %p\n  br label %done"
-                if store
-                else f"  %x = load {V}, ptr %p\n  store {V} %x, ptr %so\n  br label %done"
-            )
-            zero = "" if store else f"  store {V} 0, ptr %so\n"
-            end = "\n".join(
-                [
-                    f"{zero}  br i1 %m, label %go, label %done",
-                    "go:",
-                    f"  %p = inttoptr i64 {at.text} to ptr",
-                    access,
-                    "done:",
-                    "  ret void",
-                ]
-            )
-        else:
-            pointers = b.value(f"inttoptr {b.typed(at)} to <{W} x ptr>", "ptr", W)
-            kind = f"v{W}{element}"
-            if store:
-                scatter = f"@llvm.masked.scatter.{kind}.v{W}p0"
-                declarations[scatter] = f"declare void {scatter}({V}, <{W} x ptr>, i32, {M})"
-                end = f"  call void {scatter}({V} %s, <{W} x ptr> {pointers.text}, i32 {size}, {M} %m)\n  ret void"
-            else:
-                gather = f"@llvm.masked.gather.{kind}.v{W}p0"
-                declarations[gather] = f"declare {V} {gather}(<{W} x ptr>, i32, {M}, {V})"
-                end = f"  %x = call {V} {gather}(<{W} x ptr> {pointers.text}, i32 {size}, {M} %m, {V} zeroinitializer)\n  store {V} %x, ptr %so\n  ret void"
-        text = "\n".join(
-            [f"define internal void {name}({A} %a{given}, {ARGUMENTS}) noinline {{", *b.lines, end, "}"]
-        )
-        return name, text
+        """See :meth:`kcheck.ptx.runtime.memory.CompanionMemory.apart`."""
+        return shadow_ir(store, element, space, self, width, declarations)
 
 
-def _field(b: Builder, struct: str, offset: int, element: str = "i64") -> Value:
-    pointer = b.value(f"getelementptr i8, ptr %{struct}, i64 {offset}", "ptr")
-    return b.value(f"load {element}, ptr {pointer.text}, !invariant.load !1", element)
+def _field(b: Builder, struct: type[ctypes.Structure], pointer: str, descriptor: Any) -> Value:
+    return load_field(b, struct, pointer, descriptor, hints=", !invariant.load !1")
 
 
 def place(b: Builder, places: Places, space: str, address: Value, store: bool, lane: Value, inside: bool) -> Value:
@@ -139,11 +85,11 @@ def place(b: Builder, places: Places, space: str, address: Value, store: bool, l
 
 
 def _shared(b: Builder, places: Places, address: Value, store: bool, inside: bool) -> tuple[Value, Value]:
-    window = _field(b, "worker", Worker.shared.offset)
-    shadow = _field(b, "worker", Worker.shared_init.offset)
+    window = _field(b, Worker, "%worker", Worker.shared)
+    shadow = _field(b, Worker, "%worker", Worker.shared_init)
     if inside:
         return b.add(address, b.sub(shadow, window)), b.const("i1", 1)
-    size = b.add(b.resize(_field(b, "launch", Launch.dynamic_shared.offset, "i32"), "i64"), places.static_shared)
+    size = b.add(b.resize(_field(b, Launch, "%launch", Launch.dynamic_shared), "i64"), places.static_shared)
     distance = b.sub(address, window)
     within = b.compare("ult", distance, size)
     spare = b.add(size, SHARED_INIT_SPARE // 2 if store else 0)
@@ -151,9 +97,9 @@ def _shared(b: Builder, places: Places, address: Value, store: bool, inside: boo
 
 
 def _arena(b: Builder, address: Value, store: bool) -> Value:
-    low = _field(b, "launch", Launch.init_low.offset)
-    size = _field(b, "launch", Launch.init_size.offset)
-    delta = _field(b, "launch", Launch.init_delta.offset)
+    low = _field(b, Launch, "%launch", Launch.init_low)
+    size = _field(b, Launch, "%launch", Launch.init_size)
+    delta = _field(b, Launch, "%launch", Launch.init_delta)
     spare = b.add(size, _PAGE if store else 0)
     distance = b.sub(address, low)
     within = b.compare("ult", distance, size)
@@ -166,17 +112,63 @@ def _is_local(b: Builder, places: Places, address: Value, lane: Value) -> Value:
     return b.compare("ult", b.sub(address, first), places.local.stride)
 
 
-def unwritten_ir() -> str:
-    """``void @kcheck.unwritten(launch, address, size)``: memory from ``malloc`` (unless null) is uninitialized."""
-    return f"""
-define internal void @kcheck.unwritten(ptr %launch, i64 %a, i64 %size) noinline {{
-  %null = icmp eq i64 %a, 0
-  %dp = getelementptr i8, ptr %launch, i64 {Launch.init_delta.offset}
-  %d = load i64, ptr %dp
-  %at = add i64 %a, %d
-  %p = inttoptr i64 %at to ptr
-  %bytes = select i1 %null, i64 0, i64 %size
-  call void @llvm.memset.p0.i64(ptr %p, i8 -1, i64 %bytes, i1 false)
-  ret void
-}}
-"""
+def _beside(f: FunctionBuilder, access: Access, places: Places, address: Value, lane: Value | None) -> Value:
+    """The place of the shadow of an access at a scalar, admitted address.
+
+    Args:
+        lane: which makes the access; None: lanes act side by side, and the memory is not local.
+    """
+    if lane is None:
+        places = Places(LocalLayout(0, 0), places.static_shared)
+    number = f.const("i64", 0) if lane is None else f.resize(lane, "i64")
+    return f.cast("inttoptr", place(f, places, access.space, address, access.store, number, True), "ptr")
+
+
+def shadow_signature(store: bool, element: str, space: str, width: int) -> Signature:
+    """The function of :func:`shadow_ir`."""
+    name = f"@kcheck.shadow.{'st' if store else 'ld'}.{space}.v{width}{element}"
+    M = {"m": vector_type("i1", width)}
+    value = {"s": vector_type(element, width), **M} if store else {**M, "so": "ptr"}
+    return Signature(name, "void", {"a": vector_type("i64", width), **value, **CONTEXT})
+
+
+def shadow_ir(
+    store: bool, element: str, space: str, places: Places, width: int, declarations: dict[str, str]
+) -> tuple[str, str]:
+    """The shadow of ``width`` elements anywhere, under a mask: name and definition.
+
+    A load takes (addresses, mask, pointer to the result, context), lanes that are off get 0; a store takes
+    (addresses, shadow, mask, context). ``element`` is an integer type.
+    """
+    signature = shadow_signature(store, element, space, width)
+    f = FunctionBuilder(signature, "noinline", width, declarations)
+    size, mask = max(LLVM_BITS[element] // 8, 1), f.argument("m")
+    at = place(f, places, space, f.argument("a"), store, f.lanes_const("i64", range(width)), False)
+    if width == 1:
+        if not store:
+            f.store(f.const(element, 0), f.argument("so"))
+        with f.if_(mask):
+            pointer = f.cast("inttoptr", at, "ptr")
+            if store:
+                f.store(f.argument("s"), pointer)
+            else:
+                f.store(f.load(element, pointer), f.argument("so"))
+    elif store:
+        masked_scatter(f, f.argument("s"), at, size, mask)
+    else:
+        f.store(masked_gather(f, element, at, size, mask), f.argument("so"))
+    return signature.name, f.text()
+
+
+UNWRITTEN = Signature("@kcheck.unwritten", "void", {"launch": "ptr", "a": "i64", "size": "i64"})
+"""Memory from ``malloc`` (unless null) is uninitialized."""
+
+
+def unwritten_ir(declarations: dict[str, str]) -> str:
+    """The function UNWRITTEN."""
+    f = FunctionBuilder(UNWRITTEN, "noinline", declarations=declarations)
+    address = f.argument("a")
+    with f.if_(address.ne(0)):
+        shadow = address + record(f, "launch", Launch).load(Launch.init_delta)
+        f.fill(shadow.to("ptr"), -1, f.argument("size"))
+    return f.text()

@@ -135,7 +135,7 @@ class ShadowObserver(Shadows, Carrier, WarpObserver):
         """Memory from ``malloc`` is uninitialized."""
         b = self.fn.b
         b.line(f"call void @kcheck.unwritten(ptr %launch, {b.typed(address)}, {b.typed(size)})")
-        self.fn.unit.definitions["@kcheck.unwritten"] = unwritten_ir()
+        self.fn.unit.definitions["@kcheck.unwritten"] = unwritten_ir(self.fn.unit.declarations)
 
     # --- calls
 

@@ -98,7 +98,6 @@ def vector_ir(
     name = f"@kcheck.race.{cells.NAMES[kind]}.{space}.{size}.v{W}"
     A, M = vector_type("i64", W), vector_type("i1", W)
     value = f", {vector_type(f'i{8 * size}', W)} %v" if kind == WRITE else ""
-    given = ", %v".replace("%v", f"{vector_type(f'i{8 * size}', W)} %v") if kind == WRITE else ""
     b = Builder(W, declarations, {}, prefix="r")
     if W == 1:
         b.line("br i1 %m, label %on, label %done")
@@ -141,7 +140,7 @@ def vector_ir(
         b.label(f"not{number}")
     b.line("br label %slow")
     b.label("slow")
-    b.line(f"call void {name}.each({A} %a{given}, {M} %m, {PASS})")
+    b.line(f"call void {name}.each({A} %a{value}, {M} %m, {PASS})")
     b.line("br label %done")
     b.label("done")
     b.line("ret void")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from kcheck.ptx.abi import Launch, Worker
 from kcheck.ptx.ir.builder import Builder, Value
-from kcheck.ptx.runtime.copies import LARGEST, PASS, CopyWatcher, at, each_lane, load, of_lane
+from kcheck.ptx.runtime.copies import LARGEST, CopyWatcher, at, each_lane, load, of_lane
 from kcheck.ptx.runtime.copy_queue import CopyQueue
+from kcheck.ptx.runtime.lookup import CONTEXT
 from kcheck.ptx.sanitizers.race.layout import INFLIGHT, THREAD_BITS, RaceState
 
 WORD = 4
@@ -60,7 +61,8 @@ class FilledMemory(CopyWatcher):
                 else b.extract(staged, word)
             )
             where = b.add(to, word * WORD)
-            context = PASS.replace("%site", site.text)
+            given = {name: f"%{name}" for name in CONTEXT} | {"site": site.text}
+            context = ", ".join(f"{CONTEXT[name]} {text}" for name, text in given.items())
             b.line(f"call void {self.check}({b.typed(where)}, {b.typed(value)}, {b.typed(mask)}, {context})")
             b.line(f"br label %{off}")
             b.label(off)

@@ -1,223 +1,173 @@
-"""How time advances, and which events the host gets: LLVM IR."""
-
-# ruff: noqa: E501 (lines of LLVM IR)
+"""How time advances, and which events the host gets."""
 
 from __future__ import annotations
 
-import ctypes
+import functools
 
 from kcheck.ptx.abi import Launch
-from kcheck.ptx.sanitizers.race.layout import (
-    LAST_STAMP,
-    BlockStart,
-    Event,
-    RaceState,
+from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.ir.function import FunctionBuilder, Signature, Term
+from kcheck.ptx.ir.records import Record, record
+from kcheck.ptx.runtime.barrier_completion import RACE_COUNTED
+from kcheck.ptx.runtime.block_scheduler import RACE_BLOCK
+from kcheck.ptx.runtime.layout import WARP
+from kcheck.ptx.runtime.slow_path import RACE_BARRIER
+from kcheck.ptx.runtime.warp_rendezvous import RACE_WARP
+from kcheck.ptx.sanitizers.race.layout import LAST_STAMP, BlockStart, Event, RaceState
+
+TICK = Signature("@kcheck.race.tick", "i32", {"rs": "ptr"})
+"""Advances the time, and returns it."""
+
+WARP_ALL = Signature(
+    "@kcheck.race.warpall", "void", {"launch": "ptr", "t0": "i32", "active": "i32", "mask": "i32"}
 )
+"""The active lanes of the warp of a thread synchronize, all with one mask."""
+
+TELL = Signature(
+    "@kcheck.race.tell", "i32", {"launch": "ptr", "event": "i32", **dict.fromkeys(("a", "b", "c", "d"), "i64")}
+)
+"""Hands an event to the host, and returns its answer."""
+
+FENCE = Signature("@kcheck.race.fence", "void", {"launch": "ptr", "t0": "i32", "lanes": "i32", "within": "i64"})
+"""Lanes of a vector execute a fence."""
 
 
-def state_ir() -> str:
-    """``%rs``: the state."""
-    return f"  %rsp = getelementptr i8, ptr %launch, i64 {Launch.race.offset}\n  %rs = load ptr, ptr %rsp\n"
+def state_of(f: FunctionBuilder) -> Record:
+    """The state of racecheck, in a function with a parameter ``launch``."""
+    return record(f, "launch", Launch).records(Launch.race, RaceState)
 
 
-def load_ir(name: str, source: str, offset: int, kind: str) -> str:
-    """``%name``: a field of a structure; ``%name.p``: its address."""
-    return f"  %{name}.p = getelementptr i8, ptr %{source}, i64 {offset}\n  %{name} = load {kind}, ptr %{name}.p\n"
+def tell(f: FunctionBuilder, event: Event, a: Value | int = 0, b: Value | int = 0) -> None:
+    """Hand an event to the host, whose answer does not matter."""
+    f.run(TELL, launch=f.argument("launch"), event=int(event), a=a, b=b, c=0, d=0)
 
 
-_TICK = f"""
-define internal i32 @kcheck.race.tick(ptr %rs) alwaysinline {{
-  %now = load i32, ptr %rs
-  %next = add i32 %now, 1
-  %end = icmp uge i32 %now, {LAST_STAMP}
-  %then = select i1 %end, i32 %now, i32 %next
-  store i32 %then, ptr %rs
-  ret i32 %then
-}}
-"""
-
-_BLOCK = f"""
-define internal void @kcheck.race.block(ptr %launch, i64 %linear) noinline {{
-{state_ir()}  %now = call i32 @kcheck.race.tick(ptr %rs)
-  %start = getelementptr i8, ptr %rs, i64 {RaceState.start.offset}
-  store i32 %now, ptr %start
-  %barrier = getelementptr i8, ptr %rs, i64 {RaceState.barrier.offset}
-  store i32 %now, ptr %barrier
-{load_ir("count", "rs", RaceState.block_count.offset, "i64")}{load_ir("room", "rs", RaceState.block_capacity.offset, "i64")}  %more = add i64 %count, 1
-  store i64 %more, ptr %count.p
-  %fits = icmp ult i64 %count, %room
-  br i1 %fits, label %keep, label %done
-keep:
-{load_ir("table", "rs", RaceState.blocks.offset, "ptr")}  %at = mul i64 %count, {ctypes.sizeof(BlockStart)}
-  %entry = getelementptr i8, ptr %table, i64 %at
-  store i32 %now, ptr %entry
-  %which = getelementptr i8, ptr %entry, i64 {BlockStart.block.offset}
-  %number = trunc i64 %linear to i32
-  store i32 %number, ptr %which
-  br label %done
-done:
-  ret void
-}}
-"""
-
-_BARRIER = f"""
-define internal void @kcheck.race.barrier(ptr %launch) noinline {{
-{state_ir()}  %now = call i32 @kcheck.race.tick(ptr %rs)
-  %barrier = getelementptr i8, ptr %rs, i64 {RaceState.barrier.offset}
-  store i32 %now, ptr %barrier
-  ret void
-}}
-"""
-
-# Lanes that name each other synchronize: all of the warp, or a part of it; each then knows what the others knew.
-_WARP = f"""
-define internal void @kcheck.race.warp(ptr %launch, i32 %warp, i32 %active, ptr %masks) noinline {{
-{state_ir()}  %n.p = getelementptr i8, ptr %launch, i64 {Launch.threads.offset}
-  %n = load i32, ptr %n.p
-  %first = shl i32 %warp, 5
-  %rest = sub i32 %n, %first
-  %whole = icmp uge i32 %rest, 32
-  %part = and i32 %rest, 31
-  %one = shl i32 1, %part
-  %some = sub i32 %one, 1
-  %all = select i1 %whole, i32 -1, i32 %some
-{load_ir("table", "rs", RaceState.lanes.offset, "ptr")}  %wo = shl i32 %warp, 10
-  %rows = getelementptr i32, ptr %table, i32 %wo
-  %known = alloca [32 x i32]
-  br label %groups
-groups:
-  %left = phi i32 [%active, %0], [%left1, %next]
-  %go = icmp ne i32 %left, 0
-  br i1 %go, label %group, label %done
-group:
-  %lane = call i32 @llvm.cttz.i32(i32 %left, i1 false)
-  %mp = getelementptr i32, ptr %masks, i32 %lane
-  %named = load i32, ptr %mp
-  %here = and i32 %named, %active
-  %now = call i32 @kcheck.race.tick(ptr %rs)
-  %together = icmp eq i32 %here, %all
-  br i1 %together, label %full, label %partial
-full:
-  %sp = getelementptr i8, ptr %rs, i64 {RaceState.synced.offset}
-  %swp = getelementptr i32, ptr %sp, i32 %warp
-  store i32 %now, ptr %swp
-  br label %next
-partial:
-  store [32 x i32] zeroinitializer, ptr %known
-  br label %join
-join:
-  %k = phi i32 [0, %partial], [%k1, %joined]
-  %bit = lshr i32 %here, %k
-  %odd = trunc i32 %bit to i1
-  br i1 %odd, label %row, label %joined
-row:
-  %ko = shl i32 %k, 5
-  %kp = getelementptr i32, ptr %rows, i32 %ko
-  %kv = load <32 x i32>, ptr %kp, align 4
-  %old = load <32 x i32>, ptr %known, align 4
-  %later = icmp ugt <32 x i32> %kv, %old
-  %best = select <32 x i1> %later, <32 x i32> %kv, <32 x i32> %old
-  store <32 x i32> %best, ptr %known, align 4
-  %np = getelementptr i32, ptr %known, i32 %k
-  br label %joined
-joined:
-  %k1 = add i32 %k, 1
-  %more = icmp ult i32 %k1, 32
-  br i1 %more, label %join, label %stamp
-stamp:
-  %before = load <32 x i32>, ptr %known, align 4
-  %members = bitcast i32 %here to <32 x i1>
-  %now1 = insertelement <32 x i32> poison, i32 %now, i32 0
-  %now2 = shufflevector <32 x i32> %now1, <32 x i32> poison, <32 x i32> zeroinitializer
-  %row1 = select <32 x i1> %members, <32 x i32> %now2, <32 x i32> %before
-  br label %give
-give:
-  %g = phi i32 [0, %stamp], [%g1, %given]
-  %gbit = lshr i32 %here, %g
-  %godd = trunc i32 %gbit to i1
-  br i1 %godd, label %set, label %given
-set:
-  %go32 = shl i32 %g, 5
-  %gp = getelementptr i32, ptr %rows, i32 %go32
-  store <32 x i32> %row1, ptr %gp, align 4
-  br label %given
-given:
-  %g1 = add i32 %g, 1
-  %gmore = icmp ult i32 %g1, 32
-  br i1 %gmore, label %give, label %next
-next:
-  %self = shl i32 1, %lane
-  %gone = or i32 %here, %self
-  %stay = xor i32 %gone, -1
-  %left1 = and i32 %left, %stay
-  br label %groups
-done:
-  ret void
-}}
-define internal void @kcheck.race.warpall(ptr %launch, i32 %t0, i32 %active, i32 %mask) noinline {{
-  %masks = alloca [32 x i32], align 64
-  %m1 = insertelement <32 x i32> poison, i32 %mask, i32 0
-  %m2 = shufflevector <32 x i32> %m1, <32 x i32> poison, <32 x i32> zeroinitializer
-  store <32 x i32> %m2, ptr %masks, align 64
-  %warp = lshr i32 %t0, 5
-  call void @kcheck.race.warp(ptr %launch, i32 %warp, i32 %active, ptr %masks)
-  ret void
-}}
-"""
-
-
-# A barrier that waits for some threads of the block is treated as one for all, and the report says so.
-_COUNTED = f"""
-define internal void @kcheck.race.counted(ptr %launch, i1 %part) noinline {{
-  br i1 %part, label %note, label %pass
-note:
-{state_ir()}  %counted = getelementptr i8, ptr %rs, i64 {RaceState.counted.offset}
-  store i64 1, ptr %counted
-  br label %pass
-pass:
-  call void @kcheck.race.barrier(ptr %launch)
-  ret void
-}}
-"""
-
-_TELL = f"""
-define internal i32 @kcheck.race.tell(ptr %launch, i32 %event, i64 %a, i64 %b, i64 %c, i64 %d) noinline {{
-{state_ir()}{load_ir("function", "rs", RaceState.tell.offset, "ptr")}  %answer = call i32 %function(i32 %event, i64 %a, i64 %b, i64 %c, i64 %d)
-  ret i32 %answer
-}}
-"""
-
-_FENCE = f"""
-define internal void @kcheck.race.fence(ptr %launch, i32 %t0, i32 %lanes, i64 %within) noinline {{
-{state_ir()}  %now = call i32 @kcheck.race.tick(ptr %rs)
-  %t64 = zext i32 %t0 to i64
-  %l64 = zext i32 %lanes to i64
-  call i32 @kcheck.race.tell(ptr %launch, i32 {int(Event.FENCE)}, i64 %t64, i64 %l64, i64 %within, i64 0)
-  ret void
-}}
-"""
-
-
-def _told(event: Event, a: str = "0", b: str = "0") -> str:
-    return f"  call i32 @kcheck.race.tell(ptr %launch, i32 {int(event)}, i64 {a}, i64 {b}, i64 0, i64 0)\n"
+@functools.cache
+def definitions(fences: bool) -> dict[str, str]:
+    """Every function of this file, by name; with fences the host gets every event that advances time."""
+    made = {
+        TICK.name: _tick(),
+        RACE_BLOCK.name: _block(fences),
+        RACE_BARRIER.name: _barrier(fences),
+        RACE_WARP.name: _warp(fences),
+        WARP_ALL.name: _warp_all(),
+        RACE_COUNTED.name: _counted(),
+    }
+    return made | ({TELL.name: _tell(), FENCE.name: _fence()} if fences else {})
 
 
 DECLARATIONS = {"@llvm.cttz.i32": "declare i32 @llvm.cttz.i32(i32, i1 immarg)"}
 
 
-def definitions(fences: bool) -> dict[str, str]:
-    """Every function of this module, by name; with fences the host gets every event that advances time."""
-    block, barrier, warp = _BLOCK, _BARRIER, _WARP
+def _tick() -> str:
+    f = FunctionBuilder(TICK, "alwaysinline")
+    state = record(f, "rs", RaceState)
+    now = state.load(RaceState.now)
+    then = (now >= LAST_STAMP).select(now, now + 1)
+    state.store(RaceState.now, then)
+    f.ret(then)
+    return f.text()
+
+
+def _advance(f: FunctionBuilder) -> tuple[Record, Term]:
+    state = state_of(f)
+    return state, f.run(TICK, rs=state.pointer)
+
+
+def _block(fences: bool) -> str:
+    f = FunctionBuilder(RACE_BLOCK, "noinline", linkage="")
+    state, now = _advance(f)
+    state.store(RaceState.start, now)
+    state.store(RaceState.barrier, now)
+    count = state.load(RaceState.block_count)
+    state.store(RaceState.block_count, count + 1)
+    with f.if_(count < state.load(RaceState.block_capacity)):
+        start = state.records(RaceState.blocks, BlockStart)[count]
+        start.store(BlockStart.stamp, now)
+        start.store(BlockStart.block, f.argument("linear").to("i32"))
     if fences:
-        block = block.replace("done:\n", "done:\n" + _told(Event.BLOCK))
-        barrier = barrier.replace("  ret void\n", _told(Event.BARRIER) + "  ret void\n")
-        lanes = "  %w64 = zext i32 %warp to i64\n  %h64 = zext i32 %here to i64\n"
-        warp = warp.replace("next:\n", "next:\n" + lanes + _told(Event.WARP, "%w64", "%h64"), 1)
-    made = {
-        "@kcheck.race.tick": _TICK,
-        "@kcheck.race.block": block,
-        "@kcheck.race.barrier": barrier,
-        "@kcheck.race.warp": warp,
-        "@kcheck.race.counted": _COUNTED,
-    }
-    return made | ({"@kcheck.race.tell": _TELL, "@kcheck.race.fence": _FENCE} if fences else {})
+        tell(f, Event.BLOCK)
+    return f.text()
+
+
+def _barrier(fences: bool) -> str:
+    f = FunctionBuilder(RACE_BARRIER, "noinline", linkage="")
+    state, now = _advance(f)
+    state.store(RaceState.barrier, now)
+    if fences:
+        tell(f, Event.BARRIER)
+    return f.text()
+
+
+def _warp(fences: bool) -> str:
+    """Lanes that name each other synchronize: all of the warp, or a part of it; each then knows what the others
+    knew."""
+    f = FunctionBuilder(RACE_WARP, "noinline", linkage="")
+    state, warp, active = state_of(f), f.argument("warp"), f.argument("active")
+    left = record(f, "launch", Launch).load(Launch.threads) - (warp << 5)
+    some = (f.term(f.const("i32", 1)) << (left & (WARP - 1))) - 1
+    whole_warp = (left >= WARP).select(-1, some)
+    rows = state.array(RaceState.lanes, "i32").at(warp * (WARP * WARP))
+    remaining = f.variable("i32", active)
+    with f.loop():
+        with f.if_(remaining.value.eq(0)):
+            f.ret()
+        lane = f.trailing_zeros(remaining.value)
+        here = f.array("masks", "i32")[lane] & active
+        now = f.run(TICK, rs=state.pointer)
+        with f.if_(here.eq(whole_warp)) as whole:
+            state.store(RaceState.synced, now, warp)
+        with whole.else_():
+            _share(f, rows, here, now)
+        if fences:
+            tell(f, Event.WARP, warp.to("i64"), here.to("i64"))
+        remaining.value &= ~(here | f.term(f.const("i32", 1)) << lane)
+    return f.text()
+
+
+def _share(f: FunctionBuilder, rows: Term, lanes: Term, now: Term) -> None:
+    """Give each of these lanes what any of them knew. ``rows``: what each lane of the warp knows of each."""
+    known = Value(f.local(f"[{WARP} x i32]"), "ptr")
+    f.store(f.splat(f.const("i32", 0), WARP), known, 4)
+    with f.range(WARP) as k, f.if_((lanes >> k).to("i1")):
+        row = f.load("i32", f.array(rows, "i32").at(k << 5), 4, WARP)
+        old = f.load("i32", known, 4, WARP)
+        f.store((row > old).select(row, old), known, 4)
+    members = f.term(f.bits_mask(lanes, WARP))
+    shared = members.select(now, f.load("i32", known, 4, WARP))
+    with f.range(WARP) as k, f.if_((lanes >> k).to("i1")):
+        f.store(shared, f.array(rows, "i32").at(k << 5), 4)
+
+
+def _warp_all() -> str:
+    f = FunctionBuilder(WARP_ALL, "noinline")
+    masks = Value(f.local(f"[{WARP} x i32]", 64), "ptr")
+    f.store(f.splat(f.argument("mask"), WARP), masks, 64)
+    given = {"launch": f.argument("launch"), "active": f.argument("active"), "masks": masks}
+    f.run(RACE_WARP, warp=f.argument("t0") >> 5, **given)
+    return f.text()
+
+
+def _counted() -> str:
+    """A barrier that waits for some threads of the block is treated as one for all, and the report says so."""
+    f = FunctionBuilder(RACE_COUNTED, "noinline", linkage="")
+    with f.if_(f.argument("part")):
+        state_of(f).store(RaceState.counted, 1)
+    f.run(RACE_BARRIER, launch=f.argument("launch"))
+    return f.text()
+
+
+def _tell() -> str:
+    f = FunctionBuilder(TELL, "noinline")
+    function = state_of(f).pointer_at(RaceState.tell)
+    given = ", ".join(f.typed(f.argument(name)) for name in ("event", "a", "b", "c", "d"))
+    f.ret(f.value(f"call i32 {function.text}({given})", "i32"))
+    return f.text()
+
+
+def _fence() -> str:
+    f = FunctionBuilder(FENCE, "noinline")
+    _advance(f)
+    given = {"a": f.argument("t0").to("i64"), "b": f.argument("lanes").to("i64"), "c": f.argument("within")}
+    f.run(TELL, launch=f.argument("launch"), event=int(Event.FENCE), **given, d=0)
+    return f.text()
