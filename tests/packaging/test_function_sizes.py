@@ -21,12 +21,7 @@ LONG = {
     "driver/context.py:calls",  # a table of functions
     "driver/launch.py:run",
     "minimize/minimize.py:__init__",
-    "ptx/lowering/kernel.py:_prepare",
-    "ptx/lowering/kernel.py:lower",
     "ptx/lowering/warp.py:__init__",
-    "ptx/runtime/lookup.py:resolve_ir",
-    "ptx/runtime/memory.py:vector_ir",
-    "ptx/sanitizers/race/judge.py:_judge_ir",
     "report/lint_text.py:lint_lines",
     "runner/run.py:_spec",
     "specfile/build.py:spec",
