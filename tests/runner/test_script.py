@@ -133,7 +133,8 @@ def test_the_file_shows_the_bug_until_it_is_fixed(tmp_path: Path, row: Row) -> N
     shown = kcheck(away, "exec", "--", sys.executable, "bug.py")
     assert row.says in shown.stdout or row.says in text, shown.stdout + shown.stderr
     assert shown.returncode == 1, shown.stdout + shown.stderr
-    assert shown.stderr == ""  # no advice of Numba's against a small grid
+    # No advice of Numba's against a small grid.
+    assert shown.stderr == "kcheck: did not check for races; add --sanitize racecheck\n"
     assert row.bug[1] in text
     if row.name == "layouts, scalars, strides":
         return  # whose reference is not what its clean twin computes: the difference is what is looked at
