@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -35,6 +36,16 @@ def test_sources_that_a_warp_shares(batch: Batch, cpu: Callable[[int], Cpu]) -> 
     for place in dict.fromkeys([0, len(batch.cases[0].form.sources) - 1]):
         found = complaints(build(batch.cases, uniform=[place]), [cpu(16)])
         assert not found, "\n".join([f"source {place} is uniform", *found])
+
+
+def test_a_whole_warp_is_rounded_to_halves_in_any_direction(cpu: Callable[[int], Cpu]) -> None:
+    """LLVM ends the process on such a conversion of 32 lanes at once, so it is made in two parts."""
+    directed = re.compile(r"cvt\.r[zm]\.f16\.[fsu]\d+$")
+    chosen = [[case for case in batch.cases if directed.match(case.name)] for batch in QUICK]
+    assert sum(map(len, chosen)) > 10
+    for cases in filter(None, chosen):
+        found = complaints(build(cases), [cpu(32)])
+        assert not found, "\n".join(found)
 
 
 def test_division_by_zero_is_told(cpu: Callable[[int], Cpu]) -> None:

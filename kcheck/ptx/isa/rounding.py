@@ -14,6 +14,8 @@ _LLVM_MODE = {"rz": 0, "rn": 1, "rp": 2, "rm": 3}
 """The argument of llvm.set.rounding, as C's FLT_ROUNDS numbers them."""
 
 _CONVERSIONS = frozenset({"sitofp", "uitofp", "fptrunc"})
+_MOST_HALVES = 16
+"""LLVM 22 ends the process on a constrained conversion to more: "Should not custom lower this!"."""
 
 
 def directed(b: Builder, operation: str, mode: str, *arguments: Value, result: str | None = None) -> Value:
@@ -27,6 +29,12 @@ def directed(b: Builder, operation: str, mode: str, *arguments: Value, result: s
     values = b.match(*arguments)
     lanes, source = values[0].lanes, values[0].type
     element = result or source
+    if element == "half" and lanes > _MOST_HALVES:
+        low, high = (
+            directed(b, operation, mode, *(b.shuffle(v, v, part) for v in values), result=result)
+            for part in (range(lanes // 2), range(lanes // 2, lanes))
+        )
+        return b.shuffle(low, high, range(lanes))
     kind, out = vector_type(source, lanes), vector_type(element, lanes)
     mangled = mangle(element, lanes)
     suffix = f"{mangled}.{mangle(source, lanes)}" if operation in _CONVERSIONS else mangled
