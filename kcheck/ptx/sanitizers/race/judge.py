@@ -15,6 +15,7 @@ from kcheck.ptx.sanitizers.race.layout import (
     INFLIGHT,
     LAST_STAMP,
     READ,
+    REPLICATED,
     SAME_VALUE,
     SITE_MASK,
     STRONG_READ,
@@ -135,18 +136,28 @@ class _Judge:
         return base.value
 
     def benign(self) -> Term:
-        """SAME_VALUE, UNCHANGED or 0."""
+        """SAME_VALUE, UNCHANGED, REPLICATED or 0; returns where copies of one value are equal."""
         f, write, read = self.f, self.f.argument("write"), self.f.argument("read")
         is_write, found = self.record.eq(WRITE), self.f.variable("i32", 0)
         with f.if_(is_write & write):
             given = {name: f.argument(name) for name in BENIGN.parameters if name != "rs"}
             is_same = f.run(BENIGN, rs=self.state.pointer, **given)
             found.value = is_same.select(SAME_VALUE, found.value)
+            with f.if_(self.is_copy()):
+                with f.if_(is_same):
+                    f.ret()
+                found.value = f.term(f.const("i32", REPLICATED))
         is_read = self.record - READ < STRONG_READ - READ
         keeps = is_read & write & (self.me & CHANGED).eq(0)
         changed = self.is_near.select(f.term(f.const("i32", CHANGED)), CHANGED_EVER)
         kept = is_write & read & (self.info & changed).eq(0)
         return (keeps | kept).select(UNCHANGED, found.value)
+
+    def is_copy(self) -> Term:
+        """Whether lanes of a warp wrote by one instruction, in code that stores copies of one value so."""
+        is_same_warp = ((self.thread ^ self.other_thread) >> 5).eq(0)
+        is_site = ((self.info ^ self.me) & SITE_MASK << THREAD_BITS).eq(0)
+        return self.state.load(RaceState.replicates).ne(0) & self.is_near & is_same_warp & is_site
 
     def ask(self, base: Term, benign: Term) -> None:
         """Return if the host, which follows fences, knows that the accesses are ordered."""
