@@ -14,7 +14,7 @@ from pathlib import Path
 
 LIMIT = 512 << 20
 _YOUNG_SECONDS = 3600
-"""A folder that was used within this time may be in use by another process."""
+"""A folder that was made within this time may be in use by another process."""
 
 
 def use_folder(variables: MutableMapping[str, str], caches: Path) -> None:
@@ -27,16 +27,8 @@ def use_folder(variables: MutableMapping[str, str], caches: Path) -> None:
         shrink(folder, LIMIT, time.time())
 
 
-def touch(digest: str) -> None:
-    """Note that a kernel was used. ``digest``: Triton's hash of it."""
-    from triton.runtime.cache import get_cache_manager
-
-    with contextlib.suppress(OSError):
-        os.utime(get_cache_manager(digest).cache_dir)
-
-
 def shrink(folder: Path, limit: int, now: float) -> None:
-    """Delete the least recently used kernels until the rest takes at most three quarters of ``limit`` bytes.
+    """Delete the oldest kernels until the rest takes at most three quarters of ``limit`` bytes.
 
     Args:
         now: seconds since the epoch.
@@ -50,8 +42,8 @@ def shrink(folder: Path, limit: int, now: float) -> None:
     total = sum(size for _, size, _ in entries)
     if total <= limit:
         return
-    for used, size, path in entries:
-        if total <= limit * 3 // 4 or used > now - _YOUNG_SECONDS:
+    for made, size, path in entries:
+        if total <= limit * 3 // 4 or made > now - _YOUNG_SECONDS:
             return
         shutil.rmtree(path, ignore_errors=True)
         total -= size
