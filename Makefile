@@ -9,10 +9,15 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check bench frameworks calibrate conformance conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme report-check format format-check lint types layers soak wheel clean
+.PHONY: help demo test test-gpu check bench frameworks monitor-soak monitor-torch calibrate conformance conformance-triton conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme release-check report-check editor-check format format-check lint types layers soak site wheel clean
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 29
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1 /' | awk '{ \
+		line = sprintf("  make %-21s", $$1); \
+		for (n = 2; n <= NF; n++) { \
+			if (length(line) + 1 + length($$n) > 80) { print line; line = sprintf("%28s", "") } \
+			line = line " " $$n } \
+		print line }'
 
 # Two stamps, so that a newcomer's first minute does not install the developers' tools.
 .venv/installed: pyproject.toml
@@ -47,14 +52,32 @@ calibrate: .venv/installed-dev  ## check the constant of the noise floor with ev
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/corpus.py --write
 
 .venv-frameworks/installed: pyproject.toml
-	@echo "Installing torch and JAX into .venv-frameworks (several GB)"
+	@echo "Installing torch, JAX and TensorFlow into .venv-frameworks (several GB)"
 	@"$(PYTHON)" -m venv .venv-frameworks
-	@.venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check -e '.[cu13,torch,jax,dev]'
+	@.venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check -e '.[cu13,torch,jax,tensorflow,dev]'
 	@touch $@
 
-frameworks: .venv-frameworks/installed  ## one op in numba.cuda, NumPy, torch and JAX: the same verdicts; writes docs/frameworks.md
-	@.venv-frameworks/bin/python -m pytest tests/functions/test_frameworks_installed.py -q -n 0
+# PyTorch for the CPU: the one for GPUs requires another version of Triton.
+.venv-triton/installed: pyproject.toml
+	@echo "Installing Triton and torch into .venv-triton"
+	@"$(PYTHON)" -m venv .venv-triton
+	@.venv-triton/bin/python -m pip install --quiet --disable-pip-version-check --index-url https://download.pytorch.org/whl/cpu torch
+	@.venv-triton/bin/python -m pip install --quiet --disable-pip-version-check -e '.[triton]' pytest scipy numpy
+	@touch $@
+
+conformance-triton: .venv-triton/installed  ## Triton's own tests (TESTS=path, EVERY=20: one in 20); writes docs/conformance-triton.md
+	@test -n "$(TESTS)" || { echo "Say where Triton's tests are: make conformance-triton TESTS=path" >&2; exit 2; }
+	@.venv-triton/bin/python conformance/triton_run.py "$(TESTS)" --every $(or $(EVERY),1)
+
+frameworks: .venv-frameworks/installed  ## one op in numba.cuda, NumPy, torch, JAX, TensorFlow; writes docs/frameworks.md
+	@.venv-frameworks/bin/python -m pytest tests/functions/test_frameworks_installed.py tests/compat/test_gpuemu_frameworks.py -q -n 0
 	@.venv-frameworks/bin/python tests/functions/same_verdicts.py --write
+
+monitor-soak: .venv/installed-dev  ## a million monitored calls, a hundred of them wrong; writes docs/monitor.md
+	@$(BIN)/python benchmarks/monitor_soak.py --write
+
+monitor-torch: .venv-frameworks/installed  ## the monitor on torch: autograd, modules, compile, MNIST; writes docs/monitor.md
+	@.venv-frameworks/bin/python tests/monitor/torch_results.py --write
 
 conformance: .venv/installed-dev  ## numba-cuda's own tests on the cpu device; writes docs/conformance.md
 	@$(BIN)/python conformance/run.py
@@ -107,13 +130,39 @@ layers: .venv/installed-dev  ## check the layers of imports
 report-check: .venv/report-check  ## HTML reports in Chromium, SARIF by its validator; writes docs/report_check.md
 	@$(BIN)/python -m benchmarks.report_check .venv/report-check --write
 
+# Needs Node.js 20 or newer and npm.
+editor-check: .venv/installed-dev  ## the extension for VS Code: built, linted, tested, packaged; writes docs/editor_check.md
+	@cd editors/vscode && npm ci --ignore-scripts --silent && node scripts/check.mjs --write
+
 soak: .venv/installed-dev  ## slow tests, and 100,000 damaged PTX files through the reader; writes docs/soak.md
 	@$(BIN)/python benchmarks/fuzz_ptx.py --write
 	@$(BIN)/python tests/store/kills.py 1 500 --write
 	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal -m soak
 
+.venv/installed-docs: .venv/installed
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[cu13,docs]'
+	@touch $@
+
+# Links to other servers are fine; scripts, styles, fonts and pictures from there are not.
+site: .venv/installed-docs  ## the documentation as a site in build/site; a warning is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@if grep -rnE 'src(set)?="https?:|<link [^>]*href="https?:' build/site --include='*.html'; then \
+		echo "The site loads the files above from other servers" >&2; exit 1; fi
+
+# Not in .venv: cffconvert requires an old jsonschema.
+.venv-release/installed: Makefile
+	@"$(PYTHON)" -m venv .venv-release
+	@.venv-release/bin/python -m pip install --quiet --disable-pip-version-check 'build>=1.2' 'twine>=6' 'cffconvert>=2'
+	@touch $@
+
+release-check: .venv-release/installed  ## build the sdist, and the wheel from it; twine and cffconvert check both and CITATION.cff
+	@rm -rf dist
+	@.venv-release/bin/python -m build --outdir dist .
+	@.venv-release/bin/twine check --strict dist/*
+	@.venv-release/bin/cffconvert --validate
+
 wheel: .venv/installed-dev  ## dist/kcheck-*.whl
 	@$(BIN)/python -m build --wheel --outdir dist .
 
 clean:  ## remove what make built
-	rm -rf .venv dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .venv-release .conformance-triton build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

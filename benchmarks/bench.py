@@ -379,6 +379,8 @@ def main() -> None:
         }[options.child]
         options.answer.write_text(json.dumps(measure()))
         return
+    import cases
+    import monitoring
     import raising
     import sanitizers
     import short
@@ -386,6 +388,7 @@ def main() -> None:
     tables = {short.MARK: short.table}
     if not options.short:
         tables |= {"measured": report, sanitizers.MARK: sanitizers.table, raising.MARK: raising.table}
+        tables |= {monitoring.MARK: monitoring.table, cases.MARK: cases.table}
     for mark, table in tables.items():
         text = table()
         print(text)

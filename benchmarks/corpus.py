@@ -28,9 +28,9 @@ sys.path[:0] = [str(ROOT)]
 from kcheck.cases import materialize, plan  # noqa: E402
 from kcheck.model import SANITIZERS, Tolerance  # noqa: E402
 from kcheck.oracle.compare import compare  # noqa: E402
-from kcheck.oracle.judge import Truth  # noqa: E402
 from kcheck.oracle.rounding import half_step  # noqa: E402
 from kcheck.oracle.tolerance import CONSTANT, Allowance, Conditioned  # noqa: E402
+from kcheck.oracle.truth import Truth  # noqa: E402
 from kcheck.report import wording  # noqa: E402
 from kcheck.rng import Xorshift128Plus, derive  # noqa: E402
 from kcheck.specfile import discover, load_spec  # noqa: E402

@@ -27,7 +27,7 @@ from controls import OPS, softmax_exp2, softmax_online  # noqa: E402
 
 from kcheck.cases.rounding import DrawError  # noqa: E402
 from kcheck.cases.values import draw  # noqa: E402
-from kcheck.model import DTYPES, Compare, Distribution, Function, OpSpec, Output, Span, Tolerance  # noqa: E402
+from kcheck.model import DTYPES, Compare, Distribution, FunctionRef, OpSpec, Output, Span, Tolerance  # noqa: E402
 from kcheck.oracle import tolerance  # noqa: E402
 from kcheck.oracle.compare import compare  # noqa: E402
 from kcheck.oracle.reference import Reference, upcast  # noqa: E402
@@ -68,7 +68,7 @@ def spec_of(op: str) -> OpSpec:
         path=f"{op}.yaml", root=str(ROOT), op=op, span=here, description="", tags=(), dims=empty, constraints=(),
         dtypes=empty, compute=None, inputs=empty, params=empty,
         outputs={"y": Output("y", (), "T", ("contiguous",), None, here)}, kernel=None, launch=None, launcher=None,
-        reference=Function("benchmarks/controls.py", op, here), tolerance=Tolerance("conditioned", empty, here),
+        reference=FunctionRef("benchmarks/controls.py", op, here), tolerance=Tolerance("conditioned", empty, here),
         compare=Compare(), invariants=(), sanitize=empty, allow_races=(), mutates=(), deterministic=None,
         artifact=None, count=1, seed=0, examples=(),
     )  # fmt: skip

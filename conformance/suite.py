@@ -122,12 +122,12 @@ def run_suite(
         # A separate session, so that all of its processes can be stopped at once.
         suite = subprocess.Popen(command, env=variables, cwd=folder, start_new_session=True)
         try:
-            is_silent = not _watch(suite, record, silent)
+            is_silent = not watch(suite, record, silent)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(suite.pid, signal.SIGKILL)
             suite.wait()
-        outcomes, running = _read(record)
+        outcomes, running = read_record(record)
         findings = collected(told)
     broken = ""
     if is_silent:
@@ -138,7 +138,7 @@ def run_suite(
     return Run(outcomes, broken, findings)
 
 
-def _watch(suite: subprocess.Popen[bytes], record: Path, silent: float) -> bool:
+def watch(suite: subprocess.Popen[bytes], record: Path, silent: float) -> bool:
     """Wait for the end; False if the record did not grow for too long."""
     size, since = 0, time.monotonic()
     while suite.poll() is None:
@@ -151,7 +151,7 @@ def _watch(suite: subprocess.Popen[bytes], record: Path, silent: float) -> bool:
     return True
 
 
-def _read(record: Path) -> tuple[dict[str, Outcome], list[str]]:
+def read_record(record: Path) -> tuple[dict[str, Outcome], list[str]]:
     """Outcomes, and the tests that began and did not end."""
     outcomes: dict[str, Outcome] = {}
     running: dict[str, None] = {}

@@ -24,7 +24,7 @@ from pathlib import Path
 from conformance.verdicts import DIFFERENT, MOST_BYTES, MOST_SECONDS, SAME
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
 from kcheck.cpu.faults import kernel_name
-from kcheck.cpu.memory import Kind, MemoryBlock
+from kcheck.cpu.memory import MemoryBlock, MemoryKind
 from kcheck.model import NATURAL, Schedule
 
 ORDERS = (Schedule("reverse"), Schedule("shuffle", 1), Schedule("shuffle", 2))
@@ -40,7 +40,7 @@ class Memory:
     @classmethod
     def read(cls, executor: Executor) -> Memory:
         """The current memory."""
-        used = {Kind.HEAP: executor._heap_used}
+        used = {MemoryKind.HEAP: executor._heap_used}
         blocks = list(executor.memory)
         return cls(tuple((b, ctypes.string_at(b.base, used.get(b.kind, b.size))) for b in blocks))
 
@@ -89,7 +89,7 @@ class Comparison:
         except Exception:  # the launch itself reports the error
             self._tell(asked, "not compiled")
             return self._launch(executor, asked)
-        if sum(block.size for block in executor.memory if block.kind is not Kind.HEAP) > MOST_BYTES:
+        if sum(block.size for block in executor.memory if block.kind is not MemoryKind.HEAP) > MOST_BYTES:
             self._tell(asked, "large")
             return self._launch(executor, asked)
         before = Memory.read(executor)

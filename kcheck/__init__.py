@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kcheck.version import __version__
 
 if TYPE_CHECKING:
-    from kcheck import hypothesis
+    from kcheck import hypothesis, monitor
     from kcheck.api import (
         Case,
         Execution,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         validate,
         values,
     )
+    from kcheck.declaration import op
     from kcheck.device.kinds.named import kernels
     from kcheck.errors import (
         DeviceUnavailable,
@@ -89,6 +90,8 @@ __all__ = [
     "lint",
     "load_spec",
     "minimize",
+    "monitor",
+    "op",
     "reproduce",
     "shapes",
     "use",
@@ -98,11 +101,12 @@ __all__ = [
 
 _ERRORS = ("DeviceUnavailable", "InternalError", "KcheckError", "KernelError", "SpecError", "UserError")
 _NOUNS = ("Comparison", "Finding")
-_PACKAGES = ("hypothesis",)
+_PACKAGES = ("hypothesis", "monitor")
 _HOMES = {
     **dict.fromkeys(_ERRORS, "kcheck.errors"),
     **dict.fromkeys(_NOUNS, "kcheck.model"),
     "kernels": "kcheck.device.kinds.named",
+    "op": "kcheck.declaration",
 }
 """The modules of the public names that are not in ``kcheck.api``."""
 

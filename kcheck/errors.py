@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kcheck.span import Fault, Span
+
 
 class KcheckError(Exception):
     """Base of every exception that kcheck raises on purpose."""
@@ -31,17 +33,26 @@ class SpecError(UserError):
     """An op spec that is refused.
 
     Args:
-        faults: every fault found, in the order of the file; ``str()`` of one is the line to print
-            (normally :class:`kcheck.model.Fault`, which this floor must not import).
+        faults: every fault found, in the order of the file.
     """
 
-    def __init__(self, faults: Iterable[object]) -> None:
-        self.faults: tuple[object, ...] = tuple(faults)
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults = tuple(faults)
         super().__init__("\n".join(str(fault) for fault in self.faults))
 
 
 class KernelError(UserError):
-    """User code that cannot be loaded: it does not import, or lacks the function that is named."""
+    """User code that cannot be used: it does not import, or lacks the function that is named.
+
+    Args:
+        span: where, in any file.
+        what: what is wrong, in one sentence.
+        fix: how to fix it; empty if no fix is known.
+    """
+
+    def __init__(self, span: Span, what: str, fix: str = "") -> None:
+        self.fault = Fault(span, what, fix)
+        super().__init__(str(self.fault))
 
 
 class PtxError(UserError):

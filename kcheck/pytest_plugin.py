@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from fnmatch import fnmatch
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from kcheck.model import Case, OpSpec
 
 _SPEC_KEY = b"kcheck:"
+_DECORATOR = re.compile(rb"^[ \t]*@.*\bop\b", re.MULTILINE)
 DEVICES = ("auto", "gpu", "cpu", "simulator")
 MOST_CASES = 1_000_000
 
@@ -57,8 +60,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> SpecFile | None:
-    """A YAML file with a line that starts with ``kcheck:`` is a spec."""
-    if file_path.suffix not in (".yaml", ".yml") or not _is_spec(file_path):
+    """A YAML file with a line that starts with ``kcheck:`` is a spec; a Python file may declare specs.
+
+    A test file may declare specs for its own tests, which are not collected.
+    """
+    wanted = _is_spec(file_path) if file_path.suffix in (".yaml", ".yml") else _declares(file_path, parent.config)
+    if not wanted:
         return None
     made: SpecFile = SpecFile.from_parent(parent, path=file_path)
     return made
@@ -69,12 +76,43 @@ def _is_spec(path: Path) -> bool:
         return any(line.startswith(_SPEC_KEY) for line in file)
 
 
+class WithoutTests(pytest.Module):
+    """A Python file that declares specs: pytest does not import it, so that kcheck can choose the device first."""
+
+    def collect(self) -> Iterable[pytest.Item]:
+        """Nothing; the specs are items of a SpecFile."""
+        return ()
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    """pytest takes a Python file for a test file if it is named on the command line."""
+    if not _declares(module_path, parent.config):
+        return None
+    made: WithoutTests = WithoutTests.from_parent(parent, path=module_path)
+    return made
+
+
+def _declares(path: Path, config: pytest.Config) -> bool:
+    """Whether a Python file, not a test file, has a function under ``@kcheck.op``; most are not parsed."""
+    if path.suffix != ".py" or any(fnmatch(path.name, pattern) for pattern in config.getini("python_files")):
+        return False
+    data = path.read_bytes()
+    if b"kcheck" not in data or not _DECORATOR.search(data):
+        return False
+    from kcheck.specfile.declared import declared_specs
+
+    return bool(declared_specs(path))
+
+
 class SpecFailed(Exception):
     """A spec has failing cases; the text is kcheck's report."""
 
 
 class SpecFile(pytest.File):
-    """A spec: one item for its examples, one for each choice of dtypes, one for ``artifact``."""
+    """A file with a spec, or a Python file that declares specs.
+
+    Of each spec: one item for its examples, one for each choice of dtypes, one for ``artifact``.
+    """
 
     def collect(self) -> Iterable[pytest.Item]:
         """The items, in the order of the spec. Nothing of the user's is imported.
@@ -82,11 +120,21 @@ class SpecFile(pytest.File):
         Raises:
             CollectError: the spec is invalid.
         """
+        path = Path(os.path.relpath(self.path))
+        if path.suffix != ".py":
+            yield from self._items(path)
+            return
+        from kcheck.specfile.declared import declared_specs
+
+        for declared in declared_specs(path):
+            yield from self._items(declared)
+
+    def _items(self, path: Path) -> Iterator[pytest.Item]:
         from kcheck.errors import UserError
         from kcheck.specfile import load_spec
 
         try:
-            spec = load_spec(Path(os.path.relpath(self.path)), self.config.getoption("--kcheck-profile"))
+            spec = load_spec(path, self.config.getoption("--kcheck-profile"))
         except UserError as error:
             raise self.CollectError(str(error)) from None
         for name, chosen in _groups(spec):

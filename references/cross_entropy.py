@@ -17,3 +17,17 @@ def padded(rng, shape, dtype, V):
     labels = np.array(rng.integers(0, V - 1, shape[0]))
     labels[rng.signs(shape[0]) < 0] = 0
     return labels.astype(dtype)
+
+
+def masked(rng, shape, dtype, V):
+    """Labels of a batch of sentences [M]: any of the V classes, and about every other one -100, the padding."""
+    labels = np.array(rng.integers(0, V - 1, shape[0]))
+    labels[rng.signs(shape[0]) < 0] = -100
+    return labels.astype(dtype)
+
+
+def ruled_out(rng, shape, dtype):
+    """Logits of [M, V], about half of them -inf, never the last class: each row has one that is left."""
+    logits = rng.normal(shape[0] * shape[1]).reshape(shape)
+    logits[:, :-1][rng.signs(shape[0] * (shape[1] - 1)).reshape(shape[0], -1) < 0] = -np.inf
+    return logits.astype(dtype)

@@ -16,6 +16,8 @@ from kcheck.symbolic import evaluate, parse
 
 ROOT = Path(__file__).resolve().parents[2]
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+SUFFIXES = (".cu", ".py")
+"""Of kernels: CUDA C++; numba.cuda and Triton. A kernel in CUDA C++ may have a launcher in Python beside it."""
 MANIFEST = ROOT / "kernels" / "buggy" / "manifest.yaml"
 
 CLASSES = (
@@ -54,6 +56,9 @@ CLASSES = (
     "output not zeroed",
     "non-atomic update",
     "16-bit accumulation",
+    "missing wait",
+    "stage count",
+    "one configuration",
 )
 """Classes of bugs that people and language models write in kernels; each twin has one of these."""
 
@@ -84,7 +89,8 @@ class Twin:
     @property
     def kernel(self) -> Path:
         """The buggy kernel's file; missing if the bug is in the spec's ``launch``."""
-        return ROOT / "kernels" / "buggy" / f"{self.name}.py"
+        written = [ROOT / "kernels" / "buggy" / f"{self.name}{suffix}" for suffix in SUFFIXES]
+        return next((path for path in written if path.is_file()), written[0])
 
     @property
     def spec(self) -> Path:

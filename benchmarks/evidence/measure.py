@@ -26,7 +26,7 @@ from kcheck.device import Device
 from kcheck.device.artifact import compile_here
 from kcheck.device.specialize import in_order
 from kcheck.lint.ptx_text import find_entry
-from kcheck.model import SANITIZERS, Case, Function, Level, OpSpec
+from kcheck.model import SANITIZERS, Case, FunctionRef, Level, OpSpec
 from kcheck.model.compiled import Signature
 from kcheck.runner import Calibrator, Options, run
 from kcheck.runner.artifact import ArtifactCheck
@@ -171,14 +171,16 @@ def _envelopes(device: Device, spec: OpSpec) -> dict[str, float]:
 def _static(device: Device, spec: OpSpec) -> dict[str, int]:
     """What the compiler reports about the kernels of the friendly case, and no run would show: PTX instructions in
     all, and the most registers of a thread."""
-    known: dict[str, tuple[Function, Signature]] = {}
+    known: dict[str, tuple[FunctionRef, Signature]] = {}
     if spec.kernel is not None and spec.launch is not None:
         (case,) = friendly(spec, 1, 0)
         known[spec.kernel.name] = (spec.kernel, in_order(spec, [case])[0])
     for one in device.launched(spec):
         if one.signature is not None:
             path = os.path.relpath(os.path.realpath(one.place.file), os.path.realpath(spec.root))
-            known.setdefault(one.kernel, (Function(Path(path).as_posix(), one.kernel, one.place), one.signature))
+            known.setdefault(
+                one.kernel, (FunctionRef(Path(path).as_posix(), one.kernel, one.place), one.signature)
+            )
     target = spec.artifact.targets[0] if spec.artifact is not None else "sm_80"
     instructions, registers = 0, 0
     for function, signature in known.values():

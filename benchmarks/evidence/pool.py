@@ -15,7 +15,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from benchmarks.evidence.corpus import ROOT, twins
+from benchmarks.evidence.corpus import ROOT, control_spec, twins
 from benchmarks.evidence.measure import Request, as_json
 
 Answer: TypeAlias = dict[str, Any]
@@ -93,16 +93,15 @@ def key(request: Request) -> str:
     """The inputs of an answer: kcheck, this package, the kernel, its reference and its spec."""
     found = {twin.name: twin for twin in twins()}.get(request.name) if request.twin else None
     op = request.name if found is None else found.of
-    files = [ROOT / folder / f"{op}.{suffix}" for folder, suffix in _OF_OP]
+    control = control_spec(op)
+    named = (control.kernel, control.launcher, control.reference)
+    files = [ROOT / control.path, *(ROOT / function.path for function in named if function is not None)]
     if found is not None:
         files += [found.kernel, found.spec]
     digest = blake2b(_code().encode() + as_json(request).encode(), digest_size=8)
     for file in files:
         digest.update(file.read_bytes() if file.is_file() else b"")
     return digest.hexdigest()
-
-
-_OF_OP = (("kernels", "py"), ("references", "py"), ("specs", "yaml"))
 
 
 _TELLING = ("cli", "report", "store", "minimize", "page.py", "tables.py", "pool.py", "__main__.py")

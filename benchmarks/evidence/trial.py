@@ -18,9 +18,9 @@ from kcheck.errors import KernelError, SpecError
 from kcheck.model import DTYPES, SANITIZERS, Bounds, Case, Compare, OpSpec, Outcome, Status, Tolerance, Verdict
 from kcheck.oracle import judge
 from kcheck.oracle.compare import compare
-from kcheck.oracle.judge import Truth
 from kcheck.oracle.reference import ReferenceFailed
 from kcheck.oracle.tolerance import ToleranceRule, rules
+from kcheck.oracle.truth import Truth
 
 Policy = Literal["benchmark", "defaults", "calibrated", "conditioned"]
 POLICIES: tuple[Policy, ...] = ("benchmark", "defaults", "calibrated", "conditioned")

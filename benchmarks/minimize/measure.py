@@ -16,7 +16,7 @@ from kcheck.minimize import Minimizer
 from kcheck.minimize.order import free_dims
 from kcheck.minimize.trials import FailureKind
 from kcheck.model import Case, OpSpec, Status
-from kcheck.runner import execute
+from kcheck.runner import KnownFailure, execute
 from kcheck.specfile import load_spec
 from kcheck.store import Kcase, bits, write_kcase
 from kcheck.version import __version__
@@ -69,7 +69,7 @@ def measure(twin: Twin, folder: Path) -> Measured:
     device = choose("cpu", [])
     spec = load_spec(twin.spec)
     case, rule = _failing(spec, device)
-    minimizer = Minimizer(spec, case, None, device, rule, timeout=20, tell=lambda *told: None)
+    minimizer = Minimizer(spec, KnownFailure(case, rule), device, timeout=20, tell=lambda *told: None)
     minimizer.search()
     found = minimizer.end()
     names = free_dims(spec)

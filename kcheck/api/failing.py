@@ -145,7 +145,9 @@ def minimize(
     known = _known(found, case)
     now = current(found, known)
     minimizer = Minimizer(
-        *(as_judged(found, known), now, known.snapshot, device_of(found, device), known.rule),
+        as_judged(found, known),
+        replace(known, case=now),
+        device_of(found, device),
         most=max_iters,
         timeout=timeout,
         tell=lambda number, tried, fails: None,

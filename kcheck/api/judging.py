@@ -18,7 +18,7 @@ from kcheck.errors import UserError
 from kcheck.frameworks import as_numpy
 from kcheck.model import DTYPES, Compare, OpSpec
 from kcheck.oracle.compare import compare
-from kcheck.oracle.tolerance import FIXED_DEFAULTS, Exact, Fixed
+from kcheck.oracle.tolerance import FIXED_DEFAULTS, ExactTolerance, Fixed
 from kcheck.specfile.build import given_spec
 from kcheck.specfile.paths import nearest_root
 
@@ -174,7 +174,7 @@ def assert_close(
         wanted = wanted.astype(np.complex128 if dtype.kind == "complex" else np.float64)
     elif wanted.dtype.kind not in "biu":
         raise AssertionError(f"not close: actual is {dtype}, expected is {wanted.dtype}")
-    rule = Fixed(FIXED_DEFAULTS[dtype.name]) if dtype.is_inexact else Exact()
+    rule = Fixed(FIXED_DEFAULTS[dtype.name]) if dtype.is_inexact else ExactTolerance()
     found = compare(_ACTUAL, dtype, np.asarray(array), wanted, rule, Compare())
     if not found.passed:
         share = f"{found.beyond:,} of {found.elements:,} elements ({100 * found.beyond / found.elements:.3g}%)"

@@ -24,7 +24,7 @@ from kcheck.model import (
     SpecRefused,
     Status,
 )
-from kcheck.report import REPORTERS, Settings
+from kcheck.report import REPORTERS, ReportSettings
 
 
 class Report:
@@ -102,7 +102,7 @@ class Report:
 
     def to_json(self) -> str:
         """The JSON report, as ``kcheck run --format json`` writes it (``kcheck schema report``)."""
-        return self._written("json", Settings())
+        return self._written("json", ReportSettings())
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON report as a dict."""
@@ -110,7 +110,7 @@ class Report:
         return document
 
     def __str__(self) -> str:
-        return self._written("text", Settings(width=WIDTH)).rstrip()
+        return self._written("text", ReportSettings(width=WIDTH)).rstrip()
 
     def __repr__(self) -> str:
         word = "passed" if self.ok else f"{len(self.failures)} failed"
@@ -122,7 +122,7 @@ class Report:
     def __iter__(self) -> Iterator[Verdict]:
         return iter(self.verdicts)
 
-    def _written(self, name: str, settings: Settings) -> str:
+    def _written(self, name: str, settings: ReportSettings) -> str:
         stream = io.StringIO()
         reporter = REPORTERS[name](stream, settings)
         for event in self._events:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from kcheck.declaration import declaration_of
 from kcheck.errors import UserError
 from kcheck.model import OpSpec, Span
 from kcheck.specfile.build import changed_spec, given_spec
 from kcheck.specfile.build import load_spec as read_spec
+from kcheck.specfile.declared import argument_places, way_of
+from kcheck.specfile.given import is_compiled, plain_function
 from kcheck.specfile.paths import nearest_root, shown
 
 _WAYS = ("kernel", "launch", "launcher", "function", "extends")
@@ -54,7 +57,7 @@ class Spec:
         self._file: Path | None = None
 
     @classmethod
-    def _of(cls, model: OpSpec, file: Path) -> Spec:
+    def _of(cls, model: OpSpec, file: Path | None) -> Spec:
         made = cls.__new__(cls)
         made._model, made._file = model, file
         return made
@@ -98,8 +101,9 @@ class Spec:
         return f"Spec({', '.join(part for part in parts if part)})"
 
 
-SpecLike: TypeAlias = Spec | str | os.PathLike[str]
-"""A spec, or the path of a spec file."""
+SpecLike: TypeAlias = Spec | str | os.PathLike[str] | Callable[..., Any]
+"""A spec, the path of a spec file (``specs/softmax.yaml``, ``kernels/softmax.py::softmax``), or a function that
+``@kcheck.op`` decorates."""
 
 
 def load_spec(path: str | os.PathLike[str], *, profile: str = "", **keys: Any) -> Spec:
@@ -110,7 +114,7 @@ def load_spec(path: str | os.PathLike[str], *, profile: str = "", **keys: Any) -
     ('x',)
 
     Args:
-        path: of the file, from the current folder.
+        path: of the file, from the current folder; ``file.py::op`` for an op that ``@kcheck.op`` declares.
         profile: a profile of the project, such as ``nightly``; default: none.
         keys: top-level keys that replace those of the file, as Python values: ``kernel=my_kernel``.
 
@@ -139,8 +143,26 @@ def model_of(spec: SpecLike, kernel: Any = None) -> OpSpec:
         if spec._file is None:
             raise UserError(f"the spec {spec.op!r} was built in Python; pass the kernel to kcheck.Spec instead")
         spec = spec._file
+    if not isinstance(spec, str | os.PathLike):
+        return _declared(spec, kernel)
     path = Path(spec)
     return read_spec(path) if kernel is None else changed_spec(path, "", {"kernel": kernel}, Span(*_place()))
+
+
+def _declared(function: Callable[..., Any], kernel: Any) -> OpSpec:
+    """The spec of a function that ``@kcheck.op`` decorates, from the values of the decorator's arguments."""
+    found = declaration_of(function)
+    if found is None:
+        name = getattr(function, "__name__", repr(function))
+        raise UserError(f"{name} is not a spec, and not decorated with @kcheck.op; pass a kcheck.Spec or a path")
+    plain = plain_function(function)
+    op = found.op or found.keys.get("op") or getattr(plain, "__name__", "")
+    way = way_of(set(found.keys), is_compiled(function))
+    path = Path(found.file)
+    root = nearest_root(path) or nearest_root(Path()) or path.parent
+    keys = {**found.keys, "op": op, way: function if kernel is None else kernel}
+    places = argument_places(found.file, found.line)
+    return given_spec(path, Path(os.path.abspath(root)), keys, found.line, places=places)
 
 
 def runnable(spec: SpecLike, kernel: Any = None) -> OpSpec:

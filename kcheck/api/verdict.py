@@ -13,7 +13,7 @@ import numpy.typing as npt
 from kcheck import model
 from kcheck.model import CaseFinished, Comparison, Finding, Snapshot
 from kcheck.report import layout
-from kcheck.report.detail import Row, comparison_rows, facts, finding_rows, rows, sentence
+from kcheck.report.detail import DetailRow, comparison_rows, facts, finding_rows, rows, sentence
 from kcheck.report.error_map import error_map_rows
 from kcheck.report.inputs import input_rows
 
@@ -102,13 +102,18 @@ class Failure:
         """Why it failed, in a word."""
         return self.verdict.rule
 
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was found apart from differing outputs, errors first: those of the verdict."""
+        return self.verdict.findings
+
     def __str__(self) -> str:
         return str(self.verdict) + "".join(
-            f"\n{line}" for line in text_lines([Row("replay", (self.replay,), role="paste")], 2)
+            f"\n{line}" for line in text_lines([DetailRow("replay", (self.replay,), role="paste")], 2)
         )
 
 
-def verdict_rows(found: model.Verdict, inputs: Snapshot | None = None) -> Iterator[Row]:
+def verdict_rows(found: model.Verdict, inputs: Snapshot | None = None) -> Iterator[DetailRow]:
     """What is wrong with a case and where; no row if it passed without a warning or note."""
     if found.status is model.Status.PASSED:
         for finding in found.findings:
@@ -133,7 +138,7 @@ def comparison_text(comparison: Comparison, extra: Mapping[str, object]) -> str:
     return "\n".join(text_lines(found, 2))
 
 
-def text_lines(found: Iterator[Row] | list[Row], indent: int) -> Iterator[str]:
+def text_lines(found: Iterator[DetailRow] | list[DetailRow], indent: int) -> Iterator[str]:
     """Rows as lines of at most WIDTH columns."""
     for row in found:
         for left, text in layout.labeled(row, indent, WIDTH):

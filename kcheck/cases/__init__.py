@@ -4,6 +4,8 @@
 Everything is a pure function of the spec and a 64-bit seed.
 """
 
+from kcheck.cases.called import sizes_of_call
+from kcheck.cases.cotangents import cotangents
 from kcheck.cases.covered import TRIES, Covered, Factor, covered
 from kcheck.cases.distributions import HELD
 from kcheck.cases.expand import Expander, element_type, expand, shape_of
@@ -32,6 +34,7 @@ __all__ = [
     "Support",
     "block_tiles",
     "check_fits",
+    "cotangents",
     "covered",
     "differences",
     "element_type",
@@ -44,6 +47,7 @@ __all__ = [
     "restated",
     "restore",
     "shape_of",
+    "sizes_of_call",
     "snapshot",
     "support",
 ]

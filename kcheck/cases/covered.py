@@ -60,7 +60,7 @@ def covered(spec: OpSpec, cases: Iterable[Case], most: int = 20) -> Covered:
         SpecError: as ``Expander.case``.
     """
     expander = Expander(spec)
-    ran = [expander.coordinates(case) for case in cases if _fits(spec, case)]
+    ran = [expander.coordinates(case) for case in cases if _fits(spec, case, expander)]
     drawn = [expander.coordinates(case) for case in _drawn(spec, expander)]
     of_run, of_all = _values(ran), _values([*ran, *drawn])
     factors = []
@@ -77,9 +77,9 @@ def covered(spec: OpSpec, cases: Iterable[Case], most: int = 20) -> Covered:
 Coordinates = tuple[tuple[str, str], ...]
 
 
-def _fits(spec: OpSpec, case: Case) -> bool:
+def _fits(spec: OpSpec, case: Case, expander: Expander) -> bool:
     try:
-        recall(spec, case)
+        recall(spec, case, expander)
     except Gone:
         return False
     return True

@@ -7,6 +7,7 @@ array or a param added to a spec changes no other draw. No array is made here.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from kcheck.cases.rounding import DrawError, scalar
 from kcheck.cases.shapes import Shapes
@@ -49,6 +50,7 @@ class Expander:
         self._shapes = Shapes(spec)
         expressions = {name: param.expr.text for name, param in spec.params.items() if param.expr is not None}
         self._derived_params = tuple(spec.params[name] for name in dependency_order(expressions))
+        self._drawn: dict[str, Any] = {}  # by their text
 
     def case(self, seed: int, label: str, example: Example | None = None) -> Case:
         """The case of a seed. What an example states is used unchanged, the rest is drawn.
@@ -76,7 +78,12 @@ class Expander:
             else:
                 layouts[name] = self._layout(seed, array, stated, values.get(name))
         params = self._params(seed, dims, stated)
-        return Case(spec.path, spec.op, label, seed, dims, dtypes, layouts, values, params)
+        shared = (self._shared(drawn) for drawn in (dims, dtypes, layouts, values, params))
+        return Case(spec.path, spec.op, label, seed, *shared)
+
+    def _shared(self, drawn: Any) -> Any:
+        """An equal mapping that an earlier case has, if there is one: a plan may have 100,000 cases."""
+        return self._drawn.setdefault(repr(drawn), drawn)
 
     def coordinates(self, case: Case) -> tuple[tuple[str, str], ...]:
         """The properties of a case to cover in pairs: (factor, value), factors in a fixed order."""

@@ -29,7 +29,7 @@ _GUARD_LIMIT = 1 << 14  # bytes: the zones grow with the array up to this, since
 
 
 @dataclass(frozen=True, slots=True)
-class Geometry:
+class ArrayGeometry:
     """The places of the elements of an array.
 
     Attributes:
@@ -55,7 +55,7 @@ def _row_major(extents: Sequence[int], innermost: int = 1, pads: Sequence[int] =
 
 def geometry(
     shape: Sequence[int], itemsize: int, layout: str, stream: Xorshift128Plus, zero_axes: Sequence[int] = ()
-) -> Geometry:
+) -> ArrayGeometry:
     """Lay out an array.
 
     Args:
@@ -99,11 +99,11 @@ def geometry(
         case _:
             raise ValueError(f"unknown layout {layout!r}")
     if 0 in shape:
-        return Geometry(tuple(stride * itemsize for stride in strides), 0, 0)
+        return ArrayGeometry(tuple(stride * itemsize for stride in strides), 0, 0)
     reach = [stride * (extent - 1) for stride, extent in zip(strides, shape, strict=True)]
     first = offset - sum(step for step in reach if step < 0)
     last = first + sum(reach) - sum(min(step, 0) for step in reach)
-    return Geometry(tuple(stride * itemsize for stride in strides), first * itemsize, (last + 1) * itemsize)
+    return ArrayGeometry(tuple(stride * itemsize for stride in strides), first * itemsize, (last + 1) * itemsize)
 
 
 def guard_zone(span: int) -> int:
@@ -169,7 +169,7 @@ def allocate(
     role: Literal["input", "output"],
     dtype: DType,
     shape: tuple[int, ...],
-    where: Geometry,
+    where: ArrayGeometry,
     guard: int,
     values: npt.NDArray[Any] | None,
 ) -> Allocation:

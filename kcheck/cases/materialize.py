@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from kcheck.cases.expand import WORKING_BYTES, data_stream, element_type, geometry_stream, rounded_param, shape_of
-from kcheck.cases.layouts import GUARDS, Allocation, Geometry, allocate, buffer_size, elements, geometry
+from kcheck.cases.layouts import GUARDS, Allocation, ArrayGeometry, allocate, buffer_size, elements, geometry
 from kcheck.cases.rounding import Array, DrawError
 from kcheck.cases.values import draw, free_axes
 from kcheck.errors import KernelError, SpecError
-from kcheck.model import Case, Distribution, DType, Fault, Function, Input, OpSpec, Output
+from kcheck.model import Case, Distribution, DType, Fault, FunctionRef, Input, OpSpec, Output
 from kcheck.specfile.load import load_function
 
 MEMORY_LIMIT = 4 << 30
@@ -87,14 +87,14 @@ def materialize(spec: OpSpec, case: Case, given: Mapping[str, Array] | None = No
     return CaseArrays(case, allocations, params, aliases)
 
 
-def _place(case: Case, array: Input | Output, shape: tuple[int, ...]) -> Geometry:
+def _place(case: Case, array: Input | Output, shape: tuple[int, ...]) -> ArrayGeometry:
     layout = case.layouts[array.name]
     stream = geometry_stream(case.seed, array.name, layout)
     free = free_axes(case.values[array.name], len(shape)) if layout == "broadcast" else ()
     return geometry(shape, element_type(array, case.dtypes).itemsize, layout, stream, free)
 
 
-def _drawn_shape(shape: tuple[int, ...], where: Geometry) -> tuple[int, ...]:
+def _drawn_shape(shape: tuple[int, ...], where: ArrayGeometry) -> tuple[int, ...]:
     """The shape of the distinct values: along a zero stride there is one."""
     return tuple(
         min(extent, 1) if stride == 0 else extent for extent, stride in zip(shape, where.strides, strict=True)
@@ -102,7 +102,7 @@ def _drawn_shape(shape: tuple[int, ...], where: Geometry) -> tuple[int, ...]:
 
 
 def _check_memory(
-    spec: OpSpec, case: Case, shapes: Mapping[str, tuple[int, ...]], places: Mapping[str, Geometry]
+    spec: OpSpec, case: Case, shapes: Mapping[str, tuple[int, ...]], places: Mapping[str, ArrayGeometry]
 ) -> None:
     """Refuse a case that would take too much memory, before any is allocated."""
     sizes = {
@@ -122,7 +122,7 @@ def _values(
 ) -> Array:
     distribution, dtype = case.values[array.name], element_type(array, case.dtypes)
     stream = data_stream(case.seed, array.name)
-    if isinstance(distribution.argument, Function):
+    if isinstance(distribution.argument, FunctionRef):
         function = load_function(spec.root, distribution.argument)
         given: dict[str, Any] = {"rng": stream, "shape": shape, "dtype": dtype.numpy}
         known = {**case.dims, **{name: allocation.view().copy() for name, allocation in made.items()}}
@@ -141,7 +141,7 @@ def _fault(error: DrawError, case: Case, array: Input, distribution: Distributio
 
 def _generated(
     call: Callable[..., Any],
-    function: Function,
+    function: FunctionRef,
     name: str,
     dtype: DType,
     shape: tuple[int, ...],
@@ -149,11 +149,11 @@ def _generated(
 ) -> Array:
     """The checked result of the user's generator."""
     kinds = inspect.Parameter
-    place = f"{function.span}: {function} for input {name!r}"
+    place, who = function.span, f"{function} for input {name!r}"
     try:
         signature = inspect.signature(call)
     except (TypeError, ValueError):
-        raise KernelError(f"{place}: its signature cannot be read; use a Python function") from None
+        raise KernelError(place, f"{who}: its signature cannot be read", "use a Python function") from None
     wanted = {
         parameter.name: parameter
         for parameter in signature.parameters.values()
@@ -161,20 +161,20 @@ def _generated(
     }
     unknown = [key for key, parameter in wanted.items() if key not in known and parameter.default is kinds.empty]
     if unknown:
-        offered = ", ".join(known)
-        raise KernelError(f"{place}: unknown parameter {', '.join(unknown)}; available: {offered}")
+        what = f"{who}: unknown parameter {', '.join(unknown)}"
+        raise KernelError(place, what, f"available: {', '.join(known)}")
     try:
         made = call(**{key: known[key] for key in wanted if key in known})
     except (Exception, SystemExit) as error:
-        raise KernelError(
-            f"{place}: it raised {type(error).__name__}: {error}; fix the function or its arguments"
-        ) from error
+        what = f"{who}: it raised {type(error).__name__}: {error}"
+        raise KernelError(place, what, "fix the function or its arguments") from error
     if not isinstance(made, np.ndarray):
-        raise KernelError(f"{place}: it returned {type(made).__name__}; return a numpy array of shape {shape}")
+        what = f"{who}: it returned {type(made).__name__}"
+        raise KernelError(place, what, f"return a numpy array of shape {shape}")
     if made.shape != shape:
-        raise KernelError(f"{place}: it returned shape {made.shape}; return {shape}, the shape it was called with")
+        what = f"{who}: it returned shape {made.shape}"
+        raise KernelError(place, what, f"return {shape}, the shape it was called with")
     if made.dtype != dtype.numpy:
-        raise KernelError(
-            f"{place}: it returned dtype {made.dtype}; convert the result with .astype(dtype), here {dtype}"
-        )
+        what = f"{who}: it returned dtype {made.dtype}"
+        raise KernelError(place, what, f"convert the result with .astype(dtype), here {dtype}")
     return made

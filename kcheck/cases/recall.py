@@ -45,8 +45,11 @@ class Gone(Exception):
         self.changed = changed
 
 
-def recall(spec: OpSpec, case: Case) -> Case:
+def recall(spec: OpSpec, case: Case, expander: Expander | None = None) -> Case:
     """The case under the current spec, with the same label.
+
+    Args:
+        expander: of the spec, if the caller has one.
 
     Raises:
         Gone: the spec no longer allows it, or would make a different case.
@@ -55,7 +58,7 @@ def recall(spec: OpSpec, case: Case) -> Case:
     if changed:
         raise Gone(tuple(changed))
     try:
-        again = restated(Expander(spec), spec, case)
+        again = restated(expander or Expander(spec), spec, case)
     except SpecError as error:
         raise Gone(tuple(str(fault) for fault in error.faults)) from error
     changed = list(differences(case, again))

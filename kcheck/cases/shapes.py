@@ -101,6 +101,11 @@ class Shapes:
                     dim.domain, tuple(dict.fromkeys((*dim.domain.tiles, *block)))
                 )
 
+    @property
+    def boundaries(self) -> Mapping[str, tuple[int, ...]]:
+        """By dim with a range, the sizes that cases are drawn around; of a short range all sizes."""
+        return self._boundaries
+
     def draw(self, seed: int, fixed: Mapping[str, int], place: Span) -> dict[str, int]:
         """A size for every dim, derived ones too, in the order of the spec.
 

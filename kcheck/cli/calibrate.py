@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from kcheck.cli.exits import Exit, worst
-from kcheck.cli.params import CASES, DEVICE, SEED, TIME_LIMIT
+from kcheck.cli.params import CASES, DEVICE, SEED, TIME_LIMIT, tags_option
 from kcheck.cli.settings import given, settings_for
 from kcheck.version import __version__
 
 if TYPE_CHECKING:
     from kcheck.model import Calibration, OpSpec
-    from kcheck.runner import Measured
+    from kcheck.runner import Measured, Options
 
 _OP_CELLS = 20
 
@@ -36,14 +36,7 @@ _OP_CELLS = 20
     metavar="S",
     help="Master seed of the cases (default: derived from the spec's, so that its own cases are not used).",
 )
-@click.option(
-    "-t",
-    "--tag",
-    "tags",
-    multiple=True,
-    metavar="TAG",
-    help="Calibrate only the specs that have this tag. Repeatable.",
-)
+@tags_option("Calibrate only the specs")
 @TIME_LIMIT
 @click.option("--allow-failing", is_flag=True, help="Measure kernels that fail cases, too.")
 def command(
@@ -67,12 +60,10 @@ def command(
     calibration.yaml in the project root. Commit that file. Ops that are not run keep their entries. The kernels
     must be correct: a kernel that fails a case is not measured (exit 1).
     """
-    from kcheck.cli.interrupt import Interrupts
-    from kcheck.cli.outputs import claimed_stdout
     from kcheck.cli.specs import collect, no_tag, none_found
-    from kcheck.model import OpSpec, RunFinished
-    from kcheck.report import layout, plain, progress_bar, wording
-    from kcheck.runner import Calibrator, Options, run, select
+    from kcheck.model import OpSpec
+    from kcheck.report import plain
+    from kcheck.runner import Options, select
     from kcheck.runner.calibrate import measured_spec
 
     settings = settings_for(paths)
@@ -83,17 +74,37 @@ def command(
         why = no_tag(specs_found, tags) if specs_found else none_found(paths, may_recurse=not recursive)
         click.echo(f"kcheck: {why}", err=True)
         return Exit.NOTHING
-    specs = [measured_spec(spec, cases, seed) for spec in found if isinstance(spec, OpSpec)]
     refused = [spec for spec in found if not isinstance(spec, OpSpec)]
     for spec in refused:
         for fault in spec.faults:
             click.echo(plain.line(str(fault)), err=True)
-    files = _Files(specs)
-    from kcheck.device import choose_for
-
+    specs = [measured_spec(spec, cases, seed) for spec in found if isinstance(spec, OpSpec)]
     options = Options(
         command=shlex.join(["kcheck", *sys.argv[1:]]), timeout=timeout, device="" if device == "auto" else device
     )
+    done = _measure(specs, options, device, allow_failing)
+    if done is None:
+        return Exit.INTERRUPTED
+    return worst(
+        code
+        for code, happened in (
+            (Exit.USAGE, refused or any(one.refusal and not one.failed for one in done)),
+            (Exit.FAILED, any(one.refusal and one.failed for one in done)),
+        )
+        if happened
+    )
+
+
+def _measure(specs: Sequence[OpSpec], options: Options, device: str, allow_failing: bool) -> list[Measured] | None:
+    """Run the specs, show what was measured, and write it; None if it was interrupted."""
+    from kcheck.cli.interrupt import Interrupts
+    from kcheck.cli.outputs import claimed_stdout
+    from kcheck.device import choose_for
+    from kcheck.model import RunFinished
+    from kcheck.report import layout, plain, progress_bar, wording
+    from kcheck.runner import Calibrator, run
+
+    files = _CalibrationFiles(specs)
     calibrator, interrupts = Calibrator(specs, allow_failing), Interrupts()
     done: list[Measured] = []
     with ExitStack() as stack:
@@ -128,19 +139,12 @@ def command(
         good = [one for one in done if not one.refusal and not one.nothing]
         if interrupted:  # half a measurement is useless
             click.echo("\ninterrupted: nothing was written", file=out)
-            return Exit.INTERRUPTED
+            return None
         files.write({(one.spec.root, one.spec.path): one.calibration(name, versions) for one in good}, out)
-    return worst(
-        code
-        for code, happened in (
-            (Exit.USAGE, refused or any(one.refusal and not one.failed for one in done)),
-            (Exit.FAILED, any(one.refusal and one.failed for one in done)),
-        )
-        if happened
-    )
+    return done
 
 
-class _Files:
+class _CalibrationFiles:
     """The calibration file of each project. It is read and opened for writing before anything runs, and does not
     change unless the run succeeds."""
 

@@ -20,7 +20,7 @@ METAVAR = "[CASE]"
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedCase:
     """A case as it was typed.
 
     Attributes:
@@ -40,17 +40,17 @@ class CaseName(click.ParamType):  # type: ignore[type-arg]  # generic since clic
 
     name = "case"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Named:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> NamedCase:
         """Distinguishes the kinds: files end in ``.kcase``, ids have only letters from k to z."""
-        if isinstance(value, Named):
+        if isinstance(value, NamedCase):
             return value
         text = str(value).strip()
         if text.endswith(".kcase"):
-            return Named("file", Path(text))
+            return NamedCase("file", Path(text))
         if text == "last":
-            return Named("last")
+            return NamedCase("last")
         if re.fullmatch("[k-z]+", text, re.IGNORECASE):
-            return Named("id", text.lower())
+            return NamedCase("id", text.lower())
         if re.fullmatch(r"[+-]?(0x[0-9a-f]+|\d+)", text, re.IGNORECASE) is None:
             self.fail(
                 f"{text!r} names no case; give a number or an id from `kcheck failures`, a seed, 'last' or a "
@@ -58,7 +58,7 @@ class CaseName(click.ParamType):  # type: ignore[type-arg]  # generic since clic
                 param,
                 ctx,
             )
-        return Named("number", SEED.convert(text, param, ctx))
+        return NamedCase("number", SEED.convert(text, param, ctx))
 
 
 def case_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -87,14 +87,14 @@ USE_STORE = click.option(
 )
 
 
-def the_case(what: Named | None, seed: int | None, last: bool) -> Named:
+def the_case(what: NamedCase | None, seed: int | None, last: bool) -> NamedCase:
     """The case that the argument, ``--seed`` or ``--last`` names.
 
     Raises:
         click.UsageError: none of them is given, or more than one.
     """
-    given = [one for one in (what, None if seed is None else Named("seed", seed)) if one is not None]
-    given += [Named("last")] * last
+    given = [one for one in (what, None if seed is None else NamedCase("seed", seed)) if one is not None]
+    given += [NamedCase("last")] * last
     if len(given) > 1:
         raise click.UsageError("give one of CASE, --seed and --last")
     if not given:
@@ -110,7 +110,7 @@ def numbered(store: Store) -> list[StoredFailure]:
     return [failure for failures in by_spec.values() for failure in failures]
 
 
-def stored_failures(store: Store, named: Named, op: str) -> list[StoredFailure]:
+def stored_failures(store: Store, named: NamedCase, op: str) -> list[StoredFailure]:
     """The stored failures that a name stands for: several only if they share a seed.
 
     Args:
@@ -146,12 +146,12 @@ def _candidates(found: list[StoredFailure]) -> str:
     return "\n".join(lines + [f"  and {len(found) - 10} more"] * (len(found) > 10))
 
 
-def is_position(named: Named) -> bool:
+def is_position(named: NamedCase) -> bool:
     """Whether a number is rather a position in the list of failures than a seed of 64 bits."""
     return named.kind == "number" and isinstance(named.value, int) and named.value <= _LIST_NUMBERS
 
 
-def unknown(named: Named, op: str) -> str:
+def unknown(named: NamedCase, op: str) -> str:
     """The message for a number or seed that no stored failure has."""
     if not op and is_position(named):
         return f"`kcheck failures` has no number {named}, and no case with the seed {named} is stored"

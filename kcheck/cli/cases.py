@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import json
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kcheck.cli.exits import Exit
 from kcheck.cli.outputs import columns
-from kcheck.cli.params import CASES, SEED
+from kcheck.cli.params import SEED, cases_option
 from kcheck.cli.settings import PROFILE
+
+if TYPE_CHECKING:
+    from kcheck.model import Case, OpSpec
 
 _GAP = "  "
 
@@ -21,22 +26,23 @@ _GAP = "  "
 @click.command("cases")
 @click.argument("path", metavar="SPEC", type=click.Path(path_type=Path))
 @PROFILE
-@click.option(
-    "--cases",
-    type=CASES,
-    metavar="N",
-    envvar="KCHECK_CASES",
-    show_envvar=True,
-    help="Number of cases (default: the spec's).",
-)
+@cases_option(" (default: the spec's).")
 @click.option("--seed", type=SEED, metavar="S", help="Master seed of the cases (default: the spec's).")
 @click.option("-k", "keyword", metavar="EXPR", default="", help="Only cases that match EXPR, as in `kcheck run`.")
-def command(path: Path, profile: str, cases: int | None, seed: int | None, keyword: str) -> int:
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="Format of the list (default: text).",
+)
+def command(path: Path, profile: str, cases: int | None, seed: int | None, keyword: str, form: str) -> int:
     """List the cases of a spec without running them.
 
     \b
       kcheck cases specs/softmax.yaml
       kcheck cases specs/softmax.yaml -k float16
+      kcheck cases specs/softmax.yaml --format json
 
     `kcheck run SPEC --case-seed SEED` runs one of them, `kcheck run SPEC -k LABEL` an example.
     """
@@ -52,6 +58,27 @@ def command(path: Path, profile: str, cases: int | None, seed: int | None, keywo
     spec = load_spec(path, profile)
     count = spec.count if cases is None else cases
     planned = plan(spec, count=count, master=spec.seed if seed is None else seed)
+    chosen = [case for case in planned if selects is None or selects(case.id, spec.tags)]
+    if not chosen:
+        click.echo("kcheck: nothing selected", err=True)
+        return Exit.NOTHING
+    for line in _documents(spec, chosen) if form == "json" else _table(chosen):
+        click.echo(line)
+    return Exit.GOOD
+
+
+def _documents(spec: OpSpec, chosen: Sequence[Case]) -> Iterator[str]:
+    """One JSON object: a case is one line, with the keys that it has in a report."""
+    from kcheck.report.json_report import planned_document
+
+    head = json.dumps({"path": spec.path, "op": spec.op, "tags": list(spec.tags)})
+    yield head[:-1] + ', "cases": ['
+    for number, case in enumerate(chosen, 1):
+        yield f"  {json.dumps(planned_document(case))}{',' * (number < len(chosen))}"
+    yield "]}"
+
+
+def _table(chosen: Sequence[Case]) -> Iterator[str]:
     rows = [("case", "seed", "dims", "dtypes", "params", "layouts", "values")]
     rows += [
         (
@@ -63,15 +90,9 @@ def command(path: Path, profile: str, cases: int | None, seed: int | None, keywo
             _facts(case.layouts),
             _facts(case.values),
         )
-        for case in planned
-        if selects is None or selects(case.id, spec.tags)
+        for case in chosen
     ]
-    if len(rows) == 1:
-        click.echo("kcheck: nothing selected", err=True)
-        return Exit.NOTHING
-    for line in _lines(rows, columns() if sys.stdout.isatty() else None):
-        click.echo(line)
-    return Exit.GOOD
+    return _lines(rows, columns() if sys.stdout.isatty() else None)
 
 
 def _facts(pairs: Mapping[str, object]) -> str:

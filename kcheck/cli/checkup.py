@@ -22,7 +22,7 @@ _NVVM_OF_12 = "nvidia-cuda-nvcc"  # CUDA 12 has NVVM in the wheel of its compile
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class CheckupLine:
     """One thing that was looked at.
 
     Attributes:
@@ -35,11 +35,11 @@ class Line:
     fix: str = ""
 
 
-def versions() -> Iterator[Line]:
+def versions() -> Iterator[CheckupLine]:
     """Python and the packages that kcheck needs, and whether their versions fit together."""
-    yield Line("kcheck", f"{__version__} in {Path(__file__).parents[1]}")
+    yield CheckupLine("kcheck", f"{__version__} in {Path(__file__).parents[1]}")
     fits = (3, 11) <= sys.version_info[:2] <= (3, 13)
-    yield Line(
+    yield CheckupLine(
         "Python",
         platform.python_version(),
         "ok" if fits else "error",
@@ -51,7 +51,7 @@ def versions() -> Iterator[Line]:
     for package in _PACKAGES:
         installed = version_of(package)
         if not installed:
-            yield Line(package, "not installed", "error", "pip install 'kcheck[cu13]'")
+            yield CheckupLine(package, "not installed", "error", "pip install 'kcheck[cu13]'")
             continue
         misfit = next(
             (
@@ -62,11 +62,11 @@ def versions() -> Iterator[Line]:
             "",
         )
         fix = f"{misfit}: pip install --upgrade 'kcheck[cu13]'" if misfit else ""
-        yield Line(package, installed, "error" if misfit else "ok", fix)
+        yield CheckupLine(package, installed, "error" if misfit else "ok", fix)
     yield from _compiler()
 
 
-def _compiler() -> Iterator[Line]:
+def _compiler() -> Iterator[CheckupLine]:
     """The wheels of CUDA's compiler: of which CUDA, and whether two of them are mixed."""
     found = {
         name: (metadata_name, version)
@@ -80,17 +80,17 @@ def _compiler() -> Iterator[Line]:
     listed = " · ".join(f"{_COMPILER.get(name, 'NVVM')} {version}" for name, (_, version) in found.items())
     majors = {version.partition(".")[0] for _, version in found.values()}
     if not found:
-        yield Line("CUDA compiler", "not installed", "error", "pip install 'kcheck[cu13]'")
+        yield CheckupLine("CUDA compiler", "not installed", "error", "pip install 'kcheck[cu13]'")
     elif lacking:
         extra = f"cu{min(majors)}"
-        yield Line(
+        yield CheckupLine(
             "CUDA compiler", f"{listed}; without {', '.join(lacking)}", "error", f"pip install 'kcheck[{extra}]'"
         )
     elif len(majors) > 1:
         fix = f"keep one CUDA version: pip uninstall {' '.join(name for name, _ in found.values())}, then "
-        yield Line("CUDA compiler", listed, "warn", f"{fix}pip install 'kcheck[cu13]'")
+        yield CheckupLine("CUDA compiler", listed, "warn", f"{fix}pip install 'kcheck[cu13]'")
     else:
-        yield Line("CUDA compiler", f"CUDA {min(majors)}: {listed}")
+        yield CheckupLine("CUDA compiler", f"CUDA {min(majors)}: {listed}")
 
 
 def _nvidia() -> dict[str, str]:
@@ -145,7 +145,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in found[0].split(".")) if found else ()
 
 
-def devices(asked: str) -> Iterator[Line]:
+def devices(asked: str) -> Iterator[CheckupLine]:
     """Each device, whether it can run, and which one a run takes.
 
     Args:
@@ -155,16 +155,16 @@ def devices(asked: str) -> Iterator[Line]:
     from kcheck.device.cuda import driver_answers
 
     has_gpu, no_cpu = driver_answers(), missing()
-    yield Line("gpu", "found" if has_gpu else "no CUDA driver with a device (not required)")
+    yield CheckupLine("gpu", "found" if has_gpu else "no CUDA driver with a device (not required)")
     fix = "" if "only" in no_cpu else "install what is missing; the simulator finds no races" if no_cpu else ""
-    yield Line("cpu", no_cpu or "available", "warn" if no_cpu else "ok", fix)
-    yield Line("simulator", "available")
+    yield CheckupLine("cpu", no_cpu or "available", "warn" if no_cpu else "ok", fix)
+    yield CheckupLine("simulator", "available")
     chosen = asked if asked != "auto" else "gpu" if has_gpu else "simulator" if no_cpu else "cpu"
     can_run = {"gpu": has_gpu, "cpu": not no_cpu, "simulator": True}.get(chosen, False)
     why = {"gpu": "a CUDA driver answers", "cpu": "there is no GPU"}.get(
         chosen, "there is no GPU, and cpu cannot run"
     )
-    yield Line(
+    yield CheckupLine(
         "chosen",
         f"{chosen}: {why if asked == 'auto' else 'as the settings say'}",
         "ok" if can_run else "error",
@@ -172,7 +172,7 @@ def devices(asked: str) -> Iterator[Line]:
     )
 
 
-def processor() -> Iterator[Line]:
+def processor() -> Iterator[CheckupLine]:
     """The processor that the cpu device compiles for."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = f"{count} thread{'' if count == 1 else 's'}"
@@ -181,17 +181,17 @@ def processor() -> Iterator[Line]:
 
         found = host()
     except ImportError:
-        yield Line("processor", f"{platform.machine()}, {threads}")
+        yield CheckupLine("processor", f"{platform.machine()}, {threads}")
         return
     has = [
         label
         for flag, label in (("avx512f", "AVX-512"), ("avx2", "AVX2"), ("fma", "FMA"), ("f16c", "F16C"))
         if f"+{flag}" in found.features.split(",")
     ]
-    yield Line("processor", f"{found.name}, {threads}, {found.width} lanes ({', '.join(has) or 'no AVX'})")
+    yield CheckupLine("processor", f"{found.name}, {threads}, {found.width} lanes ({', '.join(has) or 'no AVX'})")
 
 
-def caches(environment: Mapping[str, str]) -> Iterator[Line]:
+def caches(environment: Mapping[str, str]) -> Iterator[CheckupLine]:
     """The folder of compiled code: its size, and whether it can be written."""
     from kcheck.driver.install import settings
 
@@ -201,11 +201,11 @@ def caches(environment: Mapping[str, str]) -> Iterator[Line]:
         return
     existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
     if not os.access(existing, os.W_OK):
-        yield Line(
+        yield CheckupLine(
             "cache", f"{folder}: not writable", "warn", "set KCHECK_CACHE_DIR to a folder that you can write"
         )
         return
-    yield Line("cache", f"{folder}: {size_of(folder)}")
+    yield CheckupLine("cache", f"{folder}: {size_of(folder)}")
 
 
 def size_of(path: Path) -> str:
@@ -219,7 +219,7 @@ def size_of(path: Path) -> str:
     return f"{size:.1f} GB"
 
 
-def project() -> Iterator[Line]:
+def project() -> Iterator[CheckupLine]:
     """The project of the current folder: root, settings, specs, store, pre-commit hook."""
     from kcheck.specfile.discover import project_specs
     from kcheck.specfile.paths import nearest_root, shown
@@ -227,20 +227,22 @@ def project() -> Iterator[Line]:
 
     root = nearest_root(Path())
     if root is None:
-        yield Line("root", "this folder is in no project", "warn", "run `kcheck init`, or go to your project")
+        yield CheckupLine(
+            "root", "this folder is in no project", "warn", "run `kcheck init`, or go to your project"
+        )
         return
-    yield Line("root", str(root))
+    yield CheckupLine("root", str(root))
     try:
         found = read_project(root)
         specs = list(project_specs(root))
     except KcheckError as error:
-        yield Line(
+        yield CheckupLine(
             "settings", str(error).splitlines()[0], "error", "fix the line; `kcheck schema config` has every key"
         )
         return
-    yield Line("settings", found.file or "none: every setting has its default")
+    yield CheckupLine("settings", found.file or "none: every setting has its default")
     folders = ", ".join(found.settings().specs)
-    yield Line(
+    yield CheckupLine(
         "specs",
         f"{len(specs)} in {folders}",
         "ok" if specs else "warn",
@@ -248,19 +250,19 @@ def project() -> Iterator[Line]:
     )
     store = root / ".kcheck" / "store.db"
     if os.environ.get("KCHECK_STORE", "").lower() in ("off", "0", "false", "no"):
-        yield Line("store", "off (KCHECK_STORE)")
+        yield CheckupLine("store", "off (KCHECK_STORE)")
     else:
-        yield Line("store", f"{shown(store)}: {size_of(store)}" if store.exists() else "none yet")
+        yield CheckupLine("store", f"{shown(store)}: {size_of(store)}" if store.exists() else "none yet")
     yield from _hook(root)
 
 
-def _hook(root: Path) -> Iterator[Line]:
+def _hook(root: Path) -> Iterator[CheckupLine]:
     """Whether commits are checked: kcheck in pre-commit's file, and pre-commit in git."""
     listed = root / ".pre-commit-config.yaml"
     named = listed.is_file() and "kcheck-" in listed.read_text("utf-8", errors="replace")
     if not named:
-        yield Line("git hook", "none; docs: README, As a pre-commit hook")
+        yield CheckupLine("git hook", "none; docs: README, As a pre-commit hook")
     elif not (root / ".git/hooks/pre-commit").exists():
-        yield Line("git hook", "configured, not installed", "warn", "run `pre-commit install`")
+        yield CheckupLine("git hook", "configured, not installed", "warn", "run `pre-commit install`")
     else:
-        yield Line("git hook", "pre-commit")
+        yield CheckupLine("git hook", "pre-commit")

@@ -157,11 +157,11 @@ def _tell(changes: list[Change]) -> None:
 def _comment(folder: Path, changes: list[Change]) -> None:
     """The comment for a pull request: the run as it is stored, and what got worse."""
     from kcheck.cli.stored import here
-    from kcheck.report.collect import Collector
+    from kcheck.report.collect import EventCollector
     from kcheck.report.markdown import page
     from kcheck.store import Store
 
-    collector = Collector()
+    collector = EventCollector()
     with Store.open(here()) as store:
         newest = store.runs(1)
         for event in store.events(newest[0].id) if newest else []:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kcheck.cli.outputs import Output
+from kcheck.cli.outputs import ReportOutput
 
 
 def checkout(start: Path) -> Path:
@@ -14,12 +14,12 @@ def checkout(start: Path) -> Path:
     return next((above for above in (folder, *folder.parents) if (above / ".git").exists()), folder)
 
 
-def with_annotations(outputs: Sequence[Output], environ: Mapping[str, str]) -> tuple[Output, ...]:
+def with_annotations(outputs: Sequence[ReportOutput], environ: Mapping[str, str]) -> tuple[ReportOutput, ...]:
     """The reports of a run; on GitHub Actions also annotations, on stderr, unless they are requested."""
     on_github = environ.get("GITHUB_ACTIONS") == "true"
     if not on_github or any(output.format == "github" for output in outputs):
         return tuple(outputs)
-    return (*outputs, Output("github", None, to_stderr=True))
+    return (*outputs, ReportOutput("github", None, to_stderr=True))
 
 
 def step_summary(environ: Mapping[str, str]) -> Path | None:

@@ -7,7 +7,6 @@ error means that there is nothing to complete: a message would break the command
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from click.shell_completion import CompletionItem
 
 from kcheck.errors import KcheckError
 
-_NAMED = re.compile(r"^(?:\ufeff)?op:[ \t]*[\"']?([a-z][a-z0-9_]*)", re.MULTILINE)
 _MOST = 200
 
 Found = Iterable[tuple[str, str]]
@@ -44,10 +42,11 @@ def specs(_: click.Context) -> Found:
 
 def ops(_: click.Context) -> Found:
     """The op of each spec."""
+    from kcheck.specfile.discover import named_ops
+
     for path in _spec_files():
-        named = _NAMED.search(path.read_text("utf-8", errors="replace"))
-        if named is not None:
-            yield named[1], path.as_posix()
+        for name in named_ops(path):
+            yield name, path.as_posix()
 
 
 def seeds(ctx: click.Context) -> Found:

@@ -6,9 +6,9 @@ import code
 from collections.abc import Mapping
 from typing import Any
 
-from kcheck.model import Function
-from kcheck.oracle.judge import Truth
+from kcheck.model import FunctionRef
 from kcheck.oracle.reference import ReferenceFailed
+from kcheck.oracle.truth import Truth
 from kcheck.runner import Reproduced
 from kcheck.specfile import load_function
 
@@ -55,5 +55,5 @@ def names_of(done: Reproduced) -> Mapping[str, tuple[Any, str]]:
     return names
 
 
-def _function(root: str, function: Function) -> Any:
+def _function(root: str, function: FunctionRef) -> Any:
     return load_function(root, function)

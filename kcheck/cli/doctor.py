@@ -15,7 +15,7 @@ from kcheck.cli.exits import Exit
 from kcheck.errors import KcheckError
 
 if TYPE_CHECKING:
-    from kcheck.cli.checkup import Line
+    from kcheck.cli.checkup import CheckupLine
 
 
 @click.command("doctor")
@@ -29,7 +29,7 @@ def command() -> int:
     """
     from kcheck.cli import checkup
 
-    sections: tuple[tuple[str, Callable[[], Iterable[Line]]], ...] = (
+    sections: tuple[tuple[str, Callable[[], Iterable[CheckupLine]]], ...] = (
         ("Versions", checkup.versions),
         ("Devices", lambda: checkup.devices(_device())),
         ("Machine", lambda: (*checkup.processor(), *checkup.caches(os.environ))),
@@ -71,7 +71,7 @@ _WIDE = 60
 """On a narrower terminal, values continue below the names."""
 
 
-def _rows(line: Line, width: int) -> Iterator[str]:
+def _rows(line: CheckupLine, width: int) -> Iterator[str]:
     mark = {"ok": "ok", "warn": "warning", "error": "error"}[line.status]
     head = f"  {mark:<7}  {line.name:<{_NAME}} "
     indent = " " * (len(head) if width >= _WIDE else 11)

@@ -52,7 +52,7 @@ SANITIZE = Sanitize(
 @click.option(
     "--torch-cuda",
     type=click.Choice(["on", "off"]),
-    help="Whether PyTorch's cuda device is host memory, so that a program for a GPU runs as it is (default: on).",
+    help="Treat PyTorch's cuda device as host memory, so that programs for a GPU run unchanged (default: on).",
 )
 @click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_context

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from kcheck.cli.casename import Named, case_options, the_case
+from kcheck.cli.casename import NamedCase, case_options, the_case
 from kcheck.cli.exits import Exit
 from kcheck.cli.outputs import unwritable
 
@@ -24,7 +24,7 @@ from kcheck.cli.outputs import unwritable
     metavar="FILE",
     help="Output file. Default: OP-SEED.kcase.",
 )
-def command(what: Named | None, *, seed: int | None, last: bool, op: str, output: Path | None) -> int:
+def command(what: NamedCase | None, *, seed: int | None, last: bool, op: str, output: Path | None) -> int:
     """Write a case to a file that `kcheck reproduce` runs on any machine.
 
     \b

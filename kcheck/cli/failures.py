@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kcheck.store import StoredFailure
 
 _SHOWN = 10  # failures of one spec, without --all
+_NARROW = 60  # columns; below, the table has no seeds and counts
 
 
 @click.command("failures")
@@ -35,7 +36,7 @@ def command(op: str, rule: str, since: datetime | None, everything: bool) -> int
 
     `show`, `reproduce`, `minimize` and `export` take the number or the id of a failure, or `last`.
     """
-    from kcheck.cli.stored import here, say, say_table, say_title
+    from kcheck.cli.stored import here, say, say_table, say_title, width
     from kcheck.report import wording
     from kcheck.store import Store
 
@@ -54,7 +55,10 @@ def command(op: str, rule: str, since: datetime | None, everything: bool) -> int
         shown = failures if everything else failures[:_SHOWN]
         head = ("", "id", "seed", "rule", "times", "last seen", "state" if everything else "case")
         rows = [_row(failure, number_of.get(failure.id), everything) for failure in shown]
-        say_table([head, *rows], right=(0, 2, 4), indent=1)
+        if width() < _NARROW:
+            say_table([(*row[:2], row[3], *row[5:]) for row in (head, *rows)], right=(0,), indent=1, wrapped=True)
+        else:
+            say_table([head, *rows], right=(0, 2, 4), indent=1, wrapped=True)
         if len(failures) > len(shown):
             say(f"  and {len(failures) - len(shown):,} more (-a shows all)")
         say()

@@ -49,7 +49,7 @@ def _lines(part: str) -> Iterator[str]:
         yield line[margin:].rstrip()
 
 
-class Context(click.Context):
+class HelpContext(click.Context):
     """The context of every command of kcheck."""
 
     formatter_class = Formatter
@@ -64,7 +64,7 @@ class Context(click.Context):
 
 def prepared(command: click.Command) -> click.Command:
     """The command, with this module's context; those below it, too."""
-    command.context_class = Context
+    command.context_class = HelpContext
     if COMPLETION in os.environ:
         from kcheck.cli.complete import install
 

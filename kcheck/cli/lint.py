@@ -32,7 +32,7 @@ class _Target(click.ParamType):  # type: ignore[type-arg]  # generic since click
         return f"sm_{found[1]}{found[2]}{found[3]}"
 
 
-class _Block(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
+class _BlockType(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
     """``256`` or ``16,16``."""
 
     name = "block"
@@ -62,7 +62,9 @@ class _Block(click.ParamType):  # type: ignore[type-arg]  # generic since click 
 @click.option(
     "--entry", default="", metavar="NAME", help="With --ptx: lint only this kernel (part of its name is enough)."
 )
-@click.option("--block", type=_Block(), metavar="X[,Y[,Z]]", help="With --ptx: threads per block, for occupancy.")
+@click.option(
+    "--block", type=_BlockType(), metavar="X[,Y[,Z]]", help="With --ptx: threads per block, for occupancy."
+)
 @click.option(
     "--target",
     "targets",

@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from kcheck.cli.exits import Exit
-from kcheck.cli.help import Context, prepared
+from kcheck.cli.help import HelpContext, prepared
 from kcheck.errors import SpecError, UserError
 from kcheck.nearest import did_you_mean
 from kcheck.version import __version__
@@ -31,6 +31,7 @@ SECTIONS = {
         "validate": "Check op specs for mistakes without running anything.",
         "coverage": "Show what the cases that ran have covered.",
         "cases": "List the cases of a spec without running them.",
+        "spec": "Print a spec that a Python file declares as YAML.",
         "lint": "Report registers, spills, occupancy and slow code of kernels.",
         "exec": "Run any numba.cuda program on the cpu device.",
     },
@@ -52,6 +53,7 @@ SECTIONS = {
         "calibrate": "Measure errors of correct kernels, for calibrated tolerances.",
     },
     "Settings": {
+        "lsp": "Serve an editor: errors in specs while you type.",
         "config": "Show the project's settings and where each value comes from.",
         "completion": "Print the shell completion script, or explain how to install it.",
         "schema": "Print the JSON Schema of specs, settings or reports.",
@@ -67,7 +69,7 @@ _MODULES = {"try": "try_"}  # `try` is a keyword of Python
 class Subcommands(click.Group):
     """A group that imports a command when it is called, and suggests the nearest name for a mistyped one."""
 
-    context_class = Context
+    context_class = HelpContext
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names in the order of the table."""

@@ -90,15 +90,15 @@ def take(specs: Sequence[OpSpec], device: str) -> Taken:
     from kcheck.report import progress_bar
     from kcheck.runner import Options, run
     from kcheck.runner.linting import lint_spec
-    from kcheck.runner.regression import Collector
+    from kcheck.runner.regression import ResultCollector
 
     settings = settings_for([Path(spec.root) for spec in specs])
     device = given("device", settings.device)
     command = shlex.join(["kcheck", *sys.argv[1:]])
     interrupts, chosen = Interrupts(), choose_for(specs, device)
     bar = progress_bar(sys.stderr) if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else None
-    collectors = {(spec.root, spec.path): Collector(spec, chosen.name) for spec in specs}
-    running: Collector | None = None
+    collectors = {(spec.root, spec.path): ResultCollector(spec, chosen.name) for spec in specs}
+    running: ResultCollector | None = None
     notes: list[str] = []
     interrupted = False
     with interrupts.installed():

@@ -6,20 +6,23 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from kcheck.cli.casename import DEVICE_OF_CASE, USE_STORE, Named, case_options, the_case
+from kcheck.cli.casename import DEVICE_OF_CASE, USE_STORE, NamedCase, case_options, the_case
 from kcheck.cli.exits import Exit
 from kcheck.cli.params import SECONDS
 
 if TYPE_CHECKING:
+    from kcheck.cli.interrupt import Interrupts
     from kcheck.cli.resolve import Meant
     from kcheck.minimize import Minimized, Strategy
     from kcheck.model import Case, Verdict
-    from kcheck.report.detail import Row
+    from kcheck.report.detail import DetailRow
 
 
 @click.command("minimize")
@@ -50,7 +53,7 @@ if TYPE_CHECKING:
 )
 @USE_STORE
 def command(
-    what: Named | None,
+    what: NamedCase | None,
     *,
     seed: int | None,
     last: bool,
@@ -100,19 +103,14 @@ def command(
     chosen = device_of(device, meant)
     interrupts, interrupted = Interrupts(), False
     live = _live()
-
-    def tell(number: int, tried: Case, fails: bool) -> None:
-        with interrupts.held():
-            live(
-                f"run {number}  {' '.join(f'{k}={v}' for k, v in tried.dims.items())}  {'fails' if fails else '-'}"
-            )
-
     with claimed_stdout(), interrupts.installed():
         minimizer = Minimizer(
-            *(as_judged(meant.spec, known), case, known.snapshot, chosen, known.rule),
+            as_judged(meant.spec, known),
+            replace(known, case=case),
+            chosen,
             most=max_iters,
             timeout=timeout,
-            tell=tell,
+            tell=partial(_show, live, interrupts),
         )
         try:
             if minimizer.fails:
@@ -128,6 +126,12 @@ def command(
     if found.steady and stored:
         _store(meant, found)
     return Exit.INTERRUPTED if interrupted else Exit.GOOD
+
+
+def _show(live: Callable[[str], None], interrupts: Interrupts, number: int, tried: Case, fails: bool) -> None:
+    """One run, on the line that changes."""
+    with interrupts.held():
+        live(f"run {number}  {' '.join(f'{k}={v}' for k, v in tried.dims.items())}  {'fails' if fails else '-'}")
 
 
 def _failing(meant: Meant) -> tuple[Mapping[str, int], ...]:
@@ -197,10 +201,10 @@ def _headline(found: Minimized, interrupted: bool, most: int) -> str:
     return f"SMALLEST  after {cost}"
 
 
-def _rows(found: Minimized) -> Iterator[Row]:
+def _rows(found: Minimized) -> Iterator[DetailRow]:
     from kcheck.cli.stored import reproduce_line
     from kcheck.model import CaseFinished
-    from kcheck.report.detail import Row, facts, rows, sentence
+    from kcheck.report.detail import DetailRow, facts, rows, sentence
     from kcheck.report.error_map import error_map_rows
     from kcheck.report.inputs import input_rows
 
@@ -220,7 +224,7 @@ def _rows(found: Minimized) -> Iterator[Row]:
     yield from input_rows(found.captured.snapshot)
     for comparison in verdict.comparisons:
         yield from error_map_rows(comparison)
-    yield Row("seed", (str(found.case.seed),))
+    yield DetailRow("seed", (str(found.case.seed),))
     yield replay
 
 

@@ -20,7 +20,7 @@ from kcheck.errors import UserError
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class ReportOutput:
     """One report: its format and its file, None for stdout, or for stderr with ``to_stderr``."""
 
     format: str
@@ -38,7 +38,7 @@ class PairedCommand(click.Command):
         return super().parse_args(ctx, args)
 
 
-def pair(order: Sequence[str], formats: Sequence[str], files: Sequence[str]) -> tuple[Output, ...]:
+def pair(order: Sequence[str], formats: Sequence[str], files: Sequence[str]) -> tuple[ReportOutput, ...]:
     """The requested reports; text on stdout is added if no other report goes to stdout.
 
     Args:
@@ -49,12 +49,12 @@ def pair(order: Sequence[str], formats: Sequence[str], files: Sequence[str]) -> 
     Raises:
         click.UsageError: a file without a format, two files for one format, two reports for one file.
     """
-    found: list[Output] = []
+    found: list[ReportOutput] = []
     remaining_formats, remaining_files = list(formats), list(files)
     open_format = False
     for name in order:
         if name == "formats":
-            found.append(Output(remaining_formats.pop(0), None))
+            found.append(ReportOutput(remaining_formats.pop(0), None))
             open_format = True
             continue
         file = remaining_files.pop(0)
@@ -63,7 +63,7 @@ def pair(order: Sequence[str], formats: Sequence[str], files: Sequence[str]) -> 
             raise click.UsageError(f"-o {file}: no --format {said}; write '--format junit -o {file}'")
         open_format = False
         if file != "-":
-            found[-1] = Output(found[-1].format, Path(file))
+            found[-1] = ReportOutput(found[-1].format, Path(file))
     on_stdout = [output.format for output in found if output.path is None]
     if len(on_stdout) > 1:
         raise click.UsageError(
@@ -73,7 +73,7 @@ def pair(order: Sequence[str], formats: Sequence[str], files: Sequence[str]) -> 
     twice = next((place for place in places if places.count(place) > 1), None)
     if twice is not None:
         raise click.UsageError(f"-o {twice} is given twice; each report needs its own file")
-    return tuple(found) if on_stdout else (Output("text", None), *found)
+    return tuple(found) if on_stdout else (ReportOutput("text", None), *found)
 
 
 class ReportFile:

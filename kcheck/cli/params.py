@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
 from kcheck.model.limits import TIMEOUT
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 MAX_SEED = 2**64 - 1
 MAX_CASES = 1_000_000
@@ -69,16 +72,47 @@ class Seconds(click.ParamType):  # type: ignore[type-arg]  # generic since click
 SEED = Seed()
 SECONDS = Seconds()
 CASES = Count()
-TIME_LIMIT = click.option(
-    "--timeout",
-    type=SECONDS,
-    metavar="SECONDS",
-    default=TIMEOUT,
-    show_default=True,
-    envvar="KCHECK_TIMEOUT",
-    show_envvar=True,
-    help="Time limit per case; 0 means no limit. A spec stops at its first case that does not end.",
-)
+
+
+def time_limit_option(more: str = "") -> Callable[[_Command], _Command]:
+    """``--timeout``, of commands that run cases. ``more``: what else its help says."""
+    return click.option(
+        "--timeout",
+        type=SECONDS,
+        metavar="SECONDS",
+        default=TIMEOUT,
+        show_default=True,
+        envvar="KCHECK_TIMEOUT",
+        show_envvar=True,
+        help=f"Time limit per case; 0 means no limit.{more}",
+    )
+
+
+def cases_option(more: str) -> Callable[[_Command], _Command]:
+    """``--cases``, whose default is the spec's. ``more``: the rest of its help."""
+    return click.option(
+        "--cases",
+        type=CASES,
+        metavar="N",
+        envvar="KCHECK_CASES",
+        show_envvar=True,
+        help=f"Number of cases{more}",
+    )
+
+
+def tags_option(what: str) -> Callable[[_Command], _Command]:
+    """``-t``. ``what``: what is done with the specs that have the tag."""
+    return click.option(
+        "-t",
+        "--tag",
+        "tags",
+        multiple=True,
+        metavar="TAG",
+        help=f"{what} that have this tag. Repeatable.",
+    )
+
+
+TIME_LIMIT = time_limit_option(" A spec stops at its first case that does not end.")
 
 DEVICE = click.option(
     "--device",

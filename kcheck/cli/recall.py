@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kcheck.cases import Gone, check_fits, is_held, recall
+from kcheck.cases import Expander, Gone, check_fits, is_held, recall
 from kcheck.errors import SpecError
 from kcheck.model import OpSpec, SpecRefused
 from kcheck.runner import Recalled
@@ -35,9 +35,11 @@ def recalled(
             continue
         try:
             with Store.open(Path(spec.root)) as store:
-                again = [
-                    one for failure in _failures(store, spec, only_open) if (one := _one(store, spec, failure))
-                ]
+                failures = _failures(store, spec, only_open)
+                if not failures:
+                    continue
+                expander = Expander(spec)
+                again = [one for failure in failures if (one := _one(store, spec, failure, expander))]
         except StoreError as error:
             broken.add(spec.root)
             warn(f"{error}; earlier failures are not run first")
@@ -56,9 +58,9 @@ def _failures(store: Store, spec: OpSpec, only_open: bool) -> list[StoredFailure
     return sorted(newest, key=lambda failure: (failure.first_seen, failure.id))
 
 
-def _one(store: Store, spec: OpSpec, failure: StoredFailure) -> Recalled | None:
+def _one(store: Store, spec: OpSpec, failure: StoredFailure, expander: Expander) -> Recalled | None:
     try:
-        case = recall(spec, failure.case)
+        case = recall(spec, failure.case, expander)
         snapshot = store.snapshot(failure)
         if snapshot is not None:
             check_fits(spec, snapshot)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from kcheck.cli.exits import Exit
+from kcheck.cli.formats import FILES, FORMATS
 from kcheck.cli.outputs import PairedCommand, pair
 from kcheck.cli.params import COLOR
 from kcheck.cli.stored import SINCE
-from kcheck.report import REPORTERS
 
 if TYPE_CHECKING:
     from kcheck.model import Event
@@ -28,21 +28,8 @@ if TYPE_CHECKING:
     metavar="WHEN",
     help="The newest run of each spec since then: 24h, 3d, 2026-11-20 or 2026-11-20T14:30.",
 )
-@click.option(
-    "--format",
-    "formats",
-    type=click.Choice(list(REPORTERS)),
-    multiple=True,
-    help="Format of the report. Repeatable; each can have its own -o.",
-)
-@click.option(
-    "-o",
-    "--output",
-    "files",
-    multiple=True,
-    metavar="FILE",
-    help="Output file of the preceding --format (default: stdout).",
-)
+@FORMATS
+@FILES
 @click.option(
     "--sign",
     metavar="KEY",
@@ -120,10 +107,10 @@ def _sign(events: Sequence[Event], key: Path, envelope: Path, reports: Sequence[
     """
     from kcheck.cli.outputs import ReportFile
     from kcheck.cli.signing import digest, sign
-    from kcheck.report.collect import Collector
+    from kcheck.report.collect import EventCollector
     from kcheck.report.statement import statement
 
-    collector = Collector()
+    collector = EventCollector()
     for event in events:
         collector.handle(event)
     text = sign(key, statement(collector.collected(), {path.name: digest(path) for path in reports}))

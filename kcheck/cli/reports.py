@@ -16,9 +16,9 @@ import click
 from kcheck.cli.code_host import checkout, step_summary
 from kcheck.cli.exits import Exit, worst
 from kcheck.cli.interrupt import Interrupts
-from kcheck.cli.outputs import COLUMNS, Output, ReportFile, claimed_stdout, columns, unwritable, wants_color
+from kcheck.cli.outputs import COLUMNS, ReportFile, ReportOutput, claimed_stdout, columns, unwritable, wants_color
 from kcheck.model import Event
-from kcheck.report import REPORTERS, Reporter, Settings, TrendPoint, progress_bar
+from kcheck.report import REPORTERS, Reporter, ReportSettings, TrendPoint, progress_bar
 from kcheck.runner import Summary
 from kcheck.store import Recorder
 
@@ -34,10 +34,10 @@ class Reports:
 
     Args:
         outputs: formats and their files.
-        verbosity: as in :class:`kcheck.report.Settings`.
+        verbosity: as in :class:`kcheck.report.ReportSettings`.
         color: ``auto``, ``always`` or ``never``.
         recorder: stores each event before any report gets it, so everything in a report is in the store.
-        early, trend: as in :class:`kcheck.report.Settings`.
+        early, trend: as in :class:`kcheck.report.ReportSettings`.
 
     Attributes:
         summary: of the events so far.
@@ -49,7 +49,7 @@ class Reports:
 
     def __init__(
         self,
-        outputs: Sequence[Output],
+        outputs: Sequence[ReportOutput],
         *,
         verbosity: int,
         color: str,
@@ -82,7 +82,7 @@ class Reports:
             stdout = self._stdout = stack.enter_context(claimed_stdout())
             stack.enter_context(self._interrupts.installed())
             bar = sys.stderr if self._verbosity >= 0 and _can_draw(sys.stderr.isatty()) else None
-            shared = Settings(
+            shared = ReportSettings(
                 self._verbosity,
                 base=checkout(Path(".")),
                 step_summary=step_summary(os.environ),

@@ -11,32 +11,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kcheck.cli.casename import DEVICE_OF_CASE, USE_STORE, Named, case_options, the_case
+from kcheck.cli.casename import DEVICE_OF_CASE, USE_STORE, NamedCase, case_options, the_case
 from kcheck.cli.exits import Exit
-from kcheck.cli.params import SECONDS
-from kcheck.model.limits import TIMEOUT
+from kcheck.cli.params import time_limit_option
 
 if TYPE_CHECKING:
     from kcheck.cli.outputs import ReportFile
     from kcheck.cli.resolve import Meant
     from kcheck.device import Device
-    from kcheck.report.detail import Row
+    from kcheck.report.detail import DetailRow
     from kcheck.runner import Reproduced
 
 
 @click.command("reproduce")
 @case_options
 @DEVICE_OF_CASE
-@click.option(
-    "--timeout",
-    type=SECONDS,
-    metavar="SECONDS",
-    default=TIMEOUT,
-    show_default=True,
-    envvar="KCHECK_TIMEOUT",
-    show_envvar=True,
-    help="Time limit per case; 0 means no limit.",
-)
+@time_limit_option()
 @click.option("--debug", is_flag=True, help="Open a Python prompt afterwards, with inputs, actual and expected.")
 @click.option(
     "--script",
@@ -46,7 +36,7 @@ if TYPE_CHECKING:
 )
 @USE_STORE
 def command(
-    what: Named | None,
+    what: NamedCase | None,
     *,
     seed: int | None,
     last: bool,
@@ -120,49 +110,49 @@ def command(
 def _tell(meant: Meant, done: Reproduced) -> Exit:
     """Print the result in one line."""
     from kcheck.cli.stored import moment, say
-    from kcheck.runner import Result
+    from kcheck.runner import ReplayResult
 
     before = "" if meant.seen is None else f" as on {moment(meant.seen)}"
     failed_before = bool(meant.known.rule)
     match done.result:
-        case Result.PASSES:
+        case ReplayResult.PASSES:
             says = "FIXED" if failed_before else "PASSES  no earlier failure is known here"
             code = Exit.GOOD
-        case Result.FAILS:
+        case ReplayResult.FAILS:
             says = "STILL FAILS" if failed_before else "FAILS"
             if done.other_bits is not None:
                 others = f"different bits than before in {', '.join(done.other_bits)}"
                 says += f"  {others if done.other_bits else 'same bits' + before}"
             code = Exit.FAILED
-        case Result.UNSEEN:
+        case ReplayResult.UNSEEN:
             says = f"INCONCLUSIVE  passes, but {meant.known.rule} cannot run on this device"
             code = Exit.USAGE
-        case Result.GONE:
+        case ReplayResult.GONE:
             says, code = "GONE  the spec no longer has this case", Exit.NOTHING
-        case Result.ERROR:
+        case ReplayResult.ERROR:
             says, code = "ERROR  the case could not be judged", Exit.USAGE
     say(says, bold=True)
     return code
 
 
-def _rows(meant: Meant, done: Reproduced, device: Device) -> Iterator[Row]:
+def _rows(meant: Meant, done: Reproduced, device: Device) -> Iterator[DetailRow]:
     from kcheck.cli.stored import reproduce_line
     from kcheck.model import CaseFinished
-    from kcheck.report.detail import Row, rows, sentence
+    from kcheck.report.detail import DetailRow, rows, sentence
     from kcheck.report.error_map import error_map_rows
     from kcheck.report.inputs import input_rows
-    from kcheck.runner import Result
+    from kcheck.runner import ReplayResult
 
     yield from (sentence("changed", change) for change in done.changed)
     if done.executed is None:
         return
-    yield Row("device", (device.name,))
+    yield DetailRow("device", (device.name,))
     yield from (sentence("note", note) for note in done.notes)
     if meant.others:
         yield sentence(
             "note", f"{meant.others} more stored with this seed; list them with `kcheck show {done.case.seed}`"
         )
-    if done.result in (Result.PASSES, Result.UNSEEN):
+    if done.result in (ReplayResult.PASSES, ReplayResult.UNSEEN):
         return
     replay = reproduce_line(done.case.seed, done.case.op)
     verdict = done.executed.verdict
@@ -172,20 +162,20 @@ def _rows(meant: Meant, done: Reproduced, device: Device) -> Iterator[Row]:
         yield from input_rows(done.captured.snapshot)
     for comparison in verdict.comparisons:
         yield from error_map_rows(comparison)
-    yield Row("seed", (str(done.case.seed),))
+    yield DetailRow("seed", (str(done.case.seed),))
 
 
 def _store(meant: Meant, done: Reproduced) -> None:
     """Store the result; print a warning if the store cannot be written."""
     from kcheck.cli.resolve import settle
-    from kcheck.runner import Result
+    from kcheck.runner import ReplayResult
     from kcheck.store import Store, StoreError
 
-    if done.result is Result.GONE:
+    if done.result is ReplayResult.GONE:
         settle(meant, "gone")
-    elif done.result is Result.PASSES and done.executed is not None:
+    elif done.result is ReplayResult.PASSES and done.executed is not None:
         settle(meant, "fixed", done.executed.verdict.device)
-    if done.result is not Result.FAILS or done.executed is None or done.captured is None:
+    if done.result is not ReplayResult.FAILS or done.executed is None or done.captured is None:
         return
     try:
         with Store.open(meant.root, writing=True) as store:

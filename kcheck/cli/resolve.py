@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,12 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from kcheck.cases import expand, plan
-from kcheck.cli.casename import Named, is_position, stored_failures, unknown
+from kcheck.cli.casename import NamedCase, is_position, stored_failures, unknown
 from kcheck.errors import SpecError
 from kcheck.model import Case, OpSpec, Verdict
+from kcheck.model.paths import source_file
 from kcheck.rng import derive
 from kcheck.runner import KnownFailure
 from kcheck.specfile import discover, load_spec
+from kcheck.specfile.discover import named_ops
 from kcheck.specfile.paths import shown
 from kcheck.specfile.project import read_project
 from kcheck.store import Store, StoreError, read_kcase
@@ -45,7 +46,7 @@ class Meant:
     others: int = 0
 
 
-def resolve(named: Named, op: str, root: Path, *, stored: bool) -> Meant:
+def resolve(named: NamedCase, op: str, root: Path, *, stored: bool) -> Meant:
     """The case with a name in a project.
 
     Args:
@@ -72,7 +73,7 @@ def resolve(named: Named, op: str, root: Path, *, stored: bool) -> Meant:
     return found if found is not None else _from_seed(named, op, root)
 
 
-def _stored(named: Named, op: str, root: Path) -> Meant | None:
+def _stored(named: NamedCase, op: str, root: Path) -> Meant | None:
     with Store.open(root) as store:
         failures = stored_failures(store, named, op)
         ops = sorted({failure.case.op for failure in failures})
@@ -93,7 +94,7 @@ def _stored(named: Named, op: str, root: Path) -> Meant | None:
     return Meant(root, ops[0], known, spec, first.verdict, first.last_seen, first.device, len(alike) - 1)
 
 
-def _from_seed(named: Named, op: str, root: Path) -> Meant:
+def _from_seed(named: NamedCase, op: str, root: Path) -> Meant:
     """The case that a spec makes from a seed: on any machine, with no store."""
     assert isinstance(named.value, int)
     if not op:
@@ -159,11 +160,11 @@ def find_spec(root: Path, op: str, path: str = "") -> OpSpec | None:
     Raises:
         SpecError: the spec is invalid.
     """
-    if path and (root / path).is_file() and op in _named(root / path):
+    if path and source_file(root / path)[0].is_file() and op in named_ops(root / path):
         return load_spec(Path(shown(root / path)))
     refused: SpecError | None = None
     for file in _specs(root):
-        if op in _named(file):
+        if op in named_ops(file):
             try:
                 return load_spec(file)
             except SpecError as error:  # another file may have the op, too
@@ -179,10 +180,4 @@ def _specs(root: Path) -> tuple[Path, ...]:
 
 
 def _ops(root: Path) -> list[str]:
-    return [name for file in _specs(root) for name in _named(file)]
-
-
-def _named(file: Path) -> list[str]:
-    """The op that a spec file names, without parsing the file: there may be hundreds."""
-    text = file.read_text("utf-8", errors="replace")
-    return re.findall(r"^(?:\ufeff)?op:[ \t]*[\"']?([a-z][a-z0-9_]*)", text, re.MULTILINE)[:1]
+    return [name for file in _specs(root) for name in named_ops(file)]

@@ -8,20 +8,73 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kcheck.cli.code_host import with_annotations
 from kcheck.cli.exits import Exit
-from kcheck.cli.outputs import Output, PairedCommand, pair
-from kcheck.cli.params import CASES, COLOR, DEVICE, SEED, TIME_LIMIT
+from kcheck.cli.formats import FILES, FORMATS
+from kcheck.cli.outputs import PairedCommand, ReportOutput, pair
+from kcheck.cli.params import COLOR, DEVICE, SEED, TIME_LIMIT, cases_option, tags_option
 from kcheck.cli.sanitize import Sanitize
 from kcheck.cli.settings import PROFILE, given, on_command_line, sanitize_levels, settings_for
 from kcheck.model import LEVELS, Level, OpSpec, SpecRefused
-from kcheck.report import REPORTERS
+
+if TYPE_CHECKING:
+    from kcheck.cli.watch import Round
+    from kcheck.runner import Options
 
 SANITIZE = Sanitize()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """What the command line asks for: its arguments and options."""
+
+    paths: tuple[Path, ...]
+    recursive: bool
+    profile: str
+    device: str
+    cases: int | None
+    seed: int | None
+    case_seed: int | None
+    keyword: str
+    tags: tuple[str, ...]
+    sanitize: tuple[tuple[str, Level], ...]
+    strict: bool
+    lint: bool
+    last_failed: bool
+    fail_fast: bool
+    max_failures: int | None
+    timeout: float | None
+    formats: tuple[str, ...]
+    files: tuple[str, ...]
+    verbose: bool
+    quiet: bool
+    color: str
+    stored: bool
+    touched: bool
+    watch: bool
+
+    def check(self) -> None:
+        """Refuse options that contradict each other."""
+        if self.verbose and self.quiet:
+            raise click.UsageError("-v and -q exclude each other")
+        drawn = on_command_line("cases") or self.seed is not None
+        if self.case_seed is not None and drawn:
+            raise click.UsageError("--case-seed is one case and takes neither --cases nor --seed")
+        if self.last_failed and not self.stored:
+            raise click.UsageError("--lf needs the store; remove --no-store and KCHECK_STORE=off")
+        if self.last_failed and (drawn or self.case_seed is not None):
+            raise click.UsageError("--lf runs stored failures; it takes none of --cases, --seed and --case-seed")
+
+    @property
+    def without_cases(self) -> int:
+        """The exit code if no case is run."""
+        return Exit.GOOD if self.touched else Exit.NOTHING
 
 
 @click.command("run", cls=PairedCommand)
@@ -29,14 +82,7 @@ SANITIZE = Sanitize()
 @click.option("-r", "--recursive", is_flag=True, help="Run the specs in folders below, too.")
 @PROFILE
 @DEVICE
-@click.option(
-    "--cases",
-    type=CASES,
-    metavar="N",
-    envvar="KCHECK_CASES",
-    show_envvar=True,
-    help="Number of cases per spec (default: the spec's). 0 runs only the spec's examples.",
-)
+@cases_option(" per spec (default: the spec's). 0 runs only the spec's examples.")
 @click.option("--seed", type=SEED, metavar="S", help="Master seed of the cases (default: the spec's).")
 @click.option("--case-seed", type=SEED, metavar="S", help="Run only the case of this seed.")
 @click.option(
@@ -46,14 +92,7 @@ SANITIZE = Sanitize()
     default="",
     help="Run the cases that match EXPR: parts of a case's id, or tags, with and, or, not.",
 )
-@click.option(
-    "-t",
-    "--tag",
-    "tags",
-    multiple=True,
-    metavar="TAG",
-    help="Run the specs that have this tag. Repeatable.",
-)
+@tags_option("Run the specs")
 @click.option(
     "--sanitize",
     "sanitize",
@@ -78,21 +117,8 @@ SANITIZE = Sanitize()
 @click.option("-x", "--fail-fast", is_flag=True, help="Stop after the first failure.")
 @click.option("--max-failures", type=click.IntRange(min=1), metavar="N", help="Stop after N failures.")
 @TIME_LIMIT
-@click.option(
-    "--format",
-    "formats",
-    type=click.Choice(list(REPORTERS)),
-    multiple=True,
-    help="Format of the report. Repeatable; each can have its own -o.",
-)
-@click.option(
-    "-o",
-    "--output",
-    "files",
-    multiple=True,
-    metavar="FILE",
-    help="Output file of the preceding --format (default: stdout).",
-)
+@FORMATS
+@FILES
 @click.option("-v", "--verbose", is_flag=True, help="Show every failing case in full.")
 @click.option("-q", "--quiet", is_flag=True, help="Show only what is wrong.")
 @COLOR
@@ -116,34 +142,7 @@ SANITIZE = Sanitize()
     help="Keep running: after a save, run the specs that the edit touches, failing ones first. Ctrl-C stops.",
 )
 @click.pass_context
-def command(
-    ctx: click.Context,
-    *,
-    paths: tuple[Path, ...],
-    recursive: bool,
-    profile: str,
-    device: str,
-    cases: int | None,
-    seed: int | None,
-    case_seed: int | None,
-    keyword: str,
-    tags: tuple[str, ...],
-    sanitize: tuple[tuple[str, Level], ...],
-    strict: bool,
-    lint: bool,
-    last_failed: bool,
-    fail_fast: bool,
-    max_failures: int | None,
-    timeout: float | None,
-    formats: tuple[str, ...],
-    files: tuple[str, ...],
-    verbose: bool,
-    quiet: bool,
-    color: str,
-    stored: bool,
-    touched: bool,
-    watch: bool,
-) -> int:
+def command(ctx: click.Context, /, **typed: Any) -> int:
     """Run the cases of op specs and judge them.
 
     PATHS are specs, folders of specs, or the source files of kernels and references, which stand for the specs
@@ -159,75 +158,48 @@ def command(
       kcheck run --sanitize all                    every case with every sanitizer
       kcheck run --format junit -o r.xml --format json -o r.json
     """
-    if verbose and quiet:
-        raise click.UsageError("-v and -q exclude each other")
-    if case_seed is not None and (on_command_line("cases") or seed is not None):
-        raise click.UsageError("--case-seed is one case and takes neither --cases nor --seed")
-    if last_failed:
-        _check_last_failed(stored, drawn=on_command_line("cases") or seed is not None or case_seed is not None)
-    if touched and not paths:
+    wanted = Wanted(**typed)
+    wanted.check()
+    if wanted.touched and not wanted.paths:
         return Exit.GOOD
-    outputs = with_annotations(pair(ctx.meta["kcheck.order"], formats, files), os.environ)
-    this_round = ctx.obj
-    if watch and this_round is None:
-        return _watch(paths, recursive, profile, device, outputs, touched)
+    outputs = with_annotations(pair(ctx.meta["kcheck.order"], wanted.formats, wanted.files), os.environ)
+    this_round: Round | None = ctx.obj
+    if wanted.watch and this_round is None:
+        return _watch(wanted, outputs)
     if this_round is not None:
-        paths = this_round.paths
+        wanted = replace(wanted, paths=this_round.paths)
+    return _run(wanted, outputs, this_round)
 
+
+def _run(wanted: Wanted, outputs: tuple[ReportOutput, ...], this_round: Round | None) -> int:
+    """One run. ``this_round``: of ``--watch``, if it is one of its rounds."""
     with _kept():
-        from kcheck.cli.recall import recalled
         from kcheck.cli.reports import Reports
-        from kcheck.cli.specs import collect, no_tag, none_found, project_specs
+        from kcheck.cli.specs import project_specs
         from kcheck.cli.stored import trend
         from kcheck.cli.unchecked import unchecked
-        from kcheck.runner import Options, parse_keyword, select
+        from kcheck.runner import parse_keyword
         from kcheck.store import Recorder
 
-    if keyword:
-        parse_keyword(keyword)
-    settings = settings_for(paths, profile)
+    if wanted.keyword:
+        parse_keyword(wanted.keyword)
+    settings = settings_for(wanted.paths, wanted.profile)
     device, timeout = given("device", settings.device), given("timeout", settings.timeout)
-    paths = paths or project_specs("run")
-    found = collect(paths, recursive=recursive, touched=touched, profile=profile)
-    specs = select(found, tags)
-    if this_round is not None:
-        specs = tuple(sorted(specs, key=lambda spec: spec.path not in this_round.first))
+    wanted = replace(wanted, device=device, timeout=timeout, paths=wanted.paths or project_specs("run"))
+    specs = _selected(wanted, this_round)
     if not specs:
-        if not touched:
-            why = no_tag(found, tags) if found else none_found(paths, may_recurse=not recursive)
-            click.echo(f"kcheck: {why}", err=True)
-        return Exit.GOOD if touched else Exit.NOTHING
-    recalls = stored and case_seed is None and (last_failed or not keyword)
-    options = Options(
-        command=shlex.join(["kcheck", *sys.argv[1:]]),
-        count=cases,
-        seed=seed,
-        case_seed=case_seed,
-        keyword=keyword,
-        max_failures=1 if fail_fast else max_failures,
-        timeout=timeout,
-        capture=stored,
-        recalled=recalled(specs, _not_stored, only_open=last_failed) if recalls else {},
-        device="" if device == "auto" else device,
-        strict=strict,
-        sanitize=sanitize_levels(SANITIZE, sanitize),
-        profile=profile,
-        only_failed=last_failed,
-        lint=lint,
-        skip_unsupported=touched,
-    )
-    if last_failed and not options.recalled and not any(isinstance(spec, SpecRefused) for spec in specs):
+        return wanted.without_cases
+    options = _options(wanted, specs)
+    if wanted.last_failed and not options.recalled and not any(isinstance(s, SpecRefused) for s in specs):
         click.echo("kcheck: nothing selected: no failure is open in the store", err=True)
-        return Exit.GOOD if touched else Exit.NOTHING
-    recorder = Recorder(_not_stored) if stored else None
-    early = this_round is not None
+        return wanted.without_cases
     with Reports(
         outputs,
-        verbosity=verbose - quiet,
-        color=color,
-        recorder=recorder,
-        early=early,
-        trend=trend if stored else list,
+        verbosity=wanted.verbose - wanted.quiet,
+        color=wanted.color,
+        recorder=Recorder(_not_stored) if wanted.stored else None,
+        early=this_round is not None,
+        trend=trend if wanted.stored else list,
     ) as reports:
         with _kept():
             from kcheck.device import choose_for, unused
@@ -238,23 +210,61 @@ def command(
         code = reports.consume(run(specs, options, chosen))
     if this_round is not None:
         this_round.failing = list(reports.summary.failing)
-    if touched and (line := unchecked(reports.summary, chosen)):
+    if wanted.touched and (line := unchecked(reports.summary, chosen)):
         click.echo(line, err=True)
-    if code is Exit.NOTHING and not touched:
-        click.echo(f"kcheck: nothing selected: {_no_case(keyword, cases)}", err=True)
-    return Exit.GOOD if touched and code is Exit.NOTHING else code
+    if code is not Exit.NOTHING:
+        return code
+    if not wanted.touched:
+        click.echo(f"kcheck: nothing selected: {_no_case(wanted.keyword, wanted.cases)}", err=True)
+    return wanted.without_cases
 
 
-def _watch(
-    paths: tuple[Path, ...],
-    recursive: bool,
-    profile: str,
-    device: str,
-    outputs: tuple[Output, ...],
-    touched: bool,
-) -> int:
+def _selected(wanted: Wanted, this_round: Round | None) -> tuple[OpSpec | SpecRefused, ...]:
+    """The specs to run; says why if there are none."""
+    from kcheck.cli.specs import collect, no_tag, none_found
+    from kcheck.runner import select
+
+    found = collect(wanted.paths, recursive=wanted.recursive, touched=wanted.touched, profile=wanted.profile)
+    specs = select(found, wanted.tags)
+    if not specs and not wanted.touched:
+        why = no_tag(found, wanted.tags) if found else none_found(wanted.paths, may_recurse=not wanted.recursive)
+        click.echo(f"kcheck: {why}", err=True)
+    if this_round is None:
+        return specs
+    first = this_round.first
+    return tuple(sorted(specs, key=lambda spec: spec.path not in first))
+
+
+def _options(wanted: Wanted, specs: Sequence[OpSpec | SpecRefused]) -> Options:
+    """The options of the run, with the failures in the store that it repeats."""
+    with _kept():
+        from kcheck.cli.recall import recalled
+        from kcheck.runner import Options
+
+    recalls = wanted.stored and wanted.case_seed is None and (wanted.last_failed or not wanted.keyword)
+    return Options(
+        command=shlex.join(["kcheck", *sys.argv[1:]]),
+        count=wanted.cases,
+        seed=wanted.seed,
+        case_seed=wanted.case_seed,
+        keyword=wanted.keyword,
+        max_failures=1 if wanted.fail_fast else wanted.max_failures,
+        timeout=wanted.timeout,
+        capture=wanted.stored,
+        recalled=recalled(specs, _not_stored, only_open=wanted.last_failed) if recalls else {},
+        device="" if wanted.device == "auto" else wanted.device,
+        strict=wanted.strict,
+        sanitize=sanitize_levels(SANITIZE, wanted.sanitize),
+        profile=wanted.profile,
+        only_failed=wanted.last_failed,
+        lint=wanted.lint,
+        skip_unsupported=wanted.touched,
+    )
+
+
+def _watch(wanted: Wanted, outputs: tuple[ReportOutput, ...]) -> int:
     """``--watch``: this process watches, and each round is a process that runs the same command once."""
-    if [output.format for output in outputs] != ["text"] or outputs[0].path is not None or touched:
+    if [output.format for output in outputs] != ["text"] or outputs[0].path is not None or wanted.touched:
         raise click.UsageError("--watch writes the text report to the terminal; remove --format, -o and --touched")
     if not hasattr(os, "fork"):
         raise click.UsageError("--watch needs Linux or macOS")
@@ -263,30 +273,23 @@ def _watch(
         from kcheck.cli.main import main
         from kcheck.cli.reports import Reports  # noqa: F401  # every round needs these
         from kcheck.cli.specs import collect, project_specs
-        from kcheck.cli.watch import apart, watch
+        from kcheck.cli.watch import in_child, watch
         from kcheck.device.choose import warm
         from kcheck.report import console  # noqa: F401
 
-    paths = paths or project_specs("run")
+    paths = wanted.paths or project_specs("run")
     arguments = sys.argv[1:]
 
     def device_and_targets() -> object:
-        specs = collect([path for path in paths if path.exists()], recursive=recursive, profile=profile)
-        return given("device", settings_for(paths, profile).device), _targets(specs)
+        there = [path for path in paths if path.exists()]
+        specs = collect(there, recursive=wanted.recursive, profile=wanted.profile)
+        return given("device", settings_for(paths, wanted.profile).device), _targets(specs)
 
     def warm_up() -> None:
-        if (answer := apart(device_and_targets)) is not None:  # else the first round reports the error
+        if (answer := in_child(device_and_targets)) is not None:  # else the first round reports the error
             warm(*answer)
 
-    return watch(paths, recursive=recursive, run=lambda this: main(arguments, this), warm=warm_up)
-
-
-def _check_last_failed(stored: bool, *, drawn: bool) -> None:
-    """Refuse options that contradict ``--lf``."""
-    if not stored:
-        raise click.UsageError("--lf needs the store; remove --no-store and KCHECK_STORE=off")
-    if drawn:
-        raise click.UsageError("--lf runs stored failures; it takes none of --cases, --seed and --case-seed")
+    return watch(paths, recursive=wanted.recursive, run=lambda this: main(arguments, this), warm=warm_up)
 
 
 def _no_case(keyword: str, count: int | None) -> str:

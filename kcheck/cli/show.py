@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kcheck.cli.casename import Named, case_options, stored_failures, the_case, unknown
+from kcheck.cli.casename import NamedCase, case_options, stored_failures, the_case, unknown
 from kcheck.cli.exits import Exit
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from kcheck.model import Case, Comparison, Snapshot, Verdict
-    from kcheck.report.detail import Row
+    from kcheck.report.detail import DetailRow
     from kcheck.store import Store, StoredFailure, StoredVerdict
 
 
 @click.command("show")
 @case_options
-def command(what: Named | None, *, seed: int | None, last: bool, op: str) -> int:
+def command(what: NamedCase | None, *, seed: int | None, last: bool, op: str) -> int:
     """Show a stored case without running it.
 
     \b
@@ -66,7 +66,7 @@ def _show_file(path: Path) -> int:
     import shlex
 
     from kcheck.cli.stored import say_rows, say_title
-    from kcheck.report.detail import Row, sentence
+    from kcheck.report.detail import DetailRow, sentence
     from kcheck.report.inputs import input_rows
     from kcheck.store import read_kcase
 
@@ -77,18 +77,18 @@ def _show_file(path: Path) -> int:
     if held.verdict is None:
         say_rows([sentence("state", "exported without a result")])
         say_rows(input_rows(held.snapshot))
-        say_rows([Row("seed", (str(case.seed),)), Row("replay", (again,), role="paste")])
+        say_rows([DetailRow("seed", (str(case.seed),)), DetailRow("replay", (again,), role="paste")])
     else:
         say_rows(_judged(held.verdict, held.snapshot, again))
     return Exit.GOOD
 
 
-def _judged(verdict: Verdict, snapshot: Snapshot | None, again: str, path: str = "") -> Iterator[Row]:
+def _judged(verdict: Verdict, snapshot: Snapshot | None, again: str, path: str = "") -> Iterator[DetailRow]:
     """The rows of a failing case: what is wrong, its inputs, the worst elements, its seed, how to run it."""
     from datetime import UTC, datetime
 
     from kcheck.model import CaseFinished
-    from kcheck.report.detail import Row, rows, sentence
+    from kcheck.report.detail import DetailRow, rows, sentence
     from kcheck.report.inputs import input_rows
     from kcheck.store.recorder import NEW_SNAPSHOTS
 
@@ -103,27 +103,27 @@ def _judged(verdict: Verdict, snapshot: Snapshot | None, again: str, path: str =
             f"not stored: a run stores those of {NEW_SNAPSHOTS} new failures per spec; the seed makes them again",
         )
     yield from _spread(verdict.comparisons)
-    yield Row("seed", (str(verdict.case.seed),))
+    yield DetailRow("seed", (str(verdict.case.seed),))
     yield replay
 
 
-def _spread(comparisons: tuple[Comparison, ...]) -> Iterator[Row]:
+def _spread(comparisons: tuple[Comparison, ...]) -> Iterator[DetailRow]:
     from kcheck.report.error_map import error_map_rows
 
     for comparison in comparisons:
         yield from error_map_rows(comparison)
 
 
-def _failure(store: Store, failure: StoredFailure, history: list[StoredVerdict]) -> Iterator[Row]:
+def _failure(store: Store, failure: StoredFailure, history: list[StoredVerdict]) -> Iterator[DetailRow]:
     from kcheck.cli.stored import moment, reproduce_line
     from kcheck.report import wording
-    from kcheck.report.detail import Row, sentence
+    from kcheck.report.detail import DetailRow, sentence
 
     state = f"{failure.state}, failed {wording.count(failure.times, 'time')} on the {failure.device}, first"
     state += f" {moment(failure.first_seen)}, last {moment(failure.last_seen)}"
     if failure.closed is not None:
         state += f", {failure.state} {moment(failure.closed)}"
-    yield Row("id", (failure.short,))
+    yield DetailRow("id", (failure.short,))
     yield sentence("state", state)
     again = reproduce_line(failure.case.seed, failure.case.op)
     *detail, seed, replay = _judged(failure.verdict, store.snapshot(failure), again, failure.path)
@@ -138,10 +138,10 @@ def _same(one: Case, other: Case) -> bool:
     return (one.op, one.dims, one.dtypes, one.layouts) == (other.op, other.dims, other.dtypes, other.layouts)
 
 
-def _history(history: list[StoredVerdict]) -> Iterator[Row]:
+def _history(history: list[StoredVerdict]) -> Iterator[DetailRow]:
     from kcheck.cli.stored import moment
-    from kcheck.report.detail import Row
+    from kcheck.report.detail import DetailRow
 
     for number, each in enumerate(history):
         words = (f"run {each.run}", moment(each.at), each.device, each.case.label, each.status.value, each.rule)
-        yield Row("" if number else "runs", tuple(word for word in words if word))
+        yield DetailRow("" if number else "runs", tuple(word for word in words if word))

@@ -85,10 +85,8 @@ def _one_of_each_op(loaded: list[OpSpec | SpecRefused]) -> Iterable[OpSpec | Spe
         yield _refused(spec.path, faults) if faults else spec
 
 
-def _refused(path: str, faults: Iterable[object]) -> SpecRefused:
-    # SpecError is typed for the lowest floor, which must not import Fault; all its members are Faults here.
-    known = tuple(fault for fault in faults if isinstance(fault, Fault))
-    return SpecRefused(path, known, datetime.now(UTC), str(nearest_root(Path(path)) or ""))
+def _refused(path: str, faults: Iterable[Fault]) -> SpecRefused:
+    return SpecRefused(path, tuple(faults), datetime.now(UTC), str(nearest_root(Path(path)) or ""))
 
 
 def none_found(paths: Sequence[Path], *, may_recurse: bool) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from kcheck.report import TrendPoint, layout, plain
-from kcheck.report.detail import Row
+from kcheck.report.detail import DetailRow
 from kcheck.report.wording import moment as moment
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -108,19 +108,23 @@ def say_title(*parts: str) -> None:
         say(("  " if number else "") + line, bold=True)
 
 
-def say_rows(rows: Iterable[Row], indent: int = 2) -> None:
+def say_rows(rows: Iterable[DetailRow], indent: int = 2) -> None:
     """Print labeled rows, as the report of a run does."""
     for row in rows:
         for left, text in layout.labeled(row, indent, width()):
             say((left + text).rstrip())
 
 
-def say_table(rows: Sequence[Sequence[str]], *, right: Sequence[int] = (), indent: int = 0) -> None:
-    """Print columns as wide as their widest entry. The last column is cut at the edge of the terminal.
+def say_table(
+    rows: Sequence[Sequence[str]], *, right: Sequence[int] = (), indent: int = 0, wrapped: bool = False
+) -> None:
+    """Print columns as wide as their widest entry. The last column is cut at the edge of the terminal, or wrapped.
 
     Args:
         rows: the head, then the rows.
         right: columns that are aligned right.
     """
-    for line in layout.table([[plain.line(cell) for cell in row] for row in rows], width() - indent, right):
+    for line in layout.table(
+        [[plain.line(cell) for cell in row] for row in rows], width() - indent, right, wrapped=wrapped
+    ):
         say(" " * indent + line)

@@ -121,7 +121,6 @@ def command(
 
 def _spec(text: str, path: Path, root: Path) -> OpSpec:
     """The spec that is run. An error in its text is an error in the options, so it is reported without a line."""
-    from kcheck.model import Fault
     from kcheck.specfile.build import spec_without_reference
 
     # An element that is not written is often meant; whether an input may change is not known.
@@ -129,15 +128,14 @@ def _spec(text: str, path: Path, root: Path) -> OpSpec:
     try:
         return spec_without_reference(text + levels, path, root)
     except SpecError as error:
-        faults = [fault for fault in error.faults if isinstance(fault, Fault)]
-        lines = [f"{fault.what}; {fault.fix}" if fault.fix else fault.what for fault in faults]
+        lines = [f"{fault.what}; {fault.fix}" if fault.fix else fault.what for fault in error.faults]
         raise UserError("\n".join(dict.fromkeys(lines))) from None
 
 
 def _run(
     spec: OpSpec, *, verbosity: int, color: str, device: str, replay_by: tuple[str, ...], **asked: object
 ) -> int:
-    from kcheck.cli.outputs import Output
+    from kcheck.cli.outputs import ReportOutput
     from kcheck.cli.reports import Reports
     from kcheck.device import choose
     from kcheck.runner import Options, run
@@ -148,7 +146,7 @@ def _run(
         replay_by=replay_by,
         **asked,  # type: ignore[arg-type]  # names and types are those of Options
     )
-    with Reports((Output("text", None),), verbosity=verbosity, color=color) as reports:
+    with Reports((ReportOutput("text", None),), verbosity=verbosity, color=color) as reports:
         return reports.consume(run([spec], options, choose(device, [])))
 
 

@@ -38,7 +38,8 @@ def command(paths: tuple[Path, ...], recursive: bool) -> int:
             click.echo(plain.line(str(fault)))
     if refused:
         faults = sum(len(spec.faults) for spec in refused)
-        click.echo(f"{wording.count(faults, 'error')} in {len(refused)} of {wording.count(len(specs), 'spec')}")
+        among = "" if len(refused) == len(specs) else f"{len(refused)} of "
+        click.echo(f"{wording.count(faults, 'error')} in {among}{wording.count(len(specs), 'spec')}")
         return Exit.USAGE
     click.echo(f"{wording.count(len(specs), 'spec')} valid")
     return Exit.GOOD

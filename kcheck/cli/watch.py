@@ -29,6 +29,7 @@ import click
 
 from kcheck.cli.exits import Exit
 from kcheck.cli.leaving import leave
+from kcheck.model.paths import source_file
 
 POLL = 0.1  # seconds between two looks at the files
 GRACE = 1.5  # seconds that a round gets to end by itself after Ctrl-C
@@ -135,7 +136,7 @@ def _fork() -> tuple[int, int, int]:
     return child, reads, writes
 
 
-def apart(function: Callable[[], object]) -> Any:
+def in_child(function: Callable[[], object]) -> Any:
     """What a function returns, as JSON, in a forked process that leaves nothing behind; None if it raises."""
     child, reads, writes = _fork()
     if child == 0:
@@ -163,7 +164,7 @@ def _child(
     sys.dont_write_bytecode = True  # a .pyc is out of date only if the source is a second older or newer
     code: int = Exit.FAULT
     try:
-        found = discover([path for path in paths if path.exists()], recursive).specs
+        found = discover([path for path in paths if source_file(path)[0].exists()], recursive).specs
         specs = {str(spec): sorted(files_of(spec)) for spec in found}
         files = {file for each in specs.values() for file in each} | _places(paths, recursive)
         _tell(writes, {"specs": specs, "stamps": _stamps(files)})
@@ -264,7 +265,7 @@ def _places(paths: Sequence[Path], recursive: bool) -> set[str]:
     """The paths of the command line themselves, and the folders that are searched for specs."""
     found = set()
     for path in paths:
-        found.add(os.path.realpath(path))
+        found.add(os.path.realpath(source_file(path)[0]))
         if recursive and path.is_dir():
             found |= {os.path.realpath(here) for here, _, _ in os.walk(path)}
     return found
@@ -281,7 +282,7 @@ def _stamp(file: str) -> str:
     try:
         status = os.stat(file)
         if os.path.isdir(file):
-            return "/".join(sorted(name for name in os.listdir(file) if name.endswith((".yaml", ".yml"))))
+            return "/".join(sorted(name for name in os.listdir(file) if name.endswith((".yaml", ".yml", ".py"))))
         key = (status.st_mtime_ns, status.st_size, status.st_ino)
         known = _known.get(file)
         if known is None or known[0] != key:

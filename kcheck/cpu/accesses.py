@@ -7,10 +7,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kcheck.cpu.memory import Kind, Memory, MemoryBlock, RangeLabel
+from kcheck.cpu.memory import Memory, MemoryBlock, MemoryKind, RangeLabel
 from kcheck.cpu.naming import Naming
 from kcheck.cpu.sources import local_arrays
-from kcheck.ptx.abi import Fault, FaultKind, Site
+from kcheck.ptx.abi import FaultKind, FaultRecord
+from kcheck.ptx.program import Site
 
 VERBS = {
     FaultKind.OUT_OF_BOUNDS_LOAD: "reads",
@@ -34,7 +35,7 @@ class Told:
     index: tuple[int, ...] | None = None
 
 
-def access(kind: FaultKind, fault: Fault, site: Site | None, memory: Memory, naming: Naming) -> Told:
+def access(kind: FaultKind, fault: FaultRecord, site: Site | None, memory: Memory, naming: Naming) -> Told:
     """Describe an invalid access."""
     if kind is FaultKind.MISALIGNED:
         return _misaligned(fault, site, naming)
@@ -52,7 +53,7 @@ def access(kind: FaultKind, fault: Fault, site: Site | None, memory: Memory, nam
     nearest = memory.nearest(fault.address)
     if nearest is not None and nearest[1]:
         return _freed(verb, fault, nearest[0], label)
-    if label is not None and nearest is not None and nearest[0].kind is Kind.MODULE:
+    if label is not None and nearest is not None and nearest[0].kind is MemoryKind.MODULE:
         name = "a constant array" if "_cudapy_cmem" in label.name else f"the module's variable {label.name}"
         where = _around(fault.address, label.low, label.high)
         return Told(f"{verb} {_bytes(fault.size)} {where} {name}", "check the index")
@@ -69,7 +70,7 @@ def access(kind: FaultKind, fault: Fault, site: Site | None, memory: Memory, nam
     )
 
 
-def _misaligned(fault: Fault, site: Site | None, naming: Naming) -> Told:
+def _misaligned(fault: FaultRecord, site: Site | None, naming: Naming) -> Told:
     array, where = None, ""
     if site is not None and site.space in ("", "global", "generic", "const"):
         label = naming.array(site, fault.address)
@@ -82,7 +83,7 @@ def _misaligned(fault: Fault, site: Site | None, naming: Naming) -> Told:
     )
 
 
-def _local(verb: str, fault: Fault, site: Site | None, naming: Naming) -> Told:
+def _local(verb: str, fault: FaultRecord, site: Site | None, naming: Naming) -> Told:
     label = naming.local(site, fault)
     if label is not None:
         return _outside(verb, fault, site, label, naming, is_shared=True)
@@ -100,7 +101,7 @@ def _told_shape(shape: tuple[str, ...]) -> str:
     return f"({', '.join(shape)}{',' if len(shape) == 1 else ''})"
 
 
-def _shared(verb: str, fault: Fault, site: Site | None, naming: Naming) -> Told:
+def _shared(verb: str, fault: FaultRecord, site: Site | None, naming: Naming) -> Told:
     label = naming.shared(site, fault.address)
     if label is not None:
         return _outside(verb, fault, site, label, naming, is_shared=True)
@@ -115,7 +116,7 @@ def _is_shared(address: int, naming: Naming) -> bool:
     return any(base - _NULL <= address < base + size + _NULL for base, size in naming.windows.shared)
 
 
-def _freed(verb: str, fault: Fault, block: MemoryBlock, label: RangeLabel | None) -> Told:
+def _freed(verb: str, fault: FaultRecord, block: MemoryBlock, label: RangeLabel | None) -> Told:
     fix = "keep a reference to the array until the kernel has finished"
     if label is not None and block.base <= label.base < max(block.end, block.base + 1):
         return Told(f"{verb} {label.name} after its memory was freed ({block.told})", fix, label.array)
@@ -123,7 +124,7 @@ def _freed(verb: str, fault: Fault, block: MemoryBlock, label: RangeLabel | None
 
 
 def _outside(
-    verb: str, fault: Fault, site: Site | None, label: RangeLabel, naming: Naming, *, is_shared: bool = False
+    verb: str, fault: FaultRecord, site: Site | None, label: RangeLabel, naming: Naming, *, is_shared: bool = False
 ) -> Told:
     """An access outside a known array."""
     if 0 in label.shape:
@@ -153,7 +154,7 @@ def _outside(
     return Told(f"{what}, axis {axis} has size {size:,}", fix, label.array, index)
 
 
-def _of_block(label: RangeLabel, fault: Fault, naming: Naming) -> tuple[int, ...] | None:
+def _of_block(label: RangeLabel, fault: FaultRecord, naming: Naming) -> tuple[int, ...] | None:
     """The index ``[blockIdx.x, threadIdx.x]``, if the grid has a block for each row of the array, and the index
     leads to the address and is out of range."""
     index = (fault.block[0], fault.thread[0])
@@ -163,7 +164,7 @@ def _of_block(label: RangeLabel, fault: Fault, naming: Naming) -> tuple[int, ...
     return index if label.base + offset == fault.address and _axis(index, label.shape) is not None else None
 
 
-def _of_thread(label: RangeLabel, fault: Fault, naming: Naming, *, is_block: bool) -> tuple[int, ...] | None:
+def _of_thread(label: RangeLabel, fault: FaultRecord, naming: Naming, *, is_block: bool) -> tuple[int, ...] | None:
     """The index made of the thread's own numbers, if it leads to the address and is out of range.
 
     In an array of two dimensions several indices have one address; this is the likely one.
@@ -188,7 +189,14 @@ def _elements(label: RangeLabel, axis: int) -> int:
 
 
 def _fix(
-    value: int, axis: int, fault: Fault, site: Site | None, label: RangeLabel, naming: Naming, *, is_shared: bool
+    value: int,
+    axis: int,
+    fault: FaultRecord,
+    site: Site | None,
+    label: RangeLabel,
+    naming: Naming,
+    *,
+    is_shared: bool,
 ) -> str:
     """The fix that suits an index out of range."""
     size, bound = label.shape[axis], f"{label.name}.shape[{axis}]"
@@ -212,7 +220,7 @@ def _fix(
     return f"check how the index is computed: it is {value - size + 1:,} past the last element"
 
 
-def _ids(fault: Fault, naming: Naming, *, is_block: bool) -> Iterator[tuple[int, int]]:
+def _ids(fault: FaultRecord, naming: Naming, *, is_block: bool) -> Iterator[tuple[int, int]]:
     """The numbers of a thread and how many threads there are so: along each axis, and all together."""
     block, grid = naming.shape.block, naming.shape.grid
     whole, threads = 0, 1

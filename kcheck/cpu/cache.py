@@ -1,8 +1,12 @@
 """Compiled kernels on disk: bounded, safe with several processes, tolerant of damaged files.
 
 One file per kernel, named by its key. A file is written to a temporary name and moved into place. It begins with a
-digest of the rest, so that incomplete or changed files are ignored. When the folder grows beyond its limit, the
+digest of the rest, so that incomplete or changed files are ignored. When the folder grows beyond its limits, the
 least recently used files are deleted.
+
+To scan a folder of thousands of files takes longer than to store one. So only some of the `put` calls do it, often
+enough that the folder exceeds its limits by about 1 / SCANS. The digest of the key decides which ones, so the rate
+is the same for one process that stores much and for many that store little.
 """
 
 from __future__ import annotations
@@ -16,6 +20,8 @@ from pathlib import Path
 _MAGIC = b"kcheck object 1\n"
 _DIGEST = 32
 _SUFFIX = ".kobj"
+SCANS = 64
+"""How many times a folder is scanned while as much as its limit is stored."""
 
 
 class ObjectCache:
@@ -24,11 +30,13 @@ class ObjectCache:
     Args:
         folder: created when something is first stored.
         limit: its maximum size in bytes.
+        entries: its maximum number of entries.
     """
 
-    def __init__(self, folder: Path, limit: int = 256 << 20) -> None:
+    def __init__(self, folder: Path, limit: int = 256 << 20, entries: int = 20_000) -> None:
         self._folder = folder
         self._limit = limit
+        self._entries = entries
 
     def __contains__(self, key: str) -> bool:
         """Whether something is stored under a key, intact or not."""
@@ -60,27 +68,35 @@ class ObjectCache:
             except BaseException:
                 os.unlink(aside)
                 raise
-            self._shrink()
+            share = max((len(_MAGIC) + _DIGEST + len(content)) / self._limit, 1 / self._entries)
+            if int(_name(key)[:8], 16) < SCANS * share * (1 << 32):
+                self._shrink()
 
     def _path(self, key: str) -> Path:
-        return self._folder / f"{hashlib.blake2b(key.encode(), digest_size=16).hexdigest()}{_SUFFIX}"
+        return self._folder / f"{_name(key)}{_SUFFIX}"
 
     def _shrink(self) -> None:
-        """Delete the least recently used entries until the rest takes at most three quarters of the limit."""
+        """Delete the least recently used entries until the rest takes at most three quarters of each limit."""
         entries = []
         for entry in os.scandir(self._folder):
             with contextlib.suppress(FileNotFoundError):  # another process may delete, too
                 status = entry.stat()
                 entries.append((status.st_mtime_ns, status.st_size, entry.path))
-        total = sum(size for _, size, _ in entries)
-        if total <= self._limit:
+        total, count = sum(size for _, size, _ in entries), len(entries)
+        if total <= self._limit and count <= self._entries:
             return
         for _, size, path in sorted(entries):
-            if total <= self._limit * 3 // 4:
+            if total <= self._limit * 3 // 4 and count <= self._entries * 3 // 4:
                 return
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
             total -= size
+            count -= 1
+
+
+def _name(key: str) -> str:
+    """The name of a key's file: 32 hexadecimal digits."""
+    return hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
 
 
 def _digest(content: bytes) -> bytes:

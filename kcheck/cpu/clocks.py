@@ -18,7 +18,7 @@ import ctypes
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kcheck.ptx.sanitizers.race.layout import SITE_MASK, THREAD_BITS, THREAD_MASK, Event, RaceState, Strong
+from kcheck.ptx.sanitizers.race.layout import SITE_MASK, THREAD_BITS, THREAD_MASK, RaceEvent, RaceState, Strong
 
 ALL = -1
 """Instead of a thread: every thread of the block."""
@@ -44,7 +44,7 @@ class KnownAccesses:
 
 
 @dataclass(slots=True)
-class _Place:
+class _ClockPlace:
     """The values published at an address: to everybody, and to the threads of one block."""
 
     everywhere: KnownAccesses | None = None
@@ -69,7 +69,7 @@ class Clocks:
         ] = {}  # by thread of the current block; under ALL since the last barrier
         self._fenced: dict[int, KnownAccesses] = {}  # what a later strong write publishes
         self._fenced_within: dict[int, KnownAccesses] = {}  # the same, by fences for the block only
-        self._places: dict[int, _Place] = {}
+        self._places: dict[int, _ClockPlace] = {}
         self._refused: dict[tuple[int, int, int], int] = {}
 
     def reset(self) -> None:
@@ -84,17 +84,17 @@ class Clocks:
             table.clear()
 
     def tell(self, event: int, a: int, b: int, c: int, d: int) -> int:
-        """One event, see :class:`kcheck.ptx.sanitizers.race.layout.Event`; the answer if it is a question."""
-        if event == Event.DECIDE:
+        """One event, see :class:`kcheck.ptx.sanitizers.race.layout.RaceEvent`; the answer if it is a question."""
+        if event == RaceEvent.DECIDE:
             return self._decide(a, b, c, d)
-        if event == Event.STRONG:
+        if event == RaceEvent.STRONG:
             self._strong(a, Strong.from_address(b))
-        elif event == Event.FENCE:
+        elif event == RaceEvent.FENCE:
             for thread in _threads(a, b):
                 self._fence(thread, bool(c))
-        elif event == Event.WARP:
+        elif event == RaceEvent.WARP:
             self._together(list(_threads(32 * a, b)))
-        elif event == Event.BARRIER:
+        elif event == RaceEvent.BARRIER:
             self._barrier()
         else:
             self._begin()
@@ -158,7 +158,7 @@ class Clocks:
                 if access.releases:
                     self._state.now += 1
                     self._fence(thread, bool(access.within))
-                place = self._places.setdefault(addresses[lane], _Place())
+                place = self._places.setdefault(addresses[lane], _ClockPlace())
                 self._publish(place, thread, bool(access.reads), bool(access.within))
 
     def _observe(self, thread: int, published: KnownAccesses | None) -> None:
@@ -169,7 +169,7 @@ class Clocks:
         assert joined is not None
         self._knows[thread] = joined
 
-    def _publish(self, place: _Place, thread: int, is_chain: bool, within: bool) -> None:
+    def _publish(self, place: _ClockPlace, thread: int, is_chain: bool, within: bool) -> None:
         """An atomic extends what was published before; another write replaces it."""
         self._state.published += 1
         if not is_chain:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import PurePath
 
+from kcheck.cpu.triton_words import in_words_of_triton
 from kcheck.model import Finding
 
 _CUDA_CPP = {
@@ -39,8 +40,10 @@ _SHAPE = re.compile(r"(\w+)\.shape\[(\d)\]")
 """Sizes of arrays as Numba has them: pointers have none."""
 
 
-def in_words_of_source(finding: Finding) -> Finding:
-    """The finding with the fix in the language of the file that it is in."""
+def in_words_of_source(finding: Finding, *, is_triton: bool) -> Finding:
+    """The finding with the fix in the language of the file that it is in, which is Python's for Triton too."""
+    if is_triton:
+        return in_words_of_triton(finding)
     words = _WORDS.get(PurePath(finding.place.file).suffix) if finding.place is not None else None
     if not words:
         return finding

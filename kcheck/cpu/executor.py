@@ -10,24 +10,26 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.dialect import in_words_of_source
 from kcheck.cpu.faults import findings, grid_finding, still_running
 from kcheck.cpu.jit import host
 from kcheck.cpu.kernel import Kernel
-from kcheck.cpu.memory import Kind, Memory, OutOfMemory, RangeLabel
-from kcheck.cpu.module import Module
-from kcheck.cpu.naming import Geometry, Naming, Windows
+from kcheck.cpu.memory import Memory, MemoryKind, OutOfMemory, RangeLabel
+from kcheck.cpu.module import LoadedModule
+from kcheck.cpu.naming import LaunchGeometry, Naming, Windows
 from kcheck.cpu.native import Native
 from kcheck.cpu.printf import printed
 from kcheck.cpu.races import Races
 from kcheck.cpu.rehearsal import Reach, put_back, reachable, strayed
 from kcheck.cpu.scheduler import Completion, Job, Scheduler, TierUp
-from kcheck.cpu.tiers import CachedKernel, Kernels
+from kcheck.cpu.textures import Textures
+from kcheck.cpu.tiers import CachedKernel, TieredKernels
 from kcheck.errors import PtxError
 from kcheck.model import NATURAL, Finding, Index3
-from kcheck.ptx.abi import FAULTS, Checks, Fault, FaultKind
+from kcheck.ptx.abi import FAULTS, Checks, FaultKind, FaultRecord
 from kcheck.ptx.abi import Launch as LaunchContext
 from kcheck.ptx.syntax.symbols import kernel_name
 from kcheck.rng import Xorshift128Plus, arranged
@@ -78,7 +80,7 @@ class KernelLaunch:
             findings. None: those that the kernel's name shows, as Numba writes it.
     """
 
-    module: Module
+    module: LoadedModule
     entry: str
     params: bytes
     grid: Index3
@@ -107,6 +109,10 @@ class Executor:
         report: as given; may be changed between launches.
         schedule: the order of blocks, warps and lanes; may be changed between launches.
         kernels: the compiled kernels.
+        float_atomics, narrow_floats: whether a kernel that was launched adds floats atomically, and the formats
+            narrower than float32 to which it rounds; the caller resets them before a launch that it asks about.
+        textures: texture and surface objects.
+        seen: where launches are noted; None: nowhere.
     """
 
     def __init__(
@@ -133,13 +139,17 @@ class Executor:
         self._write = write
         self._scheduler = Scheduler(processors, clock)
         self._races = Races(memory)
-        self.kernels = Kernels(cache, clock, self.postpone)
-        self._faults = (Fault * FAULT_CAPACITY)()
+        self.textures = Textures(memory)
+        self.kernels = TieredKernels(cache, clock, self.postpone)
+        self.float_atomics = False
+        self.narrow_floats: frozenset[str] = frozenset()
+        self._faults = (FaultRecord * FAULT_CAPACITY)()
         self._prints = ctypes.create_string_buffer(PRINT_CAPACITY)
         self._heap = 0
         self._heap_used = 0
         self._launches = 0
         self._lock = threading.Lock()
+        self.seen: list[KernelLaunch] | None = None
 
     @property
     def checks(self) -> Checks:
@@ -163,19 +173,19 @@ class Executor:
     def width(self, lanes: int) -> None:
         self._width, self._widens = lanes, False
 
-    def load(self, text: str) -> Module:
+    def load(self, text: str) -> LoadedModule:
         """A module; raises PtxError."""
         name = _FILE.search(text)
-        return Module(text, self.memory, self._cache, *(name.groups() if name else ()))
+        return LoadedModule(text, self.memory, self._cache, *(name.groups() if name else ()))
 
-    def compile(self, module: Module, entry: str) -> None:
+    def compile(self, module: LoadedModule, entry: str) -> None:
         """Compile a kernel, or take it from the cache, as a launch would; raises PtxError.
 
         Code depends on the shape of blocks: it is compiled for one-dimensional blocks, or for blocks of 16 by 16
-        if the module uses a second index.
+        if a thread reads its index along y.
         """
         with self._lock:
-            self._known(module, entry, (16, 16, 1) if "%tid.y" in module.text else (32, 1, 1))
+            self._known(module, entry, (16, 16, 1) if module.entries[entry].uses_y else (32, 1, 1))
 
     def report_compile_error(self, kernel: str, fault: Exception) -> None:
         """Report code that cannot be run."""
@@ -185,6 +195,7 @@ class Executor:
         """Free all memory."""
         with self._lock:
             self._heap = self._heap_used = 0
+            self.textures.reset()
             self.memory.reset()
 
     @functools.cached_property
@@ -195,6 +206,8 @@ class Executor:
     def launch(self, launch: KernelLaunch) -> Ending:
         """Run a launch to its end, report what was found, write what was printed."""
         with self._lock:
+            if self.seen is not None:
+                self.seen.append(launch)
             try:
                 if launch.module.reporting is not None and self.schedule == NATURAL:
                     stopped = self._rehearse(launch, launch.module.reporting)
@@ -203,23 +216,25 @@ class Executor:
                         return stopped
                 known = self._known(launch.module, launch.entry, launch.block)
                 job = self._renewed(known, launch) or self._prepare(known.kernel, launch)
+                self.float_atomics |= job.kernel.program.float_atomics
+                self.narrow_floats |= job.kernel.program.narrow_floats
             except PtxError as fault:
                 self.report_compile_error(launch.entry, fault)
                 return Ending.NOT_COMPILED
             except OutOfMemory:
                 return Ending.OUT_OF_MEMORY
-            completion, took = self._timed(job, known, launch, self._is_usual)
+            completion, took = self._timed(job, known, launch)
             self._heap_used = job.launch.heap_used
             if job.kernel.program.prints:
                 self._write(printed(self._prints, job.launch.print_used, self._string))
             self.ending = self._judge(job, completion, launch)
-            if self.ending is Ending.FINISHED and self._is_usual:
+            if self.ending is Ending.FINISHED:
                 known.seconds = took * len(completion.workspaces)
                 known.job, known.shape = job, (launch.grid, launch.block, launch.shared)
                 known.variables = launch.module.variables()
             return self.ending
 
-    def _rehearse(self, launch: KernelLaunch, reporting: Module) -> Ending | None:
+    def _rehearse(self, launch: KernelLaunch, reporting: LoadedModule) -> Ending | None:
         """Report what a launch raises: run it in code that reports exceptions, and restore memory afterwards.
 
         Returns:
@@ -238,32 +253,27 @@ class Executor:
             with put_back(blocks, self._heap_used):
                 reach = Reach(*self.memory.table_of(blocks), variables)
                 job = self._prepare(known.kernel, again, reach)
-                completion, took = self._timed(job, known, again, True)
+                completion, took = self._timed(job, known, again)
             faults = self._faults[: min(job.launch.fault_count, FAULT_CAPACITY)]
             if not strayed(faults):
                 break
         program = known.kernel.program
         raised = [fault for fault in faults if fault.kind == FaultKind.RAISED]
         naming = self._naming(job, completion, again)
-        for finding in findings(raised, program, self.memory, naming, job.launch.threads):
-            self.report(in_words_of_source(finding))
-        if completion.timed_out:
-            self.report(still_running(faults, program))
-            return Ending.TIMED_OUT
-        if completion.interrupted:
-            self.raised = completion.raised
-            return Ending.INTERRUPTED
+        for finding in findings(raised, program, self.memory, naming, job.launch.threads, self.textures):
+            self._tell(again, finding)
+        if (cut_off := self._cut_off(again, completion, partial(still_running, faults, program))) is not None:
+            return cut_off
         known.seconds = took * len(completion.workspaces)
         known.shape = (launch.grid, launch.block, launch.shared)
         self.postpone(self._clock() - begun)
         return None
 
-    def _timed(
-        self, job: Job, known: CachedKernel, launch: KernelLaunch, is_usual: bool
-    ) -> tuple[Completion, float]:
-        """Run a job, and say how many seconds it took. ``is_usual``: it may run on this thread if it is short."""
+    def _timed(self, job: Job, known: CachedKernel, launch: KernelLaunch) -> tuple[Completion, float]:
+        """Run a job, and say how many seconds it took. It runs on this thread if it is short, except racecheck's
+        code: that may call Python, which must not run on another stack."""
         expected = known.expected((launch.grid, launch.block, launch.shared))
-        is_short = expected <= SHORT_SECONDS and is_usual and not launch.cooperative
+        is_short = expected <= SHORT_SECONDS and job.races is None and not launch.cooperative
         native = self.native if is_short else None
         begun = self._clock()
         completion = self._run(job, known, launch, native, LONG_SECONDS < expected < math.inf)
@@ -279,16 +289,11 @@ class Executor:
         deadline = self._stop_at()
         if launch.cooperative:
             return self._scheduler.run_cooperative(job, deadline, self.schedule)
-        here = None if native is None else self._scheduler.run_here(job, deadline, native)
+        here = None if native is None else self._scheduler.run_here(job, deadline, self.schedule, native)
         if here is not None:
             return here
         better = TierUp(known.left, known.kernel.tier_up_after, lambda: self.kernels.improve(known, launch.module))
         return self._scheduler.run(job, deadline, self.schedule, better, is_long=is_long)
-
-    @property
-    def _is_usual(self) -> bool:
-        """Whether launches run in natural order, with only the checks that are always on."""
-        return self.schedule == NATURAL and self.checks == _NO_CHECKS
 
     def _stop_at(self) -> float | None:
         if self.limit is None:
@@ -296,7 +301,7 @@ class Executor:
         end = self._clock() + self.limit
         return end if self.deadline is None else min(self.deadline, end)
 
-    def _known(self, module: Module, entry: str, block: Index3) -> CachedKernel:
+    def _known(self, module: LoadedModule, entry: str, block: Index3) -> CachedKernel:
         widens = self._widens and self.checks == _NO_CHECKS
         return self.kernels.find(module, entry, block, self.width, self.checks, widens)
 
@@ -308,26 +313,35 @@ class Executor:
     def _renewed(self, known: CachedKernel, launch: KernelLaunch) -> Job | None:
         """The job of the last launch, for a launch that differs in its parameters only; else None."""
         job = known.job
-        if job is None or not self._is_usual or known.shape != (launch.grid, launch.block, launch.shared):
+        program = known.kernel.program
+        if job is None or known.shape != (launch.grid, launch.block, launch.shared):
             return None
-        if not self._heap or known.variables is not launch.module.variables() or job.kernel.program.prints:
+        if not self._heap or known.variables is not launch.module.variables() or program.prints:
             return None
         table, entries = self.memory.table()
         self._launches += 1
-        self.memory.define_all()
+        if program.checks.init:
+            self.memory.taint()
+        else:
+            self.memory.define_all()
         context = job.launch
         ctypes.memmove(context.params, launch.params, len(launch.params))
         context.allocations, context.allocation_count = ctypes.addressof(table), entries
-        job.keep[0] = table
+        textures, count = self.textures.table()
+        context.textures, context.texture_count = ctypes.addressof(textures), count
         context.workers = 1
         context.stop = context.fault_count = 0
         context.heap, context.heap_used = self._heap, self._heap_used
         context.grid_id = self._launches
+        job.keep[:2] = [table, textures]
+        job.keep[-1] = self._order(context, program.width)
+        if program.checks.race:
+            context.race = self._races.prepare(job.shared, replicates=launch.module.replicates)
         return job
 
     def _allocate_heap(self) -> None:
         if not self._heap:
-            self._heap = self.memory.allocate(HEAP, Kind.HEAP, fill=False)
+            self._heap = self.memory.allocate(HEAP, MemoryKind.HEAP, fill=False)
 
     def _prepare(self, kernel: Kernel, launch: KernelLaunch, reach: Reach | None = None) -> Job:
         """A job for a launch. ``reach``: of a rehearsal; None: all memory."""
@@ -341,9 +355,12 @@ class Executor:
         if program.prints:
             ctypes.memset(self._prints, 0, PRINT_CAPACITY)  # so that unwritten records can be recognized
         self._launches += 1
-        if not program.checks.init and reach is None:
+        if program.checks.init:
+            self.memory.taint()
+        elif reach is None:
             self.memory.define_all()
         init_low, init_size, init_delta = self.memory.shadow
+        textures, texture_count = self.textures.table()
         shared = program.shared_bytes + launch.shared
         context = LaunchContext(
             params=ctypes.addressof(params),
@@ -366,6 +383,8 @@ class Executor:
             init_delta=init_delta,
             init_low=init_low,
             init_size=init_size,
+            textures=ctypes.addressof(textures),
+            texture_count=texture_count,
             race=self._races.prepare(shared, replicates=launch.module.replicates) if program.checks.race else 0,
         )
         order = self._order(context, program.width)
@@ -375,13 +394,14 @@ class Executor:
             math.prod(launch.grid),
             shared,
             program.state_bytes(threads),
-            keep=[table, params, variables, order],
+            keep=[table, textures, params, variables, order],
             races=self._races if program.checks.race else None,
         )
 
     def _order(self, context: LaunchContext, width: int) -> object:
         """Set the order of vectors and lanes of a launch; returns the array that it points to."""
         schedule = self.schedule
+        context.vector_order = context.lane_order = 0
         if schedule == NATURAL:
             return None
         vectors = arranged(schedule, -(-context.threads // width), "warps")
@@ -399,30 +419,42 @@ class Executor:
         program = job.kernel.program
         naming = self._naming(job, completion, launch)
         faults = self._faults[: min(job.launch.fault_count, FAULT_CAPACITY)]
-        for finding in findings(faults, program, self.memory, naming, job.launch.threads):
-            self.report(in_words_of_source(finding))
+        for finding in findings(faults, program, self.memory, naming, job.launch.threads, self.textures):
+            self._tell(launch, finding)
         if job.races is not None and completion.workspaces:
             grid, block = tuple(job.launch.grid_dim), tuple(job.launch.block_dim)
             for finding in job.races.findings(program, grid, block, naming):
-                self.report(in_words_of_source(finding))
-        if completion.timed_out:
-            self.report(still_running(faults, program))
-            return Ending.TIMED_OUT
-        if completion.interrupted:
-            self.raised = completion.raised
-            return Ending.INTERRUPTED
+                self._tell(launch, finding)
+        if (cut_off := self._cut_off(launch, completion, partial(still_running, faults, program))) is not None:
+            return cut_off
         if completion.grid is not None:
             told = grid_finding(completion.grid, program, job.launch.grid_dim)
             if completion.reached_grid_barrier:
                 message = "reached a grid barrier in a launch that is not cooperative"
                 self.report(replace(told, message=message, fix="launch it cooperatively"))
                 return Ending.TRAPPED
-            self.report(in_words_of_source(told))
+            self._tell(launch, told)
         for fault in faults:
             kind = FaultKind(fault.kind)
             if FAULTS[kind].stops:
                 return _ENDINGS.get(kind, Ending.ILLEGAL_ADDRESS)
         return Ending.FINISHED
+
+    def _cut_off(
+        self, launch: KernelLaunch, completion: Completion, place: Callable[[], Finding]
+    ) -> Ending | None:
+        """How a launch ended that was stopped from outside. ``place``: where it was, for its report."""
+        if completion.timed_out:
+            self._tell(launch, place())
+            return Ending.TIMED_OUT
+        if completion.interrupted:
+            self.raised = completion.raised
+            return Ending.INTERRUPTED
+        return None
+
+    def _tell(self, launch: KernelLaunch, finding: Finding) -> None:
+        """Report a finding in the words of the kernel's language."""
+        self.report(in_words_of_source(finding, is_triton=launch.module.replicates))
 
     def _naming(self, job: Job, completion: Completion, launch: KernelLaunch) -> Naming:
         """What the findings of a launch call its arrays."""
@@ -430,7 +462,7 @@ class Executor:
             shared=[(workspace.context.shared, job.shared) for workspace in completion.workspaces],
             state=[(workspace.context.state, job.state) for workspace in completion.workspaces],
         )
-        geometry = Geometry(launch.grid, launch.block, launch.shared)
+        geometry = LaunchGeometry(launch.grid, launch.block, launch.shared)
         program, module = job.kernel.program, launch.module
         return Naming(program, module, self.memory, windows, launch.params, geometry, launch.arrays)
 

@@ -10,9 +10,11 @@ from typing import Literal
 from kcheck.cpu.accesses import VERBS, access
 from kcheck.cpu.memory import Memory
 from kcheck.cpu.naming import Naming
+from kcheck.cpu.textures import Textures
 from kcheck.cpu.waiting import MASKS, GridWait, barrier_text, mask_text
 from kcheck.model import Finding, Index3, Span
-from kcheck.ptx.abi import FAULTS, Fault, FaultKind, Program, Site
+from kcheck.ptx.abi import FAULTS, FaultKind, FaultRecord
+from kcheck.ptx.program import Program, Site
 from kcheck.ptx.syntax.raise_markers import marked_text
 from kcheck.ptx.syntax.symbols import kernel_name
 
@@ -35,6 +37,7 @@ _MENDS = {
 _WARNINGS = (FaultKind.WARP_MASK_GONE, FaultKind.SHUFFLE_GONE, FaultKind.BARRIER_GONE)
 # Of which cuda.reduce synchronizes two lanes by the full mask.
 _OF_NUMBA = re.compile(r"[\\/]numba[\\/]cuda[\\/]kernels[\\/]")
+_SURFACE = {FaultKind.SURFACE_BOUNDS_LOAD: "reads", FaultKind.SURFACE_BOUNDS_STORE: "writes"}
 _UNDEFINED = {
     FaultKind.UNDEFINED_BRANCH: "branches on",
     FaultKind.UNDEFINED_ADDRESS: "computes an address with",
@@ -44,7 +47,12 @@ _UNDEFINED = {
 
 
 def findings(
-    faults: Iterable[Fault], program: Program, memory: Memory, naming: Naming, threads: int
+    faults: Iterable[FaultRecord],
+    program: Program,
+    memory: Memory,
+    naming: Naming,
+    threads: int,
+    textures: Textures,
 ) -> list[Finding]:
     """One finding per kind, array and line of Python, the first that was recorded, with the number of those alike.
 
@@ -63,7 +71,7 @@ def findings(
         if key in first:
             first[key] = replace(first[key], count=first[key].count + 1)
         else:
-            first[key] = _finding(fault, program, memory, naming, threads)
+            first[key] = _finding(fault, program, memory, naming, threads, textures)
     alike: dict[tuple[object, ...], Finding] = {}
     for (kind, site), finding in first.items():
         told = (kind, finding.array, finding.place or site)
@@ -72,7 +80,9 @@ def findings(
     return list(alike.values())
 
 
-def _finding(fault: Fault, program: Program, memory: Memory, naming: Naming, threads: int) -> Finding:
+def _finding(
+    fault: FaultRecord, program: Program, memory: Memory, naming: Naming, threads: int, textures: Textures
+) -> Finding:
     kind = FaultKind(fault.kind)
     row = FAULTS[kind]
     rule = row.rule
@@ -83,6 +93,21 @@ def _finding(fault: Fault, program: Program, memory: Memory, naming: Naming, thr
     if kind in VERBS:
         told = access(kind, fault, site, memory, naming)
         array, index, message, fix = told.array, told.index, told.message, told.fix
+    elif kind is FaultKind.TEXTURE_HANDLE:
+        wanted = "surface" if fault.size else "texture"
+        message = f"uses {textures.told(fault.address)}, as a {wanted} object"
+        fix = f"pass the handle of a {wanted} object, and keep the object until the kernel has finished"
+    elif kind in _SURFACE:
+        message, fix = (
+            _surface(kind, fault),
+            "check the coordinates: x counts bytes, y rows and z slices",
+        )
+    elif kind is FaultKind.MBARRIER_ARRIVALS:
+        message = "arrives at an mbarrier that is not initialized"
+        fix = "initialize it with mbarrier.init, and put cuda.syncthreads() after that"
+        if fault.address:
+            message = f"arrives {fault.size} times at an mbarrier whose phase waits for {fault.address} more"
+            fix = "make the arrivals of a phase add up to the count of mbarrier.init"
     elif kind in _UNDEFINED and _is_shuffle(_source(fault, program)):
         rule, fix = "synccheck", _MENDS[FaultKind.SHUFFLE_GONE]
         message = _shuffled(kind, fault, site, program)
@@ -102,6 +127,9 @@ def _finding(fault: Fault, program: Program, memory: Memory, naming: Naming, thr
         message, fix = _wrapped(fault, site), "compute it in 64 bits: convert an operand, not the result"
         arithmetic = _source(fault, program)
         told_at = arithmetic if place(arithmetic) is not None else site
+    elif kind is FaultKind.TRAP and _is_grid_sync(site):
+        message = "grid.sync() of cooperative_groups does not run on the cpu device: it executed a trap"
+        fix = "split the kernel into two launches there, or use --device gpu with cooperative: true"
     elif kind is FaultKind.TRAP and site is not None and "__assertfail" in site.text:
         message, fix = "an assertion failed", "compare the values in it with what the launch passes"
     return Finding(
@@ -119,7 +147,12 @@ def _finding(fault: Fault, program: Program, memory: Memory, naming: Naming, thr
     )
 
 
-def still_running(faults: Iterable[Fault], program: Program) -> Finding:
+def _is_grid_sync(site: Site | None) -> bool:
+    """Whether a trap is that of CUDA's ``grid_group``, which finds no workspace of a cooperative launch."""
+    return site is not None and any(file.endswith("cooperative_groups.h") for file, _ in site.stack)
+
+
+def still_running(faults: Iterable[FaultRecord], program: Program) -> Finding:
     """That a launch was stopped at its time limit, with one of the threads that were running and its line."""
     finding = Finding(
         "timeout", "the kernel was still running at the time limit", kernel=kernel_name(program.entry)
@@ -169,7 +202,7 @@ def _index3(values: Iterable[int]) -> Index3:
     return (x, y, z)
 
 
-def _source(fault: Fault, program: Program) -> Site | None:
+def _source(fault: FaultRecord, program: Program) -> Site | None:
     """The load of an uninitialized value, the shuffle that read an exited lane, or the arithmetic that wrapped."""
     return program.sites[fault.size - 1] if 0 < fault.size <= len(program.sites) else None
 
@@ -178,7 +211,7 @@ def _is_shuffle(site: Site | None) -> bool:
     return site is not None and site.text.startswith("shfl")
 
 
-def _shuffled(kind: FaultKind, fault: Fault, site: Site | None, program: Program) -> str:
+def _shuffled(kind: FaultKind, fault: FaultRecord, site: Site | None, program: Program) -> str:
     """The message for a use of a value that a shuffle read from an exited lane, whose number is the address."""
     told = f"{_UNDEFINED[kind]} an undefined value: the shuffle"
     start = place(_source(fault, program))
@@ -188,7 +221,7 @@ def _shuffled(kind: FaultKind, fault: Fault, site: Site | None, program: Program
 
 
 def _undefined(
-    kind: FaultKind, fault: Fault, site: Site | None, program: Program, naming: Naming
+    kind: FaultKind, fault: FaultRecord, site: Site | None, program: Program, naming: Naming
 ) -> tuple[str | None, tuple[int, ...] | None, str, str]:
     """Array, index, message and fix of a use of uninitialized memory; the fault names the load of the value."""
     load = _source(fault, program)
@@ -214,7 +247,13 @@ def _inside(windows: Iterable[tuple[int, int]], address: int) -> bool:
     return any(base <= address < base + size for base, size in windows)
 
 
-def _wrapped(fault: Fault, access: Site | None) -> str:
+def _surface(kind: FaultKind, fault: FaultRecord) -> str:
+    """The message for an access outside a surface; the fault has the coordinate x, in bytes."""
+    x = fault.address - (1 << 32 if fault.address >> 31 else 0)
+    return f"{_SURFACE[kind]} {fault.size} byte{'s' * (fault.size != 1)} outside a surface, at x = {x} bytes"
+
+
+def _wrapped(fault: FaultRecord, access: Site | None) -> str:
     """Told at the arithmetic; the fault's own site is the access."""
     exact = fault.address - (1 << 64 if fault.address >> 63 else 0)
     used = place(access)

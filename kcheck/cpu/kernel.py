@@ -13,8 +13,9 @@ from typing import Any
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.jit import LoadedCode, compile_ir, toolchain
-from kcheck.cpu.module import Module, variables_from_json, variables_to_json, version
-from kcheck.ptx.abi import Checks, ParamSlot, Program, SchedulerVariant, SharedVariable, Site
+from kcheck.cpu.module import LoadedModule, variables_from_json, variables_to_json, version
+from kcheck.ptx.abi import Checks
+from kcheck.ptx.program import ParamSlot, Program, SchedulerVariant, SharedVariable, Site
 
 _SECONDS_PER_BYTE = 5e-6
 """An estimate, per byte of quick code, of the time to compile better code for the same kernel."""
@@ -59,7 +60,7 @@ class Variant:
     widens: bool
 
 
-def compile_kernel(module: Module, variant: Variant, cache: ObjectCache, *, quick: bool) -> Kernel:
+def compile_kernel(module: LoadedModule, variant: Variant, cache: ObjectCache, *, quick: bool) -> Kernel:
     """The kernel, ready to run.
 
     Args:
@@ -116,7 +117,8 @@ def _compiled_scheduler(variant: SchedulerVariant, quick: bool) -> bytes:
 
 
 def _to_json(program: Program) -> dict[str, Any]:
-    return dataclasses.asdict(program) | {"globals": variables_to_json(program.globals)}
+    changed = {"globals": variables_to_json(program.globals), "narrow_floats": sorted(program.narrow_floats)}
+    return dataclasses.asdict(program) | changed
 
 
 def _from_json(fields: dict[str, Any]) -> Program:
@@ -128,4 +130,5 @@ def _from_json(fields: dict[str, Any]) -> Program:
         fields[space] = tuple(SharedVariable(**variable) for variable in fields[space])
     fields["checks"] = Checks(**fields["checks"])
     fields["globals"] = variables_from_json(fields["globals"])
+    fields["narrow_floats"] = frozenset(fields["narrow_floats"])
     return Program(**fields)

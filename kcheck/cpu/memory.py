@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kcheck.model.alignment import align_up
-from kcheck.ptx.abi import Allocation as Entry
+from kcheck.ptx.abi import AllocationRecord as Entry
 
 PAGE = 4096
 GUARD_MIN, GUARD_MAX = PAGE, 1 << 20
@@ -37,7 +37,7 @@ HEAP_ROOM = 128 << 20
 _MAP_NORESERVE = 0x4000  # Linux: reserve address space only; pages are committed on first use
 
 
-class Kind(StrEnum):
+class MemoryKind(StrEnum):
     """The kind of memory that an allocation has on a GPU."""
 
     DEVICE = "device"
@@ -45,6 +45,7 @@ class Kind(StrEnum):
     MANAGED = "managed"
     REGISTERED = "registered host"
     MODULE = "module variable"
+    ARRAY = "CUDA array"
     HEAP = "device heap"
 
 
@@ -58,7 +59,7 @@ class MemoryBlock:
 
     base: int
     size: int
-    kind: Kind
+    kind: MemoryKind
     serial: int
 
     @property
@@ -147,6 +148,7 @@ class Memory:
         self._table: tuple[ctypes.Array[Entry], int] | None = None
         self._shadow: mmap.mmap | None = None
         self._shadow_base = 0
+        self._is_tainted = False  # some bytes may be marked as uninitialized
         self._lock = threading.RLock()
 
     # --- uninitialized memory
@@ -178,8 +180,13 @@ class Memory:
 
     def define_all(self) -> None:
         """Mark all bytes as initialized: code ran that does not track its writes."""
-        if self._shadow is not None:
+        if self._shadow is not None and self._is_tainted:
             self._shadow.madvise(mmap.MADV_DONTNEED)
+            self._is_tainted = False
+
+    def taint(self) -> None:
+        """Note that code will run that marks bytes as uninitialized, which only :meth:`define_all` undoes."""
+        self._is_tainted = True
 
     def copied(self, target: int, source: int, size: int) -> None:
         """Note a copy: uninitialized bytes stay uninitialized at the target."""
@@ -191,15 +198,16 @@ class Memory:
                 self.define(target, size)
 
     def _mark(self, address: int, size: int, byte: int) -> None:
-        if size and self._inside(address, size):
+        if size and self._inside(address, size) and (byte or self._is_tainted):
             ctypes.memset(address + self._shadow_base - self._base, byte, size)
+            self._is_tainted = True
 
     def _inside(self, address: int, size: int) -> bool:
         return self._shadow is not None and self._base <= address and address + size <= self._end
 
     # --- allocations
 
-    def allocate(self, size: int, kind: Kind, *, fill: bool = True) -> int:
+    def allocate(self, size: int, kind: MemoryKind, *, fill: bool = True) -> int:
         """A new block of ``size`` bytes, aligned to 4096, filled with FRESH. A block of zero bytes has an address,
         too. The device heap does not count: a GPU reserves it before a program starts.
 
@@ -207,17 +215,20 @@ class Memory:
             OutOfMemory: live memory would exceed the capacity.
         """
         with self._lock:
-            if self._used + size > self.capacity and kind is not Kind.HEAP:
+            if self._used + size > self.capacity and kind is not MemoryKind.HEAP:
                 raise OutOfMemory(size)
             guard = min(max(size // 8, GUARD_MIN), GUARD_MAX)
             extent = align_up(size + guard, PAGE)
             base = self._place(extent)
             self._serial += 1
             self._add(MemoryBlock(base, size, kind, self._serial), extent)
-            self._used += size if kind is not Kind.HEAP else 0
+            self._used += size if kind is not MemoryKind.HEAP else 0
         if fill and size <= FILL_MAX:
             ctypes.memset(base, FRESH, size)
-        if kind is Kind.DEVICE:  # the host may write the other kinds directly, which is not tracked
+        if kind in (
+            MemoryKind.DEVICE,
+            MemoryKind.ARRAY,
+        ):  # the host may write the other kinds directly, which is not tracked
             self.undefine(base, size)
         else:
             self.define(base, size)
@@ -249,10 +260,10 @@ class Memory:
         """Free the block that starts at ``address``; False if there is no such block."""
         with self._lock:
             block = self._live.get(address)
-            if block is None or block.kind is Kind.REGISTERED:
+            if block is None or block.kind is MemoryKind.REGISTERED:
                 return False
             self._remove(block)
-            self._used -= block.size if block.kind is not Kind.HEAP else 0
+            self._used -= block.size if block.kind is not MemoryKind.HEAP else 0
             self._freed.append(block)
             self._freed_bytes += self._extent[block.base]
             if block.size <= FILL_MAX:
@@ -299,14 +310,14 @@ class Memory:
             if any(block.base < address + size and address < block.end for block in self._live.values()):
                 return False
             self._serial += 1
-            self._add(MemoryBlock(address, size, Kind.REGISTERED, self._serial), 0)
+            self._add(MemoryBlock(address, size, MemoryKind.REGISTERED, self._serial), 0)
             return True
 
     def unregister(self, address: int) -> bool:
         """Undo :meth:`register`; False if nothing is registered at the address."""
         with self._lock:
             block = self._live.get(address)
-            if block is None or block.kind is not Kind.REGISTERED:
+            if block is None or block.kind is not MemoryKind.REGISTERED:
                 return False
             self._remove(block)
             del self._extent[address]
@@ -360,6 +371,15 @@ class Memory:
             block = self.find(label.low)
             if is_exclusive and block is not None:
                 self._exclusive.add(block.base)
+            self._table = None
+
+    def hide(self, address: int) -> None:
+        """Take the block at ``address`` from kernels, until something in it is labeled again."""
+        with self._lock:
+            block = self._live[address]
+            for label in self._labels_of(block):
+                del self._labels[label.base]
+            self._exclusive.add(address)
             self._table = None
 
     @property

@@ -18,20 +18,16 @@ from typing import TYPE_CHECKING, Any
 import kcheck.cpu
 import kcheck.ptx
 from kcheck.cpu.cache import ObjectCache
-from kcheck.cpu.memory import Kind, Memory, RangeLabel
+from kcheck.cpu.memory import Memory, MemoryKind, RangeLabel
+from kcheck.cpu.replicated import in_lockstep
 from kcheck.errors import PtxError
-from kcheck.model.alignment import align_up
-from kcheck.ptx.abi import GlobalVariable
-from kcheck.ptx.syntax.types import TYPES
+from kcheck.ptx.program import GlobalVariable
+from kcheck.ptx.syntax.symbols import REPLICATES
 from kcheck.version import __version__
 
 if TYPE_CHECKING:
     from kcheck.ptx.syntax.ast import Function
     from kcheck.ptx.syntax.ast import Module as Tree
-
-
-REPLICATES = "// kcheck: replicated values"
-"""A line of PTX whose compiler lets several lanes of a warp store one value, as Triton does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,28 +38,26 @@ class Entry:
         params: (offset, size) of each parameter, in bytes.
         param_bytes: the size of all parameters.
         max_threads: the maximum number of threads per block that ``.maxntid`` or ``.reqntid`` allows; None: any.
+        uses_y: a thread reads its index along y.
     """
 
     name: str
     params: tuple[tuple[int, int], ...]
     param_bytes: int
     max_threads: int | None
+    uses_y: bool
 
 
-def read_entry(function: Function) -> Entry:
-    """The layout of a kernel's parameters (PTX ISA, "Kernel Function Parameters": in order, each aligned)."""
-    slots: list[tuple[int, int]] = []
-    end = 0
-    for param in function.params:
-        size = TYPES[param.type].bytes * (param.count or 0)
-        align = max(param.align, 1)  # it is 0 for an empty struct
-        offset = align_up(end, align)
-        slots.append((offset, size))
-        end = offset + size
+def _entry(module: Tree, function: Function) -> Entry:
+    from kcheck.ptx.analysis.kernel_facts import called_functions, param_slots, uses_thread_y
+
+    slots, end = param_slots(function)
     limits = [
         math.prod(function.performance[name]) for name in ("maxntid", "reqntid") if name in function.performance
     ]
-    return Entry(function.name, tuple(slots), end, min(limits, default=None))
+    places = tuple((slot.offset, slot.size) for slot in slots)
+    most = min(limits, default=None)
+    return Entry(function.name, places, end, most, uses_thread_y(called_functions(module, function)))
 
 
 @functools.cache
@@ -90,11 +84,11 @@ def variables_from_json(rows: Iterable[Any]) -> tuple[GlobalVariable, ...]:
     )
 
 
-class Module:
+class LoadedModule:
     """One loaded module.
 
     Attributes:
-        text: the PTX.
+        text: the PTX, with lanes that meet where its compiler relies on it.
         entries: its kernels by name.
         replicates: lanes of a warp may store copies of one value by one instruction (REPLICATES).
         reporting: the same kernels in code that reports what they raise; None if they raise nothing.
@@ -104,9 +98,9 @@ class Module:
     """
 
     def __init__(self, text: str, memory: Memory, cache: ObjectCache, file: str = "kernel.ptx") -> None:
-        self.text = text
         self.replicates = REPLICATES in text
-        self.reporting: Module | None = None
+        self.text = in_lockstep(text) if self.replicates else text
+        self.reporting: LoadedModule | None = None
         self.file = file
         self._memory = memory
         self._lock = threading.Lock()
@@ -131,7 +125,7 @@ class Module:
             return {entry.name: entry for entry in known}, variables_from_json(fields["variables"])
         from kcheck.ptx.lowering.module import module_variables
 
-        entries = tuple(read_entry(entry) for entry in self.tree.entries)
+        entries = tuple(_entry(self.tree, entry) for entry in self.tree.entries)
         variables = module_variables(self.tree)
         fields = {"entries": [astuple(entry) for entry in entries], "variables": variables_to_json(variables)}
         cache.put(key, json.dumps(fields).encode())
@@ -156,7 +150,7 @@ class Module:
                 raise PtxError(
                     f"{self.file}: {variable.name} is .extern and not defined; link the module that defines it"
                 )
-            address = self._memory.allocate(variable.size, Kind.MODULE, fill=False)
+            address = self._memory.allocate(variable.size, MemoryKind.MODULE, fill=False)
             placed[variable.name] = (address, variable.size)
             end = address + variable.size
             self._memory.label(RangeLabel(variable.name, address, (variable.size,), (1,), 1, address, end))

@@ -16,8 +16,18 @@ from typing import TYPE_CHECKING, Protocol
 from kcheck.cpu.memory import Memory, RangeLabel
 from kcheck.cpu.sources import only_local_array, parameters
 from kcheck.model import Index3
-from kcheck.ptx.abi import Fault, Program, SharedVariable, Site
-from kcheck.ptx.syntax.symbols import ITEMSIZES, Mangled, arguments, kernel_name, read_array_symbol
+from kcheck.ptx.abi import FaultRecord
+from kcheck.ptx.program import Program, SharedVariable, Site
+from kcheck.ptx.syntax.symbols import (
+    ITEMSIZES,
+    TYPE_CODES,
+    Mangled,
+    arguments,
+    kernel_name,
+    local_name,
+    read_array_symbol,
+)
+from kcheck.ptx.syntax.types import TYPES
 
 if TYPE_CHECKING:
     from kcheck.ptx.analysis.provenance import Provenance
@@ -35,7 +45,7 @@ class Windows:
 
 
 @dataclass(frozen=True, slots=True)
-class Geometry:
+class LaunchGeometry:
     """The geometry of a launch: blocks, threads of a block, bytes of dynamic shared memory."""
 
     grid: Index3
@@ -44,7 +54,7 @@ class Geometry:
 
 
 class Parsed(Protocol):
-    """What is needed of a :class:`kcheck.cpu.module.Module`."""
+    """What is needed of a :class:`kcheck.cpu.module.LoadedModule`."""
 
     @property
     def tree(self) -> Module:
@@ -68,7 +78,7 @@ class Naming:
         memory: Memory,
         windows: Windows,
         params: bytes,
-        shape: Geometry,
+        shape: LaunchGeometry,
         arrays: Callable[[], Sequence[tuple[int, RangeLabel]]] | None = None,
     ) -> None:
         self._program = program
@@ -171,18 +181,20 @@ class Naming:
         roots = [v for v in self._program.shared if made is not None and v.symbol in made.roots]
         inside = [v for v in self._program.shared if self._holds(v, address - base)]
         candidates = [v for v in inside if v in roots] or inside or roots
-        labels = {(label.name, label.base): label for v in candidates if (label := self._shared_label(v, base))}
+        labels = {
+            (label.name, label.base): label for v in candidates if (label := self._shared_label(v, base, site))
+        }
         return next(iter(labels.values())) if len(labels) == 1 else None
 
     def _holds(self, variable: SharedVariable, offset: int) -> bool:
         size = self.shape.dynamic_shared if variable.size is None else variable.size
         return variable.offset <= offset < variable.offset + size
 
-    def _shared_label(self, variable: SharedVariable, base: int) -> RangeLabel | None:
+    def _shared_label(self, variable: SharedVariable, base: int, site: Site | None) -> RangeLabel | None:
         array = read_array_symbol(variable.symbol)
         low = base + variable.offset
         if array is None:
-            return None
+            return _of_cpp(variable, low, site)
         shape = array.shape
         size = variable.size
         if size is None:
@@ -206,7 +218,7 @@ class Naming:
 
     # --- local memory
 
-    def local(self, site: Site | None, fault: Fault) -> RangeLabel | None:
+    def local(self, site: Site | None, fault: FaultRecord) -> RangeLabel | None:
         """The thread's local array, if its function in Python has exactly one, and the kernel has no other local
         memory."""
         variables = self._program.local
@@ -221,7 +233,7 @@ class Naming:
         strides = contiguous(array.sizes, itemsize)
         return RangeLabel(array.name, low, array.sizes, strides, itemsize, low, low + size, array.dtype)
 
-    def _lane(self, fault: Fault) -> int:
+    def _lane(self, fault: FaultRecord) -> int:
         """Where the local memory of a fault's thread begins, in the state that is nearest to the address."""
         x, y, z = fault.thread
         thread = x + self.shape.block[0] * (y + self.shape.block[1] * z)
@@ -232,7 +244,7 @@ class Naming:
         address: int = fault.address
         return min(lanes, key=lambda lane: abs(lane - address))
 
-    def told_local(self, site: Site | None, fault: Fault) -> str:
+    def told_local(self, site: Site | None, fault: FaultRecord) -> str:
         """An address of local memory in words: ``a[2]``, or only that it is there."""
         label = self.local(site, fault)
         return (told(label, fault.address) if label is not None else "") or "an element of a local array"
@@ -256,6 +268,17 @@ class Naming:
         if self.is_dynamic(address):
             return f"byte {address - base - self._program.shared_bytes} of dynamic shared memory"
         return f"byte {address - base} of shared memory"
+
+
+def _of_cpp(variable: SharedVariable, low: int, site: Site | None) -> RangeLabel | None:
+    """A ``__shared__`` array of C++, counted in elements of the access: its symbol has the name, and no type."""
+    name = local_name(variable.symbol)
+    kind = TYPES.get(site.text.rpartition(".")[2]) if site is not None else None
+    if not name or not variable.size or kind is None or variable.size % kind.bytes:
+        return None
+    shape = (variable.size // kind.bytes,)
+    dtype = next((dtype for dtype, code in TYPE_CODES.items() if code == kind.name), "")
+    return RangeLabel(name, low, shape, (kind.bytes,), kind.bytes, low, low + variable.size, dtype)
 
 
 def told(label: RangeLabel, address: int) -> str:

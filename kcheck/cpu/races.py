@@ -14,7 +14,7 @@ from kcheck.cpu.faults import place, stack
 from kcheck.cpu.memory import Memory, OutOfMemory
 from kcheck.cpu.naming import Naming
 from kcheck.model import Finding, Index3
-from kcheck.ptx.abi import Program, Site
+from kcheck.ptx.program import Program, Site
 from kcheck.ptx.sanitizers.race.layout import (
     INFLIGHT,
     LAST_STAMP,
@@ -189,9 +189,7 @@ class Races:
         filling = race.record == INFLIGHT
         here, other = (first, last) if last.verb == "reads" and not filling else (last, first)
         array, index, where, dtype = _where(race, here.described, naming)
-        who = f"thread {other.index(block)}"
-        if not race.is_near:
-            who += f" of block {'(unknown)' if other.block is None else unravel(other.block, grid)}"
+        who = self._who(race, here, other, grid, block)
         what, seen = here.verb, "is still copying to" if filling else other.verb
         value = "" if filling else _value(race, last, dtype)
         if value and last is here:
@@ -200,12 +198,15 @@ class Races:
             seen += f" as {value}"
         message = f"{what} {where}, which {who} {seen}"
         kind = _kind(race, here, other)
-        fix = _FIXES.get(kind) or _fix(race, here, other, is_one_warp=math.prod(block) <= 32)
+        fix = _FIXES[kind] if kind in _FIXES else _fix(race, here, other, is_one_warp=math.prod(block) <= 32)
+        if kind == "copies":
+            message = _COPIES
         return Finding(
             "racecheck",
-            message + _ENDINGS[kind],
+            message + _ENDINGS.get(kind, ""),
             severity="error" if kind in ("race", "filling") else "warn",
             lenient=kind in ("unchanged", "test"),
+            note=kind == "copies",
             fix=fix,
             array=array,
             index=index,
@@ -218,6 +219,15 @@ class Races:
             count=race.count,
             stack=stack(here.described),
         )
+
+    def _who(self, race: Race, here: _Side, other: _Side, grid: Index3, block: Index3) -> str:
+        """The thread of the other access; in code of Triton the program, or the part of the same one."""
+        where = "(unknown)" if other.block is None else unravel(other.block, grid)
+        if self._state.replicates:
+            same_warp = here.thread >> 5 == other.thread >> 5
+            inside = f"another {'thread' if same_warp else 'warp'} of the program"
+            return inside if race.is_near else f"program {where}"
+        return f"thread {other.index(block)}" + ("" if race.is_near else f" of block {where}")
 
     def _block_at(self, race: Race) -> int | None:
         """The block that ran at the other access's time."""
@@ -259,6 +269,10 @@ _VERBS = {
     "ldu": "reads",
     "ldmatrix": "reads",
     "wmma": "reads",
+    "tex": "reads",
+    "tld4": "reads",
+    "suld": "reads",
+    "sust": "writes",
     "cp": "copies to",
     "mbarrier": "updates",
     "st": "writes",
@@ -309,16 +323,21 @@ _FLOATS = {"f16": ("<e", (4, 5)), "f32": ("<f", (6, 9)), "f64": ("<d", (15, 17))
 
 _ENDINGS = {
     "race": " with no synchronization between them",
-    "filling": ": nothing waits for the copy between them",
+    "filling": ", with no wait for the copy in between",
     "same": ": the same value",
     "unchanged": " with no synchronization between them; the write does not change the value",
-    "copies": " by the same instruction: copies of one value that differ, perhaps in the last bits",
     "test": " with no synchronization between them; the read only decides whether to try an atomic on it",
 }
+_COPIES = (
+    "threads of a warp store copies of one value that differ, perhaps in the last bits; which one stays depends "
+    "on the hardware"
+)
+"""The message of ``copies``. It names no element, since it is a note about the line."""
+
 _FIXES = {
-    "filling": "wait for the copy with cp.async.wait_group, then put cuda.syncthreads() between",
+    "filling": "wait for the copy with cp.async.wait_group, then call cuda.syncthreads()",
     "same": "let one thread write it",
-    "copies": "nothing, if a difference of this size is fine: which copy is stored depends on the hardware",
+    "copies": "",
     "unchanged": "put cuda.syncthreads() between the write and the read, or write only if the value changes",
     "test": "do the atomic without the test, or read with an atomic as well",
 }
@@ -343,8 +362,9 @@ def _kind(race: Race, here: _Side, other: _Side) -> str:
 
 
 def _weight(finding: Finding) -> int:
-    """Which of several races on the same lines to report: an error, else one that a level may make an error."""
-    return 2 if finding.severity == "error" else int(finding.lenient)
+    """Which of several races on the same lines to report: an error, else one that a level may make an error, else
+    a warning, else a note."""
+    return 3 if finding.severity == "error" else 2 * finding.lenient or int(not finding.note)
 
 
 def _fix(race: Race, here: _Side, other: _Side, *, is_one_warp: bool) -> str:

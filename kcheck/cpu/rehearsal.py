@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from kcheck.cpu.memory import Kind, Memory, MemoryBlock
-from kcheck.ptx.abi import FAULTS, Allocation, Fault, FaultKind
+from kcheck.cpu.memory import Memory, MemoryBlock, MemoryKind
+from kcheck.ptx.abi import FAULTS, AllocationRecord, FaultKind, FaultRecord
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -21,7 +21,7 @@ class Reach:
     """The memory that a launch can access: an allocation table with its length, and the addresses and sizes of the
     module's variables."""
 
-    table: ctypes.Array[Allocation]
+    table: ctypes.Array[AllocationRecord]
     entries: int
     variables: Mapping[str, tuple[int, int]]
 
@@ -32,14 +32,14 @@ def reachable(memory: Memory, params: bytes, variables: Mapping[str, tuple[int, 
     words = (int.from_bytes(params[at : at + 8], "little") for at in range(0, len(params) - 7, 8))
     found = {memory.find(address) for address in (*words, *(address for address, _ in variables.values()))}
     blocks = {block for block in found if block is not None}
-    blocks.update(block for block in memory if block.kind is Kind.HEAP)
+    blocks.update(block for block in memory if block.kind is MemoryKind.HEAP)
     return sorted(blocks, key=lambda block: block.base)
 
 
 @contextmanager
 def put_back(blocks: Iterable[MemoryBlock], heap_used: int) -> Iterator[None]:
     """Save the content of blocks, and restore it at the end. Only ``heap_used`` bytes of the heap matter."""
-    sizes = [(block.base, heap_used if block.kind is Kind.HEAP else block.size) for block in blocks]
+    sizes = [(block.base, heap_used if block.kind is MemoryKind.HEAP else block.size) for block in blocks]
     saved = [(base, ctypes.string_at(base, size)) for base, size in sizes]
     try:
         yield
@@ -48,6 +48,6 @@ def put_back(blocks: Iterable[MemoryBlock], heap_used: int) -> Iterator[None]:
             ctypes.memmove(base, content, len(content))
 
 
-def strayed(faults: Iterable[Fault]) -> bool:
+def strayed(faults: Iterable[FaultRecord]) -> bool:
     """Whether an access outside the allocation table stopped a launch."""
     return any(FAULTS[FaultKind(fault.kind)].rule == "memcheck" for fault in faults)

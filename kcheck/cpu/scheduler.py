@@ -22,7 +22,7 @@ from kcheck.cpu.native import Native, Stack
 from kcheck.cpu.races import Races
 from kcheck.cpu.waiting import GridWait
 from kcheck.cpu.watch import Watch
-from kcheck.cpu.workers import STACK, HandOver, Worker, Workspace
+from kcheck.cpu.workers import STACK, HandOver, WorkerThread, Workspace
 from kcheck.model import NATURAL, Schedule
 from kcheck.ptx.abi import FINISHED, GRID_BARRIER, STOP_REQUESTED, STOPPED, Launch
 from kcheck.rng import arranged, pieces
@@ -122,7 +122,7 @@ class Scheduler:
     """
 
     def __init__(self, processors: int, clock: Callable[[], float]) -> None:
-        self._workers = [Worker(f"kcheck-worker-{n}") for n in range(processors)]
+        self._workers = [WorkerThread(f"kcheck-worker-{n}") for n in range(processors)]
         self._resident: list[Workspace] = []
         self._clock = clock
         self._watch = Watch(clock)
@@ -139,15 +139,15 @@ class Scheduler:
         """
         workers = self._workers if job.races is None else self._workers[:1]
         if schedule == NATURAL:
-            run = _Run(job, workers, self._clock)
+            run = _RunningJob(job, workers, self._clock)
         else:
             run = _Ordered(job, workers, self._clock, pieces(schedule, job.blocks, "blocks"))
         start = workers[0].hand_over(lambda: run.start(is_long))
         self._wait(start, run.finished, job, deadline, run.completion, better)
         return run.completion
 
-    def run_here(self, job: Job, deadline: float | None, native: Native) -> Completion | None:
-        """Run every block on the calling thread, in order. None: it cannot be watched here, and nothing was run.
+    def run_here(self, job: Job, deadline: float | None, schedule: Schedule, native: Native) -> Completion | None:
+        """Run every block on the calling thread. None: it cannot be watched here, and nothing was run.
 
         If it turns out to be long, it is stopped like any other launch. A signal that arrives meanwhile is handled
         when the launch has ended, or was stopped because of the signal.
@@ -161,8 +161,12 @@ class Scheduler:
                 return None
             try:
                 run = job.kernel.entry
-                status = native.here(job.address, workspace.address, 0, job.blocks, run, stack.top)
-                completion.reach(status, workspace)
+                for blocks in pieces(schedule, job.blocks, "blocks"):
+                    ends = blocks.start, blocks.stop
+                    status = native.here(job.address, workspace.address, *ends, run, stack.top)
+                    if status != FINISHED:
+                        completion.reach(status, workspace)
+                        break
             finally:
                 completion.timed_out, completion.interrupted = self._watch.end()
         except BaseException as error:  # raised by a signal handler, once the machine code had returned
@@ -255,10 +259,10 @@ def _turns(job: Job, completion: Completion, schedule: Schedule) -> None:
         waiting, resume = still, 1
 
 
-class _Run:
+class _RunningJob:
     """A launch that is not cooperative: workers take ranges of blocks one by one."""
 
-    def __init__(self, job: Job, workers: list[Worker], clock: Callable[[], float]) -> None:
+    def __init__(self, job: Job, workers: list[WorkerThread], clock: Callable[[], float]) -> None:
         self.completion = Completion()
         self.finished = threading.Event()
         self._job = job
@@ -327,11 +331,11 @@ class _Run:
         return max(1, (self._job.blocks - self._next) // (_RANGES_PER_WORKER * self._active))
 
 
-class _Ordered(_Run):
+class _Ordered(_RunningJob):
     """A launch whose ranges of blocks run in another order."""
 
     def __init__(
-        self, job: Job, workers: list[Worker], clock: Callable[[], float], ranges: Sequence[range]
+        self, job: Job, workers: list[WorkerThread], clock: Callable[[], float], ranges: Sequence[range]
     ) -> None:
         super().__init__(job, workers, clock)
         self._ranges = ranges

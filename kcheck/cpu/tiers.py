@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.kernel import Kernel, Variant, compile_kernel
-from kcheck.cpu.module import Module
+from kcheck.cpu.module import LoadedModule
 from kcheck.cpu.scheduler import Job
 from kcheck.errors import InternalError
 from kcheck.model import Index3
@@ -29,7 +29,7 @@ class CachedKernel:
     Attributes:
         job: of the last usual launch; None if there was none yet.
         shape: grid, block and dynamic shared memory of the job.
-        variables: where the module's variables were, from :meth:`Module.variables`.
+        variables: where the module's variables were, from :meth:`LoadedModule.variables`.
         seconds: the time per thread of the last launch; infinite before the first one.
         spent: the total time of launches of quick code.
     """
@@ -58,7 +58,7 @@ class CachedKernel:
 
 
 @dataclass
-class Kernels:
+class TieredKernels:
     """The compiled kernels, by module.
 
     Args:
@@ -75,10 +75,10 @@ class Kernels:
     clock: Callable[[], float]
     took: Callable[[float], None]
     quick: bool = True
-    known: WeakKeyDictionary[Module, dict[Variant, CachedKernel]] = field(default_factory=WeakKeyDictionary)
+    known: WeakKeyDictionary[LoadedModule, dict[Variant, CachedKernel]] = field(default_factory=WeakKeyDictionary)
 
     def find(
-        self, module: Module, entry: str, block: Index3, width: int, checks: Checks, widens: bool
+        self, module: LoadedModule, entry: str, block: Index3, width: int, checks: Checks, widens: bool
     ) -> CachedKernel:
         """The compiled kernel, for blocks as long as this one along x.
 
@@ -101,7 +101,7 @@ class Kernels:
             self.took(self.clock() - begun)
         return known
 
-    def improve(self, known: CachedKernel, module: Module) -> Kernel:
+    def improve(self, known: CachedKernel, module: LoadedModule) -> Kernel:
         """Compile better code for a kernel. A launch that runs the quick code can switch to it between two
         blocks."""
         better = compile_kernel(module, known.variant, self.cache, quick=False)

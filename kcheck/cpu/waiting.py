@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kcheck.ptx.abi import Fault, FaultKind, Site, waiting
+from kcheck.ptx.abi import FaultKind, FaultRecord, waiting
+from kcheck.ptx.program import Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ MASKS = frozenset(
 _RANGES = 4  # ranges of lanes that are listed
 
 
-def barrier_text(kind: FaultKind, fault: Fault, sites: Sequence[Site], threads: int) -> str:
+def barrier_text(kind: FaultKind, fault: FaultRecord, sites: Sequence[Site], threads: int) -> str:
     """One sentence.
 
     Args:
@@ -80,7 +81,7 @@ def barrier_text(kind: FaultKind, fault: Fault, sites: Sequence[Site], threads: 
     return text
 
 
-def mask_text(kind: FaultKind, fault: Fault) -> str:
+def mask_text(kind: FaultKind, fault: FaultRecord) -> str:
     """One sentence on the lanes that break a rule and those that execute the instruction."""
     lanes, here = fault.address & 0xFFFFFFFF, fault.address >> 32
     if kind is FaultKind.WARP_MASK_SELF:

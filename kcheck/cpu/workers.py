@@ -68,7 +68,7 @@ class Workspace:
         self.context.origins = self._origins.reserve(ctypes.sizeof(Origins) + records * ctypes.sizeof(Origin))
 
 
-class Worker:
+class WorkerThread:
     """One thread and its workspace. It starts with its first task and ends with the process."""
 
     def __init__(self, name: str) -> None:
@@ -103,7 +103,7 @@ class HandOver:
         is_off: it was called off before it began, so it will not run.
     """
 
-    def __init__(self, worker: Worker, task: Callable[[], None]) -> None:
+    def __init__(self, worker: WorkerThread, task: Callable[[], None]) -> None:
         self._worker = worker
         self._task = task
         self._lock = threading.Lock()

@@ -27,14 +27,14 @@ from typing import Any
 from kcheck.cpu.cache import ObjectCache
 from kcheck.device.child import Child
 from kcheck.device.compile_errors import compiler_message, explain
-from kcheck.device.disassembler import disassemble, find_disassembler, identity, no_disassembler
+from kcheck.device.disassembler import ToolFailed, disassemble, find_disassembler, identity, no_disassembler
 from kcheck.driver.cubin import assembler_version, read_resources
 from kcheck.driver.install import settings
 from kcheck.driver.link import patch_variables
 from kcheck.errors import InternalError, KernelError
-from kcheck.model import Function, Kernel, Span
+from kcheck.model import FunctionRef, KernelRef, Span
 from kcheck.model.compiled import ArrayType, CompiledKernel, Resources, ScalarType, Signature
-from kcheck.model.span import as_typed
+from kcheck.span import as_typed
 from kcheck.specfile.load import load_function
 
 _LIBRARIES = ("nvvm", "nvJitLink", "nvrtc")  # what numba-cuda compiles with: its extras cu12 and cu13
@@ -55,7 +55,7 @@ def no_compiler() -> str:
 
 
 def compile_here(
-    root: str, kernel: Function, signatures: Sequence[Signature], targets: Sequence[str], *, sass: bool = False
+    root: str, kernel: FunctionRef, signatures: Sequence[Signature], targets: Sequence[str], *, sass: bool = False
 ) -> tuple[CompiledKernel, ...]:
     """As :func:`compile_kernel`, in this process, which runs the cpu device: its compiled kernels are reused.
 
@@ -64,12 +64,12 @@ def compile_here(
     """
     dispatcher = load_function(root, kernel)
     if not hasattr(dispatcher, "py_func"):
-        raise KernelError(_no_kernel(kernel))
+        raise _no_kernel(kernel)
     return compile_kernel(dispatcher, signatures, targets, is_linked_as_ptx=True, sass=sass)
 
 
-def _no_kernel(function: Function) -> str:
-    return f"{function.span}: {function} is not a @cuda.jit kernel"
+def _no_kernel(function: FunctionRef) -> KernelError:
+    return KernelError(function.span, f"{function} is not a @cuda.jit kernel")
 
 
 _SECONDS = 600  # for the child; a kernel usually compiles in 1 s
@@ -90,7 +90,7 @@ class Compilation:
     def __init__(
         self,
         root: str,
-        kernel: Function,
+        kernel: FunctionRef,
         signatures: Sequence[Signature],
         targets: Sequence[str],
         *,
@@ -137,7 +137,8 @@ class Compilation:
             raise InternalError(f"the compiler process for {self._kernel} ended with {code}\n{log}")
         answer: dict[str, Any] = json.loads(text)
         if "unloadable" in answer:
-            raise KernelError(answer["unloadable"])
+            fault = answer["unloadable"]
+            raise KernelError(Span(**fault["span"]), fault["what"], fault["fix"])
         return answer
 
 
@@ -187,6 +188,8 @@ def _compile(dispatcher: Any, kernel: CompiledKernel, lineinfo: bool, is_linked_
             else:
                 entry, ptx = _ptx(dispatcher, kernel, lineinfo)
             resources = entry_resources(ptx, entry, kernel.target, _max_registers(dispatcher))
+    except (ToolFailed, NoNumbaType) as error:
+        return CompiledKernel(**(made | {"problem": str(error)}))
     except Exception as error:  # Numba, NVVM and nvJitLink raise many types; each is an error in the kernel
         why = explain(error)
         problem = f"{why.message}; {why.fix}" if why.fix else why.message
@@ -245,7 +248,7 @@ def entry_resources(ptx: str, entry: str, target: str, max_registers: int | None
     """The resources that ptxas reports for a kernel of a module; cached on disk, since ptxas takes 0.1 s.
 
     Raises:
-        KernelError: the assembler rejects the module.
+        ToolFailed: the assembler rejects the module.
     """
     store = ObjectCache(settings(os.environ).cache / "ptxas")
     key = "\0".join(("ptxas 4", assembler_version(), target, str(max_registers), entry, ptx))
@@ -267,7 +270,7 @@ def assembled(code: CompiledKernel, target: str, *, sass: bool = False) -> Compi
     """
     try:
         made = replace(code, target=target, resources=entry_resources(code.ptx, code.entry, target))
-    except KernelError as error:
+    except ToolFailed as error:
         return replace(code, target=target, entry="", ptx="", problem=str(error))
     return disassembled(made) if sass else made
 
@@ -285,7 +288,7 @@ def disassembled(kernel: CompiledKernel, max_registers: int | None = None) -> Co
         return replace(kernel, sass=zlib.decompress(stored).decode())
     try:
         text = disassemble(link(kernel.ptx, kernel.target, max_registers)[0], program)
-    except KernelError as error:
+    except ToolFailed as error:
         return replace(kernel, no_sass=str(error))
     store.put(key, zlib.compress(text.encode()))
     return replace(kernel, sass=text)
@@ -298,7 +301,7 @@ def assemble(ptx: str, target: str, max_registers: int | None = None) -> dict[st
     subroutine needs more (a division of 64-bit integers), a launch allocates that many, which the cubin contains.
 
     Raises:
-        KernelError: the assembler rejects the module; the message is the assembler's.
+        ToolFailed: the assembler rejects the module; the message is the assembler's.
     """
     code, log = link(ptx, target, max_registers)
     found = {}
@@ -313,7 +316,7 @@ def link(ptx: str, target: str, max_registers: int | None = None) -> tuple[bytes
     """The cubin of a module, and what ptxas (in nvJitLink) reports with ``-v`` for each kernel.
 
     Raises:
-        KernelError: the assembler rejects the module; the message is the assembler's.
+        ToolFailed: the assembler rejects the module; the message is the assembler's.
     """
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
@@ -326,7 +329,7 @@ def link(ptx: str, target: str, max_registers: int | None = None) -> tuple[bytes
         finally:
             linker.close()
     except Exception as fault:  # nvJitLink's errors have no common base class
-        raise KernelError(f"the assembler rejects it for {target}: {compiler_message(fault)}") from fault
+        raise ToolFailed(f"the assembler rejects it for {target}: {compiler_message(fault)}") from fault
 
 
 _COMPILING = re.compile(r"Compiling entry function '([^']+)'")
@@ -366,17 +369,21 @@ def _capability(target: str) -> tuple[int, int]:
     return int(digits[:-1]), int(digits[-1])
 
 
+class NoNumbaType(Exception):
+    """A dtype that numba-cuda does not have; the message names it."""
+
+
 def numba_type(part: ArrayType | ScalarType) -> Any:
     """Numba's type of an argument, as ``typeof`` would give it for a device array or scalar.
 
     Raises:
-        KernelError: Numba has no such type.
+        NoNumbaType: numba-cuda has no such type.
     """
     types: Any = import_module("numba.cuda.types")
     name = "boolean" if part.dtype == "bool" else part.dtype
     scalar = getattr(types, name, None)
     if scalar is None:
-        raise KernelError(f"numba-cuda has no type for {part.dtype}")
+        raise NoNumbaType(f"numba-cuda has no type for {part.dtype}")
     if isinstance(part, ScalarType):
         return scalar
     return types.Array(scalar, part.ndim, part.layout, aligned=True)
@@ -418,13 +425,13 @@ def _no_device_needed(targets: Sequence[str], lineinfo: bool) -> Iterator[None]:
 
 
 def _answer(request: dict[str, Any], load: Callable[..., Any] = load_function) -> dict[str, Any]:
-    function = Kernel(**(request["kernel"] | {"span": Span(**request["kernel"]["span"])}))
+    function = KernelRef(**(request["kernel"] | {"span": Span(**request["kernel"]["span"])}))
     try:
         dispatcher = load(request["root"], function)
     except KernelError as error:
-        return {"unloadable": str(error)}
+        return {"unloadable": asdict(error.fault)}
     if not hasattr(dispatcher, "py_func"):
-        return {"unloadable": _no_kernel(function)}
+        return {"unloadable": asdict(_no_kernel(function).fault)}
     signatures = [tuple(from_json(part) for part in signature) for signature in request["signatures"]]
     patch_variables(import_module("numba.cuda.debuginfo"))
     with _no_device_needed(request["targets"], request["lineinfo"]):

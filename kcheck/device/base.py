@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import io
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
@@ -23,10 +23,16 @@ class Device(Protocol):
     Attributes:
         name: ``gpu``, ``cpu`` or ``simulator``; ``description`` is for people.
         lost: why this device can run nothing more in this process; empty while it can.
+        compiles_in_process: whether what it launches is compiled in this process, with the real ``numba.cuda`` and
+            no GPU, so that the code can be examined without another compilation.
     """
 
     name: str
     description: str
+
+    @property
+    def compiles_in_process(self) -> bool:
+        """Whether what it launches is compiled in this process, without a GPU."""
 
     @property
     def lost(self) -> str:
@@ -61,10 +67,16 @@ class Device(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """An allocation on the device: the strided array there, and a function that copies its bytes back."""
+    """An allocation on the device: the strided array there, and functions that copy bytes.
+
+    Attributes:
+        fetch: copies them back.
+        fill: copies new ones there, for another launch with the same array; None: stage it again.
+    """
 
     array: Any
     fetch: Callable[[], Bytes]
+    fill: Callable[[Bytes], None] | None = None
 
 
 class Backend(Protocol):
@@ -72,6 +84,7 @@ class Backend(Protocol):
 
     Attributes:
         orders_threads: whether it runs threads in a requested order.
+        compiles_in_process: as of :class:`Device`.
         sanitizers: those that this device can run; a note lists the others as not checked.
         modules: where compiled kernels go that are not numba.cuda's; None: this device runs no others.
     """
@@ -80,6 +93,7 @@ class Backend(Protocol):
     description: str
     lost: str
     orders_threads: bool
+    compiles_in_process: bool
     sanitizers: tuple[str, ...]
     modules: Modules | None
 
@@ -95,12 +109,17 @@ class Backend(Protocol):
     def stage(self, allocation: Allocation, buffer: Bytes) -> Staged:
         """Copy an allocation's bytes to the device and make the array that is passed to the kernel."""
 
+    def unstage(self) -> None:
+        """The case is over: no launch will use its staged arrays."""
+
     def launch(
         self, job: Callable[[], None], spec: OpSpec, deadline: float | None, schedule: Schedule
     ) -> list[Finding]:
         """Call ``job``, which launches, and wait for the device.
 
         Args:
+            job: if it is the one of the last call, and that launched one kernel, the launch may be repeated
+                instead.
             deadline: on the clock of ``time.monotonic``.
             schedule: the order of threads, if the device ``orders_threads``.
 
@@ -118,9 +137,9 @@ class Backend(Protocol):
         """Whether the kernels of the last :meth:`launch` add floats atomically, in an unspecified order. None if
         the device cannot tell."""
 
-    def narrow_floats(self) -> bool | None:
-        """Whether the kernels of the last :meth:`launch` do arithmetic in 16-bit floats. None where the device
-        cannot tell."""
+    def narrow_floats(self) -> frozenset[str] | None:
+        """The formats narrower than float32 to which the kernels of the last :meth:`launch` round: ``16-bit`` by
+        arithmetic, ``tf32`` by matrix products. None where the device cannot tell."""
 
     def is_kernel(self, function: Any) -> bool:
         """Whether an object is a ``@cuda.jit`` kernel (and not a device function)."""
@@ -131,5 +150,12 @@ def unheard() -> Iterator[None]:
     """Drop what kernels and launchers print in the meantime, since the user did not ask for these launches. This
     has no effect on a GPU, whose driver bypasses Python's streams.
     """
-    with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
+    with redirect_stdout(_Nowhere()):
         yield
+
+
+class _Nowhere(io.TextIOBase):
+    """A stream that drops what is written."""
+
+    def write(self, text: str) -> int:
+        return len(text)

@@ -8,6 +8,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from kcheck.device.base import Backend
 from kcheck.device.places import function_place
 from kcheck.errors import KernelError
@@ -27,10 +29,11 @@ def load_kernel(spec: OpSpec, backend: Backend) -> Any:
     if for_cpu or not backend.is_kernel(kernel):
         place, name = function_place(kernel) or spec.kernel.span, spec.kernel.name
         if for_cpu:
-            raise KernelError(f"{place}: {name} is compiled for the CPU by @njit; decorate it with @cuda.jit")
+            raise KernelError(place, f"{name} is compiled for the CPU by @njit", "decorate it with @cuda.jit")
         if hasattr(kernel, "py_func"):
-            raise KernelError(f"{place}: {name} is a device function, which only kernels call; remove device=True")
-        raise KernelError(f"{place}: {name} is not a kernel; decorate it with @cuda.jit")
+            what = f"{name} is a device function, which only kernels call"
+            raise KernelError(place, what, "remove device=True")
+        raise KernelError(place, f"{name} is not a kernel", "decorate it with @cuda.jit")
     return kernel
 
 
@@ -46,5 +49,12 @@ def load_launcher(spec: OpSpec) -> Callable[..., object]:
 
 
 def keywords(launcher: Callable[..., object], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that the launcher's signature names."""
-    return {name: values[name] for name in inspect.signature(launcher).parameters if name in values}
+    """The values that the launcher's signature names.
+
+    NumPy's scalars become Python numbers if the launcher's file names a Triton kernel: Triton takes no others.
+    """
+    given = {name: values[name] for name in inspect.signature(launcher).parameters if name in values}
+    known = getattr(launcher, "__globals__", {}).values()
+    if any(type(value).__module__.startswith("triton.runtime") for value in known):
+        return {name: value.item() if isinstance(value, np.generic) else value for name, value in given.items()}
+    return given

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kcheck.model import Span
-from kcheck.model.span import as_typed, is_users
+from kcheck.span import as_typed, is_users
 
 _ERRORS = frozenset({"NumbaError", "NvvmError", "LinkerError", "NVRTCError", "nvJitLinkError", "NVVMError"})
 _MISSING = re.compile(
@@ -188,8 +188,8 @@ def compiler_message(error: BaseException) -> str:
     text = re.split(r"^\s*There (?:are|is) \d+ candidate", text, maxsplit=1, flags=re.MULTILINE)[0]
     text = re.sub(r"^\s*File \".*(?:\n.*\S.*)*", "", text, flags=re.MULTILINE)  # with the lines that follow it
     lines = [line.strip() for line in text.splitlines()]
-    telling = [line for line in lines if line and not line.startswith(("During:", "Failed in"))]
-    return f"does not compile: {type(error).__name__}: {' '.join(telling[:4])[:400]}"
+    kept = [line for line in lines if line and not line.startswith(("During:", "Failed in"))]
+    return f"does not compile: {type(error).__name__}: {' '.join(kept[:4])[:400]}"
 
 
 def compiler_place(error: BaseException) -> Span | None:

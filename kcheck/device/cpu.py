@@ -6,7 +6,6 @@ import contextlib
 import functools
 import os
 import platform
-import re
 import sys
 import time
 import warnings
@@ -14,34 +13,30 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from kcheck.cases import Allocation
 from kcheck.cpu.cache import ObjectCache
-from kcheck.cpu.executor import Ending
+from kcheck.cpu.executor import Ending, KernelLaunch
 from kcheck.cpu.memory import RangeLabel
 from kcheck.cpu.sanitizers import CHECKS, checks
 from kcheck.device.artifact import no_compiler
 from kcheck.device.base import Staged
 from kcheck.device.cuda import CudaBackend, driver_code, result_name
-from kcheck.device.harvest import Bytes, extent
+from kcheck.device.harvest import Bytes
 from kcheck.device.kernel_cache import keep_compiled, kept_kernels
 from kcheck.device.kinds import DEFAULT, KINDS
-from kcheck.device.kinds.modules import Unit
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
+from kcheck.device.repeats import repeat
+from kcheck.device.staging import Staging, label, undefine_output
 from kcheck.driver.host_ranges import HostRanges
 from kcheck.driver.install import DEFAULT_CC, Installed, install, read_cc, settings
 from kcheck.driver.raising import reporting
 from kcheck.errors import DeviceUnavailable, UserError
 from kcheck.model import INSTRUMENTED, NATURAL, SANITIZERS, Finding, OpSpec, Schedule, Span
-from kcheck.model.span import as_typed, is_users
 from kcheck.ptx.abi import Checks
+from kcheck.span import as_typed, is_users
 from kcheck.triton.cache import use_folder
 from kcheck.triton.session import patch_triton
-
-_NARROW = re.compile(rb"\b(?:add|sub|mul|fma|ex2|tanh)\.[\w.]*\bb?f16(?:x2)?\b")
-"""Arithmetic that rounds to 16 bits."""
-_FLOAT_ADD = re.compile(rb"\b(?:atom|red)\.[\w.]*\badd\.[\w.]*b?f(?:16|32|64)")
 
 
 def missing() -> str:
@@ -113,23 +108,40 @@ class CpuBackend(CudaBackend):
     """
 
     orders_threads = True
+    compiles_in_process = True
     sanitizers: tuple[str, ...] = tuple(name for name in SANITIZERS if name in CHECKS or name not in INSTRUMENTED)
 
     def __init__(self, targets: Iterable[str] = ()) -> None:
         self._instrumented = self._compiling = 0.0
         self._found: list[Finding] = []
         self._deadline: float | None = None
-        self._matches: WeakKeyDictionary[Any, dict[re.Pattern[bytes], bool]] = WeakKeyDictionary()  # by kernel
+        self._job: Callable[[], None] | None = None
+        self._again: KernelLaunch | None = None  # what the job launched
         machine = _installed(capability(targets)).machine
         self._executor = machine.executor
         self._executor.report = self._found.append
         super().__init__("cpu")
+        self._staging = Staging(self._executor.memory, lambda: self._executor.checks.init)
+        self._pointer: Callable[..., Any] = import_module("numba.cuda.cudadrv.driver").MemoryPointer
         dispatchers = import_module("numba.cuda.dispatcher").CUDADispatcher
         _watch_compiling(dispatchers, kept_kernels(), self._compiled)
         if self.modules is not None:
             self.modules.took = self._compiled
+            self.modules.names_object = self._name_object
         threads = len(os.sched_getaffinity(0))
         self.description = f"{self.description}, {self._executor.width} lanes on {threads} threads"
+
+    def _name_object(self, handle: int, name: str, shape: tuple[int, ...], dtype: str) -> None:
+        """Call the memory of an object by the name of its array."""
+        texture = self._executor.textures.find(handle)
+        assert texture is not None
+        itemsize = texture.texel_bytes // texture.channels
+        steps = (texture.slice_pitch, texture.row_pitch, texture.texel_bytes, itemsize)
+        given = steps if texture.channels > 1 else steps[:-1]
+        strides = given[len(given) - len(shape) :] if len(shape) > 1 else given[2:]
+        size = texture.slice_pitch * texture.extent[2]
+        low = texture.base
+        self._executor.memory.label(RangeLabel(name, low, shape, strides, itemsize, low, low + size, dtype))
 
     def instrument(self, sanitizers: Collection[str]) -> None:
         """As :meth:`kcheck.device.base.Backend.instrument`; memcheck and synccheck are in all code here."""
@@ -155,56 +167,44 @@ class CpuBackend(CudaBackend):
             self._executor.compile(self._executor.load(text), kernel.entry_name)
 
     def float_atomics(self) -> bool | None:
-        """As :meth:`kcheck.device.base.Backend.float_atomics`, by the PTX of the kernels of the last launch."""
-        return self._any(_FLOAT_ADD)
+        """As :meth:`kcheck.device.base.Backend.float_atomics`."""
+        return self._executor.float_atomics
 
-    def narrow_floats(self) -> bool | None:
-        """As :meth:`kcheck.device.base.Backend.narrow_floats`, by the PTX of the kernels of the last launch."""
-        return self._any(_NARROW)
-
-    def _any(self, pattern: re.Pattern[bytes]) -> bool:
-        """Whether the PTX of a kernel of the last launch matches."""
-        found = False
-        for kernel in (kernel for called in self._called for kernel in called.overloads.values()):
-            found = self._matched(kernel, functools.partial(_code, kernel), pattern) or found
-        for run in self.modules.runs if self.modules is not None else ():
-            found = self._matched(run.unit, functools.partial(Unit.code_of, run.unit), pattern) or found
-        return found
-
-    def _matched(self, kernel: Any, code: Callable[[], bytes], pattern: re.Pattern[bytes]) -> bool:
-        known = self._matches.setdefault(kernel, {})
-        if pattern not in known:
-            known[pattern] = pattern.search(code()) is not None
-        return known[pattern]
+    def narrow_floats(self) -> frozenset[str] | None:
+        """As :meth:`kcheck.device.base.Backend.narrow_floats`."""
+        return self._executor.narrow_floats
 
     def stage(self, allocation: Allocation, buffer: Bytes) -> Staged:
         """As on a GPU. In addition, kernels may access only the array's own bytes, which get its name."""
-        staged = super().stage(allocation, buffer)
-        first = staged.array.device_ctypes_pointer.value
-        low, high = (first - allocation.offset + end for end in extent(allocation))
-        itemsize = allocation.dtype.itemsize
-        label = RangeLabel(
-            allocation.name,
-            first,
+        memory = self._executor.memory
+        address = self._staging.place(allocation, buffer)
+        if address is None:
+            staged = super().stage(allocation, buffer)
+            address = staged.array.device_ctypes_pointer.value - allocation.offset
+            label(memory, allocation, address)
+            undefine_output(memory, allocation, address)
+            return staged
+        array = self._array(
             allocation.shape,
             allocation.strides,
-            itemsize,
-            low,
-            high,
-            allocation.dtype.name,
+            allocation.dtype.numpy,
+            gpu_data=self._pointer(self._cuda.current_context(), address + allocation.offset, buffer.size),
         )
-        self._executor.memory.label(label, is_exclusive=True)
-        if allocation.role == "output":  # it contains poison
-            self._executor.memory.undefine(low, high - low)
-        return staged
+        fetch = functools.partial(self._staging.fetch, allocation)
+        return Staged(array, fetch, functools.partial(self._staging.fill, allocation))
+
+    def unstage(self) -> None:
+        """As :meth:`kcheck.device.base.Backend.unstage`."""
+        self._job = self._again = None
+        self._staging.clear()
 
     def launch(
         self, job: Callable[[], None], spec: OpSpec, deadline: float | None, schedule: Schedule
     ) -> list[Finding]:
         """As :meth:`kcheck.device.base.Backend.launch`. The work is done when the job returns. The time
         that compilers take does not count toward the deadline."""
-        self._begin()
         self._found.clear()
+        self._executor.float_atomics, self._executor.narrow_floats = False, frozenset()
         if deadline != self._deadline:  # another case; a repeat keeps the extension for compilers
             self._deadline = self._executor.deadline = deadline
         self._executor.schedule = schedule
@@ -213,7 +213,7 @@ class CpuBackend(CudaBackend):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # occupancy advice for small grids does not concern the user
-                job()
+                self._do(job)
         except (LaunchFault, UserError):
             raise
         except Exception as error:
@@ -234,6 +234,22 @@ class CpuBackend(CudaBackend):
         if any(finding.rule == "launch" for finding in told):  # a thread raised an exception
             raise LaunchFault(*told)
         return told
+
+    def _do(self, job: Callable[[], None]) -> None:
+        """Call a job; or repeat its launch with the same parameters, if that was all that it did the last time."""
+        if self._again is not None and job is self._job and (self.modules is None or self.modules.restore()):
+            repeat(self._executor, self._again)
+            return
+        self._begin()
+        self._job, self._again = job, None
+        self._executor.seen = seen = list[KernelLaunch]()
+        try:
+            job()
+        finally:
+            self._executor.seen = None
+        # With debug=True, Numba also reads what a kernel has raised.
+        if len(seen) == 1 and not any(kernel.targetoptions.get("debug") for kernel in self._called):
+            self._again = seen[0]
 
     def _compiled(self, seconds: float) -> None:
         """Subtract the time in which Numba compiled something from the kernel's time and that of its checks."""
@@ -277,12 +293,6 @@ class CpuBackend(CudaBackend):
                 )
             )
         return sorted(told, key=lambda finding: finding.rule == "initcheck")
-
-
-def _code(kernel: Any) -> bytes:
-    """The PTX of a compiled kernel of Numba."""
-    code: bytes = kernel.library.get_cubin().code
-    return code
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ from kcheck.driver.signatures import SignatureMismatch, check_signature
 from kcheck.errors import DeviceUnavailable, UserError
 from kcheck.model import Finding, Index3, OpSpec, Schedule, Span
 from kcheck.model.compiled import Launched
-from kcheck.model.span import as_typed
+from kcheck.span import as_typed
 from kcheck.triton.launcher import LaunchError
 
 _LIBRARIES = {"win32": ("nvcuda.dll",), "darwin": ()}
@@ -57,6 +57,7 @@ class CudaBackend:
     """
 
     orders_threads = False
+    compiles_in_process = False
     # Hardware alone shows no races or skipped barriers, and only accesses to unmapped addresses.
     sanitizers: tuple[str, ...] = ("memcheck", "unwritten", "mutated", "nondeterministic")
 
@@ -114,7 +115,7 @@ class CudaBackend:
         """Unknown: seeing a kernel's PTX would take another compilation."""
         return None
 
-    def narrow_floats(self) -> bool | None:
+    def narrow_floats(self) -> frozenset[str] | None:
         """Not known, as for :meth:`float_atomics`."""
         return None
 
@@ -138,6 +139,9 @@ class CudaBackend:
             return made
 
         return Staged(array, fetch)
+
+    def unstage(self) -> None:
+        """Numba frees device memory with the last reference to it."""
 
     def launch(
         self, job: Callable[[], None], spec: OpSpec, deadline: float | None, schedule: Schedule

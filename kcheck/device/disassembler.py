@@ -13,7 +13,10 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from kcheck.errors import KernelError
+
+class ToolFailed(Exception):
+    """The assembler or nvdisasm refuses a kernel, or does not run; the message says why."""
+
 
 SECONDS = 60.0
 """For one cubin; nvdisasm usually takes 0.3 s."""
@@ -73,7 +76,7 @@ def disassemble(cubin: bytes, program: str, seconds: float = SECONDS) -> str:
         seconds: the time limit.
 
     Raises:
-        KernelError: it cannot be run, fails, or takes longer.
+        ToolFailed: it cannot be run, fails, or takes longer.
     """
     with tempfile.TemporaryDirectory(prefix="kcheck-") as folder:
         file = Path(folder, "kernel.cubin")
@@ -87,13 +90,13 @@ def disassemble(cubin: bytes, program: str, seconds: float = SECONDS) -> str:
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise KernelError(f"{program} took more than {seconds:g} s") from error
+            raise ToolFailed(f"{program} took more than {seconds:g} s") from error
         except OSError as error:
-            raise KernelError(f"{program} cannot be run: {error.strerror or error}") from error
+            raise ToolFailed(f"{program} cannot be run: {error.strerror or error}") from error
     if done.returncode != 0:
         said = " ".join(done.stderr.decode("utf-8", "backslashreplace").split())[:300]
         said = said.replace(str(file), "the kernel")
-        raise KernelError(f"{program} ended with {done.returncode}{': ' if said else ''}{said}")
+        raise ToolFailed(f"{program} ended with {done.returncode}{': ' if said else ''}{said}")
     return done.stdout.decode("utf-8", "backslashreplace")
 
 

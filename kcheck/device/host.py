@@ -16,24 +16,29 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from kcheck.cases import CaseArrays
+from kcheck.cases import CaseArrays, cotangents
 from kcheck.device.base import unheard
 from kcheck.device.harvest import Bytes, input_findings, nondeterministic_finding
 from kcheck.device.places import error_place, function_place, one_line
-from kcheck.device.returned import returned_outputs
+from kcheck.device.returned import outputs_by_name, returned_outputs
 from kcheck.errors import DeviceUnavailable, KernelError
-from kcheck.frameworks import FrameworkMissing, as_numpy, framework_of, passed_array
-from kcheck.model import Finding, Framework, OpSpec, Outcome, Span
+from kcheck.frameworks import FrameworkMissing, as_numpy, derivatives, framework_of, passed_array
+from kcheck.model import Finding, Framework, FunctionRef, OpSpec, Outcome, Span
 from kcheck.model.compiled import Launched
 from kcheck.specfile import load_function
 from kcheck.specfile.given import plain_function
 
+Array: TypeAlias = npt.NDArray[Any]
+
 NAME = "host"
 _CHECKS = ("mutated", "nondeterministic")
+_FIRST_CALL = 300.0
+"""Seconds."""
 _NO_ENGINE = ("memcheck", "racecheck", "initcheck", "synccheck", "overflow")
 """What runs on kernels only. ``unwritten`` does not apply: a function returns its outputs."""
 
@@ -46,9 +51,13 @@ class HostDevice:
     """A :class:`kcheck.device.base.Device` for array functions."""
 
     name = NAME
+    compiles_in_process = False
     description = "array functions in this process"
     lost = ""
     instruments: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self._called: set[tuple[str, FunctionRef]] = set()
 
     def prepare(self, spec: OpSpec) -> None:
         """As :meth:`kcheck.device.base.Device.prepare`.
@@ -74,7 +83,7 @@ class HostDevice:
         begun = time.monotonic()
         notes = _notes(spec)
         try:
-            result, memory = _called(spec, arrays, function, framework, timeout)
+            result, memory = _called(spec, arrays, function, framework, self._limit(spec, framework, timeout))
         except FrameworkMissing as error:
             finding = Finding("unsupported", str(error), place=spec.runs.span)
             return Outcome(arrays.case, NAME, {}, {}, (finding,), notes)
@@ -94,8 +103,21 @@ class HostDevice:
             seen.add("nondeterministic")
             longer = None if timeout is None else max(timeout, 2 * (time.monotonic() - begun))
             findings += _nondeterministic(spec, arrays, function, framework, outputs, longer)
+        gradients: dict[str, Array] = {}
+        if spec.gradients and outputs and not findings:
+            gradients, wrong = _gradients(spec, arrays, function, framework, timeout)
+            gradients = {} if wrong else gradients
+            findings += wrong
         checked = tuple(name for name in _CHECKS if name in seen and spec.sanitize[name] != "off")
-        return Outcome(arrays.case, NAME, outputs, {}, tuple(findings), notes, checked)
+        return Outcome(arrays.case, NAME, outputs, {}, tuple(findings), notes, checked, gradients=gradients)
+
+    def _limit(self, spec: OpSpec, framework: Framework, timeout: float | None) -> float | None:
+        """The limit of a call: longer for the first one of a function, in which torch or JAX may compile it."""
+        key = (spec.root, spec.runs)
+        if timeout is None or framework.name == "numpy" or key in self._called:
+            return timeout
+        self._called.add(key)
+        return max(timeout, _FIRST_CALL)
 
 
 HOST = HostDevice()
@@ -108,7 +130,7 @@ def _loaded(spec: OpSpec) -> tuple[Callable[..., Any], Framework]:
     try:
         return function, framework_of(function, spec.framework)
     except FrameworkMissing as error:
-        raise KernelError(f"{spec.function.span}: {error}") from None
+        raise KernelError(spec.function.span, str(error)) from None
 
 
 def _notes(spec: OpSpec) -> tuple[str, ...]:
@@ -128,6 +150,27 @@ def _called(
     timeout: float | None,
 ) -> tuple[Any, dict[str, Bytes]]:
     """The result of a call on fresh copies, and the bytes of each allocation afterwards."""
+    given, shown, memory = _arguments(spec, arrays, function, framework)
+    with _limited(timeout), _quiet():
+        result = function(**given)
+    for name, held in shown.items():
+        view = arrays.allocations[name].view(memory[name])
+        if framework.device != "cpu" and name in given:
+            held = as_numpy(given[name], name)
+        if not np.shares_memory(held, view):
+            arrays.allocations[name].bytes_view(memory[name])[...] = _bytes(held)
+    return result, memory
+
+
+def _arguments(
+    spec: OpSpec, arrays: CaseArrays, function: Callable[..., Any], framework: Framework
+) -> tuple[dict[str, Any], dict[str, Array], dict[str, Bytes]]:
+    """Arguments on fresh copies of the inputs.
+
+    Returns:
+        (by keyword what the signature names; by input the host array that shows what the function wrote; the bytes
+        of each allocation).
+    """
     memory = {name: allocation.buffer.copy() for name, allocation in arrays.allocations.items()}
     given: dict[str, Any] = {name: int(size) for name, size in arrays.case.dims.items()}
     for name, value in arrays.params.items():
@@ -135,17 +178,57 @@ def _called(
     shown = {}
     for name in spec.inputs:
         given[name], shown[name] = passed_array(arrays.allocations[name].view(memory[name]), framework)
-    wanted = {name: given[name] for name in _keywords(function, tuple(given))}
-    with _limited(timeout), np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # difficult values overflow, and only the result counts
-        result = function(**wanted)
-    for name, held in shown.items():
-        view = arrays.allocations[name].view(memory[name])
-        if framework.device != "cpu":
-            held = as_numpy(given[name], name)
-        if not np.shares_memory(held, view):
-            arrays.allocations[name].bytes_view(memory[name])[...] = _bytes(held)
-    return result, memory
+    return {name: given[name] for name in _keywords(function, tuple(given))}, shown, memory
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Difficult values overflow, and only the result counts."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _gradients(
+    spec: OpSpec,
+    arrays: CaseArrays,
+    function: Callable[..., Any],
+    framework: Framework,
+    timeout: float | None,
+) -> tuple[dict[str, Array], tuple[Finding, ...]]:
+    """The derivatives that the framework computes, or why there are none."""
+    given, _, _ = _arguments(spec, arrays, function, framework)
+    by = [name for name in spec.gradients if name in given and arrays.allocation(name).dtype.is_float]
+    weights = cotangents(spec, arrays)
+    if not by or not weights:
+        return {}, ()
+    try:
+        with _limited(timeout), _quiet():
+            found = derivatives(
+                function, given, by, weights, lambda result: outputs_by_name(spec, result)[0], framework
+            )
+    except FrameworkMissing as error:
+        return {}, (Finding("unsupported", str(error), place=spec.runs.span),)
+    except _TimedOut:
+        what = "the backward pass did not finish within the time limit"
+        return {}, (Finding("timeout", what, place=_place(function, spec)),)
+    except Exception as error:
+        place = error_place(error, spec.root) or _place(function, spec)
+        what = f"the backward pass raised {one_line(error)}"
+        return {}, (Finding("gradient", what, array=by[0], place=place),)
+    return found, tuple(
+        Finding(
+            "gradient",
+            f"the derivative by {name} is {array.dtype} {list(array.shape)}, the input is "
+            f"{arrays.allocation(name).dtype} {list(arrays.allocation(name).shape)}",
+            fix="return a derivative of the input's shape and dtype",
+            array=name,
+            place=_place(function, spec),
+        )
+        for name, array in found.items()
+        if (array.shape, array.dtype)
+        != (tuple(arrays.allocation(name).shape), arrays.allocation(name).dtype.numpy)
+    )
 
 
 def _bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

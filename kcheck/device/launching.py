@@ -21,18 +21,20 @@ from kcheck.device.call import keywords, load_launcher
 from kcheck.device.harvest import Bytes
 from kcheck.device.kinds import DEFAULT, KINDS
 from kcheck.device.kinds.base import Called, Passed
+from kcheck.device.kinds.objects import Objects
 from kcheck.device.plan import Geometry, LaunchFault, geometry, scalar_argument, scalars
 from kcheck.model import (
     INSTRUMENTED,
     NATURAL,
     SANITIZERS,
     Finding,
-    Launch,
+    LaunchSpec,
     NameArg,
     OpSpec,
     Outcome,
     Schedule,
     Span,
+    TextureArg,
 )
 from kcheck.model.compiled import Launched
 from kcheck.rng import derive
@@ -55,6 +57,16 @@ class _Attempt:
     instrumented: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class _Ready:
+    """What the launches of one case share: staged arrays with the functions that fill them, and the job."""
+
+    arrays: CaseArrays
+    staged: Mapping[str, Staged]
+    fills: Mapping[str, Callable[[Bytes], None]]
+    job: Callable[[], None]
+
+
 _Key = tuple[str, Span | None, str | None]
 
 
@@ -73,10 +85,16 @@ class LaunchingDevice:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
+        self._ready: _Ready | None = None
         self.name = backend.name
         self.description = backend.description
         self._launched: dict[tuple[str, str], dict[Launched, None]] = {}  # by root and path
         self._instrumented = 0.0
+
+    @property
+    def compiles_in_process(self) -> bool:
+        """As :attr:`kcheck.device.base.Device.compiles_in_process`."""
+        return self._backend.compiles_in_process
 
     @property
     def instruments(self) -> tuple[str, ...]:
@@ -115,6 +133,7 @@ class LaunchingDevice:
         except LaunchFault as fault:
             checked = _checked(spec, self._backend, {*_OF_LAUNCHES, *instrument})
             fatal = _fatal(spec, fault.findings)
+            self._unstage()
             return Outcome(arrays.case, self.name, {}, {}, fatal, notes, checked, self._instrumented)
         seen = {*_OF_LAUNCHES, "unwritten", "mutated", *first.instrumented}
         findings = [*first.findings, *harvest.input_findings(spec, arrays.allocations, first.after, kernel)]
@@ -135,6 +154,8 @@ class LaunchingDevice:
                     findings += self._nondeterministic(spec, arrays, outputs, longer, kernel, before)
         except LaunchFault as fault:  # the first launch finished, a repeat did not
             findings += _fatal(spec, fault.findings)
+        finally:
+            self._unstage()
         checked = _checked(spec, self._backend, seen)
         narrow = self._backend.narrow_floats()
         found = tuple(findings)
@@ -259,14 +280,7 @@ class LaunchingDevice:
         shape = None if spec.launch is None else geometry(spec.launch, names)
         if shape is not None and shape.empty:
             return _Attempt({name: a.buffer.copy() for name, a in arrays.allocations.items()}, (), launched=False)
-        staged = {
-            name: self._backend.stage(allocation, _buffer(spec, name, allocation, poison))
-            for name, allocation in arrays.allocations.items()
-        }
-        if spec.launch is not None and shape is not None:
-            job = self._kernel_job(spec, spec.launch, shape, arrays, staged)
-        else:
-            job = self._launcher_job(spec, arrays, staged)
+        staged, job = self._made_ready(spec, arrays, poison, shape)
         # What has been compiled so far does not count.
         deadline = None if limit is None else time.monotonic() + limit
         with unheard() if is_repeat else nullcontext():
@@ -276,14 +290,52 @@ class LaunchingDevice:
         wanted = {arrays.allocation(name).name for name in spec.outputs} if is_repeat else staged.keys()
         return _Attempt({name: staged[name].fetch() for name in wanted}, tuple(findings), launched=True)
 
+    def _made_ready(
+        self, spec: OpSpec, arrays: CaseArrays, poison: int, shape: Geometry | None
+    ) -> tuple[Mapping[str, Staged], Callable[[], None]]:
+        """The arrays on the device, with their first bytes, and what launches with them.
+
+        A kernel gets the same arrays in every launch of a case. A launcher may hold on to arrays, and textures are
+        copies of arrays, so they get new ones.
+        """
+        ready = self._ready
+        if ready is not None and ready.arrays is arrays:
+            for name, allocation in arrays.allocations.items():
+                ready.fills[name](_buffer(spec, name, allocation, poison))
+            return ready.staged, ready.job
+        self._unstage()
+        staged = {
+            name: self._backend.stage(allocation, _buffer(spec, name, allocation, poison))
+            for name, allocation in arrays.allocations.items()
+        }
+        if spec.launch is None or shape is None:
+            return staged, self._launcher_job(spec, arrays, staged)
+        job = self._kernel_job(spec, spec.launch, shape, arrays, staged)
+        fills = {name: one.fill for name, one in staged.items() if one.fill is not None}
+        has_textures = any(isinstance(arg, TextureArg) for arg in spec.launch.args)
+        if len(fills) == len(staged) and not has_textures:
+            self._ready = _Ready(arrays, staged, fills, job)
+        return staged, job
+
+    def _unstage(self) -> None:
+        self._ready = None
+        self._backend.unstage()
+
     def _kernel_job(
-        self, spec: OpSpec, launch: Launch, shape: Geometry, arrays: CaseArrays, staged: Mapping[str, Staged]
+        self, spec: OpSpec, launch: LaunchSpec, shape: Geometry, arrays: CaseArrays, staged: Mapping[str, Staged]
     ) -> Callable[[], None]:
         assert spec.kernel is not None
         owners = {name: arrays.allocation(name) for name in (*spec.inputs, *spec.outputs)}
         passed = []
+        modules = self._backend.modules
+        objects = None if modules is None else Objects(modules)
         for arg in launch.args:
-            if isinstance(arg, NameArg) and arg.name in owners:
+            if isinstance(arg, TextureArg):
+                assert objects is not None  # kinds that have these arguments need modules
+                owner = owners[arg.array]
+                handle = objects.add(arg, owner, staged[owner.name].array)
+                passed.append(Passed(arg, handle, "uint64", False))
+            elif isinstance(arg, NameArg) and arg.name in owners:
                 owner = owners[arg.name]
                 passed.append(Passed(arg, staged[owner.name].array, owner.dtype.name, True))
             else:
@@ -291,7 +343,13 @@ class LaunchingDevice:
                 is_param = isinstance(arg, NameArg) and arg.name in spec.params
                 passed.append(Passed(arg, value, value.dtype.name, False, is_param))
         called = Called(spec, arrays.case, dict(arrays.params), shape, tuple(passed))
-        return KINDS[spec.kernel.kind].job(called, self._backend)
+        try:
+            job = KINDS[spec.kernel.kind].job(called, self._backend)
+        except BaseException:
+            if objects is not None:
+                objects.close()
+            raise
+        return job if objects is None else objects.around(job)
 
     def _launcher_job(self, spec: OpSpec, arrays: CaseArrays, staged: Mapping[str, Staged]) -> Callable[[], None]:
         assert spec.launcher is not None
@@ -335,10 +393,11 @@ def _fatal(spec: OpSpec, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
 
 def _buffer(spec: OpSpec, name: str, allocation: Allocation, poison: int) -> Bytes:
-    """A fresh copy of an allocation's bytes; an output's elements are filled with the poison."""
+    """An allocation's bytes, not to be changed; an output's elements are filled with the poison."""
+    if name not in spec.outputs or poison == POISON:
+        return allocation.buffer
     buffer: Bytes = allocation.buffer.copy()
-    if name in spec.outputs and poison != POISON:
-        harvest.poison(allocation, buffer, poison)
+    harvest.poison(allocation, buffer, poison)
     return buffer
 
 

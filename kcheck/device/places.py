@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from kcheck.model import Span
-from kcheck.model.span import as_typed
+from kcheck.span import as_typed
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STANDARD = tuple(

@@ -17,7 +17,7 @@ from kcheck.model import (
     Expression,
     Finding,
     Index3,
-    Launch,
+    LaunchSpec,
     NameArg,
     NumelArg,
     Scalar,
@@ -60,7 +60,7 @@ class Geometry:
         return 0 in self.grid or 0 in self.block
 
 
-def geometry(launch: Launch, names: Mapping[str, Scalar]) -> Geometry:
+def geometry(launch: LaunchSpec, names: Mapping[str, Scalar]) -> Geometry:
     """Grid, block and shared bytes of a case.
 
     Args:
@@ -78,7 +78,7 @@ def geometry(launch: Launch, names: Mapping[str, Scalar]) -> Geometry:
     return made
 
 
-def _check(made: Geometry, launch: Launch) -> None:
+def _check(made: Geometry, launch: LaunchSpec) -> None:
     rows = [("grid", made.grid, MOST_BLOCKS, launch.grid), ("block", made.block, MOST_THREADS, launch.block)]
     for what, sizes, most, expressions in rows:
         for axis, (size, limit) in enumerate(zip(sizes, most, strict=True)):
@@ -137,6 +137,7 @@ def scalar_argument(
         return integer_argument(
             f"the number of elements of {arg.array}", size, arg.dtype or DEFAULT_INTEGER, arg.span
         )
+    assert isinstance(arg, NameArg)  # textures are objects
     if arg.name in params:
         return params[arg.name]
     return dim_argument(case, arg)

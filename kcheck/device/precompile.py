@@ -17,12 +17,12 @@ from dataclasses import asdict, replace
 from importlib import import_module
 from typing import Any
 
-from kcheck.device.artifact import compile_kernel, from_json, numba_type, to_json
+from kcheck.device.artifact import NoNumbaType, compile_kernel, from_json, numba_type, to_json
 from kcheck.device.child import Child, Forked, may_fork
 from kcheck.device.kernel_cache import KeptKernels, kept_kernels
 from kcheck.device.specialize import in_order
 from kcheck.errors import KernelError, PtxError
-from kcheck.model import Case, Kernel, OpSpec, Span
+from kcheck.model import Case, KernelRef, OpSpec, Span
 from kcheck.model.compiled import Signature
 from kcheck.specfile.load import load_file, load_function, loaded_files
 
@@ -126,7 +126,7 @@ def _missing(spec: OpSpec, known: Iterable[Signature]) -> list[Signature]:
     kept = KeptKernels(dispatcher, kept_kernels())
     absent = []
     for signature in known:
-        with contextlib.suppress(KernelError):  # a dtype without a Numba type
+        with contextlib.suppress(NoNumbaType):
             if kept.may_keep(tuple(numba_type(part) for part in signature)):
                 absent.append(signature)
     return absent
@@ -155,7 +155,7 @@ def _answer(request: dict[str, Any]) -> None:
     for root, path in request["files"]:  # any of them may register Numba overloads
         with contextlib.suppress(KernelError):
             load_file(root, path)
-    function = Kernel(**(request["kernel"] | {"span": Span(**request["kernel"]["span"])}))
+    function = KernelRef(**(request["kernel"] | {"span": Span(**request["kernel"]["span"])}))
     signatures = [tuple(from_json(part) for part in row) for row in request["signatures"]]
     dispatcher = load_function(request["root"], function)
     _compile(dispatcher, signatures, request["targets"], request["sanitizers"])

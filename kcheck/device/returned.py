@@ -30,7 +30,7 @@ def returned_outputs(
         (outputs, findings). Without outputs there is at least one finding: a missing or unknown output, another
         shape, another dtype.
     """
-    named, wrong = _by_name(spec, result)
+    named, wrong = outputs_by_name(spec, result)
     findings = [wrong] if wrong is not None else []
     outputs: dict[str, npt.NDArray[Any]] = {}
     for name, value in named.items():
@@ -51,7 +51,8 @@ def returned_outputs(
     return ({}, tuple(findings)) if findings else (outputs, ())
 
 
-def _by_name(spec: OpSpec, result: object) -> tuple[dict[str, object], Finding | None]:
+def outputs_by_name(spec: OpSpec, result: object) -> tuple[dict[str, object], Finding | None]:
+    """What was returned, by output; or nothing and why."""
     names = list(spec.outputs)
     expected = f"{len(names)} outputs ({', '.join(names)})" if len(names) > 1 else f"the output {names[0]}"
     if isinstance(result, Mapping):

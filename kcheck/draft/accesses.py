@@ -26,7 +26,7 @@ Node = Axis | str
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class Subscript:
     """One subscript of an array parameter.
 
     Attributes:
@@ -42,7 +42,7 @@ class Access:
 
 
 @dataclass(slots=True)
-class Found:
+class KernelText:
     """Everything about a kernel's arrays that its text says.
 
     Attributes:
@@ -55,7 +55,7 @@ class Found:
         passed: arrays that are passed to a function whose text is not known.
     """
 
-    accesses: list[Access] = field(default_factory=list)
+    accesses: list[Subscript] = field(default_factory=list)
     bounds: dict[str, Node] = field(default_factory=dict)
     names: dict[Node, str] = field(default_factory=dict)
     arrays: dict[str, None] = field(default_factory=dict)
@@ -67,14 +67,14 @@ class Found:
 
 def find_accesses(
     function: ast.FunctionDef, parameters: Sequence[str], functions: Mapping[str, ast.FunctionDef]
-) -> Found:
+) -> KernelText:
     """Read a kernel's text.
 
     Args:
         parameters: its parameters, in order.
         functions: the functions of its file by name: arrays are followed into them.
     """
-    found = Found()
+    found = KernelText()
     _Walk(function, {name: (name, ()) for name in parameters}, functions, found, "", 0).run()
     return found
 
@@ -90,7 +90,7 @@ class _Walk(ast.NodeVisitor):
         function: ast.FunctionDef,
         aliases: Mapping[str, _Base],
         functions: Mapping[str, ast.FunctionDef],
-        found: Found,
+        found: KernelText,
         prefix: str,
         depth: int,
     ) -> None:
@@ -149,7 +149,7 @@ class _Walk(ast.NodeVisitor):
         self.found.arrays.setdefault(array)
         whole = tuple(self.whole(index) for index in indexes)
         keys = tuple(self.key(index) for index in indexes)
-        self.found.accesses.append(Access(array, keys, whole, loads, stores))
+        self.found.accesses.append(Subscript(array, keys, whole, loads, stores))
         for place, index in enumerate(indexes):
             self.used_as_integer(index, Axis(array, place))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from kcheck.draft.accesses import Axis, Found, Node
+from kcheck.draft.accesses import Axis, KernelText, Node
 from kcheck.draft.names import constants_in, dotted, expanded, integer
 
 AXES = "xyz"
@@ -65,7 +65,7 @@ def _width(node: ast.expr, known: Mapping[str, int]) -> int:
 
 
 def grid_over(
-    found: Found, known: Mapping[str, int], values: Mapping[str, ast.expr], size: Callable[[Node], str]
+    found: KernelText, known: Mapping[str, int], values: Mapping[str, ast.expr], size: Callable[[Node], str]
 ) -> dict[str, tuple[str, Coordinate]]:
     """By axis of the grid, the size that it runs over, and how.
 

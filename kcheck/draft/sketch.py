@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from kcheck.draft.accesses import Axis, Found, Node, find_accesses
+from kcheck.draft.accesses import Axis, KernelText, Node, find_accesses
 from kcheck.draft.geometry import AXES, MAX_THREADS, WARP, Coordinate, grid_over, launched_blocks, shared_block
 from kcheck.draft.names import constants, dotted, integer, single_assignments
 from kcheck.errors import UserError
 from kcheck.nearest import did_you_mean
+from kcheck.specfile.kinds.tritonfile import read_triton
 from kcheck.specfile.paths import shown
 
 _SHARED_SHAPE = "the shape of a shared array"
@@ -95,6 +96,11 @@ def sketch(path: Path, name: str) -> Sketch:
     except (SyntaxError, ValueError) as error:
         raise UserError(f"{place}:{getattr(error, 'lineno', None) or 1}: this is not Python: {error}") from None
     functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    if name in read_triton(path):
+        raise UserError(
+            f"{place}: {name!r} is a Triton kernel, for which kcheck drafts no spec; write one as in "
+            "docs/triton.md, or run a program that launches it: kcheck exec -- python program.py"
+        )
     if name not in functions:
         kernels = [function.name for function in functions.values() if _is_kernel(function)]
         fix = did_you_mean(name, functions) or (f"its kernels are {', '.join(kernels)}" if kernels else "")
@@ -164,7 +170,7 @@ class _Drawing:
                 second if isinstance(first, Axis) else first
             )
 
-    def _fix(self, found: Found, known: Mapping[str, int]) -> None:
+    def _fix(self, found: KernelText, known: Mapping[str, int]) -> None:
         """Axes that the kernel indexes only with constants, and whose length it does not read, end at the largest
         index."""
         local = {argument.arg for argument in self.function.args.args} | {
@@ -184,7 +190,7 @@ class _Drawing:
             if not is_free and len(largest) == len(seen):
                 self._fixed[axis] = max(largest) + 1
 
-    def _join(self, found: Found) -> None:
+    def _join(self, found: KernelText) -> None:
         by_key: dict[str, Axis] = {}
         for access in found.accesses:
             for place, (key, index) in enumerate(zip(access.keys, access.indexes, strict=True)):
@@ -199,14 +205,14 @@ class _Drawing:
                 elif not isinstance(index, ast.Constant):
                     self._union(axis, by_key.setdefault(key, axis))
 
-    def _rank(self, found: Found, name: str) -> int:
+    def _rank(self, found: KernelText, name: str) -> int:
         ranks = [len(access.keys) for access in found.accesses if access.array == name]
         least = found.least_rank.get(name, 0)
         if not ranks and not least:
             self.guesses.append(f"{name}: the number of axes is a guess")
         return max([least, *ranks]) or 1
 
-    def _name(self, found: Found, ranks: Mapping[str, int], parameters: Sequence[str]) -> None:
+    def _name(self, found: KernelText, ranks: Mapping[str, int], parameters: Sequence[str]) -> None:
         """Give every size a name: the scalar's, the kernel's local name, or a new one."""
         nodes: list[Node] = []
         for name, rank in ranks.items():
@@ -236,7 +242,9 @@ class _Drawing:
             return " * ".join(self._size(part) for part in self._products[node])
         return self._dim.get(self._root(node), "1")
 
-    def _argument(self, found: Found, name: str, ranks: Mapping[str, int], signed: tuple[str, int]) -> Argument:
+    def _argument(
+        self, found: KernelText, name: str, ranks: Mapping[str, int], signed: tuple[str, int]
+    ) -> Argument:
         if name not in ranks:
             if self._root(name) in self._dim:
                 return Argument(name, "dim", dtype=signed[0], dim=self._dim[self._root(name)])
@@ -293,7 +301,7 @@ class _Drawing:
         return tuple(grid)
 
 
-def _flattened(index: ast.expr, found: Found) -> tuple[Node, ...] | None:
+def _flattened(index: ast.expr, found: KernelText) -> tuple[Node, ...] | None:
     """The sizes of which the product is the length of an axis that is indexed by ``row * N + column``."""
 
     def sizes(node: ast.expr) -> tuple[Node, ...] | None:

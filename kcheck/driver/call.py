@@ -1,6 +1,6 @@
 """One call of the driver API: a Python function with a C signature.
 
-A family of calls is a function from the machine to a table, C name -> :class:`Call`. The stub returns
+A family of calls is a function from the machine to a table, C name -> :class:`DriverCall`. The stub returns
 ``CUDA_ERROR_NOT_SUPPORTED`` for a function that is in no table.
 """
 
@@ -17,7 +17,7 @@ from kcheck.driver.result import DriverFault, Result
 from kcheck.driver.signals import entered_from_c, keep
 
 Function: TypeAlias = Callable[..., Result | None]
-Table: TypeAlias = dict[str, "Call"]
+Table: TypeAlias = dict[str, "DriverCall"]
 
 _KINDS = {
     "p": ctypes.c_uint64,  # an address, host or device
@@ -30,7 +30,7 @@ _KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class DriverCall:
     """A function of the driver API.
 
     Attributes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kcheck.driver.call import Call, Table, put_u32, put_u64
+from kcheck.driver.call import DriverCall, Table, put_u32, put_u64
 from kcheck.driver.machine import PRIMARY_CONTEXT, Machine
 from kcheck.driver.result import DriverFault, Result
 
@@ -93,24 +93,24 @@ def calls(machine: Machine, reset: Callable[[], None], synchronize: Callable[[],
         synchronize()
 
     return {
-        "cuDevicePrimaryCtxRetain": Call("pi", retain),
-        "cuDevicePrimaryCtxRelease": Call("i", release),
-        "cuDevicePrimaryCtxReset": Call("i", lambda device: reset()),
-        "cuDevicePrimaryCtxGetState": Call("ipp", state),
-        "cuCtxGetCurrent": Call("p", get_current),
-        "cuCtxSetCurrent": Call("z", set_current),
-        "cuCtxPushCurrent": Call("z", push),
-        "cuCtxPopCurrent": Call("p", pop),
-        "cuCtxGetDevice": Call("p", get_device),
-        "cuCtxGetDevice_v2": Call("pz", get_device_of),
-        "cuCtxGetId": Call("zp", lambda context, out: put_u64(out, 1)),
-        "cuCtxSynchronize": Call("", ctx_synchronize),
-        "cuCtxGetApiVersion": Call("zp", lambda context, out: put_u32(out, _API_VERSION)),
-        "cuCtxGetFlags": Call("p", lambda out: put_u32(out, 0)),
-        "cuCtxGetStreamPriorityRange": Call("pp", priorities),
-        "cuCtxGetLimit": Call("pi", get_limit),
-        "cuCtxSetLimit": Call("iz", set_limit),
-        "cuCtxEnablePeerAccess": Call("zu", lambda context, flags: Result.PEER_ACCESS_UNSUPPORTED),
-        "cuProfilerStart": Call("", lambda: None),
-        "cuProfilerStop": Call("", lambda: None),
+        "cuDevicePrimaryCtxRetain": DriverCall("pi", retain),
+        "cuDevicePrimaryCtxRelease": DriverCall("i", release),
+        "cuDevicePrimaryCtxReset": DriverCall("i", lambda device: reset()),
+        "cuDevicePrimaryCtxGetState": DriverCall("ipp", state),
+        "cuCtxGetCurrent": DriverCall("p", get_current),
+        "cuCtxSetCurrent": DriverCall("z", set_current),
+        "cuCtxPushCurrent": DriverCall("z", push),
+        "cuCtxPopCurrent": DriverCall("p", pop),
+        "cuCtxGetDevice": DriverCall("p", get_device),
+        "cuCtxGetDevice_v2": DriverCall("pz", get_device_of),
+        "cuCtxGetId": DriverCall("zp", lambda context, out: put_u64(out, 1)),
+        "cuCtxSynchronize": DriverCall("", ctx_synchronize),
+        "cuCtxGetApiVersion": DriverCall("zp", lambda context, out: put_u32(out, _API_VERSION)),
+        "cuCtxGetFlags": DriverCall("p", lambda out: put_u32(out, 0)),
+        "cuCtxGetStreamPriorityRange": DriverCall("pp", priorities),
+        "cuCtxGetLimit": DriverCall("pi", get_limit),
+        "cuCtxSetLimit": DriverCall("iz", set_limit),
+        "cuCtxEnablePeerAccess": DriverCall("zu", lambda context, flags: Result.PEER_ACCESS_UNSUPPORTED),
+        "cuProfilerStart": DriverCall("", lambda: None),
+        "cuProfilerStop": DriverCall("", lambda: None),
     }

@@ -28,7 +28,7 @@ _OPTIONS = re.compile(r"^// kcheck-link: max_registers=(\d+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Resources:
+class CubinResources:
     """The resources of one kernel. Registers are per thread; the others are in bytes: ``shared`` per block (static
     only), ``local`` per thread, ``constant`` of its module."""
 
@@ -44,17 +44,17 @@ def with_link_options(ptx: str, max_registers: int | None) -> str:
     return f"{ptx}\n// kcheck-link: max_registers={max_registers}\n" if max_registers else ptx
 
 
-def assembler(cc: tuple[int, int], cache: ObjectCache) -> Callable[[str, str], Resources]:
+def assembler(cc: tuple[int, int], cache: ObjectCache) -> Callable[[str, str], CubinResources]:
     """A function (ptx, entry) -> Resources for a compute capability; results are cached. It raises PtxError with
     the assembler's message if the assembler rejects the code.
     """
 
     @functools.lru_cache(maxsize=1024)
-    def resources(ptx: str, entry: str) -> Resources:
+    def resources(ptx: str, entry: str) -> CubinResources:
         key = "\0".join(("resources", assembler_version(), str(cc), entry, ptx))
         stored = cache.get(key)
         if stored is not None:
-            return Resources(**json.loads(stored))
+            return CubinResources(**json.loads(stored))
         made = read_resources(_assemble(ptx, cc), entry, has_system_shared=cc >= (9, 0))
         cache.put(key, json.dumps(asdict(made)).encode())
         return made
@@ -97,7 +97,7 @@ def _runtime(ptx: str) -> list[Any]:
     return [ObjectCode.from_library(Path(libs.get_cudalib("cudadevrt", static=True)).read_bytes())]
 
 
-def read_resources(cubin: bytes, entry: str, *, has_system_shared: bool) -> Resources:
+def read_resources(cubin: bytes, entry: str, *, has_system_shared: bool) -> CubinResources:
     """The resources of a kernel of a cubin.
 
     Raises:
@@ -112,7 +112,7 @@ def read_resources(cubin: bytes, entry: str, *, has_system_shared: bool) -> Reso
     for attribute, symbol, value in _info(sections[".nv.info"][1]):
         if symbol < len(names) and names[symbol] == entry:
             values[attribute] = value
-    return Resources(
+    return CubinResources(
         registers=values[_REGCOUNT],
         shared=shared - _SYSTEM_SHARED if has_system_shared and shared >= _SYSTEM_SHARED else shared,
         local=values.get(_MIN_STACK_SIZE, 0),

@@ -1,7 +1,7 @@
 """Calls about the driver and its device: ``cuInit``, ``cuDriver*``, ``cuDevice*``, ``cuGetError*``.
 
 Attributes by which a program sizes its launches are an A100's (CUDA C Programming Guide, table
-"Technical Specifications per Compute Capability"); the others are those of a device without textures, graphs or
+"Technical Specifications per Compute Capability"); the others are those of a device without graphs or
 peers.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 
-from kcheck.driver.call import Call, Table, put_text, put_u32, put_u64
+from kcheck.driver.call import DriverCall, Table, put_text, put_u32, put_u64
 from kcheck.driver.machine import Machine
 from kcheck.driver.result import DriverFault, Result
 from kcheck.model.multiprocessor import BY_CAPABILITY, REGISTERS, RESERVED_SHARED, WARP
@@ -156,18 +156,18 @@ def calls(machine: Machine) -> Table:
         return Result.SUCCESS if text else Result.INVALID_VALUE
 
     return {
-        "cuInit": Call("u", init),
-        "cuDriverGetVersion": Call("p", lambda out: put_u32(out, _driver_version())),
-        "cuDeviceGetCount": Call("p", lambda out: put_u32(out, 1)),
-        "cuDeviceGet": Call("pi", device_get),
-        "cuDeviceGetName": Call("pii", name),
-        "cuDeviceGetUuid": Call("pi", uuid),
-        "cuDeviceTotalMem": Call("pi", total_mem),
-        "cuDeviceGetAttribute": Call("pii", attribute),
-        "cuDeviceGetPCIBusId": Call("pii", pci_bus_id),
-        "cuDeviceGetByPCIBusId": Call("pp", by_pci_bus_id),
-        "cuDeviceCanAccessPeer": Call("pii", can_access_peer),
-        "cuGetErrorName": Call("ip", error_text),
-        "cuGetErrorString": Call("ip", error_text),
-        "cuGetExportTable": Call("pp", lambda out, table: Result.NOT_FOUND),  # 0 would make NVRTC call NULL
+        "cuInit": DriverCall("u", init),
+        "cuDriverGetVersion": DriverCall("p", lambda out: put_u32(out, _driver_version())),
+        "cuDeviceGetCount": DriverCall("p", lambda out: put_u32(out, 1)),
+        "cuDeviceGet": DriverCall("pi", device_get),
+        "cuDeviceGetName": DriverCall("pii", name),
+        "cuDeviceGetUuid": DriverCall("pi", uuid),
+        "cuDeviceTotalMem": DriverCall("pi", total_mem),
+        "cuDeviceGetAttribute": DriverCall("pii", attribute),
+        "cuDeviceGetPCIBusId": DriverCall("pii", pci_bus_id),
+        "cuDeviceGetByPCIBusId": DriverCall("pp", by_pci_bus_id),
+        "cuDeviceCanAccessPeer": DriverCall("pii", can_access_peer),
+        "cuGetErrorName": DriverCall("ip", error_text),
+        "cuGetErrorString": DriverCall("ip", error_text),
+        "cuGetExportTable": DriverCall("pp", lambda out, table: Result.NOT_FOUND),  # 0 would make NVRTC call NULL
     }

@@ -17,11 +17,11 @@ from dataclasses import asdict, replace
 from typing import Any, TextIO, TypeAlias
 
 from kcheck.model import Finding, Index3, Level, Span
-from kcheck.model.span import as_typed
+from kcheck.span import as_typed
 
 _COUNT = struct.Struct("<Q")
 _INDENT = " " * 8
-Site: TypeAlias = tuple[str, str, str | None, Span | None]
+Site: TypeAlias = tuple[str, str, bool, str | None, Span | None]
 
 
 class FindingLog:
@@ -67,6 +67,8 @@ class FindingLog:
 
     def _tell(self, finding: Finding, slot: int) -> None:
         print("\n".join(told(finding)), file=self._stream, flush=True)
+        if finding.note:
+            return  # the summary counts errors and warnings
         if self._file is None:
             self._file, self._name = tempfile.mkstemp(dir=os.path.dirname(self._path), prefix="counts-")
         line = json.dumps({"finding": asdict(finding), "counts": os.path.basename(self._name), "slot": slot})
@@ -76,7 +78,7 @@ class FindingLog:
 
 def _site(finding: Finding) -> Site:
     """The key of equal findings, of which only the first is reported."""
-    return (finding.rule, finding.severity, finding.kernel, finding.place)
+    return (finding.rule, finding.severity, finding.note, finding.kernel, finding.place)
 
 
 def collected(path: str) -> list[Finding]:
@@ -87,7 +89,7 @@ def collected(path: str) -> list[Finding]:
     with open(path, encoding="utf-8") as file:
         for line in file:
             row = json.loads(line)
-            finding = replace(_read(row["finding"]), count=_count(path, row["counts"], row["slot"]))
+            finding = replace(read_finding(row["finding"]), count=_count(path, row["counts"], row["slot"]))
             site = _site(finding)
             before = found.get(site)
             found[site] = finding if before is None else replace(before, count=before.count + finding.count)
@@ -103,7 +105,8 @@ def _count(path: str, name: str, slot: int) -> int:
     )  # the process ended before it counted
 
 
-def _read(fields: dict[str, Any]) -> Finding:
+def read_finding(fields: dict[str, Any]) -> Finding:
+    """The inverse of ``dataclasses.asdict``."""
     return Finding(**{name: _value(value) for name, value in fields.items()})
 
 
@@ -122,7 +125,7 @@ def told(finding: Finding) -> list[str]:
             → guard the access
     """
     where = f"{_place(finding.place)}: " if finding.place else ""
-    warning = "warning: " if finding.severity == "warn" else ""
+    warning = "note: " if finding.note else "warning: " if finding.severity == "warn" else ""
     kernel = f" in {finding.kernel}" if finding.kernel else ""
     lines = [f"kcheck: {where}{warning}{finding.rule}{kernel}: {finding.message}"]
     if finding.place and (source := linecache.getline(finding.place.file, finding.place.line).strip()):
@@ -130,13 +133,16 @@ def told(finding: Finding) -> list[str]:
     lines += [f"{_INDENT}in {_place(place)}" for place in finding.callees]
     lines += [f"{_INDENT}called from {_place(place)}" for place in finding.callers]
     parts = []
+    threads = finding.unit == "block"
     if finding.block is not None:
-        parts.append(f"block {_told3(finding.block)}")
-    if finding.thread is not None:
+        parts.append(f"{finding.unit} {_told3(finding.block)}")
+    if finding.thread is not None and threads:
         parts.append(f"thread {_told3(finding.thread)}")
     if finding.other is not None:
         where = f" at {_place(finding.other_place)}" if finding.other_place else ""
-        parts.append(f"against block {_told3(finding.other[0])}, thread {_told3(finding.other[1])}{where}")
+        thread = f", thread {_told3(finding.other[1])}" if threads else ""
+        who = "itself" if not threads and finding.other[0] == finding.block else ""
+        parts.append(f"against {who or f'{finding.unit} {_told3(finding.other[0])}{thread}'}{where}")
     if parts:
         lines.append(_INDENT + ", ".join(parts))
     if finding.fix:

@@ -11,7 +11,7 @@ from pathlib import Path
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Executor
 from kcheck.cpu.memory import Memory
-from kcheck.driver import context, device, launch, library, link, memory, stream
+from kcheck.driver import context, device, launch, library, link, memory, stream, textures
 from kcheck.driver.call import Table
 from kcheck.driver.cubin import assembler
 from kcheck.driver.machine import Machine
@@ -140,7 +140,7 @@ def calls(machine: Machine, cache: ObjectCache) -> Table:
         cache: where the assembler's results are cached.
     """
     streams = stream.Streams()
-    code = library.Code(machine, assembler(machine.cc, cache))
+    code = library.LoadedLibraries(machine, assembler(machine.cc, cache))
 
     def reset() -> None:
         streams.wait(0)
@@ -152,6 +152,7 @@ def calls(machine: Machine, cache: ObjectCache) -> Table:
         **device.calls(machine),
         **context.calls(machine, reset, lambda: streams.wait(0)),
         **memory.calls(machine, streams.wait),
+        **textures.calls(machine, streams.wait),
         **stream.calls(machine, streams),
         **library.calls(code),
         **launch.calls(code, streams.wait),

@@ -13,12 +13,11 @@ from ctypes import string_at
 
 from kcheck.cpu.executor import Ending, KernelLaunch
 from kcheck.cpu.native import Native
-from kcheck.driver.call import Call, Table, get_struct, get_u32, get_u64
+from kcheck.driver.call import DriverCall, Table, get_struct, get_u32, get_u64
 from kcheck.driver.device import MAX_BLOCK, MAX_GRID, MAX_THREADS_PER_BLOCK, MULTIPROCESSORS
-from kcheck.driver.library import Code, Kernel
+from kcheck.driver.library import LibraryKernel, LoadedLibraries, Shape
 from kcheck.driver.result import DriverFault, Result
 from kcheck.driver.signals import keep
-from kcheck.model import Index3
 from kcheck.model.multiprocessor import REGISTERS
 
 # CUlaunchAttributeID; an attribute is 8 bytes of id and 64 of value. Those that only affect scheduling or memory
@@ -44,29 +43,16 @@ RESULTS = {
 }
 
 
-def calls(code: Code, wait: Callable[[int], None]) -> Table:
+def calls(code: LoadedLibraries, wait: Callable[[int], None]) -> Table:
     """The calls of this family. ``wait(stream)`` waits for the callbacks of a stream."""
 
-    def run(
-        handle: int,
-        grid: Index3,
-        block: Index3,
-        shared: int,
-        stream: int,
-        params: int,
-        extra: int,
-        cooperative: bool,
-    ) -> Result:
+    def run(handle: int, shape: Shape, stream: int, params: int, extra: int) -> Result:
         code.machine.require_context()
         kernel = code.kernels[handle]
-        shape = (grid, block, shared, cooperative)
         if kernel.accepted != shape:
-            check_shape(code, kernel, grid, block, shared, cooperative)
-            if cooperative and math.prod(grid) > MULTIPROCESSORS * code.occupancy(
-                kernel, math.prod(block), shared
-            ):
-                raise DriverFault(Result.COOPERATIVE_LAUNCH_TOO_LARGE)
+            check_shape(code, kernel, shape)
             kernel.accepted = shape
+        grid, block, shared, cooperative = shape
         content = gather(kernel, params, extra, code.machine.executor.native)
         wait(stream)
         launch = KernelLaunch(kernel.module, kernel.entry.name, content, grid, block, shared, cooperative)
@@ -90,12 +76,12 @@ def calls(code: Code, wait: Callable[[int], None]) -> Table:
         params: int,
         extra: int,
     ) -> Result:
-        return run(f, (gx, gy, gz), (bx, by, bz), shared, stream, params, extra, False)
+        return run(f, ((gx, gy, gz), (bx, by, bz), shared, False), stream, params, extra)
 
     def launch_cooperative(
         f: int, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int, stream: int, params: int
     ) -> Result:
-        return run(f, (gx, gy, gz), (bx, by, bz), shared, stream, params, 0, True)
+        return run(f, ((gx, gy, gz), (bx, by, bz), shared, True), stream, params, 0)
 
     def launch_ex(config: int, f: int, params: int, extra: int) -> Result:
         gx, gy, gz, bx, by, bz, shared, stream, attributes, count = _CONFIG.unpack(string_at(config, _CONFIG.size))
@@ -110,22 +96,23 @@ def calls(code: Code, wait: Callable[[int], None]) -> Table:
                     raise DriverFault(Result.NOT_SUPPORTED)
             elif number not in _IGNORED:
                 raise DriverFault(Result.NOT_SUPPORTED)
-        return run(f, (gx, gy, gz), (bx, by, bz), shared, stream, params, extra, cooperative)
+        return run(f, ((gx, gy, gz), (bx, by, bz), shared, cooperative), stream, params, extra)
 
     return {
-        "cuLaunchKernel": Call("zuuuuuuuzpp", launch),
-        "cuLaunchCooperativeKernel": Call("zuuuuuuuzp", launch_cooperative),
-        "cuLaunchKernelEx": Call("pzpp", launch_ex),
+        "cuLaunchKernel": DriverCall("zuuuuuuuzpp", launch),
+        "cuLaunchCooperativeKernel": DriverCall("zuuuuuuuzp", launch_cooperative),
+        "cuLaunchKernelEx": DriverCall("pzpp", launch_ex),
     }
 
 
-def check_shape(code: Code, kernel: Kernel, grid: Index3, block: Index3, shared: int, cooperative: bool) -> None:
+def check_shape(code: LoadedLibraries, kernel: LibraryKernel, shape: Shape) -> None:
     """Reject what a GPU rejects.
 
     Raises:
         DriverFault: INVALID_VALUE for sizes beyond CUDA's limits, LAUNCH_OUT_OF_RESOURCES for too many registers,
             COOPERATIVE_LAUNCH_TOO_LARGE for more blocks than can be resident at once.
     """
+    grid, block, shared, cooperative = shape
     inside = all(0 < size <= most for size, most in zip((*grid, *block), (*MAX_GRID, *MAX_BLOCK), strict=True))
     most_threads = min(MAX_THREADS_PER_BLOCK, kernel.entry.max_threads or MAX_THREADS_PER_BLOCK)
     if not inside or math.prod(block) > most_threads or shared > code.max_dynamic_shared(kernel):
@@ -138,7 +125,7 @@ def check_shape(code: Code, kernel: Kernel, grid: Index3, block: Index3, shared:
         raise DriverFault(Result.COOPERATIVE_LAUNCH_TOO_LARGE)
 
 
-def gather(kernel: Kernel, params: int, extra: int, native: Native) -> bytes:
+def gather(kernel: LibraryKernel, params: int, extra: int, native: Native) -> bytes:
     """The bytes of the parameters, from an array of pointers or from one buffer (``extra``)."""
     if params:
         content = ctypes.create_string_buffer(kernel.entry.param_bytes)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from kcheck.cpu.memory import OutOfMemory
-from kcheck.cpu.module import Entry, Module
+from kcheck.cpu.module import Entry, LoadedModule
 from kcheck.cpu.native import slots
-from kcheck.driver.call import Call, Table, put_u32, put_u64
-from kcheck.driver.cubin import Resources
+from kcheck.driver.call import DriverCall, Table, put_u32, put_u64
+from kcheck.driver.cubin import CubinResources
 from kcheck.driver.device import (
     MAX_BLOCKS_PER_MULTIPROCESSOR,
     MAX_THREADS_PER_BLOCK,
@@ -25,7 +25,7 @@ from kcheck.driver.device import (
     shared_per_multiprocessor,
 )
 from kcheck.driver.machine import Handles, Machine
-from kcheck.driver.raising import split
+from kcheck.driver.raising import reporting_of
 from kcheck.driver.result import DriverFault, Result
 from kcheck.errors import PtxError
 from kcheck.model import Index3
@@ -38,34 +38,38 @@ _CACHE_MODE_CA, _MAX_DYNAMIC_SHARED, _CARVEOUT = 7, 8, 9
 _REGISTER_UNIT = 256  # a warp's registers are allocated in units of this many (CUDA occupancy calculator)
 
 
-Assembler: TypeAlias = Callable[[str, str], Resources]
+Assembler: TypeAlias = Callable[[str, str], CubinResources]
 """The resources of (ptx, entry), by the assembler; raises PtxError if it rejects the code."""
+
+
+Shape: TypeAlias = tuple[Index3, Index3, int, bool]
+"""Of a launch: grid, block, bytes of dynamic shared memory, and whether it is cooperative."""
 
 
 @dataclass
 class Library:
     """One loaded module and the handles of its kernels."""
 
-    module: Module
+    module: LoadedModule
     kernels: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
-class Kernel:
+class LibraryKernel:
     """One kernel.
 
     Attributes:
         settings: the attributes that the program has set, by number.
-        accepted: grid, block, dynamic shared memory and whether it was cooperative, of a launch that was accepted.
+        accepted: the shape of a launch that was accepted.
         slots_address: the offsets and sizes of its parameters, as :attr:`kcheck.cpu.native.Native.gather` reads
             them.
     """
 
     library: int
-    module: Module
+    module: LoadedModule
     entry: Entry
     settings: dict[int, int] = field(default_factory=dict)
-    accepted: tuple[Index3, Index3, int, bool] | None = None
+    accepted: Shape | None = None
     name: ctypes.Array[ctypes.c_char] = field(init=False)
     slots_address: int = field(init=False)
 
@@ -76,15 +80,15 @@ class Kernel:
 
 
 @dataclass
-class Code:
+class LoadedLibraries:
     """Every library and kernel."""
 
     machine: Machine
     assemble: Assembler
     libraries: Handles[Library] = field(default_factory=Handles)
-    kernels: Handles[Kernel] = field(default_factory=Handles)
+    kernels: Handles[LibraryKernel] = field(default_factory=Handles)
 
-    def resources(self, kernel: Kernel) -> Resources:
+    def resources(self, kernel: LibraryKernel) -> CubinResources:
         """Raises DriverFault(INVALID_PTX) if the assembler rejects the code."""
         try:
             return self.assemble(kernel.module.text, kernel.entry.name)
@@ -92,11 +96,11 @@ class Code:
             self.machine.executor.report_compile_error(kernel.entry.name, fault)
             raise DriverFault(Result.INVALID_PTX) from fault
 
-    def max_dynamic_shared(self, kernel: Kernel) -> int:
+    def max_dynamic_shared(self, kernel: LibraryKernel) -> int:
         """Bytes of dynamic shared memory that a launch may ask for."""
         return kernel.settings.get(_MAX_DYNAMIC_SHARED, SHARED_PER_BLOCK)
 
-    def occupancy(self, kernel: Kernel, threads: int, dynamic_shared: int) -> int:
+    def occupancy(self, kernel: LibraryKernel, threads: int, dynamic_shared: int) -> int:
         """Blocks that fit on one multiprocessor at once, by threads, registers and shared memory."""
         if not 0 < threads <= MAX_THREADS_PER_BLOCK:
             raise DriverFault(Result.INVALID_VALUE)
@@ -110,7 +114,7 @@ class Code:
             shared_per_multiprocessor(self.machine.cc) // shared,
         )
 
-    def registers(self, kernel: Kernel, threads: int) -> int:
+    def registers(self, kernel: LibraryKernel, threads: int) -> int:
         """Registers of a block, which each warp allocates in units."""
         per_warp = align_up(max(self.resources(kernel).registers, 1) * WARP, _REGISTER_UNIT)
         return per_warp * -(-threads // WARP)
@@ -123,12 +127,12 @@ class Code:
         self.kernels.clear()
 
 
-def calls(code: Code) -> Table:
+def calls(code: LoadedLibraries) -> Table:
     """The calls of this family."""
     return {**_libraries(code), **_kernels(code), **_occupancy(code)}
 
 
-def _libraries(code: Code) -> Table:
+def _libraries(code: LoadedLibraries) -> Table:
     machine = code.machine
 
     def load(out: int, image: int, *options: int) -> None:
@@ -137,8 +141,9 @@ def _libraries(code: Code) -> Table:
         if head == b"\x7fELF" or head == b"\x50\xed\x55\xba":  # a cubin; a fatbin
             raise DriverFault(Result.NO_BINARY_FOR_GPU)
         try:
-            text, reporting = split(ctypes.string_at(image).decode())
-            module = machine.executor.load(text)
+            text = ctypes.string_at(image)
+            module = machine.executor.load(text.decode())
+            reporting = reporting_of(text)
             module.reporting = machine.executor.load(reporting) if reporting else None
         except (PtxError, UnicodeDecodeError) as fault:
             machine.executor.report_compile_error("", fault)
@@ -157,7 +162,9 @@ def _libraries(code: Code) -> Table:
         if text not in library.module.entries:
             raise DriverFault(Result.NOT_FOUND)
         if text not in library.kernels:
-            library.kernels[text] = code.kernels.add(Kernel(handle, library.module, library.module.entries[text]))
+            library.kernels[text] = code.kernels.add(
+                LibraryKernel(handle, library.module, library.module.entries[text])
+            )
         put_u64(out, library.kernels[text])
 
     def kernel_count(out: int, handle: int) -> None:
@@ -178,15 +185,15 @@ def _libraries(code: Code) -> Table:
         put_u64(size, found[1])
 
     return {
-        "cuLibraryLoadData": Call("ppppuppu", load),
-        "cuLibraryUnload": Call("z", unload),
-        "cuLibraryGetKernel": Call("pzp", get_kernel),
-        "cuLibraryGetKernelCount": Call("pz", kernel_count),
-        "cuLibraryGetGlobal": Call("ppzp", get_global),
+        "cuLibraryLoadData": DriverCall("ppppuppu", load),
+        "cuLibraryUnload": DriverCall("z", unload),
+        "cuLibraryGetKernel": DriverCall("pzp", get_kernel),
+        "cuLibraryGetKernelCount": DriverCall("pz", kernel_count),
+        "cuLibraryGetGlobal": DriverCall("ppzp", get_global),
     }
 
 
-def _kernels(code: Code) -> Table:
+def _kernels(code: LoadedLibraries) -> Table:
     cc = code.machine.cc
 
     def attribute(out: int, number: int, handle: int, device: int = 0) -> None:
@@ -246,22 +253,24 @@ def _kernels(code: Code) -> Table:
         code.kernels[handle]
 
     return {
-        "cuKernelGetFunction": Call("pz", function),
-        "cuKernelGetLibrary": Call("pz", lambda out, handle: put_u64(out, code.kernels[handle].library)),
-        "cuKernelGetName": Call("pz", name),
-        "cuFuncGetName": Call("pz", name),
-        "cuKernelGetAttribute": Call("pizi", attribute),
-        "cuFuncGetAttribute": Call("piz", attribute),
-        "cuKernelSetAttribute": Call("iizi", set_attribute),
-        "cuFuncSetAttribute": Call("zii", lambda handle, number, value: set_attribute(number, value, handle)),
-        "cuKernelSetCacheConfig": Call("zii", known),
-        "cuFuncSetCacheConfig": Call("zi", known),
-        "cuKernelGetParamInfo": Call("zzpp", param_info),
-        "cuFuncGetParamInfo": Call("zzpp", param_info),
+        "cuKernelGetFunction": DriverCall("pz", function),
+        "cuKernelGetLibrary": DriverCall("pz", lambda out, handle: put_u64(out, code.kernels[handle].library)),
+        "cuKernelGetName": DriverCall("pz", name),
+        "cuFuncGetName": DriverCall("pz", name),
+        "cuKernelGetAttribute": DriverCall("pizi", attribute),
+        "cuFuncGetAttribute": DriverCall("piz", attribute),
+        "cuKernelSetAttribute": DriverCall("iizi", set_attribute),
+        "cuFuncSetAttribute": DriverCall(
+            "zii", lambda handle, number, value: set_attribute(number, value, handle)
+        ),
+        "cuKernelSetCacheConfig": DriverCall("zii", known),
+        "cuFuncSetCacheConfig": DriverCall("zi", known),
+        "cuKernelGetParamInfo": DriverCall("zzpp", param_info),
+        "cuFuncGetParamInfo": DriverCall("zzpp", param_info),
     }
 
 
-def _occupancy(code: Code) -> Table:
+def _occupancy(code: LoadedLibraries) -> Table:
     def blocks(out: int, handle: int, threads: int, dynamic_shared: int, flags: int = 0) -> None:
         put_u32(out, code.occupancy(code.kernels[handle], threads, dynamic_shared))
 
@@ -278,7 +287,7 @@ def _occupancy(code: Code) -> Table:
         put_u32(grid, best[2] * MULTIPROCESSORS)
 
     return {
-        "cuOccupancyMaxActiveBlocksPerMultiprocessor": Call("pziz", blocks),
-        "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags": Call("pzizu", blocks),
-        "cuOccupancyMaxPotentialBlockSize": Call("ppzpzi", block_size),
+        "cuOccupancyMaxActiveBlocksPerMultiprocessor": DriverCall("pziz", blocks),
+        "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags": DriverCall("pzizu", blocks),
+        "cuOccupancyMaxPotentialBlockSize": DriverCall("ppzpzi", block_size),
     }

@@ -43,7 +43,7 @@ def patch_driver(driver: Any) -> None:
     """Change ``numba.cuda.cudadrv.driver``."""
     driver._Linker.complete = _complete_for(driver)
 
-    class Function(driver.CudaPythonFunction):  # type: ignore[misc]
+    class LazyFunction(driver.CudaPythonFunction):  # type: ignore[misc]
         """A kernel whose attributes are computed on access."""
 
         def __init__(self, module: Any, kernel: Any, name: str) -> None:
@@ -63,7 +63,7 @@ def patch_driver(driver: Any) -> None:
                 maxthreads=read.max_threads_per_block,
             )
 
-    driver.Function = Function
+    driver.Function = LazyFunction
 
 
 def _complete_for(driver: Any) -> Callable[[Any], Any]:

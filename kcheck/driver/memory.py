@@ -9,8 +9,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
-from kcheck.cpu.memory import Kind, Memory, MemoryBlock, OutOfMemory
-from kcheck.driver.call import Call, Table, get_u32, get_u64, put_u32, put_u64
+from kcheck.cpu.memory import Memory, MemoryBlock, MemoryKind, OutOfMemory
+from kcheck.driver.call import DriverCall, Table, get_u32, get_u64, put_u32, put_u64
 from kcheck.driver.machine import PRIMARY_CONTEXT, Handles, Machine
 from kcheck.driver.result import DriverFault, Result
 
@@ -29,7 +29,7 @@ def calls(machine: Machine, wait: Wait) -> Table:
     return {**_allocation(machine), **_copies(machine, wait), **_queries(machine), **_pools(machine, wait)}
 
 
-def _allocate(machine: Machine, out: int, size: int, kind: Kind) -> None:
+def _allocate(machine: Machine, out: int, size: int, kind: MemoryKind) -> None:
     machine.require_context()
     if size == 0:
         raise DriverFault(Result.INVALID_VALUE)
@@ -39,7 +39,7 @@ def _allocate(machine: Machine, out: int, size: int, kind: Kind) -> None:
         raise DriverFault(Result.OUT_OF_MEMORY) from None
 
 
-def _free(memory: Memory, address: int, *kinds: Kind) -> None:
+def _free(memory: Memory, address: int, *kinds: MemoryKind) -> None:
     """Free a block of one of these kinds; freeing NULL does nothing."""
     block = memory.find(address)
     if address and (block is None or block.kind not in kinds or not memory.free(address)):
@@ -68,22 +68,28 @@ def _allocation(machine: Machine) -> Table:
         put_u32(out, 0)
 
     return {
-        "cuMemAlloc": Call("pz", lambda out, size: _allocate(machine, out, size, Kind.DEVICE)),
-        "cuMemAllocManaged": Call("pzu", lambda out, size, flags: _allocate(machine, out, size, Kind.MANAGED)),
-        "cuMemHostAlloc": Call("pzu", lambda out, size, flags: _allocate(machine, out, size, Kind.HOST)),
-        "cuMemAllocHost": Call("pz", lambda out, size: _allocate(machine, out, size, Kind.HOST)),
-        "cuMemFree": Call("p", lambda address: _free(memory, address, Kind.DEVICE, Kind.MANAGED)),
-        "cuMemFreeHost": Call("p", lambda address: _free(memory, address, Kind.HOST)),
-        "cuMemHostRegister": Call("pzu", register),
-        "cuMemHostUnregister": Call("p", unregister),
-        "cuMemHostGetDevicePointer": Call("ppu", device_pointer),
-        "cuMemHostGetFlags": Call("pp", host_flags),
+        "cuMemAlloc": DriverCall("pz", lambda out, size: _allocate(machine, out, size, MemoryKind.DEVICE)),
+        "cuMemAllocManaged": DriverCall(
+            "pzu", lambda out, size, flags: _allocate(machine, out, size, MemoryKind.MANAGED)
+        ),
+        "cuMemHostAlloc": DriverCall(
+            "pzu", lambda out, size, flags: _allocate(machine, out, size, MemoryKind.HOST)
+        ),
+        "cuMemAllocHost": DriverCall("pz", lambda out, size: _allocate(machine, out, size, MemoryKind.HOST)),
+        "cuMemFree": DriverCall(
+            "p", lambda address: _free(memory, address, MemoryKind.DEVICE, MemoryKind.MANAGED)
+        ),
+        "cuMemFreeHost": DriverCall("p", lambda address: _free(memory, address, MemoryKind.HOST)),
+        "cuMemHostRegister": DriverCall("pzu", register),
+        "cuMemHostUnregister": DriverCall("p", unregister),
+        "cuMemHostGetDevicePointer": DriverCall("ppu", device_pointer),
+        "cuMemHostGetFlags": DriverCall("pp", host_flags),
     }
 
 
 def _host_block(memory: Memory, address: int) -> MemoryBlock:
     block = memory.find(address)
-    if block is None or block.kind is Kind.DEVICE:
+    if block is None or block.kind is MemoryKind.DEVICE:
         raise DriverFault(Result.INVALID_VALUE)
     return block
 
@@ -139,11 +145,11 @@ def _copies(machine: Machine, wait: Wait) -> Table:
 
     table: Table = {}
     for name, function in (("HtoD", to_device), ("DtoH", to_host), ("DtoD", within), ("", anywhere)):
-        table[f"cuMemcpy{name}"] = Call("ppz", function)
-        table[f"cuMemcpy{name}Async"] = Call("ppzz", function)
+        table[f"cuMemcpy{name}"] = DriverCall("ppz", function)
+        table[f"cuMemcpy{name}Async"] = DriverCall("ppzz", function)
     for bits, kind in ((8, "B"), (16, "H"), (32, "u")):
-        table[f"cuMemsetD{bits}"] = Call(f"p{kind}z", fill(bits // 8))
-        table[f"cuMemsetD{bits}Async"] = Call(f"p{kind}zz", fill(bits // 8))
+        table[f"cuMemsetD{bits}"] = DriverCall(f"p{kind}z", fill(bits // 8))
+        table[f"cuMemsetD{bits}Async"] = DriverCall(f"p{kind}zz", fill(bits // 8))
     return table
 
 
@@ -163,15 +169,15 @@ def _queries(machine: Machine) -> Table:
         put_u64(size, block.size)
 
     def value(attribute: int, address: int, block: MemoryBlock) -> int:
-        on_host = block.kind in (Kind.HOST, Kind.REGISTERED)
+        on_host = block.kind in (MemoryKind.HOST, MemoryKind.REGISTERED)
         values = {
             _CONTEXT: PRIMARY_CONTEXT,
             _MEMORY_TYPE: _HOST_MEMORY if on_host else _DEVICE_MEMORY,
             _DEVICE_POINTER: address,
-            _HOST_POINTER: address if block.kind is not Kind.DEVICE else 0,
+            _HOST_POINTER: address if block.kind is not MemoryKind.DEVICE else 0,
             _SYNC_MEMOPS: 0,
             _BUFFER_ID: block.serial,
-            _IS_MANAGED: int(block.kind is Kind.MANAGED),
+            _IS_MANAGED: int(block.kind is MemoryKind.MANAGED),
             _DEVICE_ORDINAL: 0,
             _RANGE_START: block.base,
             _RANGE_SIZE: block.size,
@@ -183,7 +189,7 @@ def _queries(machine: Machine) -> Table:
 
     def attribute(out: int, number: int, address: int) -> None:
         block = memory.find(address)
-        if block is None or (number == _HOST_POINTER and block.kind is Kind.DEVICE):
+        if block is None or (number == _HOST_POINTER and block.kind is MemoryKind.DEVICE):
             raise DriverFault(Result.INVALID_VALUE)
         (put_u64 if number in _WIDE else put_u32)(out, value(number, address, block))
 
@@ -195,10 +201,10 @@ def _queries(machine: Machine) -> Table:
             (put_u64 if number in _WIDE else put_u32)(out, value(number, address, block) if block else 0)
 
     return {
-        "cuMemGetInfo": Call("pp", info),
-        "cuMemGetAddressRange": Call("ppp", address_range),
-        "cuPointerGetAttribute": Call("pip", attribute),
-        "cuPointerGetAttributes": Call("uppp", attributes),
+        "cuMemGetInfo": DriverCall("pp", info),
+        "cuMemGetAddressRange": DriverCall("ppp", address_range),
+        "cuPointerGetAttribute": DriverCall("pip", attribute),
+        "cuPointerGetAttributes": DriverCall("uppp", attributes),
     }
 
 
@@ -215,11 +221,11 @@ def _pools(machine: Machine, wait: Wait) -> Table:
     def allocate(out: int, size: int, pool: int, stream: int) -> None:
         pools[pool]
         wait(stream)
-        _allocate(machine, out, size, Kind.DEVICE)
+        _allocate(machine, out, size, MemoryKind.DEVICE)
 
     def free(address: int, stream: int) -> None:
         wait(stream)
-        _free(machine.memory, address, Kind.DEVICE, Kind.MANAGED)
+        _free(machine.memory, address, MemoryKind.DEVICE, MemoryKind.MANAGED)
 
     def destroy(pool: int) -> None:
         pools.pop(pool)
@@ -234,19 +240,19 @@ def _pools(machine: Machine, wait: Wait) -> Table:
         pools[pool]
 
     return {
-        "cuDeviceGetDefaultMemPool": Call("pi", lambda out, device: put_u64(out, default)),
-        "cuDeviceGetMemPool": Call("pi", lambda out, device: put_u64(out, chosen[0])),
-        "cuDeviceSetMemPool": Call("iz", choose),
-        "cuMemGetDefaultMemPool": Call("ppi", lambda out, location, kind: put_u64(out, default)),
-        "cuMemGetMemPool": Call("ppi", lambda out, location, kind: put_u64(out, chosen[0])),
-        "cuMemPoolCreate": Call("pp", lambda out, properties: put_u64(out, pools.add(None))),
-        "cuMemPoolDestroy": Call("z", destroy),
-        "cuMemPoolSetAttribute": Call("zip", known),
-        "cuMemPoolGetAttribute": Call("zip", attribute),
-        "cuMemPoolSetAccess": Call("zpz", known),
-        "cuMemPoolGetAccess": Call("pzp", lambda out, pool, location: put_u32(out, _READ_WRITE)),
-        "cuMemPoolTrimTo": Call("zz", known),
-        "cuMemAllocAsync": Call("pzz", lambda out, size, stream: allocate(out, size, chosen[0], stream)),
-        "cuMemAllocFromPoolAsync": Call("pzzz", allocate),
-        "cuMemFreeAsync": Call("pz", free),
+        "cuDeviceGetDefaultMemPool": DriverCall("pi", lambda out, device: put_u64(out, default)),
+        "cuDeviceGetMemPool": DriverCall("pi", lambda out, device: put_u64(out, chosen[0])),
+        "cuDeviceSetMemPool": DriverCall("iz", choose),
+        "cuMemGetDefaultMemPool": DriverCall("ppi", lambda out, location, kind: put_u64(out, default)),
+        "cuMemGetMemPool": DriverCall("ppi", lambda out, location, kind: put_u64(out, chosen[0])),
+        "cuMemPoolCreate": DriverCall("pp", lambda out, properties: put_u64(out, pools.add(None))),
+        "cuMemPoolDestroy": DriverCall("z", destroy),
+        "cuMemPoolSetAttribute": DriverCall("zip", known),
+        "cuMemPoolGetAttribute": DriverCall("zip", attribute),
+        "cuMemPoolSetAccess": DriverCall("zpz", known),
+        "cuMemPoolGetAccess": DriverCall("pzp", lambda out, pool, location: put_u32(out, _READ_WRITE)),
+        "cuMemPoolTrimTo": DriverCall("zz", known),
+        "cuMemAllocAsync": DriverCall("pzz", lambda out, size, stream: allocate(out, size, chosen[0], stream)),
+        "cuMemAllocFromPoolAsync": DriverCall("pzzz", allocate),
+        "cuMemFreeAsync": DriverCall("pz", free),
     }

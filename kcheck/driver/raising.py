@@ -2,19 +2,19 @@
 
 A kernel that can raise is lowered once, with a call that marks each ``raise``, and compiled twice. Without the
 marks the LLVM IR is what numba-cuda makes anywhere: that PTX runs, and is what ``kcheck lint`` measures. The
-marked PTX only says which threads raise what. It travels in a comment at the end of the PTX that the driver loads.
+marked PTX only says which threads raise what.
 """
 
 from __future__ import annotations
 
-import base64
 import re
-import zlib
+from contextvars import ContextVar
 from typing import Any
 
 from kcheck.ptx.syntax.raise_markers import is_marker, marker
 
-_COMMENT = "\n// kcheck: reports exceptions: "
+_loading: ContextVar[tuple[bytes, str]] = ContextVar("kcheck_loading", default=(b"", ""))
+"""The image that numba-cuda loads now, and its reporting PTX."""
 _MARKED = re.compile(r'^(declare .*@"?kcheck_raise_.*\n\n?|.*@"?kcheck_raise_.*\n)', re.MULTILINE)
 
 
@@ -69,20 +69,16 @@ def patch_libraries(codegen: Any) -> None:
         return made
 
     def get_cufunc(self: Any) -> Any:
-        """The loaded kernel. The loaded image contains the marked PTX; the cubin that a program sees does not."""
+        """The loaded kernel; the driver gets its reporting PTX as well."""
         text = reporting(self)
-        if not text:
+        if not text or self._cufunc_cache:
             return cufunc(self)
-        get = self.get_cubin
-
-        def with_reporting(cc: Any = None) -> Any:
-            return codegen.driver.ObjectCode.from_ptx(join(get(cc).code, text))
-
-        self.get_cubin = with_reporting
+        code = self.get_cubin().code
+        token = _loading.set(((code.encode() if isinstance(code, str) else code).rstrip(b"\0"), text))
         try:
             return cufunc(self)
         finally:
-            del self.get_cubin
+            _loading.reset(token)
 
     def states(self: Any) -> dict[str, Any]:
         return {**reduce_states(self), "kcheck_reporting": reporting(self)}
@@ -123,14 +119,7 @@ def is_marked(text: str) -> bool:
     return any(is_marker(word) for word in re.findall(r"\w+", text))
 
 
-def join(plain: bytes | str, marked: str) -> bytes:
-    """PTX with the reporting PTX in a comment at its end."""
-    text = plain if isinstance(plain, str) else plain.decode()
-    packed = base64.b64encode(zlib.compress(marked.encode())).decode()
-    return f"{text.rstrip(chr(0))}{_COMMENT}{packed}\n".encode()
-
-
-def split(text: str) -> tuple[str, str]:
-    """The two parts that :func:`join` joined; the second is empty if there is no such comment."""
-    plain, found, packed = text.partition(_COMMENT)
-    return (plain, zlib.decompress(base64.b64decode(packed)).decode()) if found else (text, "")
+def reporting_of(image: bytes) -> str:
+    """The reporting PTX of an image that the driver loads; empty if there is none."""
+    code, text = _loading.get()
+    return text if code == image else ""

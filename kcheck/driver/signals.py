@@ -12,36 +12,52 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
 from kcheck.cpu.interrupts import handled_signal, without_launch
 
 _AGAIN_SECONDS = 0.02
-_kept: list[tuple[BaseException, threading.Timer]] = []  # of the main thread, which alone runs signal handlers
+_kept: list[BaseException] = []  # of the main thread, which alone runs signal handlers
 _entries: set[CodeType] = set()
+
+
+@dataclass
+class _Guards:
+    """How many guarded calls the main thread is in: the innermost one raises the kept exception."""
+
+    depth: int = 0
+
+
+_guards = _Guards()
 
 
 def keep(error: BaseException) -> None:
     """Hold back what a signal handler raised, until :func:`guarded` raises it."""
-    number = handled_signal(error) or signal.SIGINT
+    _kept.append(error)
+    # A guarded call raises it when it ends, however long that takes. Only without one is the signal sent again.
+    if not _guards.depth:
+        _send_later(handled_signal(error) or signal.SIGINT)
 
+
+def _send_later(number: int) -> None:
     def send() -> None:
         if _take() is not None and callable(signal.getsignal(number)):
             signal.pthread_kill(threading.main_thread().ident or 0, number)  # ends a sleep, too
 
     timer = threading.Timer(_AGAIN_SECONDS, send)
     timer.daemon = True
-    _kept.append((error, timer))
     timer.start()
 
 
 def _take() -> BaseException | None:
-    """The first exception that is kept; none is kept afterwards."""
+    """The first exception that is kept; none is kept afterwards. Two threads may call it at once: one gets it."""
     error: BaseException | None = None
-    while _kept:
-        error, timer = _kept.pop()
-        timer.cancel()
+    with suppress(IndexError):
+        while True:
+            error = _kept.pop()
     return error
 
 
@@ -70,13 +86,20 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
             else:
                 hook(unraisable)
 
+        depth = _guards.depth
         sys.unraisablehook = catch
         try:
+            _guards.depth = depth + 1
             result = function(*arguments, **keywords)
         except Exception:  # the error code of the call that was stopped
             if not _kept:
                 raise
+        except BaseException:  # raised by another handler, not in the driver
+            if _kept and not depth:
+                _send_later(handled_signal(_kept[0]) or signal.SIGINT)
+            raise
         finally:
+            _guards.depth = depth
             sys.unraisablehook = hook
         if _kept and (error := _take()) is not None:
             raise without_launch(error)

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kcheck.driver.call import Call, Table, put_f32, put_u32, put_u64
+from kcheck.driver.call import DriverCall, Table, put_f32, put_u32, put_u64
 from kcheck.driver.machine import LEGACY_STREAM, PER_THREAD_STREAM, PRIMARY_CONTEXT, Handles, Machine
 from kcheck.driver.result import DriverFault, Result
 
@@ -144,26 +144,26 @@ def calls(machine: Machine, streams: Streams) -> Table:
         streams.events.pop(event)
 
     return {
-        "cuStreamCreate": Call("pu", create),
-        "cuStreamCreateWithPriority": Call("pui", create),
-        "cuStreamDestroy": Call("z", destroy),
-        "cuStreamSynchronize": Call("z", streams.wait),
-        "cuStreamQuery": Call("z", query),
-        "cuStreamWaitEvent": Call("zzu", wait_event),
-        "cuStreamGetCtx": Call("zp", tell(lambda stream: PRIMARY_CONTEXT, put_u64)),
-        "cuStreamGetCtx_v2": Call("zpp", context_v2),
-        "cuStreamGetDevice": Call("zp", tell(lambda stream: 0, put_u32)),
-        "cuStreamGetFlags": Call("zp", tell(lambda stream: stream.flags, put_u32)),
-        "cuStreamGetPriority": Call("zp", tell(lambda stream: stream.priority, put_u32)),
-        "cuStreamGetId": Call("zp", lambda handle, out: put_u64(out, handle)),
-        "cuStreamIsCapturing": Call("zp", tell(lambda stream: 0, put_u32)),
-        "cuStreamAddCallback": Call("zppu", add_callback),
-        "cuLaunchHostFunc": Call("zpp", host_function),
-        "cuEventCreate": Call("pu", event_create),
-        "cuEventDestroy": Call("z", event_destroy),
-        "cuEventRecord": Call("zz", event_record),
-        "cuEventRecordWithFlags": Call("zzu", event_record),
-        "cuEventQuery": Call("z", event_known),
-        "cuEventSynchronize": Call("z", event_known),
-        "cuEventElapsedTime": Call("pzz", elapsed),
+        "cuStreamCreate": DriverCall("pu", create),
+        "cuStreamCreateWithPriority": DriverCall("pui", create),
+        "cuStreamDestroy": DriverCall("z", destroy),
+        "cuStreamSynchronize": DriverCall("z", streams.wait),
+        "cuStreamQuery": DriverCall("z", query),
+        "cuStreamWaitEvent": DriverCall("zzu", wait_event),
+        "cuStreamGetCtx": DriverCall("zp", tell(lambda stream: PRIMARY_CONTEXT, put_u64)),
+        "cuStreamGetCtx_v2": DriverCall("zpp", context_v2),
+        "cuStreamGetDevice": DriverCall("zp", tell(lambda stream: 0, put_u32)),
+        "cuStreamGetFlags": DriverCall("zp", tell(lambda stream: stream.flags, put_u32)),
+        "cuStreamGetPriority": DriverCall("zp", tell(lambda stream: stream.priority, put_u32)),
+        "cuStreamGetId": DriverCall("zp", lambda handle, out: put_u64(out, handle)),
+        "cuStreamIsCapturing": DriverCall("zp", tell(lambda stream: 0, put_u32)),
+        "cuStreamAddCallback": DriverCall("zppu", add_callback),
+        "cuLaunchHostFunc": DriverCall("zpp", host_function),
+        "cuEventCreate": DriverCall("pu", event_create),
+        "cuEventDestroy": DriverCall("z", event_destroy),
+        "cuEventRecord": DriverCall("zz", event_record),
+        "cuEventRecordWithFlags": DriverCall("zzu", event_record),
+        "cuEventQuery": DriverCall("z", event_known),
+        "cuEventSynchronize": DriverCall("z", event_known),
+        "cuEventElapsedTime": DriverCall("pzz", elapsed),
     }

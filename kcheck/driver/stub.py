@@ -19,7 +19,7 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-from kcheck.driver.call import Call, Table, put_u32, put_u64
+from kcheck.driver.call import DriverCall, Table, put_u32, put_u64
 from kcheck.driver.elf import jump_size, shared_object
 from kcheck.driver.result import Result
 from kcheck.errors import DeviceUnavailable
@@ -49,8 +49,8 @@ class Stub:
         self._zero = _address(self._library.kcheck_zero)
         self._step = jump_size(platform.machine())
         self._calls = calls | {
-            "cuGetProcAddress_v2": Call("ppizp", self._get_proc_address),
-            "cuGetProcAddress": Call(
+            "cuGetProcAddress_v2": DriverCall("ppizp", self._get_proc_address),
+            "cuGetProcAddress": DriverCall(
                 "ppiz", lambda name, out, version, flags: self._get_proc_address(name, out, 0, 0, 0)
             ),
         }
@@ -72,7 +72,7 @@ class Stub:
     def forsake(self) -> None:
         """From now on return NOT_INITIALIZED from every call, as a driver does in a child process forked after
         ``cuInit``. Names of results are still available."""
-        dead = Call("", lambda: Result.NOT_INITIALIZED)
+        dead = DriverCall("", lambda: Result.NOT_INITIALIZED)
         self._calls = {name: call if name in _ALWAYS else dead for name, call in self._calls.items()}
         for name, slot in self._slot_of.items():
             if name not in _ALWAYS:
@@ -95,7 +95,7 @@ class Stub:
         return self._jumps + self._step * slot
 
     def _callback(self, name: str) -> int:
-        call = self._calls.get(name) or Call("", lambda: self._refuse(name))
+        call = self._calls.get(name) or DriverCall("", lambda: self._refuse(name))
         callback = call.callback(name, _report_crash)
         self._callbacks.append(callback)
         return _address(callback)

@@ -68,13 +68,13 @@ def _violations(artifact: Artifact, kernel: CompiledKernel) -> Iterator[tuple[st
     for code, text, required, forbidden, found in codes:
         for pattern in required:
             if not re.search(pattern, text):
-                message = f"no {code} matches the required pattern {pattern!r}"
+                message = f"no {code} matches the required pattern `{pattern}`"
                 yield f"required {code} {pattern}", 0.0, finding(message)
         for pattern in forbidden:
             if matches := list(re.finditer(pattern, text)):
                 where, place = found(matches)
                 times = "" if len(matches) == 1 else f", {len(matches)} times"
-                message = f"forbidden pattern {pattern!r} in the {code}{times}: {where}"
+                message = f"forbidden pattern `{pattern}` in the {code}{times}: {where}"
                 yield f"forbidden {code} {pattern}", float(len(matches)), finding(message, place=place)
 
 

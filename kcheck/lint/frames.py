@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from kcheck.model import Span
 from kcheck.model.compiled import CompiledKernel
-from kcheck.model.span import as_typed, is_users
 from kcheck.ptx.syntax.ast import Call, Instruction, Module
+from kcheck.span import as_typed, is_users
 
 Frames: TypeAlias = Callable[[Instruction | Call], tuple[Span, ...]]
 """From an instruction to the user's lines: its own, then the calls that led there. Never empty."""

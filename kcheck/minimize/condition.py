@@ -73,10 +73,10 @@ def _condition(search: Search, base: Candidate, name: str, seeds: int) -> DimCon
             tried[size] = _fails(search, candidates[size], seeds)
         left = [one for one in every if _agrees(one, tried)]
     for _ in range(_PROBES):
-        telling = _most_telling(left, [size for size in candidates if size not in tried])
-        if telling is None:
+        informative = _most_informative(left, [size for size in candidates if size not in tried])
+        if informative is None:
             break
-        tried[telling] = _fails(search, candidates[telling], seeds)
+        tried[informative] = _fails(search, candidates[informative], seeds)
         left = [one for one in left if _agrees(one, tried)]
     tried = dict(sorted(tried.items()))
     fails = sum(tried.values())
@@ -128,15 +128,15 @@ def _agrees(condition: Condition, tried: Mapping[int, bool]) -> bool:
     return all(condition.holds(size) == fails for size, fails in tried.items())
 
 
-def _most_telling(left: list[Condition], sizes: list[int]) -> int | None:
+def _most_informative(left: list[Condition], sizes: list[int]) -> int | None:
     """The size about which conditions differ most, weighted by simplicity; None if all agree everywhere."""
-    best, telling = 0.0, None
+    best, informative = 0.0, None
     for size in sizes:
         yes = sum(2.0**-one.cost for one in left if one.holds(size))
         no = sum(2.0**-one.cost for one in left if not one.holds(size))
         if min(yes, no) > best * 1.0001:
-            best, telling = min(yes, no), size
-    return telling
+            best, informative = min(yes, no), size
+    return informative
 
 
 def _moduli(search: Search, name: str) -> tuple[int, ...]:

@@ -67,7 +67,7 @@ def _values(search: Search) -> Iterator[str]:
     """Which elements matter, if single ones were set."""
     if not search.best.held:
         return
-    telling = []
+    said = []
     for name in search.best.held:
         values = search.inputs()[name]
         if values.size == 0:
@@ -77,9 +77,9 @@ def _values(search: Search) -> Iterator[str]:
             continue
         shown = [f"{name}[{', '.join(map(str, place))}]" for place in places[:_FEW].tolist()]
         more = f" and {len(places) - _FEW} more" if len(places) > _FEW else ""
-        telling.append(", ".join(shown) + more)
-    if telling:
-        yield f"values that matter: {'; '.join(telling)}"
+        said.append(", ".join(shown) + more)
+    if said:
+        yield f"values that matter: {'; '.join(said)}"
     else:
         yield "the values do not matter: each input can be filled with one number"
 

@@ -29,7 +29,7 @@ from kcheck.model import (
     Status,
     strictest,
 )
-from kcheck.runner import Executed, execute, makes
+from kcheck.runner import Executed, KnownFailure, execute, makes
 
 Strategy: TypeAlias = Literal["dims", "values", "all"]
 MOST_RUNS = 300
@@ -74,15 +74,14 @@ class Minimizer:
 
     ::
 
-        minimizer = Minimizer(spec, case, snapshot, device, rule, timeout=60, most=300, tell=print)
+        minimizer = Minimizer(spec, known, device, timeout=60, most=300, tell=print)
         if minimizer.fails:
             minimizer.search("all")            # may be interrupted
             found = minimizer.end()
 
     Args:
-        case: under the current spec (``kcheck.cases.recall``).
-        held: its exact inputs; None if its seed makes them.
-        rule: the rule that it failed by; empty if unknown.
+        known: the case under the current spec (``kcheck.cases.recall``), its exact inputs if its seed does not
+            make them, and the rule that it failed by, if known.
         most: the most kernel runs for the search.
         timeout: seconds for one run; None for no limit; at most ENDLESS if it fails by not ending.
         tell: called for each run: its number, its case, whether that fails the same way.
@@ -95,15 +94,14 @@ class Minimizer:
     def __init__(
         self,
         spec: OpSpec,
-        case: Case,
-        held: Snapshot | None,
+        known: KnownFailure,
         device: Device,
-        rule: str,
         *,
         most: int = MOST_RUNS,
         timeout: float | None,
         tell: Callable[[int, Case, bool], None],
     ) -> None:
+        case, held, rule = known.case, known.snapshot, known.rule
         if rule in SANITIZERS:
             spec = replace(spec, sanitize=strictest(spec.sanitize, {rule: "error"}))
         self.spec, self._case, self._device = spec, case, device

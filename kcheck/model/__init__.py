@@ -11,12 +11,13 @@ from kcheck.model.calls import (
     CompileOptions,
     CudaOptions,
     Expression,
-    Function,
-    Kernel,
-    Launch,
+    FunctionRef,
+    KernelRef,
+    LaunchSpec,
     NameArg,
     NumelArg,
     StrideArg,
+    TextureArg,
     TritonOptions,
 )
 from kcheck.model.case import Case
@@ -37,7 +38,6 @@ from kcheck.model.levels import LEVELS, STRICT, Level, Strict, as_set, is_as_str
 from kcheck.model.outcome import Finding, Index3, Outcome
 from kcheck.model.schedule import NATURAL, Schedule
 from kcheck.model.snapshot import ArraySnapshot, Snapshot
-from kcheck.model.span import Fault, Span
 from kcheck.model.spec import (
     DEFAULT_CASES,
     DEFAULT_TARGETS,
@@ -64,6 +64,7 @@ from kcheck.model.spec import (
     TypeVariable,
 )
 from kcheck.model.verdict import Comparison, Element, ErrorMap, Status, Verdict
+from kcheck.span import Fault, Span
 
 __all__ = [
     "DEFAULT_CASES",
@@ -102,12 +103,12 @@ __all__ = [
     "Fault",
     "Finding",
     "Framework",
-    "Function",
+    "FunctionRef",
     "Index3",
     "Input",
     "Invariant",
-    "Kernel",
-    "Launch",
+    "KernelRef",
+    "LaunchSpec",
     "Level",
     "NameArg",
     "NumelArg",
@@ -129,6 +130,7 @@ __all__ = [
     "Status",
     "Strict",
     "StrideArg",
+    "TextureArg",
     "Tolerance",
     "TritonOptions",
     "TypeVariable",

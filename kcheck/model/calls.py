@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from kcheck.model.span import Span
+from kcheck.span import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Expression:
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class FunctionRef:
     """A Python function by file and name: ``kernels/softmax.py:softmax``.
 
     Attributes:
@@ -40,7 +40,7 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel(Function):
+class KernelRef(FunctionRef):
     """A kernel by file and name: ``kernels/softmax.cu:softmax<{T}, 4>``.
 
     Attributes:
@@ -121,13 +121,42 @@ class NumelArg:
     dtype: str | None = None
 
 
-Argument: TypeAlias = NameArg | StrideArg | NumelArg
+@dataclass(frozen=True, slots=True)
+class TextureArg:
+    """A kernel argument: the handle of a texture or surface object over a copy of an array.
+
+    Attributes:
+        is_surface: it is a surface, from which an output gets its values after the launch.
+        in_array: the copy is in a CUDA array, not in linear memory.
+        filter: ``point`` or ``linear``.
+        address: ``clamp``, ``border``, ``wrap`` or ``mirror`` for each axis, x first.
+        normalized: coordinates are from 0 to 1.
+        as_float: integers of 8 or 16 bits are read as floats from 0 or -1 to 1.
+        layered: the first axis of the array counts layers.
+        channels: 2 or 4 if the last axis of the array has a texel's channels; else 1.
+        dtype: of the handle.
+    """
+
+    array: str
+    span: Span
+    is_surface: bool = False
+    in_array: bool = True
+    filter: str = "point"
+    address: tuple[str, str, str] = ("clamp", "clamp", "clamp")
+    normalized: bool = False
+    as_float: bool = False
+    layered: bool = False
+    channels: int = 1
+    dtype: str | None = "uint64"
+
+
+Argument: TypeAlias = NameArg | StrideArg | NumelArg | TextureArg
 DEFAULT_INTEGER = "int64"
 """The dtype of a dim, a stride or a number of elements, unless the spec or the compiled kernel says another."""
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchSpec:
     """How the kernel is launched: its arguments in order, 1 to 3 expressions for grid and for block."""
 
     args: tuple[Argument, ...]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kcheck.model.outcome import Index3
-from kcheck.model.span import Span
+from kcheck.span import Span
 
 
 @dataclass(frozen=True, slots=True)

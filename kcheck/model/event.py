@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from kcheck.model.levels import Level
 from kcheck.model.outcome import Finding
 from kcheck.model.snapshot import Snapshot
-from kcheck.model.span import Fault
 from kcheck.model.verdict import Verdict
+from kcheck.span import Fault
 
 if TYPE_CHECKING:
     from kcheck.model.outcome import Array

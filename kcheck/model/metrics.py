@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kcheck.model.compiled import Resources
 from kcheck.model.outcome import Finding
-from kcheck.model.span import Span
+from kcheck.span import Span
 
 FAMILIES = (
     "float16",

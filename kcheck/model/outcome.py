@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from kcheck.model.case import Case
 from kcheck.model.levels import Level, Strict
-from kcheck.model.span import Span
+from kcheck.span import Span
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +36,9 @@ class Finding:
         stack: if ``place`` is in an inlined function or calls one, the whole chain of calls, innermost first,
             ``place`` included; otherwise empty.
         count: how often it was seen, if only the first is reported.
+        unit: what the kernel's language calls a block. A program of Triton has no threads.
         lenient: a warning by default, and an error if the level of its rule is set to error.
+        note: a warning about something that may be right: reports show it once, as a note.
     """
 
     rule: str
@@ -54,6 +56,8 @@ class Finding:
     other_place: Span | None = None
     stack: tuple[Span, ...] = ()
     lenient: bool = False
+    note: bool = False
+    unit: Literal["block", "program"] = "block"
 
     def at_level(self, level: Level) -> Finding | None:
         """The finding at the level of its rule; None if that is off. Other warnings stay warnings."""
@@ -62,6 +66,12 @@ class Finding:
         if level == "warn":
             return replace(self, severity="warn")
         return replace(self, severity="error") if self.lenient and isinstance(level, Strict) else self
+
+    @property
+    def as_note(self) -> str:
+        """One sentence without what differs from case to case, such as the element."""
+        place = f"{self.place.short}: " if self.place is not None else ""
+        return f"{self.rule}: {place}{self.message}"
 
     @property
     def callees(self) -> tuple[Span, ...]:
@@ -88,7 +98,10 @@ class Outcome:
         checked: the sanitizers that checked this case, in the order of SANITIZERS.
         instrumented: seconds spent in instrumented code, including its compilation.
         device: ``gpu``, ``cpu`` or ``simulator``.
-        narrow: whether the kernel does arithmetic in 16-bit floats; None where the device cannot tell.
+        narrow: the formats narrower than float32 to which the kernel rounds: ``16-bit`` by arithmetic, ``tf32`` by
+            matrix products; None where the device cannot tell.
+        gradients: by input, what the function's framework says the derivatives of sum(output * c) are, of the
+            input's shape and dtype.
     """
 
     case: Case
@@ -99,4 +112,5 @@ class Outcome:
     notes: tuple[str, ...] = ()
     checked: tuple[str, ...] = ()
     instrumented: float = 0.0
-    narrow: bool | None = None
+    narrow: frozenset[str] | None = None
+    gradients: Mapping[str, Array] = field(default_factory=dict)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from kcheck.model.baseline import Limit
-from kcheck.model.calls import CompileOptions, Expression, Function, Kernel, Launch
+from kcheck.model.calls import CompileOptions, Expression, FunctionRef, KernelRef, LaunchSpec
 from kcheck.model.levels import Level
-from kcheck.model.span import Span
+from kcheck.span import Span
 
 Scalar: TypeAlias = int | float | bool
 LEAST_AXES: Mapping[str, int] = {
@@ -262,6 +262,7 @@ class OpSpec:
         compile: how the kernel is compiled, as far as the spec says.
         function: the array function of a ``function:``, which replaces kernel and launch.
         framework: of its arrays.
+        gradients: the inputs by which the derivatives of the function are checked.
         judged: False if outputs are not compared with a reference (``kcheck try``); ``reference`` is then the
             kernel.
     """
@@ -279,10 +280,10 @@ class OpSpec:
     inputs: Mapping[str, Input]
     params: Mapping[str, Param]
     outputs: Mapping[str, Output]
-    kernel: Kernel | None
-    launch: Launch | None
-    launcher: Function | None
-    reference: Function
+    kernel: KernelRef | None
+    launch: LaunchSpec | None
+    launcher: FunctionRef | None
+    reference: FunctionRef
     tolerance: Tolerance
     compare: Compare
     invariants: tuple[Invariant, ...]
@@ -299,18 +300,19 @@ class OpSpec:
     judged: bool = True
     compile: CompileOptions | None = None
     profile_count: int | None = None
-    function: Function | None = None
+    function: FunctionRef | None = None
     framework: Framework = Framework()
+    gradients: tuple[str, ...] = ()
 
     @property
-    def runs(self) -> Function:
+    def runs(self) -> FunctionRef:
         """What runs the op, for the place of a message: the function, the launcher or the kernel."""
         return self.function or self.launcher or self.kernel or self.reference
 
     @property
-    def functions(self) -> tuple[Function, ...]:
+    def functions(self) -> tuple[FunctionRef, ...]:
         """Every Python function that the spec names apart from the kernel: launcher, reference, generators."""
         named = [f for f in (self.launcher, self.function, self.reference) if f is not None]
         sources = [d for array in self.inputs.values() for d in array.values]
         sources += [d for example in self.examples for d in example.values.values()]
-        return (*named, *(d.argument for d in sources if isinstance(d.argument, Function)))
+        return (*named, *(d.argument for d in sources if isinstance(d.argument, FunctionRef)))

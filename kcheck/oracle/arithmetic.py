@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kcheck.model import DType
-from kcheck.oracle.rounding import Floats, half_step, round_to
+from kcheck.oracle.rounding import Floats, half_step, round_to, truncate_to
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -36,14 +36,23 @@ class Arithmetic:
         precision: a real dtype, the compute precision.
         mode: ``nearest``, ``backwards`` or ``random``.
         seed: for the random signs.
+        products: the format of the operands of matrix products, if it is narrower: truncated in ``nearest`` mode,
+            as tensor cores do, rounded to nearest in ``backwards`` mode.
 
     Attributes:
         uses: how often the array type that carries it was operated on, copied or returned: 0 means that a
             reference left it at once.
     """
 
-    def __init__(self, precision: DType, mode: Literal["nearest", "backwards", "random"], seed: int = 0) -> None:
+    def __init__(
+        self,
+        precision: DType,
+        mode: Literal["nearest", "backwards", "random"],
+        seed: int = 0,
+        products: DType | None = None,
+    ) -> None:
         self.precision = precision
+        self._products = products
         self.mode = mode
         self.uses = 0
         self._bits = np.random.PCG64(seed)
@@ -179,6 +188,7 @@ class Arithmetic:
 
     def contraction(self, function: Callable[..., Array], *operands: Array) -> Array:
         """``function`` is linear in each operand: sums of products of their elements."""
+        operands = tuple(map(self._operand, operands))
         exact = np.asarray(function(*operands))
         if self.mode != "random":
             return self._safe(self.after(exact), np.abs(np.asarray(function(*map(np.abs, operands)))))
@@ -188,8 +198,18 @@ class Arithmetic:
             exact, noise=np.sqrt(np.where(counts > 1, self.expected_path(exact, counts, squares), 0) + squares)
         )
 
+    def _operand(self, array: Array) -> Array:
+        if self._products is None or array.dtype != np.float64:
+            return array
+        if self.mode == "nearest":
+            return truncate_to(array, self._products)
+        if self.mode == "backwards":
+            return round_to(array, self._products)
+        return array + half_step(np.abs(array), self._products) * self._signs(array.shape)
+
     def product(self, a: Array, b: Array) -> Array:
         """``np.matmul`` of arrays with at least two axes each."""
+        a, b = self._operand(a), self._operand(b)
         exact = np.asarray(np.matmul(a, b))
         length = a.shape[-1]
         if length == 0:

@@ -27,7 +27,7 @@ Codes: TypeAlias = npt.NDArray[np.uint8]
 CHUNK = 1 << 20
 
 
-class Code(IntEnum):
+class MismatchCode(IntEnum):
     """What comparing one element says apart from its error; FINE: the error decides, SETTLED: it is right."""
 
     FINE = 0
@@ -46,39 +46,39 @@ class Code(IntEnum):
 
 
 WHY = {
-    Code.FINE: "",
-    Code.SETTLED: "",
-    Code.NAN: "NaN where the reference is finite",
-    Code.INFINITE: "infinite where the reference is finite",
-    Code.NOT_NAN: "finite where the reference is NaN",
-    Code.NOT_INFINITE: "finite where the reference is infinite",
-    Code.OTHER_INFINITY: "infinite with the wrong sign",
-    Code.NAN_FOR_INFINITE: "NaN where the reference is infinite",
-    Code.INFINITE_FOR_NAN: "infinite where the reference is NaN",
-    Code.FORBIDDEN_NAN: "NaN, which `compare: {nan: forbid}` rules out",
-    Code.OTHER_ZERO: "zero with the wrong sign",
-    Code.OUT_OF_RANGE: "the reference is beyond the range of the output's dtype",
-    Code.NO_OVERFLOW: "finite where the reference overflows the output's dtype",
+    MismatchCode.FINE: "",
+    MismatchCode.SETTLED: "",
+    MismatchCode.NAN: "NaN where the reference is finite",
+    MismatchCode.INFINITE: "infinite where the reference is finite",
+    MismatchCode.NOT_NAN: "finite where the reference is NaN",
+    MismatchCode.NOT_INFINITE: "finite where the reference is infinite",
+    MismatchCode.OTHER_INFINITY: "infinite with the wrong sign",
+    MismatchCode.NAN_FOR_INFINITE: "NaN where the reference is infinite",
+    MismatchCode.INFINITE_FOR_NAN: "infinite where the reference is NaN",
+    MismatchCode.FORBIDDEN_NAN: "NaN, which `compare: {nan: forbid}` rules out",
+    MismatchCode.OTHER_ZERO: "zero with the wrong sign",
+    MismatchCode.OUT_OF_RANGE: "the reference is beyond the range of the output's dtype",
+    MismatchCode.NO_OVERFLOW: "finite where the reference overflows the output's dtype",
 }
-_FIRST_MISMATCH = Code.NAN  # and all codes after it
+_FIRST_MISMATCH = MismatchCode.NAN  # and all codes after it
 _BY_OVERFLOW = np.array(  # possible results of an intermediate overflow
     [
-        Code.NAN,
-        Code.INFINITE,
-        Code.NOT_NAN,
-        Code.NOT_INFINITE,
-        Code.OTHER_INFINITY,
-        Code.NAN_FOR_INFINITE,
-        Code.INFINITE_FOR_NAN,
-        Code.NO_OVERFLOW,
+        MismatchCode.NAN,
+        MismatchCode.INFINITE,
+        MismatchCode.NOT_NAN,
+        MismatchCode.NOT_INFINITE,
+        MismatchCode.OTHER_INFINITY,
+        MismatchCode.NAN_FOR_INFINITE,
+        MismatchCode.INFINITE_FOR_NAN,
+        MismatchCode.NO_OVERFLOW,
     ],
     np.uint8,
 )
 _WITH_ERROR = (
-    Code.FINE,
-    Code.OTHER_ZERO,
-    Code.OUT_OF_RANGE,
-    Code.NO_OVERFLOW,
+    MismatchCode.FINE,
+    MismatchCode.OTHER_ZERO,
+    MismatchCode.OUT_OF_RANGE,
+    MismatchCode.NO_OVERFLOW,
 )  # abs(actual - expected) is a number
 
 
@@ -116,7 +116,7 @@ def compare(
         for part in chunks(flat.size):
             measure = _measure_inexact if dtype.is_inexact else _measure_integers
             codes[part], error[part] = measure(flat[part], reference[part], dtype, options)
-        codes[left_out], error[left_out] = Code.SETTLED, 0.0
+        codes[left_out], error[left_out] = MismatchCode.SETTLED, 0.0
         allowance = rule.allowance(output, reference, error)
         not_judged = np.zeros(flat.size, np.bool_)
         if dtype.is_inexact:
@@ -125,9 +125,9 @@ def compare(
             if options.nan == "ignore":
                 not_judged |= np.isnan(reference) & ~left_out
         if allowance.unjudged is not None:
-            beyond = (codes == Code.FINE) & (error > allowance.allowed)
+            beyond = (codes == MismatchCode.FINE) & (error > allowance.allowed)
             not_judged |= allowance.unjudged & (beyond | np.isin(codes, _BY_OVERFLOW))
-        codes[not_judged] = Code.SETTLED
+        codes[not_judged] = MismatchCode.SETTLED
         compared = _Compared(output, dtype, shape, flat, reference, codes, error, allowance)
         return compared.summary(rule.method, int(np.count_nonzero(not_judged)))
 
@@ -154,24 +154,27 @@ def _specials(actual: Floats, expected: Floats, options: Compare) -> Codes:
     a_inf, e_inf = np.isinf(actual), np.isinf(expected)
     a_finite, e_finite = ~(a_nan | a_inf), ~(e_nan | e_inf)
     rows = [
-        (a_nan & e_finite, Code.NAN),
-        (a_inf & e_finite, Code.INFINITE),
-        (a_finite & e_nan, Code.NOT_NAN),
-        (a_finite & e_inf, Code.NOT_INFINITE),
-        (a_inf & e_inf & (actual != expected), Code.OTHER_INFINITY),
-        (a_nan & e_inf, Code.NAN_FOR_INFINITE),
-        (a_inf & e_nan, Code.INFINITE_FOR_NAN),
-        ((a_inf & e_inf & (actual == expected)) | (a_nan & e_nan), Code.SETTLED),
+        (a_nan & e_finite, MismatchCode.NAN),
+        (a_inf & e_finite, MismatchCode.INFINITE),
+        (a_finite & e_nan, MismatchCode.NOT_NAN),
+        (a_finite & e_inf, MismatchCode.NOT_INFINITE),
+        (a_inf & e_inf & (actual != expected), MismatchCode.OTHER_INFINITY),
+        (a_nan & e_inf, MismatchCode.NAN_FOR_INFINITE),
+        (a_inf & e_nan, MismatchCode.INFINITE_FOR_NAN),
+        ((a_inf & e_inf & (actual == expected)) | (a_nan & e_nan), MismatchCode.SETTLED),
     ]
     if options.nan == "ignore":
-        rows.insert(0, (e_nan, Code.SETTLED))
+        rows.insert(0, (e_nan, MismatchCode.SETTLED))
     if options.nan == "forbid":
-        rows.insert(0, (a_nan, Code.FORBIDDEN_NAN))
+        rows.insert(0, (a_nan, MismatchCode.FORBIDDEN_NAN))
     if options.signed_zero:
         rows.append(
-            ((actual == 0) & (expected == 0) & (np.signbit(actual) != np.signbit(expected)), Code.OTHER_ZERO)
+            (
+                (actual == 0) & (expected == 0) & (np.signbit(actual) != np.signbit(expected)),
+                MismatchCode.OTHER_ZERO,
+            )
         )
-    return np.select([row for row, _ in rows], [np.uint8(code) for _, code in rows], np.uint8(Code.FINE))
+    return np.select([row for row, _ in rows], [np.uint8(code) for _, code in rows], np.uint8(MismatchCode.FINE))
 
 
 def _overflow(codes: Codes, actual: Array, expected: Array, allowed: Floats, dtype: DType) -> None:
@@ -188,7 +191,7 @@ def _overflow(codes: Codes, actual: Array, expected: Array, allowed: Floats, dty
             grown &= np.isinf(part) & (np.signbit(part) == np.signbit(reference))
         return grown
 
-    suspects = (codes == Code.INFINITE) | (codes == Code.NAN)
+    suspects = (codes == MismatchCode.INFINITE) | (codes == MismatchCode.NAN)
     if not suspects.any() and not (np.abs(expected) >= threshold).any():
         return
     wide: Array
@@ -200,10 +203,10 @@ def _overflow(codes: Codes, actual: Array, expected: Array, allowed: Floats, dty
     else:
         wide = actual.astype(np.float64)
         fine = may(wide, expected)
-        beyond = (codes == Code.FINE) & (np.abs(expected) - allowed >= threshold)
-    codes[suspects & fine] = Code.SETTLED
+        beyond = (codes == MismatchCode.FINE) & (np.abs(expected) - allowed >= threshold)
+    codes[suspects & fine] = MismatchCode.SETTLED
     if dtype.name != "float8_e4m3fn":
-        codes[beyond] = Code.NO_OVERFLOW
+        codes[beyond] = MismatchCode.NO_OVERFLOW
 
 
 def _measure_integers(actual: Array, expected: Array, dtype: DType, options: Compare) -> tuple[Codes, Floats]:
@@ -222,7 +225,7 @@ def _measure_integers(actual: Array, expected: Array, dtype: DType, options: Com
     gap = np.maximum(one, two).view(np.uint64) - np.minimum(one, two).view(np.uint64)
     error = gap.astype(np.float64)
     error[outside] = np.abs(actual[outside].astype(np.float64) - expected[outside].astype(np.float64))
-    return np.where(outside, np.uint8(Code.OUT_OF_RANGE), np.uint8(Code.FINE)), error
+    return np.where(outside, np.uint8(MismatchCode.OUT_OF_RANGE), np.uint8(MismatchCode.FINE)), error
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -265,7 +268,7 @@ class _Compared:
             max_ulp=largest.get("ulp"),
             max_scaled=largest.get("scaled"),
             ratio=ratio if ratio >= 0 else None,
-            why=WHY[Code(self.codes[worst])] if known else "",
+            why=WHY[MismatchCode(self.codes[worst])] if known else "",
             error_map=self._error_map() if beyond else None,
         )
 
@@ -283,7 +286,7 @@ class _Compared:
     def _judged(self, part: slice) -> tuple[Mask, Mask, Floats]:
         """Of some elements: which the error decides, which mismatch whatever their error, and error / allowed."""
         codes, error = self.codes[part], self.error[part]
-        fine = (codes == Code.FINE) | (codes == Code.OTHER_ZERO)
+        fine = (codes == MismatchCode.FINE) | (codes == MismatchCode.OTHER_ZERO)
         return fine, codes >= _FIRST_MISMATCH, np.where(error == 0, 0.0, error / self.allowance.allowed[part])
 
     def _refused(self, part: slice, fine: Mask, mismatch: Mask) -> Mask:
@@ -315,7 +318,7 @@ class _Compared:
         for part in chunks(self.actual.size):
             fine, _, _ = self._judged(part)
             if self.dtype.is_inexact:
-                fine = fine | (self.codes[part] == Code.NO_OVERFLOW)
+                fine = fine | (self.codes[part] == MismatchCode.NO_OVERFLOW)
             given = self.actual[part], self.expected[part], self.error[part]
             for key, value in _extremes(*given, fine, self.dtype, typical).items():
                 largest[key] = max(value, largest.get(key, value))

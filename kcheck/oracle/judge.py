@@ -3,85 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 
+from kcheck.cases import cotangents
 from kcheck.errors import InternalError
 from kcheck.model import Comparison, Finding, OpSpec, Outcome, Status, Verdict
 from kcheck.oracle import invariants
 from kcheck.oracle.compare import compare
-from kcheck.oracle.reference import Reference, ReferenceFailed
+from kcheck.oracle.gradients import check_gradients
+from kcheck.oracle.reference import ReferenceFailed
+from kcheck.oracle.rounding import TF32
 from kcheck.oracle.tolerance import ToleranceRule, rules
+from kcheck.oracle.truth import Expected, Truth
 
 if TYPE_CHECKING:
     from kcheck.cases import CaseArrays
 
 Array: TypeAlias = npt.NDArray[Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Truth:
-    """The reference of a case, evaluated once, and the rule of each output.
-
-    Attributes:
-        rule: by the output's name; asking twice shares the noise floor.
-        notes: what the rules found worth saying, after they were used.
-    """
-
-    spec: OpSpec
-    reference: Reference
-    expected: Mapping[str, Array]
-    rule: Callable[[str], ToleranceRule]
-    notes: Callable[[], tuple[str, ...]]
-
-    @classmethod
-    def of(cls, spec: OpSpec, arrays: CaseArrays) -> Truth:
-        """Load and call the reference.
-
-        Raises:
-            ReferenceFailed: it cannot be used, or is NaN where the spec forbids NaN, or the tolerance cannot.
-        """
-        reference = Reference.load(spec, arrays)
-        expected = reference.call()
-        for name, array in expected.items():
-            if spec.compare.nan == "forbid" and array.dtype.kind in "fc" and np.isnan(array).any():
-                index = tuple(int(n) for n in np.argwhere(np.isnan(array))[0])
-                reference.fail(
-                    f"the reference's {name!r} is NaN, but the spec sets `compare: {{nan: forbid}}`",
-                    "fix the reference, keep NaN out of the inputs, or set `nan: match`",
-                    name,
-                    index,
-                )
-        rule, notes = rules(spec, reference, expected, arrays.case.seed)
-        return cls(spec, reference, expected, rule, notes)
-
-
-class Expected:
-    """The truth of one case, evaluated once: when it is first asked for, by whoever needs it."""
-
-    def __init__(self, spec: OpSpec, arrays: CaseArrays) -> None:
-        self._spec = spec
-        self._arrays = arrays
-        self._truth: Truth | ReferenceFailed | None = None
-
-    def truth(self) -> Truth:
-        """The reference's results and the rules.
-
-        Raises:
-            ReferenceFailed: as in :meth:`Truth.of`, each time.
-        """
-        if self._truth is None:
-            try:
-                self._truth = Truth.of(self._spec, self._arrays)
-            except ReferenceFailed as error:
-                self._truth = error
-        if isinstance(self._truth, ReferenceFailed):
-            raise self._truth
-        return self._truth
 
 
 def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome, expected: Expected | None = None) -> Verdict:
@@ -108,13 +49,16 @@ def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome, expected: Expected
         truth = (expected or Expected(spec, arrays)).truth()
     except ReferenceFailed as error:
         return _verdict(outcome, [error.finding, *findings], ())
+    rule, rule_notes = truth.rule, truth.notes
+    if spec.compute is None and outcome.narrow is not None and TF32.name in outcome.narrow:
+        rule, rule_notes = _with_tf32(truth, arrays.case.seed)
     comparisons = tuple(
         compare(
             name,
             truth.reference.dtypes[name],
             actual,
             truth.expected[name],
-            truth.rule(name),
+            rule(name),
             spec.compare,
             outcome.unwritten.get(name),
         )
@@ -127,9 +71,14 @@ def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome, expected: Expected
         if name not in outcome.unwritten or not outcome.unwritten[name].any()
     }
     findings += invariants.check(invariants.Judged(spec, truth.reference, truth.expected, whole))
-    notes = list(truth.notes())
+    notes = list(rule_notes())
     if not any(finding.severity == "error" for finding in findings):
         notes += _narrow(truth, outcome, comparisons, arrays.case.seed)
+    if outcome.gradients and all(comparison.passed for comparison in comparisons):
+        weights = cotangents(spec, arrays)
+        wrong, unjudged = check_gradients(truth, weights, outcome.gradients, arrays.case.seed, spec.runs.span)
+        findings += _levelled(spec, tuple(wrong))
+        notes += unjudged
     if spec.invariants and len(whole) < len(outcome.outputs):
         partly = ", ".join(name for name in outcome.outputs if name not in whole)
         notes.append(f"invariants of {partly} were not checked: some elements were never written")
@@ -137,6 +86,17 @@ def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome, expected: Expected
     failed = verdict.status is Status.PASSED and not all(comparison.passed for comparison in comparisons)
     status = Status.FAILED if failed else verdict.status
     return dataclasses.replace(verdict, comparisons=comparisons, status=status)
+
+
+def _with_tf32(truth: Truth, seed: int) -> tuple[Callable[[str], ToleranceRule], Callable[[], tuple[str, ...]]]:
+    """The rules for a kernel whose matrix products round float32 operands to TF32, as Triton's do by default."""
+    spec = dataclasses.replace(truth.spec, compute=TF32.name)
+    rule, notes = rules(spec, truth.reference, truth.expected, seed)
+    said = (
+        f"{spec.op}: the kernel's matrix products round float32 operands to TF32, which is allowed for; "
+        "set 'compute: float32' to require float32 products",
+    )
+    return rule, lambda: (*said, *notes())
 
 
 _NEAR = 4.0
@@ -149,7 +109,7 @@ def _narrow(truth: Truth, outcome: Outcome, comparisons: Iterable[Comparison], s
     ``a * x + y`` of float16 rounds the product to float16 in Numba, as it is written. Where the spec does not say
     ``compute``, that is beyond what a kernel may do, and whoever wrote it should learn which of the two to change.
     """
-    if truth.spec.compute is not None or outcome.narrow is False:
+    if truth.spec.compute is not None or (outcome.narrow is not None and "16-bit" not in outcome.narrow):
         return
     for found in comparisons:
         dtype = truth.reference.dtypes[found.output]
@@ -193,7 +153,8 @@ def _levelled(spec: OpSpec, findings: tuple[Finding, ...]) -> list[Finding]:
 
 def _verdict(outcome: Outcome, findings: list[Finding], notes: tuple[str, ...]) -> Verdict:
     errors = [finding for finding in findings if finding.severity == "error"]
-    warnings = [finding for finding in findings if finding.severity != "error"]
+    warnings = [finding for finding in findings if finding.severity != "error" and not finding.note]
+    remarks = [finding.as_note for finding in findings if finding.note]
     status = Status.PASSED
     if errors:
         blameless = any(finding.rule in _SPEC_FAULTS for finding in errors)
@@ -203,6 +164,6 @@ def _verdict(outcome: Outcome, findings: list[Finding], notes: tuple[str, ...]) 
         status,
         outcome.device,
         findings=(*errors, *warnings),
-        notes=(*outcome.notes, *notes),
+        notes=(*outcome.notes, *notes, *dict.fromkeys(remarks)),
         checked=outcome.checked,
     )

@@ -85,7 +85,8 @@ class Reference:
         try:
             function = load_function(spec.root, spec.reference)
         except KernelError as error:
-            raise ReferenceFailed(Finding("reference", str(error), place=spec.reference.span)) from error
+            fault = error.fault
+            raise ReferenceFailed(Finding("reference", fault.what, fix=fault.fix, place=fault.span)) from error
         values: dict[str, Any] = {name: scalar(value) for name, value in arrays.case.dims.items()}
         values |= {name: scalar(value) for name, value in arrays.params.items()}
         allocations = {name: arrays.allocation(name) for name in (*spec.inputs, *spec.outputs)}
@@ -118,9 +119,25 @@ class Reference:
         Raises:
             ReferenceFailed: it raised, or its result does not have the declared names, shapes or kinds.
         """
+        return self._checked(self._result({}, wrap), exact=wrap is None)
+
+    def at(self, inputs: Mapping[str, Array], wrap: Wrap | None = None) -> dict[str, Array]:
+        """The outputs for other values of some floating-point inputs, for differences.
+
+        Args:
+            inputs: float64, or complex128 for a step into the complex plane; then the outputs of the function may
+                be complex too.
+            wrap: as in :meth:`call`.
+
+        Raises:
+            ReferenceFailed: as in :meth:`call`.
+        """
+        return self._checked(self._result(inputs, wrap), exact=False, analytic=True)
+
+    def _result(self, inputs: Mapping[str, Array], wrap: Wrap | None) -> object:
         given: dict[str, Any] = {}
         for name in self.arguments:
-            value = self.values[name]
+            value = inputs.get(name, self.values[name])
             if isinstance(value, np.ndarray):
                 value = value.copy()
                 if wrap is not None and name in self.float_inputs:
@@ -130,10 +147,9 @@ class Reference:
         try:
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                result = self.function(*first, **given)
+                return self.function(*first, **given)
         except (Exception, SystemExit) as error:
             raise ReferenceFailed(self._raised(error)) from error
-        return self._checked(result, exact=wrap is None)
 
     def _raised(self, error: BaseException) -> Finding:
         """The innermost line of the user's own code, else that of the ``def``."""
@@ -160,7 +176,7 @@ class Reference:
             Finding("reference", message, fix=fix, array=output, index=index, place=self._place())
         )
 
-    def _checked(self, result: object, exact: bool) -> dict[str, Array]:
+    def _checked(self, result: object, exact: bool, analytic: bool = False) -> dict[str, Array]:
         declared = list(self.spec.outputs)
         if not isinstance(result, Mapping):
             if len(declared) != 1:
@@ -175,9 +191,9 @@ class Reference:
         missing = [name for name in declared if name not in result]
         if missing:
             self.fail(f"the reference did not return the output {missing[0]!r}", "return every declared output")
-        return {name: self._output(name, result[name], exact) for name in declared}
+        return {name: self._output(name, result[name], exact, analytic) for name in declared}
 
-    def _output(self, name: str, value: object, exact: bool) -> Array:
+    def _output(self, name: str, value: object, exact: bool, analytic: bool) -> Array:
         if value is None:
             self.fail(f"the reference returned None for output {name!r}", "return an array", name)
         try:
@@ -199,6 +215,8 @@ class Reference:
         if kind == "f" and dtype.kind in ("bool", "int", "uint"):
             # Under a model of rounding, whole numbers may become fractions, and nothing reads them.
             return self._integers(name, array, dtype) if exact else array
+        if analytic and kind == "c":
+            return array.astype(np.complex128)
         if kind not in accepted:
             self.fail(
                 f"the reference's {name!r} is {array.dtype}, the spec declares {dtype}",

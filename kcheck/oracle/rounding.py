@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kcheck.model import DType
+from kcheck.model import DTYPES, DType
 
 Array: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -46,6 +46,21 @@ def round_to(values: Floats, dtype: DType) -> Floats:
         beyond = np.nan if dtype.name == "float8_e4m3fn" else np.copysign(np.inf, values)
         fits = np.isfinite(values) & (np.abs(rounded) <= dtype.max)
         return np.where(fits, rounded, np.where(np.isnan(values), np.nan, beyond))
+
+
+TF32 = DType(
+    "tf32", "float", 4, 11, DTYPES["float32"].max, DTYPES["float32"].min, DTYPES["float32"].smallest_normal
+)
+"""The format of the operands of a tensor core's float32 products; no array has it. Source: PTX ISA, "Alternate
+floating point data formats": the range of float32 with at least 10 bits of fraction."""
+
+
+def truncate_to(values: Floats, dtype: DType) -> Floats:
+    """Cut real float64 values off after the bits of ``dtype``, whose range they are in."""
+    _, exponent = np.frexp(values)
+    shift = dtype.precision - exponent
+    cut: Floats = np.ldexp(np.trunc(np.ldexp(values, shift)), -shift)
+    return cut
 
 
 def half_step(magnitude: Floats, dtype: DType) -> Floats:

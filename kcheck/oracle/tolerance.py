@@ -1,7 +1,8 @@
 """How close is close enough: per element, what an error may be.
 
-Four rules (SPEC, ``tolerance``): written numbers (:class:`Fixed`), exact (:class:`Exact`), the noise floor of the
-case (:class:`Conditioned`), and what a correct kernel was once measured to be off by (:class:`Calibrated`).
+Four rules (SPEC, ``tolerance``): written numbers (:class:`Fixed`), exact (:class:`ExactTolerance`), the noise
+floor of the case (:class:`Conditioned`), and what a correct kernel was once measured to be off by
+(:class:`Calibrated`).
 docs/oracle.md explains them and gives the evidence for the constant.
 """
 
@@ -18,7 +19,7 @@ from kcheck.model import DTYPES, Bounds, DType, Finding, OpSpec
 from kcheck.oracle.arithmetic import Arithmetic
 from kcheck.oracle.reference import Reference, ReferenceFailed
 from kcheck.oracle.rounded import under
-from kcheck.oracle.rounding import half_step, overflow_threshold
+from kcheck.oracle.rounding import TF32, half_step, overflow_threshold
 from kcheck.rng import derive
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -76,7 +77,7 @@ class ToleranceRule(Protocol):
 
 
 @dataclass(frozen=True)
-class Exact:
+class ExactTolerance:
     """Integers and bools: no error at all."""
 
     method: str = "exact"
@@ -126,7 +127,7 @@ class Calibrated:
 def compute_precision(spec: OpSpec, dtype: DType) -> DType:
     """The real dtype that a correct kernel may accumulate in, for an output of ``dtype`` (SPEC, ``compute``)."""
     name = spec.compute or ("float64" if dtype.precision == 53 else "float32")
-    return DTYPES[{"complex64": "float32", "complex128": "float64"}.get(name, name)]
+    return DTYPES[{"complex64": "float32", "complex128": "float64", TF32.name: "float32"}.get(name, name)]
 
 
 class NoiseFloor:
@@ -137,11 +138,20 @@ class NoiseFloor:
     distance from the fp64 result is the noise. Evaluated when first asked for: most cases are settled without.
     """
 
-    def __init__(self, reference: Reference, expected: Mapping[str, Array], precision: DType, seed: int) -> None:
+    def __init__(
+        self,
+        reference: Reference,
+        expected: Mapping[str, Array],
+        precision: DType,
+        seed: int,
+        products: DType | None = None,
+    ) -> None:
+        """Args: as of :class:`Arithmetic`; ``precision`` is the compute precision."""
         self._reference = reference
         self._expected = expected
         self._precision = precision
         self._seed = seed
+        self._products = products
         self._noise: dict[str, Floats] = {}
         self._unjudged: dict[str, Mask] = {}
         self.draws = 0
@@ -162,11 +172,11 @@ class NoiseFloor:
         inexact = {name: array for name, array in self._expected.items() if array.dtype.kind in "fc"}
         self._noise = {name: np.zeros(array.size) for name, array in inexact.items()}
         self._unjudged = {name: np.zeros(array.size, np.bool_) for name, array in inexact.items()}
-        nearest = Arithmetic(self._precision, "nearest")
+        nearest = Arithmetic(self._precision, "nearest", products=self._products)
         runs = [self._evaluate(nearest)]
         modeled = runs[0] is not None and nearest.uses > 0
         if modeled:
-            runs.append(self._evaluate(Arithmetic(self._precision, "backwards")))
+            runs.append(self._evaluate(Arithmetic(self._precision, "backwards", products=self._products)))
         # In float64 the reference's own order of summation is as good as any other: where that overflows
         # although every input is finite, whether it did says nothing.
         own = self._precision.precision == 53 and self._reference.finite_inputs
@@ -183,7 +193,7 @@ class NoiseFloor:
         """Evaluate under random rounding until there are this many draws."""
         while self.draws < until:
             seed = derive(self._seed, f"oracle/draw/{self.draws}")
-            outputs = self._evaluate(Arithmetic(self._precision, "random", seed))
+            outputs = self._evaluate(Arithmetic(self._precision, "random", seed, self._products))
             if outputs is not None:
                 self._widen(outputs)
             self.draws += 1
@@ -293,14 +303,15 @@ def rules(
         if written is not None:
             return Fixed(written)
         if not dtype.is_inexact:
-            return Exact()
+            return ExactTolerance()
         if tolerance.kind == "fixed":
             return Fixed(FIXED_DEFAULTS[dtype.name])
         if tolerance.kind == "calibrated":
             return Calibrated(dtype, tolerance.envelopes[dtype.name])
         precision = compute_precision(spec, dtype)
         if precision.name not in floors:
-            floors[precision.name] = NoiseFloor(reference, expected, precision, seed)
+            products = TF32 if spec.compute == TF32.name else None
+            floors[precision.name] = NoiseFloor(reference, expected, precision, seed, products)
         return Conditioned(dtype, floors[precision.name], whole=tolerance.whole)
 
     return rule, lambda: tuple(note for floor in floors.values() for note in floor.notes)

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from kcheck.model import DType, Finding, OpSpec
 from kcheck.oracle import invariants
 from kcheck.oracle.compare import compare
-from kcheck.oracle.judge import Expected, Truth
 from kcheck.oracle.reference import ReferenceFailed
+from kcheck.oracle.truth import Expected, Truth
 
 if TYPE_CHECKING:
     from kcheck.cases import CaseArrays
@@ -168,8 +168,9 @@ class Vacuity:
         """A note where too few cases were seen to say; else empty."""
         if not self._cases or not self._kernels or self._cases >= LEAST_CASES:
             return ""
+        have = "1 case has" if self._cases == 1 else f"{self._cases} cases have"
         return (
-            f"whether a kernel that computes nothing would pass was not checked: {self._cases} cases have"
+            f"whether a kernel that computes nothing would pass was not checked: {have}"
             f" elements, and at least {LEAST_CASES} are needed"
         )
 

@@ -83,10 +83,54 @@ STOP_REQUESTED, STOP_FAULT = 1, 2
 """Values of ``Launch.stop``: set by the host; set by the code."""
 
 
-class Allocation(ctypes.Structure):
+class AllocationRecord(ctypes.Structure):
     """One entry of the allocation table: ``size`` bytes from ``base`` (without guard zones)."""
 
     _fields_ = [("base", ctypes.c_uint64), ("size", ctypes.c_uint64)]
+
+
+class TextureFormat(IntEnum):
+    """The type of a texel's channel."""
+
+    UINT8 = 0
+    INT8 = 1
+    UINT16 = 2
+    INT16 = 3
+    UINT32 = 4
+    INT32 = 5
+    FLOAT16 = 6
+    FLOAT32 = 7
+
+
+class Addressing(IntEnum):
+    """What a coordinate outside a texture means: the numbers of CUaddress_mode."""
+
+    WRAP = 0
+    CLAMP = 1
+    MIRROR = 2
+    BORDER = 3
+
+
+class Texture(ctypes.Structure):
+    """A texture or a surface object, in the table at ``Launch.textures``."""
+
+    _fields_ = [
+        ("handle", ctypes.c_uint64),  # what kernels have; its low 32 bits are the place in the table. 0: none
+        ("base", ctypes.c_uint64),  # address of the first texel
+        ("row_pitch", ctypes.c_uint64),  # bytes from a row to the next
+        ("slice_pitch", ctypes.c_uint64),  # bytes from a slice or a layer to the next
+        ("extent", ctypes.c_uint32 * 3),  # texels along x, y, z; of a layered one z counts the layers
+        ("channels", ctypes.c_uint32),  # of a texel
+        ("format", ctypes.c_uint32),  # a TextureFormat
+        ("texel_bytes", ctypes.c_uint32),
+        ("addressing", ctypes.c_uint32 * 3),  # an Addressing for each axis
+        ("linear", ctypes.c_uint32),  # filter between texels
+        ("normalized", ctypes.c_uint32),  # coordinates from 0 to 1
+        ("to_float", ctypes.c_uint32),  # integers of 8 or 16 bits are read as floats from 0 or -1 to 1
+        ("is_linear_memory", ctypes.c_uint32),  # one row that is indexed by integers
+        ("is_surface", ctypes.c_uint32),
+        ("border", ctypes.c_uint32 * 4),  # the bits of each channel, as read
+    ]
 
 
 class SiteCache(ctypes.Structure):
@@ -98,7 +142,7 @@ class SiteCache(ctypes.Structure):
     _fields_ = [("base", ctypes.c_uint64), ("limit", ctypes.c_uint64)]
 
 
-class Fault(ctypes.Structure):
+class FaultRecord(ctypes.Structure):
     """One fault; ``site`` indexes ``Program.sites``. ``Launch.fault_count`` can exceed the capacity."""
 
     _fields_ = [
@@ -122,9 +166,10 @@ WAITING: Mapping[str, tuple[int, int]] = {
     "gone": (35, 11),
     "asked": (46, 16),
 }
-"""The parts of ``Fault.address`` for a barrier, as (lowest bit, bits): its number; 1 + the site of the other place
-at which threads wait, 0 if there is no other; threads that wait there; threads that have exited; how many threads
-the barrier waits for, 0 for all. ``Fault.size`` is the number of threads that wait at ``Fault.site``."""
+"""The parts of ``FaultRecord.address`` for a barrier, as (lowest bit, bits): its number; 1 + the site of the other
+place at which threads wait, 0 if there is no other; threads that wait there; threads that have exited; how many
+threads the barrier waits for, 0 for all. ``FaultRecord.size`` is the number of threads that wait at
+``FaultRecord.site``."""
 
 
 def waiting(address: int) -> dict[str, int]:
@@ -166,6 +211,8 @@ class Launch(ctypes.Structure):
         ("reserved", ctypes.c_uint32),
         ("init_low", ctypes.c_uint64),  # the addresses to which init_delta applies: from here …
         ("init_size", ctypes.c_uint64),  # … this many; two pages after their init bytes serve all other addresses
+        ("textures", ctypes.c_uint64),  # address of Texture[texture_count]
+        ("texture_count", ctypes.c_uint64),
     ]
 
 
@@ -272,6 +319,10 @@ class FaultKind(IntEnum):
     BARRIER_GONE = 25
     SHUFFLE_GONE = 26
     RAISED = 27
+    TEXTURE_HANDLE = 28
+    SURFACE_BOUNDS_LOAD = 29
+    SURFACE_BOUNDS_STORE = 30
+    MBARRIER_ARRIVALS = 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +339,12 @@ FAULTS: Mapping[FaultKind, FaultRow] = {
     FaultKind.OUT_OF_BOUNDS_STORE: FaultRow("memcheck", True, "writes outside all allocations"),
     FaultKind.OUT_OF_BOUNDS_ATOMIC: FaultRow("memcheck", True, "updates memory outside all allocations"),
     FaultKind.MISALIGNED: FaultRow("memcheck", True, "accesses an address that is not aligned to the size"),
+    FaultKind.MBARRIER_ARRIVALS: FaultRow(
+        "synccheck", False, "arrives at an mbarrier more often than its phase waits for"
+    ),
+    FaultKind.TEXTURE_HANDLE: FaultRow("memcheck", True, "uses a value that is not a texture or surface object"),
+    FaultKind.SURFACE_BOUNDS_LOAD: FaultRow("memcheck", True, "reads outside a surface"),
+    FaultKind.SURFACE_BOUNDS_STORE: FaultRow("memcheck", True, "writes outside a surface"),
     FaultKind.TRAP: FaultRow("trap", True, "executed a trap"),
     FaultKind.STACK_OVERFLOW: FaultRow("stack", True, "overflowed the stack"),
     FaultKind.DIVISION_BY_ZERO: FaultRow("division", False, "divides an integer by zero: the result is undefined"),
@@ -314,138 +371,3 @@ FAULTS: Mapping[FaultKind, FaultRow] = {
     FaultKind.INDIRECT_CALL: FaultRow("memcheck", True, "calls an address that is not a function"),
 }
 """Every kind with its meaning."""
-
-
-@dataclass(frozen=True, slots=True)
-class ParamSlot:
-    """One kernel parameter: its place in the bytes at ``Launch.params``. Offset, size and align in bytes."""
-
-    name: str
-    offset: int
-    size: int
-    align: int
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """One instruction that can fault.
-
-    Attributes:
-        line: of the instruction in the PTX text, from 1.
-        text: the instruction.
-        file, source_line: the innermost line of the user's Python, from ``.loc``; the innermost line of a library
-            if there is no other, ``""`` and 0 if the PTX has no line.
-        space: ``global``, ``shared``, ``local``, ``const``, ``generic``, or ``""`` for no memory access.
-        stack: (file, line) of the instruction and of each call that was inlined, innermost first; empty unless
-            something was inlined.
-        tests: a plain load that only decides whether an atomic on the same word is tried; known with racecheck.
-        address: the address operand of a memory access, as text: two accesses with the same text on one line
-            usually access the same element.
-    """
-
-    line: int
-    text: str
-    file: str
-    source_line: int
-    space: str
-    stack: tuple[tuple[str, int], ...] = ()
-    tests: bool = False
-    address: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class GlobalVariable:
-    """A module-scope variable in device memory.
-
-    Attributes:
-        name: the symbol.
-        space: ``global`` or ``const``.
-        size, align: in bytes.
-        initial: ``size`` bytes.
-        relocations: (offset, symbol, addend): the 8 bytes at the offset are the symbol's address plus the
-            addend, once it is placed.
-        external: declared ``.extern``: it must be defined by another module.
-    """
-
-    name: str
-    space: str
-    size: int
-    align: int
-    initial: bytes
-    relocations: tuple[tuple[int, str, int], ...] = ()
-    external: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class SharedVariable:
-    """A variable in shared memory: ``offset`` in the block's window, ``size`` in bytes (None: dynamic)."""
-
-    symbol: str
-    offset: int
-    size: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class SchedulerVariant:
-    """Which code schedules the blocks of a kernel: one module for all kernels with the same.
-
-    Attributes:
-        width: lanes per vector.
-        race: racecheck is on.
-        fresh: checks have something to do when a block begins.
-    """
-
-    width: int
-    race: bool
-    fresh: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """A lowered kernel.
-
-    Attributes:
-        ir: LLVM IR text, to be linked with that of the scheduler (:func:`kcheck.ptx.compile.scheduler`).
-        entry: the kernel's name.
-        width: lanes per vector, 1 to 32.
-        checks: what the code checks beyond memory and barriers.
-        params, param_bytes: how ``Launch.params`` is laid out.
-        globals: in the order of the addresses at ``Launch.globals``.
-        shared_bytes: static shared memory, in bytes, rounded to where dynamic shared memory starts.
-        local_bytes: local memory of one thread.
-        warp_state_bytes: of one vector of ``width`` lanes; ``block_state_bytes``: of the block itself.
-        sites: by ``Fault.site``.
-        cooperative: has a grid barrier.
-        prints: calls vprintf.
-        shared: the variables in shared memory, by offset.
-        local: those of the kernel in local memory; ``local_offset``: where the first lane's memory begins in the
-            state of its vector.
-    """
-
-    ir: str
-    entry: str
-    width: int
-    checks: Checks
-    params: tuple[ParamSlot, ...]
-    param_bytes: int
-    globals: tuple[GlobalVariable, ...]
-    shared_bytes: int
-    local_bytes: int
-    warp_state_bytes: int
-    block_state_bytes: int
-    sites: tuple[Site, ...]
-    cooperative: bool
-    prints: bool
-    shared: tuple[SharedVariable, ...] = ()
-    local: tuple[SharedVariable, ...] = ()
-    local_offset: int = 0
-
-    @property
-    def scheduler(self) -> SchedulerVariant:
-        """Which scheduler the code is linked with."""
-        return SchedulerVariant(self.width, self.checks.race, self.checks.init or self.checks.overflow)
-
-    def state_bytes(self, threads: int) -> int:
-        """Bytes that ``Worker.state`` needs for a block of ``threads`` threads."""
-        warps = -(-threads // 32)
-        return self.block_state_bytes + warps * (32 // self.width * self.warp_state_bytes + 3 * 4 * 32)

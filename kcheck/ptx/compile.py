@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kcheck.ptx.abi import Checks, Program, SchedulerVariant
+from kcheck.ptx.abi import Checks
 from kcheck.ptx.lowering import kernel
 from kcheck.ptx.lowering.sanitizer import Sanitizer
+from kcheck.ptx.program import Program, SchedulerVariant
 from kcheck.ptx.runtime.block_scheduler import scheduler_ir
 from kcheck.ptx.sanitizers.init.sanitizer import Initcheck
 from kcheck.ptx.sanitizers.origins import OriginLog

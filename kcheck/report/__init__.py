@@ -27,7 +27,7 @@ def _ignore(sentence: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ReportSettings:
     """The user's choices for a report.
 
     Attributes:
@@ -63,55 +63,61 @@ class Reporter(Protocol):
         """Writes the rest of the report. The caller closes the stream."""
 
 
-def _text(stream: TextIO, settings: Settings) -> Reporter:
+def _text(stream: TextIO, settings: ReportSettings) -> Reporter:
     from kcheck.report.console import ConsoleReporter  # Rich, which only this format needs
 
     return ConsoleReporter(stream, settings)
 
 
-def _json(stream: TextIO, settings: Settings) -> Reporter:
+def _json(stream: TextIO, settings: ReportSettings) -> Reporter:
     from kcheck.report.json_report import JsonReporter
 
     return JsonReporter(stream, settings)
 
 
-def _junit(stream: TextIO, settings: Settings) -> Reporter:
+def _junit(stream: TextIO, settings: ReportSettings) -> Reporter:
     from kcheck.report.junit import JunitReporter  # junit-xml, which only this format needs
 
     return JunitReporter(stream, settings)
 
 
-def _concise(stream: TextIO, settings: Settings) -> Reporter:
+def _xunit(stream: TextIO, settings: ReportSettings) -> Reporter:
+    from kcheck.report.xunit import XunitReporter
+
+    return XunitReporter(stream, settings)
+
+
+def _concise(stream: TextIO, settings: ReportSettings) -> Reporter:
     from kcheck.report.concise import ConciseReporter
 
     return ConciseReporter(stream, settings)
 
 
-def _sarif(stream: TextIO, settings: Settings) -> Reporter:
+def _sarif(stream: TextIO, settings: ReportSettings) -> Reporter:
     from kcheck.report.sarif import SarifReporter
 
     return SarifReporter(stream, settings)
 
 
-def _github(stream: TextIO, settings: Settings) -> Reporter:
+def _github(stream: TextIO, settings: ReportSettings) -> Reporter:
     from kcheck.report.github import GithubReporter
 
     return GithubReporter(stream, settings)
 
 
-def _gitlab(stream: TextIO, settings: Settings) -> Reporter:
+def _gitlab(stream: TextIO, settings: ReportSettings) -> Reporter:
     from kcheck.report.gitlab import GitlabReporter
 
     return GitlabReporter(stream, settings)
 
 
-def _markdown(stream: TextIO, settings: Settings) -> Reporter:
+def _markdown(stream: TextIO, settings: ReportSettings) -> Reporter:
     from kcheck.report.markdown import MarkdownReporter
 
     return MarkdownReporter(stream, settings)
 
 
-def _html(stream: TextIO, settings: Settings) -> Reporter:
+def _html(stream: TextIO, settings: ReportSettings) -> Reporter:
     from kcheck.report.html import HtmlReporter
 
     return HtmlReporter(stream, settings)
@@ -124,11 +130,12 @@ def progress_bar(stream: TextIO) -> Reporter:
     return Progress(stream)
 
 
-REPORTERS: dict[str, Callable[[TextIO, Settings], Reporter]] = {
+REPORTERS: dict[str, Callable[[TextIO, ReportSettings], Reporter]] = {
     "text": _text,
     "concise": _concise,
     "json": _json,
     "junit": _junit,
+    "xunit": _xunit,
     "sarif": _sarif,
     "github": _github,
     "gitlab": _gitlab,
@@ -137,4 +144,4 @@ REPORTERS: dict[str, Callable[[TextIO, Settings], Reporter]] = {
 }
 """Every format by its name in ``--format``."""
 
-__all__ = ["REPORTERS", "Reporter", "Settings", "TrendPoint", "progress_bar"]
+__all__ = ["REPORTERS", "ReportSettings", "Reporter", "TrendPoint", "progress_bar"]

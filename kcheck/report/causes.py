@@ -222,8 +222,8 @@ class _Making:
     def cause(self) -> Cause:
         """The cause, shown by the simplest case that has its rule."""
         rule = self.key[0]
-        telling = [n for n in self.mine if any(key[0] == rule for key in self._own(n))]
-        number = min(telling, key=lambda n: simplicity(self.failures[n].verdict))
+        of_rule = [n for n in self.mine if any(key[0] == rule for key in self._own(n))]
+        number = min(of_rule, key=lambda n: simplicity(self.failures[n].verdict))
         verdict = self.failures[number].verdict
         errors = [finding for finding in verdict.findings if finding.severity == "error"]
         found = {_key(f): f for f in reversed(errors) if f.rule == rule and self.root[_key(f)] == self.key}

@@ -15,8 +15,9 @@ from kcheck.model import (
     SpecRefused,
     SpecStarted,
     Status,
+    Verdict,
 )
-from kcheck.report import Settings
+from kcheck.report import ReportSettings
 from kcheck.report.causes import Cause, Warned, causes, explained, warned
 from kcheck.report.detail import ReadLine, read_line
 
@@ -26,19 +27,32 @@ class OpenSpec:
     """A spec whose cases are coming in.
 
     Attributes:
+        brief: keep little of cases without a finding, of which a run may have many: the recipe, and what was
+            checked.
         notes: of its cases, each once, in order.
         announced: whether the reporter has announced its first failure.
     """
 
     started: SpecStarted
+    brief: bool = False
     cases: list[CaseFinished] = field(default_factory=list)
     notes: dict[str, None] = field(default_factory=dict)
     announced: bool = False
+    _checked: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)  # each once
 
     def take(self, event: CaseFinished) -> None:
         """Takes the next case."""
-        self.cases.append(event)
         self.notes.update(dict.fromkeys(event.verdict.notes))
+        if self.brief and event.verdict.status is Status.PASSED and not event.verdict.findings:
+            event = self._brief(event)
+        self.cases.append(event)
+
+    def _brief(self, event: CaseFinished) -> CaseFinished:
+        """What the report of other cases needs of one that passed."""
+        whole = event.verdict
+        checked = self._checked.setdefault(whole.checked, whole.checked)
+        verdict = Verdict(whole.case, whole.status, whole.device, checked=checked, levels=whole.levels)
+        return CaseFinished(self.started.path, self.started.line, verdict, "", self.started.started)
 
     @property
     def failing(self) -> list[CaseFinished]:
@@ -81,7 +95,7 @@ class Collected:
         return self.finished is None or self.finished.interrupted
 
 
-class Collector:
+class EventCollector:
     """Takes the events of a run; :meth:`collected` is what it has seen so far."""
 
     def __init__(self) -> None:
@@ -127,11 +141,11 @@ class WholeReporter(ABC):
         source: reads the source line of a place that a finding names.
     """
 
-    def __init__(self, stream: TextIO, settings: Settings, source: ReadLine = read_line) -> None:
+    def __init__(self, stream: TextIO, settings: ReportSettings, source: ReadLine = read_line) -> None:
         self._stream = stream
         self._settings = settings
         self._source = source
-        self._collector = Collector()
+        self._collector = EventCollector()
 
     def handle(self, event: Event) -> None:
         """Takes the next event."""

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator
 from typing import TextIO
 
 from kcheck.model import CaseFinished, Event, Finding, Span, SpecFinished, SpecRefused, SpecStarted
-from kcheck.model.span import as_typed
-from kcheck.report import Settings, layout, plain, wording
+from kcheck.model.paths import file_name
+from kcheck.report import ReportSettings, layout, plain, wording
 from kcheck.report.causes import simplicity
 from kcheck.report.detail import extent
+from kcheck.span import as_typed
 
 _Key = tuple[str, str, str, str]
 
@@ -22,7 +23,7 @@ _Key = tuple[str, str, str, str]
 class ConciseReporter:
     """Writes the report. ``settings`` are ignored, except that ``-q`` leaves warnings out."""
 
-    def __init__(self, stream: TextIO, settings: Settings) -> None:
+    def __init__(self, stream: TextIO, settings: ReportSettings) -> None:
         self._stream = stream
         self._warnings = settings.verbosity >= 0
         self._started: SpecStarted | None = None
@@ -52,7 +53,8 @@ class ConciseReporter:
         started, self._started = self._started, None
         if started is None:
             return
-        path = as_typed(os.path.join(started.root, started.path)) if started.root else started.path
+        name = file_name(started.path)
+        path = as_typed(os.path.join(started.root, name)) if started.root else name
         here = Span(path, started.line)
         simplest: dict[_Key, tuple[Finding, CaseFinished | None]] = {}
         counts: dict[_Key, int] = {}

@@ -25,10 +25,10 @@ from kcheck.model import (
     SpecStarted,
     Status,
 )
-from kcheck.report import Settings, coverage, layout, plain, totals, wording
+from kcheck.report import ReportSettings, coverage, layout, plain, totals, wording
 from kcheck.report.causes import Cause, Warned
 from kcheck.report.collect import OpenSpec
-from kcheck.report.detail import ReadLine, Role, Row, finding_rows, read_line, rows
+from kcheck.report.detail import DetailRow, ReadLine, Role, finding_rows, read_line, rows
 from kcheck.report.paragraph import cause_rows, warning_rows
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class ConsoleReporter:
         source: reads the source line of a place that a finding names.
     """
 
-    def __init__(self, stream: TextIO, settings: Settings, source: ReadLine = read_line) -> None:
+    def __init__(self, stream: TextIO, settings: ReportSettings, source: ReadLine = read_line) -> None:
         self._stream = stream
         self._settings = settings
         self._source = source
@@ -100,7 +100,7 @@ class ConsoleReporter:
             case SpecRefused():
                 self._refuse(event)
             case SpecStarted():
-                self._open = OpenSpec(event)
+                self._open = OpenSpec(event, brief=True)
             case CaseFinished():
                 if self._open is not None:
                     self._open.take(event)
@@ -227,13 +227,13 @@ class ConsoleReporter:
             for line in layout.wrap(f"{text} (-v shows every case)".split(" "), " ", self._settings.width - 2):
                 self._print(Text("  " + line, "dim"))
 
-    def _rows(self, found: Iterable[Row], indent: int) -> None:
+    def _rows(self, found: Iterable[DetailRow], indent: int) -> None:
         for row in found:
             style = _STYLES[row.role]
             for left, text in layout.labeled(row, indent, self._settings.width):
                 self._print(Text.assemble((left, "dim"), (text, style)))
 
-    def _line(self, line: totals.Line) -> None:
+    def _line(self, line: totals.SpecLine) -> None:
         """A spec in one line, its result at the right; in two or more where there is no room."""
         style = _MARKS[line.mark]
         width = min(self._settings.width, _WIDEST)

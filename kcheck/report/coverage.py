@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from kcheck.model import INSTRUMENTED, SANITIZERS, Level, SpecFinished
 from kcheck.model.listing import listed
 from kcheck.report import plain
-from kcheck.report.detail import Row, sentence
+from kcheck.report.detail import DetailRow, sentence
 
 
 def overridden(sanitize: Mapping[str, Level]) -> list[str]:
@@ -31,7 +31,7 @@ def seen_in_part(event: SpecFinished) -> dict[int, tuple[str, ...]]:
     return found
 
 
-def coverage_rows(finished: Sequence[SpecFinished]) -> Iterator[Row]:
+def coverage_rows(finished: Sequence[SpecFinished]) -> Iterator[DetailRow]:
     """The specs of which the costly sanitizers did not check every case; no rows if there are none.
 
     Args:
@@ -49,4 +49,4 @@ def coverage_rows(finished: Sequence[SpecFinished]) -> Iterator[Row]:
             continue
         yield sentence("note", f"{checked} only some cases to save time; --sanitize all checks every case")
         width = max(len(figures) for figures, _ in specs)
-        yield from (Row("", (figures.rjust(width), path)) for figures, path in specs)
+        yield from (DetailRow("", (figures.rjust(width), path)) for figures, path in specs)

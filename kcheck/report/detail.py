@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -15,10 +16,11 @@ ReadLine = Callable[[Span], str]
 Calls = Literal["lines", "places", "outermost"]
 Paint = Callable[[str, Role], str]
 """Colors text by its role, or returns it as it is."""
+_WORD = re.compile(r"(?:`[^`]{1,32}`|\S)+")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DetailRow:
     """A line of a detail.
 
     Attributes:
@@ -45,22 +47,22 @@ def read_line(place: Span) -> str:
     return plain.line(linecache.getline(place.file, place.line)).strip()
 
 
-def sentence(label: str, text: str, role: Role = "plain") -> Row:
-    """A row that may break at each space."""
-    return Row(label, tuple(plain.line(text).split()), " ", role)
+def sentence(label: str, text: str, role: Role = "plain") -> DetailRow:
+    """A row that may break at each space, but not inside short code such as `if i < n`."""
+    return DetailRow(label, tuple(_WORD.findall(plain.line(text))), " ", role)
 
 
-def listed(label: str, items: Sequence[str]) -> Row:
+def listed(label: str, items: Sequence[str]) -> DetailRow:
     """A row of ``one, two, three`` that may break after a comma."""
-    return Row(label, (*(f"{item}," for item in items[:-1]), *items[-1:]), " ")
+    return DetailRow(label, (*(f"{item}," for item in items[:-1]), *items[-1:]), " ")
 
 
-def facts(label: str, pairs: Mapping[str, object]) -> Row:
+def facts(label: str, pairs: Mapping[str, object]) -> DetailRow:
     """A row of ``name=value``."""
-    return Row(label, tuple(plain.line(f"{name}={value}") for name, value in pairs.items()))
+    return DetailRow(label, tuple(plain.line(f"{name}={value}") for name, value in pairs.items()))
 
 
-def plain_text(found: Iterable[Row]) -> str:
+def plain_text(found: Iterable[DetailRow]) -> str:
     """Rows as plain text in two columns, without line breaks within a row."""
     return "\n".join(f"{row.label:<11}{row.text}".rstrip() for row in found)
 
@@ -76,7 +78,7 @@ def headline(verdict: Verdict) -> str:
     return "failed"
 
 
-def rows(event: CaseFinished, source: ReadLine = read_line) -> Iterator[Row]:
+def rows(event: CaseFinished, source: ReadLine = read_line) -> Iterator[DetailRow]:
     """A failing case in full, the replay line last. Notes are not included: a report has each of them once.
 
     Args:
@@ -98,8 +100,8 @@ def rows(event: CaseFinished, source: ReadLine = read_line) -> Iterator[Row]:
     ):
         if pairs:
             yield facts(label, pairs)
-    yield Row("seed", (str(case.seed),))
-    yield Row("replay", (plain.line(event.replay),), role="paste")
+    yield DetailRow("seed", (str(case.seed),))
+    yield DetailRow("replay", (plain.line(event.replay),), role="paste")
 
 
 def extent(comparison: Comparison) -> str:
@@ -111,12 +113,12 @@ def extent(comparison: Comparison) -> str:
     return plain.line(text)
 
 
-def comparison_rows(comparison: Comparison) -> Iterator[Row]:
+def comparison_rows(comparison: Comparison) -> Iterator[DetailRow]:
     """An output that differs: how much of it, and its worst element."""
     yield sentence("mismatch", extent(comparison), "wrong")
     if comparison.worst is not None or comparison.actual is not None:
-        yield Row("actual", (wording.value(comparison.actual, comparison.dtype),), role="wrong")
-        yield Row("expected", (wording.value(comparison.expected, comparison.dtype),), role="right")
+        yield DetailRow("actual", (wording.value(comparison.actual, comparison.dtype),), role="wrong")
+        yield DetailRow("expected", (wording.value(comparison.expected, comparison.dtype),), role="right")
     sizes = [
         f"{name} {wording.measure(number)}"
         for name, number in (("allowed", comparison.allowed), ("floor", comparison.floor))
@@ -125,7 +127,7 @@ def comparison_rows(comparison: Comparison) -> Iterator[Row]:
     if comparison.max_ulp is not None:
         sizes.append(f"max ulp {wording.ulps(comparison.max_ulp)}")
     if comparison.error is not None:
-        yield Row("error", (wording.measure(comparison.error), *sizes))
+        yield DetailRow("error", (wording.measure(comparison.error), *sizes))
     if comparison.not_judged:
         yield sentence(
             "note",
@@ -141,7 +143,7 @@ def finding_rows(
     times: bool = True,
     calls: Calls = "lines",
     threads: bool = True,
-) -> Iterator[Row]:
+) -> Iterator[DetailRow]:
     """A finding: its sentence, who did it, the source lines of both sides, the fix.
 
     Args:
@@ -155,7 +157,7 @@ def finding_rows(
     yield sentence(plain.line(finding.rule), message, role)
     who = tuple(plain.line(part) for part in _who(finding))
     if who and threads:
-        yield Row("", who)
+        yield DetailRow("", who)
     yield from _places(finding, source, calls)
     if finding.fix:
         yield sentence("fix", finding.fix, "fix")
@@ -168,7 +170,11 @@ def _who(finding: Finding) -> Iterator[str]:
     if finding.kernel is not None:
         yield f"kernel {finding.kernel}"
     if finding.block is not None:
-        yield f"block {finding.block}"
+        yield f"{finding.unit} {finding.block}"
+    if finding.unit == "program":
+        if finding.other is not None and finding.other[0] != finding.block:
+            yield f"and program {finding.other[0]}"
+        return
     if finding.thread is None:
         return
     if finding.other is None or f"thread {finding.other[1]}" in finding.message:
@@ -181,17 +187,17 @@ def _who(finding: Finding) -> Iterator[str]:
         yield f"thread {finding.other[1]}"
 
 
-def _places(finding: Finding, source: ReadLine, calls: Calls) -> Iterator[Row]:
+def _places(finding: Finding, source: ReadLine, calls: Calls) -> Iterator[DetailRow]:
     """The lines of both sides; the file is named once if both are in it."""
     named = ""
     places = [place for place in (finding.place, finding.other_place) if place is not None]
     for number, place in enumerate(dict.fromkeys(places)):
         text = source(place)
         if place.file != named or not text:
-            yield Row("", (plain.line(place.short),), role="place")
+            yield DetailRow("", (plain.line(place.short),), role="place")
             named = place.file
         if text:
-            yield Row("", (f"{place.line} │ {text}",), role="source")
+            yield DetailRow("", (f"{place.line} │ {text}",), role="source")
         if (number or finding.thread is not None) and text.startswith("def "):
             # LLVM gives an instruction that it moves out of a loop the line of the function, if any.
             yield sentence("", "(somewhere in this function: the compiler moved the instruction)")
@@ -199,14 +205,14 @@ def _places(finding: Finding, source: ReadLine, calls: Calls) -> Iterator[Row]:
             yield from _calls(finding, source, calls)
 
 
-def _calls(finding: Finding, source: ReadLine, calls: Calls) -> Iterator[Row]:
+def _calls(finding: Finding, source: ReadLine, calls: Calls) -> Iterator[DetailRow]:
     """The rest of a chain of inlined calls: what is below the user's line, in libraries, then who called it."""
     callees, callers = finding.callees, finding.callers
     if calls == "outermost":
         callees, callers = (() if callers else callees[-1:]), callers[-1:]
     for place in callees:
-        yield Row("", ("in", plain.line(place.short)), " ", "place")
+        yield DetailRow("", ("in", plain.line(place.short)), " ", "place")
     for place in callers:
-        yield Row("", ("called from", plain.line(place.short)), " ", "place")
+        yield DetailRow("", ("called from", plain.line(place.short)), " ", "place")
         if calls == "lines" and (text := source(place)):
-            yield Row("", (f"{place.line} │ {text}",), role="source")
+            yield DetailRow("", (f"{place.line} │ {text}",), role="source")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Sequence
 
 from kcheck.model.baseline import Change
 from kcheck.report import layout, plain
@@ -20,6 +22,8 @@ _INDENT = 10
 def change_lines(changes: Sequence[Change], width: int, paint: Paint) -> Iterator[str]:
     """One line for each change, by op, the worst first; its place beside it, or below if there is no room.
 
+    The same change in several specializations of a kernel is one line.
+
     Args:
         width: terminal columns.
         paint: colors text by its role.
@@ -29,12 +33,13 @@ def change_lines(changes: Sequence[Change], width: int, paint: Paint) -> Iterato
         yield from layout.wrap([plain.line(op)], "", width)
         mine = sorted((c for c in changes if c.op == op), key=lambda change: order.index(change.kind))
         sizes = [max(len(cells[n]) for cells in map(change_cells, mine)) for n in range(3)]
-        for change in mine:
+        for alike in _alike(mine):
+            change = alike[0]
             word, role = _KINDS[change.kind]
             cells = change_cells(change)
             text = "  ".join(cell.ljust(size) for cell, size in zip(cells, sizes, strict=True))
             line = f"  {word:<6}  {text}".rstrip()
-            where = [plain.line(part) for part in _where(change)]
+            where = [plain.line(part) for part in _where(alike)]
             beside = "  ".join([f"  {word:<6}  {text}", *where])
             if where and len(beside) <= width:
                 yield paint(beside, role)
@@ -53,7 +58,7 @@ def change_cells(change: Change) -> tuple[str, str, str]:
     by = (
         f"{change.after - change.before:+g}" if change.limit.times is None or not low else f"{_ratio(high / low)}x"
     )
-    allowed = f"({by}, allowed {change.limit})" if change.kind == "worse" else f"({by})"
+    allowed = f"({by}, {_allowed(change)})" if change.kind == "worse" else f"({by})"
     before, after = _numbers(change)
     return name, f"{before} → {after}", allowed
 
@@ -75,8 +80,25 @@ def _ratio(ratio: float) -> str:
     return next(text for digits in range(3, 18) if (text := f"{ratio:.{digits}g}") != "1" or digits == 17)
 
 
-def _where(change: Change) -> tuple[str, ...]:
+def _allowed(change: Change) -> str:
+    more = change.limit.more
+    if more is None:
+        return f"allowed {change.limit}"
+    return f"allowed {math.copysign(more, change.after - change.before):+g}" if more else "none allowed"
+
+
+def _alike(changes: Iterable[Change]) -> Iterable[list[Change]]:
+    """Changes that differ only in the types of a specialization, together."""
+    groups: dict[tuple[object, ...], list[Change]] = {}
+    for change in changes:
+        types = dataclasses.replace(change, where=change.where[:2]) if len(change.where) == 3 else change
+        groups.setdefault(dataclasses.astuple(types), []).append(change)
+    return groups.values()
+
+
+def _where(alike: Sequence[Change]) -> tuple[str, ...]:
+    change = alike[0]
     where = change.where
     if len(where) == 3:
-        where = (where[0], where[1], short_types(where[2]))
+        where = (*where[:2], *(short_types(each.where[2]) for each in alike))
     return (*([change.at] if change.at and change.kind == "worse" else []), *where)

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from kcheck.model import Comparison
 from kcheck.report import wording
-from kcheck.report.detail import Row, sentence
+from kcheck.report.detail import DetailRow, sentence
 
 _SHADES = "·░░░▒▒▓▓▓█"  # by the digit of a part: 0 for no wrong element, 9 for all
 
 
-def error_map_rows(comparison: Comparison) -> Iterator[Row]:
+def error_map_rows(comparison: Comparison) -> Iterator[DetailRow]:
     """The worst elements of an output that differs, and a map of it; no rows if it does not differ."""
     found = comparison.error_map
     if found is None:
@@ -31,11 +31,11 @@ def error_map_rows(comparison: Comparison) -> Iterator[Row]:
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for number, row in enumerate(cells):
         text = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        yield Row("" if number else "worst", (text,), role="source" if number else "plain")
+        yield DetailRow("" if number else "worst", (text,), role="source" if number else "plain")
     if comparison.elements > 1:
         yield sentence("map", _legend(comparison.output, comparison.shape, found.grid))
         for line in found.grid:
-            yield Row("", ("".join(_SHADES[int(digit)] for digit in line),), role="source")
+            yield DetailRow("", ("".join(_SHADES[int(digit)] for digit in line),), role="source")
 
 
 def _legend(output: str, shape: tuple[int, ...], grid: tuple[str, ...]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from kcheck.model.paths import file_name
 from kcheck.report.collect import Collected, WholeReporter
 from kcheck.report.problems import Problem, problems, shown_path
 
@@ -26,7 +27,7 @@ class GitlabReporter(WholeReporter):
         base = self._settings.base
         path, line = shown_path(problem.place.file, base), problem.place.line
         if path is None:
-            path, line = shown_path(problem.spec, base) or problem.spec, 1
+            path, line = shown_path(file_name(problem.spec), base) or file_name(problem.spec), 1
         about = [f"{problem.op}: {problem.message}" if problem.op else problem.message]
         about += [f"{label} {text}" for label, text in (("cases:", problem.cases), ("fix:", problem.fix)) if text]
         return {

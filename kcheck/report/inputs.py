@@ -9,15 +9,15 @@ import numpy as np
 
 from kcheck.model import ArraySnapshot, Snapshot
 from kcheck.report import plain, wording
-from kcheck.report.detail import Row
+from kcheck.report.detail import DetailRow
 
 _FEW = 8  # elements that are shown one by one
 
 
-def input_rows(snapshot: Snapshot) -> Iterator[Row]:
+def input_rows(snapshot: Snapshot) -> Iterator[DetailRow]:
     """One row for each input."""
     for number, array in enumerate(each for each in snapshot.arrays if each.values is not None):
-        yield Row("" if number else "inputs", (plain.line(array.name), *_words(array)))
+        yield DetailRow("" if number else "inputs", (plain.line(array.name), *_words(array)))
 
 
 def _words(array: ArraySnapshot) -> Iterator[str]:

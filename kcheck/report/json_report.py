@@ -15,6 +15,7 @@ import math
 from typing import Any, TextIO
 
 from kcheck.model import (
+    Case,
     CaseFinished,
     Comparison,
     Distribution,
@@ -28,7 +29,7 @@ from kcheck.model import (
     SpecStarted,
     Status,
 )
-from kcheck.report import Settings
+from kcheck.report import ReportSettings
 
 VERSION = 2
 _SAFE = 2**53  # integers up to here are exact in an IEEE 754 double
@@ -37,7 +38,7 @@ _SAFE = 2**53  # integers up to here are exact in an IEEE 754 double
 class JsonReporter:
     """Writes the JSON report. ``settings`` are ignored."""
 
-    def __init__(self, stream: TextIO, settings: Settings) -> None:
+    def __init__(self, stream: TextIO, settings: ReportSettings) -> None:
         self._stream = stream
         self._begun = False  # the document's head is written
         self._specs = 0
@@ -172,22 +173,31 @@ def case_document(event: CaseFinished) -> dict[str, Any]:
     """A case as in the schema's ``case``; ``values`` are written as in a spec's ``examples``."""
     verdict = event.verdict
     case = verdict.case
+    planned = planned_document(case)
     return {
-        "id": case.id,
-        "label": case.label,
-        "seed": str(case.seed),
+        **{key: planned.pop(key) for key in ("id", "label", "seed")},
         "status": verdict.status.value,
-        "dims": dict(case.dims),
-        "dtypes": dict(case.dtypes),
-        "layouts": dict(case.layouts),
-        "values": {name: distribution(drawn) for name, drawn in case.values.items()},
-        "params": {name: value(number) for name, number in case.params.items()},
+        **planned,
         "comparisons": [_comparison(comparison) for comparison in verdict.comparisons],
         "findings": [finding_document(finding) for finding in verdict.findings],
         "notes": list(verdict.notes),
         "sanitizers": list(verdict.checked),
         "replay": event.replay,
         "time": {"started": event.started.isoformat(), "seconds": _seconds(verdict.seconds)},
+    }
+
+
+def planned_document(case: Case) -> dict[str, Any]:
+    """What is known of a case before it runs, as in the schema's ``case``."""
+    return {
+        "id": case.id,
+        "label": case.label,
+        "seed": str(case.seed),
+        "dims": dict(case.dims),
+        "dtypes": dict(case.dtypes),
+        "layouts": dict(case.layouts),
+        "values": {name: distribution(drawn) for name, drawn in case.values.items()},
+        "params": {name: value(number) for name, number in case.params.items()},
     }
 
 

@@ -27,12 +27,13 @@ from kcheck.model import (
     SpecStarted,
     Status,
 )
-from kcheck.report import Settings, plain, wording
+from kcheck.model.paths import OP_MARK, file_name
+from kcheck.report import ReportSettings, plain, wording
 from kcheck.report.detail import ReadLine, finding_rows, headline, plain_text, read_line, rows
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenSuite:
     started: SpecStarted
     cases: list[Any] = field(default_factory=list)
     finished: int = 0
@@ -45,11 +46,11 @@ class JunitReporter:
         source: reads the source line of a place that a finding names.
     """
 
-    def __init__(self, stream: TextIO, settings: Settings, source: ReadLine = read_line) -> None:
+    def __init__(self, stream: TextIO, settings: ReportSettings, source: ReadLine = read_line) -> None:
         self._stream = stream
         self._source = source
         self._run: RunStarted | None = None
-        self._open: _Open | None = None
+        self._open: _OpenSuite | None = None
         self._suites: list[Any] = []
         self._names: set[str] = set()
 
@@ -61,7 +62,7 @@ class JunitReporter:
             case SpecRefused():
                 self._refused(event)
             case SpecStarted():
-                self._open = _Open(event)
+                self._open = _OpenSuite(event)
             case CaseFinished():
                 self._case(event)
             case SpecFinished():
@@ -82,7 +83,7 @@ class JunitReporter:
             "spec",
             classname=_classname(event.path),
             timestamp=_timestamp(event.started),
-            file=plain.line(event.path),
+            file=plain.line(file_name(event.path)),
             line=event.faults[0].span.line if event.faults else 1,
         )
         faults = [plain.line(str(fault)) for fault in event.faults]
@@ -93,7 +94,7 @@ class JunitReporter:
         if self._open is None:
             return
         verdict = event.verdict
-        file, line = _place(verdict.findings) or (event.path, event.line)
+        file, line = _place(verdict.findings) or (file_name(event.path), event.line)
         case = TestCase(
             self._unique(plain.line(verdict.case.id)),
             classname=_classname(event.path),
@@ -130,12 +131,12 @@ class JunitReporter:
             opened.cases.append(case)
         self._suite(opened, event.notes, event.sanitizers)
 
-    def _about_spec(self, opened: _Open, name: str, place: tuple[str, int] | None = None) -> Any:
+    def _about_spec(self, opened: _OpenSuite, name: str, place: tuple[str, int] | None = None) -> Any:
         started = opened.started
-        file, line = place or (started.path, started.line)
+        file, line = place or (file_name(started.path), started.line)
         return TestCase(self._unique(name), classname=_classname(started.path), file=plain.line(file), line=line)
 
-    def _suite(self, opened: _Open, notes: tuple[str, ...], sanitizers: tuple[Sanitized, ...]) -> None:
+    def _suite(self, opened: _OpenSuite, notes: tuple[str, ...], sanitizers: tuple[Sanitized, ...]) -> None:
         properties: dict[str, object] = {"op": opened.started.op, "seed": opened.started.seed}
         if opened.started.tags:
             properties["tags"] = " ".join(opened.started.tags)
@@ -162,7 +163,7 @@ class JunitReporter:
                 package="kcheck",
                 timestamp=_timestamp(started),
                 properties=described,
-                file=plain.line(path),
+                file=plain.line(file_name(path)),
             )
         )
         self._names.clear()
@@ -181,7 +182,8 @@ class JunitReporter:
 
 def _classname(path: str) -> str:
     """``specs.buggy.softmax``: readers treat the part before the last dot as a package."""
-    return plain.line(path).removesuffix(".yaml").removesuffix(".yml").strip("./").replace("/", ".")
+    name = plain.line(path).replace(f".py{OP_MARK}", "/")
+    return name.removesuffix(".yaml").removesuffix(".yml").strip("./").replace("/", ".")
 
 
 def _place(findings: Iterable[Finding]) -> tuple[str, int] | None:

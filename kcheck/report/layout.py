@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.cells import cell_len
 
-from kcheck.report.detail import Row
+from kcheck.report.detail import DetailRow
 
 _LABEL = 9  # cells; "racecheck" and "unwritten" fit, a longer label gets its own line
 _NARROW = 60  # columns; below, text starts right after its label and continues under it
+_CELL = 16  # cells; with less room, the last column of a table goes below its row
 _ASCII = str.maketrans(
     {"·": "-", "…": "...", "│": "|", "→": "->", "━": "-", "░": ".", "▒": ":", "▓": "+", "█": "#"}
 )
@@ -73,7 +74,7 @@ def _cells(text: str, width: int) -> str:
     return text[:end]
 
 
-def labeled(row: Row, indent: int, width: int) -> Iterator[tuple[str, str]]:
+def labeled(row: DetailRow, indent: int, width: int) -> Iterator[tuple[str, str]]:
     """The lines of a row as (left column, text); the left column is indented and padded.
 
     A ``paste`` line stays whole if it fits below its label; otherwise backslashes break it, as shells allow.
@@ -127,11 +128,14 @@ def _continued(command: str, width: int, first: int) -> Iterator[str]:
     yield line
 
 
-def table(rows: Sequence[Sequence[str]], width: int, right: Sequence[int] = ()) -> Iterator[str]:
+def table(
+    rows: Sequence[Sequence[str]], width: int, right: Sequence[int] = (), *, wrapped: bool = False
+) -> Iterator[str]:
     """Rows in columns, two cells between them; the last column is cut at ``width``.
 
     Args:
         right: the columns aligned to the right.
+        wrapped: wrap the last column instead, below its row if there is no room beside.
     """
     widths = [max(cell_len(cell) for cell in column) for column in zip(*rows, strict=True)]
     for row in rows:
@@ -139,7 +143,16 @@ def table(rows: Sequence[Sequence[str]], width: int, right: Sequence[int] = ()) 
         for n, cell in enumerate(row[:-1]):
             space = " " * (widths[n] - cell_len(cell))
             line += (space + cell if n in right else cell + space) + "  "
-        yield (line + shorten(row[-1], max(8, width - cell_len(line)))).rstrip()
+        indent = cell_len(line)
+        if not wrapped:
+            yield (line + shorten(row[-1], max(8, width - indent))).rstrip()
+            continue
+        if width - indent < min(_CELL, cell_len(row[-1])):
+            yield line.rstrip()
+            line, indent = "    ", 4
+        for part in wrap(row[-1].split(" "), " ", max(8, width - indent)):
+            yield (line + part).rstrip()
+            line = " " * indent
 
 
 def encodable(text: str, encoding: str | None) -> str:

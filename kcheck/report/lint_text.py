@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from kcheck.model import Finding
 from kcheck.model.metrics import Metrics
 from kcheck.report import layout, plain, wording
-from kcheck.report.detail import Paint, ReadLine, finding_rows, read_line
+from kcheck.report.detail import Paint, finding_rows, read_line
 
 _HEAD = ("target", "regs", "spills", "stack", "shared", "const", "instr", "sass", "occupancy", "types")
 _SASS = _HEAD.index("sass")
@@ -26,7 +26,6 @@ def lint_lines(
     *,
     width: int,
     paint: Paint,
-    source: ReadLine = read_line,
 ) -> Iterator[str]:
     """The lines about one spec, or one PTX file.
 
@@ -34,7 +33,6 @@ def lint_lines(
         title: the op's name; empty for a PTX file.
         width: terminal columns.
         paint: colors text by its role.
-        source: reads the line of a file that a finding points to.
     """
     yield from layout.wrap([plain.line(part) for part in (title, path) if part], "  ", width)
     for kernel in dict.fromkeys(metric.kernel for metric in metrics):
@@ -49,11 +47,11 @@ def lint_lines(
         for metric in mine:
             if metric.problem and not any(finding.message.startswith(metric.problem) for finding in findings):
                 told = Finding("compile", metric.problem, kernel=metric.kernel, place=metric.place)
-                yield from _finding(told, width, paint, source)
+                yield from _finding(told, width, paint)
     for finding in findings:
-        yield from _finding(finding, width, paint, source)
+        yield from _finding(finding, width, paint)
     for finding in _merged(metrics):
-        yield from _finding(finding, width, paint, source)
+        yield from _finding(finding, width, paint)
     for note in notes:
         yield from (f"  {line}" for line in layout.wrap(plain.line(f"note: {note}").split(" "), " ", width - 2))
     yield ""
@@ -80,8 +78,8 @@ def _merged(metrics: Sequence[Metrics]) -> list[Finding]:
     ]
 
 
-def _finding(finding: Finding, width: int, paint: Paint, source: ReadLine) -> Iterator[str]:
-    for row in finding_rows(finding, source):
+def _finding(finding: Finding, width: int, paint: Paint) -> Iterator[str]:
+    for row in finding_rows(finding, read_line):
         for left, text in layout.labeled(row, 2, width):
             yield f"{paint(left, row.role) if row.label else left}{paint(text, row.role)}".rstrip()
 

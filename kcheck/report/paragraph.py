@@ -10,8 +10,8 @@ from kcheck.report import layout, plain
 from kcheck.report.causes import Cause, Warned
 from kcheck.report.detail import (
     Calls,
+    DetailRow,
     ReadLine,
-    Row,
     comparison_rows,
     finding_rows,
     listed,
@@ -59,7 +59,7 @@ _FORMS = (
 
 def cause_rows(
     cause: Cause, run: Sequence[CaseFinished], source: ReadLine = read_line, *, width: int = COLUMNS
-) -> list[Row]:
+) -> list[DetailRow]:
     """The paragraph: the first form of it that has at most LINES lines, else the shortest.
 
     Args:
@@ -67,7 +67,7 @@ def cause_rows(
         source: reads the line of a file that a finding points to.
         width: columns; lines are counted at COLUMNS if there are fewer.
     """
-    found: list[Row] = []
+    found: list[DetailRow] = []
     for form in _FORMS:
         found = list(_rows(cause, run, source, form))
         if sum(1 for row in found for _ in layout.labeled(row, _INDENT, max(width, COLUMNS))) <= LINES:
@@ -75,14 +75,14 @@ def cause_rows(
     return found
 
 
-def warning_rows(warning: Warned, cases: int, source: ReadLine = read_line) -> Iterator[Row]:
+def warning_rows(warning: Warned, cases: int, source: ReadLine = read_line) -> Iterator[DetailRow]:
     """A warning, and in how many of the spec's cases it was seen; a finding about the whole spec has none."""
     yield from finding_rows(warning.finding, source)
     if warning.cases:
         yield sentence("cases", f"{len(warning.cases):,} of {cases:,}")
 
 
-def _rows(cause: Cause, run: Sequence[CaseFinished], source: ReadLine, form: _Form) -> Iterator[Row]:
+def _rows(cause: Cause, run: Sequence[CaseFinished], source: ReadLine, form: _Form) -> Iterator[DetailRow]:
     verdict = cause.simplest.verdict
     if cause.rule == "mismatch":
         differing = [comparison for comparison in verdict.comparisons if not comparison.passed]
@@ -98,8 +98,8 @@ def _rows(cause: Cause, run: Sequence[CaseFinished], source: ReadLine, form: _Fo
         more = len(also) - form.also
         yield listed("also", [*also[: form.also], *([f"and {more} more"] if more > 0 else [])])
     seed = form.seed and str(verdict.case.seed) not in cause.simplest.replay
-    yield Row("smallest", tuple(case_words(verdict.case, seed=seed, recipe=form.recipe)), " ")
-    yield Row("replay", (plain.line(cause.simplest.replay),), role="paste")
+    yield DetailRow("smallest", tuple(case_words(verdict.case, seed=seed, recipe=form.recipe)), " ")
+    yield DetailRow("replay", (plain.line(cause.simplest.replay),), role="paste")
 
 
 def cases_text(cause: Cause, run: Sequence[CaseFinished]) -> str:

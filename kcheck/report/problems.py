@@ -14,12 +14,13 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from kcheck.model import CaseFinished, Finding, Span, SpecFinished, SpecRefused
-from kcheck.model.span import as_typed, is_users
+from kcheck.model.paths import file_name
 from kcheck.report import plain
 from kcheck.report.causes import Cause
 from kcheck.report.collect import Collected, OpenSpec
-from kcheck.report.detail import ReadLine, Row, extent, finding_rows, sentence
+from kcheck.report.detail import DetailRow, ReadLine, extent, finding_rows, sentence
 from kcheck.report.paragraph import also_texts, case_words, cases_text, cause_rows
+from kcheck.span import as_typed, is_users
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Problem:
     smallest: str = ""
     replay: str = ""
     simplest: CaseFinished | None = None
-    details: tuple[Row, ...] = ()
+    details: tuple[DetailRow, ...] = ()
     fingerprint: str = ""
 
 
@@ -156,7 +157,8 @@ def _places(opened: OpenSpec, finding: Finding) -> tuple[Span, Span | None]:
 def _here(opened: OpenSpec) -> Span:
     """The line of the spec that names its kernel."""
     started = opened.started
-    path = as_typed(os.path.join(started.root, started.path)) if started.root else started.path
+    name = file_name(started.path)
+    path = as_typed(os.path.join(started.root, name)) if started.root else name
     return Span(path, started.line)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from kcheck.model import Span
-from kcheck.report import Settings, plain, wording
+from kcheck.report import ReportSettings, plain, wording
 from kcheck.report.collect import Collected, WholeReporter
 from kcheck.report.problems import Problem, problems, shown_path
 from kcheck.report.rules import rule
@@ -37,7 +37,7 @@ class SarifReporter(WholeReporter):
         self._stream.write("\n")
 
 
-def _document(run: Collected, found: Sequence[Problem], settings: Settings) -> dict[str, Any]:
+def _document(run: Collected, found: Sequence[Problem], settings: ReportSettings) -> dict[str, Any]:
     ordered = sorted(found, key=lambda problem: problem.severity != "error")
     rules = sorted({problem.rule for problem in ordered})
     results: list[dict[str, Any]] = []
@@ -125,7 +125,8 @@ def _text(problem: Problem) -> Iterator[str]:
         if text:
             yield _sentence(f"{label}: {text}")
     if problem.other is not None:
-        yield "The other thread is at [this line](1)."
+        program = problem.finding is not None and problem.finding.unit == "program"
+        yield f"The other {'program' if program else 'thread'} is at [this line](1)."
     if problem.replay:
         yield f"Smallest case: {problem.smallest}"
         yield f"Replay: {problem.replay}"
@@ -142,6 +143,14 @@ def _steps(problem: Problem) -> Iterator[tuple[Span, str]]:
         return
     for place in reversed(finding.callers):
         yield place, "A call."
+    if finding.unit == "program":
+        yield problem.place, f"Program {finding.block}."
+        if problem.other is not None:
+            yield (
+                problem.other,
+                f"Program {finding.other[0]}." if finding.other is not None else "Another program.",
+            )
+        return
     who = f" {finding.thread} of block {finding.block}" if finding.thread is not None else ""
     yield problem.place, f"Thread{who}."
     if problem.other is not None:

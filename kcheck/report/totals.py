@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import PurePosixPath
 from typing import Literal
 
 from kcheck.model import RunFinished, RunStarted, SpecFinished, SpecRefused
+from kcheck.model.paths import names_op
 from kcheck.report import coverage, plain, wording
 from kcheck.report.collect import OpenSpec
-from kcheck.report.detail import Row, listed, sentence
+from kcheck.report.detail import DetailRow, listed, sentence
 
 Mark = Literal["ok", "warn", "stop", "FAIL", "ERROR"]
 _NAMED = 5  # specs that were not run and are named; of more, the rest is counted
@@ -19,7 +19,7 @@ _OPS_NAMED = 2  # ops that a note is about and that are named; more are only cou
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SpecLine:
     """One spec. ``op`` is empty if it is the file's name; ``time`` is empty if it is not known."""
 
     mark: Mark
@@ -40,19 +40,19 @@ class Totals:
 
     run: RunStarted | None = None
     finished: RunFinished | None = None
-    lines: list[Line] = field(default_factory=list)
+    lines: list[SpecLine] = field(default_factory=list)
     not_run: list[str] = field(default_factory=list)
     _specs: list[SpecFinished] = field(default_factory=list)
     _notes: dict[str, list[str]] = field(default_factory=dict)  # the ops that each is about
     _warnings: int = 0
 
-    def refused(self, event: SpecRefused) -> Line:
+    def refused(self, event: SpecRefused) -> SpecLine:
         """Counts a spec that cannot be run; returns its line."""
         result = f"not run, {wording.count(len(event.faults), 'error')}"
-        self.lines.append(Line("ERROR", plain.line(event.path), "", result, ""))
+        self.lines.append(SpecLine("ERROR", plain.line(event.path), "", result, ""))
         return self.lines[-1]
 
-    def finish(self, event: SpecFinished, wrong: int, warned: int, notes: Iterable[str]) -> Line:
+    def finish(self, event: SpecFinished, wrong: int, warned: int, notes: Iterable[str]) -> SpecLine:
         """Counts a spec that has ended; returns its line.
 
         Args:
@@ -70,12 +70,12 @@ class Totals:
         if event.skipped and not event.passed + event.failed + event.errors:
             self.not_run.append(path)
         time = wording.seconds(event.seconds) if event.seconds else ""
-        line = Line(mark, path, "" if op == PurePosixPath(path).stem else op, _result(event, wrong, warned), time)
+        line = SpecLine(mark, path, "" if names_op(path, op) else op, _result(event, wrong, warned), time)
         self.lines.append(line)
         return line
 
     @property
-    def bad(self) -> list[Line]:
+    def bad(self) -> list[SpecLine]:
         """The specs that failed or could not be judged."""
         return [line for line in self.lines if line.mark in ("FAIL", "ERROR")]
 
@@ -94,7 +94,7 @@ class Totals:
             return "bad"
         return "good" if self.lines and self._cases and not self._interrupted else "open"
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[DetailRow]:
         """The notes of all specs, and the specs that were not run."""
         for note, ops in self._notes.items():
             named = ", ".join(ops) if len(ops) <= _OPS_NAMED else wording.count(len(ops), "spec")

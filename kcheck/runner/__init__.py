@@ -4,7 +4,7 @@ from kcheck.runner.calibrate import Calibrator, Measured
 from kcheck.runner.execute import Executed, execute
 from kcheck.runner.options import Options, Recalled
 from kcheck.runner.queue import makes
-from kcheck.runner.reproduce import KnownFailure, Reproduced, Result, as_judged, current, reproduce
+from kcheck.runner.reproduce import KnownFailure, ReplayResult, Reproduced, as_judged, current, reproduce
 from kcheck.runner.run import run
 from kcheck.runner.select import parse as parse_keyword
 from kcheck.runner.select import select
@@ -17,8 +17,8 @@ __all__ = [
     "Measured",
     "Options",
     "Recalled",
+    "ReplayResult",
     "Reproduced",
-    "Result",
     "Summary",
     "as_judged",
     "current",

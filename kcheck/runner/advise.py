@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kcheck.device import Device
-from kcheck.model import Case, Finding, Function, Index3, OpSpec, Span
-from kcheck.model.span import as_typed
+from kcheck.model import Case, Finding, FunctionRef, Index3, OpSpec, Span
+from kcheck.span import as_typed
 from kcheck.specfile.load import load_function
 from kcheck.version import __version__
 
@@ -31,10 +31,10 @@ def advice_notes(spec: OpSpec, device: Device, cases: Sequence[Case]) -> tuple[s
     """``lint: kernels/k.py:9, 12: 0.1 is a float64 constant ...; write np.float32(0.1)``; equal advice once.
 
     Args:
-        device: on which the cases ran; only the cpu device has PTX to look at.
+        device: on which the cases ran; only one that compiles in this process has PTX to look at.
         cases: that were run.
     """
-    if device.name != "cpu" or not cases or (spec.kernel is not None and spec.kernel.kind != "numba"):
+    if not device.compiles_in_process or not cases or (spec.kernel is not None and spec.kernel.kind != "numba"):
         return ()
     found: dict[tuple[str, Span | None], Finding] = {}
     for function, block in _kernels(spec, device, cases):
@@ -59,7 +59,7 @@ def as_typed_spec(spec: OpSpec) -> str:
     return as_typed(os.path.join(spec.root, spec.path))
 
 
-def _kernels(spec: OpSpec, device: Device, cases: Sequence[Case]) -> Iterator[tuple[Function, Index3]]:
+def _kernels(spec: OpSpec, device: Device, cases: Sequence[Case]) -> Iterator[tuple[FunctionRef, Index3]]:
     """The kernels of a spec, each with the block that it is usually launched with."""
     if spec.kernel is not None and spec.launch is not None:
         from kcheck.device.plan import LaunchFault, geometry

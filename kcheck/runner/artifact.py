@@ -10,10 +10,9 @@ from typing import Self
 
 from kcheck.device import Device
 from kcheck.device.artifact import Compilation, assembled, compile_here, no_compiler
-from kcheck.device.kinds import KINDS
-from kcheck.device.kinds.base import Work
+from kcheck.device.kinds import KINDS, WantedArtifact, Work
 from kcheck.lint.check import check, unchecked
-from kcheck.model import Case, Finding, Function, Index3, OpSpec
+from kcheck.model import Case, Finding, FunctionRef, Index3, OpSpec
 from kcheck.model.compiled import CompiledKernel, Launched, Signature
 
 
@@ -43,16 +42,8 @@ class ArtifactCheck:
         if spec.kernel is None or spec.launch is None or self._why_not:
             return
         sanitizers = [name for name in device.instruments if spec.sanitize[name] != "off"]
-        self._begun.append(
-            KINDS[spec.kernel.kind].artifact(
-                spec,
-                tuple(cases),
-                self._artifact.targets,
-                device=device.name,
-                sass=self._wants_sass,
-                sanitizers=sanitizers,
-            )
-        )
+        wanted = WantedArtifact(self._artifact.targets, device.compiles_in_process, self._wants_sass, sanitizers)
+        self._begun.append(KINDS[spec.kernel.kind].artifact(spec, tuple(cases), wanted))
 
     def __enter__(self) -> Self:
         return self
@@ -85,7 +76,7 @@ class ArtifactCheck:
                     kernels += [
                         assembled(code, target, sass=self._wants_sass) for target in targets for code in seen.codes
                     ]
-                elif self._device.name == "cpu":
+                elif self._device.compiles_in_process:
                     kernels += compile_here(
                         spec.root, seen.function, seen.signatures, targets, sass=self._wants_sass
                     )
@@ -95,7 +86,7 @@ class ArtifactCheck:
         notes += unchecked(self._artifact, kernels)
         return check(self._artifact, kernels), tuple(dict.fromkeys(notes))
 
-    def _begin(self, kernel: Function, known: Sequence[Signature]) -> None:
+    def _begin(self, kernel: FunctionRef, known: Sequence[Signature]) -> None:
         targets = self._artifact.targets
         self._begun.append(Compilation(self._spec.root, kernel, known, targets, sass=self._wants_sass))
 
@@ -114,7 +105,7 @@ class LaunchedKernel:
         codes: the code that ran, for a kernel that is not Numba's.
     """
 
-    function: Function
+    function: FunctionRef
     signatures: tuple[Signature, ...]
     blocks: tuple[tuple[Index3, int], ...]
     codes: tuple[CompiledKernel, ...] = ()
@@ -127,11 +118,11 @@ class LaunchedKernel:
 
 def kernels_launched(spec: OpSpec, launched: Iterable[Launched], notes: list[str]) -> tuple[LaunchedKernel, ...]:
     """The kernels that a launcher launched; notes are added about those that cannot be compiled again."""
-    found: dict[Function, tuple[dict[Signature, None], dict[tuple[Index3, int], None]]] = {}
-    others: dict[Function, tuple[dict[CompiledKernel, None], dict[tuple[Index3, int], None]]] = {}
+    found: dict[FunctionRef, tuple[dict[Signature, None], dict[tuple[Index3, int], None]]] = {}
+    others: dict[FunctionRef, tuple[dict[CompiledKernel, None], dict[tuple[Index3, int], None]]] = {}
     for one in launched:
         if one.code is not None:
-            codes, sizes = others.setdefault(Function(one.place.file, one.kernel, one.place), ({}, {}))
+            codes, sizes = others.setdefault(FunctionRef(one.place.file, one.kernel, one.place), ({}, {}))
             codes[one.code] = None
             sizes[one.block, one.shared] = None
             continue
@@ -141,7 +132,7 @@ def kernels_launched(spec: OpSpec, launched: Iterable[Launched], notes: list[str
         elif path.startswith(os.pardir):
             notes.append(f"artifact of {one.kernel} was not checked: its file is not in the project")
         else:
-            function = Function(path.replace(os.sep, "/"), one.kernel, one.place)
+            function = FunctionRef(path.replace(os.sep, "/"), one.kernel, one.place)
             signatures, blocks = found.setdefault(function, ({}, {}))
             signatures[one.signature] = None
             blocks[one.block, one.shared] = None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from kcheck.cases import CaseArrays, materialize
 from kcheck.device import HOST, Device
 from kcheck.errors import InternalError, KcheckError, KernelError, SpecError
-from kcheck.model import Case, Fault, Finding, OpSpec, Outcome, Span, Status, Verdict
+from kcheck.model import Case, Fault, Finding, OpSpec, Outcome, Status, Verdict
 from kcheck.model.verdict import UNSUPPORTED
 from kcheck.oracle import Expected, judge
 
@@ -71,10 +71,10 @@ def execute(
         if observe is not None:
             observe(spec, arrays, expected)
     except SpecError as error:
-        findings = tuple(as_finding(as_fault(fault, spec)) for fault in error.faults)
+        findings = tuple(as_finding(fault) for fault in error.faults)
         verdict = Verdict(case, Status.ERROR, device.name, findings=findings)
     except KernelError as error:
-        verdict = Verdict(case, Status.ERROR, device.name, findings=(as_finding(kernel_fault(error, spec)),))
+        verdict = Verdict(case, Status.ERROR, device.name, findings=(as_finding(error.fault),))
     except KcheckError:
         raise
     except Exception as error:
@@ -95,33 +95,6 @@ def every_instrument(spec: OpSpec, device: Device) -> frozenset[str]:
     """The sanitizers that a device can run in instrumented code and that a spec does not switch off."""
     device = device_for(spec, device)
     return frozenset(name for name in device.instruments if spec.sanitize[name] != "off")
-
-
-def kernel_fault(error: KcheckError, spec: OpSpec) -> Fault:
-    """The fault of an error whose text is ``place: what; fix``, for a place in any file."""
-    fault = getattr(error, "fault", None)
-    if isinstance(fault, Fault):
-        return fault
-    place, what = _split_place(str(error))
-    if place is not None:
-        return Fault(place, what)
-    return Fault(spec.runs.span, str(error))
-
-
-def _split_place(text: str) -> tuple[Span | None, str]:
-    head, separator, what = text.partition(": ")
-    parts = head.rsplit(":", 2)
-    if separator and len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit():
-        return Span(parts[0], int(parts[1]), int(parts[2])), what
-    parts = head.rsplit(":", 1)
-    if separator and len(parts) == 2 and parts[1].isdigit():
-        return Span(parts[0], int(parts[1])), what
-    return None, text
-
-
-def as_fault(fault: object, spec: OpSpec) -> Fault:
-    """A fault of a SpecError; other errors get the beginning of the spec as their place."""
-    return fault if isinstance(fault, Fault) else Fault(spec.span, str(fault))
 
 
 def as_finding(fault: Fault, rule: str = "spec") -> Finding:

@@ -11,13 +11,13 @@ from typing import TypeAlias
 from kcheck.cases import materialize, plan
 from kcheck.device import Device, unheard
 from kcheck.device.artifact import Compilation, assemble, assembled, link, no_compiler
-from kcheck.device.disassembler import disassemble, find_disassembler, no_disassembler
-from kcheck.device.kinds import KINDS, Work
+from kcheck.device.disassembler import ToolFailed, disassemble, find_disassembler, no_disassembler
+from kcheck.device.kinds import KINDS, WantedArtifact, Work
 from kcheck.device.plan import Geometry, LaunchFault, geometry
 from kcheck.errors import KernelError, SpecError
 from kcheck.lint.check import check, unchecked
 from kcheck.lint.measure import measure
-from kcheck.model import Artifact, Case, Finding, Index3, Launch, OpSpec, Span
+from kcheck.model import Artifact, Case, Finding, Index3, LaunchSpec, OpSpec, Span
 from kcheck.model.compiled import CompiledKernel, Resources
 from kcheck.model.limits import TIMEOUT
 from kcheck.model.metrics import Metrics
@@ -78,7 +78,7 @@ def lint_spec(spec: OpSpec, device: Device | None, targets: Sequence[str], *, sa
 
     if spec.kernel is not None and spec.launch is not None:
         cases = plan(spec, count=spec.count, master=spec.seed)
-        work: Work = KINDS[spec.kernel.kind].artifact(spec, cases, chosen, device="", sass=sass)
+        work: Work = KINDS[spec.kernel.kind].artifact(spec, cases, WantedArtifact(chosen, False, sass))
         add(work.result(), _usual_block(spec.launch, cases, notes))
     else:
         assert device is not None
@@ -103,7 +103,7 @@ _Block: TypeAlias = tuple[Index3, int]
 """Threads per block, and bytes of dynamic shared memory."""
 
 
-def _usual_block(launch: Launch, cases: Sequence[Case], notes: list[str]) -> _Block | None:
+def _usual_block(launch: LaunchSpec, cases: Sequence[Case], notes: list[str]) -> _Block | None:
     """The block, with its dynamic shared memory, of most of a spec's cases."""
     counted: Counter[Geometry] = Counter()
     for case in cases:
@@ -173,13 +173,18 @@ def lint_ptx(
     if entry in names:
         names = [entry]
     if not names or (entry and len(names) > 1):
+        if not entry:
+            raise KernelError(Span(file), "it has no .entry")
         known = ", ".join(function.name for function in module.entries) or "none"
         what = f"{len(names)} entries match {entry!r}" if names else f"there is no entry {entry!r}"
-        raise KernelError(f"{file}: {what}; its entries: {known}" if entry else f"{file}: it has no .entry")
+        raise KernelError(Span(file), what, f"its entries: {known}")
     made, missed = [], list[str]()
     why = no_compiler()
     for target in targets or tuple(part for part in module.target if part.startswith("sm_"))[:1]:
-        resources, sass, no_sass = ({}, "", "") if why else _assembled(text, target)
+        try:
+            resources, sass, no_sass = ({}, "", "") if why else _assembled(text, target)
+        except ToolFailed as error:
+            raise KernelError(Span(file), str(error)) from error
         missed += [no_sass] * bool(no_sass)
         for name in names:
             place = Span(file, module.functions[name].line, 1)
@@ -190,10 +195,14 @@ def lint_ptx(
 
 
 def _assembled(ptx: str, target: str) -> tuple[dict[str, Resources], str, str]:
-    """(resources by entry, machine code, or why it is missing) of a module."""
+    """(resources by entry, machine code, or why it is missing) of a module.
+
+    Raises:
+        ToolFailed: the assembler rejects it.
+    """
     resources = assemble(ptx, target)
     program = find_disassembler()
     try:
         return resources, disassemble(link(ptx, target)[0], program) if program else "", no_disassembler()
-    except KernelError as error:
+    except ToolFailed as error:
         return resources, "", str(error)

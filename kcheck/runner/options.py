@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from kcheck.model import Case, Level, OpSpec, Snapshot, level_word
 from kcheck.model.limits import TIMEOUT
-from kcheck.model.span import as_typed
+from kcheck.span import as_typed
 
 STORED = "stored_"
 """The label prefix of cases that run because they failed before, not because they were planned."""

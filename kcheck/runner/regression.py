@@ -17,7 +17,7 @@ _LEAST_ERROR = 0.05
 
 
 @dataclass(slots=True)
-class Collector:
+class ResultCollector:
     """The results of the cases of one spec; feed it the events of a run."""
 
     spec: OpSpec

@@ -37,7 +37,7 @@ from kcheck.runner.queue import makes
 from kcheck.store import bits
 
 
-class Result(StrEnum):
+class ReplayResult(StrEnum):
     """How it ended. UNSEEN: it passed, and the check that it failed cannot run here."""
 
     PASSES = "passes"
@@ -76,7 +76,7 @@ class Reproduced:
         executed: None if it is GONE.
     """
 
-    result: Result
+    result: ReplayResult
     spec: OpSpec
     case: Case
     changed: tuple[str, ...] = ()
@@ -105,21 +105,23 @@ def reproduce(spec: OpSpec, known: KnownFailure, device: Device, *, timeout: flo
     try:
         case = current(spec, known)
     except Gone as gone:
-        return Reproduced(Result.GONE, spec, known.case, gone.changed)
+        return Reproduced(ReplayResult.GONE, spec, known.case, gone.changed)
     notes = _notes(spec, case, known) + _stricter(own, known)
     arrays = None
     if known.snapshot is not None:
         try:
             arrays = restore(replace(known.snapshot, case=case))
         except SnapshotRefused as refused:
-            return Reproduced(Result.GONE, spec, case, (f"its snapshot cannot be used: {refused}",))
+            return Reproduced(ReplayResult.GONE, spec, case, (f"its snapshot cannot be used: {refused}",))
     done = execute(spec, case, device, timeout=timeout, arrays=arrays)
-    result = {Status.PASSED: Result.PASSES, Status.FAILED: Result.FAILS, Status.ERROR: Result.ERROR}[
-        done.verdict.status
-    ]
-    if result is Result.PASSES and known.rule in SANITIZERS and known.rule not in done.verdict.checked:
-        result = Result.UNSEEN
-    if result is Result.FAILS and known.rule not in ("", done.verdict.rule):
+    result = {
+        Status.PASSED: ReplayResult.PASSES,
+        Status.FAILED: ReplayResult.FAILS,
+        Status.ERROR: ReplayResult.ERROR,
+    }[done.verdict.status]
+    if result is ReplayResult.PASSES and known.rule in SANITIZERS and known.rule not in done.verdict.checked:
+        result = ReplayResult.UNSEEN
+    if result is ReplayResult.FAILS and known.rule not in ("", done.verdict.rule):
         notes += (f"it fails with another rule: {done.verdict.rule} now, {known.rule} before",)
     return Reproduced(result, spec, case, (), notes, _other_bits(known, done), done)
 

@@ -36,12 +36,10 @@ from kcheck.runner.artifact import ArtifactCheck
 from kcheck.runner.budget import Budget
 from kcheck.runner.execute import (
     Executed,
-    as_fault,
     as_finding,
     device_for,
     every_instrument,
     execute,
-    kernel_fault,
 )
 from kcheck.runner.options import STORED, Options, replay
 from kcheck.runner.provenance import digests, versions
@@ -77,6 +75,7 @@ class _Tally:
     recalled: int = 0
     unsupported: list[Verdict] = field(default_factory=list)
     judging: float = 0.0  # seconds, nearly all of them in the reference
+    findings: tuple[Finding, ...] = ()  # about the spec, not about a case
 
     @property
     def cases(self) -> int:
@@ -89,9 +88,7 @@ class _Tally:
             self.endless = verdict.case.id
         self.recalled += verdict.case.label.startswith(STORED)
 
-    def finished(
-        self, spec: OpSpec, planned: int, findings: tuple[Finding, ...], notes: tuple[str, ...], seconds: float
-    ) -> SpecFinished:
+    def finished(self, spec: OpSpec, planned: int, notes: tuple[str, ...], seconds: float) -> SpecFinished:
         return SpecFinished(
             spec.path,
             spec.op,
@@ -99,7 +96,7 @@ class _Tally:
             self.counts[Status.FAILED],
             self.counts[Status.ERROR],
             planned - self.cases,
-            findings,
+            self.findings,
             notes,
             seconds,
             tuple(Sanitized(n, level, self.seen[n]) for n, level in spec.sanitize.items() if level != "off"),
@@ -161,13 +158,11 @@ class _Run:
                 _load(spec, self.device)
         except SpecError as error:
             self._told = True
-            yield SpecRefused(
-                spec.path, tuple(as_fault(fault, spec) for fault in error.faults), started, spec.root
-            )
+            yield SpecRefused(spec.path, error.faults, started, spec.root)
             return
         except KernelError as error:
             self._told = True
-            yield SpecRefused(spec.path, (kernel_fault(error, spec),), started, spec.root)
+            yield SpecRefused(spec.path, (error.fault,), started, spec.root)
             return
         if not cases and (not self._whole or self.options.count == 0):
             return  # none of its cases is selected
@@ -176,18 +171,15 @@ class _Run:
                 f"{spec.count} cases, as the spec says, instead of the {spec.profile_count} of profile "
                 f"{self.options.profile}; --cases {spec.profile_count} overrides both"
             )
-        line = spec.runs.span.line
         seed = spec.seed if self.options.seed is None else self.options.seed
         tally = _Tally()
         self._budget.begin(len(cases))
-        vacuity = Vacuity()
-        findings: tuple[Finding, ...] = ()
         self._told = True
         try:
             sources = digests(spec) if self.options.capture else {}
             yield SpecStarted(
                 spec.path,
-                line,
+                spec.runs.span.line,
                 spec.op,
                 spec.description,
                 spec.tags,
@@ -197,44 +189,52 @@ class _Run:
                 spec.root,
                 sources,
             )
-            with ExitStack() as stack:
-                artifact = None
-                if self._whole_artifact(spec):
-                    artifact = stack.enter_context(ArtifactCheck(spec, self.device, cases))
-                for one in queued:
-                    if self._stopped() or self._skips_rest(tally.endless, len(cases) - tally.cases):
-                        break
-                    case, when = one.case, _now()
-                    done = self._case(spec, one, vacuity)
-                    verdict = done.verdict
-                    tally.judging += done.judging
-                    if self.options.skip_unsupported and verdict.is_unsupported:
-                        tally.unsupported.append(verdict)
-                        continue
-                    tally.add(verdict)
-                    self.failures += verdict.status is not Status.PASSED
-                    for note in verdict.notes:
-                        self._notes.setdefault(note)
-                    if self.options.capture and verdict.status is Status.FAILED and done.arrays is not None:
-                        yield Captured(snapshot(done.arrays), done.outcome.outputs if done.outcome else {})
-                    yield CaseFinished(spec.path, line, verdict, replay(spec, case, self.options), when)
-                    if self._broken(verdict, tally, len(cases)):
-                        break
-                if tally.cases == len(cases):
-                    findings = self._vacuous(vacuity)
-                    if artifact is not None and artifact.waits:
-                        yield Compiling(spec.path, spec.op)
-                    findings += self._artifact(spec, artifact)
-                elif artifact is not None:
-                    self._notes.setdefault(_PART)
-                self._note_unsupported(tally)
-                self._note_slow_reference(spec, tally, time.monotonic() - begun)
-                if self.options.lint and self._whole:
-                    for note in advice_notes(spec, self.device, cases):
-                        self._notes.setdefault(note)
+            yield from self._cases(spec, queued, tally)
+            self._note_unsupported(tally)
+            self._note_slow_reference(spec, tally, time.monotonic() - begun)
+            if self.options.lint and self._whole:
+                for note in advice_notes(spec, self.device, cases):
+                    self._notes.setdefault(note)
         except KeyboardInterrupt:
             self.interrupted = True
-        yield tally.finished(spec, len(cases), findings, tuple(self._notes), time.monotonic() - begun)
+        yield tally.finished(spec, len(cases), tuple(self._notes), time.monotonic() - begun)
+
+    def _cases(self, spec: OpSpec, queued: Sequence[Queued], tally: _Tally) -> Iterator[Event]:
+        """Run the cases, and judge the spec and the compiled kernel once all of them were run."""
+        vacuity, planned = Vacuity(), len(queued)
+        with ExitStack() as stack:
+            artifact = None
+            if self._whole_artifact(spec):
+                cases = tuple(one.case for one in queued)
+                artifact = stack.enter_context(ArtifactCheck(spec, self.device, cases))
+            for one in queued:
+                if self._stopped() or self._skips_rest(tally.endless, planned - tally.cases):
+                    break
+                when = _now()
+                done = self._case(spec, one, vacuity)
+                verdict = done.verdict
+                tally.judging += done.judging
+                if self.options.skip_unsupported and verdict.is_unsupported:
+                    tally.unsupported.append(verdict)
+                    continue
+                tally.add(verdict)
+                self.failures += verdict.status is not Status.PASSED
+                for note in verdict.notes:
+                    self._notes.setdefault(note)
+                if self.options.capture and verdict.status is Status.FAILED and done.arrays is not None:
+                    yield Captured(snapshot(done.arrays), done.outcome.outputs if done.outcome else {})
+                yield CaseFinished(
+                    spec.path, spec.runs.span.line, verdict, replay(spec, one.case, self.options), when
+                )
+                if self._broken(verdict, tally, planned):
+                    break
+            if tally.cases == planned:
+                tally.findings = self._vacuous(vacuity)
+                if artifact is not None and artifact.waits:
+                    yield Compiling(spec.path, spec.op)
+                tally.findings += self._artifact(spec, artifact)
+            elif artifact is not None:
+                self._notes.setdefault(_PART)
 
     def _queue(self, spec: OpSpec) -> list[Queued]:
         if self.options.case_seed is not None:
@@ -351,7 +351,7 @@ class _Run:
         try:
             findings, notes = artifact.result()
         except KernelError as error:
-            return (as_finding(kernel_fault(error, spec), "artifact"),)
+            return (as_finding(error.fault, "artifact"),)
         for note in notes:
             self._notes.setdefault(note)
         return findings

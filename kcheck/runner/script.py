@@ -20,6 +20,7 @@ from kcheck.errors import UserError
 from kcheck.model import ArraySnapshot, NameArg, OpSpec, Verdict
 from kcheck.runner.reproduce import Reproduced
 from kcheck.specfile.discover import reach
+from kcheck.specfile.kinds import KINDS
 from kcheck.version import __version__
 
 _FEW = 64  # elements that are written out as numbers
@@ -180,6 +181,11 @@ def script(done: Reproduced, name: str) -> str:
     if spec.function is not None:
         raise UserError(
             f"--script: {spec.function} is an array function, not a kernel; use --debug or kcheck export"
+        )
+    if spec.kernel is not None and spec.kernel.kind != "numba":
+        title = KINDS[spec.kernel.kind].title
+        raise UserError(
+            f"--script: {spec.kernel} is {title}, and a script launches kernels of numba.cuda; use kcheck export"
         )
     function = spec.kernel or spec.launcher
     if spec.launch is None:

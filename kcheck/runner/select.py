@@ -35,7 +35,7 @@ def parse(text: str) -> Matcher:
     tokens = [(match[1], match.start(1) + 1) for match in _TOKENS.finditer(text)]
     if not tokens:
         raise UserError("-k: the expression is empty; give a part of a case's id, as 'kcheck cases' lists them")
-    parser = _Parser(text, tokens)
+    parser = _SelectionParser(text, tokens)
     matcher = parser.expression()
     if parser.rest:
         token, column = parser.rest[0]
@@ -43,7 +43,7 @@ def parse(text: str) -> Matcher:
     return matcher
 
 
-class _Parser:
+class _SelectionParser:
     """Recursive descent over the grammar above."""
 
     def __init__(self, text: str, tokens: list[tuple[str, int]]) -> None:

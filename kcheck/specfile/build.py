@@ -13,11 +13,28 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from kcheck.errors import InternalError, SpecError
-from kcheck.model import Dim, Expression, Fault, Kernel, OpSpec, Param, Span, TritonOptions, TypeVariable
+from kcheck.model import (
+    Compare,
+    Dim,
+    Expression,
+    Fault,
+    FunctionRef,
+    Invariant,
+    KernelRef,
+    Level,
+    OpSpec,
+    Param,
+    Span,
+    Tolerance,
+    TritonOptions,
+    TypeVariable,
+)
+from kcheck.model.paths import source_file
 from kcheck.specfile.arrays import (
     declare_names,
     read_dims,
@@ -36,6 +53,7 @@ from kcheck.specfile.calls import (
     read_reference,
 )
 from kcheck.specfile.constexprs import declare_quietly, read_constexprs
+from kcheck.specfile.declared import read_spec
 from kcheck.specfile.examples import read_examples
 from kcheck.specfile.extends import extended, joined
 from kcheck.specfile.given import as_tree
@@ -54,42 +72,46 @@ from kcheck.specfile.rules import (
     read_tolerance,
 )
 from kcheck.specfile.schema import schema_faults
-from kcheck.specfile.yamltree import YamlMap, read
+from kcheck.specfile.yamltree import YamlEntry, YamlMap, parse_unsaved
 from kcheck.specfile.yamltree import parse as parse_yaml
 from kcheck.symbolic import ExpressionError, Solver, evaluate_size, names, parse
 
 
-def load_spec(path: Path, profile: str = "") -> OpSpec:
+def load_spec(path: Path, profile: str = "", *, text: str | None = None) -> OpSpec:
     """Read and check an op spec. Nothing of the user's is imported: its Python files are only parsed.
 
     What the spec does not say is taken from the project's settings.
 
     Args:
-        path: the spec, absolute or from the current folder.
+        path: the spec, absolute or from the current folder: a YAML file, or ``file.py::op`` for one that
+            ``@kcheck.op`` declares.
         profile: name of a profile of the project; empty: no profile.
+        text: of a YAML file that is open in an editor, instead of what is saved.
 
     Raises:
         SpecError: with every :class:`~kcheck.model.Fault` found, in the order of the files.
         UserError: the project has no such profile.
     """
-    own, faults = read(path, shown(path))
+    own, faults = read_spec(path) if text is None else parse_unsaved(text, shown(path))
     return _built(path, find_root(path), profile, own, faults)
 
 
-def given_spec(path: Path, root: Path, keys: Mapping[str, Any], line: int, profile: str = "") -> OpSpec:
+def given_spec(
+    path: Path, root: Path, keys: Mapping[str, Any], line: int, *, places: Mapping[str, Span] | None = None
+) -> OpSpec:
     """A spec from Python values in the shape of a YAML file; functions may be the functions themselves.
 
     Args:
         path: the file of the caller, which is the spec's path in reports.
         root: of the project, absolute.
         line: of the call in that file: the place of every fault.
+        places: of the top-level keys, where they are known more exactly.
 
     Raises:
         SpecError: with every fault.
-        UserError: the project has no such profile.
     """
-    tree, given = as_tree({"kcheck": 1, **keys}, Span(shown(path), line))
-    return _built(path, root, profile, tree, [], given=given)
+    tree, given = as_tree({"kcheck": 1, **keys}, Span(shown(path), line), places)
+    return _built(path, root, "", tree, [], given=given)
 
 
 def changed_spec(path: Path, profile: str, keys: Mapping[str, Any], place: Span) -> OpSpec:
@@ -101,7 +123,7 @@ def changed_spec(path: Path, profile: str, keys: Mapping[str, Any], place: Span)
     Raises:
         SpecError, UserError: as :func:`load_spec`.
     """
-    own, faults = read(path, shown(path))
+    own, faults = read_spec(path)
     tree, given = as_tree(keys, place)
     kept = {key: entry for key, entry in own.entries.items() if key == "op"} | dict(tree.entries)
     return _built(path, find_root(path), profile, joined(YamlMap(own.span, kept), own), faults, given=given)
@@ -132,7 +154,7 @@ def _built(
     judged: bool = True,
     given: Mapping[str, Callable[..., Any]] | None = None,
 ) -> OpSpec:
-    file = shown(path)
+    file = shown(source_file(path)[0])
     settings = read_project(root).settings(profile)
     top, others = extended(path, own, root)
     refused, respelled = schema_faults(top)
@@ -166,6 +188,18 @@ def duplicate_ops(specs: Sequence[OpSpec]) -> tuple[Fault, ...]:
     return tuple(faults)
 
 
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """The fields of an OpSpec that say how outputs and launches are judged."""
+
+    reference: FunctionRef
+    tolerance: Tolerance
+    compare: Compare
+    sanitize: Mapping[str, Level]
+    invariants: tuple[Invariant, ...]
+    allow_races: tuple[str, ...]
+
+
 class _Build:
     def __init__(self, reader: Reader, path: Path, settings: Settings, judged: bool) -> None:
         self.reader = reader
@@ -190,44 +224,29 @@ class _Build:
         inputs = read_inputs(reader, sections["inputs"], written)
         outputs = read_outputs(reader, sections["outputs"], inputs)
         constraints = condition_list(reader)
-        solver: Solver | None = None
-        if constraints is not None and len(dims) == len(reader.named("dim")):
-            solver = Solver(dims, constraints)
-            shapes = [given.shape for given in inputs.values()] + [made.shape for made in outputs.values()]
-            self._check_sizes(solver, dims, constraints, shapes)
+        shapes = [given.shape for given in inputs.values()] + [made.shape for made in outputs.values()]
+        solver = self._solver(dims, constraints, shapes)
         compiling = constexprs or read_compile(reader, kernel)
         launch = read_launch(reader, arrays, aliases, kernel)
         launcher = read_launcher(reader)
         function = read_function(reader, aliases)
-        framework = read_framework(reader)
-        reference = read_reference(reader) if self.judged else kernel[0] if kernel is not None else None
-        tolerance = read_tolerance(reader)
-        compare = read_compare(reader)
-        sanitize = read_sanitize(reader, self.settings.sanitize)
-        invariants = read_invariants(reader, arrays)
-        allow_races = read_names(reader, "allow_races", ("input", "output"), "array", also="shared")
+        framework, gradients = read_framework(reader, inputs)
+        rules = self._rules(arrays, kernel)
         artifact = read_artifact(reader, self.settings.targets)
         examples = read_examples(reader, dims, solver, sections, inputs, written)
-        cases = get(top, "cases")
-        count, seed = reader.integer(get(cases, "count")), reader.integer(get(cases, "seed"))
+        count, seed = (reader.integer(get(get(top, "cases"), key)) for key in ("count", "seed"))
         op = reader.text(get(top, "op"))
         if reader.faults:
             return None
         if (
             op is None
-            or reference is None
-            or tolerance is None
-            or compare is None
-            or sanitize is None
-            or invariants is None
-            or allow_races is None
+            or rules is None
             or mutates is None
             or examples is None
             or constraints is None
             or sum(way is not None for way in (launch, launcher, function)) != 1
-            or (len(dims), len(params)) != (len(sections["dims"]), len(sections["params"]) + len(constants))
-            or (len(inputs), len(outputs)) != (len(sections["inputs"]), len(sections["outputs"]))
-            or None in reader.variables.values()
+            or not self._has_all(sections, {"dims": len(dims), "params": len(params) - len(constants)})
+            or not self._has_all(sections, {"inputs": len(inputs), "outputs": len(outputs)})
         ):
             return None
         return OpSpec(
@@ -244,15 +263,15 @@ class _Build:
             inputs=inputs,
             params=params,
             outputs=outputs,
-            kernel=kernel[0] if kernel is not None else None,
+            kernel=kernel[0] if kernel else None,
             launch=launch,
             launcher=launcher,
-            reference=reference,
-            tolerance=tolerance,
-            compare=compare,
-            invariants=invariants,
-            sanitize=sanitize,
-            allow_races=allow_races,
+            reference=rules.reference,
+            tolerance=rules.tolerance,
+            compare=rules.compare,
+            invariants=rules.invariants,
+            sanitize=rules.sanitize,
+            allow_races=rules.allow_races,
             mutates=mutates,
             deterministic=reader.flag(get(top, "deterministic")),
             artifact=artifact,
@@ -266,7 +285,13 @@ class _Build:
             profile_count=self._profile_count(count),
             function=function,
             framework=framework,
+            gradients=gradients,
         )
+
+    def _has_all(self, sections: Mapping[str, Sequence[object]], counts: Mapping[str, int]) -> bool:
+        """Whether every entry of these sections, and every type variable, was read."""
+        is_whole = all(len(sections[name]) == count for name, count in counts.items())
+        return is_whole and None not in self.reader.variables.values()
 
     def _profile_count(self, own: int | None) -> int | None:
         """The number of cases that the profile sets and that the spec's own number replaces."""
@@ -274,7 +299,7 @@ class _Build:
         return self.settings.cases if is_of_profile and own not in (None, self.settings.cases) else None
 
     def _constexprs(
-        self, kernel: tuple[Kernel, Parameters | None] | None
+        self, kernel: tuple[KernelRef, Parameters | None] | None
     ) -> tuple[dict[str, Param], TritonOptions | None]:
         """The constants of a Triton kernel, as params, and how they are passed."""
         if kernel is None or kernel[0].kind != "triton" or self.reader.get(self.reader.top, "launch") is None:
@@ -297,14 +322,33 @@ class _Build:
                 aliases[entry.key] = alias
         return aliases
 
-    def _check_sizes(
-        self,
-        solver: Solver,
-        dims: dict[str, Dim],
-        constraints: list[Expression],
-        shapes: list[tuple[Expression, ...]],
-    ) -> None:
-        """Whether any sizes meet the constraints, and whether the first ones found make arrays."""
+    def _rules(
+        self, arrays: dict[str, YamlEntry], kernel: tuple[KernelRef, Parameters | None] | None
+    ) -> _Rules | None:
+        """How outputs and launches are judged; None if a part of it could not be read."""
+        reader = self.reader
+        reference = read_reference(reader) if self.judged else kernel[0] if kernel is not None else None
+        tolerance = read_tolerance(reader)
+        compare = read_compare(reader)
+        sanitize = read_sanitize(reader, self.settings.sanitize)
+        invariants = read_invariants(reader, arrays)
+        allow_races = read_names(reader, "allow_races", ("input", "output"), "array", also="shared")
+        if reference is None or tolerance is None or compare is None:
+            return None
+        if sanitize is None or invariants is None or allow_races is None:
+            return None
+        return _Rules(reference, tolerance, compare, sanitize, invariants, allow_races)
+
+    def _solver(
+        self, dims: dict[str, Dim], constraints: list[Expression] | None, shapes: list[tuple[Expression, ...]]
+    ) -> Solver | None:
+        """What solves the constraints, if they could be read.
+
+        It is a fault if no sizes meet them, or if the first ones found do not make arrays.
+        """
+        if constraints is None or len(dims) != len(self.reader.named("dim")):
+            return None
+        solver = Solver(dims, constraints)
         found = solver.witness()
         if found.status == "none":
             self._explain(dims, constraints)
@@ -313,6 +357,7 @@ class _Build:
                 needed = names(parse(axis.text))
                 if needed and needed <= found.sizes.keys():
                     self._check_axis(axis, {name: found.sizes[name] for name in sorted(needed)})
+        return solver
 
     def _check_axis(self, axis: Expression, sizes: dict[str, int]) -> None:
         try:

@@ -95,15 +95,15 @@ def read_calibrations(root: Path) -> dict[str, Calibration]:
     try:
         top, faults = read(path, shown(path))
     except SpecError as error:
-        raise SpecError([replace(f, fix=_ANEW) if isinstance(f, Fault) else f for f in error.faults]) from None
-    reader = _Reader(faults)
+        raise SpecError([replace(fault, fix=_ANEW) for fault in error.faults]) from None
+    reader = _CalibrationReader(faults)
     found = reader.file(top)
     if reader.faults:
         raise SpecError(sorted(reader.faults))
     return found
 
 
-class _Reader:
+class _CalibrationReader:
     """The file while it is read."""
 
     def __init__(self, faults: list[Fault]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kcheck.model import (
@@ -13,12 +13,14 @@ from kcheck.model import (
     CompileOptions,
     Expression,
     Framework,
-    Function,
-    Kernel,
-    Launch,
+    FunctionRef,
+    Input,
+    KernelRef,
+    LaunchSpec,
     NameArg,
     NumelArg,
     StrideArg,
+    TextureArg,
 )
 from kcheck.nearest import did_you_mean
 from kcheck.specfile.arrays import ndim_of
@@ -27,6 +29,8 @@ from kcheck.specfile.given import given_function
 from kcheck.specfile.kinds import ALL_KEYS, KINDS, SUFFIXES, Parameters
 from kcheck.specfile.pythonfile import Definition
 from kcheck.specfile.reader import Kind, Reader
+from kcheck.specfile.textures import KEYS as TEXTURE_KEYS
+from kcheck.specfile.textures import read_texture
 from kcheck.specfile.yamltree import YamlEntry, YamlMap, YamlNode, YamlScalar
 from kcheck.symbolic import ExpressionError, evaluate_size, parse
 
@@ -37,7 +41,7 @@ MAX_THREADS = 1024
 """Threads of a block: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"."""
 
 
-def read_reference(reader: Reader) -> Function | None:
+def read_reference(reader: Reader) -> FunctionRef | None:
     """The reference; each parameter that it needs must be an input, a param or a dim."""
     node = reader.get(reader.top, "reference")
     found = reader.function(node, "reference")
@@ -49,7 +53,7 @@ def read_reference(reader: Reader) -> Function | None:
     return function
 
 
-def read_launcher(reader: Reader) -> Function | None:
+def read_launcher(reader: Reader) -> FunctionRef | None:
     """The launcher; each parameter that it needs must be declared."""
     node = reader.get(reader.top, "launcher")
     found = reader.function(node, "launcher")
@@ -73,7 +77,7 @@ def _check_signature(
     check_keywords(reader, node, who, signature.required, known)
 
 
-def read_kernel(reader: Reader) -> tuple[Kernel, Parameters | None] | None:
+def read_kernel(reader: Reader) -> tuple[KernelRef, Parameters | None] | None:
     """The kernel, and its parameters if its file shows them."""
     node = reader.get(reader.top, "kernel")
     text = reader.text(node)
@@ -91,16 +95,16 @@ def read_kernel(reader: Reader) -> tuple[Kernel, Parameters | None] | None:
     found = kind.find(reader, node, file, name)
     if found is None:
         return None
-    kernel = Kernel(reader.relative(file, path), found.name, node.span, None, key, found.arguments)
+    kernel = KernelRef(reader.relative(file, path), found.name, node.span, None, key, found.arguments)
     return kernel, found.parameters
 
 
-def _given(reader: Reader, node: YamlNode, given: Callable[..., Any]) -> tuple[Kernel, Parameters | None]:
+def _given(reader: Reader, node: YamlNode, given: Callable[..., Any]) -> tuple[KernelRef, Parameters | None]:
     """The kernel of a spec that is built in Python."""
     function, definition = given_function(given, reader.root, node.span)
     key = next(key for key, kind in KINDS.items() if kind.is_kernel(given))
     signature = definition.signature
-    return Kernel(function.path, function.name, function.span, given, key), (
+    return KernelRef(function.path, function.name, function.span, given, key), (
         None if signature is None else Parameters(signature.required, signature.optional, signature.positional)
     )
 
@@ -108,7 +112,7 @@ def _given(reader: Reader, node: YamlNode, given: Callable[..., Any]) -> tuple[K
 _SPLIT = re.compile(rf"([^:]+({'|'.join(map(re.escape, SUFFIXES))})):(.+)")
 
 
-def read_compile(reader: Reader, kernel: tuple[Kernel, Parameters | None] | None) -> CompileOptions | None:
+def read_compile(reader: Reader, kernel: tuple[KernelRef, Parameters | None] | None) -> CompileOptions | None:
     """``compile``: its keys must be those of the kernel's kind."""
     node = reader.get(reader.top, "compile")
     if not isinstance(node, YamlMap) or kernel is None:
@@ -122,7 +126,7 @@ def read_compile(reader: Reader, kernel: tuple[Kernel, Parameters | None] | None
     return None if wrong else kind.options(reader, node)
 
 
-def read_function(reader: Reader, aliases: dict[str, str]) -> Function | None:
+def read_function(reader: Reader, aliases: dict[str, str]) -> FunctionRef | None:
     """The array function of ``function:``; each parameter that it needs must be an input, a param or a dim.
 
     Args:
@@ -157,8 +161,13 @@ _NOT_BESIDE = {
 }
 
 
-def read_framework(reader: Reader) -> Framework:
-    """``framework``: its name, or ``{name: device}``."""
+def read_framework(reader: Reader, inputs: Mapping[str, Input]) -> tuple[Framework, tuple[str, ...]]:
+    """``framework``, its name or ``{name: device}``, and ``gradients``."""
+    framework = _framework(reader)
+    return framework, _gradients(reader, inputs, framework)
+
+
+def _framework(reader: Reader) -> Framework:
     entry = reader.top.entries.get("framework")
     if entry is None:
         return Framework()
@@ -170,12 +179,36 @@ def read_framework(reader: Reader) -> Framework:
     return Framework(reader.text(entry.value) or "")
 
 
+def _gradients(reader: Reader, inputs: Mapping[str, Input], framework: Framework) -> tuple[str, ...]:
+    """``gradients``: real floating-point inputs of a torch or jax function."""
+    entry = reader.top.entries.get("gradients")
+    if entry is None:
+        return ()
+    if "function" not in reader.top.entries:
+        reader.fault(entry.span, "'gradients' needs 'function'", "kernels have no derivatives; remove it")
+    elif framework.name in ("numpy", "tensorflow"):
+        what = f"gradients are not supported for framework {framework.name}"
+        reader.fault(entry.span, what, "use framework: torch or jax, or remove 'gradients'")
+    found: list[str] = []
+    for item in reader.items(entry.value, most=64):
+        name = reader.reference(item, ("input",), "input", "gradients")
+        if name is None or name not in inputs:
+            continue
+        variable = reader.variables.get(inputs[name].dtype)
+        choices = variable.choices if variable is not None else (inputs[name].dtype,)
+        if not any(DTYPES[dtype].is_float for dtype in choices):
+            what = f"input {name!r} is {choices[0]}, which has no derivatives"
+            reader.fault(item.span, what, "list real floating-point inputs only")
+        found.append(name)
+    return tuple(found)
+
+
 def read_launch(
     reader: Reader,
     arrays: dict[str, YamlEntry],
     aliases: dict[str, str],
-    kernel: tuple[Kernel, Parameters | None] | None,
-) -> Launch | None:
+    kernel: tuple[KernelRef, Parameters | None] | None,
+) -> LaunchSpec | None:
     """``launch``.
 
     Args:
@@ -190,12 +223,15 @@ def read_launch(
     args = [_argument(reader, item, arrays) for item in items]
     if args_node is not None and items and None not in args:
         passed = {arg.name for arg in args if isinstance(arg, NameArg)}
+        passed |= {arg.array for arg in args if isinstance(arg, TextureArg) and arg.is_surface}
+        _check_textures(reader, args, kernel)
         lost = [name for name in reader.named("output") if not {name, aliases.get(name)} & passed]
         for name in lost:
             what = f"the output {name!r} is not in args, so the kernel cannot write it"
             reader.fault(args_node.span, what, f"add {name!r}")
         if not lost:
             _check_arity(reader, args_node, len(args), kernel)
+            _check_pointers(reader, items, arrays, kernel)
     grid = _extent(reader, reader.get(node, "grid"), "grid")
     block_node = reader.get(node, "block")
     if kernel is not None and kernel[0].kind == "triton":
@@ -219,7 +255,7 @@ def read_launch(
     if shared_node is not None and shared is None:
         return None
     good = tuple(arg for arg in args if arg is not None)
-    return Launch(good, grid, block, shared, cooperative, node.span)
+    return LaunchSpec(good, grid, block, shared, cooperative, node.span)
 
 
 def _triton_block(reader: Reader, node: YamlMap) -> tuple[Expression, ...] | None:
@@ -252,6 +288,10 @@ def _argument(reader: Reader, node: YamlNode, arrays: dict[str, YamlEntry]) -> A
         return None if name is None else NameArg(name, None, node.span)
     if not isinstance(node, YamlMap):
         return None
+    for key in TEXTURE_KEYS:
+        entry = node.entries.get(key)
+        if entry is not None and not (isinstance(entry.value, YamlScalar) and entry.value.value in DTYPES):
+            return read_texture(reader, node, key, arrays)
     for key, read in (("stride", _stride), ("numel", _numel)):
         entry = node.entries.get(key)
         # A dim may be called `stride`: then its value is a dtype.
@@ -297,8 +337,21 @@ def _numel(reader: Reader, entry: YamlEntry, arrays: dict[str, YamlEntry], dtype
     return None if array is None else NumelArg(array, entry.span, dtype)
 
 
+def _check_textures(
+    reader: Reader, args: list[Argument | None], kernel: tuple[KernelRef, Parameters | None] | None
+) -> None:
+    """Only kernels whose parameters are C++ or PTX take handles."""
+    for arg in args:
+        if isinstance(arg, TextureArg) and kernel is not None and kernel[0].kind not in _WITH_TEXTURES:
+            what = f"a kernel of {KINDS[kernel[0].kind].title} takes no texture or surface objects"
+            reader.fault(arg.span, what, f"pass the array: {arg.array}")
+
+
+_WITH_TEXTURES = ("cuda", "hip", "ptx")
+
+
 def _check_arity(
-    reader: Reader, node: YamlNode, count: int, kernel: tuple[Kernel, Parameters | None] | None
+    reader: Reader, node: YamlNode, count: int, kernel: tuple[KernelRef, Parameters | None] | None
 ) -> None:
     if kernel is None or kernel[1] is None:
         return
@@ -310,3 +363,26 @@ def _check_arity(
         names = ", ".join((*parameters.required, *parameters.optional))
         what = f"kernel {kernel[0].name!r} takes {takes} argument{plural}, and args has {count}"
         reader.fault(node.span, what, f"its parameters are {names}" if names else "")
+
+
+def _check_pointers(
+    reader: Reader,
+    items: Sequence[YamlNode],
+    arrays: dict[str, YamlEntry],
+    kernel: tuple[KernelRef, Parameters | None] | None,
+) -> None:
+    """Report arrays where the kernel takes a number, and numbers where it takes an array."""
+    if kernel is None or kernel[1] is None:
+        return
+    parameters = kernel[1]
+    for number, (name, item) in enumerate(
+        zip((*parameters.required, *parameters.optional), items, strict=False), 1
+    ):
+        array = item.value if isinstance(item, YamlScalar) and item.value in arrays else None
+        where = f"parameter {number} of kernel {kernel[0].name!r}, {name!r}"
+        if array is not None and name in parameters.numbers:
+            what = f"the array {array!r} does not fit {where}, which the kernel uses as a number"
+            reader.fault(item.span, what, "pass a dim, a param or {stride: [x, 0]} here, or change the kernel")
+        elif array is None and name in parameters.pointers:
+            what = f"a number does not fit {where}, which the kernel uses as a pointer"
+            reader.fault(item.span, what, "pass an array here, or change the kernel")

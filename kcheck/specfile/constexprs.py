@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kcheck.model import Expression, Kernel, Param, Scalar, Span, TritonOptions
+from kcheck.model import Expression, KernelRef, Param, Scalar, Span, TritonOptions
 from kcheck.nearest import did_you_mean
 from kcheck.specfile.kinds.tritonfile import Config, TritonKernel, read_triton
 from kcheck.specfile.reader import Reader
@@ -20,20 +20,20 @@ CONFIG = "config"
 _OPTIONS = ("num_warps", "num_stages")
 
 
-def declare_quietly(reader: Reader, kernel: Kernel) -> None:
+def declare_quietly(reader: Reader, kernel: KernelRef) -> None:
     """Enter every constant of a kernel into the namespace, after a fault: its uses are not further faults."""
     shown = read_triton(Path(reader.root) / kernel.path).get(kernel.name)
     for name in (*(shown.constexprs if shown is not None else ()), *_OPTIONS):
         reader.kinds.setdefault(name, "constant")
 
 
-def read_constexprs(reader: Reader, kernel: Kernel) -> tuple[dict[str, Param], TritonOptions]:
+def read_constexprs(reader: Reader, kernel: KernelRef) -> tuple[dict[str, Param], TritonOptions]:
     """The params that the constants of a kernel with a ``launch:`` are, which enter the namespace."""
     return _Constants(reader, kernel).read()
 
 
 class _Constants:
-    def __init__(self, reader: Reader, kernel: Kernel) -> None:
+    def __init__(self, reader: Reader, kernel: KernelRef) -> None:
         self.reader = reader
         self.kernel = kernel
         self.shown = read_triton(Path(reader.root) / kernel.path).get(kernel.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,15 +11,17 @@ from pathlib import Path
 
 from kcheck.errors import SpecError
 from kcheck.model import Fault, Span
+from kcheck.model.paths import OP_MARK, source_file
 from kcheck.nearest import did_you_mean
 from kcheck.specfile import calibration
+from kcheck.specfile.declared import declared_specs, read_spec
 from kcheck.specfile.extends import extended
 from kcheck.specfile.kinds.cudafile import headers
 from kcheck.specfile.kinds.text import CPP_SUFFIXES, SOURCE_SUFFIXES
 from kcheck.specfile.paths import names_in, nearest_root, shown
 from kcheck.specfile.project import FILE, PYPROJECT, read_project
 from kcheck.specfile.pythonfile import parse_python
-from kcheck.specfile.yamltree import YamlList, YamlMap, YamlNode, YamlScalar, read
+from kcheck.specfile.yamltree import YamlList, YamlMap, YamlNode, YamlScalar
 
 _SUFFIXES = (".yaml", ".yml")
 _NO_SPECS = (FILE, "kcheck.yml", calibration.FILE)
@@ -40,8 +43,10 @@ class Discovery:
 def discover(arguments: Sequence[Path], recursive: bool) -> Discovery:
     """The specs that arguments stand for.
 
-    A ``.yaml`` or ``.yml`` file is a spec. A folder stands for the specs in it, and with ``recursive`` for
-    those below too. A source file (Python, CUDA C++, HIP, a header, PTX) stands for the specs anywhere below its
+    A ``.yaml`` or ``.yml`` file is a spec, and so is an op that a Python file declares with ``@kcheck.op``:
+    ``file.py::op``. A folder stands for the specs in it, and with ``recursive`` for those below too. A Python file
+    stands for the ops that it declares. It and other source files (CUDA C++, HIP, a header, PTX) stand for the
+    specs anywhere below its
     project's spec folders that name it as kernel, launcher, reference or generator, or whose files import or
     include it, directly or through other files of the project. Specs are read as YAML only: an invalid one is
     found too. ``kcheck.yaml`` and ``calibration.yaml`` are not specs.
@@ -52,7 +57,10 @@ def discover(arguments: Sequence[Path], recursive: bool) -> Discovery:
     found: dict[str, Path] = {}
     faults: list[Fault] = []
     for argument in arguments:
-        if argument.is_dir():
+        source, op = source_file(argument)
+        if op and source.is_file():
+            specs = [argument]  # whether it declares this op is found when it is read
+        elif argument.is_dir():
             specs = list(_in_folder(argument, recursive))
         elif not argument.exists():
             faults.append(_missing(argument))
@@ -60,13 +68,14 @@ def discover(arguments: Sequence[Path], recursive: bool) -> Discovery:
         elif argument.suffix in _SUFFIXES:
             specs = [argument]
         elif argument.suffix in SOURCE_SUFFIXES:
-            specs = list(_that_use(argument))
+            specs = [*declared_specs(argument), *_that_use(argument)]
         else:
             what = "this is not a spec, a folder of specs, or a source file that a spec uses"
             faults.append(Fault(Span(shown(argument)), what, "name a .yaml file"))
             continue
         for spec in specs:
-            found.setdefault(os.path.realpath(spec), Path(shown(spec)))
+            file, op = source_file(spec)
+            found.setdefault(f"{os.path.realpath(file)}{OP_MARK}{op}", Path(shown(spec)))
     return Discovery(tuple(sorted(found.values())), tuple(faults))
 
 
@@ -90,12 +99,19 @@ def _missing(argument: Path) -> Fault:
 
 
 def _in_folder(folder: Path, recursive: bool) -> Iterator[Path]:
-    """The spec files of a folder. Links to folders are not followed, so that a circle of them ends."""
+    """The spec files of a folder, and the ops that its Python files declare.
+
+    Links to folders are not followed, so that a circle of them ends.
+    """
     for here, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith(".")) if recursive else []
         for name in sorted(files):
-            if name.endswith(_SUFFIXES) and not name.startswith(".") and name not in _NO_SPECS:
+            if name.startswith(".") or name in _NO_SPECS:
+                continue
+            if name.endswith(_SUFFIXES):
                 yield Path(here) / name
+            elif name.endswith(".py"):
+                yield from declared_specs(Path(here) / name)
 
 
 def _that_use(file: Path) -> Iterator[Path]:
@@ -105,7 +121,7 @@ def _that_use(file: Path) -> Iterator[Path]:
     wanted = os.path.realpath(file)
     for spec in project_specs(root):
         try:
-            tree, _ = extended(spec, read(spec, shown(spec))[0], root)
+            tree, _ = extended(spec, read_spec(spec)[0], root)
         except SpecError:
             continue  # it names nothing that can be read; kcheck says so when it is its turn
         folders = _include(root, tree)
@@ -123,21 +139,30 @@ def project_specs(root: Path) -> Iterator[Path]:
         yield from _in_folder(root / folder, recursive=True)
 
 
+_OP = re.compile(r"^(?:\ufeff)?op:[ \t]*[\"']?([a-z][a-z0-9_]*)", re.MULTILINE)
+
+
+def named_ops(spec: Path) -> list[str]:
+    """The op that a spec names; none if it names none. Its file is not parsed: there may be hundreds."""
+    declared = source_file(spec)[1]
+    return [declared] if declared else _OP.findall(spec.read_text("utf-8", errors="replace"))[:1]
+
+
 def files_of(spec: Path) -> frozenset[str]:
     """The files that the verdicts of a spec depend on, by real path.
 
     These are the spec and what it extends, the settings and calibration of its project, and the source files that
     it names, with everything of the project that these import or include. A missing file is listed too.
     """
-    found = {os.path.realpath(spec)}
+    found = {os.path.realpath(source_file(spec)[0])}
     root = nearest_root(spec)
     if root is None:
         return frozenset(found)
     found |= {os.path.realpath(root / name) for name in (FILE, PYPROJECT, calibration.FILE)}
     try:
-        tree, _ = extended(spec, read(spec, shown(spec))[0], root)
+        tree, _ = extended(spec, read_spec(spec)[0], root)
     except SpecError as error:
-        return frozenset(found | {os.path.realpath(fault.span.file) for fault in error.faults})  # type: ignore[attr-defined]
+        return frozenset(found | {os.path.realpath(fault.span.file) for fault in error.faults})
     found |= {os.path.realpath(entry.span.file) for entry in tree.entries.values()}
     for name in _named_files(tree):
         file = os.path.realpath(root / name)

@@ -21,8 +21,8 @@ MOST = 8
 _OWN = (KEY, "op")
 """Keys that are never taken from the other file: an op is unique in a project."""
 _EITHER = {
-    "launch": ("launcher", "function", "framework"),
-    "launcher": ("launch", "function", "framework"),
+    "launch": ("launcher", "function", "framework", "gradients"),
+    "launcher": ("launch", "function", "framework", "gradients"),
     "function": ("kernel", "launch", "launcher", "framework", "artifact", "allow_races"),
 }
 """The ways to run an op: a spec that sets one replaces the others as well."""

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from kcheck.errors import SpecError
-from kcheck.model import DTYPES, Fault, Function, Span
-from kcheck.specfile.pythonfile import Definition, Signature
+from kcheck.model import DTYPES, Fault, FunctionRef, Span
+from kcheck.specfile.pythonfile import Definition, KeywordSignature
 from kcheck.specfile.yamltree import YamlEntry, YamlList, YamlMap, YamlNode, YamlScalar
 
 
-def as_tree(keys: Mapping[str, Any], place: Span) -> tuple[YamlMap, dict[str, Callable[..., Any]]]:
+def as_tree(
+    keys: Mapping[str, Any], place: Span, places: Mapping[str, Span] | None = None
+) -> tuple[YamlMap, dict[str, Callable[..., Any]]]:
     """The tree of a spec that is given as Python values.
 
     Args:
@@ -26,6 +28,7 @@ def as_tree(keys: Mapping[str, Any], place: Span) -> tuple[YamlMap, dict[str, Ca
             object that names one (``np.float32``, ``torch.float16``), and ``kernel``, ``reference`` and so on a
             function.
         place: of every node, for messages.
+        places: of the top-level keys and what is in them, where they are known.
 
     Returns:
         The tree, and the functions by the text that represents each in the tree.
@@ -34,9 +37,15 @@ def as_tree(keys: Mapping[str, Any], place: Span) -> tuple[YamlMap, dict[str, Ca
         SpecError: a value that no spec can have.
     """
     given: dict[str, Callable[..., Any]] = {}
-    tree = _node(dict(keys), place, "", given)
-    assert isinstance(tree, YamlMap)
-    return tree, given
+    entries: dict[str, YamlEntry] = {}
+    for key, value in keys.items():
+        where = (places or {}).get(key, place)
+        entries[key] = YamlEntry(key, where, _node(value, where, key, given))
+    return YamlMap(place, entries), given
+
+
+BUILTIN_DTYPES = {"bool": "bool", "int": "int64", "float": "float64", "complex": "complex128"}
+"""What Python's own types stand for where a spec has a dtype, as in NumPy."""
 
 
 def _node(value: Any, place: Span, where: str, given: dict[str, Callable[..., Any]]) -> YamlNode:
@@ -49,7 +58,7 @@ def _node(value: Any, place: Span, where: str, given: dict[str, Callable[..., An
         }
         return YamlMap(place, entries)
     if isinstance(value, range):
-        return _range(value, place, where)
+        return range_node(value, place, where)
     if isinstance(value, list | tuple):
         items = (_node(item, place, f"{where}[{number}]", given) for number, item in enumerate(value))
         return YamlList(place, tuple(items))
@@ -63,8 +72,12 @@ def _node(value: Any, place: Span, where: str, given: dict[str, Callable[..., An
     raise SpecError([Fault(place, what, "use numbers, strings, lists, dicts, ranges, dtypes or functions")])
 
 
-def _range(value: range, place: Span, where: str) -> YamlNode:
-    """A range of sizes as ``low..high``, both inclusive; with a step, as the list of its sizes."""
+def range_node(value: range, place: Span, where: str) -> YamlNode:
+    """A range of sizes as ``low..high``, both inclusive; with a step, as the list of its sizes.
+
+    Raises:
+        SpecError: it is empty, descending, or has a step and too many sizes.
+    """
     if len(value) == 0 or value.step < 0 or (len(value) > 1024 and value.step > 1):
         what = f"{where}: {value!r} is not a range of sizes"
         raise SpecError([Fault(place, what, "use an ascending range, such as range(1, 65)")])
@@ -82,7 +95,7 @@ def dtype_name(value: Any) -> str | None:
     if isinstance(value, str):
         return value if value in DTYPES else None
     if value in (bool, int, float, complex):
-        return {bool: "bool", int: "int64", float: "float64", complex: "complex128"}[value]
+        return BUILTIN_DTYPES[value.__name__]
     name = getattr(value, "name", None) or getattr(value, "__name__", None)
     if getattr(type(value), "__module__", "") == "torch":
         name = str(value).removeprefix("torch.")
@@ -95,7 +108,7 @@ def _name(function: Callable[..., Any]) -> str:
     return name if name.isidentifier() and name.isascii() else "function"
 
 
-def given_function(function: Callable[..., Any], root: Path, span: Span) -> tuple[Function, Definition]:
+def given_function(function: Callable[..., Any], root: Path, span: Span) -> tuple[FunctionRef, Definition]:
     """A function of a spec that is built in Python, with what its own file would show of it."""
     inner = plain_function(function)
     code = getattr(inner, "__code__", None)
@@ -105,7 +118,17 @@ def given_function(function: Callable[..., Any], root: Path, span: Span) -> tupl
         file = path.relative_to(root.resolve()).as_posix()
     line = code.co_firstlineno if code is not None else span.line
     place = Span(span.file, span.line, span.column)
-    return Function(file, _name(function), place, function), Definition(_name(function), line, _signature(inner))
+    return FunctionRef(file, _name(function), place, function), Definition(
+        _name(function), line, _signature(inner)
+    )
+
+
+def is_compiled(function: object) -> bool:
+    """Whether a Python object is a kernel of numba.cuda or Triton."""
+    module = type(function).__module__
+    return module.startswith("triton.runtime") or (
+        module.startswith("numba.cuda") and hasattr(function, "py_func")
+    )
 
 
 def plain_function(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -117,7 +140,7 @@ def plain_function(function: Callable[..., Any]) -> Callable[..., Any]:
     return inner
 
 
-def _signature(function: Callable[..., Any]) -> Signature | None:
+def _signature(function: Callable[..., Any]) -> KeywordSignature | None:
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -126,7 +149,7 @@ def _signature(function: Callable[..., Any]) -> Signature | None:
     by_keyword = (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)
     named = [parameter for parameter in parameters if parameter.kind in by_keyword]
     starred = any(parameter.kind is kinds.VAR_POSITIONAL for parameter in parameters)
-    return Signature(
+    return KeywordSignature(
         tuple(parameter.name for parameter in named if parameter.default is kinds.empty),
         tuple(parameter.name for parameter in named if parameter.default is not kinds.empty),
         None if starred else sum(parameter.kind is not kinds.KEYWORD_ONLY for parameter in named),

@@ -13,8 +13,9 @@ from types import ModuleType
 from typing import Any
 
 from kcheck.errors import KernelError
-from kcheck.model import Function
+from kcheck.model import FunctionRef
 from kcheck.nearest import did_you_mean
+from kcheck.span import Span
 from kcheck.specfile.paths import shown
 
 _modules: dict[str, ModuleType] = {}
@@ -31,7 +32,7 @@ def load_file(root: str, path: str) -> None:
     _module(Path(path), root)
 
 
-def load_function(spec_root: str, function: Function) -> Callable[..., Any]:
+def load_function(spec_root: str, function: FunctionRef) -> Callable[..., Any]:
     """The function object that a spec names, importing its file the first time.
 
     While a file is imported, and afterwards, the project root and the file's own folder can be imported from. A
@@ -41,8 +42,7 @@ def load_function(spec_root: str, function: Function) -> Callable[..., Any]:
         spec_root: the project root, absolute.
 
     Raises:
-        KernelError: the file does not import, or defines no such function; the message starts with the user's
-            file and line.
+        KernelError: the file does not import, or defines no such function, at the user's line.
     """
     if function.given is not None:
         return function.given
@@ -51,9 +51,10 @@ def load_function(spec_root: str, function: Function) -> Callable[..., Any]:
     found = getattr(module, function.name, None)
     if found is None:
         fix = did_you_mean(function.name, vars(module)) or "define it at the top level of the file"
-        raise KernelError(f"{shown(path)}:1: {function.name!r} is not defined in this file; {fix}")
+        raise KernelError(Span(shown(path)), f"{function.name!r} is not defined in this file", fix)
     if not callable(found) and not hasattr(found, "run"):  # an autotuned Triton kernel is called by run()
-        raise KernelError(f"{shown(path)}:1: {function.name!r} is not a function, but a {type(found).__name__}")
+        what = f"{function.name!r} is not a function, but a {type(found).__name__}"
+        raise KernelError(Span(shown(path)), what)
     callable_object: Callable[..., Any] = found
     return callable_object
 
@@ -80,7 +81,7 @@ def _module(path: Path, root: str) -> ModuleType:
     name = f"_kcheck_{path.stem}_{blake2b(key.encode(), digest_size=4).hexdigest()}"
     specification = importlib.util.spec_from_file_location(name, path)
     if specification is None or specification.loader is None:
-        raise KernelError(f"{shown(path)}:1: this file cannot be imported; name a .py file")
+        raise KernelError(Span(shown(path)), "this file cannot be imported", "name a .py file")
     module = importlib.util.module_from_spec(specification)
     sys.modules[name] = module
     try:
@@ -90,7 +91,7 @@ def _module(path: Path, root: str) -> ModuleType:
         raise
     except BaseException as error:  # SystemExit too: a script without a main guard must not end kcheck
         del sys.modules[name]
-        raise KernelError(_message(error, path)) from error
+        raise _import_failed(error, path) from error
     _modules[key], _roots[key] = module, root
     return module
 
@@ -105,17 +106,18 @@ def _imported_before(key: str) -> ModuleType | None:
     return None
 
 
-def _message(error: BaseException, path: Path) -> str:
-    """``file:line: exception: text``, with the innermost line that is in the user's file."""
+def _import_failed(error: BaseException, path: Path) -> KernelError:
+    """What a file raised when it was imported, at the innermost line that is in it."""
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, SyntaxError) and error.filename:
-        return f"{shown(Path(error.filename))}:{error.lineno or 1}: this is not valid Python: {error.msg}"
+        place = Span(shown(Path(error.filename)), error.lineno or 1)
+        return KernelError(place, f"this is not valid Python: {error.msg}")
     frames = traceback.extract_tb(error.__traceback__)
     ours = [frame for frame in frames if Path(frame.filename).resolve() == path.resolve()]
-    line = ours[-1].lineno if ours else 1
+    place = Span(shown(path), (ours[-1].lineno if ours else None) or 1)
     fix = ""
     if isinstance(error, ModuleNotFoundError):
-        fix = f"; install {error.name!r}, or put it into the project root"
+        fix = f"install {error.name!r}, or put it into the project root"
     elif isinstance(error, SystemExit):
-        fix = "; it must not exit when it is imported"
-    return f"{shown(path)}:{line}: importing this file raised {what.splitlines()[0]}{fix}"
+        fix = "it must not exit when it is imported"
+    return KernelError(place, f"importing this file raised {what.splitlines()[0]}", fix)

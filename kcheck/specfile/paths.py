@@ -7,8 +7,8 @@ from pathlib import Path
 
 from kcheck.errors import SpecError
 from kcheck.model import Fault, Span
-from kcheck.model.span import as_typed
 from kcheck.nearest import did_you_mean
+from kcheck.span import as_typed
 from kcheck.symbolic import shorten
 
 ROOT_MARKERS = ("kcheck.yaml", "pyproject.toml", ".git")

@@ -16,7 +16,7 @@ MAX_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class KeywordSignature:
     """The parameters of a function that can be passed by keyword.
 
     Attributes:
@@ -39,7 +39,7 @@ class Definition:
 
     name: str
     line: int
-    signature: Signature | None
+    signature: KeywordSignature | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +134,14 @@ def _targets(target: ast.expr) -> Iterator[Definition]:
             yield Definition(node.id, node.lineno, None)
 
 
-def _signature(function: ast.FunctionDef) -> Signature | None:
+def _signature(function: ast.FunctionDef) -> KeywordSignature | None:
     for decorator in function.decorator_list:
-        # A compiler keeps the signature; of another decorator that is not known.
+        # A compiler keeps the signature, and so does kcheck.op; of another decorator that is not known.
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
         name = (
             called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
         )
-        if name not in ("jit", "njit"):
+        if name not in ("jit", "njit") and ast.unparse(called) not in ("kcheck.op", "op"):
             return None
     arguments = function.args
     positional = [*arguments.posonlyargs, *arguments.args]
@@ -150,7 +150,7 @@ def _signature(function: ast.FunctionDef) -> Signature | None:
     optional = [argument.arg for argument in positional[len(positional) - defaults :]]
     for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
         (required if default is None else optional).append(argument.arg)
-    return Signature(
+    return KeywordSignature(
         tuple(required),
         tuple(optional),
         None if arguments.vararg is not None else len(positional),

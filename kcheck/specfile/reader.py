@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from kcheck.model import DTYPES, DType, Expression, Fault, Function, Span, TypeVariable
+from kcheck.model import DTYPES, DType, Expression, Fault, FunctionRef, Span, TypeVariable
 from kcheck.nearest import did_you_mean
 from kcheck.specfile.given import given_function
 from kcheck.specfile.paths import PathRefused, file_in_root, shown
 from kcheck.specfile.pythonfile import Definition, parse_python
 from kcheck.specfile.yamltree import YamlEntry, YamlList, YamlMap, YamlNode, YamlScalar
 from kcheck.symbolic import (
-    Call,
-    Compare,
     ExpressionError,
+    FunctionCall,
     Logical,
     Node,
+    Relation,
     Unary,
     check_scalar,
     evaluate,
@@ -240,20 +240,20 @@ class Reader:
                 raise ExpressionError(
                     "'/' can give a fraction, but a size is a whole number", division.column, "write '//'"
                 )
-            if isinstance(tree, (Compare, Logical)) or (isinstance(tree, Unary) and tree.operator == "not"):
+            if isinstance(tree, (Relation, Logical)) or (isinstance(tree, Unary) and tree.operator == "not"):
                 raise ExpressionError("expected a size, found a condition", 1)
             if not names(tree):
                 evaluate_size(tree, {})
         elif check == "condition" and not (
-            isinstance(tree, (Compare, Logical))
+            isinstance(tree, (Relation, Logical))
             or (isinstance(tree, Unary) and tree.operator == "not")
-            or (isinstance(tree, Call) and tree.function in ("all", "any"))
+            or (isinstance(tree, FunctionCall) and tree.function in ("all", "any"))
         ):
             raise ExpressionError("expected a condition, found a number", 1, "compare it with '<=', '==', ...")
 
     # Functions.
 
-    def function(self, node: YamlNode | None, role: str) -> tuple[Function, Definition | None] | None:
+    def function(self, node: YamlNode | None, role: str) -> tuple[FunctionRef, Definition | None] | None:
         """A function in a file of the project, found without importing it, and its definition if one is seen."""
         text = self.text(node)
         if text is None or node is None:
@@ -267,7 +267,7 @@ class Reader:
         found = None if target is None else self.definition(node, target, name, role)
         if target is None or found is None:
             return None
-        return Function(self.relative(target, path), name, node.span), found.definition
+        return FunctionRef(self.relative(target, path), name, node.span), found.definition
 
     def project_file(self, node: YamlNode, path: str, role: str, form: str = "write file.py:name") -> Path | None:
         """A file of the project; ``form`` is the fix where the path names a folder."""
@@ -291,7 +291,7 @@ class Reader:
         return Defined(definition)
 
     def relative(self, target: Path, path: str) -> str:
-        """A file as ``Function.path`` has it; ``path`` if a link leads out of the project."""
+        """A file as ``FunctionRef.path`` has it; ``path`` if a link leads out of the project."""
         relative = target.parent.resolve().joinpath(target.name)
         root = self.root.resolve()
         return relative.relative_to(root).as_posix() if relative.is_relative_to(root) else path

@@ -13,7 +13,7 @@ from kcheck.symbolic import shorten
 _LIMIT = re.compile(r"\+?([0-9]{1,9}(?:\.[0-9]{1,6})?)([%x]?)")
 
 
-_MEND = "write +4, 10%, 1.5x or off"
+_FIX = "write +4, 10%, 1.5x or off"
 
 
 def limit_of(text: str) -> Limit | None:
@@ -44,5 +44,5 @@ def read_regression(reader: Reader, node: YamlNode | None) -> Mapping[str, Limit
             what = f"the factor {entry.value.text} is less than 1"
             reader.fault(entry.value.span, what, "1.5x allows an increase of 50%")
         elif not isinstance(entry.value.value, str):  # the schema reports text
-            reader.fault(entry.value.span, f"{shorten(entry.value.text)} is not a limit", _MEND)
+            reader.fault(entry.value.span, f"{shorten(entry.value.text)} is not a limit", _FIX)
     return found

@@ -110,6 +110,16 @@ def parse(text: str, shown: str) -> tuple[YamlMap, list[Fault]]:
             raise SpecError([_syntax_fault(shown, text, error)]) from None
 
 
+def parse_unsaved(text: str, shown: str) -> tuple[YamlMap, list[Fault]]:
+    """Read the text of a spec that is open in an editor, within the limits of :func:`read`; SpecError too."""
+    size = len(text.encode(errors="replace"))
+    if size > MAX_BYTES:
+        raise _refuse(Span(shown), f"the file has {size} bytes", f"the limit for a spec is {MAX_BYTES}")
+    text = text.removeprefix("\ufeff")
+    _refuse_odd(text, shown)
+    return parse(text, shown)
+
+
 def _refuse(span: Span, what: str, fix: str = "") -> SpecError:
     return SpecError([Fault(span, what, fix)])
 
@@ -141,11 +151,15 @@ def _text(path: Path, shown: str) -> str:
         raise _refuse(
             place, f"byte 0x{data[error.start]:02x} is not UTF-8", "save the file as UTF-8 text"
         ) from None
+    _refuse_odd(text, shown)
+    return text
+
+
+def _refuse_odd(text: str, shown: str) -> None:
     odd = _NOT_TEXT.search(text)
     if odd is not None:
         place = _place(shown, text[: odd.start()])
         raise _refuse(place, f"character U+{ord(odd.group()):04X} is not allowed", "a spec must be UTF-8 text")
-    return text
 
 
 def _place(shown: str, before: str) -> Span:

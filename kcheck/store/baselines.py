@@ -105,12 +105,16 @@ def load(root: Path, name: str) -> Baseline:
         raise UserError(f"{path}:{error.lineno}:{error.colno}: this is not JSON: {error.msg}; {_ANEW}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: cannot be read: {error}") from error
-    return _Reader(path).baseline(name, top)
+    return _BaselineReader(path).baseline(name, top)
 
 
 def _missing(root: Path, name: str) -> UserError:
     known = names(root)
-    there = f"available: {', '.join(known)}" if known else f"there is none; make one: kcheck baseline save {name}"
+    there = (
+        f"available: {', '.join(known)}"
+        if known
+        else f"no baselines exist yet; save one: kcheck baseline save {name}"
+    )
     return UserError(f"no baseline {name!r} in {root / FOLDER}: {there}")
 
 
@@ -144,7 +148,7 @@ def _number(value: float) -> float | int:
     return int(value) if value == int(value) else value
 
 
-class _Reader:
+class _BaselineReader:
     """A file while it is read: whatever is not as it was written is a UserError that says where."""
 
     def __init__(self, path: Path) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kcheck.model.span import as_typed
+from kcheck.span import as_typed
 from kcheck.store.documents import StoreError, StoreFull
 from kcheck.store.schema import APPLICATION_ID, MIGRATIONS
 

@@ -24,7 +24,7 @@ from kcheck.model import (
     ErrorMap,
     Fault,
     Finding,
-    Function,
+    FunctionRef,
     RunFinished,
     RunStarted,
     Sanitized,
@@ -40,7 +40,19 @@ from kcheck.model import (
 _KINDS: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (
-        *(Case, Comparison, Distribution, Element, ErrorMap, Fault, Finding, Function, Sanitized, Span, Verdict),
+        *(
+            Case,
+            Comparison,
+            Distribution,
+            Element,
+            ErrorMap,
+            Fault,
+            Finding,
+            FunctionRef,
+            Sanitized,
+            Span,
+            Verdict,
+        ),
         *(CaseFinished, RunFinished, RunStarted, SpecFinished, SpecRefused, SpecStarted),
     )
 }

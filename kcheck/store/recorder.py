@@ -21,7 +21,7 @@ from kcheck.model import (
     Distribution,
     Event,
     Finding,
-    Function,
+    FunctionRef,
     RunFinished,
     RunStarted,
     Span,
@@ -43,7 +43,7 @@ NEW_SNAPSHOTS = 20
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenSpec:
     """The store of one project while its run is written."""
 
     root: Path
@@ -69,8 +69,8 @@ class Recorder:
     def __init__(self, warn: Callable[[str], None]) -> None:
         self._warn = warn
         self._started: RunStarted | None = None
-        self._stores: dict[str, _Open | None] = {}  # by root; None where it cannot be written
-        self._now: _Open | None = None
+        self._stores: dict[str, _OpenSpec | None] = {}  # by root; None where it cannot be written
+        self._now: _OpenSpec | None = None
         self._captured: Captured | None = None
         self._refused: list[SpecRefused] = []  # not stored yet: a store is made for a spec that runs
         self._full = ""
@@ -140,7 +140,7 @@ class Recorder:
             case _:
                 pass  # a running compiler has no verdict
 
-    def _store(self, root: str) -> _Open | None:
+    def _store(self, root: str) -> _OpenSpec | None:
         if root not in self._stores:
             self._stores[root] = None
             started = self._started
@@ -160,7 +160,7 @@ class Recorder:
                         packed(started),
                     ),
                 ).lastrowid
-            self._stores[root] = _Open(Path(root), connection, int(run or 0))
+            self._stores[root] = _OpenSpec(Path(root), connection, int(run or 0))
         return self._stores[root]
 
     def _give_up(self, error: Exception) -> None:
@@ -173,7 +173,7 @@ class Recorder:
             self._full = str(error)
         self._warn(f"{error}; the run continues, but its results are not stored")
 
-    def _begin_spec(self, store: _Open, event: SpecStarted) -> None:
+    def _begin_spec(self, store: _OpenSpec, event: SpecStarted) -> None:
         store.path, store.added, store.fixed = event.path, 0, []
         self._put_refused(store)
         store.spec = int(
@@ -184,14 +184,14 @@ class Recorder:
             or 0
         )
 
-    def _end_spec(self, store: _Open, event: SpecFinished) -> None:
+    def _end_spec(self, store: _OpenSpec, event: SpecFinished) -> None:
         store.connection.execute(
             "UPDATE specs SET skipped = ?, seconds = ?, finish = ? WHERE id = ?",
             (event.skipped, event.seconds, packed(_with_fixed(event, store.fixed)), store.spec),
         )
         _findings(store, None, event.findings)
 
-    def _end_run(self, store: _Open, event: RunFinished) -> None:
+    def _end_run(self, store: _OpenSpec, event: RunFinished) -> None:
         with explained(database_file(store.root)):
             with transaction(store.connection):
                 self._put_refused(store)
@@ -203,12 +203,12 @@ class Recorder:
                 forget_details(store.connection)
             store.connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
-    def _put_refused(self, store: _Open) -> None:
+    def _put_refused(self, store: _OpenSpec) -> None:
         for event in [event for event in self._refused if event.root == str(store.root)]:
             put_refused(store.connection, store.run, event)
             self._refused.remove(event)
 
-    def _case(self, store: _Open, event: CaseFinished, captured: Captured | None) -> None:
+    def _case(self, store: _OpenSpec, event: CaseFinished, captured: Captured | None) -> None:
         verdict = event.verdict
         case = case_row(store.connection, verdict.case)
         row = store.connection.execute(
@@ -237,7 +237,7 @@ class Recorder:
         elif verdict.status is Status.PASSED:
             self._passed(store, event, case)
 
-    def _passed(self, store: _Open, event: CaseFinished, case: int) -> None:
+    def _passed(self, store: _OpenSpec, event: CaseFinished, case: int) -> None:
         """Mark an earlier failure as fixed if it passed on the same device with the same sanitizer enabled.
 
         Not if the sanitizer still finds something, and only its level is lower than when the case failed.
@@ -262,7 +262,7 @@ class Recorder:
         )
         store.fixed.append(str(found[1]))
 
-    def _failed(self, store: _Open, event: CaseFinished, case: int, captured: Captured | None) -> None:
+    def _failed(self, store: _OpenSpec, event: CaseFinished, case: int, captured: Captured | None) -> None:
         snapshot = None
         if captured is not None:
             snapshot, is_new = put_snapshot(
@@ -318,7 +318,7 @@ def _unplaced(distribution: Distribution) -> Distribution:
     argument = distribution.argument
     if isinstance(argument, Distribution):
         argument = _unplaced(argument)
-    elif isinstance(argument, Function):
+    elif isinstance(argument, FunctionRef):
         argument = replace(argument, span=Span(argument.path))
     return Distribution(distribution.name, argument)
 
@@ -385,7 +385,7 @@ def put_snapshot(
     return found and int(found[0]), True
 
 
-def _findings(store: _Open, verdict: int | None, findings: tuple[Finding, ...]) -> None:
+def _findings(store: _OpenSpec, verdict: int | None, findings: tuple[Finding, ...]) -> None:
     store.connection.executemany(
         "INSERT INTO findings (spec, verdict, rule, severity, message, file, line) VALUES (?, ?, ?, ?, ?, ?, ?)",
         [

@@ -10,7 +10,7 @@ subscripts, and the size of a result is bounded before it is computed, so text f
 """
 
 from kcheck.symbolic.arrays import evaluate_arrays
-from kcheck.symbolic.ast import Binary, Call, Compare, ExpressionError, Logical, Name, Node, Number, Unary
+from kcheck.symbolic.ast import Binary, ExpressionError, FunctionCall, Logical, Name, Node, Number, Relation, Unary
 from kcheck.symbolic.derive import CycleError, dependency_order, derive
 from kcheck.symbolic.evaluate import evaluate, evaluate_size
 from kcheck.symbolic.functions import SCALAR_FUNCTIONS
@@ -23,14 +23,14 @@ __all__ = [
     "MAX_SIZE",
     "SCALAR_FUNCTIONS",
     "Binary",
-    "Call",
-    "Compare",
     "CycleError",
     "ExpressionError",
+    "FunctionCall",
     "Logical",
     "Name",
     "Node",
     "Number",
+    "Relation",
     "Solver",
     "Unary",
     "Witness",

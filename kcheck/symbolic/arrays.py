@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kcheck.symbolic.ast import Binary, Call, Compare, ExpressionError, Logical, Name, Node, Number, Unary
+from kcheck.symbolic.ast import Binary, ExpressionError, FunctionCall, Logical, Name, Node, Number, Relation, Unary
 from kcheck.symbolic.evaluate import COMPARISONS, arithmetic, call, negate, unknown_name
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class _Evaluator:
                 return self.unary(symbol, self.value(operand))
             case Binary(operator=symbol, left=left, right=right, column=column):
                 return self.binary(symbol, self.value(left), self.value(right), column)
-            case Compare(operators=operators, operands=operands, column=column):
+            case Relation(operators=operators, operands=operands, column=column):
                 values = [self.value(operand) for operand in operands]
                 links = [
                     self.compare(symbol, a, b, column)
@@ -74,7 +74,7 @@ class _Evaluator:
                 return result
             case Logical(operator=symbol, left=left, right=right, column=column):
                 return self.logical(symbol, self.value(left), self.value(right), column)
-            case Call(function=function, arguments=arguments, axis=axis, column=column):
+            case FunctionCall(function=function, arguments=arguments, axis=axis, column=column):
                 values = [self.value(argument) for argument in arguments]
                 return self.call(function, values, None if axis is None else self.value(axis), column)
 

@@ -64,7 +64,7 @@ class Binary:
 
 
 @dataclass(frozen=True, slots=True)
-class Compare:
+class Relation:
     """``a < b <= c``: ``operators[i]`` is between ``operands[i]`` and ``operands[i + 1]``."""
 
     operators: tuple[str, ...]
@@ -83,7 +83,7 @@ class Logical:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """``max(abs(v), axis=-1)``"""
 
     function: str
@@ -92,7 +92,7 @@ class Call:
     column: int
 
 
-Node: TypeAlias = Number | Name | Unary | Binary | Compare | Logical | Call
+Node: TypeAlias = Number | Name | Unary | Binary | Relation | Logical | FunctionCall
 
 
 def children(node: Node) -> Iterator[Node]:
@@ -103,9 +103,9 @@ def children(node: Node) -> Iterator[Node]:
         case Binary(left=left, right=right) | Logical(left=left, right=right):
             yield left
             yield right
-        case Compare(operands=operands):
+        case Relation(operands=operands):
             yield from operands
-        case Call(arguments=arguments, axis=axis):
+        case FunctionCall(arguments=arguments, axis=axis):
             yield from arguments
             if axis is not None:
                 yield axis

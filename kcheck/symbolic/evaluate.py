@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 from kcheck.nearest import did_you_mean
-from kcheck.symbolic.ast import Binary, Call, Compare, ExpressionError, Logical, Name, Node, Number, Unary
+from kcheck.symbolic.ast import Binary, ExpressionError, FunctionCall, Logical, Name, Node, Number, Relation, Unary
 from kcheck.symbolic.functions import FUNCTIONS
 from kcheck.symbolic.lexer import MAX_BITS, shorten
 
@@ -54,7 +54,7 @@ def evaluate(node: Node, env: Mapping[str, Value]) -> Value:
             return arithmetic(symbol, evaluate(left, env), evaluate(right, env), column)
         case Unary(operator=symbol, operand=operand):
             return negate(symbol, evaluate(operand, env))
-        case Compare(operators=operators, operands=operands):
+        case Relation(operators=operators, operands=operands):
             left_value = evaluate(operands[0], env)
             for symbol, operand in zip(operators, operands[1:], strict=True):
                 right_value = evaluate(operand, env)
@@ -65,7 +65,7 @@ def evaluate(node: Node, env: Mapping[str, Value]) -> Value:
         case Logical(operator=symbol, left=left, right=right):
             first = evaluate(left, env)
             return evaluate(right, env) if bool(first) == (symbol == "and") else first
-        case Call(function=function, arguments=arguments, column=column):
+        case FunctionCall(function=function, arguments=arguments, column=column):
             return call(function, [evaluate(argument, env) for argument in arguments], column)
 
 

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kcheck.symbolic.ast import Binary, Call, Compare, ExpressionError, Logical, Name, Node, Number, Unary, walk
+from kcheck.symbolic.ast import (
+    Binary,
+    ExpressionError,
+    FunctionCall,
+    Logical,
+    Name,
+    Node,
+    Number,
+    Relation,
+    Unary,
+    walk,
+)
 from kcheck.symbolic.functions import FUNCTIONS, SCALAR_FUNCTIONS
 
 
@@ -25,7 +36,7 @@ def check_scalar(node: Node) -> None:
         ExpressionError: a function of arrays, ``axis``, or ``min``/``max`` of one argument.
     """
     for found in walk(node):
-        if not isinstance(found, Call):
+        if not isinstance(found, FunctionCall):
             continue
         row = FUNCTIONS[found.function]
         if not row.sizes:
@@ -46,13 +57,13 @@ def fractional(node: Node) -> Binary | None:
     match node:
         case Binary(operator="/"):
             return node
-        case Binary(operator="//") | Compare() | Number() | Name():
+        case Binary(operator="//") | Relation() | Number() | Name():
             return None
         case Binary(left=left, right=right) | Logical(left=left, right=right):
             return fractional(left) or fractional(right)
         case Unary(operand=operand):
             return fractional(operand)
-        case Call(function="min" | "max" | "abs", arguments=arguments):
+        case FunctionCall(function="min" | "max" | "abs", arguments=arguments):
             return next((found for found in map(fractional, arguments) if found), None)
-        case Call():
+        case FunctionCall():
             return None

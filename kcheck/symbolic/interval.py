@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from kcheck.symbolic.ast import Binary, Call, Compare, ExpressionError, Logical, Name, Node, Number, Unary
+from kcheck.symbolic.ast import Binary, ExpressionError, FunctionCall, Logical, Name, Node, Number, Relation, Unary
 from kcheck.symbolic.evaluate import arithmetic
 from kcheck.symbolic.functions import next_pow2
 from kcheck.symbolic.lexer import MAX_BITS
@@ -43,13 +43,13 @@ def interval(node: Node, box: Mapping[str, Interval]) -> Interval:
             return (-high, -low) if symbol == "-" else (low, high)
         case Binary(operator=symbol, left=left, right=right):
             return _outward(_binary(symbol, interval(left, box), interval(right, box)))
-        case Compare(operators=operators, operands=operands):
+        case Relation(operators=operators, operands=operands):
             ends = [interval(operand, box) for operand in operands]
             links = [_compare(symbol, a, b) for symbol, a, b in zip(operators, ends[:-1], ends[1:], strict=True)]
             return (min(low for low, _ in links), min(high for _, high in links))
         case Logical(operator=symbol, left=left, right=right):
             return _logical(symbol, interval(left, box), interval(right, box))
-        case Call(function=function, arguments=arguments):
+        case FunctionCall(function=function, arguments=arguments):
             return _outward(_call(function, [interval(argument, box) for argument in arguments]))
 
 

@@ -47,7 +47,7 @@ _MENDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class ExpressionToken:
     """One token; ``end`` closes every expression. ``column`` counts from 1."""
 
     kind: Literal["number", "name", "operator", "end"]
@@ -59,7 +59,7 @@ class Token:
         return "the end" if self.kind == "end" else repr(self.text)
 
 
-def tokenize(text: str) -> list[Token]:
+def tokenize(text: str) -> list[ExpressionToken]:
     """Split an expression into tokens.
 
     Raises:
@@ -69,7 +69,7 @@ def tokenize(text: str) -> list[Token]:
     if len(text) > MAX_CHARACTERS:
         what = f"the expression is {len(text)} characters long"
         raise ExpressionError(what, 1, f"the limit is {MAX_CHARACTERS}")
-    tokens: list[Token] = []
+    tokens: list[ExpressionToken] = []
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
@@ -77,13 +77,13 @@ def tokenize(text: str) -> list[Token]:
             raise _unexpected(text, at)
         kind, found = match.lastgroup, match.group()
         if kind == "number":
-            tokens.append(Token("number", found, at + 1, _number(found, at + 1)))
+            tokens.append(ExpressionToken("number", found, at + 1, _number(found, at + 1)))
         elif kind == "name":
-            tokens.append(Token("name", found, at + 1))
+            tokens.append(ExpressionToken("name", found, at + 1))
         elif kind == "operator":
-            tokens.append(Token("operator", found, at + 1))
+            tokens.append(ExpressionToken("operator", found, at + 1))
         at = match.end()
-    tokens.append(Token("end", "", len(text) + 1))
+    tokens.append(ExpressionToken("end", "", len(text) + 1))
     return tokens
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
 
-from kcheck.symbolic.ast import Binary, Compare, Logical, Name, Node, Number, Unary
+from kcheck.symbolic.ast import Binary, Logical, Name, Node, Number, Relation, Unary
 from kcheck.symbolic.interval import Interval
 
 _MOST_FORMS = 150
@@ -52,7 +52,7 @@ def _forms(node: Node) -> Iterator[Form]:
     if isinstance(node, Logical) and node.operator == "and":
         yield from _forms(node.left)
         yield from _forms(node.right)
-    elif isinstance(node, Compare):
+    elif isinstance(node, Relation):
         for symbol, left, right in zip(node.operators, node.operands[:-1], node.operands[1:], strict=True):
             a, b = _linear(left), _linear(right)
             if a is None or b is None:

@@ -22,9 +22,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from kcheck.nearest import did_you_mean
-from kcheck.symbolic.ast import Binary, Call, Compare, ExpressionError, Logical, Name, Node, Number, Unary
+from kcheck.symbolic.ast import Binary, ExpressionError, FunctionCall, Logical, Name, Node, Number, Relation, Unary
 from kcheck.symbolic.functions import FUNCTIONS
-from kcheck.symbolic.lexer import Token, shorten, tokenize
+from kcheck.symbolic.lexer import ExpressionToken, shorten, tokenize
 
 MAX_NESTING = 50
 MAX_OPERATORS = 100
@@ -65,10 +65,10 @@ class _Parser:
             raise self._after_value(left_over)
         return node
 
-    def peek(self) -> Token:
+    def peek(self) -> ExpressionToken:
         return self.tokens[self.at]
 
-    def take(self) -> Token:
+    def take(self) -> ExpressionToken:
         token = self.tokens[self.at]
         self.at += 1
         return token
@@ -95,7 +95,7 @@ class _Parser:
                 self.nesting -= 1
                 return node
 
-    def operator(self) -> Token:
+    def operator(self) -> ExpressionToken:
         self.operators += 1
         token = self.take()
         if self.operators > MAX_OPERATORS:
@@ -110,7 +110,7 @@ class _Parser:
         while self.peek().text in _COMPARISONS:
             operators.append(self.operator().text)
             operands.append(self.expression(_COMPARE + 1))
-        return Compare(tuple(operators), tuple(operands), column)
+        return Relation(tuple(operators), tuple(operands), column)
 
     def prefix(self, least: int) -> Node:
         token = self.peek()
@@ -147,7 +147,7 @@ class _Parser:
             raise ExpressionError("expected a value, found the end of the expression", token.column)
         raise ExpressionError(f"expected a value, found {token}", token.column)
 
-    def call(self, name: Token) -> Node:
+    def call(self, name: ExpressionToken) -> Node:
         opening = self.take()
         row = FUNCTIONS.get(name.text)
         if row is None:
@@ -184,16 +184,16 @@ class _Parser:
             )
         if axis is not None and len(arguments) > 1:
             raise ExpressionError(f"{name.text} takes axis with one array only", name.column)
-        return Call(name.text, tuple(arguments), axis, name.column)
+        return FunctionCall(name.text, tuple(arguments), axis, name.column)
 
-    def close(self, opening: Token) -> None:
+    def close(self, opening: ExpressionToken) -> None:
         token = self.take()
         if token.kind == "end":
             raise ExpressionError("this parenthesis is never closed", opening.column, "add ')'")
         if token.text != ")":
             raise self._after_value(token)
 
-    def _after_value(self, token: Token) -> ExpressionError:
+    def _after_value(self, token: ExpressionToken) -> ExpressionError:
         """The error for a token after a complete value."""
         if token.text == "=":
             return ExpressionError("'=' is not a comparison", token.column, "write '=='")

@@ -18,7 +18,7 @@ from kcheck.driver.device import (
 )
 from kcheck.driver.machine import Machine
 from kcheck.model.multiprocessor import REGISTERS, RESERVED_SHARED, WARP
-from kcheck.torch_cuda.streams import Event, Stream
+from kcheck.torch_cuda.streams import TorchEvent, TorchStream
 
 _L2_BYTES = 38
 """The number of CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE."""
@@ -76,8 +76,8 @@ def _memory_answers(machine: Machine) -> dict[str, Callable[..., Any]]:
 def answers(torch: Any, machine: Machine) -> dict[str, Any]:
     """What replaces the attributes of ``torch.cuda``, by name."""
     shown = properties(machine)
-    stream = Stream(torch.device("cuda", 0))
-    event = type("Event", (Event,), {"clock": staticmethod(time.perf_counter)})
+    stream = TorchStream(torch.device("cuda", 0))
+    event = type("Event", (TorchEvent,), {"clock": staticmethod(time.perf_counter)})
 
     def no_graphs(*_: Any, **__: Any) -> None:
         raise NotImplementedError("CUDA graphs are not supported on kcheck's cpu device; call the function itself")
@@ -105,7 +105,7 @@ def answers(torch: Any, machine: Machine) -> dict[str, Any]:
         "can_device_access_peer": lambda device, peer: False,
         "synchronize": _done,
         "Event": event,
-        "Stream": Stream,
+        "Stream": TorchStream,
         "ExternalStream": lambda handle, device=None, **_: stream,
         "stream": lambda chosen: chosen if chosen is not None else _nothing(),
         "current_stream": lambda device=None: stream,

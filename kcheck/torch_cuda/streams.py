@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any
 
 
-class Event:
+class TorchEvent:
     """An event: the time at which it was recorded.
 
     Args:
@@ -24,7 +24,7 @@ class Event:
         """Take the time."""
         self._time = type(self).clock()
 
-    def elapsed_time(self, end_event: Event) -> float:
+    def elapsed_time(self, end_event: TorchEvent) -> float:
         """Milliseconds between two recorded events.
 
         Raises:
@@ -47,7 +47,7 @@ class Event:
         """Return at once."""
 
 
-class Stream:
+class TorchStream:
     """A stream; also a context in which it is the current one."""
 
     cuda_stream = 0
@@ -56,7 +56,7 @@ class Stream:
         self.device = device
         self.priority = priority
 
-    def __enter__(self) -> Stream:
+    def __enter__(self) -> TorchStream:
         return self
 
     def __exit__(
@@ -66,7 +66,7 @@ class Stream:
 
     def record_event(self, event: Any = None) -> Any:
         """Record an event, a new one if none is given."""
-        event = event if event is not None else Event()
+        event = event if event is not None else TorchEvent()
         event.record(self)
         return event
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from kcheck.cpu.cache import ObjectCache
-from kcheck.cpu.module import REPLICATES
-from kcheck.driver.cubin import Resources, read_resources
+from kcheck.driver.cubin import CubinResources, read_resources
+from kcheck.ptx.syntax.symbols import REPLICATES
 from kcheck.version import __version__
 
 _WORD = 4  # Triton counts spilled registers
@@ -63,7 +63,7 @@ def measure_when_read(compiler: Any, cache: ObjectCache) -> None:
     """
     resources = functools.lru_cache(maxsize=1024)(_assembler(cache))
 
-    def measured(number: Callable[[Resources], int]) -> property:
+    def measured(number: Callable[[CubinResources], int]) -> property:
         def read(self: Any) -> int:
             return number(resources(self.asm["ptx"], self.metadata.name, self.metadata.target.arch))
 
@@ -76,15 +76,15 @@ def measure_when_read(compiler: Any, cache: ObjectCache) -> None:
     compiler.CompiledKernel.n_spills = measured(lambda found: found.local // _WORD)
 
 
-def _assembler(cache: ObjectCache) -> Callable[[str, str, int], Resources]:
-    def resources(ptx: str, entry: str, arch: int) -> Resources:
+def _assembler(cache: ObjectCache) -> Callable[[str, str, int], CubinResources]:
+    def resources(ptx: str, entry: str, arch: int) -> CubinResources:
         from triton.backends.nvidia import compiler
 
         ptxas = compiler.get_ptxas(arch)
         key = "\0".join(("ptxas", ptxas.version, str(arch), ptx))
         stored = cache.get(key)
         if stored is not None:
-            return Resources(**json.loads(stored))
+            return CubinResources(**json.loads(stored))
         with tempfile.TemporaryDirectory(prefix="kcheck-ptxas-") as folder:
             source, cubin = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
             source.write_text(ptx)

@@ -13,8 +13,8 @@ from kcheck.driver.host_ranges import HostRanges
 from kcheck.driver.machine import Machine
 from kcheck.errors import PtxError
 from kcheck.model.multiprocessor import REGISTERS, RESERVED_SHARED, WARP
-from kcheck.torch_cuda.streams import Event, Stream
-from kcheck.triton.launcher import Function, Launcher
+from kcheck.torch_cuda.streams import TorchEvent, TorchStream
+from kcheck.triton.launcher import Launcher, LoadedFunction
 
 _CLOCK, _MEMORY_CLOCK, _BUS = 13, 36, 37  # CUdevice_attribute
 
@@ -27,7 +27,7 @@ class Utilities:
 
     def load_binary(
         self, name: str, kernel: bytes | str, shared: int, device: int
-    ) -> tuple[Any, Function, int, int, int]:
+    ) -> tuple[Any, LoadedFunction, int, int, int]:
         """The module, the kernel, registers and spills (not measured here), and the maximum number of threads.
 
         Raises:
@@ -41,7 +41,7 @@ class Utilities:
         except (PtxError, UnicodeDecodeError) as fault:
             executor.report_compile_error(name, fault)
             raise RuntimeError(f"Triton Error [CUDA]: {fault}") from fault
-        return module, Function(module, entry), 0, 0, entry.max_threads or MAX_THREADS_PER_BLOCK
+        return module, LoadedFunction(module, entry), 0, 0, entry.max_threads or MAX_THREADS_PER_BLOCK
 
     def unload_module(self, module: Any) -> None:
         """Free the variables of a module."""
@@ -122,13 +122,13 @@ class Driver:
             import torch
 
             return torch.cuda
-        event = type("Event", (Event,), {"clock": staticmethod(time.perf_counter)})
+        event = type("Event", (TorchEvent,), {"clock": staticmethod(time.perf_counter)})
         return SimpleNamespace(
-            Event=event,
-            Stream=Stream,
+            TorchEvent=event,
+            TorchStream=TorchStream,
             synchronize=lambda device=None: None,
             current_device=lambda: 0,
-            current_stream=lambda device=None: Stream(),
+            current_stream=lambda device=None: TorchStream(),
         )
 
     def get_benchmarker(self) -> Callable[..., Sequence[float]]:

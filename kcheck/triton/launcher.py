@@ -10,8 +10,8 @@ from typing import Any
 
 from kcheck.cpu.executor import Ending, KernelLaunch
 from kcheck.cpu.interrupts import without_launch
-from kcheck.cpu.memory import Kind, RangeLabel
-from kcheck.cpu.module import Entry, Module
+from kcheck.cpu.memory import MemoryKind, RangeLabel
+from kcheck.cpu.module import Entry, LoadedModule
 from kcheck.driver.host_ranges import HostRanges
 from kcheck.driver.launch import RESULTS
 from kcheck.driver.machine import Machine
@@ -40,10 +40,10 @@ class LaunchError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Function:
+class LoadedFunction:
     """A loaded kernel."""
 
-    module: Module
+    module: LoadedModule
     entry: Entry
 
 
@@ -81,7 +81,7 @@ class Launcher:
         grid_y: int,
         grid_z: int,
         stream: int,
-        function: Function,
+        function: LoadedFunction,
         kernel_metadata: Any,
         launch_metadata: Any,
         enter_hook: Any,
@@ -155,7 +155,11 @@ class Launcher:
             self._ranges.release(ticket)
 
     def _run(
-        self, function: Function, grid: tuple[int, int, int], parts: list[bytes], pointers: Sequence[_Pointer]
+        self,
+        function: LoadedFunction,
+        grid: tuple[int, int, int],
+        parts: list[bytes],
+        pointers: Sequence[_Pointer],
     ) -> None:
         executor = self._machine.executor
         with self._staged(pointers) as staged:
@@ -199,11 +203,11 @@ class Launcher:
         try:
             for pointer in pointers:
                 block = memory.find(pointer.address)
-                if block is None or block.kind is not Kind.REGISTERED:
+                if block is None or block.kind is not MemoryKind.REGISTERED:
                     moved.append(pointer)
                     continue
                 if block.base not in copies:
-                    copy = memory.allocate(block.size, Kind.DEVICE, fill=False)
+                    copy = memory.allocate(block.size, MemoryKind.DEVICE, fill=False)
                     copies[block.base] = copy, block.size
                     ctypes.memmove(copy, block.base, block.size)
                     memory.define(copy, block.size)

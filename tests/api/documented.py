@@ -15,7 +15,13 @@ import kcheck
 
 RESULTS = {"Comparison", "Execution", "Failure", "Finding", "Lint", "Minimized", "Report", "Reproduction"}
 """What functions return; the example is in the docstring of the function."""
-WITHOUT = {"__version__", *RESULTS}
+MONITOR = {"ExecutionOutlierDetector", "FunctionStats", "Mismatch", "Stats"}
+"""What the monitor passes to callbacks and returns, and the base class of detectors."""
+WITHOUT = {"__version__", "export", *RESULTS, *MONITOR}
+
+
+def _name(member: object) -> str:
+    return str(getattr(member, "__name__", "")).rpartition(".")[2]
 
 
 def examples() -> tuple[list[doctest.DocTest], list[str]]:
@@ -27,7 +33,11 @@ def examples() -> tuple[list[doctest.DocTest], list[str]]:
         if isinstance(value, ModuleType):
             members = [getattr(value, member) for member in value.__all__]
         for member in members:
-            if name in WITHOUT or (inspect.isclass(member) and issubclass(member, Exception)):
+            if (
+                name in WITHOUT
+                or _name(member) in WITHOUT
+                or (inspect.isclass(member) and issubclass(member, Exception))
+            ):
                 continue
             tests = [test for test in finder.find(member, name, globs={}) if test.examples]
             found += tests

@@ -166,7 +166,7 @@ def test_without_a_reference_the_tolerance_is_that_of_the_dtype(dtype: str, near
     ],
     ids=["shape", "integers", "kind", "nan", "inf"],
 )
-def test_what_assert_close_says(actual: np.ndarray, expected: np.ndarray, message: str) -> None:
+def test_assert_close_says_what_differs(actual: np.ndarray, expected: np.ndarray, message: str) -> None:
     with pytest.raises(AssertionError, match=message):
         kcheck.assert_close(actual, expected)
 

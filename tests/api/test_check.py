@@ -58,7 +58,7 @@ def test_a_bad_kernel_is_a_value_with_its_inputs(kernels) -> None:
     assert failing
     assert all(size % 2 for size in failing)
     failure = report.failures[0]
-    assert failure.rule == "unwritten"
+    assert failure.rule == failure.findings[0].rule == "unwritten"
     assert failure.inputs["x"].shape == (failure.case.dims["N"],)
     again = kcheck.reproduce(spec_of(kernels["bad"]), failure, device=DEVICE)
     assert again.result == "fails"

@@ -98,7 +98,7 @@ def test_layouts_of_a_vector_leave_out_those_that_need_two_axes() -> None:
         (lambda: kcheck.values("normal", 3, "int8"), "normal: "),
     ],
 )
-def test_what_generators_refuse(call, message: str) -> None:
+def test_generators_refuse_wrong_arguments(call, message: str) -> None:
     with pytest.raises(kcheck.UserError) as refused:
         call()
     assert message in str(refused.value)

@@ -17,7 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 NAMES = """
 Case Comparison DeviceUnavailable Execution Failure Finding InternalError KcheckError KernelError Lint Minimized
 Report Reproduction SeededRng Spec SpecError UserError Verdict __version__ assert_close calibrate case_of cases
-check dtypes exec hypothesis kernels layouts lint load_spec minimize reproduce shapes use validate values
+check dtypes exec hypothesis kernels layouts lint load_spec minimize monitor op reproduce shapes use validate
+values
 """
 
 
@@ -132,14 +133,23 @@ def test_every_public_name_has_an_example_that_runs() -> None:
 def test_the_blocks_of_the_python_page_run() -> None:
     done = python("tests/docs/page_blocks.py", "docs/python.md")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.endswith("9 blocks ran\n")
+    assert done.stdout.endswith("10 blocks ran\n")
 
 
 def test_the_blocks_of_the_gpuemu_page_run() -> None:
-    """The client's quick start, translated."""
+    """The client's quick start, with its import changed and translated."""
     done = python("tests/docs/page_blocks.py", "docs/coming-from-gpuemu.md")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout == "50 of 50\n2 blocks ran\n"
+    assert done.stdout == "10/10 passed\n50 of 50\n5 blocks ran\n"
+
+
+def test_each_counterpart_in_the_table_of_the_gpuemu_page_is_run_by_a_block() -> None:
+    page = (ROOT / "docs/coming-from-gpuemu.md").read_text("utf-8")
+    table = page.partition("| gpuemu's Python | kcheck's |")[2].partition("\n\n")[0]
+    blocks = "".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+    named = {name for row in table.splitlines()[2:] for name in re.findall(r"kcheck\.(\w+)", row.split("|")[2])}
+    assert len(named) > 12
+    assert [name for name in sorted(named) if f"kcheck.{name}(" not in blocks] == []
 
 
 def test_the_python_page_names_every_function() -> None:

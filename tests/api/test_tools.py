@@ -58,7 +58,7 @@ def test_the_environment_can_be_given() -> None:
         ),
     ],
 )
-def test_what_exec_refuses(command: list[str], how: dict, message: str) -> None:
+def test_exec_refuses_wrong_arguments_with_the_fix(command: list[str], how: dict, message: str) -> None:
     with pytest.raises(kcheck.UserError) as refused:
         kcheck.exec(command, **how)
     assert str(refused.value).startswith(message)

@@ -13,7 +13,7 @@ import pytest
 
 from kcheck.cases import GUARDS, MEMORY_LIMIT, POISON, expand, materialize
 from kcheck.errors import KernelError, SpecError
-from kcheck.model import Case, Distribution, Function, OpSpec, Span
+from kcheck.model import Case, Distribution, FunctionRef, OpSpec, Span
 from kcheck.rng import derive
 
 PLACE = Span("specs/op.yaml", 9, 7)
@@ -138,7 +138,9 @@ def test_adding_an_array_changes_no_other_bytes(spec: OpSpec) -> None:
         ({"shape": ("N - 5",)}, "a size must not be negative, but is -1 for N=4"),
     ],
 )
-def test_what_cannot_be_made(build: Callable[..., OpSpec], fields: dict[str, Any], message: str) -> None:
+def test_arrays_that_cannot_be_made_say_why(
+    build: Callable[..., OpSpec], fields: dict[str, Any], message: str
+) -> None:
     """Values and shapes that cannot be are refused with place and fix, naming the dims."""
     spec = build({"N": [4]}, inputs={"x": fields})
     with pytest.raises(SpecError, match=r"specs/op\.yaml:3:5: .*; ") as caught:
@@ -190,7 +192,7 @@ opaque = type
 
 def generated(build: Callable[..., OpSpec], root: Path, name: str) -> tuple[OpSpec, Case]:
     (root / "gen.py").write_text(GENERATORS, encoding="utf-8")
-    values = Distribution("from", Function("gen.py", name, PLACE), PLACE)
+    values = Distribution("from", FunctionRef("gen.py", name, PLACE), PLACE)
     spec = build(
         {"n": [5]},
         inputs={

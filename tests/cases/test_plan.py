@@ -187,7 +187,9 @@ def test_layouts_are_those_an_array_can_take(build: Callable[..., OpSpec]) -> No
         ({"shape": ("N",), "dtype": "int8", "values": ("normal",)}, "int8 does not support 'normal'"),
     ],
 )
-def test_what_no_case_can_have(build: Callable[..., OpSpec], fields: dict[str, object], message: str) -> None:
+def test_a_layout_that_no_case_can_have_is_refused(
+    build: Callable[..., OpSpec], fields: dict[str, object], message: str
+) -> None:
     """A layout or distribution that the array cannot take is refused with its place, not replaced."""
     with pytest.raises(SpecError, match=r"specs/op\.yaml:3:5: ") as caught:
         expand(build({"N": (1, 4)}, inputs={"x": fields}), 0)
@@ -207,3 +209,11 @@ def test_a_case_is_small(attention: OpSpec) -> None:
     fields = {key: value for key, value in asdict(case).items() if key != "values"}
     values = {name: str(value) for name, value in case.values.items()}
     assert len(json.dumps({**fields, "values": values})) < 1024
+
+
+def test_cases_of_a_plan_share_what_is_equal(attention: OpSpec) -> None:
+    """A plan of many cases takes little memory: equal dtypes, layouts and distributions are one object."""
+    cases = plan(attention, count=50, master=1)
+    for part in ("dims", "dtypes", "layouts", "values", "params"):
+        drawn = [getattr(case, part) for case in cases]
+        assert len({id(one) for one in drawn}) == len({repr(one) for one in drawn}), part

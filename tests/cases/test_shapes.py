@@ -8,7 +8,7 @@ import pytest
 
 from kcheck.cases.shapes import Shapes, block_tiles, boundary_sizes, is_prime
 from kcheck.errors import SpecError
-from kcheck.model import Expression, Launch, OpSpec, Range, Span
+from kcheck.model import Expression, LaunchSpec, OpSpec, Range, Span
 from kcheck.symbolic import evaluate, parse
 
 PLACE = Span("specs/op.yaml", 3, 5)
@@ -43,7 +43,7 @@ def test_boundary_sizes(domain: Range, tiles: tuple[int, ...], expected: set[int
 )
 def test_blocks_are_tiles(build: Callable[..., OpSpec], block: tuple[str, ...], expected: tuple[int, ...]) -> None:
     """The constant sides of a block, and its size where all are constant, are tiles of every dim."""
-    launch = Launch((), (), tuple(Expression(text, PLACE) for text in block), None, False, PLACE)
+    launch = LaunchSpec((), (), tuple(Expression(text, PLACE) for text in block), None, False, PLACE)
     assert block_tiles(build({"N": (1, 9)}, launch=launch)) == expected
 
 
@@ -54,7 +54,9 @@ def drawn(spec: OpSpec, count: int) -> list[dict[str, int]]:
 
 def test_every_class_comes_up(build: Callable[..., OpSpec]) -> None:
     """Every boundary size is drawn, block size and tiles included, and primes, powers of two and others too."""
-    launch = Launch((), (), (Expression("6 * 16", PLACE), Expression("ceildiv(N, 2)", PLACE)), None, False, PLACE)
+    launch = LaunchSpec(
+        (), (), (Expression("6 * 16", PLACE), Expression("ceildiv(N, 2)", PLACE)), None, False, PLACE
+    )
     spec = build({"N": (0, 5000, (50,)), "M": (0, 5000)}, launch=launch)
     shapes = Shapes(spec)
     classes = {shapes.classes(sizes)["N"] for sizes in drawn(spec, 1500)}

@@ -85,14 +85,16 @@ def write(project: Path, options: str = "", body: str = PLAIN) -> None:
 
 
 def test_an_unchanged_tree_shows_nothing(saved: Kcheck) -> None:
-    """No change at all, not even one within limits; saving again writes the same bytes."""
+    """No change at all, not even one within limits; saving again says so and writes the same bytes."""
     write(saved.folder)
     done = saved("diff", "v1", "--fail-on-regression")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "since v1: 0 regressions, 0 worse within limits, 0 better, 0 new, 0 gone\n"
     file = saved.folder / "baselines/v1.json"
     before = file.read_bytes()
-    assert saved("baseline", "save", "v1").returncode == 0
+    again = saved("baseline", "save", "v1")
+    assert (again.returncode, again.stderr) == (0, "")
+    assert "note: replaced the earlier baseline 'v1'\n" in again.stdout
     assert file.read_bytes() == before
 
 

@@ -93,7 +93,7 @@ def test_only_files_are_offered_outside_a_project(kcheck: Kcheck, tmp_path: Path
     assert completed(kcheck, "kcheck show 1")[0] == ["1"]
 
 
-def test_it_says_how_to_install_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_completion_says_how_to_install_it(capsys: pytest.CaptureFixture[str]) -> None:
     """A line for each shell, within 80 columns."""
     assert main(["completion"]) == 0
     said = capsys.readouterr().out

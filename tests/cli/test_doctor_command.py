@@ -137,7 +137,7 @@ def test_outside_a_project_it_says_how_to_start(
 def test_the_git_hook(inside: Path) -> None:
     """None, configured only, installed."""
 
-    def hook() -> checkup.Line:
+    def hook() -> checkup.CheckupLine:
         return next(line for line in checkup.project() if line.name == "git hook")
 
     assert hook().value.startswith("none")

@@ -67,6 +67,9 @@ COMPILERS = {
     "cffi",
     "kcheck.ptx.compile",  # imported when kcheck compiles
     "kcheck.ptx.syntax.parser",
+    "kcheck.ptx.syntax.ast",
+    "kcheck.device.kinds.nvrtc",  # of other kinds of kernels
+    "kcheck.device.kinds.triton",
     "kcheck.lint.measure",
     "jsonschema",  # a valid spec needs no messages
     "rich.progress",  # stderr is no terminal

@@ -60,7 +60,7 @@ def launching(project: Path, kcheck: Kcheck) -> Kcheck:
     return kcheck
 
 
-def test_it_is_that_of_the_largest_block(launching: Kcheck) -> None:
+def test_occupancy_is_that_of_the_largest_block(launching: Kcheck) -> None:
     """Threads and dynamic shared memory as launched; which block it is of how many kinds, a note says."""
     done = launching("lint", "specs/turned.yaml", "--format", "json")
     (linted,) = json.loads(done.stdout)["lint"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -19,12 +20,11 @@ pytestmark = [
 ]
 
 # Lists every kernel of the cubin as the same few instructions, the last but one compiled from line 8 of k.py.
-FAKE = f"""\
-#!{sys.executable}
+FAKE = """\
 import re, sys
 code = open(sys.argv[-1], "rb").read()
 for name in sorted(set(re.findall(rb"[.]text[.](\\w+)", code))):
-    print(f".text.{{name.decode()}}:")
+    print(f".text.{name.decode()}:")
     print("        /*0000*/                   MOV R1, c[0x0][0x28] ;")
     print(f'\\t//## File "PROJECT/kernels/k.py", line 8')
     print("        /*0010*/              @!P0 FADD R2, R2, R2 ;")
@@ -36,7 +36,10 @@ for name in sorted(set(re.findall(rb"[.]text[.](\\w+)", code))):
 @pytest.fixture
 def fake(tmp_path: Path, project: Path) -> str:
     """The folder of an nvdisasm that is none."""
-    return program(tmp_path / "an nvdisasm", FAKE.replace("PROJECT", str(project)))
+    (tmp_path / "fake.py").write_text(FAKE.replace("PROJECT", str(project)))
+    # Not "#!" and the interpreter, whose path may have a blank.
+    command = shlex.join([sys.executable, str(tmp_path / "fake.py")])
+    return program(tmp_path / "an nvdisasm", f'#!/bin/sh\nexec {command} "$@"\n')
 
 
 def program(folder: Path, text: str) -> str:
@@ -84,7 +87,7 @@ def test_patterns_are_checked(kcheck: Kcheck, project: Path, fake: str, command:
     done = kcheck(command, "specs/loud.yaml", NVDISASM_PATH=fake)
     assert done.returncode == 1
     told = flat(done.stdout)
-    assert flat("no SASS matches the required pattern 'HMMA'") in told
+    assert flat("no SASS matches the required pattern `HMMA`") in told
     assert flat("in the SASS: `@!P0 FADD R2, R2, R2 ;`, at 0x0010") in told
     assert "kernels/k.py:8" in told
 

@@ -28,6 +28,8 @@ def test_validate_names_every_fault_with_its_place(kcheck: Kcheck, project: Path
     assert all(re.match(r"specs/broken/typo\.yaml:\d+:\d+: .+", fault) for fault in faults), faults
     assert any("did you mean 'dims'" in fault for fault in faults)
     assert total == f"{len(faults)} errors in 1 of 5 specs"
+    alone = kcheck("validate", "specs/broken/typo.yaml").stdout.splitlines()[-1]
+    assert alone == f"{len(faults)} errors in 1 spec"
 
 
 def test_cases_lists_without_running(kcheck: Kcheck, project: Path) -> None:
@@ -48,6 +50,15 @@ def test_cases_are_those_of_run(kcheck: Kcheck) -> None:
     listed = [row.split()[1] for row in kcheck("cases", *options).stdout.splitlines()[1:]]
     report = json.loads(kcheck("run", "--device", "simulator", *options, "--format", "json").stdout)
     assert [case["seed"] for case in report["specs"][0]["cases"]] == listed
+
+
+def test_cases_as_json_are_those_of_the_report(kcheck: Kcheck) -> None:
+    """``cases --format json`` has each case with the keys and values that the report of its run has."""
+    options = ("specs/good.yaml", "--cases", "3", "--format", "json")
+    listed = json.loads(kcheck("cases", *options).stdout)
+    spec = json.loads(kcheck("run", "--device", "simulator", *options).stdout)["specs"][0]
+    assert (listed["path"], listed["op"], listed["tags"]) == (spec["path"], spec["op"], spec["tags"])
+    assert listed["cases"] == [{key: case[key] for key in listed["cases"][0]} for case in spec["cases"]]
 
 
 @pytest.mark.parametrize("which", [(), ("op-spec",), ("config",), ("report",)])

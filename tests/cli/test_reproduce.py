@@ -41,7 +41,7 @@ def second_line(done: subprocess.CompletedProcess[str]) -> str:
     return done.stdout.splitlines()[1]
 
 
-def test_it_still_fails_with_the_same_bits_until_it_is_fixed(stored: Kcheck, project: Path) -> None:
+def test_a_failure_has_the_same_bits_until_it_is_fixed(stored: Kcheck, project: Path) -> None:
     """Same bits, then other bits, then fixed; the store follows, and the exit code tells them apart."""
     seed = failing_seed(stored)
     done = stored("reproduce", "--seed", seed, "--op", "bad")
@@ -69,7 +69,9 @@ def test_it_still_fails_with_the_same_bits_until_it_is_fixed(stored: Kcheck, pro
         ),
     ],
 )
-def test_it_is_gone(stored: Kcheck, project: Path, before: str, after: str, says: str) -> None:
+def test_a_failure_that_the_spec_no_longer_allows_is_gone(
+    stored: Kcheck, project: Path, before: str, after: str, says: str
+) -> None:
     """A spec that has no such case any more is told from a kernel that was fixed; what changed is said."""
     seed = failing_seed(stored)
     edit(project, SPEC, before, after)

@@ -119,7 +119,7 @@ def test_one_case_by_its_seed(kcheck: Kcheck) -> None:
             "-o no/where/r.json: no such folder: 'no/where'; create it first",
         ),
         (("--format", "json", "-o", "specs"), "-o specs is a folder; name a file in it"),
-        (("--format", "jsn"), "'jsn' is not one of 'text', 'concise', 'json', 'junit', 'sarif'"),
+        (("--format", "jsn"), "'jsn' is not one of 'text', 'concise', 'json', 'junit', 'xunit', 'sarif'"),
         (("--formt", "json"), "--format"),
         (("--seed", "-3"), "-3 is negative; a seed is a number from 0 to 18446744073709551615"),
         (

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from interruptible import start
 from small_project import SPEC, Kcheck
 
 DEADLINE = 180  # seconds for a line to come: a machine under load, not a measure
@@ -22,7 +23,7 @@ class Watcher:
     """``kcheck run --watch`` in a project, and its output line by line."""
 
     def __init__(self, kcheck: Kcheck, *arguments: str) -> None:
-        self.process = subprocess.Popen(
+        self.process = start(
             kcheck.command("run", "--device", "cpu", "--watch", *arguments),
             cwd=kcheck.folder,
             env=kcheck.environment | {"PYTHONUNBUFFERED": "1"},

@@ -16,7 +16,7 @@ from conformance.suite import Verdict, read_verdicts, run_suite
 from conformance.verdicts import DIFFERENT, SAME
 from conformance.widths import Comparison
 from kcheck.cpu.executor import Ending
-from kcheck.cpu.memory import Kind, MemoryBlock
+from kcheck.cpu.memory import MemoryBlock, MemoryKind
 from kcheck.model import NATURAL
 
 SUITE = """
@@ -111,7 +111,7 @@ def test_what_hangs_on_the_width_alone_is_told(tmp_path: Path, leaves, verdict: 
         return Ending.FINISHED
 
     executor = SimpleNamespace(
-        memory=[MemoryBlock(ctypes.addressof(buffer), 4, Kind.DEVICE, 1)],
+        memory=[MemoryBlock(ctypes.addressof(buffer), 4, MemoryKind.DEVICE, 1)],
         width=16,
         kernels=SimpleNamespace(quick=True),
         schedule=NATURAL,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kcheck.cpu.cache import ObjectCache
+from kcheck.cpu.cache import SCANS, ObjectCache
 
 
 def _only_file(folder: Path) -> Path:
@@ -56,6 +56,26 @@ def test_the_folder_is_bounded(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 10_000
     assert cache.get("39") is not None
     assert cache.get("0") is None
+
+
+def test_the_number_of_entries_is_bounded(tmp_path: Path) -> None:
+    """Small entries do not fill a folder with files."""
+    cache = ObjectCache(tmp_path, entries=50)
+    for n in range(200):
+        cache.put(str(n), b"")
+    assert 20 < sum(1 for _ in tmp_path.iterdir()) <= 51
+
+
+def test_storing_rarely_scans_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While as much is stored as the folder may hold, it is scanned about SCANS times, by however many
+    processes; and that keeps it within its limit, except for what is stored between two scans."""
+    scans = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda folder: scans.append(folder) or scandir(folder))
+    for n in range(600):
+        ObjectCache(tmp_path, limit=300 * 1048).put(str(n), bytes(1000))
+    assert SCANS < len(scans) < 3 * SCANS  # for twice the limit
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 1.2 * 300 * 1048
 
 
 def test_an_entry_in_use_outlives_older_ones(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
-from kcheck.cpu.memory import Kind, Memory, RangeLabel
+from kcheck.cpu.memory import Memory, MemoryKind, RangeLabel
 from kcheck.model import Finding
 
 HEAD = ".version 8.7\n.target sm_80\n.address_size 64\n"
@@ -96,7 +96,7 @@ def bench(cache: Path) -> Bench:
 def test_every_thread_runs_once(bench: Bench, width: int, count: int, block: int) -> None:
     """Each index is written by its own thread, at every width, whole blocks or not."""
     bench.executor.width = width
-    base = bench.memory.allocate(4 * count, Kind.DEVICE)
+    base = bench.memory.allocate(4 * count, MemoryKind.DEVICE)
     ending = bench.launch(IOTA, struct.pack("<QI", base, count), -(-count // block), block)
     assert (ending, bench.findings) == (Ending.FINISHED, [])
     assert list((ctypes.c_uint32 * count).from_address(base)) == list(range(count))
@@ -105,7 +105,7 @@ def test_every_thread_runs_once(bench: Bench, width: int, count: int, block: int
 def test_many_blocks_over_workers(bench: Bench) -> None:
     """A grid that takes long enough is shared by the workers, and no block is lost or run twice."""
     count = 1 << 20
-    base = bench.memory.allocate(4 * count, Kind.DEVICE)
+    base = bench.memory.allocate(4 * count, MemoryKind.DEVICE)
     assert bench.launch(IOTA, struct.pack("<QI", base, count), count // 32, 32) is Ending.FINISHED
     values = memoryview((ctypes.c_uint32 * count).from_address(base)).cast("B").cast("I")
     assert values.tolist() == list(range(count))
@@ -113,7 +113,7 @@ def test_many_blocks_over_workers(bench: Bench) -> None:
 
 def test_a_store_past_the_end_is_found(bench: Bench) -> None:
     """The finding names the array and the index, the block and the thread; nothing else was written."""
-    base = bench.memory.allocate(4 * 40, Kind.DEVICE)
+    base = bench.memory.allocate(4 * 40, MemoryKind.DEVICE)
     bench.memory.label(RangeLabel("out", base, (40,), (4,), 4, base, base + 160))
     assert bench.launch(IOTA, struct.pack("<QI", base, 41), 2, 32) is Ending.ILLEGAL_ADDRESS
     (finding,) = bench.findings
@@ -127,13 +127,13 @@ def test_wild_pointers_are_findings(bench: Bench, base: int) -> None:
     """A pointer to anywhere is a finding, and the device runs the next launch as if nothing had been."""
     assert bench.launch(IOTA, struct.pack("<QI", base, 1)) is Ending.ILLEGAL_ADDRESS
     assert [finding.rule for finding in bench.findings] == ["memcheck"]
-    good = bench.memory.allocate(4, Kind.DEVICE)
+    good = bench.memory.allocate(4, MemoryKind.DEVICE)
     assert bench.launch(IOTA, struct.pack("<QI", good, 1)) is Ending.FINISHED
 
 
 def test_a_use_after_free_says_so(bench: Bench) -> None:
     """An access to freed memory is told as one."""
-    base = bench.memory.allocate(128, Kind.DEVICE)
+    base = bench.memory.allocate(128, MemoryKind.DEVICE)
     bench.memory.free(base)
     assert bench.launch(IOTA, struct.pack("<QI", base, 1)) is Ending.ILLEGAL_ADDRESS
     assert "that was freed" in bench.findings[0].message
@@ -141,7 +141,7 @@ def test_a_use_after_free_says_so(bench: Bench) -> None:
 
 def test_misaligned_addresses_are_findings(bench: Bench) -> None:
     """An address that is no multiple of the access is told, as a GPU would fault on it."""
-    base = bench.memory.allocate(128, Kind.DEVICE)
+    base = bench.memory.allocate(128, MemoryKind.DEVICE)
     assert bench.launch(IOTA, struct.pack("<QI", base + 2, 1)) is Ending.MISALIGNED
 
 
@@ -150,7 +150,7 @@ def test_an_endless_kernel_is_stopped(bench: Bench) -> None:
     bench.executor.limit = 0.2
     assert bench.launch(FOREVER) is Ending.TIMED_OUT
     assert [finding.rule for finding in bench.findings] == ["timeout"]
-    base = bench.memory.allocate(4, Kind.DEVICE)
+    base = bench.memory.allocate(4, MemoryKind.DEVICE)
     assert bench.launch(IOTA, struct.pack("<QI", base, 1)) is Ending.FINISHED
 
 
@@ -171,9 +171,9 @@ def test_code_that_is_not_modelled_is_a_finding(bench: Bench) -> None:
 
 def test_warm_from_disk(cache: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """What one device compiled, the next loads: nothing is lowered again."""
-    base = bench.memory.allocate(4, Kind.DEVICE)
+    base = bench.memory.allocate(4, MemoryKind.DEVICE)
     bench.launch(IOTA, struct.pack("<QI", base, 1))
     monkeypatch.setattr("kcheck.ptx.compile.lower", lambda *arguments: pytest.fail("lowered again"))
     other = Bench(cache)
-    again = other.memory.allocate(4, Kind.DEVICE)
+    again = other.memory.allocate(4, MemoryKind.DEVICE)
     assert other.launch(IOTA, struct.pack("<QI", again, 1)) is Ending.FINISHED

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcheck.cpu.memory import FREED, FRESH, GUARD_MIN, QUARANTINE, Kind, Memory, OutOfMemory, RangeLabel
+from kcheck.cpu.memory import FREED, FRESH, GUARD_MIN, QUARANTINE, Memory, MemoryKind, OutOfMemory, RangeLabel
 
 MIB = 1 << 20
 
@@ -17,15 +17,15 @@ MIB = 1 << 20
 def test_fresh_memory_is_filled() -> None:
     """New memory holds FRESH in every byte: what was never written does not look like zeros."""
     memory = Memory(MIB)
-    base = memory.allocate(1000, Kind.DEVICE)
+    base = memory.allocate(1000, MemoryKind.DEVICE)
     assert ctypes.string_at(base, 1000) == bytes([FRESH]) * 1000
 
 
 def test_freed_memory_is_remembered() -> None:
     """A freed block is no longer found, is filled with FREED, and is who an access to it was meant for."""
     memory = Memory(MIB)
-    base = memory.allocate(64, Kind.DEVICE)
-    memory.allocate(64, Kind.DEVICE)
+    base = memory.allocate(64, MemoryKind.DEVICE)
+    memory.allocate(64, MemoryKind.DEVICE)
     assert memory.free(base)
     assert memory.find(base) is None
     assert ctypes.string_at(base, 64) == bytes([FREED]) * 64
@@ -37,9 +37,9 @@ def test_freed_memory_is_remembered() -> None:
 def test_freed_addresses_are_not_given_out_at_once() -> None:
     """The next allocation of the same size lies elsewhere, so that a use after free does not hit it."""
     memory = Memory(MIB)
-    first = memory.allocate(64, Kind.DEVICE)
+    first = memory.allocate(64, MemoryKind.DEVICE)
     memory.free(first)
-    assert memory.allocate(64, Kind.DEVICE) != first
+    assert memory.allocate(64, MemoryKind.DEVICE) != first
 
 
 def test_addresses_come_back_after_the_quarantine() -> None:
@@ -47,7 +47,7 @@ def test_addresses_come_back_after_the_quarantine() -> None:
     memory = Memory(QUARANTINE)
     seen = set()
     for _ in range(16):
-        base = memory.allocate(QUARANTINE // 2, Kind.DEVICE, fill=False)
+        base = memory.allocate(QUARANTINE // 2, MemoryKind.DEVICE, fill=False)
         seen.add(base)
         memory.free(base)
     assert memory.used == 0
@@ -57,7 +57,7 @@ def test_addresses_come_back_after_the_quarantine() -> None:
 def test_neighbours_are_apart() -> None:
     """Between two blocks lies a guard zone: an index that is off by a little hits neither."""
     memory = Memory(MIB)
-    first, second = memory.allocate(100, Kind.DEVICE), memory.allocate(100, Kind.DEVICE)
+    first, second = memory.allocate(100, MemoryKind.DEVICE), memory.allocate(100, MemoryKind.DEVICE)
     assert second - (first + 100) >= GUARD_MIN
     assert memory.find(first + 100) is None
     assert memory.find(first + 96, 8) is None
@@ -66,18 +66,18 @@ def test_neighbours_are_apart() -> None:
 def test_capacity_is_a_bound() -> None:
     """Live bytes never exceed the capacity; freed ones do not count."""
     memory = Memory(MIB)
-    base = memory.allocate(MIB, Kind.DEVICE)
+    base = memory.allocate(MIB, MemoryKind.DEVICE)
     with pytest.raises(OutOfMemory):
-        memory.allocate(1, Kind.DEVICE)
+        memory.allocate(1, MemoryKind.DEVICE)
     memory.free(base)
-    memory.allocate(MIB, Kind.DEVICE)
+    memory.allocate(MIB, MemoryKind.DEVICE)
 
 
 @pytest.mark.parametrize("address_of", [lambda base: base + 1, lambda base: base - 1, lambda base: 0])
 def test_only_the_start_of_a_block_is_freed(address_of) -> None:
     """Freeing an address at which no block starts changes nothing."""
     memory = Memory(MIB)
-    base = memory.allocate(16, Kind.DEVICE)
+    base = memory.allocate(16, MemoryKind.DEVICE)
     assert not memory.free(address_of(base))
     assert memory.find(base) is not None
 
@@ -108,7 +108,7 @@ def test_table_is_sorted_and_disjoint(steps: list[tuple[bool, int]]) -> None:
             assert memory.free(base)
             del live[base]
         elif sum(live.values()) + number <= MIB:
-            live[memory.allocate(number, Kind.DEVICE)] = number
+            live[memory.allocate(number, MemoryKind.DEVICE)] = number
     entries, count = memory.table()
     table = [(entry.base, entry.size) for entry in entries[:count]]
     assert table == sorted(live.items())
@@ -140,7 +140,7 @@ def test_label_finds_the_index(shape, strides, itemsize, offset, index) -> None:
 def test_exclusive_labels_narrow_what_kernels_reach() -> None:
     """With exclusive labels only the labeled ranges are in the table; copies still find the whole block."""
     memory = Memory(MIB)
-    base = memory.allocate(1000, Kind.DEVICE)
+    base = memory.allocate(1000, MemoryKind.DEVICE)
     for name, low, high in (("b", 600, 700), ("a", 100, 200), ("c", 650, 720)):
         label = RangeLabel(name, base + low, (high - low,), (1,), 1, base + low, base + high)
         memory.label(label, is_exclusive=True)

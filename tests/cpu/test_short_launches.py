@@ -17,9 +17,9 @@ import pytest
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
-from kcheck.cpu.memory import Kind, Memory
-from kcheck.cpu.module import Module
-from kcheck.cpu.scheduler import Scheduler, _Run
+from kcheck.cpu.memory import Memory, MemoryKind
+from kcheck.cpu.module import LoadedModule
+from kcheck.cpu.scheduler import Scheduler, _RunningJob
 from kcheck.model import Finding
 from kcheck.ptx.abi import Checks
 
@@ -108,8 +108,8 @@ class Counting:
         self.executor = Executor(
             self.memory, 2, ObjectCache(folder), clock, self.findings.append, lambda text: None
         )
-        self.module: Module = self.executor.load(COUNT)
-        self.out = self.memory.allocate(4 * 1024, Kind.DEVICE)
+        self.module: LoadedModule = self.executor.load(COUNT)
+        self.out = self.memory.allocate(4 * 1024, MemoryKind.DEVICE)
         ctypes.memset(self.out, 0, 4 * 1024)
         self.here = 0
 
@@ -162,7 +162,7 @@ def test_launches_take_their_own_arguments(device: Counting) -> None:
     assert device.counts[0] == before + 36
     assert device.counts[32] == 11
     assert device.counts[64] == 0
-    other = device.memory.allocate(128, Kind.DEVICE)
+    other = device.memory.allocate(128, MemoryKind.DEVICE)
     assert device.launch(1, 32, other) is Ending.FINISHED
     device.memory.free(other)
     assert device.launch(1, 32, other) is Ending.ILLEGAL_ADDRESS
@@ -175,7 +175,7 @@ def test_a_reused_launch_defines_what_it_writes(device: Counting) -> None:
     device.executor.checks = Checks(init=True)
     device.executor.checks = Checks()
     device.learn()
-    fresh = device.memory.allocate(128, Kind.DEVICE)
+    fresh = device.memory.allocate(128, MemoryKind.DEVICE)
     device.memory.undefine(fresh, 128)
     assert device.launch(1, 32, fresh) is Ending.FINISHED
     _, _, distance = device.memory.shadow
@@ -198,7 +198,7 @@ def test_after_a_reset(device: Counting) -> None:
     device.learn()
     device.executor.reset()
     assert device.launch(1) is Ending.ILLEGAL_ADDRESS
-    device.out = device.memory.allocate(4096, Kind.DEVICE)
+    device.out = device.memory.allocate(4096, MemoryKind.DEVICE)
     assert device.launch(1) is Ending.FINISHED
 
 
@@ -299,17 +299,17 @@ def test_several_threads_launch_at_once(device: Counting) -> None:
 def test_what_is_known_to_be_long_all_threads_begin(device: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every block of a long launch runs once, whoever joined when; without that knowledge one thread begins."""
     alone: list[bool] = []
-    start = _Run.start
+    start = _RunningJob.start
 
-    def started(run: _Run, with_all: bool) -> None:
+    def started(run: _RunningJob, with_all: bool) -> None:
         alone.append(not with_all)
         start(run, with_all)
 
-    monkeypatch.setattr(_Run, "start", started)
+    monkeypatch.setattr(_RunningJob, "start", started)
     monkeypatch.setattr("kcheck.cpu.executor.SHORT_SECONDS", 0.0)
     monkeypatch.setattr("kcheck.cpu.executor.LONG_SECONDS", 0.0)
     blocks = 3000
-    base = device.memory.allocate(4 * blocks, Kind.DEVICE)
+    base = device.memory.allocate(4 * blocks, MemoryKind.DEVICE)
     module = device.executor.load(NUMBER)
     params = struct.pack("<Q", base)
     launch = KernelLaunch(module, "number", params, (blocks, 1, 1), (1, 1, 1), 0, False)

@@ -20,8 +20,8 @@ from kcheck.cpu import kernel as compiled
 from kcheck.cpu import tiers
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
-from kcheck.cpu.memory import Kind, Memory
-from kcheck.cpu.module import Module
+from kcheck.cpu.memory import Memory, MemoryKind
+from kcheck.cpu.module import LoadedModule
 from kcheck.cpu.scheduler import Completion, Job, Scheduler
 from kcheck.cpu.tiers import CachedKernel
 from kcheck.errors import InternalError
@@ -85,8 +85,8 @@ class Device:
         self.executor = Executor(
             self.memory, 2, ObjectCache(folder), lambda: self.now, self.findings.append, lambda _: None
         )
-        self.module: Module = self.executor.load(KERNEL)
-        self.base = self.memory.allocate(4 * COUNT, Kind.DEVICE)
+        self.module: LoadedModule = self.executor.load(KERNEL)
+        self.base = self.memory.allocate(4 * COUNT, MemoryKind.DEVICE)
 
     def launch(self, count: int) -> bytes:
         """What the kernel makes of so many elements."""

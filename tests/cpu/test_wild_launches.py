@@ -11,7 +11,7 @@ import pytest
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
-from kcheck.cpu.memory import Kind, Memory
+from kcheck.cpu.memory import Memory, MemoryKind
 from kcheck.model import Finding
 
 HEAD = ".version 8.7\n.target sm_80\n.address_size 64\n"
@@ -86,7 +86,7 @@ class Device:
             self.memory, 2, ObjectCache(folder), time.monotonic, self.findings.append, lambda text: None
         )
         self.executor.limit = 10.0
-        self.good = self.memory.allocate(4096, Kind.DEVICE)
+        self.good = self.memory.allocate(4096, MemoryKind.DEVICE)
         self.check = self.executor.load(kernel("global", "store"))
 
     def launch(self, ptx: str, *params: int, grid: int = 1, block: int = 32) -> tuple[Ending, set[str]]:
@@ -196,7 +196,7 @@ def test_division_by_zero_does_not_kill(device: Device, operation: str) -> None:
 
 def test_freed_memory(device: Device) -> None:
     """Every access to a freed array is a finding."""
-    gone = device.memory.allocate(4096, Kind.DEVICE)
+    gone = device.memory.allocate(4096, MemoryKind.DEVICE)
     device.memory.free(gone)
     for access in ACCESSES:
         assert device.launch(kernel("global", access), device.good, gone) == (Ending.ILLEGAL_ADDRESS, {"memcheck"})

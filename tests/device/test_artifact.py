@@ -16,7 +16,7 @@ from kcheck.driver.cubin import read_resources
 from kcheck.errors import InternalError
 from kcheck.lint.check import check
 from kcheck.lint.ptx_text import find_entry
-from kcheck.model import DTYPES, Artifact, Function, Span
+from kcheck.model import DTYPES, Artifact, FunctionRef, Span
 from kcheck.model.compiled import ArrayType, Resources, ScalarType
 from kcheck.rng import Xorshift128Plus
 
@@ -168,7 +168,7 @@ def test_a_kernel_compiles_for_each_signature_and_target(project) -> None:
 def test_what_does_not_compile_says_so(project) -> None:
     """A kernel that Numba cannot type is a problem of the specialization, not an exception."""
     project.write("k.py", "from numba import cuda\n\n@cuda.jit\ndef k(x):\n    x[0] = 'text'\n")
-    function = Function("k.py", "k", Span("op.yaml", 9, 9))
+    function = FunctionRef("k.py", "k", Span("op.yaml", 9, 9))
     (kernel,) = Compilation(str(project.root), function, [(ArrayType("float32", 1, "C"),)], ("sm_80",)).result()
     assert kernel.problem.startswith("does not compile: TypingError: ")
     assert kernel.place.line == 5
@@ -184,7 +184,7 @@ def test_a_kernel_may_call_device_functions(project) -> None:
         "from numba import cuda\n\n@cuda.jit(device=True)\ndef twice(value):\n    return value + value\n\n"
         "@cuda.jit\ndef k(x):\n    x[0] = twice(x[0])\n",
     )
-    function = Function("k.py", "k", Span("op.yaml", 9, 9))
+    function = FunctionRef("k.py", "k", Span("op.yaml", 9, 9))
     signature = (ArrayType("float32", 1, "C"),)
     kernels = Compilation(str(project.root), function, [signature], ("sm_80", "sm_90")).result()
     assert [kernel.problem for kernel in kernels] == ["", ""]
@@ -200,7 +200,7 @@ def test_bfloat16_compiles(project) -> None:
         "from numba import cuda, float32\n\n@cuda.jit\ndef k(x, y):\n    y[0] = float32(x[0])\n",
     )
     signature = (ArrayType("bfloat16", 1, "C"), ArrayType("float32", 1, "C"))
-    function = Function("k.py", "k", Span("op.yaml", 9, 9))
+    function = FunctionRef("k.py", "k", Span("op.yaml", 9, 9))
     (kernel,) = Compilation(str(project.root), function, [signature], ("sm_80",)).result()
     assert not kernel.problem
 
@@ -220,7 +220,7 @@ def test_a_kernel_whose_variables_cannot_be_described_has_lines(project) -> None
         slot = (slot + 1) % 1024
 """
     (project.root / "kernels.py").write_text(head + body)
-    function = Function("kernels.py", "insert", Span("spec.yaml", 1))
+    function = FunctionRef("kernels.py", "insert", Span("spec.yaml", 1))
     array = ArrayType("int32", 1, "C")
     (kernel,) = Compilation(str(project.root), function, [(array, array)], ("sm_80",)).result()
     assert kernel.problem == ""
@@ -238,7 +238,7 @@ def test_a_disassembler_that_hangs_ends_with_the_compilation(project, monkeypatc
     program.chmod(0o755)
     monkeypatch.setenv("NVDISASM_PATH", str(program.parent))
     project.write("k.py", "from numba import cuda\n\n@cuda.jit\ndef k(x):\n    x[0] = 1\n")
-    function = Function("k.py", "k", Span("op.yaml", 9, 9))
+    function = FunctionRef("k.py", "k", Span("op.yaml", 9, 9))
     compilation = Compilation(
         str(project.root), function, [(ArrayType("float32", 1, "C"),)], ("sm_80",), sass=True
     )

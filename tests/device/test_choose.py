@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from interruptible import start
 
 from kcheck.device import DEVICES, choose
 from kcheck.device.cpu import missing
@@ -96,7 +97,7 @@ except KeyboardInterrupt:
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
 def test_ctrl_c_stops_an_endless_kernel():
     """KeyboardInterrupt reaches the caller, and every thread of the kernel is gone."""
-    process = subprocess.Popen([sys.executable, "-c", ENDLESS], stdout=subprocess.PIPE, text=True)
+    process = start([sys.executable, "-c", ENDLESS], stdout=subprocess.PIPE, text=True)
     with process:
         assert process.stdout.readline() == "running\n"
         process.send_signal(signal.SIGINT)

@@ -193,7 +193,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, tuple
 
 
 @pytest.mark.parametrize(("kernel", "line", "says", "fix"), ROWS)
-def test_it_names_the_line_and_says_it_shortly(told, kernel: str, line: int, says: str, fix: str) -> None:
+def test_a_compiler_message_is_short_and_names_the_line(told, kernel: str, line: int, says: str, fix: str) -> None:
     """The place is in the user's file; candidates, addresses and Numba's own files are left out."""
     message, place, fixed_by = told[kernel]
     assert place is not None

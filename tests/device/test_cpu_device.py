@@ -10,6 +10,7 @@ import time
 
 import pytest
 from cpu_project import CpuProject, environment
+from interruptible import start
 
 from kcheck.device.cpu import capability, missing
 from kcheck.errors import DeviceUnavailable
@@ -209,7 +210,7 @@ def test_ctrl_c_ends_an_endless_kernel(project):
     project.add("endless", text, STOPPABLE, REFERENCE)
     words = [sys.executable, "-m", "kcheck", "run", ".", "--device", "cpu", "--timeout", "0", "--format", "json"]
     pipe = subprocess.PIPE
-    process = subprocess.Popen(words, cwd=project.root, env=environment(), stdout=pipe, stderr=pipe, text=True)
+    process = start(words, cwd=project.root, env=environment(), stdout=pipe, stderr=pipe, text=True)
     with process:
         assert "launching\n" in iter(process.stderr.readline, "")
         time.sleep(0.5)

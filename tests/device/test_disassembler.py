@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from kcheck.device import disassembler
-from kcheck.device.disassembler import disassemble, find_disassembler, identity, no_disassembler
-from kcheck.errors import KernelError
+from kcheck.device.disassembler import ToolFailed, disassemble, find_disassembler, identity, no_disassembler
 
 
 @pytest.fixture
@@ -66,7 +65,7 @@ def test_what_cannot_be_run_is_not_found(nowhere: Path) -> None:
     assert find_disassembler() == ""
 
 
-def test_it_gets_the_cubin_and_gives_its_output(tmp_path: Path) -> None:
+def test_the_disassembler_gets_the_cubin_and_gives_its_output(tmp_path: Path) -> None:
     """The cubin's bytes are in the file that it is called with, which is gone afterwards."""
     path = program(tmp_path / "a folder", 'for f; do :; done; echo "$f"; cat "$f"')
     file, _, rest = disassemble(b"\x7fELF and more", path).partition("\n")
@@ -88,7 +87,7 @@ def test_one_that_fails_is_named_with_what_it_said(tmp_path: Path, text: str, sa
     """Its path and its own words; one that hangs is ended at the limit."""
     path = program(tmp_path, text)
     begun = time.monotonic()
-    with pytest.raises(KernelError) as raised:
+    with pytest.raises(ToolFailed) as raised:
         disassemble(b"", path, seconds=0.3 if "sleep" in text else 60)
     assert str(raised.value) == f"{path} {said}"
     assert time.monotonic() - begun < 30
@@ -98,9 +97,9 @@ def test_one_that_is_no_program_is_named(tmp_path: Path) -> None:
     """A file of another machine's format, and one that has gone since."""
     path = Path(program(tmp_path))
     path.write_bytes(b"\x00\x01")
-    with pytest.raises(KernelError, match="cannot be run: Exec format error"):
+    with pytest.raises(ToolFailed, match="cannot be run: Exec format error"):
         disassemble(b"", str(path))
-    with pytest.raises(KernelError, match="cannot be run: No such file"):
+    with pytest.raises(ToolFailed, match="cannot be run: No such file"):
         disassemble(b"", str(tmp_path / "gone"))
 
 

@@ -341,7 +341,7 @@ def test_ctrl_c_while_a_thread_is_started_is_the_interrupt_and_nothing_stays(pro
     loaded = project.spec(fill_spec(), FILL, "def op():\n    return 0\n")
     device.prepare(loaded)
     arrays = materialize(loaded, expand(loaded, 1))
-    start = schedule.Worker.start
+    start = schedule.SimulatorThread.start
 
     def interrupted(worker):
         if when == "after":
@@ -349,13 +349,13 @@ def test_ctrl_c_while_a_thread_is_started_is_the_interrupt_and_nothing_stays(pro
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(schedule.Worker, "start", interrupted)
+        patch.setattr(schedule.SimulatorThread, "start", interrupted)
         with pytest.raises(KeyboardInterrupt):
             device.run(loaded, arrays, timeout=20.0)
     outcome = device.run(loaded, arrays, timeout=20.0)
     assert outcome.findings == ()
     assert device.lost == ""
-    assert not [thread for thread in threading.enumerate() if isinstance(thread, schedule.Worker)]
+    assert not [thread for thread in threading.enumerate() if isinstance(thread, schedule.SimulatorThread)]
 
 
 def test_names_are_put_back_even_if_stopping_is_interrupted(project, monkeypatch):

@@ -119,7 +119,7 @@ def test_a_copy_past_the_end_is_refused(api: Api, name: str) -> None:
     assert host.raw == bytes(16)
 
 
-def test_what_cannot_be_allocated(api: Api) -> None:
+def test_an_allocation_that_does_not_fit_is_out_of_memory(api: Api) -> None:
     """No bytes is an invalid value; more than the device has is out of memory."""
     fails(api, Result.INVALID_VALUE, "cuMemAlloc", 0, 0)
     fails(api, Result.OUT_OF_MEMORY, "cuMemAlloc", 0, 65 * MIB)

@@ -27,7 +27,7 @@ print(by_soname.first(21), by_soname.second(21), hasattr(by_soname, "third"))
 """
 
 
-def test_it_loads_and_jumps(tmp_path: Path) -> None:
+def test_the_shared_object_loads_and_jumps(tmp_path: Path) -> None:
     """dlopen finds it by SONAME, dlsym what it exports and nothing else; a call arrives at its slot."""
     path = tmp_path / "stub.so"
     path.write_bytes(shared_object("libnothing-such.so.7", ["first", "second"], 8, platform.machine()))

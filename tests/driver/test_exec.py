@@ -282,7 +282,7 @@ def test_programs_without_numba_load_nothing(folder: Path) -> None:
     assert done.stdout == "[]\n"
 
 
-def test_it_says_that_races_were_not_looked_for(folder: Path) -> None:
+def test_exec_says_that_races_were_not_looked_for(folder: Path) -> None:
     """Unless racecheck was asked for or turned off, or the program did not use the device."""
     (folder / "program.py").write_text(DOUBLE.replace("LIMIT", "x.size"))
     (folder / "other.py").write_text("print(1)\n")

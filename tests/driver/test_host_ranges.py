@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcheck.cpu.memory import Kind, Memory
+from kcheck.cpu.memory import Memory, MemoryKind
 from kcheck.driver.host_ranges import HostRanges
 
 MEMORY = Memory(1 << 20)
@@ -42,7 +42,7 @@ def test_a_byte_is_accessible_while_a_range_holds_it(steps: list[tuple[int, int]
 
 def test_device_memory_needs_no_access() -> None:
     """A range inside an allocation is accessible already; one across its end is an error."""
-    base = MEMORY.allocate(64, Kind.DEVICE)
+    base = MEMORY.allocate(64, MemoryKind.DEVICE)
     ranges = HostRanges(MEMORY)
     ranges.release(ranges.hold(base, 64))
     assert MEMORY.find(base, 64) is not None

@@ -33,7 +33,7 @@ def evidence(
     return Evidence({"sum": clean}, buggy, planted, seeds, 30)
 
 
-def test_who_sees_what() -> None:
+def test_values_invariants_and_sanitizers_are_counted_apart() -> None:
     """Values, invariants and sanitizers are told apart; a launch that does not end is seen by all."""
     assert [one.fails() for one in (PASSES, OFF, RACES, STOPS, BROKEN)] == [False, True, True, True, True]
     assert [one.fails(sanitizers=False) for one in (PASSES, OFF, RACES, STOPS)] == [False, True, False, True]

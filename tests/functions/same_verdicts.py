@@ -6,6 +6,7 @@ table in docs/frameworks.md. The planted bug skips the columns from 32 on.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
 import sys
@@ -154,8 +155,10 @@ def rows() -> Iterator[tuple[str, ...]]:
         expected = sizes
         assert sizes
         assert all(n > 32 for _, n in sizes)
-        package = "numba-cuda" if name == "numba.cuda" else name
-        version = metadata.version(package)
+        # A module knows its version under whatever name it was installed: tensorflow-cpu, tensorflow-rocm.
+        version = (
+            metadata.version("numba-cuda") if name == "numba.cuda" else importlib.import_module(name).__version__
+        )
         yield name, version, good.device, f"{good.cases} passed", f"{len(bad.failures)} of {bad.cases} failed"
 
 

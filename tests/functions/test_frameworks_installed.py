@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,3 +52,108 @@ def test_jax_functions_by_framework() -> None:
 
     assert kcheck.check(spec(good, framework="jax")).ok
     assert not kcheck.check(spec(lambda x: good(x) * 1.5, framework="jax")).ok
+
+
+def test_tensorflow_functions_by_framework() -> None:
+    tf = pytest.importorskip("tensorflow")
+
+    def good(x: Any):
+        wide = tf.cast(x, tf.float64 if x.dtype == tf.float64 else tf.float32)
+        return tf.cast(1 / (1 + wide * wide), x.dtype)
+
+    assert kcheck.check(spec(good, framework="tensorflow")).ok
+    assert kcheck.check(spec(tf.function(good), framework="tensorflow")).ok
+    assert not kcheck.check(spec(lambda x: good(x) * 1.5, framework="tensorflow")).ok
+
+
+def torch_bell() -> Any:
+    torch = pytest.importorskip("torch")
+
+    class Bell(torch.autograd.Function):
+        factor = -2.0
+
+        @staticmethod
+        def forward(ctx, x):
+            wide = x.to(torch.float64 if x.dtype == torch.float64 else torch.float32)
+            y = 1 / (1 + wide * wide)
+            ctx.save_for_backward(wide, y)
+            return y.to(x.dtype)
+
+        @classmethod
+        def backward(cls, ctx, dy):
+            wide, y = ctx.saved_tensors
+            return (cls.factor * wide * y * y * dy.to(y.dtype)).to(dy.dtype)
+
+    return Bell
+
+
+def test_torch_gradients_of_functions_and_modules() -> None:
+    torch = pytest.importorskip("torch")
+    right = torch_bell()
+    wrong = type("Wrong", (right,), {"factor": -1.0})
+
+    class Module(torch.nn.Module):
+        def __init__(self, function: Any) -> None:
+            super().__init__()
+            self.function = function
+            self.scale = torch.nn.Parameter(torch.tensor(1.0))
+
+        def forward(self, x: torch.Tensor):
+            return self.function.apply(x) * self.scale.to(x.dtype)
+
+    assert kcheck.check(spec(lambda x: right.apply(x), framework="torch", gradients=["x"])).ok
+    assert kcheck.check(spec(Module(right), gradients=["x"])).ok
+    for function in (lambda x: wrong.apply(x), Module(wrong)):
+        report = kcheck.check(spec(function, framework="torch", gradients=["x"]))
+        assert {failure.rule for failure in report.failures} == {"gradient"}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, while its compiler is imported
+def test_torch_compiled_functions_and_their_gradients() -> None:
+    torch = pytest.importorskip("torch")
+
+    def good(x: torch.Tensor):
+        wide = x.to(torch.float64 if x.dtype == torch.float64 else torch.float32)
+        return (1 / (1 + wide * wide)).to(x.dtype)
+
+    small = {"dims": {"M": [3], "N": [8, 33]}, "dtypes": ["float32"], "cases": {"count": 6}}
+    inputs = {"x": {"shape": ["M", "N"]}}
+    for backend in ("inductor", "aot_eager"):
+        compiled = torch.compile(good, backend=backend)
+        report = kcheck.check(spec(compiled, framework="torch", gradients=["x"], inputs=inputs, **small))
+        assert report.ok, str(report.failures[0])
+        detached = torch.compile(lambda x: good(x.detach()), backend=backend)
+        report = kcheck.check(spec(detached, framework="torch", gradients=["x"], inputs=inputs, **small))
+        assert "keep x in the graph" in str(report.failures[0])
+
+
+def test_jax_gradients() -> None:
+    jax = pytest.importorskip("jax")
+    small = {"dims": {"M": [3], "N": [8, 33]}, "dtypes": ["float32"], "cases": {"count": 6}}
+
+    def good(x: Any):
+        return 1 / (1 + x * x)
+
+    def cut(x: Any):
+        return 1 / (1 + x * jax.lax.stop_gradient(x))
+
+    assert kcheck.check(spec(jax.jit(good), framework="jax", gradients=["x"], **small)).ok
+    report = kcheck.check(spec(cut, framework="jax", gradients=["x"], **small))
+    assert {failure.rule for failure in report.failures} == {"gradient"}
+
+
+SPECS = Path(__file__).resolve().parents[2] / "specs" / "gradients"
+
+
+@pytest.mark.parametrize("file", sorted(SPECS.glob("*.yaml")), ids=lambda file: file.stem)
+def test_correct_backward_passes_of_the_corpus_pass(file: Path) -> None:
+    pytest.importorskip(file.stem.rpartition("_")[2])
+    report = kcheck.check(file, cases=16)
+    assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("file", sorted(SPECS.glob("buggy/*.yaml")), ids=lambda file: file.stem)
+def test_wrong_backward_passes_of_the_corpus_are_caught(file: Path) -> None:
+    pytest.importorskip("torch" if "_torch_" in file.stem else "jax")
+    report = kcheck.check(file, cases=16)
+    assert {failure.rule for failure in report.failures} == {"gradient"}

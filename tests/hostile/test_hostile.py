@@ -55,7 +55,7 @@ def test_a_hostile_kernel_does_no_harm(child: DeviceChild, case: Case) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.family in TOGETHER])
-def test_nor_does_it_at_one_lane(child: DeviceChild, name: str) -> None:
+def test_a_hostile_kernel_does_no_harm_at_one_lane(child: DeviceChild, name: str) -> None:
     """The same at one lane per vector: the code that the wide one is compared with finds the same."""
     case = CASES[name]
     check(case, child.ask({"case": case.id, "width": 1}, SECONDS))

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
-from kcheck.cpu.memory import Kind, Memory
+from kcheck.cpu.memory import Memory, MemoryKind
 from kcheck.model import Finding
 
 
@@ -79,7 +79,7 @@ class Cpu:
         module = self._executor.load(launch.text)
         addresses = []
         for content in launch.buffers:
-            addresses.append(self._memory.allocate(len(content), Kind.DEVICE, fill=False))
+            addresses.append(self._memory.allocate(len(content), MemoryKind.DEVICE, fill=False))
             ctypes.memmove(addresses[-1], content, len(content))
         ending = self._executor.launch(
             KernelLaunch(

@@ -89,7 +89,7 @@ def moves() -> Iterator[Case]:
             ),
             scratch=64,
         )
-        for asked in ("global", "shared", "local"):
+        for asked in ("global", "shared", "local", "const", "param"):
             yield Case(
                 f"isspacep.{asked} of {space}",
                 Form((1,), ("b32",), lambda a, yes=int(asked == space): yes),

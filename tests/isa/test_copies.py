@@ -12,7 +12,7 @@ import pytest
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Executor, KernelLaunch
-from kcheck.cpu.memory import Kind, Memory
+from kcheck.cpu.memory import Memory, MemoryKind
 from kcheck.model import Finding
 from kcheck.ptx.abi import Checks
 from tests.isa.machines import Cpu, Launch
@@ -201,7 +201,7 @@ def findings(folder: Path, width: int, text: str, checks: Checks, defined: int =
     executor = Executor(memory, 1, ObjectCache(folder), time.monotonic, found.append, lambda _: None)
     executor.width = width
     executor.checks = checks
-    places = [memory.allocate(THREADS * CELL, Kind.DEVICE) for _ in range(3)]
+    places = [memory.allocate(THREADS * CELL, MemoryKind.DEVICE) for _ in range(3)]
     if checks.init:
         memory.undefine(places[0], THREADS * CELL)
         memory.define(places[0], defined)
@@ -224,8 +224,9 @@ def test_a_missing_wait_is_a_race(tmp_path: Path, width: int, cell: str) -> None
     assert found.rule == "racecheck"
     assert "is still copying" in found.message
     waits = "__pipeline_wait_prior() or consumer_wait()"
-    assert found.fix == f"wait for the copy with {waits}, then put __syncthreads() between"
+    assert found.fix == f"wait for the copy with {waits}, then call __syncthreads()"
     assert found.message.startswith("reads byte ")
+    assert found.message.endswith("is still copying to, with no wait for the copy in between")
     assert str(found.place).endswith("stage.cu:41:1")
     assert str(found.other_place).endswith("stage.cu:40:1")
     waited = kernel(f"{COPY}\n{COMMIT}\n{WAIT}\nbar.sync 0;\n{out(cell)}")

@@ -12,7 +12,7 @@ import pytest
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Executor, KernelLaunch
-from kcheck.cpu.memory import Kind, Memory
+from kcheck.cpu.memory import Memory, MemoryKind
 from kcheck.model import Finding
 from kcheck.ptx.abi import Checks
 from tests.isa.machines import Cpu, Launch
@@ -117,7 +117,7 @@ def findings(folder: Path, width: int, text: str, checks: Checks, defined: int =
     executor = Executor(memory, 1, ObjectCache(folder), time.monotonic, found.append, lambda _: None)
     executor.width = width
     executor.checks = checks
-    given, taken = memory.allocate(1024, Kind.DEVICE), memory.allocate(1024, Kind.DEVICE)
+    given, taken = memory.allocate(1024, MemoryKind.DEVICE), memory.allocate(1024, MemoryKind.DEVICE)
     if checks.init:
         memory.undefine(given, 1024)
         memory.define(given, defined)

@@ -11,7 +11,7 @@ import pytest
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Executor, KernelLaunch
-from kcheck.cpu.memory import Kind, Memory
+from kcheck.cpu.memory import Memory, MemoryKind
 from kcheck.model import Finding
 from kcheck.ptx.abi import Checks
 from tests.isa.machines import Cpu, Launch
@@ -155,14 +155,15 @@ def test_copies_arrive_too(noinc: bool, width: int, cpu: Callable[[int], Cpu], t
     assert told(text, width, Checks(race=True, init=True), tmp_path) == []
 
 
-def told(text: str, width: int, checks: Checks, folder: Path) -> list[Finding]:
-    """What a launch reports."""
+def told(text: str, width: int, checks: Checks, folder: Path, limit: float | None = None) -> list[Finding]:
+    """What a launch reports. ``limit``: seconds that it may take."""
     found: list[Finding] = []
     memory = Memory(64 << 20)
     executor = Executor(memory, 1, ObjectCache(folder), time.monotonic, found.append, lambda _: None)
     executor.width = width
     executor.checks = checks
-    places = [memory.allocate(16 * THREADS, Kind.DEVICE) for _ in range(2)]
+    executor.limit = limit
+    places = [memory.allocate(16 * THREADS, MemoryKind.DEVICE) for _ in range(2)]
     module = executor.load(text)
     executor.launch(
         KernelLaunch(module, "meeting", struct.pack("<QQ", *places), (1, 1, 1), (THREADS, 1, 1), 0, False)
@@ -188,4 +189,37 @@ def test_an_object_must_be_made_first(width: int, tmp_path: Path) -> None:
     assert "racecheck" in {f.rule for f in told(unordered, width, Checks(race=True), tmp_path)}
     assert told(text, width, Checks(init=True), tmp_path) == []
     gone = kernel(f"{ARRIVE}\n{waiting()}\nbar.sync 0;\nmbarrier.inval.shared.b64 [%bar];\nbar.sync 0;\n{ARRIVE}")
-    assert {f.rule for f in told(gone, width, Checks(init=True), tmp_path)} == {"initcheck"}
+    assert {f.rule for f in told(gone, width, Checks(init=True), tmp_path)} == {"initcheck", "synccheck"}
+
+
+@pytest.mark.parametrize("width", [1, 32])
+@pytest.mark.parametrize(
+    ("count", "messages"), [(1, []), (2, ["arrives 2 times at an mbarrier whose phase waits for 1 more"])]
+)
+def test_more_arrivals_than_a_phase_waits_for_are_a_finding(
+    count: int, messages: list[str], width: int, tmp_path: Path
+) -> None:
+    """synccheck, which is always on; thread 7 arrives last."""
+    body = f"""setp.ne.u32 %p2, %t, 7;
+@%p2 {ARRIVE}
+bar.sync 0;
+@!%p2 mbarrier.arrive.noComplete.shared.b64 %state, [%bar], {count};"""
+    found = told(kernel(body), width, Checks(), tmp_path)
+    assert [f.message for f in found] == messages
+    assert {f.rule for f in found} <= {"synccheck"}
+
+
+def test_an_arrival_at_no_object_is_a_finding(tmp_path: Path) -> None:
+    """After ``inval``, without initcheck."""
+    text = kernel(f"bar.sync 0;\nmbarrier.inval.shared.b64 [%bar];\nbar.sync 0;\n{ARRIVE}")
+    messages = {f.message for f in told(text, 8, Checks(), tmp_path)}
+    assert messages == {"arrives at an mbarrier that is not initialized"}
+
+
+@pytest.mark.parametrize("width", [1, 8])
+def test_a_wait_that_never_ends_is_stopped(width: int, tmp_path: Path) -> None:
+    """One arrival is missing. The launch ends at its time limit, and the finding names a thread that waits."""
+    text = kernel(f"{ARRIVE}\n{waiting()}", THREADS + 1)
+    (finding,) = told(text, width, Checks(), tmp_path, limit=0.2)
+    assert finding.rule == "timeout"
+    assert finding.message == "the kernel was still running at the time limit"

@@ -15,7 +15,7 @@ import pytest
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Executor, KernelLaunch
-from kcheck.cpu.memory import Kind, Memory
+from kcheck.cpu.memory import Memory, MemoryKind
 from kcheck.model import Finding
 from kcheck.ptx.abi import Checks
 from tests.isa.machines import Cpu, Launch
@@ -297,7 +297,7 @@ def launched(
     executor = Executor(memory, 1, ObjectCache(folder), time.monotonic, findings.append, lambda _: None)
     executor.width = width
     executor.checks = Checks(init=True)
-    given, taken = (memory.allocate(4 * n, Kind.DEVICE) for n in (words, 4 * 64))
+    given, taken = (memory.allocate(4 * n, MemoryKind.DEVICE) for n in (words, 4 * 64))
     memory.define(given, 4 * words)
     for word in undefined:
         memory.undefine(given + 4 * word, 4)

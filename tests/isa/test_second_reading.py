@@ -15,7 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcheck.ptx.isa import EFFECTS
-from tests.isa import test_copies, test_matrices, test_mbarrier, test_mma, test_together, test_warp, test_wmma
+from tests.isa import (
+    test_copies,
+    test_matrices,
+    test_mbarrier,
+    test_mma,
+    test_textures,
+    test_together,
+    test_warp,
+    test_wmma,
+)
 from tests.isa.catalogue import Batch, batches, memory_batches, rows
 from tests.isa.judging import complaints
 from tests.isa.machines import Cpu, Launch, Ran
@@ -81,7 +90,7 @@ def test_arithmetic_agrees_with_numpy(a: int, b: int, c: int) -> None:
 
 
 def _opcodes(text: str) -> set[str]:
-    return set(re.findall(r"^\s*(?:@!?%?\{?\w+\}?\s+)?([a-z]+)[. ;\n]", text, re.MULTILINE))
+    return set(re.findall(r"^\s*(?:@!?%?\{?\w+\}?\s+)?([a-z]+\d?)[. ;\n]", text, re.MULTILINE))
 
 
 def test_every_effect_has_a_case() -> None:
@@ -94,6 +103,7 @@ def test_every_effect_has_a_case() -> None:
     text += test_wmma.kernel(test_wmma.SHARED)
     text += test_mbarrier.kernel(test_mbarrier.ARRIVE)
     text += test_copies.kernel(f"{test_copies.COPY}\n{test_copies.POLICY}")
+    text += "\n" + test_textures.TEXTS.replace("; ", ";\n")
     assert set(EFFECTS) <= _opcodes(text), "no expectation for these"
 
 

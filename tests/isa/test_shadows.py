@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
-from kcheck.cpu.memory import Kind, Memory
+from kcheck.cpu.memory import Memory, MemoryKind
 from kcheck.ptx.abi import Checks
 from kcheck.ptx.ir.builder import Value, integer_of
 from kcheck.ptx.sanitizers.init.registers import Shadows
@@ -36,7 +36,7 @@ class Shadowing:
     def run(self, program: Program, inputs: bytes, undefined: bytes) -> tuple[bytes, bytes]:
         """The results, and their shadow, from inputs with a shadow."""
         contents = [inputs, bytes(program.size), program.buffers[2]]
-        places = [self._memory.allocate(len(content), Kind.DEVICE, fill=False) for content in contents]
+        places = [self._memory.allocate(len(content), MemoryKind.DEVICE, fill=False) for content in contents]
         distance = self._memory.shadow[2]
         for place, content in zip(places, contents, strict=True):
             ctypes.memmove(place, content, len(content))

@@ -13,7 +13,7 @@ import pytest
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Executor, KernelLaunch
-from kcheck.cpu.memory import Kind, Memory
+from kcheck.cpu.memory import Memory, MemoryKind
 from kcheck.model import Finding
 from kcheck.ptx.abi import Checks
 from tests.isa.machines import Cpu, Launch
@@ -264,7 +264,7 @@ def told(text: str, width: int, checks: Checks, folder: Path, defined: int | Non
     executor.width = width
     executor.checks = checks
     size = matrix_bytes(SHARED)
-    given, taken = memory.allocate(sum(size), Kind.DEVICE), memory.allocate(size[3], Kind.DEVICE)
+    given, taken = memory.allocate(sum(size), MemoryKind.DEVICE), memory.allocate(size[3], MemoryKind.DEVICE)
     if checks.init:
         memory.undefine(given, sum(size))
         memory.define(given, sum(size) if defined is None else defined)

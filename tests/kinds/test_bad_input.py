@@ -83,6 +83,17 @@ ROWS = {
         "{U} in the template arguments is not a type variable, a dim or a param",
         "available: T, N",
     ),
+    "an_unknown_instance": (
+        'kernel: "kernels/template.cu:twice<{T}>"',
+        "twice is not an instance of a kernel in kernels/template.cu: cannot determine which instance of function "
+        'template "twice" is intended',
+        "give a value for each template parameter: twice<class T, int K>",
+    ),
+    "a_template_argument_of_no_type": (
+        'kernel: "kernels/template.cu:twice<floot, 2>"',
+        'twice is not an instance of a kernel in kernels/template.cu: identifier "floot" is undefined',
+        "give a value for each template parameter: twice<class T, int K>",
+    ),
     "an_unknown_key": (
         f"{CU}\ncompile: {{define: {{A: 1}}}}",
         "unknown key 'define' in 'compile'",
@@ -111,6 +122,8 @@ def refused(tmp_path_factory):
     """(message, fix) of each spec's errors, by op, and the exit code of the run."""
     project = KindsProject(tmp_path_factory.mktemp("bad") / "a project")
     project.write("kernels/twice.cu", DOUBLE)
+    template = DOUBLE.replace("__global__", "template <class T, int K> __global__")
+    project.write("kernels/template.cu", template.replace('extern "C" ', ""))
     project.write("kernels/lost.cu", '#include "nowhere.h"\n' + DOUBLE)
     project.write("kernels/host.cu", "#include <vector>\n" + DOUBLE)
     project.write("kernels/twice.ptx", PTX)

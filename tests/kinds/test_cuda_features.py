@@ -105,7 +105,7 @@ def made(tmp_path_factory):
 
 
 @pytest.mark.parametrize("op", [*KERNELS, "launched"])
-def test_it_runs_with_every_check_on_and_passes(made, op):
+def test_a_cuda_feature_passes_with_every_check_on(made, op):
     assert made[op]["status"] == "passed", made[op]["cases"]
 
 
@@ -116,5 +116,6 @@ def test_a_failed_assertion_fails_the_case_at_its_line(made):
 
 def test_a_launcher_that_names_an_unknown_kernel_is_told_the_nearest(made):
     (found,) = made["misspelled"]["cases"][0]["findings"]
-    assert found["message"] == "kernels/steps.cu has no kernel 'partially'; did you mean 'partial'?"
+    assert found["message"] == "kernels/steps.cu has no kernel 'partially'"
+    assert found["fix"] == "did you mean 'partial'?"
     assert found["place"]["file"] == "kernels/steps.py"

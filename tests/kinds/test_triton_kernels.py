@@ -10,7 +10,8 @@ from kinds_project import KindsProject
 
 from kcheck.cases.expand import expand
 from kcheck.device.cpu import missing
-from kcheck.errors import SpecError
+from kcheck.device.kinds.triton import load
+from kcheck.errors import KernelError, SpecError
 from kcheck.specfile import load_spec
 
 pytestmark = [pytest.mark.skipif(bool(missing()), reason=missing())]
@@ -53,8 +54,18 @@ def wrong_type(x, y, n, BLOCK: tl.constexpr):
     tl.store(y + i, x.undefined)
 
 
+@triton.jit
+def times(x, y, a, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(y + i, a * tl.load(x + i, mask=i < n), mask=i < n)
+
+
 def launch(x, y, N):
     twice[(triton.cdiv(N, 32),)](x, y, N, BLOCK=32)
+
+
+def launch_with_param(x, y, a, N):
+    times[(1,)](x, y, a, N, BLOCK=128)
 """
 LAUNCH = 'launch: {args: [x, y, N], grid: ["ceildiv(N, BLOCK)"]}'
 GOOD = {
@@ -64,7 +75,13 @@ GOOD = {
     "launch: {args: [x, y, {N: int64}], grid: [1]}",
     "each": f"kernel: kernels/k.py:tuned\n{LAUNCH}",
     "best": f"kernel: kernels/k.py:tuned\ncompile: {{config: best}}\n{LAUNCH}",
+    "best_by_reference": f"kernel: kernels/k.py:tuned\ncompile: {{config: best}}\n{LAUNCH}\n"
+    "reference: references/block.py:double",
+    "artifact": f"kernel: kernels/k.py:twice\ncompile: {{constexprs: {{BLOCK: 64}}}}\n{LAUNCH}\n"
+    "artifact: {max_registers: 64, max_spills: 0, max_shared_bytes: 0}",
     "launcher": "launcher: kernels/k.py:launch",
+    "param": "launcher: kernels/k.py:launch_with_param\nreference: references/r.py:scale\n"
+    "params: {a: {dtype: float32, values: [0.5, 2.0]}}",
 }
 BAD = {
     "unmasked": f"kernel: kernels/k.py:twice_unmasked\ncompile: {{constexprs: {{BLOCK: 64}}}}\n{LAUNCH}",
@@ -76,6 +93,7 @@ BAD = {
 def project(tmp_path_factory: pytest.TempPathFactory) -> KindsProject:
     made = KindsProject(tmp_path_factory.mktemp("triton") / "project")
     made.write("kernels/k.py", KERNELS)
+    made.write("references/block.py", "def double(x, BLOCK):\n    return 2 * x if BLOCK in (32, 64) else 0 * x\n")
     for op, text in (GOOD | BAD).items():
         made.spec(op, text + "\ndims: {N: [1, 70, 128]}")
     return made
@@ -91,6 +109,64 @@ def reports(project: KindsProject) -> dict[str, dict[str, Any]]:
 def test_a_right_kernel_passes(reports: dict[str, dict[str, Any]], op: str) -> None:
     """Constants by list and expression, configurations that kcheck draws or Triton chooses, a launcher."""
     assert reports[op]["status"] == "passed", reports[op]
+
+
+@pytest.mark.slow
+def test_limits_of_the_artifact_are_checked(project: KindsProject) -> None:
+    """Registers by the assembler that Triton brings; a limit that is too low fails the spec."""
+    project.write(
+        "limits/few.yaml", (project.root / "specs/artifact.yaml").read_text().replace("64, max_s", "4, max_s")
+    )
+    (few,) = project.report("limits").values()
+    assert few["status"] == "failed"
+    assert "registers" in str(few["findings"])
+
+
+@pytest.mark.slow
+def test_lint_reports_a_triton_kernel(project: KindsProject) -> None:
+    done = project.kcheck("lint", "specs/artifact.yaml")
+    assert done.returncode == 0, done.stderr
+    assert "twice<BLOCK=64>" in done.stdout
+    assert "target  regs  spills  stack  shared" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [("try",), ("init", "--kernel")])
+def test_a_draft_of_a_triton_kernel_is_refused(project: KindsProject, words: tuple[str, ...]) -> None:
+    done = project.kcheck(*words, "kernels/k.py:twice")
+    assert done.returncode == 2
+    assert "'twice' is a Triton kernel, for which kcheck drafts no spec" in done.stderr
+    assert "kcheck exec -- python program.py" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_script_of_a_triton_kernel_is_refused(project: KindsProject, reports: dict[str, dict[str, Any]]) -> None:
+    seed = reports["unmasked"]["cases"][0]["seed"]
+    done = project.kcheck("reproduce", str(seed), "--op", "unmasked", "--script", "bug.py")
+    assert done.returncode == 2
+    assert "kernels/k.py:twice_unmasked is Triton, and a script launches kernels of numba.cuda" in done.stderr
+    assert not (project.root / "bug.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("version", "what", "fix"),
+    [
+        ("3.2.0", "triton 3.2.0 is not supported: kcheck knows 3.6 to 3.8", 'pip install "triton>=3.6,<3.9"'),
+        (None, "kernels/k.py:twice needs Triton, which is not installed", 'pip install "kcheck[triton]"'),
+    ],
+)
+def test_another_version_of_triton_is_refused(
+    project: KindsProject, monkeypatch: pytest.MonkeyPatch, version: str | None, what: str, fix: str
+) -> None:
+    """Before it is imported; so is none."""
+    spec = load_spec(project.root / "specs/constants.yaml")
+    if version is None:
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    else:
+        monkeypatch.setattr("importlib.metadata.version", lambda name: version)
+    with pytest.raises(KernelError) as refused:
+        load(spec)
+    assert (refused.value.fault.what, refused.value.fault.fix) == (what, fix)
 
 
 @pytest.mark.slow
@@ -144,6 +220,14 @@ FAULTS = {
     "an argument too many": (
         "kernel: kernels/k.py:twice\ncompile: {constexprs: {BLOCK: 32}}\nlaunch: {args: [x, y, N, N], grid: [1]}",
         "kernel 'twice' takes 3 arguments, and args has 4; its parameters are x, y, n",
+    ),
+    "an array for a number": (
+        "kernel: kernels/k.py:twice\ncompile: {constexprs: {BLOCK: 32}}\nlaunch: {args: [x, y, x], grid: [1]}",
+        "the array 'x' does not fit parameter 3 of kernel 'twice', 'n', which the kernel uses as a number",
+    ),
+    "a number for an array": (
+        "kernel: kernels/k.py:twice\ncompile: {constexprs: {BLOCK: 32}}\nlaunch: {args: [N, y, N], grid: [1]}",
+        "a number does not fit parameter 1 of kernel 'twice', 'x', which the kernel uses as a pointer",
     ),
     "a block": (
         "kernel: kernels/k.py:twice\ncompile: {constexprs: {BLOCK: 32}}\n"

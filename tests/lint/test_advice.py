@@ -153,14 +153,14 @@ import json, sys
 from dataclasses import asdict
 from kcheck.device.artifact import _no_device_needed, compile_kernel
 from kcheck.lint.measure import measure
-from kcheck.model import Function, Span
+from kcheck.model import FunctionRef, Span
 from kcheck.model.compiled import ArrayType
 from kcheck.specfile.load import load_function
 path, names = sys.argv[1], sys.argv[2:]
 array = ArrayType("float32", 1, "C")
 answer = {}
 for name in names:
-    kernel = load_function(path.rpartition("/")[0], Function(path.rpartition("/")[2], name, Span("s.yaml", 1)))
+    kernel = load_function(path.rpartition("/")[0], FunctionRef(path.rpartition("/")[2], name, Span("s.yaml", 1)))
     with _no_device_needed(["sm_80"], lineinfo=True):
         (made,) = compile_kernel(kernel, [(array, array)], ["sm_80"])
     metrics = measure(made, (32, 1, 1))

@@ -65,7 +65,7 @@ def test_a_required_pattern_must_match_in_the_entry() -> None:
     """A pattern that is there passes, one that is not is a finding."""
     assert check(Artifact(SPEC_PLACE, required_patterns=(r"add\.f64",)), [KERNEL]) == ()
     (finding,) = check(Artifact(SPEC_PLACE, required_patterns=(r"fma\.rn\.f32",)), [KERNEL])
-    assert "fma\\\\.rn\\\\.f32" in finding.message
+    assert r"`fma\.rn\.f32`" in finding.message
 
 
 def test_one_offence_in_many_specialisations_is_one_finding_of_the_worst() -> None:

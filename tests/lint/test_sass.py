@@ -152,7 +152,7 @@ def test_a_forbidden_sass_pattern_names_the_instruction_and_the_line_of_python()
     """The first match, how many there are, its address; the line only where it is the kernel's own file."""
     (finding,) = check(Artifact(ANYWHERE, forbidden_sass_patterns=(r"\bR[24]\b",)), [KERNEL])
     assert finding.message == (
-        r"forbidden pattern '\\bR[24]\\b' in the SASS, 4 times: "
+        r"forbidden pattern `\bR[24]\b` in the SASS, 4 times: "
         "`@!P0 FFMA R4, |R4|.reuse, 1.5, RZ ;`, at 0x0020 (sm_80)"
     )
     assert finding.place == Span("/project/kernels/k.py", 11, 1)

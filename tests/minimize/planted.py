@@ -11,6 +11,7 @@ import numpy as np
 from kcheck.cases import CaseArrays, plan
 from kcheck.minimize import Minimized, Minimizer, Strategy
 from kcheck.model import Case, Finding, OpSpec, Outcome
+from kcheck.runner import KnownFailure
 from kcheck.specfile import load_spec
 
 Fails = Callable[[CaseArrays], object]
@@ -42,6 +43,7 @@ class Planted:
     description = "planted"
     lost = ""
     instruments: tuple[str, ...] = ("racecheck",)
+    compiles_in_process = False
 
     def __init__(self, fails: Fails) -> None:
         self.fails = fails
@@ -97,7 +99,7 @@ def minimized(spec: OpSpec, fails: Fails, *, strategy: Strategy = "all", most: i
     """The smallest case of those that fail so."""
     device = Planted(fails)
     minimizer = Minimizer(
-        spec, failing(spec, device), None, device, "", most=most, timeout=None, tell=lambda *told: None
+        spec, KnownFailure(failing(spec, device)), device, most=most, timeout=None, tell=lambda *told: None
     )
     assert minimizer.fails
     minimizer.search(strategy)

@@ -17,7 +17,7 @@ from kcheck.cases import CaseArrays, plan, restore
 from kcheck.minimize import Minimized, Minimizer
 from kcheck.minimize.order import recipe_key, values_key, weights
 from kcheck.model import STRICT, Verdict
-from kcheck.runner import KnownFailure, Result, as_judged, execute, reproduce
+from kcheck.runner import KnownFailure, ReplayResult, as_judged, execute, reproduce
 from kcheck.store.documents import dumps, loads
 
 
@@ -121,11 +121,9 @@ def test_a_failure_is_judged_at_the_levels_of_its_run(tmp_path: Path) -> None:
     stored = loads(dumps(failed.verdict), Verdict)
     known = KnownFailure(case, stored.rule, levels=stored.levels)
     again = reproduce(spec, known, device, timeout=None)
-    assert again.result is Result.FAILS
+    assert again.result is ReplayResult.FAILS
     assert again.notes == ("judged with --sanitize racecheck=error, as when it failed",)
-    minimizer = Minimizer(
-        *(as_judged(spec, known), case, None, device, known.rule), timeout=None, tell=lambda *told: None
-    )
+    minimizer = Minimizer(as_judged(spec, known), known, device, timeout=None, tell=lambda *told: None)
     minimizer.search("dims")
     assert minimizer.end().case.dims == {"N": 8}
 
@@ -135,17 +133,17 @@ def test_a_failure_of_an_older_store_is_judged_as_before(tmp_path: Path) -> None
     spec = planted_spec(tmp_path, "N: 1..90", shape="N")
     device = Planted(lambda arrays: "harmless")
     case = failing(spec, device)
-    assert reproduce(spec, KnownFailure(case, "racecheck"), device, timeout=None).result is Result.PASSES
+    assert reproduce(spec, KnownFailure(case, "racecheck"), device, timeout=None).result is ReplayResult.PASSES
     race = Planted(lambda arrays: "race")
     off = replace(spec, sanitize={**spec.sanitize, "racecheck": "off"})
-    assert reproduce(off, KnownFailure(case, "racecheck"), race, timeout=None).result is Result.FAILS
+    assert reproduce(off, KnownFailure(case, "racecheck"), race, timeout=None).result is ReplayResult.FAILS
 
 
-def test_it_does_not_begin_where_nothing_fails(tmp_path: Path) -> None:
+def test_nothing_is_minimized_where_nothing_fails(tmp_path: Path) -> None:
     """A case that passes has no smallest one."""
     spec = planted_spec(tmp_path, "N: 1..90", shape="N")
     (case,) = plan(spec, count=1, master=1)
-    minimizer = Minimizer(spec, case, None, Planted(lambda arrays: False), "", timeout=None, tell=print)
+    minimizer = Minimizer(spec, KnownFailure(case), Planted(lambda arrays: False), timeout=None, tell=print)
     assert not minimizer.fails
     with pytest.raises(ValueError, match="does not fail"):
         minimizer.search()
@@ -157,7 +155,7 @@ def test_every_step_is_one_down_the_order(tmp_path: Path) -> None:
     device = Planted(
         lambda arrays: arrays.case.dims["N"] > 7 and bool((arrays.allocation("x").view() > 0.1).any())
     )
-    minimizer = Minimizer(spec, failing(spec, device), None, device, "", timeout=None, tell=lambda *told: None)
+    minimizer = Minimizer(spec, KnownFailure(failing(spec, device)), device, timeout=None, tell=lambda *told: None)
     search = minimizer._state
     seen = []
     attempt = search.attempt

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.evidence.corpus import CLASSES, ROOT, Twin, control_spec, entries, twins
+from benchmarks.evidence.corpus import CLASSES, ROOT, SUFFIXES, Twin, control_spec, entries, twins
 from kcheck.model import SANITIZERS, OpSpec
 from kcheck.specfile import discover, load_spec
 from kcheck.symbolic import names, parse
@@ -28,7 +28,10 @@ each_twin = pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.name)
 
 
 def statements(path: Path) -> list[str]:
-    """A module's code one statement a line, without comments and docstrings."""
+    """A file's code without comments and docstrings: one statement a line of Python, the lines of CUDA C++."""
+    if path.suffix == ".cu":
+        lines = (line.partition("//")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
+        return [line for line in lines if line]
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.FunctionDef) and ast.get_docstring(node) is not None:
@@ -46,7 +49,9 @@ def test_the_manifest_names_what_there_is() -> None:
     """Every file of kernels/buggy and of specs/buggy belongs to an entry, and every entry has a spec."""
     listed = {twin.name for twin in TWINS}
     assert {path.stem for path in (ROOT / "specs" / "buggy").glob("*.yaml")} == listed
-    assert {path.stem for path in (ROOT / "kernels" / "buggy").glob("*.py")} <= listed
+    files = [path for path in (ROOT / "kernels" / "buggy").iterdir() if path.suffix in SUFFIXES]
+    assert {path.stem for path in files} <= listed
+    assert len({path.stem for path in files}) == len(files)
 
 
 def test_op_names_are_unique() -> None:
@@ -89,12 +94,12 @@ def test_a_twin_is_judged_as_its_control(twin: Twin) -> None:
 def test_a_twin_differs_in_few_statements(twin: Twin) -> None:
     """Without comments and docstrings it is the clean kernel, but for one to six statements."""
     spec, control = load_spec(twin.spec), control_spec(twin.of)
-    source = control.kernel or control.launcher
-    assert source is not None
     if twin.kernel.is_file():
         used = {function.path for function in (spec.kernel, spec.launcher) if function is not None}
-        assert used == {f"kernels/buggy/{twin.name}.py"}
-        assert 1 <= changed(statements(ROOT / source.path), statements(twin.kernel)) <= MOST_STATEMENTS
+        theirs = {function.path for function in (control.kernel, control.launcher) if function is not None}
+        assert used - theirs == {f"kernels/buggy/{twin.name}{twin.kernel.suffix}"}
+        (origin,) = theirs - used
+        assert 1 <= changed(statements(ROOT / origin), statements(twin.kernel)) <= MOST_STATEMENTS
     else:  # the bug is in how the spec launches the clean kernel
         assert spec.kernel == control.kernel
         assert spec.launch != control.launch

@@ -17,7 +17,7 @@ from kcheck.model import (
     Case,
     Compare,
     Expression,
-    Function,
+    FunctionRef,
     Input,
     Invariant,
     OpSpec,
@@ -84,7 +84,7 @@ class Bench:
             kernel=None,
             launch=None,
             launcher=None,
-            reference=Function(path, "ref", Span("specs/op.yaml", 9, 12)),
+            reference=FunctionRef(path, "ref", Span("specs/op.yaml", 9, 12)),
             tolerance=Tolerance(kind, by_dtype, HERE),  # type: ignore[arg-type]
             compare=Compare(nan, signed_zero),  # type: ignore[arg-type]
             invariants=invariants,

@@ -82,7 +82,7 @@ def test_small_elements_may_be_off_by_a_share_of_the_usual_ones() -> None:
         ([3e38] * 50, 3e38),
     ],
 )
-def test_what_is_typical(expected: list[float], typical: float) -> None:
+def test_the_typical_value_is_the_root_mean_square(expected: list[float], typical: float) -> None:
     """The root mean square of what the dtype can hold, without overflow on the way, and never 0."""
     assert typical_magnitude(np.array(expected), DTYPES["float32"]) == pytest.approx(typical)
 

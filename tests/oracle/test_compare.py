@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 from kcheck.model import DTYPES, Bounds, Compare, Comparison
 from kcheck.oracle import compare as module
 from kcheck.oracle.compare import compare
-from kcheck.oracle.tolerance import Allowance, Exact, Fixed
+from kcheck.oracle.tolerance import Allowance, ExactTolerance, Fixed
 
 NAN, INF = float("nan"), float("inf")
 
@@ -21,7 +21,7 @@ NAN, INF = float("nan"), float("inf")
 def held(
     actual: Any, expected: Any, dtype: str = "float32", atol: float = 0.0, rtol: float = 0.0, **options: Any
 ) -> Comparison:
-    rule = Fixed(Bounds(atol, rtol)) if DTYPES[dtype].is_inexact or atol else Exact()
+    rule = Fixed(Bounds(atol, rtol)) if DTYPES[dtype].is_inexact or atol else ExactTolerance()
     wide = {"float": np.float64, "complex": np.complex128}.get(DTYPES[dtype].kind)
     with np.errstate(all="ignore"):
         narrow = np.asarray(actual).astype(DTYPES[dtype].numpy)
@@ -149,11 +149,11 @@ def test_integers_are_exact_and_differences_do_not_wrap(
 ) -> None:
     """One difference fails, and its size is right even where the dtype cannot hold it."""
     wide = np.array([expected], np.uint64 if dtype == "uint64" else None)
-    found = compare("y", DTYPES[dtype], np.array([actual], dtype), wide, Exact(), Compare())
+    found = compare("y", DTYPES[dtype], np.array([actual], dtype), wide, ExactTolerance(), Compare())
     assert not found.passed
     assert found.method == "exact"
     assert found.error == pytest.approx(float(error))
-    assert compare("y", DTYPES[dtype], wide.astype(dtype), wide, Exact(), Compare()).passed
+    assert compare("y", DTYPES[dtype], wide.astype(dtype), wide, ExactTolerance(), Compare()).passed
 
 
 def test_an_expected_value_beyond_an_integer_dtype_says_so() -> None:
@@ -181,7 +181,9 @@ def test_shapes_of_no_and_of_one_element(shape: tuple[int, ...]) -> None:
 def test_skipped_elements_are_not_the_worst() -> None:
     """Elements that nobody wrote are left out of a comparison."""
     skip = np.array([True, False])
-    found = compare("y", DTYPES["float32"], np.float32([9, 1]), np.array([1.0, 1.0]), Exact(), Compare(), skip)
+    found = compare(
+        "y", DTYPES["float32"], np.float32([9, 1]), np.array([1.0, 1.0]), ExactTolerance(), Compare(), skip
+    )
     assert found.passed
 
 

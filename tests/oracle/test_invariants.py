@@ -73,14 +73,16 @@ BREAKS = [
 
 
 @pytest.mark.parametrize(("rule", "actual", "expected"), HOLDS)
-def test_it_holds(bench: Bench, rule: Invariant, actual: Any, expected: Any) -> None:
+def test_an_invariant_that_holds_is_no_finding(bench: Bench, rule: Invariant, actual: Any, expected: Any) -> None:
     """An output with the property has no finding; special values that the reference shares excuse themselves."""
     found = findings(bench, rule, actual, expected)
     assert found.status is Status.PASSED, found.findings
 
 
 @pytest.mark.parametrize(("rule", "actual", "expected", "index"), BREAKS)
-def test_it_breaks(bench: Bench, rule: Invariant, actual: Any, expected: Any, index: Any) -> None:
+def test_a_broken_invariant_is_a_finding(
+    bench: Bench, rule: Invariant, actual: Any, expected: Any, index: Any
+) -> None:
     """An output without it fails with a finding that says which invariant, which element, and where it stands."""
     found = findings(bench, rule, actual, expected)
     assert found.status is Status.FAILED

@@ -131,7 +131,7 @@ def test_any_other_float_of_an_integer_output_is_an_error_that_names_the_element
     assert found.findings[0].fix.endswith(fix)
 
 
-def test_what_the_reference_is_given(bench: Bench) -> None:
+def test_the_reference_is_given_float64_copies(bench: Bench) -> None:
     """Floats arrive as float64 copies, integers as they are, params rounded to their dtype, dims as int."""
     source = """
         def ref(x, h, k, flag, scale, N):
@@ -204,6 +204,9 @@ def test_a_sanitizer_s_warning_stays_one(bench: Bench, level: str) -> None:
     assert (found.status, found.findings) == (Status.PASSED, (race,))
 
 
+NARROW = frozenset({"16-bit"})
+
+
 def test_rounding_to_16_bits_on_the_way_is_told_from_a_bug(bench: Bench) -> None:
     """A float16 product that is rounded before its sum fails, with a note that says what to change. A wrong sum
     has no note, nor has a kernel that does no arithmetic in float16, nor a spec that says what its kernel
@@ -212,12 +215,12 @@ def test_rounding_to_16_bits_on_the_way_is_told_from_a_bug(bench: Bench) -> None
     types = {"a": "float16", "x": "float16", "y": "float16"}
     a, x, y = (np.float16([value] * 3) for value in (0.1, 1.7, -0.187))
     for actual, compute, narrow, status, notes in (
-        (a * x + y, None, True, Status.FAILED, 1),
+        (a * x + y, None, NARROW, Status.FAILED, 1),
         (a * x + y, None, None, Status.FAILED, 1),
-        (a * x + y, None, False, Status.FAILED, 0),
-        (a * x + y, "float16", True, Status.PASSED, 0),
-        (a * x - y, None, True, Status.FAILED, 0),
-        (a * x + y + np.float16(0.001), None, True, Status.FAILED, 0),
+        (a * x + y, None, frozenset(), Status.FAILED, 0),
+        (a * x + y, "float16", NARROW, Status.PASSED, 0),
+        (a * x - y, None, NARROW, Status.FAILED, 0),
+        (a * x + y + np.float16(0.001), None, NARROW, Status.FAILED, 0),
     ):
         spec = bench.spec(source, types, {"out": "float16"}, compute=compute)
         arrays = bench.arrays(spec, {"a": a, "x": x, "y": y}, {"out": (3,)})
@@ -226,6 +229,41 @@ def test_rounding_to_16_bits_on_the_way_is_told_from_a_bug(bench: Bench) -> None
         assert len(found.notes) == notes
         assert all(note.startswith("op: out is within") for note in found.notes)
         assert all(note.endswith("or set 'compute: float16'") for note in found.notes)
+
+
+TF32 = frozenset({"tf32"})
+
+
+def cut_to_tf32(array: Any) -> Any:
+    """float32 without its last 13 bits, as a tensor core reads it."""
+    return (np.asarray(array, np.float32).view(np.uint32) & 0xFFFFE000).view(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("formats", "compute", "status"),
+    [
+        (TF32, None, Status.PASSED),
+        (TF32, "float32", Status.FAILED),
+        (frozenset(), None, Status.FAILED),
+        (None, None, Status.FAILED),
+        (frozenset(), "tf32", Status.PASSED),
+    ],
+)
+def test_products_in_tf32_are_allowed_where_the_kernel_has_them_or_the_spec_says_so(
+    bench: Bench, formats: Any, compute: str | None, status: Status
+) -> None:
+    """Positive terms, whose truncations add up. Another tile of the sum left out fails all the same."""
+    generator = np.random.default_rng(1)
+    a, b = (generator.random(shape, np.float32) for shape in ((8, 512), (512, 8)))
+    types = {"a": "float32", "b": "float32"}
+    spec = bench.spec("def ref(a, b):\n    return a @ b\n", types, {"y": "float32"}, compute=compute)
+    arrays = bench.arrays(spec, {"a": a, "b": b}, {"y": (8, 8)})
+    product = cut_to_tf32(a).astype(np.float64) @ cut_to_tf32(b).astype(np.float64)
+    found = judge(spec, arrays, bench.outcome(arrays, {"y": product}, narrow=formats))
+    assert found.status is status
+    assert any("TF32" in note for note in found.notes) is (formats == TF32 and compute is None)
+    short = a[:, :-4].astype(np.float64) @ b[:-4].astype(np.float64)
+    assert judge(spec, arrays, bench.outcome(arrays, {"y": short}, narrow=formats)).status is Status.FAILED
 
 
 def test_an_unwritten_element_fails_once(bench: Bench) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcheck.model import DTYPES
-from kcheck.oracle.rounding import half_step, overflow_threshold, round_to, ulp_distance
+from kcheck.oracle.rounding import TF32, half_step, overflow_threshold, round_to, truncate_to, ulp_distance
 
 FORMATS = ["float8_e4m3fn", "float8_e5m2", "float16", "bfloat16", "float32"]
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -123,3 +123,9 @@ def test_half_a_step_bounds_every_rounding_error(name: str) -> None:
         np.random.default_rng(1).uniform(1, 2, 4000), np.random.default_rng(2).integers(-160, 14, 4000)
     )
     assert (np.abs(round_to(values, dtype) - values) <= half_step(values, dtype)).all()
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False, allow_subnormal=False))
+def test_truncation_to_tf32_clears_the_last_13_bits_of_float32(value: float) -> None:
+    single = np.float32([value])
+    assert truncate_to(single.astype(np.float64), TF32) == (single.view(np.uint32) & 0xFFFFE000).view(np.float32)

@@ -112,7 +112,7 @@ def test_a_correct_kernel_passes_on_hard_data(bench: Bench, classic: str, data: 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("classic", CLASSICS)
-def test_its_buggy_twin_fails_on_benign_data(bench: Bench, classic: str, dtype: str) -> None:
+def test_a_buggy_twin_fails_on_benign_data(bench: Bench, classic: str, dtype: str) -> None:
     """The twin that differs in one argument fails on normal data, also in 16 bits."""
     source, _, buggy = CLASSICS[classic]
     assert status(bench, source, buggy, DATA["normal"], dtype).status is Status.FAILED

@@ -11,7 +11,7 @@ from oracle_bench import Bench, invariant
 
 from kcheck.model import Bounds, OpSpec
 from kcheck.oracle import Expected, Vacuity, judge
-from kcheck.oracle.judge import Truth
+from kcheck.oracle.truth import Truth
 from kcheck.oracle.vacuous import LEAST_CASES
 
 SOFTMAX = "def ref(x):\n    e = np.exp(x - x.max())\n    return e / e.sum()\n"
@@ -192,6 +192,7 @@ def test_too_few_cases_are_told(bench: Bench) -> None:
     spec = bench.spec("def ref(x):\n    return x\n", {"x": "float32"}, {"y": "float32"})
     undecided = watched(bench, spec, cases=LEAST_CASES - 1).undecided
     assert "4 cases have elements, and at least 5 are needed" in undecided
+    assert "1 case has elements, and" in watched(bench, spec, cases=1).undecided
     assert watched(bench, spec).undecided == ""
     real = bench.spec(SOFTMAX, {"x": "float32"}, {"y": "float32"})
     assert watched(bench, real, cases=1).undecided == ""

@@ -1,7 +1,8 @@
-"""The wheel stands alone: installed into an empty environment, it runs a spec from another folder."""
+"""The wheel stands alone: built from the sdist and installed elsewhere, it runs a spec of another folder."""
 
 import json
 import os
+import re
 import subprocess
 import sys
 import venv
@@ -62,7 +63,7 @@ def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bin folder of a fresh environment with nothing but the wheel and what it depends on."""
     folder = tmp_path_factory.mktemp("wheel")
-    built = run(sys.executable, "-m", "build", "--wheel", "--outdir", folder, ROOT, cwd=folder)
+    built = run(sys.executable, "-m", "build", "--outdir", folder, ROOT, cwd=folder)
     assert built.returncode == 0, built.stdout + built.stderr
     (wheel,) = folder.glob("kcheck-*.whl")
     venv.create(folder / "env with a space", with_pip=True, symlinks=True)
@@ -70,6 +71,15 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pip = run(scripts / "python", "-m", "pip", "install", "--quiet", wheel, cwd=folder)
     assert pip.returncode == 0, pip.stderr
     return scripts
+
+
+@pytest.mark.slow
+def test_the_description_links_to_the_repository(installed: Path) -> None:
+    """On PyPI there is no file beside the README that a relative link could lead to."""
+    code = "from importlib.metadata import metadata; print(metadata('kcheck')['Description'])"
+    links = re.findall(r"\]\(([^)]*)\)", run(installed / "python", "-c", code, cwd=installed).stdout)
+    assert "https://github.com/kcheck/kcheck/blob/main/docs/spec.md" in links
+    assert [link for link in links if not link.startswith("https://")] == []
 
 
 @pytest.mark.slow

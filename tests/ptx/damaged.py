@@ -1,4 +1,4 @@
-"""Damages PTX that Numba emitted, by a seed: bytes, tokens, lines, operands, types, numbers."""
+"""Damages PTX that Numba and NVRTC emitted, by a seed: bytes, tokens, lines, operands, types, numbers."""
 
 from __future__ import annotations
 

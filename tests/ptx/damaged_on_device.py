@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 from kcheck.cpu.executor import KernelLaunch
-from kcheck.cpu.memory import Kind
+from kcheck.cpu.memory import MemoryKind
 from kcheck.errors import PtxError
 
 _SECONDS = 0.5
@@ -27,7 +27,7 @@ def answer(device: Any, request: dict[str, Any]) -> str:
         module = executor.load(text)
     except PtxError:
         return "refused"
-    memory = executor.memory.allocate(_BYTES, Kind.DEVICE)
+    memory = executor.memory.allocate(_BYTES, MemoryKind.DEVICE)
     try:
         endings = []
         for name, entry in module.entries.items():

@@ -13,6 +13,7 @@ from kcheck.cpu.jit import LoadedCode, compile_ir
 from kcheck.ptx import abi
 from kcheck.ptx.abi import row_of
 from kcheck.ptx.compile import lower, scheduler
+from kcheck.ptx.program import Program
 from kcheck.ptx.syntax.declarations import PAGE
 from kcheck.ptx.syntax.parser import parse
 
@@ -29,7 +30,7 @@ class Ended:
 
 
 @lru_cache(maxsize=64)
-def compiled(text: str, width: int, row: int = 1) -> tuple[abi.Program, LoadedCode]:
+def compiled(text: str, width: int, row: int = 1) -> tuple[Program, LoadedCode]:
     """The first kernel of a module, for blocks in which ``row`` lanes are neighbors: quick code for 8 and 32
     lanes, the better one for others."""
     module = parse(text, "test.ptx")
@@ -62,7 +63,6 @@ def launch(
             slot.size, "little"
         )
     buffer = (ctypes.c_ubyte * len(data)).from_buffer(data)
-    allocations.append((ctypes.addressof(buffer), len(data)))
     addresses, keep = {}, []
     for variable in program.globals:
         memory = np.zeros(variable.size + 64, np.uint8)
@@ -75,8 +75,10 @@ def launch(
         for offset, symbol, addend in variable.relocations:
             place = memory[start + offset : start + offset + 8]
             place[:] = np.frombuffer((addresses[symbol] + addend).to_bytes(8, "little"), np.uint8)
-    table = (abi.Allocation * len(allocations))(*[abi.Allocation(a, n) for a, n in sorted(allocations)])
-    faults = (abi.Fault * 64)()
+    table = (abi.AllocationRecord * len(allocations))(
+        *[abi.AllocationRecord(a, n) for a, n in sorted(allocations)]
+    )
+    faults = (abi.FaultRecord * 64)()
     prints = ctypes.create_string_buffer(1 << 16)
     globals_ = (ctypes.c_uint64 * max(len(addresses), 1))(*(addresses[v.name] for v in program.globals))
     threads = block[0] * block[1] * block[2]

@@ -70,7 +70,7 @@ def stride_of(body: str, register: str = "%r1") -> int | None:
         ("ld.global.u32 %r1, [%a];", None),
     ],
 )
-def test_what_has_a_stride(body: str, stride: int | None) -> None:
+def test_linear_arithmetic_keeps_a_stride(body: str, stride: int | None) -> None:
     """Linear arithmetic keeps a stride; what is not linear, or written by some lanes only, has none."""
     assert stride_of(body) == stride
 
@@ -94,7 +94,7 @@ def test_widening_asks_for_a_small_index(body: str, stride: int | None) -> None:
     ("block", "row"),
     [((7, 1, 1), 32), ((1, 7, 1), 1), ((16, 16, 1), 16), ((48, 2, 1), 16), ((64, 1, 2), 32), ((3, 2, 1), 1)],
 )
-def test_which_blocks_lie_in_rows(block: tuple[int, int, int], row: int) -> None:
+def test_the_width_of_the_rows_decides_how_many_lanes_are_neighbors(block: tuple[int, int, int], row: int) -> None:
     """A block of one dimension is one row; otherwise the width of the rows decides."""
     assert abi.row_of(block) == row
 

@@ -13,6 +13,7 @@ from ptx_machine import HEAD, launch
 from kcheck.ptx import abi
 from kcheck.ptx.compile import lower
 from kcheck.ptx.lowering import affine_loops as lines
+from kcheck.ptx.program import Program
 
 LANES = 64
 WORDS = 4096
@@ -124,7 +125,7 @@ def test_lanes_in_a_line_compute_what_each_would(seed: int, steps: str, monkeypa
     wherever the lanes begin: in a line, wrapping around, with one of them elsewhere."""
     draw = random.Random(f"{seed} {steps}")
     if steps == "any":
-        monkeypatch.setattr(lines._Round, "_wanted", lambda self: _AnySteps())
+        monkeypatch.setattr(lines._Iteration, "_wanted", lambda self: _AnySteps())
     body = " ".join(
         draw.choice(OPERATIONS).format(k=draw.choice([-3, 2, 8, 1000, 2**20]), s=draw.choice([1, 5, 31, 63]))
         for _ in range(draw.randint(0, 4))
@@ -141,15 +142,15 @@ def test_lanes_in_a_line_compute_what_each_would(seed: int, steps: str, monkeypa
             assert run(text, *values, width) == wanted, (name, body)
 
 
-def marched(text: str, monkeypatch: pytest.MonkeyPatch, width: int) -> list[str]:
+def affine_blocks(text: str, monkeypatch: pytest.MonkeyPatch, width: int) -> list[str]:
     """From here on code traps in the loops that have a version for lanes in a line, outside of it; their names."""
     found: list[str] = []
 
-    def trapping(*arguments: object, **keywords: object) -> abi.Program:
+    def trapping(*arguments: object, **keywords: object) -> Program:
         program = lower(*arguments, **keywords)
         rows = program.ir.split("\n")
-        found.extend(row[:-1] for row in rows if row.startswith("march"))
-        loops = {f"B{name[5:]}:" for name in found}
+        found.extend(row[:-1] for row in rows if row.startswith("affine"))
+        loops = {f"B{name[6:]}:" for name in found}
         text = "\n".join(f"{row}\n  call void @llvm.trap()" if row in loops else row for row in rows)
         return dataclasses.replace(program, ir="declare void @llvm.trap()\n" + text)
 
@@ -173,18 +174,18 @@ def test_a_loop_over_a_range_runs_in_line(first: int, monkeypatch: pytest.Monkey
     text = kernel(PYTHON, f"// in line from {first}")
     values = (first + LINE).astype(np.int64), 0 * LINE, np.full(LANES, 5, np.int32)
     wanted = run(text, *values, 1)
-    found = marched(text, monkeypatch, 32)
+    found = affine_blocks(text, monkeypatch, 32)
     assert run(text + "// traps", *values, 32) == wanted
     assert found
 
 
-def test_what_is_not_worth_it() -> None:
+def test_a_loop_that_gains_nothing_has_one_version() -> None:
     """A loop whose addresses are in line as it stands, or whose work is elsewhere, has one version."""
     known = "mov.u32 %r1, 0; L: st.global.u32 [%rd4], %r1; add.u32 %r1, %r1, 1; setp.lt.u32 %p, %r1, 9; @%p bra L;"
     work = "L: ld.global.u32 %v, [%i];" + "mul.lo.u32 %v, %v, %v;" * 20 + "setp.gt.u32 %p, %c, 1; @%p bra L;"
     for body in (known, work):
         program, _ = ptx_machine.compiled(kernel(body), 16, 32)
-        assert "march" not in program.ir
+        assert "affine" not in program.ir
 
 
 @pytest.mark.parametrize("width", [1, 16, 32])

@@ -147,7 +147,7 @@ def uniform(body: str, suspended: frozenset[int] = frozenset()) -> frozenset[str
         ("cvt.u64.u32 %a, %n; atom.global.add.u32 %x, [%a], 1; ret;", "%x", False),
     ],
 )
-def test_which_registers_hold_one_value_for_all_lanes(body: str, register: str, expected: bool) -> None:
+def test_a_register_is_uniform_if_all_lanes_have_one_value(body: str, register: str, expected: bool) -> None:
     """By what they are computed from, and by which lanes wait while they are written."""
     assert (register in uniform(body)) is expected
 

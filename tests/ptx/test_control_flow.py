@@ -138,6 +138,13 @@ def test_any_control_flow_runs_as_it_is_written(seed: int, width: int) -> None:
     check(seed, width)
 
 
+@pytest.mark.parametrize("width", [2, 4])
+@pytest.mark.parametrize("seed", range(2))
+def test_vectors_of_two_and_four_lanes_run_control_flow_too(seed: int, width: int) -> None:
+    """Their masks are integers of two and four bits."""
+    check(seed, width)
+
+
 def check(seed: int, width: int) -> None:
     """One random program; ``fuel`` is long enough for loops to leave lanes behind."""
     program = draw(seed)

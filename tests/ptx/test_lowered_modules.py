@@ -17,6 +17,8 @@ CONFIGURATIONS = [
     (8, Checks()),
     (32, Checks()),
     (1, Checks(race=True, init=True)),
+    (2, Checks(init=True)),
+    (4, Checks(race=True)),
     (16, Checks(race=True)),
     (8, Checks(init=True)),
     (16, Checks(overflow=True)),

@@ -278,7 +278,7 @@ sub.u32 %n, %n, 1; setp.ne.u32 %q, %n, 0; @%q bra AGAIN; st.global.f32 [%out], %
         ("cvt.rn.f32.s32 %f2, %t; @%p mov.f32 %f2, %f1; sub.f32 %f3, %f2, 0f3F800000", True),
     ],
 )
-def test_what_cannot_be_a_nan(body: str, shown: bool) -> None:
+def test_arithmetic_of_finite_numbers_is_no_nan(body: str, shown: bool) -> None:
     """Sums and products of finite numbers are no NaN, as inside of every exp; of what may be infinite they are."""
     result = found(
         f"ld.global.f32 %f1, [%in]; {body}; mov.b32 %r1, %f3; shl.b32 %r2, %r1, 23; st.u32 [%out], %r2;"

@@ -120,6 +120,13 @@ def test_scopes_shadow_registers_labels_and_variables() -> None:
     assert len({str(label) for label in labels}) == 2
 
 
+def test_a_register_may_have_the_name_of_a_range() -> None:
+    """``a`` beside ``a0`` and ``a1``, as in Triton's conversions of 8-bit floats."""
+    body = ".reg .b32 a; .reg .b16 a<2>; mov.b32 {a0, a1}, a;"
+    function = parse(f"{HEAD}.entry k() {{ {body} }}", "k.ptx").entries[0]
+    assert sorted(function.registers.values()) == ["b16", "b16", "b32"]
+
+
 def test_lines_of_the_source_follow_loc() -> None:
     """An instruction keeps the last .loc before it; line 0, of code merged of two lines, leaves that."""
     statements = body(
@@ -240,6 +247,7 @@ def test_module_variables_and_functions() -> None:
         (HEAD + ".entry k() {\nmov.u32 %r1, 0; }", 5, "%r1 is not declared"),
         (HEAD + ".entry k() { .reg .b32 %r<2>;\nmov.u32 %r2, 0; }", 5, "%r2 is not declared"),
         (HEAD + ".entry k() { .reg .b32 a; .reg .b64 a; }", 4, "declared twice"),
+        (HEAD + ".entry k() { .reg .b32 a<2>; .reg .b64 a<3>; }", 4, "declared twice"),
         (HEAD + ".entry k() { .reg .b32 %r1;\n@%r1 ret; }", 5, "before a predicate register"),
         (HEAD + ".entry k() { L: L: }", 4, "defined twice"),
         (HEAD + ".entry k() { .reg .b32 %r1;\nmov.u32 %r1, 09; }", 5, "not an integer literal"),
@@ -253,9 +261,9 @@ def test_module_variables_and_functions() -> None:
         (HEAD + ".address_size 32", 4, "not supported"),
         (HEAD + ".global .texref t;", 4, "not supported"),
         (
-            HEAD + ".entry k() { .reg .b32 %r<4>; tex.1d.v4.s32.s32 {%r0, %r1, %r2, %r3}, [%r0, {%r1}]; }",
+            HEAD + ".entry k() { .reg .b32 %r<4>; tex.1d.v4.s32.s32 {%r0, %r1, %r2, %r3}, [x, {%r1}]; }",
             4,
-            "textures",
+            ".texref and .surfref are not supported; pass a texture or surface object",
         ),
     ],
 )
@@ -278,7 +286,7 @@ def test_malformed_text_is_refused_with_its_line(text: str, line: int, what: str
         ),
         ("multimem.red.global.add.u32 [%rd1], %r1;", "needs sm_90 or later"),
         ("tcgen05.wait::ld.sync.aligned;", "needs sm_100 or later"),
-        ("txq.width.b32 %r1, [%rd1];", "textures and surfaces are not supported; pass the array by its address"),
+        ("sured.b.add.1d.u32.trap [%rd1, {%r1}], %r2;", "reductions on surfaces are not supported"),
         ("alloca.u64 %rd1, %rd2, 16;", "use a local array of constant size"),
         ("add.u31 %r1, %r2, %r3;", "add.u31: not supported"),
         ("add.rn.u32 %r1, %r2, %r3;", "add.rn.u32: not supported"),

@@ -10,7 +10,7 @@ import pytest
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
-from kcheck.cpu.memory import Kind, Memory
+from kcheck.cpu.memory import Memory, MemoryKind
 from kcheck.model import Finding
 from kcheck.ptx.abi import Checks
 
@@ -64,7 +64,7 @@ def test_a_value_goes_through_a_call(body: str, is_told: bool, is_left: bool, wi
     executor = Executor(memory, 1, ObjectCache(tmp_path), time.monotonic, found.append, lambda _: None)
     executor.width = width
     executor.checks = Checks(init=True)
-    x, y = (memory.allocate(128, Kind.DEVICE) for _ in range(2))
+    x, y = (memory.allocate(128, MemoryKind.DEVICE) for _ in range(2))
     memory.define(y, 128)
     module = executor.load(TEXT.replace("BODY", body))
     given = x.to_bytes(8, "little") + y.to_bytes(8, "little")

@@ -6,7 +6,14 @@ import pytest
 
 from kcheck.ptx.analysis.provenance import provenance
 from kcheck.ptx.syntax.parser import parse
-from kcheck.ptx.syntax.symbols import ArraySymbol, arguments, array_symbol, kernel_name, read_array_symbol
+from kcheck.ptx.syntax.symbols import (
+    ArraySymbol,
+    arguments,
+    array_symbol,
+    kernel_name,
+    local_name,
+    read_array_symbol,
+)
 
 KERNEL = "_ZN8__main__4gemmB2v1B8cw51cXTLE5ArrayIfLi2E1C7mutable7alignedE5ArrayIDhLi1E1A7mutable7alignedExb"
 
@@ -71,3 +78,20 @@ def test_an_address_comes_from_parameters_and_variables_and_its_index_from_loads
     stored = provenance(module, lines["st.shared.u64"])
     assert stored is not None
     assert (stored.roots, stored.loads) == ({"tile"}, ())
+
+
+@pytest.mark.parametrize(
+    ("symbol", "name"),
+    [
+        ("_ZZ4gemmE4tile", "tile"),
+        ("_ZZ7softmaxIfLi4EEvPKT_E3row", "row"),
+        ("_ZZN2ns4gemmEPfE4tile_0", "tile"),
+        ("_ZZ4gemmPfE4E3ab__12_", "E3ab"),
+        ("_ZN2ns4tileE", ""),
+        ("tile", ""),
+        ("_ZZ4gemmE9tile", ""),
+    ],
+)
+def test_a_shared_variable_of_cpp_has_the_name_of_its_declaration(symbol: str, name: str) -> None:
+    """Without the function, and without the number of one of several with that name."""
+    assert local_name(symbol) == name

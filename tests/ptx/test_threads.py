@@ -8,6 +8,7 @@ from ptx_machine import HEAD, launch
 
 from kcheck.errors import PtxError
 from kcheck.ptx import abi
+from kcheck.ptx.program import Program
 
 WIDTHS = [1, 16, 32]
 
@@ -22,7 +23,7 @@ def kernel(body: str, before: str = "", params: str = "") -> str:
     return f"{HEAD}{before}\n.visible .entry k(.param .u64 out{params})\n{{{PROLOGUE}{body}\nret;\n}}"
 
 
-def run(text: str, count: int, width: int, **options: object) -> tuple[np.ndarray, abi.Program]:
+def run(text: str, count: int, width: int, **options: object) -> tuple[np.ndarray, Program]:
     """The words that ``count`` threads leave, which must come without a fault."""
     out = np.zeros(count, np.uint32)
     ended = launch(text, [out], width, **options)  # type: ignore[arg-type]
@@ -186,6 +187,55 @@ def test_an_alignment_beyond_a_page_is_not_modelled() -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
+def test_half_of_a_local_address_is_enough(width: int) -> None:
+    """LLVM keeps only the lower half of an address in local memory, which no GPU has more than 4 GB of."""
+    body = """
+    .local .align 4 .b8 frame[16]; .reg .b32 %low;
+    mov.u64 %rd1, frame; cvt.u32.u64 %low, %rd1; add.u32 %low, %low, 4;
+    st.local.u32 [%low+4], %t; ld.local.u32 %r1, [frame+8]; st.global.u32 [%a], %r1;"""
+    out, _ = run(kernel(body), 40, width, block=(40,))
+    np.testing.assert_array_equal(out, range(40))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_parameters_are_read_through_an_address(width: int) -> None:
+    """LLVM selects between the addresses of two parameters."""
+    body = """
+    mov.u64 %rd1, out; mov.u64 %rd2, more; and.b32 %r1, %t, 1; setp.eq.u32 %p, %r1, 0;
+    selp.b64 %rd3, %rd1, %rd2, %p; ld.param.b64 %rd4, [%rd3]; cvt.u32.u64 %r2, %rd4;
+    cvt.u32.u64 %r3, %a; shl.b32 %r4, %t, 2; sub.u32 %r3, %r3, %r4; @!%p mov.u32 %r3, 0;
+    sub.u32 %r2, %r2, %r3; st.global.u32 [%a], %r2;"""
+    out = np.zeros(40, np.uint32)
+    text = kernel(body).replace(".param .u64 out", ".param .u64 out, .param .u64 more")
+    assert launch(text, [out, 7], width, block=(40,)).faults == ()
+    np.testing.assert_array_equal(out, [0, 7] * 20)
+
+
+HALF_ATOMIC = """
+    .reg .b16 %half; .reg .b32 %w<9>; .reg .b64 %base, %narrow, %word;
+    ld.param.u64 %base, [out]; add.u64 %narrow, %base, 4; and.b64 %word, %narrow, -4;
+    cvt.u32.u64 %w1, %narrow; and.b32 %w1, %w1, 3; shl.b32 %w1, %w1, 3; shl.b32 %w2, 65535, %w1; not.b32 %w2, %w2;
+    ld.relaxed.gpu.global.b32 %w3, [%word];
+    AGAIN:
+    shr.u32 %w4, %w3, %w1; cvt.u16.u32 %half, %w4; add.u16 %half, %half, 1;
+    cvt.u32.u16 %w4, %half; shl.b32 %w4, %w4, %w1;
+    and.b32 %w5, %w3, %w2; or.b32 %w4, %w4, %w5;
+    atom.relaxed.gpu.global.cas.b32 %w5, [%word], %w3, %w4;
+    setp.ne.u32 %q, %w5, %w3; mov.u32 %w3, %w5; @%q bra AGAIN;"""
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_an_atomic_on_half_a_word_may_be_at_the_end_of_an_allocation(width: int) -> None:
+    """Three halves: the word around the last one is half outside, and its other half stays what it is."""
+    memory = np.array([0, 0, 7, 9], np.uint16)
+    text = kernel(HALF_ATOMIC)
+    assert launch(text, [memory[:3]], width, block=(40,)).faults == ()
+    np.testing.assert_array_equal(memory, [0, 0, 47, 9])
+    ended = launch(text, [memory[:2]], width, block=(1,))
+    assert {kind for kind, *_ in ended.faults} == {"OUT_OF_BOUNDS_LOAD", "OUT_OF_BOUNDS_ATOMIC"}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
 def test_calls_through_registers_go_where_each_lane_wants(width: int) -> None:
     """Lanes that call different functions through one register each get their own."""
     function = """.func (.param .b32 r) {0}(.param .b32 x)
@@ -240,6 +290,9 @@ def test_shuffles_votes_and_matches_of_a_whole_warp(width: int) -> None:
         ("ld.global.u32 %r1, [%a+2];", "MISALIGNED"),
         ("st.shared.u32 [buffer+32], %t;", "OUT_OF_BOUNDS_STORE"),
         ("mov.u64 %rd1, frame; st.local.u32 [%rd1+16], %t;", "OUT_OF_BOUNDS_STORE"),
+        ("mov.u32 %r1, frame; st.local.u32 [%r1+16], %t;", "OUT_OF_BOUNDS_STORE"),
+        ("mov.u64 %rd1, out; ld.param.u64 %rd1, [%rd1+8];", "OUT_OF_BOUNDS_LOAD"),
+        ("mov.u64 %rd1, out; st.u32 [%rd1], %t;", "OUT_OF_BOUNDS_STORE"),
         ("mov.u64 %rd1, 0; ld.u8 %r1, [%rd1];", "OUT_OF_BOUNDS_LOAD"),
         ("mov.u64 %rd1, -1; ld.u8 %r1, [%rd1];", "OUT_OF_BOUNDS_LOAD"),
         ("setp.eq.u32 %p, %t, 9; @%p trap;", "TRAP"),

@@ -9,12 +9,12 @@ import fake_events
 import pytest
 
 from kcheck.model import Event, Finding, Span, Status
-from kcheck.report import REPORTERS, Settings
+from kcheck.report import REPORTERS, ReportSettings
 
 
 def report(events: list[Event], verbosity: int = 0) -> list[str]:
     stream = io.StringIO()
-    reporter = REPORTERS["concise"](stream, Settings(verbosity))
+    reporter = REPORTERS["concise"](stream, ReportSettings(verbosity))
     for event in events:
         reporter.handle(event)
     reporter.close()

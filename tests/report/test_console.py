@@ -27,9 +27,9 @@ from kcheck.model import (
     SpecRefused,
     Status,
 )
-from kcheck.report import Settings, layout, progress_bar
+from kcheck.report import ReportSettings, layout, progress_bar
 from kcheck.report.console import ConsoleReporter
-from kcheck.report.detail import Row
+from kcheck.report.detail import DetailRow
 
 GOLDEN = Path(__file__).parent / "golden"
 PICTURES = [
@@ -61,7 +61,7 @@ def source(place: Span) -> str:
 
 def render(events: list[Event], width: int = 80, verbosity: int = 0, color: bool = False) -> str:
     stream = io.StringIO()
-    reporter = ConsoleReporter(stream, Settings(verbosity, color, width), source)
+    reporter = ConsoleReporter(stream, ReportSettings(verbosity, color, width), source)
     for event in events:
         reporter.handle(event)
     reporter.close()
@@ -249,7 +249,7 @@ def test_first_failure_is_printed_when_it_happens() -> None:
         if isinstance(event, CaseFinished) and event.verdict.status is Status.FAILED
     )
     stream = io.StringIO()
-    reporter = ConsoleReporter(stream, Settings(early=True), source)
+    reporter = ConsoleReporter(stream, ReportSettings(early=True), source)
     for event in events[:first]:
         reporter.handle(event)
     assert " failed: " not in stream.getvalue()
@@ -295,7 +295,7 @@ def test_replay_line_can_be_pasted() -> None:
 def test_option_of_a_replay_line_stays_with_its_value() -> None:
     """A line that is too long breaks before an option, and never inside quotes."""
     quoted = "kcheck run 'specs/a b.yaml' --cases 0 -k 'example_0 and not x'"
-    row = Row("replay", (quoted,), role="paste")
+    row = DetailRow("replay", (quoted,), role="paste")
     lines = [text for _, text in layout.labeled(row, 2, 45)]
     assert lines == ["kcheck run 'specs/a b.yaml' \\", "--cases 0 -k 'example_0 and not x'"]
 
@@ -303,7 +303,7 @@ def test_option_of_a_replay_line_stays_with_its_value() -> None:
 def test_each_spec_is_told_when_it_ends() -> None:
     """The line of a spec is there before the next one begins; only what failed is told again beside the sum."""
     stream = io.StringIO()
-    reporter = ConsoleReporter(stream, Settings(), source)
+    reporter = ConsoleReporter(stream, ReportSettings(), source)
     seen = []
     for event in fake_events.everything():
         reporter.handle(event)
@@ -383,7 +383,7 @@ def test_ascii_stream_gets_ascii() -> None:
     """A stream that cannot hold the drawing characters gets ASCII in their place, and never an exception."""
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii", newline="")
-    reporter = ConsoleReporter(stream, Settings(), source)
+    reporter = ConsoleReporter(stream, ReportSettings(), source)
     for event in fake_events.everything():
         reporter.handle(event)
     reporter.close()
@@ -402,7 +402,7 @@ class Terminal(io.StringIO):
 def test_progress_goes_to_its_own_stream() -> None:
     """The bar is drawn on the stream it was given, is gone at the end, and the report does not change for it."""
     stream, terminal = io.StringIO(), Terminal()
-    reporter = ConsoleReporter(stream, Settings(progress=terminal), source)
+    reporter = ConsoleReporter(stream, ReportSettings(progress=terminal), source)
     for event in fake_events.everything():
         reporter.handle(event)
     reporter.close()
@@ -430,7 +430,7 @@ def test_progress_counts_the_failures_of_the_whole_run() -> None:
 def test_progress_says_that_it_waits_for_the_compiler() -> None:
     """With a spec's cases done the bar says what is waited for; the report has none of it."""
     stream, terminal = io.StringIO(), Terminal()
-    reporter = ConsoleReporter(stream, Settings(progress=terminal), source)
+    reporter = ConsoleReporter(stream, ReportSettings(progress=terminal), source)
     for event in fake_events.everything():
         if isinstance(event, SpecFinished):
             reporter.handle(Compiling(event.path, event.op))

@@ -52,3 +52,20 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     """The place goes below where there is no room beside; a line that is too long is broken."""
     assert max(map(cell_len, lines(width))) <= width
     assert "kernels/dot.py:7" in "\n".join(lines(width))
+
+
+def test_the_same_change_in_several_specializations_is_told_once() -> None:
+    """Kernel and target once, then the types; other numbers, or another measure, are another line."""
+
+    def change(types: str, after: float) -> Change:
+        return Change(
+            "dot", "fma", "", ("dot", "sm_80", types), 45, after, Limit(more=0), "worse", "kernels/dot.py:7"
+        )
+
+    told = lines(84, [change("float32[:] A", 40), change("float32[:] C", 41), change("float16[:] A", 40)])
+    assert told == [
+        "dot",
+        "  WORSE   fma  45 → 40  (-5, none allowed)",
+        "          kernels/dot.py:7  dot  sm_80  float32 A  float16 A",
+        "  WORSE   fma  45 → 41  (-4, none allowed)  kernels/dot.py:7  dot  sm_80  float32 C",
+    ]

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcheck.model import Distribution, Event, Function, RunFinished, Span, Status
-from kcheck.report import Settings, json_report
+from kcheck.model import Distribution, Event, FunctionRef, RunFinished, Span, Status
+from kcheck.report import ReportSettings, json_report
 from kcheck.report.json_report import JsonReporter
 from kcheck.report.schema import schema_text
 
@@ -24,7 +24,7 @@ SCHEMA = json.loads(schema_text())
 
 def write(events: list[Event]) -> str:
     stream = io.StringIO()
-    reporter = JsonReporter(stream, Settings())
+    reporter = JsonReporter(stream, ReportSettings())
     for event in events:
         reporter.handle(event)
     reporter.close()
@@ -168,7 +168,7 @@ def test_integers_that_readers_would_round_are_strings() -> None:
         (Distribution("constant", math.inf), {"constant": "Infinity"}),
         (Distribution("sorted", Distribution("uniform", (0, 1))), {"sorted": {"uniform": [0, 1]}}),
         (Distribution("integers", (0, "V - 1")), {"integers": [0, "V - 1"]}),
-        (Distribution("from", Function("kernels/g.py", "make", Span("s.yaml"))), {"from": "kernels/g.py:make"}),
+        (Distribution("from", FunctionRef("kernels/g.py", "make", Span("s.yaml"))), {"from": "kernels/g.py:make"}),
     ],
 )
 def test_distributions_are_written_as_a_spec_writes_them(drawn: Distribution, written: Any) -> None:

@@ -14,7 +14,7 @@ import fake_events
 import pytest
 
 from kcheck.model import Event, Sanitized, Span, SpecStarted, Status
-from kcheck.report import Settings
+from kcheck.report import ReportSettings
 from kcheck.report.junit import JunitReporter
 
 STREAMS = sorted(fake_events.STREAMS)
@@ -26,7 +26,7 @@ def source(place: Span) -> str:
 
 def write(events: list[Event]) -> ET.Element:
     stream = io.StringIO()
-    reporter = JunitReporter(stream, Settings(), source)
+    reporter = JunitReporter(stream, ReportSettings(), source)
     for event in events:
         reporter.handle(event)
     reporter.close()

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from kcheck.report import layout
-from kcheck.report.detail import Row
+from kcheck.report.detail import DetailRow, sentence
 
 WIDTHS = st.integers(40, 120)
 WORDS = st.text(st.sampled_from("abc/·注意力"), min_size=1, max_size=60)
 LABELS = st.sampled_from(["", "fix", "racecheck", "nondeterministic"])
 
 
-def lines(row: Row, width: int, indent: int = 2) -> list[str]:
+def lines(row: DetailRow, width: int, indent: int = 2) -> list[str]:
     return [left + text for left, text in layout.labeled(row, indent, width)]
 
 
@@ -26,14 +26,14 @@ def lines(row: Row, width: int, indent: int = 2) -> list[str]:
 )
 def test_no_row_is_wider_than_the_terminal(width: int, words: list[str], label: str, role: str) -> None:
     """From 40 to 120 columns, whatever is in it: words wider than the terminal, wide characters, any label."""
-    row = Row(label, ("called from", words[0]) if role == "place" else tuple(words), " ", role)  # type: ignore[arg-type]
+    row = DetailRow(label, ("called from", words[0]) if role == "place" else tuple(words), " ", role)  # type: ignore[arg-type]
     assert max(map(cell_len, lines(row, width))) <= width
 
 
 @given(WIDTHS, st.lists(WORDS, min_size=1, max_size=12), LABELS)
 def test_no_word_is_lost(width: int, words: list[str], label: str) -> None:
     """A wrapped row has all of its text, in order."""
-    shown = "".join(lines(Row(label, tuple(words), " "), width))
+    shown = "".join(lines(DetailRow(label, tuple(words), " "), width))
     assert re.sub(r"\s", "", shown) == label + "".join(words)
 
 
@@ -41,11 +41,30 @@ def test_no_word_is_lost(width: int, words: list[str], label: str) -> None:
 def test_a_command_over_several_lines_is_the_same_command(width: int, arguments: list[str]) -> None:
     """Pasted into a shell, a replay line that had to be broken has the arguments that it had."""
     command = shlex.join(["kcheck", *arguments])
-    shown = lines(Row("", (command,), role="paste"), width, 0)
+    shown = lines(DetailRow("", (command,), role="paste"), width, 0)
     assert shlex.split("\n".join(shown).replace("\\\n", "")) == shlex.split(command)
 
 
 def test_a_place_keeps_its_file_and_line() -> None:
     """Of a path that is too long the folders go first; the words before it stay."""
-    row = Row("", ("called from", "kernels/buggy/long/folders/matmul_missing_barrier.py:28"), " ", "place")
+    row = DetailRow("", ("called from", "kernels/buggy/long/folders/matmul_missing_barrier.py:28"), " ", "place")
     assert lines(row, 60) == ["  " + " " * 11 + "called from …/matmul_missing_barrier.py:28"]
+
+
+def test_the_last_column_of_a_table_is_wrapped_where_nothing_may_be_cut() -> None:
+    """Under itself, or below its row if there is no room beside."""
+    rows = [("id", "case"), ("rmwy", "M=1 N=50 K=16 T=float32")]
+    assert list(layout.table(rows, 24, wrapped=True)) == ["id    case", "rmwy  M=1 N=50 K=16", "      T=float32"]
+    assert list(layout.table(rows, 20, wrapped=True)) == [
+        "id    case",
+        "rmwy",
+        "    M=1 N=50 K=16",
+        "    T=float32",
+    ]
+
+
+def test_short_code_in_a_sentence_is_not_broken() -> None:
+    """A line breaks before or after it."""
+    row = sentence("fix", "guard the access with `if i < x.shape[0]`, or start fewer threads")
+    told = [text for _, text in layout.labeled(row, 0, 40)]
+    assert told == ["guard the access with", "`if i < x.shape[0]`, or start fewer", "threads"]

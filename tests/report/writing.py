@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from kcheck.model import Event, Span
-from kcheck.report import REPORTERS, Settings
-from kcheck.report.collect import Collected, Collector
+from kcheck.report import REPORTERS, ReportSettings
+from kcheck.report.collect import Collected, EventCollector
 
 
 def source(place: Span) -> str:
@@ -19,7 +19,7 @@ def source(place: Span) -> str:
 def written(kind: str, events: Iterable[Event], **settings: Any) -> str:
     """The report; paths of the events are relative to the current folder, which is the checkout by default."""
     stream = io.StringIO()
-    reporter = REPORTERS[kind](stream, Settings(**settings))
+    reporter = REPORTERS[kind](stream, ReportSettings(**settings))
     for event in events:
         reporter.handle(event)
     reporter.close()
@@ -28,7 +28,7 @@ def written(kind: str, events: Iterable[Event], **settings: Any) -> str:
 
 def collected(events: Iterable[Event]) -> Collected:
     """The run that the events are of."""
-    collector = Collector()
+    collector = EventCollector()
     for event in events:
         collector.handle(event)
     return collector.collected()

@@ -10,7 +10,7 @@ import pytest
 from kcheck.cases import HELD, expand, materialize, plan, recall, restore, snapshot
 from kcheck.device import choose
 from kcheck.model import CaseFinished, Distribution, SpecFinished, SpecStarted, Status
-from kcheck.runner import KnownFailure, Options, Recalled, Result, reproduce, run
+from kcheck.runner import KnownFailure, Options, Recalled, ReplayResult, reproduce, run
 from kcheck.runner.execute import execute
 from kcheck.runner.queue import makes, queue
 from kcheck.store import bits
@@ -114,7 +114,7 @@ def test_a_case_of_given_values_is_judged_recalled_and_run_again(project):
     assert (first.arrays().allocations["x"].view() == given).all()
     known = KnownFailure(case, "mismatch", bits(done.outcome.outputs), held)
     again = reproduce(spec, known, device, timeout=20.0)
-    assert (again.result, again.other_bits, again.notes) == (Result.FAILS, (), ())
-    assert reproduce(spec, replace(known, snapshot=None), device, timeout=20.0).result is Result.GONE
+    assert (again.result, again.other_bits, again.notes) == (ReplayResult.FAILS, (), ())
+    assert reproduce(spec, replace(known, snapshot=None), device, timeout=20.0).result is ReplayResult.GONE
     with pytest.raises(ValueError, match=r"x is float32 \(\d+,\), not float64"):
         materialize(spec, case, {"x": given.astype(np.float64)})

@@ -130,7 +130,7 @@ def test_cases_that_fail_are_a_regression_only_of_the_same_cases() -> None:
     assert difference({"k": OP}, {"k": fewer}, {}, ({}, {})).other_cases == ("k",)
 
 
-def test_what_is_new_and_what_is_gone() -> None:
+def test_new_and_removed_ops_are_listed() -> None:
     """Ops, and kernels of an op that stayed, by name; another toolchain by what differs in it."""
     other = dataclasses.replace(OP, kernels={("k", "sm_90", "float32[:]"): NUMBERS})
     versions = ({"numba": "1", "kcheck": "2"}, {"numba": "3", "kcheck": "2"})

@@ -202,6 +202,7 @@ class Scripted:
         """Nothing to prepare."""
 
     instruments = ()
+    compiles_in_process = False
 
     def run(self, spec, arrays, *, timeout, instrument=()):
         """The reference's own result; at the second case, what the test wants."""

@@ -36,6 +36,7 @@ class Racing:
     description: str = "scripted"
     lost: str = ""
     instruments: tuple[str, ...] = INSTRUMENTED
+    compiles_in_process = True
 
     def prepare(self, spec) -> None:
         """Nothing to prepare."""

@@ -17,6 +17,6 @@ PAIRS = pairs_of("init_engine_pairs")
     "width", [1, pytest.param(8, marks=pytest.mark.soak), 16, pytest.param(32, marks=pytest.mark.soak)]
 )
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
-def test_it_is_followed_to_its_use(child: DeviceChild, pair: Pair, width: int) -> None:
+def test_uninitialized_memory_is_followed_to_its_use(child: DeviceChild, pair: Pair, width: int) -> None:
     """The buggy twin has its initcheck finding on the marked line, the clean one none, however many lanes run."""
     check_twins(child, pair, width)

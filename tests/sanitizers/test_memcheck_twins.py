@@ -20,6 +20,6 @@ def test_the_access_is_found_at_its_line(child: DeviceChild, pair: Pair) -> None
 
 
 @pytest.mark.parametrize("pair", list(PAIRS.values())[::SAMPLE], ids=list(PAIRS)[::SAMPLE])
-def test_so_it_is_at_one_lane(child: DeviceChild, pair: Pair) -> None:
+def test_one_lane_at_a_time_finds_the_same_accesses(child: DeviceChild, pair: Pair) -> None:
     """Code of one lane per vector, which the wide one is compared with, finds the same."""
     check_twins(child, pair, width=1)

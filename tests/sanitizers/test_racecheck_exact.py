@@ -13,7 +13,7 @@ from happens_before import BLOCKS, BYTES, THREADS, Step, draw, draw_values, harm
 from kcheck.cpu import races
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
-from kcheck.cpu.memory import Kind, Memory, OutOfMemory
+from kcheck.cpu.memory import Memory, MemoryKind, OutOfMemory
 from kcheck.cpu.races import Races
 from kcheck.model import Finding
 from kcheck.ptx.abi import Checks
@@ -42,7 +42,7 @@ class Bench:
         self.found.clear()
         self.executor.width = width
         module = self.executor.load(text)
-        address = self.memory.allocate(BYTES, Kind.DEVICE)
+        address = self.memory.allocate(BYTES, MemoryKind.DEVICE)
         ctypes.memset(address, 0, BYTES)
         launch = KernelLaunch(
             module, "program", struct.pack("<Q", address), (BLOCKS, 1, 1), (THREADS, 1, 1), 0, cooperative=False

@@ -31,7 +31,7 @@ def test_every_one_has_its_turn(schedule: Schedule, n: int) -> None:
     assert sorted(k for piece in pieces(schedule, n, "blocks") for k in piece) == list(range(n))
 
 
-def test_what_the_orders_are() -> None:
+def test_each_schedule_has_its_order_of_blocks_and_warps() -> None:
     """Natural is ascending, reverse descending; a shuffle is its seed's, and another for blocks than for warps."""
     assert arranged(NATURAL, 4, "").tolist() == [0, 1, 2, 3]
     assert arranged(Schedule("reverse"), 4, "").tolist() == [3, 2, 1, 0]
@@ -78,7 +78,7 @@ class TestOrders:
         assert f"in {shown} order" in found[0]["message"]
         assert "in natural order" in found[0]["message"]
 
-    def test_its_clean_twin_has_no_finding(self, report, number: int) -> None:
+    def test_a_clean_twin_has_no_finding_under_any_order(self, report, number: int) -> None:
         """The twin that differs by a line gives the same bits under every order."""
         (case,) = report[f"clean_{number}"]["cases"]
         assert [f for f in case["findings"] if f["rule"] in ("nondeterministic", "timeout")] == []
@@ -90,7 +90,7 @@ class TestWaiting:
     pytestmark = needs_cpu
 
     @pytest.mark.parametrize("number", range(len(WAITING)), ids=WAITING)
-    def test_they_come_to_their_end_under_every_order(self, report, number: int) -> None:
+    def test_correct_kernels_end_under_every_order(self, report, number: int) -> None:
         """A spin ends, a barrier is complete, whoever is first."""
         (case,) = report[f"waits_{number}"]["cases"]
         assert [f for f in case["findings"] if f["rule"] in ("nondeterministic", "timeout", "synccheck")] == []

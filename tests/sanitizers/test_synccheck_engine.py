@@ -65,7 +65,7 @@ def test_a_bug_is_told_with_its_line_and_who_waits(project: CpuProject, report, 
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_its_clean_twin_passes(report, name: str) -> None:
+def test_a_clean_twin_passes_synccheck(report, name: str) -> None:
     """The twin that differs by one line has no finding, whatever ran before it."""
     (case,) = report[f"clean_{list(ROWS).index(name)}"]["cases"]
     assert (case["status"], case["findings"]) == ("passed", [])

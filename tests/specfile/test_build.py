@@ -15,8 +15,8 @@ from kcheck.model import (
     Choices,
     Compare,
     Distribution,
-    Function,
-    Kernel,
+    FunctionRef,
+    KernelRef,
     NameArg,
     OpSpec,
     Range,
@@ -47,7 +47,7 @@ def test_the_smallest_spec_has_its_defaults(project: Path, softmax: str) -> None
     assert (spec.count, spec.seed, spec.deterministic, spec.artifact) == (100, 0, None, None)
     assert (spec.tolerance.kind, spec.compare) == ("conditioned", Compare("match", signed_zero=False))
     assert (spec.description, spec.tags, spec.invariants, spec.examples, spec.compute) == ("", (), (), (), None)
-    assert spec.kernel == Kernel("kernels/softmax.py", "softmax", Span("specs/s.yaml", 3, 9), "numba")
+    assert spec.kernel == KernelRef("kernels/softmax.py", "softmax", Span("specs/s.yaml", 3, 9), "numba")
 
 
 def test_a_whole_spec_keeps_everything(project: Path, softmax: str) -> None:
@@ -98,7 +98,7 @@ examples: [{dims: {M: 3}, dtypes: {T: float16}, values: {f: normal}, layouts: {x
         Distribution("sorted", Distribution("offsets", "K")),
     )
     generator = spec.inputs["f"].values[0].argument
-    assert isinstance(generator, Function)
+    assert isinstance(generator, FunctionRef)
     assert str(generator) == "kernels/generate.py:rows"
     assert spec.inputs["f"].values[1:] == (
         Distribution("constant", -math.inf),

@@ -16,12 +16,12 @@ from kcheck.specfile.distribution import DISTRIBUTIONS
 _SCHEMA: dict[str, Any] = json.loads(schema_text())
 
 
-def test_it_is_a_valid_schema() -> None:
+def test_the_schema_is_a_valid_schema() -> None:
     """Draft 2020-12's own schema accepts it."""
     Draft202012Validator.check_schema(_SCHEMA)
 
 
-def test_its_names_are_those_of_the_model() -> None:
+def test_the_names_of_the_schema_are_those_of_the_model() -> None:
     """Dtypes, layouts, sanitizers and distributions are the same lists, in the same order where order shows."""
     defs = _SCHEMA["$defs"]
     assert defs["dtype"]["enum"] == list(DTYPES)

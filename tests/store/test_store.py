@@ -19,7 +19,7 @@ from kcheck.model import (
     STRICT,
     Case,
     Distribution,
-    Function,
+    FunctionRef,
     Level,
     Span,
     SpecFinished,
@@ -171,8 +171,8 @@ def test_where_a_spec_stands_makes_no_other_case() -> None:
     one = case()
     moved = replace(one, values={"x": replace(one.values["x"], span=Span("specs/twice.yaml", 12))}, label="seed")
     assert recipe(moved) == recipe(one)
-    made = Distribution("sorted", Distribution("from", Function("g.py", "g", Span("specs/twice.yaml", 9))))
-    other = Distribution("sorted", Distribution("from", Function("g.py", "g", Span("specs/twice.yaml", 10))))
+    made = Distribution("sorted", Distribution("from", FunctionRef("g.py", "g", Span("specs/twice.yaml", 9))))
+    other = Distribution("sorted", Distribution("from", FunctionRef("g.py", "g", Span("specs/twice.yaml", 10))))
     assert recipe(replace(one, values={"x": made})) == recipe(replace(one, values={"x": other}))
     assert recipe(replace(one, values={"x": Distribution("uniform", (-1.0, 2.0))})) != recipe(one)
 

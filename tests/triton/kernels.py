@@ -61,6 +61,37 @@ def scalars(out, f16: tl.float16, f32, f64: tl.float64, i8: tl.int8, i64, u32: t
 
 
 @triton.jit
+def wrong_mask(x, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, mask=i < n, other=0.0), mask=i <= n)
+
+
+@triton.jit
+def reverse(x, scratch, out, BLOCK: tl.constexpr, WAITS: tl.constexpr):
+    """Threads read what other threads wrote."""
+    i = tl.arange(0, BLOCK)
+    tl.store(scratch + i, tl.load(x + i))
+    if WAITS:
+        tl.debug_barrier()
+    tl.store(out + i, tl.load(scratch + BLOCK - 1 - i))
+
+
+@triton.jit
+def sum_of_row(x, out, columns, BLOCK: tl.constexpr):
+    """Every warp has the sum."""
+    i = tl.arange(0, BLOCK)
+    row = tl.program_id(0)
+    tl.store(
+        out + row + tl.zeros((16,), tl.int32), tl.sum(tl.load(x + row * columns + i, mask=i < columns, other=0.0))
+    )
+
+
+@triton.jit
+def remainder(out, n):
+    tl.store(out, 7 % n)
+
+
+@triton.jit
 def all_to_one(out):
     """Every program writes the same element."""
     tl.store(out, tl.program_id(0))
@@ -75,3 +106,37 @@ def tuned(x, out, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
         tl.store(out + i, 2 * tl.load(x + i))
     else:
         tl.store(out + i, 2 * tl.load(x + i, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def add_in_place(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + i, tl.load(x + i, mask=i < n) + tl.load(y + i, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def softmax_in_place(x, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    values = tl.load(x + i, mask=i < n, other=-float("inf")).to(tl.float32)
+    values = tl.exp(values - tl.max(values, axis=0))
+    tl.store(x + i, values / tl.sum(values, axis=0), mask=i < n)
+
+
+@triton.jit
+def center_in_place(x, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Subtract the mean of each column of [rows, columns]."""
+    i, j = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None, :]
+    inside = (i < rows) & (j < columns)
+    values = tl.load(x + i * columns + j, mask=inside, other=0.0)
+    tl.store(x + i * columns + j, values - tl.sum(values, axis=0)[None, :] / rows, mask=inside)
+
+
+@triton.jit
+def double_and_add_outer(x, y, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr, WAITS: tl.constexpr):
+    """Every warp needs x, which one of them changes."""
+    i, j = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    values = tl.load(x + i)
+    if WAITS:
+        tl.debug_barrier()
+    tl.store(x + i, 2 * values)
+    tl.store(out + i[:, None] * COLUMNS + j[None, :], values[:, None] + tl.load(y + j)[None, :])

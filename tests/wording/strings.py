@@ -120,7 +120,7 @@ def user_texts() -> Iterator[Text]:
         yield from strings(path, path.relative_to(ROOT).as_posix())
     for path in sorted((ROOT / "schema").glob("*.json")):
         yield from schema_texts(path, path.relative_to(ROOT).as_posix())
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    for path in [ROOT / "README.md", ROOT / "editors/vscode/README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         yield from page_texts(path, path.relative_to(ROOT).as_posix())
     for folder in ("benchmarks", "conformance"):  # their strings become pages in docs/
         for path in sorted((ROOT / folder).rglob("*.py")):

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 
-from kcheck.device.kinds.base import Called, Kind, Passed, Work
-from kcheck.device.kinds.cuda import CUDA, HIP
-from kcheck.device.kinds.numba import Numba
-from kcheck.device.kinds.ptx import PTX
-from kcheck.device.kinds.triton import TRITON
+from kcheck.device.kinds.base import Called, DeviceKind, Passed, WantedArtifact, Work
 
 DEFAULT = "numba"
 """The kind of a launcher's kernels where the spec names no kernel."""
 
-KINDS: Mapping[str, Kind] = {
-    "numba": Numba(),
-    "cuda": CUDA,
-    "hip": HIP,
-    "ptx": PTX,
-    "triton": TRITON,
+_PLACES = {
+    "numba": ("numba", "NUMBA"),
+    "cuda": ("cuda", "CUDA"),
+    "hip": ("cuda", "HIP"),
+    "ptx": ("ptx", "PTX"),
+    "triton": ("triton", "TRITON"),
 }
+"""By the name that ``Kernel.kind`` has: the module here, and its object."""
+
+
+class _Kinds(Mapping[str, DeviceKind]):
+    """Every kind, imported when it is first used: a short run uses one."""
+
+    def __getitem__(self, name: str) -> DeviceKind:
+        module, kind = _PLACES[name]
+        found: DeviceKind = getattr(import_module(f"{__name__}.{module}"), kind)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_PLACES)
+
+    def __len__(self) -> int:
+        return len(_PLACES)
+
+
+KINDS: Mapping[str, DeviceKind] = _Kinds()
 """By the name that ``Kernel.kind`` has."""
 
-__all__ = ["DEFAULT", "KINDS", "Called", "Kind", "Passed", "Work"]
+__all__ = ["DEFAULT", "KINDS", "Called", "DeviceKind", "Passed", "WantedArtifact", "Work"]

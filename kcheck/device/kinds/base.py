@@ -67,7 +67,24 @@ class Work(Protocol):
         """End it, finished or not."""
 
 
-class Kind(Protocol):
+@dataclass(frozen=True, slots=True)
+class WantedArtifact:
+    """How a kernel is compiled as for a GPU.
+
+    Attributes:
+        targets: such as ``sm_80``.
+        in_process: whether the device that runs the cases compiles them in this process.
+        sass: include the machine code.
+        sanitizers: those that the cases run with, for code that is compiled ahead of them.
+    """
+
+    targets: Sequence[str]
+    in_process: bool
+    sass: bool = False
+    sanitizers: Collection[str] = ()
+
+
+class DeviceKind(Protocol):
     """One kind of kernel.
 
     Attributes:
@@ -101,21 +118,5 @@ class Kind(Protocol):
     def launching(self, spec: OpSpec, case: Case, backend: Backend) -> AbstractContextManager[None]:
         """What holds while the spec's launcher runs a case."""
 
-    def artifact(
-        self,
-        spec: OpSpec,
-        cases: Sequence[Case],
-        targets: Sequence[str],
-        *,
-        device: str,
-        sass: bool = False,
-        sanitizers: Collection[str] = (),
-    ) -> Work:
-        """Compile the kernel of a ``launch:`` as for a GPU, in every specialization that the cases may need.
-
-        Args:
-            targets: such as ``sm_80``.
-            device: the name of the device that runs the cases; empty if none does.
-            sass: include the machine code.
-            sanitizers: those that the cases run with, for code that is compiled ahead of them.
-        """
+    def artifact(self, spec: OpSpec, cases: Sequence[Case], wanted: WantedArtifact) -> Work:
+        """Compile the kernel of a ``launch:`` as for a GPU, in every specialization that the cases may need."""

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 from kcheck.device.artifact import assembled
 from kcheck.device.base import Backend
-from kcheck.device.kinds.base import Called, Passed, Work
+from kcheck.device.kinds.base import Called, Passed, WantedArtifact, Work
 from kcheck.device.kinds.entry import check, fitted, pack
-from kcheck.device.kinds.modules import Run, Unit, address
+from kcheck.device.kinds.modules import Unit, UnitRun, address
 from kcheck.device.kinds.named import UnknownKernel
 from kcheck.device.kinds.named import kernels as open_kernels
 from kcheck.device.plan import LaunchFault
@@ -58,7 +58,7 @@ class Compiler(Protocol):
 
 
 class CompiledKind:
-    """A :class:`kcheck.device.kinds.base.Kind` over a :class:`Compiler`.
+    """A :class:`kcheck.device.kinds.base.DeviceKind` over a :class:`Compiler`.
 
     Args:
         name: in ``kcheck.specfile.kinds.KINDS``.
@@ -77,7 +77,7 @@ class CompiledKind:
         assert spec.kernel is not None
         if backend.modules is None:
             what = f"{spec.kernel} is {self._title}, which the {backend.name} cannot run"
-            raise KernelError(f"{spec.kernel.span}: {what}; use --device cpu or --device gpu")
+            raise KernelError(spec.kernel.span, what, "use --device cpu or --device gpu")
         self._compiler.load(spec, current_target())
 
     def unsupported(self, dtype: str, backend: Backend) -> str:
@@ -97,7 +97,7 @@ class CompiledKind:
         check(spec, unit.instance, unit.parameters, arguments)
         content = pack(unit.parameters, [_value(passed) for passed in arguments])
         signature = signature_of_case(spec, called.case)
-        run = Run(unit, called.shape.block, called.shape.shared, signature)
+        run = UnitRun(unit, called.shape.block, called.shape.shared, signature)
         cooperative = spec.launch.cooperative
         return lambda: modules.launch(run, called.shape, content, cooperative=cooperative)
 
@@ -113,7 +113,7 @@ class CompiledKind:
             last = name.partition("<")[0].rpartition("::")[2].strip()
             if last not in kernels and last not in others:
                 fix = did_you_mean(last, kernels) or f"its kernels: {', '.join(kernels) or 'none'}"
-                raise UnknownKernel(f"{spec.kernel.path} has no kernel {last!r}; {fix}")
+                raise UnknownKernel(f"{spec.kernel.path} has no kernel {last!r}", fix)
             try:
                 return self._compiler.unit(spec, case, current_target(), "" if own else name)
             except NotCompiled as refused:
@@ -121,25 +121,14 @@ class CompiledKind:
 
         return open_kernels.opened(unit, modules)
 
-    def artifact(
-        self,
-        spec: OpSpec,
-        cases: Sequence[Case],
-        targets: Sequence[str],
-        *,
-        device: str,
-        sass: bool = False,
-        sanitizers: Collection[str] = (),
-    ) -> Work:
+    def artifact(self, spec: OpSpec, cases: Sequence[Case], wanted: WantedArtifact) -> Work:
         """In this process, once the cases have run."""
-        return AsNeeded(lambda: self._all(spec, cases, targets, sass))
+        return AsNeeded(lambda: self._all(spec, cases, wanted))
 
-    def _all(
-        self, spec: OpSpec, cases: Sequence[Case], targets: Sequence[str], sass: bool
-    ) -> tuple[CompiledKernel, ...]:
+    def _all(self, spec: OpSpec, cases: Sequence[Case], wanted: WantedArtifact) -> tuple[CompiledKernel, ...]:
         self._compiler.load(spec)
         made: dict[tuple[str, str, Signature], CompiledKernel] = {}
-        for target in targets:
+        for target in wanted.targets:
             for case in cases:
                 signature = signature_of_case(spec, case)
                 try:
@@ -149,7 +138,7 @@ class CompiledKind:
                     continue
                 key = (unit.instance, target, signature)
                 if key not in made:
-                    made[key] = assembled(unit.code(signature), target, sass=sass)
+                    made[key] = assembled(unit.code(signature), target, sass=wanted.sass)
         return tuple(made.values())
 
 

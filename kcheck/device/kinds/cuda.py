@@ -24,8 +24,8 @@ from kcheck.device.kinds.nvrtc import (
     toolkit_folders,
 )
 from kcheck.errors import KernelError, SpecError
-from kcheck.model import Case, CudaOptions, Fault, Finding, Kernel, OpSpec, Span
-from kcheck.model.span import as_typed
+from kcheck.model import Case, CudaOptions, Fault, Finding, KernelRef, OpSpec
+from kcheck.span import Span, as_typed
 from kcheck.specfile.kinds.cudafile import headers, read_cuda
 from kcheck.specfile.paths import shown
 
@@ -64,7 +64,7 @@ class _Compiler:
         """Check that there is a compiler."""
         assert spec.kernel is not None
         if why := no_compiler():
-            raise KernelError(f"{spec.kernel.span}: {spec.kernel} cannot be compiled: {why}")
+            raise KernelError(spec.kernel.span, f"{spec.kernel} cannot be compiled: {why}")
 
     def known(self, spec: OpSpec) -> tuple[Collection[str], Collection[str]]:
         """The ``__global__`` functions; macros and headers can define others, whose names occur somewhere."""
@@ -92,7 +92,7 @@ class _Compiler:
     def compiled(
         self,
         root: str,
-        kernel: Kernel,
+        kernel: KernelRef,
         expression: str,
         told: str,
         include: tuple[str, ...],
@@ -113,7 +113,7 @@ class _Compiler:
         except CompileFailed as failed:
             raise _explained(failed, kernel, file) from None
         except (OSError, UnicodeDecodeError) as error:
-            raise KernelError(f"{shown(file)}:1: this file cannot be read: {error}") from error
+            raise KernelError(Span(shown(file)), f"this file cannot be read: {error}") from error
 
 
 def _source(file: Path, expression: str, folders: tuple[str, ...], options: tuple[str, ...]) -> Source:
@@ -130,7 +130,7 @@ def _source(file: Path, expression: str, folders: tuple[str, ...], options: tupl
 
 
 @lru_cache(maxsize=256)
-def _unit(kernel: Kernel, told: str, target: str, source: Source) -> Unit:
+def _unit(kernel: KernelRef, told: str, target: str, source: Source) -> Unit:
     from kcheck.ptx.syntax.parser import parse  # only a run with C++ needs it
 
     made = compile_source(source, target)
@@ -161,9 +161,13 @@ def _parameter(slot: Parameter, typed: CppParameter, text: str) -> Parameter:
     return Parameter(slot.offset, slot.size, form, typed.element, told)
 
 
-def _explained(failed: CompileFailed, kernel: Kernel, file: Path) -> Exception:
-    """The exception for errors of the compiler: of the spec if a file is missing, otherwise findings."""
+def _explained(failed: CompileFailed, kernel: KernelRef, file: Path) -> Exception:
+    """The exception for errors of the compiler: of the spec if a file is missing or it names no instance of the
+    template, otherwise findings."""
     findings = []
+    if failed.messages and all(_is_of_name(message) for message in failed.messages):
+        told = f"{kernel.name} is not an instance of a kernel in {kernel.path}: {failed.messages[0].text}"
+        return SpecError([Fault(kernel.span, told, _declared(kernel, file))])
     for message in failed.messages[:_MOST_ERRORS]:
         missing = _NO_FILE.search(message.text)
         if missing is not None:
@@ -184,13 +188,32 @@ def _explained(failed: CompileFailed, kernel: Kernel, file: Path) -> Exception:
     return NotCompiled(*findings)
 
 
-def _place(message: Message, kernel: Kernel, file: Path) -> Span:
+def _place(message: Message, kernel: KernelRef, file: Path) -> Span:
     """The innermost place of an error that is in a file of the project; otherwise the kernel in the spec."""
     libraries = tuple(folder + os.sep for folder in (str(INCLUDE), *toolkit_folders()))
     for name, line, column in ((message.file, message.line, message.column), *((*t, 0) for t in message.through)):
         if os.path.isfile(name) and not os.path.realpath(name).startswith(libraries):
             return Span(as_typed(os.path.realpath(name)), line, max(column, 1))
     return kernel.span
+
+
+def _is_of_name(message: Message) -> bool:
+    """Whether the error is in how the spec names the kernel, of which only the code that asks for it tells."""
+    return message.file in _ASKING_FILES and not message.through
+
+
+_ASKING_FILES = ("kcheck_signature.h", "__nv_name_map")
+
+
+def _declared(kernel: KernelRef, file: Path) -> str:
+    """How to name an instance: the parameters of the template, as the file has them."""
+    name = kernel.name.partition("<")[0].rpartition("::")[2].strip()
+    text = file.read_text(encoding="utf-8", errors="replace")
+    for found in re.finditer(r"template\s*<([^<>{};]*)>\s*__global__[^;{}]*?\b(\w+)\s*\(", text):
+        if found[2] == name:
+            parameters = " ".join(found[1].split())
+            return f"give a value for each template parameter: {name}<{parameters}>"
+    return f"write {name} without template arguments, or declare it as a template"
 
 
 def _fix(message: Message) -> str:

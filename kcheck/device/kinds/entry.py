@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kcheck.cpu.module import read_entry
 from kcheck.device.kinds.base import Passed
 from kcheck.device.plan import integer_argument
 from kcheck.errors import SpecError
-from kcheck.model import DTYPES, Argument, Fault, NameArg, NumelArg, OpSpec, Span
+from kcheck.model import DTYPES, Argument, Fault, NameArg, NumelArg, OpSpec, Span, TextureArg
+from kcheck.ptx.analysis.kernel_facts import param_slots
 from kcheck.ptx.syntax.ast import Function, Module, Variable
 from kcheck.ptx.syntax.types import TYPES
 
@@ -40,8 +40,8 @@ class Parameter:
 
 def ptx_parameters(entry: Function) -> tuple[Parameter, ...]:
     """The parameters as PTX declares them (PTX ISA, "Kernel Function Parameters")."""
-    slots = read_entry(entry).params
-    return tuple(_declared(param, *slot) for param, slot in zip(entry.params, slots, strict=True))
+    slots, _ = param_slots(entry)
+    return tuple(_declared(param, slot.offset, slot.size) for param, slot in zip(entry.params, slots, strict=True))
 
 
 def _declared(param: Variable, offset: int, size: int) -> Parameter:
@@ -114,6 +114,8 @@ def called(passed: Passed) -> str:
         return f"{argument.name!r} as {passed.dtype}"
     if isinstance(argument, NumelArg):
         return f"the number of elements of {argument.array!r} as {passed.dtype}"
+    if isinstance(argument, TextureArg):
+        return f"the {'surface' if argument.is_surface else 'texture'} of {argument.array!r}, a {passed.dtype}"
     return f"the stride of {argument.array!r} as {passed.dtype}"
 
 
@@ -164,6 +166,8 @@ def _fix(spec: OpSpec, passed: Passed, parameter: Parameter) -> str:
     """What to write instead."""
     argument = passed.argument
     wanted = _wanted(parameter)
+    if isinstance(argument, TextureArg):
+        return "declare the parameter as cudaTextureObject_t or cudaSurfaceObject_t"
     if passed.is_array:
         if parameter.form == "pointer" and parameter.element and not parameter.space:
             return f"declare {_named(argument)!r} with dtype {parameter.element}, or change the kernel"

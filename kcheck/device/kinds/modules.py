@@ -7,12 +7,14 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kcheck.device.kinds.entry import Parameter
 from kcheck.device.plan import Geometry
-from kcheck.model import Kernel, Span
+from kcheck.model import KernelRef, Span
 from kcheck.model.compiled import CompiledKernel, Launched, Signature
+
+if TYPE_CHECKING:
+    from kcheck.device.kinds.entry import Parameter
 
 _VARIABLE = re.compile(
     r"^[ \t]*(?:\.(?:visible|weak|common)\s+)*\.global\b[^;{=]*?"
@@ -51,7 +53,7 @@ class Unit:
         entry: its name in the PTX.
     """
 
-    kernel: Kernel
+    kernel: KernelRef
     place: Span
     instance: str
     target: str
@@ -63,16 +65,9 @@ class Unit:
         """The kernel as the linter takes it, not yet assembled."""
         return CompiledKernel(self.instance, self.place, signature, self.target, self.entry, self.ptx)
 
-    def code_of(self) -> bytes:
-        """The PTX of this kernel and of the functions that are not inlined, without the other kernels."""
-        parts = re.split(r"(?m)^(?=[^\n/]*\.(?:entry|func)\b)", self.ptx)
-        own = re.compile(rf"[^\n]*\.entry\s+{re.escape(self.entry)}(?![\w$])")
-        mine = (part for n, part in enumerate(parts) if n == 0 or ".entry" not in part or own.match(part))
-        return "".join(mine).encode()
-
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Run:
+class UnitRun:
     """One launch of a unit: its threads per block, dynamic shared memory in bytes, and types of arguments."""
 
     unit: Unit
@@ -108,12 +103,15 @@ class Modules:
 
     Attributes:
         took: called with the seconds that a compilation during a launch took.
+        names_object: called with the handle of a texture or surface object, and the name, shape and dtype of the
+            array that it has a copy of.
     """
 
     def __init__(self) -> None:
         self.took: Callable[[float], None] = lambda seconds: None
+        self.names_object: Callable[[int, str, tuple[int, ...], str], None] = lambda *named: None
         self._loaded: dict[str, _Loaded] = {}
-        self.runs: list[Run] = []
+        self.runs: list[UnitRun] = []
 
     def begin(self) -> None:
         """Forget earlier launches, and give variables in global memory their first values again."""
@@ -127,8 +125,20 @@ class Modules:
                     call("cuMemcpyHtoD", address, content, len(content))
                 loaded.launched = False
 
+    def restore(self) -> bool:
+        """Give variables in global memory their first values again, before the last launches are repeated.
+
+        Returns:
+            False if a module has to be loaded again instead.
+        """
+        launched = [loaded for loaded in self._loaded.values() if loaded.launched]
+        for loaded in launched:
+            for address, content in loaded.first.items():
+                call("cuMemcpyHtoD", address, content, len(content))
+        return not any(loaded.again for loaded in launched)
+
     def launch(
-        self, run: Run, shape: Geometry, content: bytes, *, cooperative: bool = False, stream: int = 0
+        self, run: UnitRun, shape: Geometry, content: bytes, *, cooperative: bool = False, stream: int = 0
     ) -> None:
         """Launch a kernel. ``content``: its parameters, as :func:`kcheck.device.kinds.entry.pack` lays them out.
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kcheck.device.kinds.entry import Parameter, difference, pack
-from kcheck.device.kinds.modules import Modules, Run, Unit, address
+from kcheck.device.kinds.modules import Modules, Unit, UnitRun, address
 from kcheck.device.launched import signature_of_launch
 from kcheck.device.plan import MOST_BLOCKS, MOST_THREADS, Geometry
 from kcheck.errors import KernelError
 from kcheck.model import DTYPES, Index3
-from kcheck.model.span import as_typed
+from kcheck.span import Span, as_typed
 
 if TYPE_CHECKING:
     from kcheck.device.kinds.modules import Unit
@@ -30,7 +30,16 @@ _NUMBERS = {bool: "bool", int: "int64", float: "float64"}
 
 
 class UnknownKernel(Exception):
-    """A name that no kernel of the file has; the message says which, with the nearest name."""
+    """A name that no kernel of the file has.
+
+    Attributes:
+        what: which name, and of which file.
+        fix: the nearest name, or all of them.
+    """
+
+    def __init__(self, what: str, fix: str) -> None:
+        self.what, self.fix = what, fix
+        super().__init__(what, fix)
 
 
 class Kernels:
@@ -58,7 +67,7 @@ class Kernels:
         finally:
             self._open = before
 
-    def __getitem__(self, name: str) -> Named:
+    def __getitem__(self, name: str) -> NamedKernel:
         """A kernel by its name: of a template, with its arguments, as in ``softmax<float, 4>``.
 
         Raises:
@@ -66,15 +75,16 @@ class Kernels:
         """
         if self._open is None:
             raise KernelError(
-                f'{_caller()}: kcheck.kernels["{name}"] is available only in the launcher of a spec, whose'
-                " `kernel:` names a .cu, .hip or .ptx file"
+                _caller(),
+                f'kcheck.kernels["{name}"] is available only in the launcher of a spec, whose'
+                " `kernel:` names a .cu, .hip or .ptx file",
             )
         unit, modules = self._open
         begun = time.monotonic()
         try:
-            return Named(unit(name), modules)
+            return NamedKernel(unit(name), modules)
         except UnknownKernel as error:
-            raise KernelError(f"{_caller()}: {error}") from None
+            raise KernelError(_caller(), error.what, error.fix) from None
         finally:
             modules.took(time.monotonic() - begun)
 
@@ -82,7 +92,7 @@ class Kernels:
         return "kcheck.kernels"
 
 
-class Named:
+class NamedKernel:
     """A compiled kernel; ``kernel[grid, block]`` or ``kernel[grid, block, shared]`` launches it."""
 
     def __init__(self, unit: Unit, modules: Modules) -> None:
@@ -99,14 +109,14 @@ class Named:
             KernelError: these are not the sizes of a launch.
         """
         if not isinstance(sizes, tuple) or len(sizes) not in (2, 3):
-            raise KernelError(f"{_caller()}: write kernel[grid, block] or kernel[grid, block, shared]")
+            raise KernelError(_caller(), "write kernel[grid, block] or kernel[grid, block, shared]")
         grid, block = _index3(sizes[0], "grid", MOST_BLOCKS), _index3(sizes[1], "block", MOST_THREADS)
         shared = int(sizes[2]) if len(sizes) == 3 else 0
         shape = Geometry(grid, block, shared)
 
         def launch(*arguments: Any) -> None:
             values = self._values(arguments)
-            run = Run(self._unit, block, shared, signature_of_launch(arguments, self._unit.parameters))
+            run = UnitRun(self._unit, block, shared, signature_of_launch(arguments, self._unit.parameters))
             if not shape.empty:
                 self._modules.launch(run, shape, pack(self._unit.parameters, values))
 
@@ -118,9 +128,8 @@ class Named:
         if len(arguments) != len(parameters):
             takes = ", ".join(parameter.told for parameter in parameters) or "none"
             count = f"{len(parameters)} argument{'s' * (len(parameters) != 1)}"
-            raise KernelError(
-                f"{_caller()}: kernel {name!r} takes {count}, not {len(arguments)}; they are {takes}"
-            )
+            what = f"kernel {name!r} takes {count}, not {len(arguments)}"
+            raise KernelError(_caller(), what, f"they are {takes}")
         return [
             _value(value, parameter, f"argument {number} of {name!r}, {parameter.told}")
             for number, (value, parameter) in enumerate(zip(arguments, parameters, strict=True), 1)
@@ -132,10 +141,10 @@ def _value(value: Any, parameter: Parameter, who: str) -> Any:
         dtype = np.dtype(value.dtype).name
         wrong = difference(dtype, True, parameter)
         if wrong is not None:
-            raise KernelError(f"{_caller()}: {who} is given a {dtype} array: {wrong}")
+            raise KernelError(_caller(), f"{who} is given a {dtype} array: {wrong}")
         return address(value)
     if isinstance(value, np.ndarray):
-        raise KernelError(f"{_caller()}: {who} is given an array in host memory; copy it with cuda.to_device()")
+        raise KernelError(_caller(), f"{who} is given an array in host memory", "copy it with cuda.to_device()")
     if type(value) in _NUMBERS:
         made = _number(value, parameter)
         if made is not None:
@@ -144,8 +153,8 @@ def _value(value: Any, parameter: Parameter, who: str) -> Any:
         wrong = difference(value.dtype.name, False, parameter)
         if wrong is None:
             return value
-        raise KernelError(f"{_caller()}: {who} is given a {value.dtype.name}: {wrong}")
-    raise KernelError(f"{_caller()}: {who} is given {value!r}, which does not fit it")
+        raise KernelError(_caller(), f"{who} is given a {value.dtype.name}: {wrong}")
+    raise KernelError(_caller(), f"{who} is given {value!r}, which does not fit it")
 
 
 def _number(value: bool | int | float, parameter: Parameter) -> Any:
@@ -169,16 +178,16 @@ def _index3(value: Any, what: str, most: Index3) -> Index3:
     except (TypeError, ValueError):
         x = y = z = -1
     if len(sizes) > 3 or any(not 0 <= size <= limit for size, limit in zip((x, y, z), most, strict=True)):
-        raise KernelError(f"{_caller()}: the {what} {value!r} is not 1 to 3 sizes that CUDA allows")
+        raise KernelError(_caller(), f"the {what} {value!r} is not 1 to 3 sizes that CUDA allows")
     return (x, y, z)
 
 
-def _caller() -> str:
-    """``file:line`` of the launcher."""
+def _caller() -> Span:
+    """The line of the launcher."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back
-    return f"{as_typed(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return Span(as_typed(frame.f_code.co_filename), frame.f_lineno)
 
 
 kernels = Kernels()

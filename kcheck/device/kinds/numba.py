@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from kcheck.device.artifact import Compilation, compile_here
 from kcheck.device.base import Backend
 from kcheck.device.call import load_kernel
-from kcheck.device.kinds.base import Called, Work
+from kcheck.device.kinds.base import Called, WantedArtifact, Work
 from kcheck.device.precompile import Precompile, begin
 from kcheck.device.specialize import signatures
 from kcheck.model import Case, OpSpec
 from kcheck.model.compiled import CompiledKernel
 
 
-class Numba:
-    """A :class:`kcheck.device.kinds.base.Kind`."""
+class NumbaDeviceKind:
+    """A :class:`kcheck.device.kinds.base.DeviceKind`."""
 
     note = ""
     elsewhere = "run this spec with --device gpu or --device simulator"
@@ -39,36 +39,27 @@ class Numba:
         """A launcher imports what it launches."""
         return nullcontext()
 
-    def artifact(
-        self,
-        spec: OpSpec,
-        cases: Sequence[Case],
-        targets: Sequence[str],
-        *,
-        device: str,
-        sass: bool = False,
-        sanitizers: Collection[str] = (),
-    ) -> Work:
+    def artifact(self, spec: OpSpec, cases: Sequence[Case], wanted: WantedArtifact) -> Work:
         """In this process on the cpu device, which has compiled most of it; otherwise in a child with the real
         ``numba.cuda``."""
         assert spec.kernel is not None
-        if device == "cpu":
-            return _Here(spec, targets, sass, begin(spec, cases, sanitizers))
-        return Compilation(spec.root, spec.kernel, signatures(spec), targets, sass=sass)
+        if wanted.in_process:
+            return _Here(spec, wanted.targets, wanted.sass, begin(spec, cases, wanted.sanitizers))
+        return Compilation(spec.root, spec.kernel, signatures(spec), wanted.targets, sass=wanted.sass)
 
 
 class _Here:
     """A :class:`kcheck.device.kinds.base.Work` in the process of the cpu device, once the cases have run.
 
     Args:
-        ahead: processes that compile some of it in advance.
+        precompile: processes that compile some of it in advance.
     """
 
-    def __init__(self, spec: OpSpec, targets: Sequence[str], sass: bool, ahead: Precompile | None) -> None:
+    def __init__(self, spec: OpSpec, targets: Sequence[str], sass: bool, precompile: Precompile | None) -> None:
         self._spec = spec
         self._targets = targets
         self._sass = sass
-        self._ahead = ahead
+        self._precompile = precompile
 
     @property
     def running(self) -> bool:
@@ -83,5 +74,8 @@ class _Here:
 
     def cancel(self) -> None:
         """End the processes that compile ahead."""
-        if self._ahead is not None:
-            self._ahead.cancel()
+        if self._precompile is not None:
+            self._precompile.cancel()
+
+
+NUMBA = NumbaDeviceKind()

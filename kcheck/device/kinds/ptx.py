@@ -13,13 +13,13 @@ from kcheck.device.kinds.compiled import CompiledKind
 from kcheck.device.kinds.entry import find_entry, ptx_parameters
 from kcheck.device.kinds.modules import Unit
 from kcheck.errors import SpecError
-from kcheck.model import Case, Fault, Kernel, OpSpec, Span
-from kcheck.model.span import as_typed
+from kcheck.model import Case, Fault, KernelRef, OpSpec, Span
+from kcheck.span import as_typed
 from kcheck.specfile.kinds.ptx import read_ptx
 from kcheck.specfile.kinds.text import read_text
 
 
-class _Files:
+class _PtxFiles:
     """A :class:`kcheck.device.kinds.compiled.Compiler`."""
 
     def load(self, spec: OpSpec, target: str = "") -> None:
@@ -52,14 +52,14 @@ def _number(target: str) -> int:
     return int(re.sub(r"\D", "", target) or 0)
 
 
-def _read(root: str, kernel: Kernel) -> Unit:
+def _read(root: str, kernel: KernelRef) -> Unit:
     path = os.path.join(root, kernel.path)
     status = os.stat(path)
     return _parsed(path, kernel, status.st_size, status.st_mtime_ns)
 
 
 @lru_cache(maxsize=64)
-def _parsed(path: str, kernel: Kernel, size: int, _changed: int) -> Unit:
+def _parsed(path: str, kernel: KernelRef, size: int, _changed: int) -> Unit:
     from kcheck.ptx.syntax.parser import parse  # only a run with PTX files needs it
 
     text = read_text(Path(path), size)
@@ -74,4 +74,4 @@ def named(text: str, path: str) -> str:
     return f"{text.rstrip()}\n// kcheck-file: {os.path.realpath(path)}\n"
 
 
-PTX = CompiledKind("ptx", _Files())
+PTX = CompiledKind("ptx", _PtxFiles())

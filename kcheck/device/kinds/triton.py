@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import Any
@@ -11,31 +12,32 @@ from typing import Any
 from kcheck.cases.expand import element_type
 from kcheck.device.artifact import assembled
 from kcheck.device.base import Backend
-from kcheck.device.kinds.base import Called, Work
+from kcheck.device.kinds.base import Called, WantedArtifact, Work
 from kcheck.device.kinds.compiled import AsNeeded
 from kcheck.device.kinds.entry import find_entry, ptx_parameters
-from kcheck.device.kinds.modules import Run, Unit
+from kcheck.device.kinds.modules import Unit, UnitRun
 from kcheck.device.places import function_place
 from kcheck.device.plan import Geometry, LaunchFault, geometry, scalars
 from kcheck.device.specialize import signature_of_case
-from kcheck.errors import KernelError
-from kcheck.model import Case, Finding, Kernel, NameArg, OpSpec, Scalar, Span, TritonOptions
+from kcheck.errors import DeviceUnavailable, KernelError
+from kcheck.model import Case, Finding, KernelRef, NameArg, OpSpec, Scalar, Span, TritonOptions
 from kcheck.model.compiled import CompiledKernel, Signature
 from kcheck.model.multiprocessor import WARP
-from kcheck.model.span import as_typed
+from kcheck.span import as_typed
 from kcheck.specfile import load_function
 from kcheck.triton.session import patch_triton_to_compile
 from kcheck.triton.signature import is_pointer, laid_out, packed
 from kcheck.triton.signature import scalars as flattened
 from kcheck.triton.tensors import address_of
+from kcheck.triton.versions import read_version
 
 _WIDTHS = {"int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64"} | {
     f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)
 }
 
 
-class Triton:
-    """A :class:`kcheck.device.kinds.base.Kind`."""
+class TritonDeviceKind:
+    """A :class:`kcheck.device.kinds.base.DeviceKind`."""
 
     note = ""
     elsewhere = "run this spec with --device gpu"
@@ -45,7 +47,7 @@ class Triton:
         assert spec.kernel is not None
         if backend.modules is None:
             what = f"{spec.kernel} is Triton, which the {backend.name} cannot run"
-            raise KernelError(f"{spec.kernel.span}: {what}; use --device cpu or --device gpu")
+            raise KernelError(spec.kernel.span, what, "use --device cpu or --device gpu")
         load(spec)
 
     def unsupported(self, dtype: str, backend: Backend) -> str:
@@ -69,7 +71,7 @@ class Triton:
                 assert launch is not None
                 grid = lambda chosen: geometry(launch, {**names, **_numbers(chosen)}).grid  # noqa: E731
                 unit = _unit(spec.kernel, kernel[grid](**given, **constants))
-                modules.runs.append(Run(unit, called.shape.block, called.shape.shared, signature))
+                modules.runs.append(UnitRun(unit, called.shape.block, called.shape.shared, signature))
 
             return tune
         compiled = _compiled(spec, kernel, given, constants)
@@ -77,25 +79,16 @@ class Triton:
         content = _content(unit, compiled, given)
         metadata = compiled.metadata
         shape = Geometry(called.shape.grid, (WARP * metadata.num_warps, 1, 1), metadata.shared)
-        run = Run(unit, shape.block, shape.shared, signature)
+        run = UnitRun(unit, shape.block, shape.shared, signature)
         return lambda: modules.launch(run, shape, content, cooperative=metadata.launch_cooperative_grid)
 
     def launching(self, spec: OpSpec, case: Case, backend: Backend) -> AbstractContextManager[None]:
         """A launcher launches Triton kernels as usual, ``kernel[grid](...)``."""
         return nullcontext()
 
-    def artifact(
-        self,
-        spec: OpSpec,
-        cases: Sequence[Case],
-        targets: Sequence[str],
-        *,
-        device: str,
-        sass: bool = False,
-        sanitizers: Collection[str] = (),
-    ) -> Work:
+    def artifact(self, spec: OpSpec, cases: Sequence[Case], wanted: WantedArtifact) -> Work:
         """In this process, once the cases have run."""
-        return AsNeeded(lambda: _all(spec, cases, targets, sass=sass))
+        return AsNeeded(lambda: _all(spec, cases, wanted.targets, sass=wanted.sass))
 
 
 def load(spec: OpSpec) -> Any:
@@ -107,11 +100,15 @@ def load(spec: OpSpec) -> Any:
     assert spec.kernel is not None
     if importlib.util.find_spec("triton") is None:
         what = f"{spec.kernel} needs Triton, which is not installed"
-        raise KernelError(f'{spec.kernel.span}: {what}; pip install "kcheck[triton]"')
+        raise KernelError(spec.kernel.span, what, 'pip install "kcheck[triton]"')
+    try:
+        read_version(importlib.metadata.version("triton"))
+    except DeviceUnavailable as fault:
+        raise KernelError(spec.kernel.span, *str(fault).split("; ", 1)) from None
     kernel: Any = load_function(spec.root, spec.kernel)
     if not type(kernel).__module__.startswith("triton."):
         place = function_place(kernel) or spec.kernel.span
-        raise KernelError(f"{place}: {spec.kernel.name} is not a Triton kernel; decorate it with @triton.jit")
+        raise KernelError(place, f"{spec.kernel.name} is not a Triton kernel", "decorate it with @triton.jit")
     return kernel
 
 
@@ -228,7 +225,7 @@ def _place(jit: Any) -> Span:
     return Span(as_typed(file), jit.starting_line_number + skipped)
 
 
-def _unit(kernel: Kernel | None, compiled: Any) -> Unit:
+def _unit(kernel: KernelRef | None, compiled: Any) -> Unit:
     """A compiled kernel as what is launched; the same object for the same code."""
     assert kernel is not None
     known: Unit | None = getattr(compiled, "_kcheck_unit", None)
@@ -256,7 +253,7 @@ def _content(unit: Unit, compiled: Any, given: Mapping[str, Any]) -> bytes:
         KernelError: the kernel needs scratch memory, which is not supported.
     """
     if getattr(compiled.metadata, "global_scratch_size", 0):
-        raise KernelError(f"{unit.place}: {unit.kernel.name} needs global scratch memory, which is not supported")
+        raise KernelError(unit.place, f"{unit.kernel.name} needs global scratch memory, which is not supported")
     parts = []
     for name, kind in compiled.src.signature.items():
         for part, value, _ in flattened(kind, given.get(name), name):
@@ -328,4 +325,4 @@ def _stand_ins(spec: OpSpec, kernel: Any, case: Case) -> dict[str, Any]:
     return found
 
 
-TRITON = Triton()
+TRITON = TritonDeviceKind()

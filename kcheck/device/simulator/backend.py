@@ -14,10 +14,10 @@ from kcheck.device.places import error_place, one_line, user_place
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
 from kcheck.device.simulator.memory import OutOfBounds, TooMuchMemory
 from kcheck.device.simulator.module import NAME, KernelStopped, NotSimulated, Session, simulation
-from kcheck.device.simulator.schedule import Divergence, Failure
+from kcheck.device.simulator.schedule import Divergence, ThreadFailure
 from kcheck.model import Finding, OpSpec, Schedule, Span
 from kcheck.model.compiled import Launched
-from kcheck.model.span import as_typed
+from kcheck.span import as_typed
 
 
 class SimulatorBackend:
@@ -29,6 +29,7 @@ class SimulatorBackend:
 
     name = "simulator"
     orders_threads = True
+    compiles_in_process = False
     sanitizers: tuple[str, ...] = ("memcheck", "synccheck", "unwritten", "mutated", "nondeterministic")
 
     def __init__(self, why: str = "") -> None:
@@ -56,7 +57,7 @@ class SimulatorBackend:
         """Whether a thread of the last launch executed ``atomic.add`` or ``atomic.sub`` on a float."""
         return self._simulation.session.float_atomics
 
-    def narrow_floats(self) -> bool | None:
+    def narrow_floats(self) -> frozenset[str] | None:
         """Not known: the simulator runs Python, and does not see the dtype of every operation."""
         return None
 
@@ -65,10 +66,14 @@ class SimulatorBackend:
         return hasattr(function, "py_func") and not getattr(function, "_device", False)
 
     def stage(self, allocation: Allocation, buffer: Bytes) -> Staged:
-        """The array is a view of the buffer: host memory is device memory here."""
-        array = self._simulation.device_array(allocation.view(buffer))
+        """The array is a view of a copy: host memory is device memory here."""
+        memory = buffer.copy()
+        array = self._simulation.device_array(allocation.view(memory))
         setattr(array, NAME, allocation.name)
-        return Staged(array, lambda: buffer)
+        return Staged(array, lambda: memory)
+
+    def unstage(self) -> None:
+        """Its memory is freed with the last reference."""
 
     def launch(
         self, job: Callable[[], None], spec: OpSpec, deadline: float | None, schedule: Schedule
@@ -113,7 +118,7 @@ class SimulatorBackend:
             place=user_place(stopped.frames, spec.root) or _declared(spec),
         )
 
-    def _failure(self, kernel: str, failure: Failure, spec: OpSpec) -> Finding:
+    def _failure(self, kernel: str, failure: ThreadFailure, spec: OpSpec) -> Finding:
         error = failure.error
         place = error_place(error, spec.root)
         rule, message, fix, array, index = "launch", f"a thread raised {one_line(error)}", "", None, None

@@ -31,7 +31,7 @@ from kcheck.device.simulator.memory import (
     refuse_too_large,
     size_of,
 )
-from kcheck.device.simulator.schedule import QUANTUM, Divergence, Failure, Fiber, Grid, Worker
+from kcheck.device.simulator.schedule import QUANTUM, Divergence, Fiber, Grid, SimulatorThread, ThreadFailure
 from kcheck.model import NATURAL, Index3, Schedule
 from kcheck.model.compiled import Launched
 
@@ -52,7 +52,7 @@ class KernelStopped(Exception):
     def __init__(
         self,
         kernel: str,
-        failure: Failure | None,
+        failure: ThreadFailure | None,
         fiber: Fiber | None = None,
         frames: tuple[tuple[str, int], ...] = (),
         joined: bool = True,
@@ -263,7 +263,7 @@ def _tolerant_jit(jit: Callable[..., Any], simulation: Simulation) -> Callable[.
 def _fake_module(simulation: Simulation, kernelapi: Any) -> Any:
     """Numba's fake ``cuda`` with memory, atomics and the grid group replaced."""
 
-    class Module(kernelapi.FakeCUDAModule):  # type: ignore[misc]
+    class FakeModule(kernelapi.FakeCUDAModule):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__((1, 1, 1), (1, 1, 1), 0)
             self._shared = _SharedSpace(simulation)
@@ -286,12 +286,12 @@ def _fake_module(simulation: Simulation, kernelapi: Any) -> Any:
                 return real
             raise NotSimulated(f"Numba's simulator has no cuda.{name}")
 
-    return Module()
+    return FakeModule()
 
 
 def _grid() -> Grid:
     """The launch of the calling thread."""
-    return cast(Worker, threading.current_thread()).grid
+    return cast(SimulatorThread, threading.current_thread()).grid
 
 
 def _spend(fuel: int) -> None:
@@ -304,7 +304,7 @@ def _spend(fuel: int) -> None:
 
 class _GridGroup:
     def sync(self) -> None:
-        worker = cast(Worker, threading.current_thread())
+        worker = cast(SimulatorThread, threading.current_thread())
         worker.grid.grid_barrier(worker)
 
 
@@ -313,7 +313,7 @@ class _SharedSpace:
     simulation: Simulation
 
     def array(self, shape: Any, dtype: Any, alignment: int | None = None) -> KernelArray:
-        worker = cast(Worker, threading.current_thread())
+        worker = cast(SimulatorThread, threading.current_thread())
         assert worker.fiber is not None
         memory = worker.fiber.block.shared.array(shape, self.simulation.dtype(dtype), 1)
         return KernelArray(memory, "shared memory", worker.grid.tick)

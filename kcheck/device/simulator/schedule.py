@@ -36,7 +36,7 @@ _MOST_WORKERS = 2048  # with more OS threads, no other block is started to help 
 
 
 @dataclass(eq=False, slots=True)
-class Block:
+class SimulatedBlock:
     """A thread block: its index, its unstarted threads, and what its threads wait for."""
 
     index: Index3
@@ -52,15 +52,15 @@ class Block:
 class Fiber:
     """One CUDA thread. ``site`` is the barrier at which it waits, as (file, line)."""
 
-    block: Block
+    block: SimulatedBlock
     thread: Index3
-    worker: Worker | None = None
+    worker: SimulatorThread | None = None
     site: tuple[str, int] | None = None
     vote: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ThreadFailure:
     """The exception that a CUDA thread raised, and the thread."""
 
     error: BaseException
@@ -81,7 +81,7 @@ class Divergence:
     stuck: bool = False
 
 
-class Worker(threading.Thread):
+class SimulatorThread(threading.Thread):
     """An OS thread that runs CUDA threads. Numba's fake ``cuda`` module reads ``blockIdx`` and similar values from
     it."""
 
@@ -169,19 +169,19 @@ class Grid:
         self.schedule = schedule
         self.fuel = QUANTUM
         self.running: Fiber | None = None
-        self.failure: Failure | None = None
+        self.failure: ThreadFailure | None = None
         self.divergences: list[Divergence] = []
         self.deadlock = False
         self.broken: BaseException | None = None
         self.over = threading.Event()
         self.aborted = False
         self._unstarted_blocks = _indices(grid, schedule, "blocks")
-        self._blocks: list[Block] = []
+        self._blocks: list[SimulatedBlock] = []
         self._ready: deque[Fiber] = deque()
         self._at_grid_barrier: list[Fiber] = []
         self._live = 0
-        self._idle: list[Worker] = []
-        self._workers: list[Worker] = []
+        self._idle: list[SimulatorThread] = []
+        self._workers: list[SimulatorThread] = []
         self._rotations = 0
 
     # --- run from the host's thread ---
@@ -232,7 +232,7 @@ class Grid:
 
     # --- run on the worker that has the baton ---
 
-    def work(self, worker: Worker) -> None:
+    def work(self, worker: SimulatorThread) -> None:
         """Run CUDA threads one after another, until nothing is left for this worker."""
         while True:
             worker.wake.acquire()
@@ -262,7 +262,7 @@ class Grid:
     def pause(self) -> None:
         """Let another thread run, if one can."""
         worker = threading.current_thread()
-        if not isinstance(worker, Worker):
+        if not isinstance(worker, SimulatorThread):
             return  # the host reads an array, between launches
         if self.aborted:
             worker.unwind()
@@ -276,7 +276,7 @@ class Grid:
         assert following is not None
         self._hand_over(fiber, following)
 
-    def barrier(self, worker: Worker, vote: bool) -> list[bool]:
+    def barrier(self, worker: SimulatorThread, vote: bool) -> list[bool]:
         """Wait for every live thread of the block. Returns the votes of the threads that reached it."""
         fiber = worker.fiber
         assert fiber is not None
@@ -289,7 +289,7 @@ class Grid:
         self._wait(fiber)
         return fiber.block.votes
 
-    def grid_barrier(self, worker: Worker) -> None:
+    def grid_barrier(self, worker: SimulatorThread) -> None:
         """``cuda.cg.this_grid().sync()``: wait for every live thread of the grid."""
         fiber = worker.fiber
         assert fiber is not None
@@ -312,14 +312,14 @@ class Grid:
         self.deadlock = True
         self._diverged(waiting, stuck=True)
 
-    def _run_fiber(self, worker: Worker, fiber: Fiber) -> None:
+    def _run_fiber(self, worker: SimulatorThread, fiber: Fiber) -> None:
         try:
             self.body()
         except Stop:
             worker.unwinding = True
             raise
         except BaseException as error:
-            self.failure = Failure(error, fiber.block.index, fiber.thread)
+            self.failure = ThreadFailure(error, fiber.block.index, fiber.thread)
             worker.fiber = None
             self.over.set()
             return
@@ -329,7 +329,7 @@ class Grid:
         self._live -= 1
         self._rotations = 0
 
-    def _bind(self, worker: Worker, fiber: Fiber) -> None:
+    def _bind(self, worker: SimulatorThread, fiber: Fiber) -> None:
         fiber.worker = worker
         worker.fiber = fiber
         worker.threadIdx = self.make_index(*fiber.thread)
@@ -342,7 +342,7 @@ class Grid:
         if self._idle:
             worker = self._idle.pop()
         else:
-            worker = Worker(self)
+            worker = SimulatorThread(self)
             self._workers.append(worker)
             worker.start()
         self._bind(worker, fiber)
@@ -394,21 +394,21 @@ class Grid:
                 continue
             return None
 
-    def _open_block(self) -> Block | None:
+    def _open_block(self) -> SimulatedBlock | None:
         index = next(self._unstarted_blocks, None)
         if index is None:
             return None
         size = self.block_dim[0] * self.block_dim[1] * self.block_dim[2]
-        block = Block(index, _indices(self.block_dim, self.schedule, "threads"), self.make_shared(), size)
+        block = SimulatedBlock(index, _indices(self.block_dim, self.schedule, "threads"), self.make_shared(), size)
         self._blocks.append(block)
         self._live += size
         return block
 
-    def _first_of(self, block: Block) -> Fiber | None:
+    def _first_of(self, block: SimulatedBlock) -> Fiber | None:
         thread = next(block.unstarted, None)
         return None if thread is None else Fiber(block, thread)
 
-    def _release(self, block: Block) -> None:
+    def _release(self, block: SimulatedBlock) -> None:
         sites = {fiber.site for fiber in block.waiting}
         if len(sites) > 1 or block.left:
             self._diverged(block.waiting, gone=block.left)
@@ -429,7 +429,7 @@ def _indices(size: Index3, schedule: Schedule, domain: str) -> Iterator[Index3]:
             yield n % x, n // x % y, n // (x * y)
 
 
-def _wake(worker: Worker) -> None:
+def _wake(worker: SimulatorThread) -> None:
     """Release the worker's lock; a worker that is not waiting will not block the next time."""
     if worker.wake.locked():
         worker.wake.release()

@@ -18,20 +18,17 @@ from kcheck.ptx.analysis.cfg import Cfg
 from kcheck.ptx.analysis.liveness import Liveness, reads, writes
 from kcheck.ptx.analysis.uniformity import Uniformity
 from kcheck.ptx.syntax.ast import Call, Instruction, Integer, Operand, Operation, Register, Special, Symbol
+from kcheck.ptx.syntax.opcodes import PURE
 from kcheck.ptx.syntax.types import TYPES
 
 THREADS = 1024
 """A thread's index is below (PTX ISA, "Special Registers: %tid"; a block has no more threads)."""
 
-_EQUAL = frozenset(
-    {"mov", "cvta", "cvt", "add", "sub", "mul", "mad", "neg", "not", "and", "or", "xor", "shl", "shr"}
-)
-_EQUAL |= {"min", "max", "abs", "setp", "selp"}
 _SAME_FOR_ALL = ("tid.y", "tid.z", "ntid", "ctaid", "nctaid", "warpid", "nwarpid", "WARP_SZ")
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class AffineShape:
     """A register's values: ``stride`` more in each lane than in the one before.
 
     ``index``: they are below THREADS, and the first is a multiple of the vector's width, where the stride is 1.
@@ -41,7 +38,7 @@ class Shape:
     index: bool = False
 
 
-_SAME = Shape(0)
+_SAME = AffineShape(0)
 
 
 def analyze(
@@ -58,10 +55,10 @@ def analyze(
         constants: registers that are a literal.
         divergent_symbols: whether the address of a symbol differs between lanes (local variables).
     """
-    return _Analysis(cfg, live, found, constants, divergent_symbols, width).run()
+    return _AffineAnalysis(cfg, live, found, constants, divergent_symbols, width).run()
 
 
-class _Analysis:
+class _AffineAnalysis:
     def __init__(
         self,
         cfg: Cfg,
@@ -75,7 +72,7 @@ class _Analysis:
         self.uniform = found.uniform
         self.constants = constants
         self.width = width
-        self.shapes: dict[str, Shape] = {}
+        self.shapes: dict[str, AffineShape] = {}
         self.definitions: list[tuple[str, Instruction]] = []
         excluded: set[str] = set()
         for n in cfg.order:
@@ -111,19 +108,19 @@ class _Analysis:
                     self.shapes.pop(name, None)
                     again = True
                     continue
-                both = Shape(shape.stride, shape.index and before.index)
+                both = AffineShape(shape.stride, shape.index and before.index)
                 if self.shapes.get(name) != both:
                     self.shapes[name] = both
                     again = True
         # What depends on itself alone was never reached.
         return {name: shape.stride for name, shape in self.shapes.items() if name in self.candidates}
 
-    def _of(self, operand: Operand) -> Shape | None:
+    def _of(self, operand: Operand) -> AffineShape | None:
         if isinstance(operand, Register):
             return _SAME if operand.name in self.uniform else self.shapes.get(operand.name)
         if isinstance(operand, Special):
             if operand.name in ("tid.x", "laneid"):
-                return Shape(1, True)
+                return AffineShape(1, True)
             return _SAME if operand.name.startswith(_SAME_FOR_ALL) else None
         if isinstance(operand, Symbol):
             return None if self.divergent_symbols(operand.name) else _SAME
@@ -134,7 +131,7 @@ class _Analysis:
             return operand.value
         return self.constants.get(operand.name) if isinstance(operand, Register) else None
 
-    def _shape(self, i: Instruction) -> Shape | None:
+    def _shape(self, i: Instruction) -> AffineShape | None:
         """What the result of an instruction looks like; None: no stride."""
         shapes = [self._of(operand) for operand in i.operands[1:]]
         sources = [shape for shape in shapes if shape is not None]
@@ -147,10 +144,10 @@ class _Analysis:
 
     # --- what instructions do to strides
 
-    def moved(self, i: Instruction, sources: list[Shape]) -> Shape | None:
+    def moved(self, i: Instruction, sources: list[AffineShape]) -> AffineShape | None:
         return sources[0]
 
-    def converted(self, i: Instruction, sources: list[Shape]) -> Shape | None:
+    def converted(self, i: Instruction, sources: list[AffineShape]) -> AffineShape | None:
         if len(i.modifiers) != 2:
             return None
         target, source = (TYPES[m] for m in i.modifiers)
@@ -158,13 +155,13 @@ class _Analysis:
             return None
         return sources[0] if sources[0].index or target.bits <= source.bits else None
 
-    def summed(self, i: Instruction, sources: list[Shape]) -> Shape | None:
+    def summed(self, i: Instruction, sources: list[AffineShape]) -> AffineShape | None:
         if len(i.modifiers) != 1:
             return None
         x, y = sources
-        return Shape(x.stride + y.stride if i.opcode == "add" else x.stride - y.stride)
+        return AffineShape(x.stride + y.stride if i.opcode == "add" else x.stride - y.stride)
 
-    def multiplied(self, i: Instruction, sources: list[Shape]) -> Shape | None:
+    def multiplied(self, i: Instruction, sources: list[AffineShape]) -> AffineShape | None:
         """``mul`` and ``mad``."""
         if i.modifiers[0] not in ("lo", "wide") or len(i.modifiers) != 2:
             return None
@@ -176,22 +173,22 @@ class _Analysis:
                 if by is None or sources[other].stride or wraps:
                     return None
                 stride = sources[this].stride * by
-        return Shape(stride + (sources[2].stride if i.opcode == "mad" else 0))
+        return AffineShape(stride + (sources[2].stride if i.opcode == "mad" else 0))
 
-    def shifted_left(self, i: Instruction, sources: list[Shape]) -> Shape | None:
+    def shifted_left(self, i: Instruction, sources: list[AffineShape]) -> AffineShape | None:
         by = self._constant(i.operands[2])
         if by is None or not 0 <= by < TYPES[i.modifiers[0]].bits:
             return None
-        return Shape(sources[0].stride << by)
+        return AffineShape(sources[0].stride << by)
 
-    def shifted_right(self, i: Instruction, sources: list[Shape]) -> Shape | None:
+    def shifted_right(self, i: Instruction, sources: list[AffineShape]) -> AffineShape | None:
         by = self._constant(i.operands[2])
         x = sources[0]
         if by is None or not x.index or x.stride != 1 or not 0 <= by < 32 or 1 << by < self.width:
             return None
         return _SAME
 
-    def masked(self, i: Instruction, sources: list[Shape]) -> Shape | None:
+    def masked(self, i: Instruction, sources: list[AffineShape]) -> AffineShape | None:
         mask = self._constant(i.operands[2])
         x = sources[0]
         if mask is None or not x.index or x.stride != 1:
@@ -199,31 +196,31 @@ class _Analysis:
         lanes = mask & (self.width - 1)
         if lanes == 0:
             return _SAME
-        return Shape(1, True) if lanes == self.width - 1 else None
+        return AffineShape(1, True) if lanes == self.width - 1 else None
 
-    def selected(self, i: Instruction, sources: list[Shape]) -> Shape | None:
+    def selected(self, i: Instruction, sources: list[AffineShape]) -> AffineShape | None:
         x, y, condition = sources
-        return Shape(x.stride) if x.stride == y.stride and not condition.stride else None
+        return AffineShape(x.stride) if x.stride == y.stride and not condition.stride else None
 
 
 _RULES = {
-    "mov": _Analysis.moved,
-    "cvta": _Analysis.moved,
-    "cvt": _Analysis.converted,
-    "add": _Analysis.summed,
-    "sub": _Analysis.summed,
-    "mul": _Analysis.multiplied,
-    "mad": _Analysis.multiplied,
-    "shl": _Analysis.shifted_left,
-    "shr": _Analysis.shifted_right,
-    "and": _Analysis.masked,
-    "selp": _Analysis.selected,
+    "mov": _AffineAnalysis.moved,
+    "cvta": _AffineAnalysis.moved,
+    "cvt": _AffineAnalysis.converted,
+    "add": _AffineAnalysis.summed,
+    "sub": _AffineAnalysis.summed,
+    "mul": _AffineAnalysis.multiplied,
+    "mad": _AffineAnalysis.multiplied,
+    "shl": _AffineAnalysis.shifted_left,
+    "shr": _AffineAnalysis.shifted_right,
+    "and": _AffineAnalysis.masked,
+    "selp": _AffineAnalysis.selected,
 }
 
 
 def _linear(operation: Operation, register: Register) -> bool:
     """Whether a write may leave a stride in a register: by one pure instruction, of integers that fill it."""
-    if isinstance(operation, Call) or operation.opcode not in _EQUAL or len(writes(operation)) != 1:
+    if isinstance(operation, Call) or operation.opcode not in PURE or len(writes(operation)) != 1:
         return False
     if not isinstance(operation.operands[0], Register) or "cc" in operation.modifiers:
         return False

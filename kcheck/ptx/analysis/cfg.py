@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from kcheck.errors import PtxError
 from kcheck.ptx.syntax.ast import Call, Function, Instruction, Label, Operation, Symbol
+from kcheck.ptx.syntax.opcodes import BARRIERS, COLLECTIVE, RETURNS
 
-_RETURNS = frozenset({"ret", "exit", "trap"})
 _MAX_NESTING = 256
 
 
@@ -79,23 +79,20 @@ def is_barrier(operation: Operation) -> bool:
     """Whether threads wait there for others of their block or grid, so that a warp must be suspended."""
     if isinstance(operation, Call):
         return isinstance(operation.target, Symbol) and operation.target.name == "cudaCGSynchronize"
-    if operation.opcode == "bar" or operation.opcode == "barrier":
+    if operation.opcode in BARRIERS:
         return "arrive" not in operation.modifiers and "warp" not in operation.modifiers
     return False
-
-
-_TOGETHER = frozenset({"shfl", "vote", "match", "activemask", "redux", "elect", "mma", "ldmatrix", "movmatrix"})
 
 
 def is_collective(operation: Operation) -> bool:
     """Whether the lanes of a warp work together there."""
     if isinstance(operation, Call):
         return False
-    if operation.opcode in ("bar", "barrier"):
+    if operation.opcode in BARRIERS:
         return "warp" in operation.modifiers
     if operation.opcode == "wmma":  # its loads and stores are each lane's own
         return operation.modifiers[:1] == ("mma",)
-    return operation.opcode in _TOGETHER
+    return operation.opcode in COLLECTIVE
 
 
 def build(function: Function, file: str, waits: Callable[[Operation], bool] = is_barrier) -> Cfg:
@@ -137,7 +134,7 @@ def _split(function: Function, file: str, waits: Callable[[Operation], bool]) ->
             continue
         ends = waits(statement)
         if isinstance(statement, Instruction):
-            ends = ends or statement.opcode in ("bra", "brx") or statement.opcode in _RETURNS
+            ends = ends or statement.opcode in ("bra", "brx") or statement.opcode in RETURNS
         if ends:
             terminators[-1] = statement
             closed = True
@@ -169,7 +166,7 @@ def _split(function: Function, file: str, waits: Callable[[Operation], bool]) ->
             if end.guard is not None:
                 raise PtxError(f"{file}:{end.line}: a guarded brx.idx is not supported")
             successors = tuple(place(name, end.line) for name in function.branch_targets[table.name])
-        elif isinstance(end, Instruction) and end.opcode in _RETURNS and end.guard is None:
+        elif isinstance(end, Instruction) and end.opcode in RETURNS and end.guard is None:
             successors = ()
         blocks.append(BasicBlock(n, tuple(body), end, successors))
     return tuple(blocks)
@@ -352,4 +349,4 @@ def postdominators(cfg: Cfg) -> dict[int, int]:
 def _may_leave(block: BasicBlock) -> bool:
     """Whether threads leave the function here although others go on: a guarded return."""
     end = block.terminator
-    return isinstance(end, Instruction) and end.opcode in _RETURNS
+    return isinstance(end, Instruction) and end.opcode in RETURNS

@@ -29,6 +29,7 @@ from kcheck.ptx.syntax.ast import (
     Register,
     Statement,
     Symbol,
+    Texel,
     Variable,
     Vector,
 )
@@ -188,6 +189,11 @@ def _operand(operand: Operand, names: Mapping[str, str], suffix: str) -> Operand
         base = _operand(operand.base, names, suffix)
         assert isinstance(base, Register | Symbol) or base is operand.base
         return Address(base, operand.offset)
+    if isinstance(operand, Texel):
+        handle, place = _operand(operand.object, names, suffix), _operand(operand.coordinates, names, suffix)
+        assert isinstance(handle, Register)
+        assert isinstance(place, Vector)
+        return Texel(handle, place)
     if isinstance(operand, Vector):
         return Vector(tuple(_operand(e, names, suffix) for e in operand.elements))
     if isinstance(operand, Pair):

@@ -20,13 +20,16 @@ from kcheck.ptx.syntax.ast import (
     Pair,
     Register,
     Symbol,
+    Texel,
     Vector,
 )
+from kcheck.ptx.syntax.opcodes import BARRIERS, CARRY_READERS
 
 _NO_RESULT = frozenset(
     [
         "st",
         "stmatrix",
+        "sust",
         "red",
         "bra",
         "brx",
@@ -51,12 +54,10 @@ _NO_RESULT = frozenset(
 CARRY = "%cc"
 """The name of the carry flag (CC.CF) among a function's registers."""
 
-_CARRY_READERS = frozenset({"addc", "subc", "madc"})
-
 
 def has_result(instruction: Instruction) -> bool:
     """Whether the first operand is what the instruction writes."""
-    if instruction.opcode in ("bar", "barrier"):
+    if instruction.opcode in BARRIERS:
         return "red" in instruction.modifiers
     if instruction.opcode == "wmma":
         return instruction.modifiers[:1] != ("store",)
@@ -74,6 +75,9 @@ def registers(operand: Operand) -> Iterator[Register]:
     elif isinstance(operand, Address):
         if isinstance(operand.base, Register):
             yield operand.base
+    elif isinstance(operand, Texel):
+        yield operand.object
+        yield from registers(operand.coordinates)
     elif isinstance(operand, Vector):
         for element in operand.elements:
             yield from registers(element)
@@ -103,7 +107,7 @@ def reads(operation: Operation) -> list[Register]:
         operands = operation.arguments
     else:
         operands = operation.operands[1:] if has_result(operation) else operation.operands
-        if operation.opcode in _CARRY_READERS:
+        if operation.opcode in CARRY_READERS:
             found.append(Register(CARRY, "pred"))
     for operand in operands:
         found.extend(registers(operand))

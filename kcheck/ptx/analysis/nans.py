@@ -66,10 +66,10 @@ class Nans:
 
 def analyze(cfg: Cfg) -> Nans | None:
     """Over the reachable blocks, whatever the order of execution; None if there is nothing to do."""
-    return _Analysis(cfg).run()
+    return _NanAnalysis(cfg).run()
 
 
-class _Analysis:
+class _NanAnalysis:
     def __init__(self, cfg: Cfg) -> None:
         self.arithmetic: dict[str, list[Instruction]] = {}
         self.bits: set[str] = set()

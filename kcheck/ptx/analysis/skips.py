@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from kcheck.ptx.analysis.cfg import Cfg, is_barrier, is_collective, postdominators
 from kcheck.ptx.analysis.liveness import reads, writes
 from kcheck.ptx.syntax.ast import Call, Operation
-
-_EFFECTS = frozenset({"st", "atom", "red", "trap"})
-_OF_THE_WARP = frozenset({"vote", "redux", "match", "activemask", "elect"})
+from kcheck.ptx.syntax.opcodes import EFFECTS, WARP_RESULTS
 
 Edge = tuple[int, int]
 """A block and the position of one of its successors; PAST for lanes that a guarded barrier does not wait for."""
@@ -84,7 +82,7 @@ def parting(cfg: Cfg, uniform: Collection[str]) -> Callable[[int], bool]:
     """
     operations = [o for n in cfg.order for o in cfg.blocks[n].operations]
     differs = {
-        r.name for o in operations if not isinstance(o, Call) and o.opcode in _OF_THE_WARP for r in writes(o)
+        r.name for o in operations if not isinstance(o, Call) and o.opcode in WARP_RESULTS for r in writes(o)
     }
     before = -1 if differs else 0
     while len(differs) != before:
@@ -145,4 +143,4 @@ def _inert(cfg: Cfg) -> set[int]:
 def _has_effect(operation: Operation) -> bool:
     if isinstance(operation, Call):
         return True
-    return operation.opcode in _EFFECTS or is_barrier(operation) or is_collective(operation)
+    return operation.opcode in EFFECTS or is_barrier(operation) or is_collective(operation)

@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from kcheck.ptx.analysis.cfg import Cfg
 from kcheck.ptx.analysis.liveness import Liveness, reads, writes
 from kcheck.ptx.syntax.ast import Address, Call, Instruction, Operand, Operation, Special, Symbol
+from kcheck.ptx.syntax.opcodes import PURE
 
-_PURE = frozenset({"mov", "cvta", "cvt", "add", "sub", "mul", "mad", "neg", "min", "max", "setp", "selp"})
-_PURE |= {"and", "or", "xor", "not", "shl", "shr"}
 _FIXED = ("tid", "ntid", "ctaid", "nctaid", "laneid", "lanemask", "warpid", "nwarpid", "WARP_SZ")
 _LONGEST = 8  # instructions that may replace one load and one store
 
@@ -58,7 +57,7 @@ def _pure(operation: Operation) -> bool:
     if operation.opcode == "ld":
         address = operation.operands[1]
         return "param" in operation.modifiers and isinstance(address, Address) and isinstance(address.base, Symbol)
-    return operation.opcode in _PURE and all(_fixed(o) for o in operation.operands)
+    return operation.opcode in PURE and all(_fixed(o) for o in operation.operands)
 
 
 def _fixed(operand: Operand) -> bool:
@@ -66,14 +65,14 @@ def _fixed(operand: Operand) -> bool:
 
 
 def unchanged(
-    cfg: Cfg, live: Liveness, stops: Mapping[int, tuple[str, ...]], sure: frozenset[int]
+    cfg: Cfg, live: Liveness, points: Mapping[int, tuple[str, ...]], sure: frozenset[int]
 ) -> Mapping[int, frozenset[str]]:
     """Registers whose slots in the state are up to date at the end of each block that ends in a barrier.
 
     On every path since a stop that saved or restored the register, no instruction wrote it.
 
     Args:
-        stops: by block that ends in a barrier: the registers that are in the state when its lanes go on.
+        points: by block that ends in a barrier: the registers that are in the state when its lanes go on.
         sure: the blocks at whose end lanes are always suspended.
     """
     everything = (1 << len(live.number)) - 1
@@ -88,7 +87,7 @@ def unchanged(
         barrier = cfg.blocks[n].terminator
         # Lanes for which the barrier's guard is false continue without having been saved.
         whole = n in sure and barrier is not None and barrier.guard is None
-        saved = sum(1 << live.number[name] for name in stops[n]) if whole else 0
+        saved = sum(1 << live.number[name] for name in points[n]) if whole else 0
         results = writes(barrier) if isinstance(barrier, Instruction) else []
         after[n] = saved & ~sum(1 << live.number[r.name] for r in results)
     clean = dict.fromkeys(cfg.order, everything)
@@ -105,5 +104,5 @@ def unchanged(
                 again = True
     return {
         n: frozenset(name for name in names if (clean[n] & ~written[n]) >> live.number[name] & 1)
-        for n, names in stops.items()
+        for n, names in points.items()
     }

@@ -26,6 +26,7 @@ from kcheck.ptx.analysis.cfg import Cfg, postdominators
 from kcheck.ptx.analysis.liveness import Liveness, reads, writes
 from kcheck.ptx.isa.rows import ROWS
 from kcheck.ptx.syntax.ast import Address, Call, Instruction, Operand, Operation, Register, Special, Symbol, Vector
+from kcheck.ptx.syntax.opcodes import BARRIERS
 
 _LANE_SPECIALS = ("tid", "laneid", "lanemask")
 _LIMIT = 1500
@@ -61,10 +62,10 @@ def analyze(
         return Uniformity(frozenset(), dict.fromkeys(cfg.order, 0))
     if len(cfg.order) > _LIMIT:
         return Uniformity(frozenset(), dict.fromkeys(cfg.order, everything))
-    return _Analysis(cfg, live, divergent_symbols, suspended).run()
+    return _UniformityAnalysis(cfg, live, divergent_symbols, suspended).run()
 
 
-class _Analysis:
+class _UniformityAnalysis:
     def __init__(
         self, cfg: Cfg, live: Liveness, divergent_symbols: Callable[[str], bool], suspended: frozenset[int]
     ) -> None:
@@ -156,7 +157,7 @@ class _Analysis:
             )
         if any(self.divergent >> self.live.number[r.name] & 1 for r in reads(operation)):
             return True
-        if opcode in ("bar", "barrier"):
+        if opcode in BARRIERS:
             return False
         if opcode not in ROWS and opcode not in ("mov", "cvta", "ld"):
             return True

@@ -19,10 +19,11 @@ operators. Integers are unsigned, as in the records that they come from.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
+from kcheck.ptx.ir.signature import Signature, call, operand
 from kcheck.ptx.syntax.types import LLVM_BITS
 
 UNLIKELY, LIKELY = "!2", "!0"
@@ -114,57 +115,8 @@ class Term(Value):
         return code.term(Builder.select(code, self, code.operand(yes, element), code.operand(no, element)))
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """A function of a module: its name with @, the type that it returns, and its parameters by name."""
-
-    name: str
-    result: str
-    parameters: Mapping[str, str]
-
-    @property
-    def head(self) -> str:
-        """``i32 @kcheck.total(ptr %items, i32 %count)``."""
-        parameters = ", ".join(f"{kind} %{name}" for name, kind in self.parameters.items())
-        return f"{self.result} {self.name}({parameters})"
-
-    @property
-    def declaration(self) -> str:
-        """For a module that calls the function of another one."""
-        return f"declare {self.result} {self.name}({', '.join(self.parameters.values())})"
-
-
-def call(b: Builder, function: Signature, /, **arguments: Value | int) -> Value:
-    """Call a function of this module; arguments by name. Its result, or a value of type void.
-
-    Raises:
-        TypeError: arguments that the function does not have, or of another type.
-    """
-    if arguments.keys() != function.parameters.keys():
-        raise TypeError(f"{function.name} takes {list(function.parameters)}, not {list(arguments)}")
-    given = []
-    for name, kind in function.parameters.items():
-        value = operand(b, arguments[name], kind)
-        if b.type_of(value) != kind:
-            raise TypeError(f"{function.name}: {name} is {kind}, not {b.typed(value)}")
-        given.append(b.typed(value))
-    text = f"call {function.result} {function.name}({', '.join(given)})"
-    if function.result == "void":
-        b.line(text)
-        return Value("", "void")
-    lanes, _, element = function.result.strip("<>").rpartition(" x ")
-    return b.value(text, element, int(lanes or 1))
-
-
-def operand(b: Builder, value: Value | int, element: str) -> Value:
-    """A value as it is; an integer as a constant of a type."""
-    if isinstance(value, int):
-        return Value("null", "ptr") if element == "ptr" else b.const(element, value)
-    return value
-
-
 @dataclass(slots=True)
-class Variable:
+class LocalVariable:
     """A variable of a function: it lives in memory, which LLVM turns into registers."""
 
     code: FunctionBuilder
@@ -229,7 +181,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """The labels of a loop that is being emitted."""
+    """The labels of a loop that is being emitted, or of a block, which does not begin again."""
 
     again: str
     after: str
@@ -307,9 +259,9 @@ class FunctionBuilder(Builder):
             return Array(self, pointer.text, element)
         return Array(self, pointer if pointer.startswith("@") else self.argument(pointer).text, element)
 
-    def variable(self, element: str, first: Value | int) -> Variable:
+    def variable(self, element: str, first: Value | int) -> LocalVariable:
         """A new variable, with its first value."""
-        made = Variable(self, element, self.local(element))
+        made = LocalVariable(self, element, self.local(element))
         made.value = first
         return made
 
@@ -405,8 +357,14 @@ class FunctionBuilder(Builder):
         """What to do if a condition holds."""
         then, branch = self.fresh("then"), Branch(self, self.fresh("else"), self.fresh("end"))
         self.branch(condition, then, branch.otherwise, weights)
+        with self._one_side(then, branch):
+            yield branch
+
+    @contextlib.contextmanager
+    def _one_side(self, then: str, branch: Branch) -> Iterator[None]:
+        """The block that a branch goes to, and an empty other side, which ``else_`` may replace."""
         self.label(then)
-        yield branch
+        yield
         self.jump(branch.end)
         self.label(branch.otherwise)
         self.jump(branch.end)
@@ -429,13 +387,18 @@ class FunctionBuilder(Builder):
         then, branch = self.fresh("then"), Branch(self, self.fresh("else"), self.fresh("end"))
         cases = " ".join(f"{value.type} {number}, label %{then}" for number in numbers)
         self.end(f"switch {self.typed(value)}, label %{branch.otherwise} [{cases}]")
-        self.label(then)
-        yield branch
-        self.jump(branch.end)
-        self.label(branch.otherwise)
-        self.jump(branch.end)
-        self.label(branch.end)
-        branch.written = len(self.lines)
+        with self._one_side(then, branch):
+            yield branch
+
+    @contextlib.contextmanager
+    def block(self) -> Iterator[None]:
+        """A part of the function that ``break_`` leaves early."""
+        after = self.fresh("after")
+        self._loops.append(_Loop("", after))
+        yield
+        self._loops.pop()
+        self.jump(after)
+        self.label(after)
 
     @contextlib.contextmanager
     def loop(self) -> Iterator[None]:
@@ -470,8 +433,19 @@ class FunctionBuilder(Builder):
         self.jump(head)
         self.label(loop.after)
 
+    @contextlib.contextmanager
+    def set_bits(self, bits: Value) -> Iterator[Term]:
+        """For the number of each bit that is set in an i32, from the lowest."""
+        left = self.variable("i32", bits)
+        with self.loop():
+            now = left.value
+            with self.if_(now.eq(0)):
+                self.break_()
+            left.value = now & (now - 1)
+            yield self.trailing_zeros(now)
+
     def break_(self) -> None:
-        """Leave the innermost loop."""
+        """Leave the innermost loop or block."""
         self.jump(self._loops[-1].after)
 
     def continue_(self) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from kcheck.ptx.ir.builder import Builder, Value, mangle, vector_type
 
 
-def masked_load(b: Builder, element: str, pointer: Value, align: int, mask: Value) -> Value:
-    """Elements side by side from an address on; 0 where the mask is off."""
+def masked_load(
+    b: Builder, element: str, pointer: Value, align: int, mask: Value, otherwise: Value | None = None
+) -> Value:
+    """Elements side by side from an address on; where the mask is off those of ``otherwise``, by default 0."""
     W = mask.lanes
     V, M = vector_type(element, W), vector_type("i1", W)
     name = f"@llvm.masked.load.{mangle(element, W)}.p0"
     b.declarations[name] = f"declare {V} {name}(ptr, i32, {M}, {V})"
-    text = f"call {V} {name}({b.typed(pointer)}, i32 {align}, {b.typed(mask)}, {V} zeroinitializer)"
-    return b.value(text, element, W)
+    rest = f"{V} zeroinitializer" if otherwise is None else b.typed(otherwise)
+    return b.value(f"call {V} {name}({b.typed(pointer)}, i32 {align}, {b.typed(mask)}, {rest})", element, W)
 
 
 def masked_store(b: Builder, value: Value, pointer: Value, align: int, mask: Value) -> None:

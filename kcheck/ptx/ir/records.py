@@ -6,20 +6,23 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kcheck.ptx.ir.builder import Builder, Value
+from kcheck.ptx.ir.builder import Builder, Value, vector_type
 from kcheck.ptx.ir.function import Array, FunctionBuilder, Term
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a Structure: where it is in the record, in bytes, and the LLVM type of an element of it."""
+    """A field of a Structure: where it is in the record, in bytes; the LLVM type of an element of it, and how many
+    elements it has."""
 
     offset: int
     element: str
+    count: int = 1
 
 
 def field_of(struct: type[ctypes.Structure], descriptor: Any) -> Field:
@@ -31,35 +34,76 @@ def field_of(struct: type[ctypes.Structure], descriptor: Any) -> Field:
     for name, kind, *_ in struct._fields_:
         if getattr(struct, name) is descriptor:
             element: Any = kind._type_ if issubclass(kind, ctypes.Array) else kind
-            return Field(int(descriptor.offset), f"i{8 * ctypes.sizeof(element)}")
+            size = ctypes.sizeof(element)
+            return Field(int(descriptor.offset), f"i{8 * size}", ctypes.sizeof(kind) // size)
     raise TypeError(f"{struct.__name__} does not have the field {descriptor}")
 
 
 def field_address(
-    b: Builder, struct: type[ctypes.Structure], pointer: str, descriptor: Any, index: int = 0
+    b: Builder, struct: type[ctypes.Structure], pointer: str, descriptor: Any, index: Value | int = 0
 ) -> Value:
     """The address of a field of the record at ``pointer``, or of an element of it."""
     found = field_of(struct, descriptor)
+    if isinstance(index, Value):
+        start = b.value(f"getelementptr i8, ptr {pointer}, i64 {found.offset}", "ptr")
+        return b.value(f"getelementptr {found.element}, ptr {start.text}, {b.typed(index)}", "ptr")
     offset = found.offset + index * int(found.element[1:]) // 8
     return b.value(f"getelementptr i8, ptr {pointer}, i64 {offset}", "ptr")
 
 
 def load_field(
-    b: Builder, struct: type[ctypes.Structure], pointer: str, descriptor: Any, index: int = 0, hints: str = ""
+    b: Builder,
+    struct: type[ctypes.Structure],
+    pointer: str,
+    descriptor: Any,
+    index: Value | int = 0,
+    *,
+    element: str = "",
+    hints: str = "",
 ) -> Value:
     """A field of the record at ``pointer``, or an element of it, in a function that is not a FunctionBuilder.
 
-    ``hints``: LLVM's metadata.
+    Args:
+        element: the type to load it as, if that is not an integer: ``ptr``.
+        hints: LLVM's metadata.
     """
     address = field_address(b, struct, pointer, descriptor, index)
-    element = field_of(struct, descriptor).element
+    element = element or field_of(struct, descriptor).element
     return b.value(f"load {element}, ptr {address.text}{hints}", element)
 
 
-def store_field(b: Builder, struct: type[ctypes.Structure], pointer: str, descriptor: Any, value: Value) -> None:
-    """Set a field of the record at ``pointer``, in a function that is not a FunctionBuilder."""
-    address = field_address(b, struct, pointer, descriptor)
+def store_field(
+    b: Builder,
+    struct: type[ctypes.Structure],
+    pointer: str,
+    descriptor: Any,
+    value: Value,
+    index: Value | int = 0,
+) -> None:
+    """Set a field of the record at ``pointer``, or an element of it, in a function that is not a
+    FunctionBuilder."""
+    address = field_address(b, struct, pointer, descriptor, index)
     b.line(f"store {b.typed(value)}, ptr {address.text}")
+
+
+_ALIGNMENT = 64
+"""Of records whose fields are read as vectors."""
+
+
+def load_lanes(b: Builder, struct: type[ctypes.Structure], pointer: str, descriptor: Any) -> Value:
+    """All elements of a field as a vector, from a record at a multiple of 64 bytes."""
+    found = field_of(struct, descriptor)
+    address = field_address(b, struct, pointer, descriptor)
+    align = math.gcd(found.offset, _ALIGNMENT)
+    kind = vector_type(found.element, found.count)
+    return b.value(f"load {kind}, ptr {address.text}, align {align}", found.element, found.count)
+
+
+def store_lanes(b: Builder, struct: type[ctypes.Structure], pointer: str, descriptor: Any, value: Value) -> None:
+    """Set all elements of a field of a record at a multiple of 64 bytes."""
+    align = math.gcd(field_of(struct, descriptor).offset, _ALIGNMENT)
+    address = field_address(b, struct, pointer, descriptor)
+    b.line(f"store {b.typed(value)}, ptr {address.text}, align {align}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +136,20 @@ class Record:
         old = self.code.load(field_of(self.struct, descriptor).element, address)
         self.code.store(old + value, address)
 
+    def lanes(self, descriptor: Any) -> Term:
+        """All elements of a field, as :func:`load_lanes`."""
+        return self.code.term(load_lanes(self.code, self.struct, self.pointer.text, descriptor))
+
+    def store_lanes(self, descriptor: Any, value: Value) -> None:
+        """Set all elements of a field, as :func:`store_lanes`."""
+        store_lanes(self.code, self.struct, self.pointer.text, descriptor, value)
+
+    def fetch_add(self, descriptor: Any, value: Value | int) -> Term:
+        """Add to a field that other threads add to meanwhile; what it held before."""
+        value = self.code.operand(value, field_of(self.struct, descriptor).element)
+        text = f"atomicrmw add ptr {self.address(descriptor).text}, {self.code.typed(value)} monotonic"
+        return self.code.value(text, value.type)
+
     def load_shared(self, descriptor: Any) -> Term:
         """A field that another thread may set meanwhile."""
         found = field_of(self.struct, descriptor)
@@ -107,13 +165,13 @@ class Record:
         address = self.address(descriptor)
         self.code.line(f"store atomic {self.code.typed(value)}, ptr {address.text} monotonic, align {size}")
 
-    def pointer_at(self, descriptor: Any) -> Term:
-        """A field that holds an address."""
-        return self.code.load("ptr", self.address(descriptor))
+    def pointer_at(self, descriptor: Any, index: Value | int = 0) -> Term:
+        """A field that holds an address, or one of its elements."""
+        return self.code.load("ptr", self.address(descriptor, index))
 
-    def array(self, descriptor: Any, element: str) -> Array:
-        """The elements at the address that a field holds."""
-        return Array(self.code, self.pointer_at(descriptor).text, element)
+    def array(self, descriptor: Any, element: str, index: Value | int = 0) -> Array:
+        """The elements at the address that a field holds, or one of its elements."""
+        return Array(self.code, self.pointer_at(descriptor, index).text, element)
 
     def elements(self, descriptor: Any) -> Array:
         """The elements of a field that is an array."""

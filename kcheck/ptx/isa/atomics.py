@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from kcheck.ptx.abi import FaultKind, Launch, Worker
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
+from kcheck.ptx.ir.records import load_field
 from kcheck.ptx.isa.effects import effect, without_policy
 from kcheck.ptx.isa.events import Access, Update
 from kcheck.ptx.isa.floating import ROWS_ADD
@@ -115,8 +116,12 @@ def atom(fn: Surroundings, i: Instruction) -> None:
     for observer in fn.observers:
         observer.accesses(i, access)
     offset = fn.shared_offset(operands[0]) if space == "shared" and W > 1 else None
-    checked = address if offset is None else b.splat(offset)
-    admit = fn.unit.admit(space, FaultKind.OUT_OF_BOUNDS_ATOMIC, kind.bytes, by_offset=offset is not None)
+    within = fn.within_word(operands[0])
+    narrow = within or offset
+    checked = address if narrow is None else b.splat(narrow)
+    size = kind.bytes if within is None else 1
+    by_offset = within is None and offset is not None
+    admit = fn.unit.admit(space, FaultKind.OUT_OF_BOUNDS_ATOMIC, size, by_offset=by_offset)
     mask = b.splat(fn.active)
     allowed = b.value(
         f"call {b.type_of(mask)} {admit}({b.typed(checked)}, {b.typed(mask)}, {fn.access_context(site)})",
@@ -167,24 +172,24 @@ _COMMUTING = frozenset({"add", "and", "or", "xor", "min", "max"})
 
 
 def _in_place(
-    fn: Surroundings, atomic: Atomic, address: Value, offset: Value, allowed: Value, value: Value, apart: str
+    fn: Surroundings, atomic: Atomic, address: Value, offset: Value, allowed: Value, value: Value, out_of_line: str
 ) -> None:
     """The operation lane by lane, without test, lock or call, if all lanes are on and no other thread runs.
 
     ``offset``: the offsets of the addresses in the shared window if known, otherwise the addresses again.
-    ``apart``: the call for other cases.
+    ``out_of_line``: the call for other cases.
     """
     b, kind = fn.b, atomic.kind
     quiet = b.compare("eq", b.mask_bits(allowed), -1)
     if atomic.space != "shared":
-        at = b.value(f"getelementptr i8, ptr %launch, i64 {Launch.workers.offset}", "ptr")
-        quiet = b.land(quiet, b.compare("eq", b.value(f"load i32, ptr {at.text}", "i32"), 1))
+        workers = load_field(b, Launch, "%launch", Launch.workers)
+        quiet = b.land(quiet, b.compare("eq", workers, 1))
     alone, other, done = b.fresh("alone"), b.fresh("other"), b.fresh("done")
     b.line(f"br i1 {quiet.text}, label %{alone}, label %{other}, !prof !0")
     b.label(alone)
     base, bits = Value("null", "ptr"), 64
     if offset is not address:
-        base = fn.field("worker", Worker.shared.offset, "ptr")
+        base = fn.field(Worker, Worker.shared, element="ptr")
         bits = 32 if fn.unit.dynamic_shared or fn.unit.shared_bytes > 1 << 16 else 16
     combine = _combine(atomic.operation)
     for where, x in zip(_pieces(b, b.resize(offset, f"i{bits}")), _lanes(b, value), strict=True):
@@ -193,7 +198,7 @@ def _in_place(
         b.line(f"store {b.typed(combine(b, kind, old, (x,)))}, ptr {pointer.text}, align {kind.bytes}")
     b.line(f"br label %{done}")
     b.label(other)
-    b.line(apart)
+    b.line(out_of_line)
     b.line(f"br label %{done}")
     b.label(done)
 
@@ -245,12 +250,10 @@ def _define(fn: Surroundings, name: str, atomic: Atomic, values: list[Value], wa
     else:
         if wanted:
             b.line(f"store {V} zeroinitializer, ptr %out")
-        at = b.value(f"getelementptr i8, ptr %launch, i64 {Launch.lane_order.offset}", "ptr")
-        order = b.value(f"load i32, ptr {at.text}", "i32")
+        order = load_field(b, Launch, "%launch", Launch.lane_order)
         quiet = b.land(b.compare("eq", b.mask_bits(mask), -1), b.compare("eq", order, 0))
         if atomic.space != "shared":
-            at = b.value(f"getelementptr i8, ptr %launch, i64 {Launch.workers.offset}", "ptr")
-            workers = b.value(f"load i32, ptr {at.text}", "i32")
+            workers = load_field(b, Launch, "%launch", Launch.workers)
             quiet = b.land(quiet, b.compare("eq", workers, 1))
         b.line(f"br i1 {quiet.text}, label %alone, label %loop")
         b.label("alone")
@@ -362,8 +365,6 @@ def _exchange(b: Builder, pointer: Value, expected: Value, new: Value, align: in
 
 def _in_shared(b: Builder, address: Value, static: int) -> Value:
     """Whether a generic address is in the shared window of ``static`` bytes and the dynamic ones."""
-    pointer = b.value(f"getelementptr i8, ptr %worker, i64 {Worker.shared.offset}", "ptr")
-    base = b.value(f"load i64, ptr {pointer.text}", "i64")
-    size = b.value(f"getelementptr i8, ptr %launch, i64 {Launch.dynamic_shared.offset}", "ptr")
-    dynamic = b.resize(b.value(f"load i32, ptr {size.text}", "i32"), "i64")
+    base = load_field(b, Worker, "%worker", Worker.shared)
+    dynamic = b.resize(load_field(b, Launch, "%launch", Launch.dynamic_shared), "i64")
     return b.compare("ult", b.sub(address, base), b.add(dynamic, static))

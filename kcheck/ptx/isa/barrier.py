@@ -8,6 +8,7 @@ them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from kcheck.ptx.abi import Block
 from kcheck.ptx.ir.builder import Value
@@ -62,8 +63,8 @@ class Arrival:
             for observer in fn.observers:
                 observer.branches(operation, self.predicate)
             holds = b.splat(fn.read(operation, self.predicate, TYPES["pred"]))
-            _add(fn, Block.true_count.offset, number, b.op("and", lanes, b.mask_bits(holds)))
-            _add(fn, Block.arrived.offset, number, lanes)
+            _add(fn, Block.true_count, number, b.op("and", lanes, b.mask_bits(holds)))
+            _add(fn, Block.arrived, number, lanes)
 
     def _uniform(self, fn: Surroundings, operation: Operation, operand: Operand) -> Value:
         """An operand that the ISA requires to be the same for all lanes: that of the first active one."""
@@ -71,13 +72,12 @@ class Arrival:
         return fn.b.extract(value, fn.first_active())
 
 
-def _add(fn: Surroundings, offset: int, number: Value, lanes: Value) -> None:
+def _add(fn: Surroundings, counts: Any, number: Value, lanes: Value) -> None:
+    """Add lanes to the count of a barrier. ``counts``: a field of Block."""
     b = fn.b
-    base = b.value(f"getelementptr i8, ptr %block, i64 {offset}", "ptr")
-    pointer = b.value(f"getelementptr i32, ptr {base.text}, i32 {number.text}", "ptr")
-    old = b.value(f"load i32, ptr {pointer.text}", "i32")
+    old = load_field(b, Block, "%block", counts, number)
     count = b.resize(b.intrinsic("ctpop", lanes), "i32")
-    b.line(f"store i32 {b.add(old, count).text}, ptr {pointer.text}")
+    store_field(b, Block, "%block", counts, b.add(old, count), number)
 
 
 def arrival(fn: Surroundings, operation: Operation) -> Arrival:
@@ -104,18 +104,12 @@ def finish_reduction(fn: Surroundings, operation: Instruction, point: int) -> No
     """On leaving ``bar.red``: its result, from the counts of the completed barrier."""
     b = fn.b
     number = load_field(b, SuspendedLanes, point_address(b, point).text, SuspendedLanes.barrier)
-
-    def count(offset: int) -> Value:
-        base = b.value(f"getelementptr i8, ptr %block, i64 {offset}", "ptr")
-        at = b.value(f"getelementptr i32, ptr {base.text}, i32 {number.text}", "ptr")
-        return b.value(f"load i32, ptr {at.text}", "i32")
-
-    true = count(Block.true_result.offset)
+    true = load_field(b, Block, "%block", Block.true_result, number)
     kind = TYPES["pred"]
     if "popc" in operation.modifiers:
         result, kind = true, TYPES["u32"]
     elif "and" in operation.modifiers:
-        result = b.compare("eq", true, count(Block.arrived_result.offset))
+        result = b.compare("eq", true, load_field(b, Block, "%block", Block.arrived_result, number))
     else:
         result = b.compare("ne", true, 0)
     fn.blend = None
@@ -138,4 +132,4 @@ def without_waiting(fn: Surroundings, i: Instruction) -> None:
         raise fn.fail(i, "not supported")
     ordered(fn, i, 2)
     number = b.land(b.extract(fn.read(i, i.operands[0], TYPES["u32"]), fn.first_active()), 15)
-    _add(fn, Block.arrive_count.offset, number, fn.active_bits())
+    _add(fn, Block.arrive_count, number, fn.active_bits())

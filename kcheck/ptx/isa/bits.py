@@ -130,8 +130,8 @@ def _prmt(b: Builder, m: Mods, x: Value, y: Value, selector: Value) -> Value:
         count = b.resize(b.shift("shl", pick, 3), "i64")
         byte = b.resize(b.land(b.shift("lshr", whole, count), 0xFF), "i32")
         if not mode:
-            spread = b.select(b.compare("ne", b.land(byte, 0x80), 0), b.const("i32", 0xFF), b.const("i32", 0))
-            byte = b.select(b.compare("ne", b.land(code, 8), 0), spread, byte)
+            filled = b.select(b.compare("ne", b.land(byte, 0x80), 0), b.const("i32", 0xFF), b.const("i32", 0))
+            byte = b.select(b.compare("ne", b.land(code, 8), 0), filled, byte)
         result = b.lor(result, b.shift("shl", byte, 8 * i))
     return result
 

@@ -62,16 +62,20 @@ def _set(b: Builder, m: Mods, x: Value, y: Value, c: Value | None = None) -> Val
     return b.select(holds, b.const(kind.llvm, 1.0), b.const(kind.llvm, 0.0))
 
 
+def _halves(b: Builder, m: Mods, shift: int, *pairs: Value) -> tuple[Mods, list[Value]]:
+    """The half of each packed pair that begins at a bit, and the modifiers for a comparison of halves."""
+    half = m.bound["T"][:-2]
+    kind = "half" if half == "f16" else "i16"
+    found = [b.bitcast(b.resize(b.shift("lshr", pair, shift), "i16"), kind) for pair in pairs]
+    return Mods({**m.bound, "T": half}), found
+
+
 def _set_pair(b: Builder, m: Mods, x: Value, y: Value) -> Value:
     """``set`` on a packed pair: 1.0 or 0.0 in each half, or all ones or zeros for an integer."""
-    half = m.bound["T"][:-2]
     parts = []
     for shift in (0, 16):
-        left, right = (
-            b.bitcast(b.resize(b.shift("lshr", v, shift), "i16"), "half" if half == "f16" else "i16")
-            for v in (x, y)
-        )
-        holds = _test(b, Mods({**m.bound, "T": half}), left, right)
+        of_half, (left, right) = _halves(b, m, shift, x, y)
+        holds = _test(b, of_half, left, right)
         one = {"f16x2": 0x3C00, "bf16x2": 0x3F80}.get(m.bound["D"], 0xFFFF)
         parts.append(b.select(holds, b.const("i32", one << shift), b.const("i32", 0)))
     return b.lor(parts[0], parts[1])
@@ -79,14 +83,10 @@ def _set_pair(b: Builder, m: Mods, x: Value, y: Value) -> Value:
 
 def _setp_pair(b: Builder, m: Mods, x: Value, y: Value) -> tuple[Value, Value]:
     """``setp`` on a packed pair: one predicate for each half."""
-    half = m.bound["T"][:-2]
     found = []
     for shift in (0, 16):
-        left, right = (
-            b.bitcast(b.resize(b.shift("lshr", v, shift), "i16"), "half" if half == "f16" else "i16")
-            for v in (x, y)
-        )
-        found.append(_test(b, Mods({**m.bound, "T": half}), left, right))
+        of_half, (left, right) = _halves(b, m, shift, x, y)
+        found.append(_test(b, of_half, left, right))
     return found[0], found[1]
 
 

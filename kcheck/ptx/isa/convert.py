@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.isa.modifiers import bfloat_to_float, float_to_bfloat, flush, saturate
-from kcheck.ptx.isa.rounding import directed
+from kcheck.ptx.isa.rounding import directed, odd_single
 from kcheck.ptx.isa.rows import Mods, row
 from kcheck.ptx.syntax.types import PtxType
 
@@ -122,7 +122,7 @@ def _narrow(b: Builder, m: Mods, x: Value, to: PtxType) -> Value:
     if "satfinite" in m:
         x = _finite(b, x, _LARGEST[to.name])
     if x.type == "double":
-        x = _double_to_odd_single(b, x)  # and no call of compiler-rt, which the machine code cannot link
+        x = odd_single(b, x)  # and no call of compiler-rt, which the machine code cannot link
     if to.name == "bf16":
         x = b.cast("fpext", x, "float")
         if mode == "rz":
@@ -159,17 +159,6 @@ def _away_or_towards(b: Builder, x: Value, mode: str) -> Value:
     return b.select(b.compare("uno", x, x), b.const("i16", 0x7FFF), result)
 
 
-def _double_to_odd_single(b: Builder, x: Value) -> Value:
-    """f64 to f32 rounded to odd, so that a second rounding is as good as one."""
-    near = b.cast("fptrunc", x, "float")
-    back = b.cast("fpext", near, "double")
-    bits = b.as_integer(near)
-    inexact = b.land(b.compare("one", back, x), b.compare("eq", b.land(bits, 1), 0))
-    outward = b.compare("olt", b.intrinsic("fabs", back), b.intrinsic("fabs", x))
-    stepped = b.add(bits, b.select(outward, b.const("i32", 1), b.const("i32", -1)))
-    return b.bitcast(b.select(inexact, stepped, bits), "float")
-
-
 def _pair(b: Builder, m: Mods, high: Value, low: Value) -> Value:
     """``cvt.rn.f16x2.f32 d, a, b``: a in the upper half, b in the lower."""
     to = m.type("D").name
@@ -182,6 +171,21 @@ def _pair(b: Builder, m: Mods, high: Value, low: Value) -> Value:
             x = flush(b, x)
         halves.append(b.resize(b.as_integer(_narrow(b, m, x, element)), "i32"))
     return b.lor(b.shift("shl", halves[0], 16), halves[1])
+
+
+_PACKED = {f"{sign}{bits}": bits for sign in "us" for bits in (2, 4, 8, 16)}
+
+
+def _pack(b: Builder, m: Mods, high: Value, low: Value, rest: Value | None = None) -> Value:
+    """``cvt.pack``: two integers saturated to 2 to 16 bits, above them the low bits of the third source."""
+    name = m.bound["D"]
+    bits = _PACKED[name]
+    least, most = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if name[0] == "s" else (0, (1 << bits) - 1)
+    result = b.const("i32", 0)
+    for x in (high, low):
+        clamped = b.intrinsic("smin", b.intrinsic("smax", x, b.const("i32", least)), b.const("i32", most))
+        result = b.lor(b.shift("shl", result, bits), b.land(clamped, (1 << bits) - 1))
+    return result if rest is None else b.lor(result, b.shift("shl", rest, 2 * bits))
 
 
 def _tf32(b: Builder, m: Mods, x: Value) -> Value:
@@ -210,4 +214,6 @@ _ROUND = "{rnd}|.rni|.rzi|.rmi|.rpi"
 row(f"cvt [{_ROUND}=rnd] [.ftz] [.sat] <{_INT}|{_FLT}=D> <{_INT}|{_FLT}=A>", "d~:D a~:A", _cvt)
 row("cvt <.rn|.rz=rnd> [.relu] [.satfinite] <.f16|.bf16=D> .f32=A", "d~:D a~:A", _cvt)
 row("cvt <.rn|.rz=rnd> [.relu] [.satfinite] <.f16x2|.bf16x2=D> .f32=A", "d:D a:A b:A", _pair)
+row("cvt .pack .sat <.u16|.s16=D> .s32=A", "d:b32 a:A b:A", _pack)
+row("cvt .pack .sat <.u8|.s8|.u4|.s4|.u2|.s2=D> .s32=A .b32", "d:b32 a:A b:A c:b32", _pack)
 row("cvt <.rn|.rz|.rna=rnd> [.satfinite] [.relu] .tf32=D .f32=A", "d:b32 a:A", _tf32)

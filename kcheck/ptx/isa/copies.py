@@ -11,13 +11,15 @@ from dataclasses import dataclass
 
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.ir.signature import call
 from kcheck.ptx.isa import mbarrier
 from kcheck.ptx.isa.effects import effect, ordered, without_policy
 from kcheck.ptx.isa.events import Copy
 from kcheck.ptx.isa.loadstore import admitted
 from kcheck.ptx.isa.surroundings import Surroundings
+from kcheck.ptx.runtime.copies import add_signature, wait_signature
 from kcheck.ptx.runtime.copy_queue import CopyQueue
-from kcheck.ptx.runtime.lookup import SPACES
+from kcheck.ptx.runtime.lookup import RESOLVE, SPACES, code_context
 from kcheck.ptx.syntax.ast import Instruction, Integer, Operand, Register
 from kcheck.ptx.syntax.types import TYPES
 
@@ -27,7 +29,7 @@ _SIZES = {"ca": (4, 8, 16), "cg": (16,)}
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class CopyForm:
     """What a ``cp.async`` copies.
 
     Attributes:
@@ -40,7 +42,7 @@ class Form:
     amount: Operand | None
 
 
-def form(fn: Surroundings, i: Instruction) -> Form:
+def form(fn: Surroundings, i: Instruction) -> CopyForm:
     """What the modifiers and operands of a ``cp.async`` say.
 
     Raises:
@@ -57,7 +59,7 @@ def form(fn: Surroundings, i: Instruction) -> Form:
     if not isinstance(size, Integer) or size.value not in _SIZES[where[0]]:
         allowed = " or ".join(map(str, _SIZES[where[0]]))
         raise fn.fail(i, f"the size of the copy must be the constant {allowed}")
-    return Form(size.value, operands[3] if len(operands) == 4 else None)
+    return CopyForm(size.value, operands[3] if len(operands) == 4 else None)
 
 
 @effect("cp")
@@ -74,9 +76,7 @@ def cp(fn: Surroundings, i: Instruction) -> None:
         groups = i.operands[0]
         if not isinstance(groups, Integer):
             raise fn.fail(i, "the number of groups is an integer constant")
-        b = fn.b
-        committed = _committed(fn, fn.unit.copies)
-        wait(fn, i, b.sub(committed, groups.value))
+        wait(fn, i, fn.b.sub(fn.unit.copies.committed(fn.b), groups.value))
     elif words == ("async", "wait_all"):
         ordered(fn, i, 0)
         wait(fn, i, fn.b.const("i32", _EVERY_GROUP))
@@ -91,7 +91,7 @@ def wait(fn: Surroundings, i: Instruction, limit: Value) -> None:
     b = fn.b
     limit, mask = b.splat(limit), b.splat(fn.active)
     site = fn.unit.site(i, "")
-    b.line(f"call void @kcheck.copy.wait({b.typed(limit)}, {b.typed(mask)}, {fn.context(site)})")
+    call(b, wait_signature(fn.width), limit=limit, mask=mask, **code_context(site))
 
 
 def _arrive(fn: Surroundings, i: Instruction) -> None:
@@ -107,23 +107,14 @@ def _arrive(fn: Surroundings, i: Instruction) -> None:
         mbarrier.arrive(fn, i, i.operands[0], fn.b.const("i32", 1), drops=False)
 
 
-def _committed(fn: Surroundings, queue: CopyQueue) -> Value:
-    b = fn.b
-    pointer = b.value(f"getelementptr i8, ptr %warp, i64 {queue.committed}", "ptr")
-    kind = "i32" if fn.width == 1 else f"<{fn.width} x i32>"
-    return b.value(f"load {kind}, ptr {pointer.text}, align 64", "i32", fn.width)
-
-
 def _commit(fn: Surroundings, queue: CopyQueue) -> None:
     """The copies since the last commit are a group."""
     b = fn.b
-    before = _committed(fn, queue)
-    after = b.select(fn.active, b.add(before, 1), before)
-    pointer = b.value(f"getelementptr i8, ptr %warp, i64 {queue.committed}", "ptr")
-    b.line(f"store {b.typed(after)}, ptr {pointer.text}, align 64")
+    before = queue.committed(b)
+    queue.commit(b, b.select(fn.active, b.add(before, 1), before))
 
 
-def _copy(fn: Surroundings, i: Instruction, f: Form) -> None:
+def _copy(fn: Surroundings, i: Instruction, f: CopyForm) -> None:
     b = fn.b
     to = b.splat(fn.address(i, i.operands[0], "shared"))
     source = b.splat(fn.address(i, i.operands[1], "global"))
@@ -144,13 +135,12 @@ def _copy(fn: Surroundings, i: Instruction, f: Form) -> None:
     copy = Copy(to, source, amount, f.size, reads, writes)
     for observer in fn.observers:
         observer.copies(i, copy)
-    mask = b.splat(fn.active)
-    given = ", ".join(b.typed(v) for v in (to, source, amount, b.const("i32", f.size), mask))
-    b.line(f"call void @kcheck.copy.add({given}, {fn.context(writes)})")
+    given = {"target": to, "source": source, "amount": amount, "mask": b.splat(fn.active)}
+    call(b, add_signature(fn.width), **given, size=f.size, **code_context(writes))
     fn.active = before
 
 
-def _amount(fn: Surroundings, i: Instruction, f: Form) -> Value:
+def _amount(fn: Surroundings, i: Instruction, f: CopyForm) -> Value:
     """The bytes that each lane reads, i32."""
     b = fn.b
     if f.amount is None:
@@ -175,18 +165,14 @@ def _admit_parts(fn: Surroundings, source: Value, amount: Value, lanes: Value, s
     b.line(f"br i1 {b.compare('ne', bits, 0).text}, label %{look}, label %{done}, !prof !2")
     b.label(look)
     allowed = b.const("i32", 0)
-    kind = int(FaultKind.OUT_OF_BOUNDS_LOAD)
+    kind = {"space": SPACES["global"], "kind": int(FaultKind.OUT_OF_BOUNDS_LOAD)}
     for lane in range(fn.width):
         on, off = b.fresh("part"), b.fresh("next")
         bit = b.compare("ne", b.land(bits, 1 << lane), 0)
         b.line(f"br i1 {bit.text}, label %{on}, label %{off}")
         b.label(on)
         at, extent = b.extract(source, lane), b.resize(b.extract(amount, lane), "i64")
-        found = b.value(
-            f"call i1 @kcheck.resolve({fn.context(site)}, {b.typed(at)}, {b.typed(extent)}, i64 {size}, "
-            f"i32 {SPACES['global']}, i32 {kind}, i32 {lane})",
-            "i1",
-        )
+        found = call(b, RESOLVE, a=at, size=extent, align=size, **kind, lane=lane, **code_context(site))
         dropped = b.select(found, b.const("i32", 0), b.const("i32", 1 << lane))
         left = b.value(f"load i32, ptr {slot}", "i32")
         b.line(f"store {b.typed(b.xor(left, dropped))}, ptr {slot}")

@@ -82,7 +82,7 @@ class Accumulation:
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class DotFactor:
     """A factor, split.
 
     Attributes:
@@ -96,23 +96,23 @@ class Term:
     exponent: Value
 
 
-def split(b: Builder, x: Value, f: Format) -> Term:
+def split(b: Builder, x: Value, f: Format) -> DotFactor:
     """A factor from its f32 value; whatever for infinities and NaNs."""
     bits = b.as_integer(x)
     field = b.land(bits, _FIELD)
     if f.narrow:
         exponent = b.intrinsic("smax", b.sub(b.shift("lshr", field, 23), 127), b.const("i32", f.least))
         exponent = b.select(b.compare("oeq", x, 0.0), b.const("i32", _ZERO_EXPONENT), exponent)
-        return Term(x, x, b.resize(exponent, "i16"))
+        return DotFactor(x, x, b.resize(exponent, "i16"))
     exponent = b.sub(b.shift("lshr", field, 23), 127)
     small = b.compare("slt", exponent, f.least)
     exponent = b.select(small, b.const("i32", f.least), exponent)
     scaled = b.op("fmul", x, b.const("float", 2.0**-f.least))
     normal = b.bitcast(b.lor(b.land(bits, _SIGN_AND_FRACTION), _ONE), "float")
-    return Term(x, b.select(small, scaled, normal), exponent)
+    return DotFactor(x, b.select(small, scaled, normal), exponent)
 
 
-Pairs = Sequence[tuple[Term, Term]]
+Pairs = Sequence[tuple[DotFactor, DotFactor]]
 
 
 def accumulate(b: Builder, rule: Accumulation, c: Value, pairs: Pairs) -> list[Value]:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kcheck.ptx.ir.builder import Value
-from kcheck.ptx.isa.fragments import Shape
+from kcheck.ptx.isa.fragments import MatrixShape
 from kcheck.ptx.syntax.ast import Instruction, Operand, Operation
 from kcheck.ptx.syntax.types import PtxType
 
@@ -177,7 +177,7 @@ class Observer:
         """Halves of 32-bit values go from lane to lane (``movmatrix``), as ``move`` does it."""
 
     def multiplies(
-        self, i: Instruction, shape: Shape, register: PtxType, operands: Sequence[Sequence[Operand]]
+        self, i: Instruction, shape: MatrixShape, register: PtxType, operands: Sequence[Sequence[Operand]]
     ) -> None:
         """A matrix product is about to be computed: the registers of D, A, B and C, each of type ``register``."""
 

@@ -15,7 +15,7 @@ from kcheck.ptx.isa.modifiers import (
     relu_of,
     through_float,
 )
-from kcheck.ptx.isa.rounding import rounded, two_sum
+from kcheck.ptx.isa.rounding import odd_single, rounded, two_sum
 from kcheck.ptx.isa.rows import Emit, Mods, row
 
 _CANONICAL = {"float": 0x7FFFFFFF, "double": 0x7FFFFFFFFFFFFFFF}
@@ -118,7 +118,7 @@ def narrow_fma(b: Builder, m: Mods, x: Value, y: Value, z: Value) -> Value:
     odd = b.bitcast(b.select(inexact, stepped, bits), "double")
     if kind == "f16":
         # f64 to f32 rounds a second time; to odd again, by hand, then to f16.
-        result = b.cast("fptrunc", _to_odd_single(b, odd), "half")
+        result = b.cast("fptrunc", odd_single(b, odd), "half")
         result = flush(b, result) if "ftz" in m else result
         zero, one = b.const("half", 0.0), b.const("half", 1.0)
         if "sat" in m:
@@ -128,21 +128,10 @@ def narrow_fma(b: Builder, m: Mods, x: Value, y: Value, z: Value) -> Value:
             result = b.select(b.compare("ogt", result, 0.0), result, relu_of(b, result))
         nan = b.compare("uno", result, result)
         return b.select(nan, b.bitcast(b.const("i16", 0x7FFF), "half"), result)
-    single = _to_odd_single(b, odd)
+    single = odd_single(b, odd)
     if "relu" in m:
         single = b.select(b.compare("ogt", single, 0.0), single, relu_of(b, single))
     return float_to_bfloat(b, single)
-
-
-def _to_odd_single(b: Builder, x: Value) -> Value:
-    """f64 to f32, rounded to odd."""
-    near = b.cast("fptrunc", x, "float")
-    back = b.cast("fpext", near, "double")
-    bits = b.as_integer(near)
-    inexact = b.land(b.compare("one", back, x), b.compare("eq", b.land(bits, 1), 0))
-    outward = b.compare("olt", b.intrinsic("fabs", back), b.intrinsic("fabs", x))
-    stepped = b.add(bits, b.select(outward, b.const("i32", 1), b.const("i32", -1)))
-    return b.bitcast(b.select(inexact, stepped, bits), "float")
 
 
 _F32 = "[{rnd}=rnd] [.ftz] [.sat] .f32=T"

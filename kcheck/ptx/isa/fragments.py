@@ -20,7 +20,7 @@ RANKS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class MatrixShape:
     """The sizes of ``mma.m16n8k16``, for operands of ``bits`` bits.
 
     Attributes:

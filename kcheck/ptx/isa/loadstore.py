@@ -41,7 +41,7 @@ _HINT_PREFIXES = ("L1::", "L2::", "level")
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class AccessForm:
     """The modifiers of a load or store. ``count`` elements of ``kind``."""
 
     space: str
@@ -49,7 +49,7 @@ class Form:
     count: int
 
 
-def form(fn: Surroundings, i: Instruction) -> Form:
+def form(fn: Surroundings, i: Instruction) -> AccessForm:
     """The properties given by the modifiers of a memory instruction.
 
     Raises:
@@ -67,7 +67,7 @@ def form(fn: Surroundings, i: Instruction) -> Form:
     kind = TYPES.get(i.modifiers[-1]) if i.modifiers else None
     if kind is None or kind.kind == "pred" or kind.bits > 64:
         raise fn.fail(i, "not supported")
-    return Form(space, kind, count)
+    return AccessForm(space, kind, count)
 
 
 def elements(fn: Surroundings, i: Instruction, operand: Operand, count: int) -> tuple[Operand, ...]:
@@ -96,7 +96,7 @@ def ld(fn: Surroundings, i: Instruction) -> None:
         values = [_by_lanes(fn, i, f, name, first)]
     else:
         address = fn.address(i, i.operands[1], f.space)
-        values = load_values(fn, i, address, f, _wanted(fn, targets), companions)
+        values = load_values(fn, i, address, f, _wanted(fn, targets), companions, fn.within_word(i.operands[1]))
     for target, value in zip(targets, values, strict=True):
         fn.write(i, target, f.kind, value, True)
     if fn.carrier is not None:
@@ -122,19 +122,19 @@ def _fetch_ahead(fn: Surroundings, address: Value) -> None:
     b.line(f"call void @llvm.prefetch.p0(ptr {pointer.text}, i32 0, i32 3, i32 1)")
 
 
-def _side_by_side(fn: Surroundings, i: Instruction, operand: Operand, f: Form) -> Value | None:
+def _side_by_side(fn: Surroundings, i: Instruction, operand: Operand, f: AccessForm) -> Value | None:
     """The address of the first lane's element if the others follow it; None if that is unknown."""
     if not is_of_elements(f):
         return None
     return fn.first_address(i, operand, f.space, f.kind.bytes)
 
 
-def is_of_elements(f: Form) -> bool:
+def is_of_elements(f: AccessForm) -> bool:
     """Whether lanes that access adjacent memory may do so in one access."""
     return f.count == 1 and f.space not in ("param", "local")
 
 
-def _by_lanes(fn: Surroundings, i: Instruction, f: Form, name: str, address: Value) -> Value:
+def _by_lanes(fn: Surroundings, i: Instruction, f: AccessForm, name: str, address: Value) -> Value:
     """A load in the active lanes by the function ``name``, from the addresses or from the first one."""
     b = fn.b
     kind = vector_type(f.kind.llvm, fn.width)
@@ -150,12 +150,19 @@ def _wanted(fn: Surroundings, targets: tuple[Operand, ...]) -> int:
 
 
 def load_values(
-    fn: Surroundings, i: Instruction, address: Value, f: Form, wanted: int | None, companions: list[Companion]
+    fn: Surroundings,
+    i: Instruction,
+    address: Value,
+    f: AccessForm,
+    wanted: int | None,
+    companions: list[Companion],
+    within: Value | None = None,
 ) -> list[Value]:
     """The elements at an address in each active lane; those beyond ``wanted`` are not accessed, and 0.
 
     Args:
         companions: with a carrier, filled with the companion of each element that is accessed.
+        within: the address of the byte to check, instead of the whole word at ``address``.
     """
     b, unit = fn.b, fn.unit
     element = f.kind.llvm
@@ -166,7 +173,7 @@ def load_values(
     # Code under a guard that no lane may pass must not load for it.
     scalar = address.lanes == 1 and (fn.width == 1 or i.guard is None)
     carrier = fn.carrier if f.space != "const" else None
-    if f.count == 1 and not (fn.width == 1 and i.guard is not None):
+    if f.count == 1 and within is None and not (fn.width == 1 and i.guard is not None):
         name = unit.access(False, element, f.space, scalar, carrier is not None)
         if scalar:
             given, lanes = b.typed(fn.first_active()), 1
@@ -187,7 +194,8 @@ def load_values(
     guarded = fn.width == 1 and i.guard is not None
     count = f.count if guarded else count
     size = f.kind.bytes * f.count
-    mask = admitted(fn, address, f.space, FaultKind.OUT_OF_BOUNDS_LOAD, size, site, f.kind.bytes * count)
+    checked, size, extent = (address, size, f.kind.bytes * count) if within is None else (within, 1, 1)
+    mask = admitted(fn, checked, f.space, FaultKind.OUT_OF_BOUNDS_LOAD, size, site, extent)
     if address.lanes == 1 and fn.width > 1:
         address = b.splat(address)
     loaded = []
@@ -268,7 +276,7 @@ def st(fn: Surroundings, i: Instruction) -> None:
 
 
 def store_values(
-    fn: Surroundings, i: Instruction, address: Value, f: Form, values: list[Value], companions: list[Value]
+    fn: Surroundings, i: Instruction, address: Value, f: AccessForm, values: list[Value], companions: list[Value]
 ) -> None:
     """Store the elements in each active lane, and with a carrier their companions."""
     b, unit = fn.b, fn.unit
@@ -294,12 +302,13 @@ def store_values(
         address = b.splat(address)
     for n, value in enumerate(values):
         at = b.add(address, n * f.kind.bytes) if n else address
-        _unchecked_store(fn, at, value, mask, f.kind)
+        unchecked_store(fn, at, value, mask, f.kind)
         if fn.carrier is not None:
             fn.carrier.store(f.space, at, companions[n], mask, site)
 
 
-def _unchecked_store(fn: Surroundings, address: Value, value: Value, mask: Value, kind: PtxType) -> None:
+def unchecked_store(fn: Surroundings, address: Value, value: Value, mask: Value, kind: PtxType) -> None:
+    """Store an element in the lanes of a mask."""
     b, W = fn.b, fn.width
     if W == 1:
         done, taken = b.fresh("stdone"), b.fresh("sto")
@@ -322,7 +331,7 @@ def _unchecked_store(fn: Surroundings, address: Value, value: Value, mask: Value
 # and the arguments of a call, are arrays in which a value of n bytes at offset o has its W lanes at W * o.
 
 
-def _param_place(fn: Surroundings, i: Instruction, operand: Operand, f: Form) -> tuple[str, int]:
+def _param_place(fn: Surroundings, i: Instruction, operand: Operand, f: AccessForm) -> tuple[str, int]:
     if not isinstance(operand, Address) or not isinstance(operand.base, Symbol):
         raise fn.fail(i, "expected the name of a parameter in brackets")
     offset = operand.base.offset + operand.offset
@@ -340,19 +349,19 @@ def _param_place(fn: Surroundings, i: Instruction, operand: Operand, f: Form) ->
     return name, offset
 
 
-def _load_param(fn: Surroundings, i: Instruction, f: Form, companions: list[Companion]) -> list[Value]:
+def _load_param(fn: Surroundings, i: Instruction, f: AccessForm, companions: list[Companion]) -> list[Value]:
     b = fn.b
     element = f.kind.llvm
     address = i.operands[1]
     if isinstance(address, Address) and isinstance(address.base, Register):
         where = fn.address(i, address, "generic")
-        return load_values(fn, i, where, Form("generic", f.kind, f.count), None, companions)
+        return load_values(fn, i, where, AccessForm("generic", f.kind, f.count), None, companions)
     name, offset = _param_place(fn, i, address, f)
     values = []
     for n in range(f.count):
         at = offset + n * f.kind.bytes
         if fn.function.is_entry and name in fn.param_offsets:
-            params = fn.field("launch", Launch.params.offset, "ptr")
+            params = fn.field(Launch, Launch.params, element="ptr")
             pointer = b.value(f"getelementptr i8, ptr {params.text}, i64 {fn.param_offsets[name] + at}", "ptr")
             text = f"load {element}, ptr {pointer.text}, align {f.kind.bytes}, !invariant.load !1"
             values.append(b.value(text, element))
@@ -366,7 +375,7 @@ def _load_param(fn: Surroundings, i: Instruction, f: Form, companions: list[Comp
 
 
 def _store_param(
-    fn: Surroundings, i: Instruction, f: Form, values: list[Value], sources: tuple[Operand, ...]
+    fn: Surroundings, i: Instruction, f: AccessForm, values: list[Value], sources: tuple[Operand, ...]
 ) -> None:
     """Store an argument of a call or a returned value; other lanes keep their values."""
     b = fn.b

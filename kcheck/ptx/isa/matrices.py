@@ -15,7 +15,7 @@ from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.isa.events import Companion
 from kcheck.ptx.isa.fragments import LANES, RANKS
-from kcheck.ptx.isa.loadstore import Form, elements, load_values
+from kcheck.ptx.isa.loadstore import AccessForm, elements, load_values
 from kcheck.ptx.isa.mma import all_lanes
 from kcheck.ptx.isa.surroundings import Rows, Surroundings
 from kcheck.ptx.isa.warp import whole_warp
@@ -51,7 +51,9 @@ def load_rows(fn: Surroundings, i: Instruction) -> Rows:
     used = b.compare("ult", lane, _SIZE * matrices(fn, i))
     fn.active = b.land(before, used)
     companions: list[Companion] = []
-    words = load_values(fn, i, fn.address(i, i.operands[1], space), Form(space, _B32, WORDS), None, companions)
+    words = load_values(
+        fn, i, fn.address(i, i.operands[1], space), AccessForm(space, _B32, WORDS), None, companions
+    )
     fn.active = before
     return Rows(tuple(words), tuple(companions))
 

@@ -9,11 +9,16 @@ of the phase. The state that an arrival returns is the object as it was before. 
 from __future__ import annotations
 
 from kcheck.ptx.abi import FaultKind, Launch
-from kcheck.ptx.ir.builder import Builder, Value, vector_type
+from kcheck.ptx.ir.builder import Value, vector_type
+from kcheck.ptx.ir.function import UNLIKELY, FunctionBuilder
+from kcheck.ptx.ir.records import record
+from kcheck.ptx.ir.signature import Signature, call
 from kcheck.ptx.isa.effects import effect
 from kcheck.ptx.isa.events import Access
-from kcheck.ptx.isa.loadstore import Form, admitted, store_values, unchecked_load
+from kcheck.ptx.isa.loadstore import AccessForm, admitted, store_values, unchecked_load
 from kcheck.ptx.isa.surroundings import Surroundings
+from kcheck.ptx.runtime.faults import report_fault
+from kcheck.ptx.runtime.lookup import CONTEXT, at_site
 from kcheck.ptx.syntax.ast import Instruction, Operand
 from kcheck.ptx.syntax.types import TYPES
 
@@ -56,7 +61,7 @@ def _inval(fn: Surroundings, i: Instruction) -> None:
 def _set(fn: Surroundings, i: Instruction, word: Value, is_defined: bool) -> None:
     companions = [] if fn.carrier is None else [fn.carrier.constant(_B64, is_defined)]
     space = _space(i)
-    store_values(fn, i, fn.address(i, i.operands[0], space), Form(space, _B64, 1), [word], companions)
+    store_values(fn, i, fn.address(i, i.operands[0], space), AccessForm(space, _B64, 1), [word], companions)
 
 
 def _arrive(fn: Surroundings, i: Instruction) -> None:
@@ -74,12 +79,12 @@ def _arrive(fn: Surroundings, i: Instruction) -> None:
 
 def arrive(fn: Surroundings, i: Instruction, operand: Operand, count: Value, drops: bool) -> Value:
     """Arrive at the object at an address in each active lane, one after another; returns what each lane found."""
-    b, W = fn.b, fn.width
-    address, allowed = _reach(fn, i, operand)
-    name = "@kcheck.mbarrier." + ("drop" if drops else "arrive")
-    fn.unit.definitions[name] = _arrive_ir(name, drops, W, fn.unit.declarations)
-    given = ", ".join(b.typed(b.splat(v)) for v in (address, count, allowed))
-    before = b.value(f"call {vector_type('i64', W)} {name}({given}, ptr %launch)", "i64", W)
+    b = fn.b
+    address, allowed, site = _reach(fn, i, operand)
+    signature = _arrive_signature(drops, fn.width)
+    fn.unit.definitions[signature.name] = _arrive_ir(drops, fn.width, fn.unit.declarations)
+    given = {"a": address, "n": b.splat(count), "m": b.splat(allowed)}
+    before = call(b, signature, **given, **at_site(site))
     for observer in fn.observers:
         observer.meets(i, address)
     return before
@@ -88,7 +93,7 @@ def arrive(fn: Surroundings, i: Instruction, operand: Operand, count: Value, dro
 def _wait(fn: Surroundings, i: Instruction) -> None:
     """Whether the phase is complete: the one of a state, or the last one of a parity."""
     b = fn.b
-    address, allowed = _reach(fn, i, i.operands[1])
+    address, allowed, _ = _reach(fn, i, i.operands[1])
     word = unchecked_load(fn, b.splat(address), allowed, _B64)
     phase = b.shift("lshr", word, _PHASE)
     asked = i.operands[2]
@@ -141,8 +146,8 @@ def _space(i: Instruction) -> str:
     return "shared" if any(m.startswith("shared") for m in i.modifiers) else "generic"
 
 
-def _reach(fn: Surroundings, i: Instruction, operand: Operand) -> tuple[Value, Value]:
-    """The address of the object, checked, and the lanes that may access it."""
+def _reach(fn: Surroundings, i: Instruction, operand: Operand) -> tuple[Value, Value, int]:
+    """The address of the object, checked, the lanes that may access it, and the site."""
     b, space = fn.b, _space(i)
     site = fn.unit.site(i, space)
     address = fn.address(i, operand, space)
@@ -152,53 +157,46 @@ def _reach(fn: Surroundings, i: Instruction, operand: Operand) -> tuple[Value, V
     address = b.splat(address)
     for observer in fn.observers:
         observer.visits(i, Access(address, space, _B64, site), allowed)
-    return address, allowed
+    return address, allowed, site
 
 
-def _arrive_ir(name: str, drops: bool, width: int, declarations: dict[str, str]) -> str:
-    """``old arrive(addresses, counts, mask, launch)``, lane by lane in the order of the launch.
+def _arrive_signature(drops: bool, width: int) -> Signature:
+    """The arrivals of lanes, one after another in the order of the launch: the states before."""
+    addresses, counts, mask = (vector_type(element, width) for element in ("i64", "i32", "i1"))
+    name = f"@kcheck.mbarrier.arrive{'.drop' if drops else ''}"
+    return Signature(name, addresses, {"a": addresses, "n": counts, "m": mask, **CONTEXT})
 
-    The arrival that the phase waits for last begins the next phase. One that drops out is not expected in it.
+
+def _arrive_ir(drops: bool, width: int, declarations: dict[str, str]) -> str:
+    """The definition of :func:`_arrive_signature`.
+
+    The arrival that the phase waits for last begins the next phase. One that drops out is not expected in it. More
+    arrivals than the phase waits for are recorded, and complete it.
     """
     W = width
-    b = Builder(1, declarations, prefix="a")
-    A, N, M = vector_type("i64", W), vector_type("i32", W), vector_type("i1", W)
-    b.line(f"%out = alloca {A}")
-    b.line("%turn = alloca i32")
-    b.line(f"store {A} zeroinitializer, ptr %out")
-    b.line("store i32 0, ptr %turn")
-    at = b.value(f"getelementptr i8, ptr %launch, i64 {Launch.lane_order.offset}", "ptr")
-    order = b.value(f"load i32, ptr {at.text}", "i32")
-    b.line("br label %loop")
-    b.label("loop")
-    turn = b.value("load i32, ptr %turn", "i32")
-    lane = b.xor(turn, order) if W > 1 else b.const("i32", 0)
-    on = b.extract(Value("%m", "i1", W), lane)
-    b.line(f"br i1 {on.text}, label %active, label %next")
-    b.label("active")
-    address = b.extract(Value("%a", "i64", W), lane)
-    count = b.resize(b.extract(Value("%n", "i32", W), lane), "i64")
-    pointer = b.value(f"inttoptr i64 {address.text} to ptr", "ptr").text
-    old = b.value(f"load i64, ptr {pointer}, align 8", "i64")
-    slot = b.value(f"getelementptr i64, ptr %out, {b.typed(lane)}", "ptr").text
-    b.line(f"store i64 {old.text}, ptr {slot}")
-    pending = b.land(old, _COUNT)
-    expected = b.land(b.shift("lshr", old, _EXPECTED), _COUNT)
-    if drops:
-        expected = b.intrinsic("usub.sat", expected, count)
-    left = b.intrinsic("usub.sat", pending, count)
-    last = b.compare("eq", left, 0)
-    phase = b.add(b.shift("lshr", old, _PHASE), b.resize(last, "i64"))
-    new = b.lor(b.select(last, expected, left), b.shift("shl", expected, _EXPECTED))
-    new = b.lor(new, b.shift("shl", phase, _PHASE))
-    b.line(f"store i64 {new.text}, ptr {pointer}, align 8")
-    b.line("br label %next")
-    b.label("next")
-    after = b.add(turn, 1)
-    b.line(f"store i32 {after.text}, ptr %turn")
-    b.line(f"br i1 {b.compare('ult', after, W).text}, label %loop, label %done")
-    b.label("done")
-    result = b.value(f"load {A}, ptr %out", "i64", W)
-    b.line(f"ret {b.typed(result)}")
-    head = f"define internal {A} {name}({A} %a, {N} %n, {M} %m, ptr %launch) noinline {{"
-    return "\n".join([head, *b.lines, "}"])
+    f = FunctionBuilder(_arrive_signature(drops, W), "noinline", declarations=declarations)
+    order = record(f, "launch", Launch).load(Launch.lane_order)
+    room = Value(f.local(vector_type("i64", W)), "ptr")
+    states = f.array(room, "i64")
+    f.line(f"store {vector_type('i64', W)} {'zeroinitializer' if W > 1 else '0'}, ptr {room.text}")
+    with f.range(W) as position:
+        lane = position ^ order if W > 1 else position
+        with f.if_(f.term(f.extract(f.argument("m"), lane))):
+            pointer = f.term(f.extract(f.argument("a"), lane)).to("ptr")
+            count = f.term(f.extract(f.argument("n"), lane)).to("i64")
+            old = f.load("i64", pointer, 8)
+            states[lane] = old
+            expected = old >> _EXPECTED & _COUNT
+            if drops:
+                expected = f.saturating_sub(expected, count)
+            pending = old & _COUNT
+            with f.if_(count > pending, UNLIKELY):
+                kind, size = FaultKind.MBARRIER_ARRIVALS, count.to("i32")
+                report_fault(f, kind, f.argument("site"), address=pending, size=size, lane=lane)
+            left = f.saturating_sub(pending, count)
+            is_last = left.eq(0)
+            phase = (old >> _PHASE) + is_last.to("i64")
+            new = is_last.select(expected, left) | expected << _EXPECTED | phase << _PHASE
+            f.store(new, pointer, 8)
+    f.ret(f.load("i64", room, 0, W))
+    return f.text()

@@ -15,7 +15,7 @@ from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.isa import dot
 from kcheck.ptx.isa.effects import effect, ordered
-from kcheck.ptx.isa.fragments import LANES, Shape, column_sources, row_sources
+from kcheck.ptx.isa.fragments import LANES, MatrixShape, column_sources, row_sources
 from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.isa.warp import report, shuffled, whole_warp
 from kcheck.ptx.syntax.ast import Instruction, Operand, Vector
@@ -38,7 +38,7 @@ _KS: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class MmaForm:
     """What the modifiers of an ``mma`` say.
 
     Attributes:
@@ -48,7 +48,7 @@ class Form:
     """
 
     name: str
-    shape: Shape
+    shape: MatrixShape
     d: str
     a: str
     b: str
@@ -69,7 +69,7 @@ class Form:
         return TYPES["b64" if self.a == "f64" else "b32"]
 
 
-def form(fn: Surroundings, i: Instruction) -> Form:
+def form(fn: Surroundings, i: Instruction) -> MmaForm:
     """What an ``mma`` is.
 
     Raises:
@@ -96,7 +96,7 @@ def form(fn: Surroundings, i: Instruction) -> Form:
     m, n, k = map(int, shape.groups())
     size = _INTEGERS.get(a) or {"b1": 1, "f64": 64, "tf32": 32, "e4m3": 8, "e5m2": 8}.get(a, 16)
     name = ".".join(m for m in i.modifiers if m not in ("sync", "aligned", "row", "col"))
-    return Form(name, Shape(m, n, k, size), d, a, b, c, saturate, "".join(rest[:1]))
+    return MmaForm(name, MatrixShape(m, n, k, size), d, a, b, c, saturate, "".join(rest[:1]))
 
 
 @effect("mma")
@@ -114,7 +114,7 @@ def mma(fn: Surroundings, i: Instruction) -> None:
         fn.write(i, target, f.register, value, False)
 
 
-def products(fn: Surroundings, i: Instruction, f: Form, registers: Sequence[Sequence[Operand]]) -> list[Value]:
+def products(fn: Surroundings, i: Instruction, f: MmaForm, registers: Sequence[Sequence[Operand]]) -> list[Value]:
     """The registers of D, from those of A, B and C; ``registers`` begins with those of D."""
     b, kind = fn.b, f.register
     sources = [b.splat(fn.read(i, r, kind)) for operand in registers[1:] for r in operand]
@@ -146,7 +146,7 @@ def _elements(fn: Surroundings, i: Instruction, operand: Operand, count: int) ->
 # --- the function of a form
 
 
-def _function(fn: Surroundings, f: Form) -> str:
+def _function(fn: Surroundings, f: MmaForm) -> str:
     """The name of the function that computes a form, defined once for a module."""
     name = f"@kcheck.mma.{f.name}"
     unit = fn.unit
@@ -161,7 +161,7 @@ def _capability(target: Sequence[str]) -> int:
     return int(found[1]) if found else 80
 
 
-def _definition(name: str, f: Form, capability: int, declarations: dict[str, str]) -> str:
+def _definition(name: str, f: MmaForm, capability: int, declarations: dict[str, str]) -> str:
     b = Builder(LANES, declarations)
     kind = f.register.llvm
     counts = f.registers
@@ -186,7 +186,7 @@ def _definition(name: str, f: Form, capability: int, declarations: dict[str, str
 class _Moved:
     """Values of A and B where the lanes that multiply them want them, each moved once."""
 
-    def __init__(self, b: Builder, shape: Shape) -> None:
+    def __init__(self, b: Builder, shape: MatrixShape) -> None:
         self.b = b
         self.shape = shape
         self._done: dict[tuple[int, ...], Value] = {}
@@ -209,7 +209,7 @@ class _Moved:
         return self._done[place], element
 
 
-def _doubles(b: Builder, f: Form, a: list[Value], right: list[Value], c: list[Value]) -> list[Value]:
+def _doubles(b: Builder, f: MmaForm, a: list[Value], right: list[Value], c: list[Value]) -> list[Value]:
     """f64: a chain of fma, k ascending."""
     moved = _Moved(b, f.shape)
     results = []
@@ -223,7 +223,7 @@ def _doubles(b: Builder, f: Form, a: list[Value], right: list[Value], c: list[Va
     return results
 
 
-def _integers(b: Builder, f: Form, a: list[Value], right: list[Value], c: list[Value]) -> list[Value]:
+def _integers(b: Builder, f: MmaForm, a: list[Value], right: list[Value], c: list[Value]) -> list[Value]:
     """Integers of 8, 4 or 1 bits: exact, modulo 2**32 or saturated."""
     moved = _Moved(b, f.shape)
     shape = f.shape
@@ -255,7 +255,7 @@ def _part(b: Builder, x: Value, element: int, bits: int, kind: str) -> Value:
     return b.shift("ashr" if kind[0] == "s" else "lshr", top, 32 - bits)
 
 
-def _rule(f: Form, capability: int) -> dot.Accumulation:
+def _rule(f: MmaForm, capability: int) -> dot.Accumulation:
     x, y = dot.FORMATS[f.a], dot.FORMATS[f.b]
     eights = x.bits == 8
     half = f.d == "f16"
@@ -268,21 +268,23 @@ def _rule(f: Form, capability: int) -> dot.Accumulation:
 
 
 def _floats(
-    b: Builder, f: Form, capability: int, a: list[Value], right: list[Value], c: list[Value]
+    b: Builder, f: MmaForm, capability: int, a: list[Value], right: list[Value], c: list[Value]
 ) -> list[Value]:
     """Floats: as :mod:`kcheck.ptx.isa.dot` says; infinities and NaNs are added up in a branch."""
     rule = _rule(f, capability)
     moved = _Moved(b, f.shape)
     spots = _split(b, f.shape, a, rule.a), _split(b, f.shape, right, rule.b)
 
-    def factors(n: int) -> list[tuple[dot.Term, dot.Term]]:
+    def factors(n: int) -> list[tuple[dot.DotFactor, dot.DotFactor]]:
         found = []
         for k in range(f.shape.k):
             element = f.shape.along_k(k)[2]
             terms = []
             for place, spot, half in ((moved.of_a, spots[0], n // 2), (moved.of_b, spots[1], n % 2)):
                 parts = spot[element]
-                terms.append(dot.Term(*(place(element * 4 + p, parts[p], half, k)[0] for p in range(len(parts)))))
+                terms.append(
+                    dot.DotFactor(*(place(element * 4 + p, parts[p], half, k)[0] for p in range(len(parts))))
+                )
             found.append((terms[0], terms[1]))
         return found
 
@@ -320,7 +322,7 @@ def _to_half(b: Builder, x: Value) -> Value:
     return b.select(b.compare("uno", x, x), b.const("i16", 0x7FFF), bits)
 
 
-def _accumulators(b: Builder, f: Form, c: list[Value], n: int) -> Value:
+def _accumulators(b: Builder, f: MmaForm, c: list[Value], n: int) -> Value:
     """Element n of C as f32."""
     if f.c == "f32":
         return b.bitcast(c[n], "float")
@@ -336,7 +338,7 @@ def _any_special(b: Builder, values: Sequence[Value]) -> Value:
     return b.any(b.compare("uge", total, 0x7F800000))
 
 
-def _split(b: Builder, shape: Shape, registers: list[Value], f: dot.Format) -> list[list[list[Value]]]:
+def _split(b: Builder, shape: MatrixShape, registers: list[Value], f: dot.Format) -> list[list[list[Value]]]:
     """By element of a register, by part of a term, by register."""
     spots = []
     for element in range(shape.pack):

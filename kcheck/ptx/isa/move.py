@@ -9,7 +9,7 @@ from kcheck.ptx.abi import Launch, Worker
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.isa.surroundings import Surroundings
-from kcheck.ptx.syntax.ast import Instruction, Operand, Sink, Vector
+from kcheck.ptx.syntax.ast import Instruction, Operand, Sink, Symbol, Vector
 from kcheck.ptx.syntax.types import TYPES, PtxType
 
 _MOVABLE = frozenset(
@@ -107,15 +107,15 @@ def cvta(fn: Surroundings, i: Instruction) -> None:
 
 @effect("isspacep")
 def isspacep(fn: Surroundings, i: Instruction) -> None:
-    """Whether a generic address lies in a window: shared and local are ranges, the rest is global."""
+    """Whether a generic address is in a window: what is neither shared nor local is global, constants included."""
     ordered(fn, i, 2)
     b = fn.b
     space = i.modifiers[0].partition("::")[0]
     for observer in fn.observers:
         observer.derives(i, i.operands[:1], i.operands[1:])
     address = fn.read(i, i.operands[1], TYPES["u64"])
-    base = fn.field("worker", Worker.shared.offset, "i64")
-    dynamic = b.resize(fn.field("launch", Launch.dynamic_shared.offset, "i32"), "i64")
+    base = fn.field(Worker, Worker.shared)
+    dynamic = b.resize(fn.field(Launch, Launch.dynamic_shared), "i64")
     shared = b.compare("ult", b.sub(address, base), b.add(dynamic, fn.unit.shared_bytes))
     local = b.compare("ult", b.sub(address, fn.local_address(0)), fn.unit.local_stride)
     if space == "shared":
@@ -124,6 +124,19 @@ def isspacep(fn: Surroundings, i: Instruction) -> None:
         result = local
     elif space == "global":
         result = b.invert(b.lor(shared, local))
+    elif space == "param":
+        if not fn.function.is_entry:
+            raise fn.fail(i, ".param is supported in kernels only")
+        sizes = {param.name: (param.count or 0) * TYPES[param.type].bytes for param in fn.function.params}
+        size = max((offset + sizes[name] for name, offset in fn.param_offsets.items()), default=0)
+        result = b.compare("ult", b.sub(address, fn.field(Launch, Launch.params)), size)
+    elif space == "const":
+        result = b.const("i1", 0)
+        for name, variable in fn.unit.module.variables.items():
+            if variable.space == "const" and variable.count is not None:
+                size = variable.count * TYPES[variable.type].bytes
+                start = fn.read(i, Symbol(name), TYPES["u64"])
+                result = b.lor(result, b.compare("ult", b.sub(address, start), size))
     else:
         raise fn.fail(i, "not supported")
     fn.write(i, i.operands[0], TYPES["pred"], result, False)

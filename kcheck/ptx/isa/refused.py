@@ -6,12 +6,13 @@ from kcheck.ptx.syntax.ast import Instruction
 
 _LATER = "needs sm_90 or later, which is not supported; compile for sm_89 or lower"
 _LATEST = "needs sm_100 or later, which is not supported; compile for sm_89 or lower"
-_TEXTURES = "textures and surfaces are not supported; pass the array by its address"
+_REDUCTIONS = "reductions on surfaces are not supported; use atomics on an array"
 
 _OPCODES = {
     **dict.fromkeys(("wgmma", "setmaxnreg", "multimem", "mapa", "getctarank", "tensormap", "stmatrix"), _LATER),
     **dict.fromkeys(("tcgen05", "clusterlaunchcontrol"), _LATEST),
-    **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"), _TEXTURES),
+    "sured": _REDUCTIONS,
+    "istypep": "opaque types are not supported; pass a texture or surface object",
     **dict.fromkeys(
         ("alloca", "stacksave", "stackrestore"),
         "memory of a size that is known only at run time is not supported; use a local array of constant size",

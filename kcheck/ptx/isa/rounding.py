@@ -68,6 +68,17 @@ def two_sum(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
     return total, error
 
 
+def odd_single(b: Builder, x: Value) -> Value:
+    """f64 to f32, rounded to odd, so that a second rounding is as good as one."""
+    near = b.cast("fptrunc", x, "float")
+    back = b.cast("fpext", near, "double")
+    bits = b.as_integer(near)
+    inexact = b.land(b.compare("one", back, x), b.compare("eq", b.land(bits, 1), 0))
+    outward = b.compare("olt", b.intrinsic("fabs", back), b.intrinsic("fabs", x))
+    stepped = b.add(bits, b.select(outward, b.const("i32", 1), b.const("i32", -1)))
+    return b.bitcast(b.select(inexact, stepped, bits), "float")
+
+
 def next_below(b: Builder, x: Value) -> Value:
     """The next f32 towards minus infinity; x is not NaN and not minus infinity."""
     bits = b.as_integer(x)

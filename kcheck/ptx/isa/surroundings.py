@@ -6,9 +6,10 @@ set knows nothing else of the lowering.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from kcheck.errors import PtxError
 from kcheck.ptx.abi import FaultKind
@@ -169,6 +170,10 @@ class Surroundings(Protocol):
         """The first lane's address, if each next lane's is ``size`` bytes on: elements side by side."""
         ...
 
+    def within_word(self, operand: Operand) -> Value | None:
+        """The address of the 8 or 16 bits that an access of a 32-bit word is for; None for any other access."""
+        ...
+
     def shared_address(self, low: Value) -> Value:
         """The host address in the shared window whose low half is an i32."""
         ...
@@ -187,8 +192,9 @@ class Surroundings(Protocol):
 
     # --- context
 
-    def field(self, struct_name: str, offset: int, element: str) -> Value:
-        """A field of ``launch``, ``worker`` or ``block``, read once at entry."""
+    def field(self, record: type[ctypes.Structure], descriptor: Any, index: int = 0, element: str = "") -> Value:
+        """A field of Launch, Worker or Block, or an element of it, read once at entry. ``element``: the type to
+        load it as, if that is not an integer."""
         ...
 
     def lane_numbers(self) -> Value:

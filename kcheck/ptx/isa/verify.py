@@ -30,6 +30,7 @@ from kcheck.ptx.syntax.ast import (
     Special,
     Statement,
     Symbol,
+    Texel,
     Vector,
 )
 from kcheck.ptx.syntax.types import TYPES, PtxType
@@ -126,6 +127,8 @@ class _Checker:
             operand = operand.base
         if isinstance(operand, Symbol) and operand.name not in self.symbols:
             self.fail(i, f"{operand.name} is not declared")
+        if isinstance(operand, Texel):
+            operand = operand.coordinates
         if isinstance(operand, Vector):
             for element in operand.elements:
                 self._known(i, element)

@@ -93,6 +93,19 @@ def _scalar(name: str) -> Emit:
     return emit
 
 
+def _mad(b: Builder, m: Mods, x: Value, y: Value, z: Value) -> Value:
+    """``vmad``: a product and a sum in 128 bits, shifted, then clamped or cut to 32 bits."""
+    sources = zip((x, y, z), (m.bound["A"], m.bound["B"], m.get("D")), strict=True)
+    p, q, r = (b.resize(value, "i128", signed=kind == _SIGNED) for value, kind in sources)
+    total = b.add(b.mul(p, q), r)
+    if m.get("scale"):
+        total = b.shift("ashr", total, int(m.get("scale").removeprefix("shr")))
+    if "sat" in m:
+        low, high = (-(1 << 31), (1 << 31) - 1) if m.get("D") == _SIGNED else (0, (1 << 32) - 1)
+        total = b.intrinsic("smin", b.intrinsic("smax", total, b.const("i128", low)), b.const("i128", high))
+    return b.resize(total, "i32")
+
+
 _D, _A, _B = ("<.u32|.s32=D>", "<.u32|.s32=A>", "<.u32|.s32=B>")
 _COMPARE = "<.eq|.ne|.lt|.le|.gt|.ge=cmp>"
 for _count in (2, 4):
@@ -103,5 +116,6 @@ for _name in _OPERATIONS:
     if _name != "vavrg":
         row(f"{_name} {_D} {_A} {_B} [.sat]", "d:D a:A b:B", _scalar(_name))
         row(f"{_name} {_D} {_A} {_B} [.sat] <.add|.min|.max=then>", "d:D a:A b:B c:D", _scalar(_name))
+row(f"vmad {_D} {_A} {_B} [.sat] [.shr7|.shr15=scale]", "d:D a:A b:B c:D", _mad)
 row(f"vset {_A} {_B} {_COMPARE}", "d:u32 a:A b:B", _scalar("vset"))
 row(f"vset {_A} {_B} {_COMPARE} <.add|.min|.max=then>", "d:u32 a:A b:B c:u32", _scalar("vset"))

@@ -16,8 +16,9 @@ from functools import partial
 
 from kcheck.ptx.abi import FaultKind, Launch
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
-from kcheck.ptx.ir.function import FunctionBuilder, Signature, call
-from kcheck.ptx.ir.records import record
+from kcheck.ptx.ir.function import FunctionBuilder
+from kcheck.ptx.ir.records import load_field, record
+from kcheck.ptx.ir.signature import Signature, call
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.runtime.faults import report_fault
@@ -103,9 +104,8 @@ def _gone(fn: Surroundings) -> Value:
     if fn.left is not None:
         return fn.left()
     b = fn.b
-    pointer = b.value(f"getelementptr i8, ptr %launch, i64 {Launch.threads.offset}", "ptr")
     first = b.value("and i32 %t0, -32", "i32")
-    rest = b.sub(b.value(f"load i32, ptr {pointer.text}", "i32"), first)
+    rest = b.sub(load_field(b, Launch, "%launch", Launch.threads), first)
     beyond = b.shift("shl", b.const("i32", -1), b.land(rest, 31))
     return b.select(b.compare("ult", rest, 32), beyond, b.const("i32", 0))
 

@@ -19,8 +19,8 @@ from kcheck.ptx.ir.builder import Value, integer_of
 from kcheck.ptx.isa import mma
 from kcheck.ptx.isa.effects import effect
 from kcheck.ptx.isa.events import Companion
-from kcheck.ptx.isa.fragments import Shape
-from kcheck.ptx.isa.loadstore import Form, load_values, store_values
+from kcheck.ptx.isa.fragments import MatrixShape
+from kcheck.ptx.isa.loadstore import AccessForm, load_values, store_values
 from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.isa.warp import whole_warp
 from kcheck.ptx.syntax.ast import Instruction, Operand, Vector
@@ -99,10 +99,10 @@ class Tiling:
         return max(m // 16, 1), n // 8
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> MatrixShape:
         """Of one product."""
         m = self.n if self.transposed else self.m
-        return Shape(min(m, 16), 8, self.k, self.bits)
+        return MatrixShape(min(m, 16), 8, self.k, self.bits)
 
     def fragment(self, which: str, kind: str) -> list[list[Place]]:
         """The elements of each register of the fragment of A, B, C or D, lowest first."""
@@ -230,9 +230,9 @@ def _pieces(places: list[Place], layout: str) -> list[Place]:
     return places[:1] if _is_packed(places, layout) else places
 
 
-def _piece(kind: str, places: list[Place], layout: str, space: str) -> Form:
+def _piece(kind: str, places: list[Place], layout: str, space: str) -> AccessForm:
     bits = _BITS[kind] * (len(places) if _is_packed(places, layout) else 1)
-    return Form(space, TYPES[f"b{bits}"], 1)
+    return AccessForm(space, TYPES[f"b{bits}"], 1)
 
 
 def _addresses(fn: Surroundings, base: Value, stride: Value, bits: int, by_rows: bool, place: Place) -> Value:
@@ -255,7 +255,7 @@ def _addresses(fn: Surroundings, base: Value, stride: Value, bits: int, by_rows:
     return b.add(base, b.shift("lshr", b.mul(element, bits), 3))
 
 
-def _load(fn: Surroundings, i: Instruction, target: Operand, addresses: list[Value], f: Form) -> None:
+def _load(fn: Surroundings, i: Instruction, target: Operand, addresses: list[Value], f: AccessForm) -> None:
     whole = TYPES["b64" if f.kind.bits == 64 else "b32"]
     value: Value | None = None
     companion: Value | None = None
@@ -277,7 +277,7 @@ def _joined(fn: Surroundings, low: Value | None, piece: Value, shift: int, whole
     return placed if low is None else b.lor(low, b.shift("shl", placed, shift))
 
 
-def _store(fn: Surroundings, i: Instruction, source: Operand, addresses: list[Value], f: Form) -> None:
+def _store(fn: Surroundings, i: Instruction, source: Operand, addresses: list[Value], f: AccessForm) -> None:
     b = fn.b
     whole = TYPES["b64" if f.kind.bits == 64 else "b32"]
     value = fn.read(i, source, whole)
@@ -317,8 +317,8 @@ def _multiply(fn: Surroundings, i: Instruction) -> None:
     if tiles.transposed:
         left, right = right, left
     down, across = tiles.steps
-    rounds = (d, c) == ("f16", "f32")  # once, when all is added up
-    form = mma.Form("", tiles.shape, c if rounds else d, a, b, c, saturate, operation)
+    narrows = (d, c) == ("f16", "f32")  # once, when all is added up
+    form = mma.MmaForm("", tiles.shape, c if narrows else d, a, b, c, saturate, operation)
     form = replace(form, name=f"wmma.{shape}.{form.d}.{a}.{b}.{c}.{saturate}{operation}")
     done = []
     for t in range(down):
@@ -333,7 +333,7 @@ def _multiply(fn: Surroundings, i: Instruction) -> None:
                 own[1],
             )
             values = mma.products(fn, i, form, operands)
-            if rounds:
+            if narrows:
                 values = mma.halves_of(fn.b, [fn.b.bitcast(v, "float") for v in values])
             done.append((operands, values))
     for operands, values in done:

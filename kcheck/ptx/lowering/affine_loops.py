@@ -48,9 +48,9 @@ def find(
         if loop.header in spinning or any(o.line in fn.function.rests for o in block.body[:1]):
             continue
         if loop.single_entry and loop.blocks == {loop.header} and _is_plain(block, loop.header, waits):
-            rounds = _Round(block, fn, divergent).judge(live, loop.header)
-            if rounds is not None:
-                found[loop.header] = rounds
+            affine = _Iteration(block, fn, divergent).judge(live, loop.header)
+            if affine is not None:
+                found[loop.header] = affine
     return found
 
 
@@ -64,7 +64,7 @@ def _is_plain(block: BasicBlock, header: int, waits: Callable[[Operation], bool]
     return len(set(block.successors)) == 2 and header in block.successors
 
 
-class _Round:
+class _Iteration:
     def __init__(self, block: BasicBlock, fn: FunctionLowering, divergent: Callable[[str], bool]) -> None:
         self.block = block
         self.fn = fn

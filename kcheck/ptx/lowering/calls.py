@@ -4,25 +4,21 @@ Source: PTX ISA, "Control Flow Instructions: call"; CUDA C++ Programming Guide, 
 Global Memory Allocation".
 """
 
-# ruff: noqa: E501 (lines of LLVM IR)
-
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from functools import partial
 
-from kcheck.ptx.abi import Block, FaultKind, Launch, PrintRecord
+from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import Value, vector_type
+from kcheck.ptx.ir.signature import call as call_function
 from kcheck.ptx.lowering.function import CONTEXT, FunctionLowering
 from kcheck.ptx.lowering.module import FUNCTION_IDS
 from kcheck.ptx.runtime.faults import report_fault
+from kcheck.ptx.runtime.provided import MALLOC, PRINT, malloc_ir, print_ir
 from kcheck.ptx.syntax.ast import Call, Function, Register, Symbol
 from kcheck.ptx.syntax.raise_markers import is_marker
 from kcheck.ptx.syntax.types import TYPES
-
-PRINT_BYTES = 512
-"""Bytes of arguments that one vprintf keeps, at most (32 arguments of 8 bytes are the most that CUDA takes)."""
 
 
 def call(fn: FunctionLowering, operation: Call) -> None:
@@ -205,76 +201,16 @@ def _vprintf(fn: FunctionLowering, operation: Call) -> Value | None:
     unit.prints = True
     formats = _argument(fn, operation, 0, "i64")
     arguments = _argument(fn, operation, 1, "i64")
-    unit.definitions["@kcheck.print"] = _print_ir(unit.local.offset, unit.local.stride, fn.width)
+    unit.definitions[PRINT.name] = print_ir(unit.local, unit.declarations)
+    thread = {name: Value(f"%{name}", PRINT.parameters[name]) for name in ("launch", "block", "warp", "t0")}
 
     def keep(lane: Value) -> None:
         text, data = b.extract(formats, lane), b.extract(arguments, lane)
-        b.line(
-            f"call void @kcheck.print(ptr %launch, ptr %block, ptr %warp, i32 %t0, {b.typed(lane)}, "
-            f"{b.typed(text)}, {b.typed(data)})"
-        )
+        call_function(b, PRINT, **thread, lane=lane, format=text, data=data)
 
     _each_lane(fn, keep)
     _result(fn, operation, b.const("i32", 0))
     return None
-
-
-def _print_ir(local_offset: int, local_stride: int, width: int) -> str:
-    head = ctypes.sizeof(PrintRecord)
-    threads = []
-    for k, axis in enumerate("xyz"):
-        threads.append(f"""  %t{axis}pp = getelementptr i8, ptr %block, i64 {getattr(Block, "thread_" + axis).offset}
-  %t{axis}p = load ptr, ptr %t{axis}pp
-  %t{axis}e = getelementptr i32, ptr %t{axis}p, i32 %thread
-  %t{axis} = load i32, ptr %t{axis}e
-  %o{axis} = getelementptr i8, ptr %rec, i64 {PrintRecord.thread.offset + 4 * k}
-  store i32 %t{axis}, ptr %o{axis}
-  %b{axis}p = getelementptr i8, ptr %block, i64 {4 * k}
-  %b{axis} = load i32, ptr %b{axis}p
-  %q{axis} = getelementptr i8, ptr %rec, i64 {PrintRecord.block.offset + 4 * k}
-  store i32 %b{axis}, ptr %q{axis}""")
-    text = "\n".join(threads)
-    return f"""
-declare i64 @llvm.umin.i64(i64, i64)
-define internal void @kcheck.print(ptr %launch, ptr %block, ptr %warp, i32 %t0, i32 %lane, i64 %format, i64 %data) noinline {{
-  %thread = add i32 %t0, %lane
-  %wb = ptrtoint ptr %warp to i64
-  %lane64 = zext i32 %lane to i64
-  %ls = mul i64 %lane64, {local_stride}
-  %l0 = add i64 %wb, {local_offset}
-  %lb = add i64 %l0, %ls
-  %d = sub i64 %data, %lb
-  %in = icmp ult i64 %d, {local_stride}
-  %room = sub i64 {local_stride}, %d
-  %most = call i64 @llvm.umin.i64(i64 %room, i64 {PRINT_BYTES})
-  %bytes0 = select i1 %in, i64 %most, i64 0
-  %b7 = add i64 %bytes0, 7
-  %bytes = and i64 %b7, -8
-  %size = add i64 %bytes, {head}
-  %up = getelementptr i8, ptr %launch, i64 {Launch.print_used.offset}
-  %at = atomicrmw add ptr %up, i64 %size monotonic
-  %cp = getelementptr i8, ptr %launch, i64 {Launch.print_capacity.offset}
-  %cap = load i64, ptr %cp
-  %end = add i64 %at, %size
-  %fits = icmp ule i64 %end, %cap
-  br i1 %fits, label %keep, label %done
-keep:
-  %bp = getelementptr i8, ptr %launch, i64 {Launch.print_buffer.offset}
-  %buffer = load ptr, ptr %bp
-  %rec = getelementptr i8, ptr %buffer, i64 %at
-  store i64 %format, ptr %rec
-  %sp = getelementptr i8, ptr %rec, i64 {PrintRecord.argument_bytes.offset}
-  %bytes32 = trunc i64 %bytes to i32
-  store i32 %bytes32, ptr %sp
-{text}
-  %to = getelementptr i8, ptr %rec, i64 {head}
-  %from = inttoptr i64 %data to ptr
-  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %bytes0, i1 false)
-  br label %done
-done:
-  ret void
-}}
-"""
 
 
 def _malloc(fn: FunctionLowering, operation: Call) -> Value | None:
@@ -283,33 +219,11 @@ def _malloc(fn: FunctionLowering, operation: Call) -> Value | None:
     sizes = _argument(fn, operation, 0, "i64")
     name = _names(fn, operation)[len(operation.arguments)]
     array = fn.param_array(name)
-    fn.unit.definitions["@kcheck.malloc"] = f"""
-define internal i64 @kcheck.malloc(ptr %launch, i64 %size) noinline {{
-  %s15 = add i64 %size, 15
-  %s = and i64 %s15, -16
-  %hp = getelementptr i8, ptr %launch, i64 {Launch.heap_size.offset}
-  %h = load i64, ptr %hp
-  %small = icmp ule i64 %size, %h
-  br i1 %small, label %try, label %null
-try:
-  %up = getelementptr i8, ptr %launch, i64 {Launch.heap_used.offset}
-  %at = atomicrmw add ptr %up, i64 %s monotonic
-  %end = add i64 %at, %s
-  %fits = icmp ule i64 %end, %h
-  br i1 %fits, label %give, label %null
-give:
-  %bp = getelementptr i8, ptr %launch, i64 {Launch.heap.offset}
-  %base = load i64, ptr %bp
-  %a = add i64 %base, %at
-  ret i64 %a
-null:
-  ret i64 0
-}}
-"""
+    fn.unit.definitions[MALLOC.name] = malloc_ir()
 
     def take(lane: Value) -> None:
         size = b.extract(sizes, lane)
-        address = b.value(f"call i64 @kcheck.malloc(ptr %launch, {b.typed(size)})", "i64")
+        address = call_function(b, MALLOC, launch=Value("%launch", "ptr"), size=size)
         for observer in fn.observers:
             observer.allocates(address, size)
         pointer = b.value(f"getelementptr i64, ptr {array}, {b.typed(lane)}", "ptr")

@@ -1,9 +1,6 @@
-"""One function being lowered: its registers, operands and masks.
+"""One function being lowered: its operands, addresses, the arguments of calls, and masks.
 
-Control flow is in :mod:`kcheck.ptx.lowering.warp`. Registers are allocas (LLVM's SROA makes SSA values of them),
-of a vector of W lanes or, where the uniformity analysis found all lanes equal, of one scalar. An instruction
-writes under the mask of the lanes that execute it; there is no blend with the old value if the register cannot be
-live in another lane.
+Control flow is in :mod:`kcheck.ptx.lowering.warp`, registers are in :mod:`kcheck.ptx.lowering.registers`.
 """
 
 from __future__ import annotations
@@ -14,12 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 from kcheck.errors import PtxError
 from kcheck.ptx.abi import Launch, Worker
 from kcheck.ptx.analysis.nans import Nans
-from kcheck.ptx.ir.builder import Builder, Value, vector_type
+from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.isa.events import Carrier, Observer
 from kcheck.ptx.isa.surroundings import Rows
 from kcheck.ptx.lowering import special
-from kcheck.ptx.lowering.affine import AffineLoop, AffineValue
+from kcheck.ptx.lowering.affine import AffineLoop
 from kcheck.ptx.lowering.module import FUNCTION_IDS, ModuleLowering
+from kcheck.ptx.lowering.registers import Registers
 from kcheck.ptx.syntax.ast import (
     Address,
     Call,
@@ -40,24 +38,14 @@ CONTEXT = "ptr %launch, ptr %worker, ptr %block, ptr %warp, i32 %t0"
 """The first parameters of every lowered function; outlined accesses take ``i32 %site`` as well."""
 
 
-class FunctionLowering:
+class FunctionLowering(Registers):
     """The state of lowering one function.
 
     Attributes:
-        b: where instructions go.
-        prologue: the function's entry block, for values that are needed anywhere.
-        each: what runs after it for each vector of a turn, for values that depend on the vector.
-        uniform: registers that are one scalar.
-        strides: registers also held as one scalar, the first lane's, with the step to each next lane.
-        lines: registers that are two scalars for now, in an iteration of a loop
-            (:mod:`kcheck.ptx.lowering.loop_versioning`).
-        line_loops: loops that get a version for lanes in a line, by header.
+        affine_loops: loops that get a version for lanes in a line, by header.
         inlining: the end of calls of vector accesses: `` noinline`` where a loop has a faster version.
-        first_lane: whether operands are read as the value of the first lane: the result has a stride.
-        active: the lanes that execute the current instruction, an i1 value.
         blend: whether writing a register must keep its old value in other lanes; None: it must.
         in_loop: whether the current instruction may run several times.
-        guard: the guard of the current instruction, if it is the same for all lanes.
         exits: the lanes that exited the kernel in the call just lowered.
         left: writes instructions for the exited lanes; None where they are unknown: in a function, and where a
             vector is less than the warp, so that lanes run one after another.
@@ -65,6 +53,7 @@ class FunctionLowering:
         constants: registers that only one instruction writes, with a literal.
         observers: what watches the function: sanitizers. ``carrier``: the one with companions in memory.
         symbols: registers that only one instruction writes, with the address of a symbol.
+        halves: registers with the address of a word around an 8- or 16-bit atomic, and with the atomic's own.
         nans: where it is visible which NaN a register holds; None: nowhere.
         rows: for an ``ldmatrix``, what the lanes loaded before; None: it must load them itself.
         param_offsets: of a kernel: the offset of each parameter.
@@ -74,38 +63,27 @@ class FunctionLowering:
     def __init__(
         self, unit: ModuleLowering, function: Function, uniform: frozenset[str], param_offsets: dict[str, int]
     ) -> None:
-        self.unit = unit
+        super().__init__(unit, uniform)
         self.function = function
-        self.width = unit.width
-        self.b = Builder(unit.width, unit.declarations, unit.definitions)
-        self.prologue = Builder(unit.width, unit.declarations, unit.definitions, prefix="p")
-        self.each = Builder(unit.width, unit.declarations, unit.definitions, prefix="e")
-        self.uniform = uniform
         self.param_offsets = param_offsets
-        self.strides: Mapping[str, int] = {}
-        self.lines: dict[str, AffineValue] = {}
-        self.line_loops: Mapping[int, AffineLoop] = {}
+        self.affine_loops: Mapping[int, AffineLoop] = {}
         self.inlining = ""
         self.rows: Rows | None = None
-        self.first_lane = False
         self.in_loop = False
-        self.active = Value("true", "i1")
         self.blend: Callable[[str], bool] | None = None
         self.exits: Value | None = None
         self.left: Callable[[], Value] | None = None
-        self.guard: Value | None = None
         self.unread: frozenset[str] = frozenset()
         self.constants: Mapping[str, int] = {}
         self.observers: tuple[Observer, ...] = ()
         self.carrier: Carrier | None = None
         self.symbols: Mapping[str, Symbol] = {}
+        self.halves: Mapping[str, Register] = {}
         self._sums: dict[str, tuple[int, Register]] = {}
         self.nans: Nans | None = None
         self.local_offsets: dict[str, int] = {}
         self.local_bytes = 0
         self._arrays: dict[str, str] = {}
-        self._slots: dict[str, str] = {}
-        self._cached: dict[str, Value] = {}
 
     def watch(self, observers: Iterable[Observer]) -> None:
         """Let observers watch this function; at most one of them is a carrier."""
@@ -122,88 +100,13 @@ class FunctionLowering:
         text = operation.mnemonic if isinstance(operation, Instruction) else "call"
         return self.unit.fail(operation.line, f"{text}: {what}")
 
-    # --- values needed anywhere
-
-    def cached(self, key: str, make: Callable[[Builder], Value]) -> Value:
-        """A value computed once, in the entry block: it is the same for all vectors."""
-        if key not in self._cached:
-            self._cached[key] = make(self.prologue)
-        return self._cached[key]
-
-    def cached_for_each(self, key: str, make: Callable[[Builder], Value]) -> Value:
-        """A value computed once for each vector."""
-        if key not in self._cached:
-            self._cached[key] = make(self.each)
-        return self._cached[key]
-
-    def field(self, struct_name: str, offset: int, element: str) -> Value:
-        """A field of ``launch``, ``worker`` or ``block``, read once at entry."""
-
-        def make(p: Builder) -> Value:
-            pointer = p.value(f"getelementptr i8, ptr %{struct_name}, i64 {offset}", "ptr")
-            return p.value(f"load {element}, ptr {pointer.text}, !invariant.load !1", element)
-
-        return self.cached(f"{struct_name}+{offset}:{element}", make)
-
-    def lane_numbers(self) -> Value:
-        """0, 1, … W-1."""
-        return self.b.lanes_const("i32", range(self.width))
-
-    # --- registers
-
-    def slot(self, register: str, kind: str) -> str:
-        """The alloca of a register."""
-        if register not in self._slots:
-            name = f"%R{len(self._slots)}"
-            element = vector_type(TYPES[kind].llvm, 1 if self.is_scalar(register) else self.width)
-            self.prologue.lines.append(f"  {name} = alloca {element}")
-            self.each.lines.append(f"  store {element} {_zero(element)}, ptr {name}")
-            self._slots[register] = name
-        return self._slots[register]
-
-    def is_scalar(self, register: str) -> bool:
-        """Whether one scalar holds a register for all lanes."""
-        return register in self.uniform or register in self.strides
-
-    def load(self, register: str, kind: str) -> Value:
-        """The value of a register, of its declared type."""
-        line = self.lines.get(register)
-        if line is not None:
-            return line.first if self.first_lane or line.uniform else self.lanes_of(line)
-        value = self.load_slot(register, kind)
-        stride = self.strides.get(register, 0)
-        if stride == 0 or self.first_lane:
-            return value
-        return self.b.add(value, self.b.lanes_const(value.type, [n * stride for n in range(self.width)]))
-
-    def lanes_of(self, line: AffineValue) -> Value:
-        """The value of a line in each lane."""
-        b = self.b
-        if line.uniform:
-            return b.splat(line.first)
-        return b.add(line.first, b.mul(line.step, b.lanes_const(line.step.type, range(self.width))))
-
-    def load_slot(self, register: str, kind: str) -> Value:
-        """What a register holds: its value, or its first lane's if it has a stride."""
-        lanes = 1 if self.is_scalar(register) else self.width
-        element = TYPES[kind].llvm
-        slot = self.slot(register, kind)
-        return self.b.value(f"load {vector_type(element, lanes)}, ptr {slot}", element, lanes)
+    # --- operands
 
     def store(self, register: str, kind: str, value: Value, blend: bool) -> None:
         """Set a register, in the active lanes only if ``blend``."""
-        b = self.b
         for name in [name for name, (_, part) in self._sums.items() if register in (name, part.name)]:
             del self._sums[name]
-        if not self.is_scalar(register):
-            value = b.splat(value)
-            if blend:
-                value = b.select(self.active, value, self.load(register, kind))
-        else:
-            value = b.extract(value, self.first_active()) if value.lanes > 1 else value
-            if self.guard is not None:
-                value = b.select(self.guard, value, self.load(register, kind))
-        b.line(f"store {b.typed(value)}, ptr {self.slot(register, kind)}")
+        super().store(register, kind, value, blend)
 
     def write(
         self, operation: Instruction | Call, target: Operand, kind: PtxType, value: Value, relaxed: bool
@@ -320,10 +223,10 @@ class FunctionLowering:
         if name in self.function.variables or name in unit.module.variables:
             variable = self.function.variables.get(name) or unit.module.variables[name]
             if variable.space == "shared":
-                base = self.field("worker", Worker.shared.offset, "i64")
+                base = self.field(Worker, Worker.shared)
                 return self.b.add(base, unit.shared[name] + symbol.offset)
             if name in unit.globals:
-                table = self.field("launch", Launch.globals.offset, "ptr")
+                table = self.field(Launch, Launch.globals, element="ptr")
 
                 def make(p: Builder) -> Value:
                     pointer = p.value(f"getelementptr i64, ptr {table.text}, i64 {unit.globals[name]}", "ptr")
@@ -332,7 +235,7 @@ class FunctionLowering:
                 base = self.cached(f"global {name}", make)
                 return self.b.add(base, symbol.offset) if symbol.offset else base
         if name in self.param_offsets and self.function.is_entry:
-            base = self.field("launch", Launch.params.offset, "i64")
+            base = self.field(Launch, Launch.params)
             return self.b.add(base, self.param_offsets[name] + symbol.offset)
         if name in unit.functions:
             return self.b.const("i64", FUNCTION_IDS + 16 * unit.functions[name])
@@ -355,7 +258,7 @@ class FunctionLowering:
     def address(self, operation: Instruction, operand: Operand, space: str) -> Value:
         """The host address that an address operand names, as i64.
 
-        A 32-bit register holds the low half of a shared address; the window's upper half is restored.
+        A 32-bit register holds the low half of a shared or local address; the upper half is restored.
         """
         if not isinstance(operand, Address):
             raise self.fail(operation, "expected an address in brackets")
@@ -373,16 +276,27 @@ class FunctionLowering:
                 raise self.fail(operation, f"{base.name} is not an address")
             if value.type == "i32" and space == "shared":
                 value = self.shared_address(value)
+            elif value.type == "i32" and space == "local":
+                value = self._near(self.local_address(0), value)
             elif value.type != "i64":
                 value = b.resize(value, "i64")
         return b.add(value, operand.offset) if operand.offset else value
 
+    def within_word(self, operand: Operand) -> Value | None:
+        """The address of the 8 or 16 bits that an access of a 32-bit word is for; None for any other access."""
+        base = operand.base if isinstance(operand, Address) and not operand.offset else None
+        narrow = self.halves.get(base.name) if isinstance(base, Register) else None
+        return None if narrow is None else self.load(narrow.name, narrow.type)
+
     def shared_address(self, low: Value) -> Value:
         """The host address in the shared window whose low half is an i32."""
+        return self._near(self.field(Worker, Worker.shared), low)
+
+    def _near(self, base: Value, low: Value) -> Value:
+        """The address within 2 GB of ``base`` whose low half is an i32."""
         b = self.b
-        window = self.field("worker", Worker.shared.offset, "i64")
-        distance = b.sub(low, b.resize(window, "i32"))
-        return b.add(window, b.resize(distance, "i64", signed=True))
+        distance = b.sub(low, b.resize(base, "i32"))
+        return b.add(base, b.resize(distance, "i64", signed=True))
 
     def begin_block(self, in_loop: bool) -> None:
         """Forget what is known from earlier instructions."""
@@ -439,47 +353,27 @@ class FunctionLowering:
 
     def param_array(self, name: str) -> str:
         """The memory of a function's or a call's ``.param``: each offset times W, for W lanes."""
-        if name not in self._arrays:
-            outside = [v.name for v in (*self.function.params, *self.function.returns)]
-            if name in outside:
-                self._arrays[name] = f"%param{outside.index(name)}"
-            else:
-                variable = self.function.variables[name]
-                size = (variable.count or 0) * TYPES[variable.type].bytes * self.width
-                pointer = f"%A{len(self._arrays)}"
-                self.prologue.line(f"{pointer} = alloca [{size} x i8], align 64")
-                self.each.line(f"store [{size} x i8] zeroinitializer, ptr {pointer}")
-                self._arrays[name] = pointer
-        return self._arrays[name]
+        return self._array_of(name, "param", self.param_bytes(name), self.each)
 
     def param_companion(self, name: str) -> str:
         """The same for companions: as many bytes, then as many for their flags."""
-        key = name + "!"
+        return self._array_of(name, "pshadow", 2 * self.param_bytes(name), self.prologue)
+
+    def _array_of(self, name: str, prefix: str, size: int, zeroing: Builder) -> str:
+        """An argument of the function whose name has this prefix, or room for an argument of a call."""
+        key = f"{prefix} {name}"
         if key not in self._arrays:
             outside = [v.name for v in (*self.function.params, *self.function.returns)]
             if name in outside:
-                self._arrays[key] = f"%pshadow{outside.index(name)}"
+                self._arrays[key] = f"%{prefix}{outside.index(name)}"
             else:
-                size = 2 * self.param_bytes(name)
-                pointer = f"%AS{len(self._arrays)}"
+                pointer = f"%A{len(self._arrays)}"
                 self.prologue.line(f"{pointer} = alloca [{size} x i8], align 64")
-                self.prologue.line(f"store [{size} x i8] zeroinitializer, ptr {pointer}")
+                zeroing.line(f"store [{size} x i8] zeroinitializer, ptr {pointer}")
                 self._arrays[key] = pointer
         return self._arrays[key]
 
-    # --- masks
-
-    def active_bits(self) -> Value:
-        """The active lanes as an integer of W bits."""
-        return self.b.mask_bits(self.b.splat(self.active))
-
-    def first_active(self) -> Value:
-        """The number of the first active lane, as i32 (0 if there is none)."""
-        if self.width == 1:
-            return self.b.const("i32", 0)
-        bits = self.active_bits()
-        count = self.b.flagged_intrinsic("cttz", bits, False)
-        return self.b.land(self.b.resize(count, "i32"), self.width - 1)
+    # --- context
 
     def context(self, site: int) -> str:
         """The arguments that outlined functions take last."""
@@ -489,7 +383,7 @@ class FunctionLowering:
         """The arguments that checked accesses take last."""
         if self.unit.sites[site].space != "shared":
             return self.context(site)
-        window = self.field("worker", Worker.shared.offset, "i64")
+        window = self.field(Worker, Worker.shared)
         return f"{self.context(site)}, {self.b.typed(window)}, {self.b.typed(self.shared_extent())}"
 
     def shared_extent(self) -> Value:
@@ -498,11 +392,5 @@ class FunctionLowering:
         static = self.unit.shared_bytes
         if not self.unit.dynamic_shared:
             return self.b.const("i64", static)
-        dynamic = self.field("launch", Launch.dynamic_shared.offset, "i32")
+        dynamic = self.field(Launch, Launch.dynamic_shared)
         return self.cached("extent", lambda p: p.add(p.resize(dynamic, "i64"), static))
-
-
-def _zero(element: str) -> str:
-    return (
-        "zeroinitializer" if element.startswith("<") else "0.0" if element in ("half", "float", "double") else "0"
-    )

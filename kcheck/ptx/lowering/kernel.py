@@ -7,16 +7,22 @@ from dataclasses import dataclass
 
 from kcheck.errors import PtxError
 from kcheck.model.alignment import align_up
-from kcheck.ptx.abi import Checks, ParamSlot, Program, SharedVariable
-from kcheck.ptx.analysis import affine as strides
+from kcheck.ptx.abi import Checks
+from kcheck.ptx.analysis import affine, halves, liveness, nans, skips, uniformity
 from kcheck.ptx.analysis import cfg as control
-from kcheck.ptx.analysis import liveness, nans, skips, uniformity
 from kcheck.ptx.analysis.convergence import may_come_apart, meeting, waits_for_lanes
 from kcheck.ptx.analysis.inline import expand
+from kcheck.ptx.analysis.kernel_facts import (
+    adds_floats_atomically,
+    called_functions,
+    narrow_floats,
+    operations,
+    param_slots,
+)
 from kcheck.ptx.analysis.spin import may_spin
 from kcheck.ptx.ir.records import constant
 from kcheck.ptx.isa.verify import verify_function
-from kcheck.ptx.lowering import affine_loops as lines
+from kcheck.ptx.lowering import affine_loops
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.lowering.module import (
     ModuleLowering,
@@ -27,8 +33,9 @@ from kcheck.ptx.lowering.module import (
 )
 from kcheck.ptx.lowering.sanitizer import Sanitizer
 from kcheck.ptx.lowering.suspension import StateLayout, SuspensionPoint
-from kcheck.ptx.lowering.warp import WarpFunction
+from kcheck.ptx.lowering.warp import ControlFacts, WarpFunction
 from kcheck.ptx.lowering.warp_emulation import POSTED, TAKEN, posted_bytes, posted_columns
+from kcheck.ptx.program import Program, SharedVariable
 from kcheck.ptx.runtime import copies, faults
 from kcheck.ptx.runtime.block_scheduler import Fresh
 from kcheck.ptx.runtime.copy_queue import CopyQueue, capacity, is_copy
@@ -82,11 +89,10 @@ def lower(module: Module, entry: str, width: int, sanitizers: Sequence[Sanitizer
     kernel = module.functions.get(entry)
     if kernel is None or not kernel.is_entry or kernel.body is None:
         raise PtxError(f"{module.file}:1: no kernel {entry}")
-    if width > 1 and _together(_called(module, kernel)):
+    functions = called_functions(module, kernel)
+    if width > 1 and any(map(control.is_collective, operations(functions))):
         width = 32
-
-    kernel, waits = _expanded(module, kernel, width)
-    functions = _called(module, kernel)
+    kernel, functions, waits = _expanded(module, functions, width)
     for function in functions:
         verify_function(module, function)
     unit = _unit(module, width, functions, row, sanitizers)
@@ -96,11 +102,11 @@ def lower(module: Module, entry: str, width: int, sanitizers: Sequence[Sanitizer
     frames = {f.name: _local_frame(f, align) for f in functions}
     stride = align_up(_local_bytes(module, functions, frames), align)
     graphs = {f.name: control.build(f, module.file, waits) for f in functions}
-    context = _Context(unit, sanitizers, graphs, frames, waits)
+    context = _Context(unit, sanitizers, graphs, frames, waits, param_bytes)
     state = StateLayout(0)
     entry_warp = _prepare(context, kernel, {slot.name: slot.offset for slot in slots}, state)
     # Vectors begin HEAD_BYTES after the start of a page, at a stride that is a multiple of the largest alignment.
-    local = align_up(HEAD_BYTES + len(entry_warp.stops) * POINT_BYTES, max(align, 64)) - HEAD_BYTES
+    local = align_up(HEAD_BYTES + len(entry_warp.points) * POINT_BYTES, max(align, 64)) - HEAD_BYTES
     everyone = align_up(stride * width, 64) if unit.companion_memory is not None else 0
     unit.local = LocalLayout(local, stride, everyone)
     state.size = align_up(local + everyone + stride * width, 64)
@@ -122,11 +128,13 @@ def lower(module: Module, entry: str, width: int, sanitizers: Sequence[Sanitizer
         warp_state_bytes=vector_bytes,
         block_state_bytes=HEAD_BYTES,
         sites=tuple(unit.sites),
-        cooperative=any(s.arrival.kind == "grid" for s in entry_warp.stops),
+        cooperative=any(s.arrival.kind == "grid" for s in entry_warp.points),
         prints=unit.prints,
         shared=shared_variables(module, functions, unit.shared),
         local=tuple(_local_variables(kernel, frames[entry][1])),
         local_offset=local,
+        float_atomics=adds_floats_atomically(functions),
+        narrow_floats=narrow_floats(functions),
     )
 
 
@@ -137,6 +145,7 @@ class _Context:
     Attributes:
         frames: the size of a function's local variables, and the offset of each.
         waits: whether a vector may have to wait at an operation.
+        param_bytes: the size of the kernel's parameters.
     """
 
     unit: ModuleLowering
@@ -144,6 +153,7 @@ class _Context:
     graphs: Mapping[str, control.Cfg]
     frames: Mapping[str, tuple[int, dict[str, int]]]
     waits: Callable[[Operation], bool]
+    param_bytes: int
 
 
 def _unit(
@@ -182,12 +192,12 @@ def _module_ir(
     context: _Context, kernel: WarpFunction, state: StateLayout, vector_bytes: int, texts: list[str]
 ) -> str:
     """The module: what the functions call, the functions, and what the scheduler knows of the kernel."""
-    unit, points = context.unit, kernel.stops
+    unit, points = context.unit, kernel.points
     sites = [
         kernel.loop_site(point.block) if point.operation is None else unit.site(point.operation, "")
         for point in points
     ]
-    unit.definitions.update(resolve_ir(unit.local, unit.shared_bytes))
+    unit.definitions.update(resolve_ir(unit.local, unit.shared_bytes, context.param_bytes))
     for name, kinds in (("memset", "ptr, i8"), ("memcpy", "ptr, ptr")):
         mangled = f"@llvm.{name}.p0.{'p0.' if name == 'memcpy' else ''}i64"
         unit.declarations[mangled] = f"declare void {mangled}({kinds}, i64, i1 immarg)"
@@ -247,7 +257,7 @@ def suitable_width(module: Module, entry: str, width: int, row: int) -> int:
     kernel = module.functions.get(entry)
     if kernel is None or width != WIDENED or row < 32:
         return width
-    size = sum(not isinstance(s, Label) for f in _called(module, kernel) for s in f.body or ())
+    size = sum(1 for _ in operations(called_functions(module, kernel)))
     return 32 if size <= WIDENED_SIZE else width
 
 
@@ -255,8 +265,15 @@ WIDENED, WIDENED_SIZE = 16, 700
 """The width from which :func:`suitable_width` tries a whole warp, and the most instructions of such code."""
 
 
-def _expanded(module: Module, kernel: Function, width: int) -> tuple[Function, Callable[[Operation], bool]]:
-    """The kernel with functions inlined, and the operations at which a vector of lanes may have to wait."""
+def _expanded(
+    module: Module, functions: list[Function], width: int
+) -> tuple[Function, list[Function], Callable[[Operation], bool]]:
+    """The kernel with functions inlined, what it may still call, and where a vector of lanes may have to wait.
+
+    Args:
+        functions: the kernel, and those that it may call.
+    """
+    kernel = functions[0]
 
     def of_threads(operation: Operation) -> bool:
         return control.is_barrier(operation) or (width < 32 and control.is_collective(operation))
@@ -264,28 +281,17 @@ def _expanded(module: Module, kernel: Function, width: int) -> tuple[Function, C
     def of_lanes(operation: Operation) -> bool:
         return of_threads(operation) or waits_for_lanes(operation)
 
-    if width == 32 and may_come_apart(_called(module, kernel), module.file):
+    if width == 32 and may_come_apart(functions, module.file):
         try:
             whole = expand(module, kernel, of_lanes)
         except PtxError:  # recursion: its lanes continue without waiting
             pass
         else:
-            called = (f for f in _called(module, whole) if not f.is_entry)
-            if not any(of_lanes(s) for f in called for s in f.body or () if not isinstance(s, Label)):
-                return whole, of_lanes
-    return expand(module, kernel, of_threads), of_threads
-
-
-def param_slots(kernel: Function) -> tuple[tuple[ParamSlot, ...], int]:
-    """The offset of each parameter of a kernel, and their total size, in bytes: each at its natural alignment."""
-    slots = []
-    end = 0
-    for variable in kernel.params:
-        size = (variable.count or 0) * TYPES[variable.type].bytes
-        end = align_up(end, variable.align)
-        slots.append(ParamSlot(variable.name, end, size, variable.align))
-        end += size
-    return tuple(slots), end
+            called = called_functions(module, whole)
+            if not any(map(of_lanes, operations(called[1:]))):
+                return whole, called, of_lanes
+    whole = expand(module, kernel, of_threads)
+    return whole, functions if whole is kernel else called_functions(module, whole), of_threads
 
 
 INLINED_ACCESSES = 256
@@ -298,26 +304,6 @@ def _memory_accesses(functions: list[Function]) -> int:
         for f in functions
         for s in f.body or ()
     )
-
-
-def _called(module: Module, kernel: Function) -> list[Function]:
-    """The functions that a kernel may reach, the kernel first: those it calls, or whose address it takes."""
-    found = [kernel]
-    seen = {kernel.name}
-    for function in found:
-        for statement in function.body or ():
-            names: list[str] = []
-            if isinstance(statement, Call):
-                if isinstance(statement.target, Symbol):
-                    names.append(statement.target.name)
-            elif isinstance(statement, Instruction):
-                names.extend(o.name for o in statement.operands if isinstance(o, Symbol))
-            for name in names:
-                callee = module.functions.get(name)
-                if callee is not None and callee.body is not None and name not in seen and not callee.is_entry:
-                    seen.add(name)
-                    found.append(callee)
-    return found
 
 
 RECURSION_LOCAL_BYTES = 16384
@@ -401,20 +387,17 @@ def _prepare(context: _Context, function: Function, params: dict[str, int], stat
     fn.unread = liveness.unread(graph)
     fn.constants = liveness.constants(graph)
     fn.symbols = liveness.symbols(graph)
+    fn.halves = halves.find(function.body or ())
     fn.nans = nans.analyze(graph)
     if unit.in_rows:
-        fn.strides = strides.analyze(graph, live, found, fn.constants, divergent, unit.width)
+        fn.strides = affine.analyze(graph, live, found, fn.constants, divergent, unit.width)
     if unit.width > 1 and not sanitizers and not unit.outlined:
-        fn.line_loops = lines.find(graph, live, fn, divergent, waits, spinning)
+        fn.affine_loops = affine_loops.find(graph, live, fn, divergent, waits, spinning)
     observers = (sanitizer.observe(fn, graph) for sanitizer in sanitizers)
     fn.watch(observer for observer in observers if observer is not None)
 
     def keeps(block: int, register: str) -> bool:
         return bool(found.live_in_inactive_lanes[block] >> live.number[register] & 1)
 
-    return WarpFunction(fn, graph, live, spinning, state, keeps, waits, skips.parting(graph, alike.uniform))
-
-
-def _together(functions: list[Function]) -> bool:
-    """Whether lanes of a warp work together."""
-    return any(not isinstance(s, Label) and control.is_collective(s) for f in functions for s in f.body or ())
+    parts = skips.parting(graph, alike.uniform)
+    return WarpFunction(fn, state, ControlFacts(graph, live, spinning, keeps, waits, parts))

@@ -58,7 +58,7 @@ class March:
         """
         b, fn, n = self.b, self.fn, self.header
         self._look(waiting)
-        b.label(f"march{n}")
+        b.label(f"affine{n}")
         carried = {name: self._load(name) for name in self.loop.carried}
         fn.lines = dict(carried)
         evaluator = Evaluator(fn)
@@ -87,7 +87,7 @@ class March:
         b, fn, n = self.b, self.fn, self.header
         b.line(f"br i1 {b.compare('eq', waiting, -1).text}, label %look{n}, label %B{n}")
         b.label(f"look{n}")
-        apart: Value | None = None
+        irregular: Value | None = None
         for name, kind in self.loop.carried.items():
             value = fn.load(name, kind)
             first = b.extract(value, 0)
@@ -99,9 +99,11 @@ class March:
                 fn.prologue.line(f"{slot} = alloca {part.type}")
                 b.line(f"store {b.typed(part)}, ptr {slot}")
             differs = b.compare("ne", value, fn.lanes_of(line))
-            apart = differs if apart is None else b.lor(apart, differs)
+            irregular = differs if irregular is None else b.lor(irregular, differs)
         b.line(
-            f"br label %march{n}" if apart is None else f"br i1 {b.any(apart).text}, label %B{n}, label %march{n}"
+            f"br label %affine{n}"
+            if irregular is None
+            else f"br i1 {b.any(irregular).text}, label %B{n}, label %affine{n}"
         )
 
     def _load(self, name: str) -> AffineValue:
@@ -179,7 +181,7 @@ class March:
         for name, slots in self.slots.items():
             for slot, part in zip(slots, (last[name].first, last[name].step), strict=True):
                 b.line(f"store {b.typed(part)}, ptr {slot}")
-        b.line(f"br label %march{n}")
+        b.line(f"br label %affine{n}")
         b.label(f"through{n}")
         on_from = next(s for s in self.block.successors if s != n)
         self._to_lanes(last, on_from)

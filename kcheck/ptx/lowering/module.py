@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 
 from kcheck.errors import PtxError
 from kcheck.model.alignment import align_up
-from kcheck.model.span import is_users
-from kcheck.ptx.abi import FaultKind, GlobalVariable, SharedVariable, Site
+from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import integer_of
+from kcheck.ptx.program import GlobalVariable, SharedVariable, Site
 from kcheck.ptx.runtime import memory
 from kcheck.ptx.runtime.copy_queue import CopyQueue
 from kcheck.ptx.runtime.lookup import LocalLayout
 from kcheck.ptx.runtime.memory import CompanionMemory
 from kcheck.ptx.syntax.ast import Address, Call, Float, Function, Instruction, Integer, Module, Symbol, Variable
 from kcheck.ptx.syntax.types import TYPES
+from kcheck.span import is_users
 
 FUNCTION_IDS = 0x4B43_0000_0000
 """The first of the numbers that stand for the addresses of functions; 16 apart."""
@@ -85,10 +86,10 @@ class ModuleLowering:
 
     def _access_of(
         self, store: bool, element: str, space: str, width: int, companions: CompanionMemory | None = None
-    ) -> memory.Access:
+    ) -> memory.AccessKind:
         """A kind of access; const memory is checked as global memory."""
         space = "global" if space == "const" else space
-        return memory.Access(store, element, space, width, self.local, companions)
+        return memory.AccessKind(store, element, space, width, self.local, companions)
 
     def access(self, store: bool, element: str, space: str, scalar: bool, carries: bool = False) -> str:
         """The function for a checked access; ``carries``: of the value's companion too."""
@@ -109,7 +110,7 @@ class ModuleLowering:
 
     def companion_access(self, companions: CompanionMemory, store: bool, element: str, space: str) -> str:
         """The function that loads or stores companions of ``element`` under a mask, in any space."""
-        name, text = companions.apart(store, integer_of(element), space, self.width, self.declarations)
+        name, text = companions.out_of_line(store, integer_of(element), space, self.width, self.declarations)
         self.definitions[name] = text
         return name
 

@@ -7,8 +7,11 @@ from typing import Protocol
 
 from kcheck.ptx.abi import Block, Launch
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
+from kcheck.ptx.ir.records import load_field
 from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.syntax.ast import Operation
+
+_INVARIANT = ", !invariant.load !1"
 
 
 class _Registers(Surroundings, Protocol):
@@ -37,11 +40,11 @@ def read(fn: _Registers, operation: Operation, name: str) -> Value:
         if head == "tid":
             return fn.cached_for_each(name, lambda p: _thread_index(p, axis, fn.width))
         if head == "ntid":
-            return fn.field("launch", Launch.block_dim.offset + 4 * i, "i32")
+            return fn.field(Launch, Launch.block_dim, i)
         if head == "ctaid":
-            return fn.field("block", Block.index.offset + 4 * i, "i32")
+            return fn.field(Block, Block.index, i)
         if head == "nctaid":
-            return fn.field("launch", Launch.grid_dim.offset + 4 * i, "i32")
+            return fn.field(Launch, Launch.grid_dim, i)
     if axis == "w":
         return fn.b.const("i32", 0)
     if head == "WARP_SZ":
@@ -56,9 +59,9 @@ def read(fn: _Registers, operation: Operation, name: str) -> Value:
     if head == "nsmid":
         return fn.b.const("i32", 1)
     if head == "gridid":
-        return fn.field("launch", Launch.grid_id.offset, "i64")
+        return fn.field(Launch, Launch.grid_id)
     if head in ("dynamic_smem_size", "total_smem_size"):
-        dynamic = fn.field("launch", Launch.dynamic_shared.offset, "i32")
+        dynamic = fn.field(Launch, Launch.dynamic_shared)
         return dynamic if head[0] == "d" else fn.b.add(dynamic, fn.unit.shared_bytes)
     if head.startswith(("clock", "globaltimer")):
         fn.unit.declarations["@llvm.readcyclecounter"] = "declare i64 @llvm.readcyclecounter()"
@@ -70,12 +73,11 @@ def read(fn: _Registers, operation: Operation, name: str) -> Value:
 
 
 def _thread_index(p: Builder, axis: str, lanes: int) -> Value:
-    offset = getattr(Block, f"thread_{axis}").offset
-    pointer = p.value(f"getelementptr i8, ptr %block, i64 {offset}", "ptr")
-    table = p.value(f"load ptr, ptr {pointer.text}, !invariant.load !1", "ptr")
+    field = getattr(Block, f"thread_{axis}")
+    table = load_field(p, Block, "%block", field, element="ptr", hints=_INVARIANT)
     first = p.value(f"getelementptr i32, ptr {table.text}, i32 %t0", "ptr")
     kind = vector_type("i32", lanes)
-    return p.value(f"load {kind}, ptr {first.text}, align 4, !invariant.load !1", "i32", lanes)
+    return p.value(f"load {kind}, ptr {first.text}, align 4{_INVARIANT}", "i32", lanes)
 
 
 def _lane_value(p: Builder, name: str, width: int) -> Value:
@@ -97,6 +99,5 @@ def _lane_value(p: Builder, name: str, width: int) -> Value:
 def _warp_value(p: Builder, name: str) -> Value:
     if name == "warpid":
         return p.value("lshr i32 %t0, 5", "i32")
-    pointer = p.value(f"getelementptr i8, ptr %launch, i64 {Launch.threads.offset}", "ptr")
-    threads = p.value(f"load i32, ptr {pointer.text}, !invariant.load !1", "i32")
+    threads = load_field(p, Launch, "%launch", Launch.threads, hints=_INVARIANT)
     return p.shift("lshr", p.add(threads, 31), 5)

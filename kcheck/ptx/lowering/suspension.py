@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from kcheck.model.alignment import align_up
+from kcheck.ptx.analysis import spill_sets
+from kcheck.ptx.analysis.cfg import Cfg, is_collective
+from kcheck.ptx.analysis.liveness import Liveness, writes
 from kcheck.ptx.ir.builder import Value, vector_type
 from kcheck.ptx.ir.records import load_field, store_field
-from kcheck.ptx.isa.barrier import Arrival, finish_reduction
-from kcheck.ptx.lowering import warp_emulation as view
+from kcheck.ptx.isa.barrier import Arrival, arrival, finish_reduction
+from kcheck.ptx.lowering import warp_emulation
 from kcheck.ptx.lowering.apply import apply
 from kcheck.ptx.lowering.function import FunctionLowering
-from kcheck.ptx.runtime.layout import POINT_BYTES, SuspendedCollective, SuspendedLanes, point_address
+from kcheck.ptx.runtime.layout import POINT_BYTES, WARP, SuspendedCollective, SuspendedLanes, point_address
 from kcheck.ptx.syntax.ast import Instruction, Operation
 from kcheck.ptx.syntax.types import LLVM_BITS, TYPES
 
@@ -75,8 +78,76 @@ def left(fn: FunctionLowering, points: Sequence[SuspensionPoint], masks: Sequenc
     return gone
 
 
+def find_points(
+    fn: FunctionLowering,
+    live: Liveness,
+    cfg: Cfg,
+    waits: Callable[[Operation], bool],
+    spinning: frozenset[int],
+) -> tuple[list[SuspensionPoint], dict[str, str]]:
+    """The suspension points of a kernel, and the types of the companions that they save; none in other functions.
+
+    Args:
+        waits: whether lanes may have to wait at an operation.
+        spinning: headers of the loops that may spin.
+    """
+    if not fn.function.is_entry:
+        return [], {}
+    rematerialized = spill_sets.rematerialized(cfg, fn.uniform | fn.strides.keys())
+    saved: dict[int, tuple[str, ...]] = {}
+    again: dict[int, tuple[Operation, ...]] = {}
+    for n in cfg.order:
+        end = cfg.blocks[n].terminator
+        if end is not None and waits(end):
+            results = {r.name for r in writes(end)}
+            after = [r for r in live.names(cfg.blocks[n].successors[0]) if r not in results or end.guard]
+            saved[n] = tuple(r for r in after if r not in rematerialized)
+            chains = {id(o): o for r in after if r in rematerialized for o in rematerialized[r]}
+            again[n] = tuple(chains.values())
+    sure = frozenset(n for n in saved if not (fn.width == WARP and _is_collective(cfg, n)))
+    kept = spill_sets.unchanged(cfg, live, saved, sure)
+    points: list[SuspensionPoint] = []
+    for n, names in saved.items():
+        end, after_wait = cfg.blocks[n].terminator, cfg.blocks[n].successors[0]
+        assert end is not None
+        wanted = Arrival("warp") if _is_collective(cfg, n) else arrival(fn, end)
+        points.append(SuspensionPoint(len(points), after_wait, end, wanted, names, kept[n], again[n]))
+    for header in sorted(spinning):
+        points.append(SuspensionPoint(len(points), header, None, Arrival("spin"), tuple(live.names(header))))
+    return _with_companions(fn, live, points)
+
+
+def _is_collective(cfg: Cfg, n: int) -> bool:
+    end = cfg.blocks[n].terminator
+    return end is not None and is_collective(end)
+
+
+def _with_companions(
+    fn: FunctionLowering, live: Liveness, points: Sequence[SuspensionPoint]
+) -> tuple[list[SuspensionPoint], dict[str, str]]:
+    """The points with the companions of the registers that they save, which are always written together; and the
+    types of those."""
+    found: list[SuspensionPoint] = []
+    types: dict[str, str] = {}
+    for point in points:
+        more = {name: _companions(fn, name, live.types[name]) for name in point.live}
+        of_point = {new: kind for companions in more.values() for new, kind in companions.items()}
+        kept = {new for name in point.kept for new in more[name]}
+        found.append(replace(point, live=(*point.live, *of_point), kept=point.kept | kept))
+        types |= of_point
+    return found, types
+
+
+def _companions(fn: FunctionLowering, name: str, kind: str) -> dict[str, str]:
+    """The companions of a register, with their types."""
+    found: dict[str, str] = {}
+    for observer in fn.observers:
+        found.update(observer.companions(name, kind))
+    return found
+
+
 class Suspender:
-    """Puts lanes of a kernel aside, and takes them up again.
+    """Suspends lanes of a kernel, and resumes them.
 
     Args:
         types: of the registers.
@@ -144,7 +215,7 @@ class Suspender:
         fn.blend = before
         if point.arrival.kind == "warp":
             assert isinstance(point.operation, Instruction)
-            view.finish(fn, point.operation, self.state.place, point.number)
+            warp_emulation.finish(fn, point.operation, self.state.place, point.number)
         elif isinstance(point.operation, Instruction) and "red" in point.operation.modifiers:
             finish_reduction(fn, point.operation, point.number)
 
@@ -160,13 +231,13 @@ class Suspender:
         """What the other vectors of the warp need, and whom this waits for."""
         b = self.fn.b
         assert isinstance(operation, Instruction)
-        named = view.members(self.fn, operation)
+        named = warp_emulation.members(self.fn, operation)
         suspended = point_address(b, point.number)
         store_field(b, SuspendedCollective, suspended.text, SuspendedCollective.members, named)
         if self.fn.left is not None:
             exited = self.fn.left()
             store_field(b, SuspendedCollective, suspended.text, SuspendedCollective.exited, exited)
-        view.post(self.fn, operation, self.state.place)
+        warp_emulation.post(self.fn, operation, self.state.place)
 
     def _saved(self, point: SuspensionPoint, name: str, value: Value) -> str:
         """The place of a register in the state: one for all points, but a scalar has one at each."""

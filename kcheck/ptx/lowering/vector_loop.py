@@ -11,23 +11,23 @@ from collections.abc import Sequence
 
 from kcheck.ptx.abi import Launch
 from kcheck.ptx.ir.builder import Builder, Value
-from kcheck.ptx.ir.function import call
 from kcheck.ptx.ir.records import field_address
+from kcheck.ptx.ir.signature import call
 from kcheck.ptx.runtime.layout import SEVERAL, VECTOR_BYTES, lanes_from
 
 _NONE_YET = -3
 
 
-def loop(width: int, turn: Sequence[str], outcomes: Sequence[tuple[str, str]], plain: Sequence[int]) -> list[str]:
+def loop(width: int, body: Sequence[str], outcomes: Sequence[tuple[str, str]], plain: Sequence[int]) -> list[str]:
     """The function's body behind its entry block.
 
     Args:
-        turn: the lines of one vector's turn: from its ``%warp``, ``%t0``, ``%mask`` and ``%resume`` to branches to
+        body: the lines for one vector: from its ``%warp``, ``%t0``, ``%mask`` and ``%resume`` to branches to
             ``%over``.
         outcomes: the outcome for its vector from each block that branches there, and the block.
         plain: numbers of the suspension points at which vectors wait for nothing but each other.
     """
-    b = Builder(width, prefix="turn")
+    b = Builder(width, prefix="next")
     bits, i32 = f"i{width}", "i32"
     end, before = Value("%end", i32), Value("%sofar", i32)
     b.label("over")
@@ -39,7 +39,7 @@ def loop(width: int, turn: Sequence[str], outcomes: Sequence[tuple[str, str]], p
     b.label("onward")
     state = b.value(f"getelementptr i8, ptr %warp, {b.typed(call(b, VECTOR_BYTES))}", "ptr")
     lanes = lanes_from(b, first, end, width)
-    b.line("br label %turn")
+    b.line("br label %vector")
     b.label("last")
     b.line(f"br i1 {b.compare('eq', end, 0).text}, label %back, label %met")
     b.label("met")
@@ -50,18 +50,18 @@ def loop(width: int, turn: Sequence[str], outcomes: Sequence[tuple[str, str]], p
     stopped = b.compare("ne", b.value(f"load atomic i32, ptr {stop.text} monotonic, align 4", i32), 0)
     b.line(f"br i1 {stopped.text}, label %back, label %again")
     b.label("again")
-    b.line("br label %round")
+    b.line("br label %pass")
     b.label("back")
     b.line(f"ret {b.typed(outcome)}")
 
     head = Builder(width)
-    head.line("br label %round")
-    head.label("round")
+    head.line("br label %pass")
+    head.label("pass")
     head.phi(i32, [("%stop", "entry"), (outcome.text, "again")], "%resume")
-    head.line("br label %turn")
-    head.label("turn")
-    head.phi("ptr", [("%state", "round"), (state.text, "onward")], "%warp")
-    head.phi(i32, [("%first", "round"), (first.text, "onward")], "%t0")
-    head.phi(bits, [("%lanes", "round"), (lanes.text, "onward")], "%mask")
-    head.phi(i32, [(str(_NONE_YET), "round"), (outcome.text, "onward")], "%sofar")
-    return [*head.lines, *turn, *b.lines]
+    head.line("br label %vector")
+    head.label("vector")
+    head.phi("ptr", [("%state", "pass"), (state.text, "onward")], "%warp")
+    head.phi(i32, [("%first", "pass"), (first.text, "onward")], "%t0")
+    head.phi(bits, [("%lanes", "pass"), (lanes.text, "onward")], "%mask")
+    head.phi(i32, [(str(_NONE_YET), "pass"), (outcome.text, "onward")], "%sofar")
+    return [*head.lines, *body, *b.lines]

@@ -7,134 +7,100 @@ is executed as written; the order only decides how well lanes stay together.
 
 Where a warp has to wait (a barrier, or a loop that may spin on another lane's lock) the lanes there are suspended:
 their live registers go to the vector's state, and the function returns when no other lane can continue. It is
-entered again at that *stop* by a switch. A loop that may spin suspends its lanes after SPIN_LIMIT iterations, so
-that lanes which left it (and other warps) run: independent thread scheduling holds.
+entered again at that *suspension point* by a switch. A loop that may spin suspends its lanes after SPIN_LIMIT
+iterations, so that lanes which left it (and other warps) run: independent thread scheduling holds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from kcheck.ptx.abi import FaultKind, Launch, Worker
 from kcheck.ptx.analysis import skips, spin
-from kcheck.ptx.analysis import spill_sets as saving
-from kcheck.ptx.analysis.cfg import Cfg, Loop, is_collective
-from kcheck.ptx.analysis.liveness import Liveness, writes
+from kcheck.ptx.analysis.cfg import Cfg, Loop
+from kcheck.ptx.analysis.liveness import Liveness
 from kcheck.ptx.ir.builder import Value
-from kcheck.ptx.ir.function import call
 from kcheck.ptx.ir.records import field_address, load_field, store_field
-from kcheck.ptx.isa.barrier import Arrival, arrival
+from kcheck.ptx.ir.signature import call
 from kcheck.ptx.isa.effects import EFFECTS
-from kcheck.ptx.lowering import vector_loop
-from kcheck.ptx.lowering import warp_emulation as view
+from kcheck.ptx.lowering import vector_loop, warp_emulation
 from kcheck.ptx.lowering.affine import AffineLoop
 from kcheck.ptx.lowering.apply import apply
 from kcheck.ptx.lowering.function import CONTEXT, FunctionLowering
 from kcheck.ptx.lowering.loop_versioning import March
-from kcheck.ptx.lowering.suspension import StateLayout, Suspender, SuspensionPoint, left, read_mask
+from kcheck.ptx.lowering.suspension import (
+    StateLayout,
+    Suspender,
+    SuspensionPoint,
+    find_points,
+    left,
+    read_mask,
+)
 from kcheck.ptx.runtime.faults import RUNNING, report_fault
-from kcheck.ptx.runtime.layout import ABORTED, POINT_BYTES, SuspendedLanes, kernel_signature, point_address
+from kcheck.ptx.runtime.layout import ABORTED, POINT_BYTES, WARP, SuspendedLanes, kernel_signature, point_address
 from kcheck.ptx.syntax.ast import Call, Instruction, Label, Operation
 from kcheck.ptx.syntax.types import TYPES
-
-WARP = 32
 
 SPIN_LIMIT = 64
 """Iterations of a loop that may spin before its lanes are suspended."""
 
 
-class WarpFunction:
-    """Lowers one function; :meth:`text` gives its definition."""
+@dataclass(frozen=True, slots=True)
+class ControlFacts:
+    """What is known of a function's control flow before it is lowered.
 
-    def __init__(
-        self,
-        fn: FunctionLowering,
-        cfg: Cfg,
-        live: Liveness,
-        spinning: frozenset[int],
-        state: StateLayout,
-        keeps: Callable[[int, str], bool],
-        waits: Callable[[Operation], bool],
-        parts: Callable[[int], bool],
-    ) -> None:
-        self.waits = waits
-        self.keeps = keeps
+    Attributes:
+        spinning: headers of the loops that may spin.
+        keeps: whether a register must keep its value in the lanes that do not execute a block.
+        waits: whether lanes may have to wait at an operation.
+        parts: whether the branch at the end of a block may send lanes of a vector different ways.
+    """
+
+    cfg: Cfg
+    live: Liveness
+    spinning: frozenset[int]
+    keeps: Callable[[int, str], bool]
+    waits: Callable[[Operation], bool]
+    parts: Callable[[int], bool]
+
+
+class WarpFunction:
+    """Lowers one function; :meth:`text` gives its definition.
+
+    Attributes:
+        points: where lanes of a kernel are suspended.
+    """
+
+    def __init__(self, fn: FunctionLowering, state: StateLayout, facts: ControlFacts) -> None:
+        cfg = facts.cfg
         self.fn = fn
         self.b = fn.b
         self.cfg = cfg
-        self.live = live
-        self.state = state
+        self.waits, self.keeps, self.spinning = facts.waits, facts.keeps, facts.spinning
         self.width = fn.width
         self.bits = f"i{fn.width}"
-        self.position = {n: k for k, n in enumerate(cfg.order)}
-        self.spinning = spinning
         self._loop_sites: dict[int, int] = {}
-        self._barriers: dict[int, int] = {}  # by block that ends in a barrier of the threads of a block, its stop
-        self.stops = self._find_stops()
-        self.aside = Suspender(fn, self.live.types, state)
+        self.points, types = find_points(fn, facts.live, cfg, facts.waits, facts.spinning)
+        state.points = len(self.points)
+        self.live = replace(facts.live, types={**facts.live.types, **types})
+        ends = {id(cfg.blocks[n].terminator): n for n in cfg.order}
+        self._barriers = {  # by block that ends in a barrier of the threads of a block, its point
+            ends[id(point.operation)]: point.number for point in self.points if point.arrival.kind == "block"
+        }
+        self.suspender = Suspender(fn, self.live.types, state)
         self.outcomes: list[tuple[str, str]] = []
         if fn.function.is_entry and fn.width == WARP:
-            ends = [self._mask(n) for n in cfg.order if cfg.blocks[n].only_leaves]
-            fn.left = partial(left, fn, self.stops, ["%exited", *ends])
-        self._skips = skips.analyze(cfg, self._barriers, parts)
-        self.ends: dict[int, list[Loop]] = {}
+            leaving = [self._mask(n) for n in cfg.order if cfg.blocks[n].only_leaves]
+            fn.left = partial(left, fn, self.points, ["%exited", *leaving])
+        self._skips = skips.analyze(cfg, self._barriers, facts.parts)
+        position = {n: k for k, n in enumerate(cfg.order)}
+        self._loop_ends: dict[int, list[Loop]] = {}  # by position of the last block
         for loop in cfg.loops:
-            last = max(self.position[n] for n in loop.blocks)
-            self.ends.setdefault(last, []).append(loop)
-        for loops in self.ends.values():
-            loops.sort(key=lambda loop: -self.position[loop.header])
-
-    def _find_stops(self) -> list[SuspensionPoint]:
-        stops: list[SuspensionPoint] = []
-        if not self.fn.function.is_entry:
-            return stops
-        rematerialized = saving.rematerialized(self.cfg, self.fn.uniform | self.fn.strides.keys())
-        names: dict[int, tuple[str, ...]] = {}
-        again: dict[int, tuple[Operation, ...]] = {}
-        for n in self.cfg.order:
-            block = self.cfg.blocks[n]
-            if block.terminator is not None and self.waits(block.terminator):
-                results = {r.name for r in writes(block.terminator)}
-                live = self.live.names(block.successors[0])
-                live = [r for r in live if r not in results or block.terminator.guard]
-                names[n] = tuple(r for r in live if r not in rematerialized)
-                chains = {id(o): o for r in live if r in rematerialized for o in rematerialized[r]}
-                again[n] = tuple(chains.values())
-        sure = frozenset(n for n in names if not (self.width == WARP and self._is_collective(n)))
-        kept = saving.unchanged(self.cfg, self.live, names, sure)
-        for n in names:
-            block = self.cfg.blocks[n]
-            assert block.terminator is not None
-            together = self._is_collective(n)
-            asked = Arrival("warp") if together else arrival(self.fn, block.terminator)
-            after = block.successors[0]
-            if asked.kind == "block":
-                self._barriers[n] = len(stops)
-            stops.append(SuspensionPoint(len(stops), after, block.terminator, asked, names[n], kept[n], again[n]))
-        for header in sorted(self.spinning):
-            stops.append(
-                SuspensionPoint(len(stops), header, None, Arrival("spin"), tuple(self.live.names(header)))
-            )
-        self.state.points = len(stops)
-        return [self._with_companions(stop) for stop in stops]
-
-    def _is_collective(self, n: int) -> bool:
-        end = self.cfg.blocks[n].terminator
-        return end is not None and is_collective(end)
-
-    def _with_companions(self, stop: SuspensionPoint) -> SuspensionPoint:
-        """The stop with the companions of the registers that it saves: they are always written together."""
-        fn, more = self.fn, dict[str, dict[str, str]]()
-        for name in stop.live:
-            more[name] = {}
-            for observer in fn.observers:
-                more[name].update(observer.companions(name, self.live.types[name]))
-        types = {new: kind for found in more.values() for new, kind in found.items()}
-        self.live = replace(self.live, types={**self.live.types, **types})
-        kept = {new for name in stop.kept for new in more[name]}
-        return replace(stop, live=(*stop.live, *types), kept=stop.kept | kept)
+            self._loop_ends.setdefault(max(position[n] for n in loop.blocks), []).append(loop)
+        for loops in self._loop_ends.values():
+            loops.sort(key=lambda loop: -position[loop.header])
 
     # --- masks as memory
 
@@ -161,7 +127,7 @@ class WarpFunction:
         self._finish()
         b.label("abort")
         b.line(f"ret {f'i32 {ABORTED}' if fn.function.is_entry else self.bits + ' -1'}")
-        masks = [self._mask(n) for n in order] + [f"%w{stop.number}" for stop in self.stops] + ["%exited"]
+        masks = [self._mask(n) for n in order] + [f"%w{point.number}" for point in self.points] + ["%exited"]
         counters = [f"%spins{header}" for header in sorted(self.spinning)]
         allocas = [f"  {name} = alloca {self.bits}" for name in masks]
         allocas += [f"  {name} = alloca i32" for name in counters]
@@ -174,7 +140,7 @@ class WarpFunction:
         each = [*zeros, *fn.each.lines, *dispatch, *body]
         if fn.function.is_entry:
             signature = kernel_signature(self.width).head
-            plain = [s.number for s in self.stops if s.arrival.plain and not fn.unit.follows_barriers]
+            plain = [s.number for s in self.points if s.arrival.plain and not fn.unit.follows_barriers]
             lines = [*head, *vector_loop.loop(self.width, each, self.outcomes, plain)]
         else:
             outside = len(fn.function.params) + len(fn.function.returns)
@@ -197,35 +163,33 @@ class WarpFunction:
             b.line(f"store {self.bits} %mask, ptr {self._mask(first)}")
             b.line("br label %C0")
             return
-        cases = " ".join(f"i32 {s.number + 1}, label %resume{s.number}" for s in self.stops)
+        cases = " ".join(f"i32 {s.number + 1}, label %resume{s.number}" for s in self.points)
         b.line(f"switch i32 %resume, label %begin [{cases}]")
         b.label("begin")
-        for stop in self.stops:
-            b.line(f"store [{POINT_BYTES} x i8] zeroinitializer, ptr {point_address(b, stop.number).text}")
+        for point in self.points:
+            b.line(f"store [{POINT_BYTES} x i8] zeroinitializer, ptr {point_address(b, point.number).text}")
         if self.fn.unit.copies is not None:
-            queue = self.fn.unit.copies
-            pointer = b.value(f"getelementptr i8, ptr %warp, i64 {queue.offset}", "ptr")
-            b.line(f"store [{queue.records - queue.offset} x i8] zeroinitializer, ptr {pointer.text}")
+            self.fn.unit.copies.clear(b)
         b.line(f"store {self.bits} %mask, ptr {self._mask(first)}")
         b.line("br label %C0")
-        for stop in self.stops:
-            b.label(f"resume{stop.number}")
-            suspended = point_address(b, stop.number).text
+        for point in self.points:
+            b.label(f"resume{point.number}")
+            suspended = point_address(b, point.number).text
             waiting = load_field(b, SuspendedLanes, suspended, SuspendedLanes.waiting)
             others = b.land(waiting, b.invert(b.resize(Value("%mask", self.bits), "i32")))
             store_field(b, SuspendedLanes, suspended, SuspendedLanes.waiting, others)
-            self.aside.restore(stop)
-            if stop.number in self._barriers.values():
+            self.suspender.restore(point)
+            if point.number in self._barriers.values():
                 self._mark_skips(self._skips.skipped, Value("%mask", self.bits), False)
-            b.line(f"store {self.bits} %mask, ptr {self._mask(stop.block)}")
-            b.line(f"br label %B{stop.block}")
+            b.line(f"store {self.bits} %mask, ptr {self._mask(point.block)}")
+            b.line(f"br label %B{point.block}")
 
     def _guard_stack(self) -> None:
         """Refuse to recurse deeper than the worker's stack, or to continue after the launch was stopped."""
         b, fn = self.b, self.fn
         mark = b.value("alloca i8", "ptr")
         here = b.value(f"ptrtoint ptr {mark.text} to i64", "i64")
-        limit = frame_field(fn, "worker", Worker.stack_limit.offset)
+        limit = load_field(b, Worker, "%worker", Worker.stack_limit)
         end = b.add(Value("%frame", "i64"), fn.local_bytes)
         full = b.compare("ugt", end, fn.unit.local.stride)
         deep = b.lor(b.compare("ult", here, limit), full)
@@ -279,17 +243,17 @@ class WarpFunction:
         b.label(f"C{k}")
         waiting = self._read_mask(self._mask(n))
         empty = b.compare("eq", waiting, 0)
-        marches = self.fn.line_loops.get(n)
-        b.line(f"br i1 {empty.text}, label %K{k}, label %{'B' if marches is None else 'T'}{n}")
-        if marches is not None:
-            self._march(k, n, marches, waiting)
+        affine_loop = self.fn.affine_loops.get(n)
+        b.line(f"br i1 {empty.text}, label %K{k}, label %{'B' if affine_loop is None else 'T'}{n}")
+        if affine_loop is not None:
+            self._affine_version(k, n, affine_loop, waiting)
         b.label(f"B{n}")
         self.lanes = self._read_mask(self._mask(n))
         b.line(f"store {self.bits} 0, ptr {self._mask(n)}")
         fn.begin_block(any(n in loop.blocks for loop in self.cfg.loops))
         fn.active = b.bits_mask(self.lanes, self.width)
         fn.blend = partial(self.keeps, n)
-        fn.inlining = " noinline" if marches is not None else ""
+        fn.inlining = " noinline" if affine_loop is not None else ""
         for operation in block.body:
             apply(fn, operation)
             if isinstance(operation, Call) and fn.exits is not None:
@@ -298,11 +262,11 @@ class WarpFunction:
         self._terminate(n)
         b.line(f"br label %K{k}")
         b.label(f"K{k}")
-        for loop in self.ends.get(k, ()):
+        for loop in self._loop_ends.get(k, ()):
             self._latch(loop)
         b.line(f"br label %C{k + 1}" if k + 1 < len(self.cfg.order) else "br label %fin")
 
-    def _march(self, k: int, n: int, loop: AffineLoop, waiting: Value) -> None:
+    def _affine_version(self, k: int, n: int, loop: AffineLoop, waiting: Value) -> None:
         """The version of a loop for lanes in a line, before the general one."""
         self.b.label(f"T{n}")
         self.fn.inlining = ""
@@ -335,17 +299,17 @@ class WarpFunction:
         b.label(halt)
         self._abort(self.loop_site(header), lanes)
         b.label(go)
-        stop = next((s for s in self.stops if s.operation is None and s.block == header), None)
-        if stop is None:
+        point = next((p for p in self.points if p.operation is None and p.block == header), None)
+        if point is None:
             b.line(f"br label %B{header}")
         else:
-            rounds = b.value(f"load i32, ptr %spins{header}", "i32")
-            b.line(f"store i32 {b.add(rounds, 1).text}, ptr %spins{header}")
-            aside, stay = b.fresh("aside"), b.fresh("stay")
-            b.line(f"br i1 {b.compare('ult', rounds, SPIN_LIMIT).text}, label %{stay}, label %{aside}")
-            b.label(aside)
+            iterations = b.value(f"load i32, ptr %spins{header}", "i32")
+            b.line(f"store i32 {b.add(iterations, 1).text}, ptr %spins{header}")
+            suspend, stay = b.fresh("suspend"), b.fresh("stay")
+            b.line(f"br i1 {b.compare('ult', iterations, SPIN_LIMIT).text}, label %{stay}, label %{suspend}")
+            b.label(suspend)
             b.line(f"store {self.bits} 0, ptr {self._mask(header)}")
-            self._set_aside(stop, lanes)
+            self._suspend(point, lanes)
             b.line(f"br label %{out}")
             b.label(stay)
             b.line(f"br label %B{header}")
@@ -443,53 +407,53 @@ class WarpFunction:
         b.label(done)
 
     def _barrier(self, n: int, end: Operation) -> None:
-        stop = next(s for s in self.stops if s.operation is end)
+        point = next(p for p in self.points if p.operation is end)
         lanes = self.lanes
         if end.guard is not None:
             lanes, rest = self._split(end)
-            self._choose(n, skips.PAST, stop.block, rest)
+            self._choose(n, skips.PAST, point.block, rest)
             self.lanes = lanes
-        if stop.arrival.kind == "warp" and self.width == WARP:
-            self._unless_here(stop, lanes)
+        if point.arrival.kind == "warp" and self.width == WARP:
+            self._unless_here(point, lanes)
         else:
-            self._set_aside(stop, lanes)
+            self._suspend(point, lanes)
 
-    def _unless_here(self, stop: SuspensionPoint, lanes: Value) -> None:
+    def _unless_here(self, point: SuspensionPoint, lanes: Value) -> None:
         """A warp-level operation: at once if the lanes named in the mask are here, else they wait."""
         b, fn = self.b, self.fn
-        end = stop.operation
+        end = point.operation
         assert isinstance(end, Instruction)
         before = fn.active
         fn.active = b.bits_mask(lanes, self.width)
-        named = view.members(fn, end)
-        here, apart, on = b.fresh("here"), b.fresh("apart"), b.fresh("on")
+        named = warp_emulation.members(fn, end)
+        here, missing, on = b.fresh("here"), b.fresh("absent"), b.fresh("on")
         absent = b.land(named, b.invert(b.resize(lanes, "i32")))
-        b.line(f"br i1 {b.compare('eq', absent, 0).text}, label %{here}, label %{apart}, !prof !0")
+        b.line(f"br i1 {b.compare('eq', absent, 0).text}, label %{here}, label %{missing}, !prof !0")
         b.label(here)
         EFFECTS[end.opcode](fn, end)
         fn.active = before
-        self._send(stop.block, lanes)
+        self._send(point.block, lanes)
         b.line(f"br label %{on}")
-        b.label(apart)
-        self._set_aside(stop, lanes)
+        b.label(missing)
+        self._suspend(point, lanes)
         b.line(f"br label %{on}")
         b.label(on)
 
     # --- suspending lanes
 
-    def _set_aside(self, stop: SuspensionPoint, lanes: Value) -> None:
+    def _suspend(self, point: SuspensionPoint, lanes: Value) -> None:
         b = self.b
-        self.aside.save(stop, lanes)
+        self.suspender.save(point, lanes)
         # The usual case: every lane that entered the function is here. Looking through all stops at the end was
         # three quarters of the time of a scan with 15 barriers.
         leave, stay = b.fresh("leave"), b.fresh("partly")
-        together = b.compare("eq", lanes, Value("%mask", self.bits))
-        b.line(f"br i1 {together.text}, label %{leave}, label %{stay}")
+        everyone = b.compare("eq", lanes, Value("%mask", self.bits))
+        b.line(f"br i1 {everyone.text}, label %{leave}, label %{stay}")
         b.label(leave)
-        self.aside.report(stop, lanes)
-        self._outcome(b.const("i32", stop.number + 1), leave)
+        self.suspender.report(point, lanes)
+        self._outcome(b.const("i32", point.number + 1), leave)
         b.label(stay)
-        mine = f"%w{stop.number}"
+        mine = f"%w{point.number}"
         both = b.op("or", self._read_mask(mine), lanes)
         b.line(f"store {self.bits} {both.text}, ptr {mine}")
 
@@ -500,12 +464,12 @@ class WarpFunction:
             b.line(f"ret {self.bits} {self._read_mask('%exited').text}")
             return
         code = b.const("i32", 0)
-        for stop in self.stops:
-            lanes = self._read_mask(f"%w{stop.number}")
-            self.aside.report(stop, lanes)
+        for point in self.points:
+            lanes = self._read_mask(f"%w{point.number}")
+            self.suspender.report(point, lanes)
             here = b.compare("ne", lanes, 0)
             first = b.compare("eq", code, 0)
-            number = b.select(first, b.const("i32", stop.number + 1), b.const("i32", -1))
+            number = b.select(first, b.const("i32", point.number + 1), b.const("i32", -1))
             # Lanes that are nowhere have exited the kernel: the general path has to look.
             whole = b.compare("eq", lanes, Value("%mask", self.bits))
             number = b.select(whole, number, b.const("i32", -1))
@@ -519,10 +483,3 @@ class WarpFunction:
 
 
 ATTRIBUTES = 'alignstack(64) "min-legal-vector-width"="512" "prefer-vector-width"="512"'
-
-
-def frame_field(fn: FunctionLowering, name: str, offset: int) -> Value:
-    """A 64-bit field, read where it is needed."""
-    b = fn.b
-    pointer = b.value(f"getelementptr i8, ptr %{name}, i64 {offset}", "ptr")
-    return b.value(f"load i64, ptr {pointer.text}", "i64")

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from kcheck.ptx.analysis.cfg import is_collective
 from kcheck.ptx.analysis.liveness import has_result
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
-from kcheck.ptx.ir.function import call
 from kcheck.ptx.ir.records import load_field
+from kcheck.ptx.ir.signature import call
 from kcheck.ptx.isa.effects import EFFECTS
 from kcheck.ptx.isa.events import Companion, Observer
 from kcheck.ptx.isa.matrices import WORDS, load_rows
@@ -22,6 +22,7 @@ from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.lowering.module import ModuleLowering
 from kcheck.ptx.runtime.layout import VECTOR_BYTES, SuspendedCollective, point_address
 from kcheck.ptx.syntax.ast import Call, Instruction, Integer, Operand, Operation, Vector
+from kcheck.ptx.syntax.opcodes import BARRIERS
 from kcheck.ptx.syntax.types import TYPES, PtxType
 
 POSTED, TAKEN = "@posted", "@taken"
@@ -70,7 +71,7 @@ def sources(instruction: Instruction) -> list[Operand]:
 
 
 def _writes(instruction: Instruction) -> bool:
-    return has_result(instruction) and instruction.opcode not in ("bar", "barrier")
+    return has_result(instruction) and instruction.opcode not in BARRIERS
 
 
 def posted_kind(instruction: Instruction, operand: Operand) -> PtxType:
@@ -88,7 +89,7 @@ def posted_kind(instruction: Instruction, operand: Operand) -> PtxType:
 def members(fn: FunctionLowering, instruction: Instruction) -> Value:
     """The member mask, as i32, of all active lanes together; 0 where the instruction has none."""
     if instruction.opcode == "activemask" or (
-        "sync" not in instruction.modifiers and instruction.opcode not in ("bar", "barrier")
+        "sync" not in instruction.modifiers and instruction.opcode not in BARRIERS
     ):
         return fn.b.const("i32", 0)
     b = fn.b

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from kcheck.ptx.abi import Block, FaultKind
 from kcheck.ptx.ir.builder import Value
-from kcheck.ptx.ir.function import Array, FunctionBuilder, Signature, Term, Variable
+from kcheck.ptx.ir.function import Array, FunctionBuilder, LocalVariable, Term
 from kcheck.ptx.ir.records import Record, record
+from kcheck.ptx.ir.signature import Signature
 from kcheck.ptx.runtime.diagnosis import ANY, DIAGNOSE, SPLIT
 from kcheck.ptx.runtime.exited import FOUND_COUNTED, FOUND_EXITED, FOUND_RELEASED, SKIPPED, WHOLE_WARPS
 from kcheck.ptx.runtime.layout import STRICT_TABLE, WARP, BlockState, SuspendedLanes
@@ -50,10 +51,10 @@ class Tally:
         released: how many threads of a complete barrier may continue.
     """
 
-    alive: Variable
-    at_grid: Variable
-    spins: Variable
-    meets: Variable
+    alive: LocalVariable
+    at_grid: LocalVariable
+    spins: LocalVariable
+    meets: LocalVariable
     arrived: Array
     expected: Array
     last_point: Array
@@ -65,8 +66,8 @@ class Tally:
     def new(cls, f: FunctionBuilder) -> Tally:
         """Room for a tally."""
         arrays = [Array(f, f.local(f"[{BARRIERS} x i32]"), "i32") for _ in range(6)]
-        alive, at_grid = (Variable(f, "i32", f.local("i32")) for _ in range(2))
-        spins, meets = (Variable(f, "i1", f.local("i1")) for _ in range(2))
+        alive, at_grid = (LocalVariable(f, "i32", f.local("i32")) for _ in range(2))
+        spins, meets = (LocalVariable(f, "i1", f.local("i1")) for _ in range(2))
         return cls(alive, at_grid, spins, meets, *arrays)
 
     def clear(self) -> None:
@@ -91,7 +92,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
+class BarrierCompletion:
     """Decides which barriers are complete.
 
     Attributes:
@@ -103,7 +104,7 @@ class Completion:
     state: BlockState
     block: Record
     tally: Tally
-    progress: Variable
+    progress: LocalVariable
     found: Array
 
     def judge_all(self) -> None:

@@ -18,9 +18,11 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 
-from kcheck.ptx.abi import FINISHED, STOPPED, Block, Launch, SchedulerVariant, Worker
-from kcheck.ptx.ir.function import FunctionBuilder, Signature, Term
+from kcheck.ptx.abi import FINISHED, STOPPED, Block, Launch, Worker
+from kcheck.ptx.ir.function import FunctionBuilder, Term
 from kcheck.ptx.ir.records import record
+from kcheck.ptx.ir.signature import Signature
+from kcheck.ptx.program import SchedulerVariant
 from kcheck.ptx.runtime import faults, slow_path
 from kcheck.ptx.runtime.faults import RUNNING
 from kcheck.ptx.runtime.layout import (
@@ -32,7 +34,7 @@ from kcheck.ptx.runtime.layout import (
     SITE_TABLE,
     WARP,
     KernelShape,
-    Scheduler,
+    SchedulerModule,
     kernel_signature,
     lanes_from,
 )
@@ -63,7 +65,7 @@ class Fresh:
 
 def scheduler_ir(variant: SchedulerVariant) -> str:
     """The module with ``kcheck_run``, ``kcheck_block`` and what they call, for all kernels of a variant."""
-    scheduler = Scheduler(variant)
+    scheduler = SchedulerModule(variant)
     texts = [
         *faults.definitions(scheduler.declarations).values(),
         _prepare(scheduler),
@@ -75,7 +77,7 @@ def scheduler_ir(variant: SchedulerVariant) -> str:
     return "\n".join([*scheduler.declarations.values(), *texts])
 
 
-def _prepare(scheduler: Scheduler) -> str:
+def _prepare(scheduler: SchedulerModule) -> str:
     """Where the stack of a worker ends, and the thread indices of a block."""
     f = FunctionBuilder(_PREPARE, "noinline", declarations=scheduler.declarations)
     launch, worker = record(f, "launch", Launch), record(f, "worker", Worker)
@@ -105,7 +107,7 @@ def _prepare(scheduler: Scheduler) -> str:
 class _Block:
     """Emits the function that runs one block."""
 
-    def __init__(self, f: FunctionBuilder, scheduler: Scheduler) -> None:
+    def __init__(self, f: FunctionBuilder, scheduler: SchedulerModule) -> None:
         self.f = f
         self.scheduler = scheduler
         self.width = scheduler.width
@@ -158,15 +160,15 @@ class _Block:
         """Run the vectors in the order of the launch; where they all are then."""
         f = self.f
         outcome = f.variable("i32", 0)
-        with f.range((self.n + (self.width - 1)) // self.width) as turn:
-            number = f.array(order, "i32")[turn]
+        with f.range((self.n + (self.width - 1)) // self.width) as vector:
+            number = f.array(order, "i32")[vector]
             first = number * self.width
             lanes = lanes_from(f, first, self.n, self.width)
             state = {"block": self.block.pointer, "state": self.vector(number), "first": first, "lanes": lanes}
             found = self.scheduler.run(f, self.kernel, **self.given, **state, stop=at, end=0)
             with f.if_(found.eq(ABORTED)):
                 f.ret(STOPPED)
-            agrees = turn.eq(0) | found.eq(outcome.value)
+            agrees = vector.eq(0) | found.eq(outcome.value)
             outcome.value = agrees.select(found, SEVERAL)
         return outcome.value
 
@@ -177,7 +179,7 @@ class _Block:
         f.ret(f.run(SLOW_PATH, **self.given, **state, resume=f.argument("resume")))
 
 
-def _block(scheduler: Scheduler) -> str:
+def _block(scheduler: SchedulerModule) -> str:
     f = FunctionBuilder(_BLOCK, declarations=scheduler.declarations)
     block = _Block(f, scheduler)
     if scheduler.variant.race:
@@ -209,7 +211,7 @@ def _block(scheduler: Scheduler) -> str:
     return f.text()
 
 
-def _run_blocks(scheduler: Scheduler) -> str:
+def _run_blocks(scheduler: SchedulerModule) -> str:
     f = FunctionBuilder(_RUN_BLOCKS, linkage="", declarations=scheduler.declarations)
     given = {"launch": f.argument("launch"), "worker": f.argument("worker")}
     f.run(_PREPARE, **given)
@@ -224,7 +226,7 @@ def _run_blocks(scheduler: Scheduler) -> str:
     return f.text()
 
 
-def _run_block(scheduler: Scheduler) -> str:
+def _run_block(scheduler: SchedulerModule) -> str:
     f = FunctionBuilder(_RUN_BLOCK, linkage="", declarations=scheduler.declarations)
     given = {"launch": f.argument("launch"), "worker": f.argument("worker")}
     f.run(_PREPARE, **given)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 from dataclasses import dataclass
+from typing import Any
 
 from kcheck.model.alignment import align_up
+from kcheck.ptx.ir.builder import Builder, Value
+from kcheck.ptx.ir.function import FunctionBuilder
+from kcheck.ptx.ir.records import Record, load_lanes, store_lanes
 from kcheck.ptx.syntax.ast import Instruction
 
 _LEAST, _MOST = 64, 512
+_ALIGNMENT = 64
 
 
 @dataclass(frozen=True, slots=True)
 class CopyQueue:
     """The layout of a vector's queue: a head, then ``capacity`` records used in a circle.
-
-    The head: the number of the oldest record, i32; how many records there are, i32; the groups that each lane has
-    committed, i32 by lane. A record: of each lane the destination, the source (i64), the bytes to read and the
-    group that the copy belongs to (i32); then for all lanes the bytes to write, the lanes whose copy is not made
-    yet, as bits, and the site (i32).
 
     Attributes:
         offset: in the vector's state.
@@ -28,44 +30,71 @@ class CopyQueue:
     capacity: int
 
     @property
-    def committed(self) -> int:
-        """Offset of the groups that each lane has committed."""
-        return self.offset + 64
+    def head(self) -> type[ctypes.Structure]:
+        """``oldest``, the number of the oldest record; ``count``, how many there are; ``groups``, how many groups
+        each lane has committed."""
+        return _head(self.width)
 
     @property
-    def records(self) -> int:
-        """Offset of the first record."""
-        return self.committed + align_up(4 * self.width, 64)
-
-    @property
-    def source(self) -> int:
-        """Offset of the sources in a record; destinations are at 0."""
-        return 8 * self.width
-
-    @property
-    def amount(self) -> int:
-        """Offset of the bytes to read in a record."""
-        return 16 * self.width
-
-    @property
-    def group(self) -> int:
-        """Offset of the groups in a record."""
-        return 20 * self.width
-
-    @property
-    def rest(self) -> int:
-        """Offset of the bytes to write, the lanes and the site in a record."""
-        return 24 * self.width
-
-    @property
-    def record(self) -> int:
-        """Bytes of a record."""
-        return align_up(self.rest + 12, 64)
+    def copy(self) -> type[ctypes.Structure]:
+        """Of each lane ``target`` and ``source``, the ``amount`` of bytes to read, and the ``group`` that the copy
+        belongs to; for all lanes the ``size`` in bytes to write, the ``lanes`` whose copy is not made yet, as
+        bits, and the ``site``."""
+        return _copy(self.width)
 
     @property
     def size(self) -> int:
         """Bytes of the queue."""
-        return self.records - self.offset + self.capacity * self.record
+        return ctypes.sizeof(self.head) + self.capacity * ctypes.sizeof(self.copy)
+
+    def head_of(self, f: FunctionBuilder) -> Record:
+        """The head, in a function with a parameter ``warp``."""
+        return Record(f, f.offset(f.argument("warp"), self.offset), self.head)
+
+    def copy_of(self, f: FunctionBuilder, number: Value) -> Record:
+        """The record with a number."""
+        first = f.offset(f.argument("warp"), self.offset + ctypes.sizeof(self.head))
+        return Record(f, first, self.copy)[f.term(number) & (self.capacity - 1)]
+
+    def committed(self, b: Builder) -> Value:
+        """How many groups each lane has committed, i32, in the code of a vector."""
+        return load_lanes(b, self.head, self._head_address(b), self.head.groups)
+
+    def commit(self, b: Builder, groups: Value) -> None:
+        """Set how many groups each lane has committed."""
+        store_lanes(b, self.head, self._head_address(b), self.head.groups, groups)
+
+    def clear(self, b: Builder) -> None:
+        """The queue of a vector that begins is empty."""
+        b.line(f"store [{ctypes.sizeof(self.head)} x i8] zeroinitializer, ptr {self._head_address(b)}")
+
+    def _head_address(self, b: Builder) -> str:
+        return b.value(f"getelementptr i8, ptr %warp, i64 {self.offset}", "ptr").text
+
+
+@functools.cache
+def _head(width: int) -> type[ctypes.Structure]:
+    numbers = ctypes.c_uint32 * width
+    counts = [("oldest", ctypes.c_uint32), ("count", ctypes.c_uint32)]
+    return _structure("QueueHead", [*_padded(counts), ("groups", numbers)])
+
+
+@functools.cache
+def _copy(width: int) -> type[ctypes.Structure]:
+    addresses, numbers = ctypes.c_uint64 * width, ctypes.c_uint32 * width
+    of_lanes = [("target", addresses), ("source", addresses), ("amount", numbers), ("group", numbers)]
+    return _structure("QueuedCopy", [*of_lanes, *((name, ctypes.c_uint32) for name in ("size", "lanes", "site"))])
+
+
+def _structure(name: str, fields: list[tuple[str, Any]]) -> type[ctypes.Structure]:
+    """A structure whose size is a multiple of the alignment."""
+    return type(name, (ctypes.Structure,), {"_fields_": _padded(fields)})
+
+
+def _padded(fields: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    size = ctypes.sizeof(type("Fields", (ctypes.Structure,), {"_fields_": fields}))
+    unused = align_up(size, _ALIGNMENT) - size
+    return [*fields, (f"unused{size}", ctypes.c_uint8 * unused)] if unused else fields
 
 
 def capacity(copies: int) -> int:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from kcheck.ptx.abi import WAITING, Block, FaultKind
 from kcheck.ptx.ir.builder import Value
-from kcheck.ptx.ir.function import Array, FunctionBuilder, Signature, Term, Variable
+from kcheck.ptx.ir.function import Array, FunctionBuilder, LocalVariable, Term
 from kcheck.ptx.ir.records import record
+from kcheck.ptx.ir.signature import Signature
 from kcheck.ptx.runtime.faults import RUNNING, report_fault
 from kcheck.ptx.runtime.layout import (
     ALIGNED_TABLE,
@@ -21,7 +22,7 @@ from kcheck.ptx.runtime.layout import (
     SITE_TABLE,
     STATE,
     BlockState,
-    Scheduler,
+    SchedulerModule,
     SuspendedLanes,
 )
 
@@ -52,7 +53,7 @@ WHERE = Signature("@kcheck.where", "void", IN_BLOCK)
 _NOWHERE = -1
 
 
-def definitions(scheduler: Scheduler) -> dict[str, str]:
+def definitions(scheduler: SchedulerModule) -> dict[str, str]:
     """The functions of this file, by name."""
     return {
         DIAGNOSE.name: _diagnose(scheduler),
@@ -72,10 +73,10 @@ class _Census:
     first: Array
     barriers: Array
     asked: Array
-    alive: Variable
+    alive: LocalVariable
 
 
-def _diagnose(scheduler: Scheduler) -> str:
+def _diagnose(scheduler: SchedulerModule) -> str:
     f = FunctionBuilder(DIAGNOSE, "noinline cold", declarations=scheduler.declarations)
     state, block, why = BlockState(f, scheduler), record(f, "block", Block), f.argument("why")
     told = block.load(Block.told)
@@ -171,7 +172,7 @@ def _most(state: BlockState, census: _Census, besides: Term) -> Term:
     return best.value
 
 
-def _split(scheduler: Scheduler) -> str:
+def _split(scheduler: SchedulerModule) -> str:
     f = FunctionBuilder(SPLIT, "noinline", declarations=scheduler.declarations)
     state = BlockState(f, scheduler)
     with state.each_warp() as warp, state.each_point() as point:
@@ -190,7 +191,7 @@ def _split(scheduler: Scheduler) -> str:
     return f.text()
 
 
-def _seek(scheduler: Scheduler) -> str:
+def _seek(scheduler: SchedulerModule) -> str:
     f = FunctionBuilder(SEEK, "noinline cold", declarations=scheduler.declarations)
     state, kind = BlockState(f, scheduler), f.argument("kind")
     with state.each_vector() as number:
@@ -204,13 +205,13 @@ def _seek(scheduler: Scheduler) -> str:
     return f.text()
 
 
-def _grid_site(scheduler: Scheduler) -> str:
+def _grid_site(scheduler: SchedulerModule) -> str:
     f = FunctionBuilder(GRID_SITE, "noinline cold", declarations=scheduler.declarations)
     f.ret(BlockState(f, scheduler).table(SITE_TABLE)[_seek_kind(f, KINDS["grid"]) >> 16])
     return f.text()
 
 
-def _where(scheduler: Scheduler) -> str:
+def _where(scheduler: SchedulerModule) -> str:
     f = FunctionBuilder(WHERE, "noinline cold", declarations=scheduler.declarations)
     found = f.variable("i32", _seek_kind(f, KINDS["spin"]))
     with f.if_(found.value.eq(_NOWHERE)):

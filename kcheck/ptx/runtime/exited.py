@@ -17,9 +17,10 @@ behind the barrier. :mod:`kcheck.ptx.analysis.skips` finds the branches that ski
 
 from __future__ import annotations
 
-from kcheck.ptx.ir.function import FunctionBuilder, Signature, Term
+from kcheck.ptx.ir.function import FunctionBuilder, Term
 from kcheck.ptx.ir.records import Record
-from kcheck.ptx.runtime.layout import KIND_TABLE, KINDS, STATE, WARP, BlockState, Scheduler, SuspendedLanes
+from kcheck.ptx.ir.signature import Signature
+from kcheck.ptx.runtime.layout import KIND_TABLE, KINDS, STATE, WARP, BlockState, SchedulerModule, SuspendedLanes
 
 SKIPPED = Signature("@kcheck.skipped", "i1", {**STATE, "only": "i32"})
 """Whether a thread that has exited skipped one of the points at which threads wait for the barrier ``only``."""
@@ -33,7 +34,7 @@ FOUND_COUNTED, FOUND_RELEASED, FOUND_EXITED = 0, 1, 2
 the counted warps have exited."""
 
 
-def definitions(scheduler: Scheduler) -> dict[str, str]:
+def definitions(scheduler: SchedulerModule) -> dict[str, str]:
     """The functions of this file, by name."""
     return {SKIPPED.name: _skipped(scheduler), WHOLE_WARPS.name: _whole_warps(scheduler)}
 
@@ -44,7 +45,7 @@ def waits_for(state: BlockState, lanes: Record, point: Term, barrier: Term) -> T
     return is_block & lanes.load(SuspendedLanes.barrier).eq(barrier)
 
 
-def _skipped(scheduler: Scheduler) -> str:
+def _skipped(scheduler: SchedulerModule) -> str:
     f = FunctionBuilder(SKIPPED, "noinline cold", declarations=scheduler.declarations)
     state = BlockState(f, scheduler)
     waited = f.zeros_of("i32", state.points)
@@ -68,7 +69,7 @@ def _skipped(scheduler: Scheduler) -> str:
     return f.text()
 
 
-def _whole_warps(scheduler: Scheduler) -> str:
+def _whole_warps(scheduler: SchedulerModule) -> str:
     f = FunctionBuilder(WHOLE_WARPS, "noinline cold", declarations=scheduler.declarations)
     state, found = BlockState(f, scheduler), f.array("found", "i32")
     for number in (FOUND_COUNTED, FOUND_RELEASED, FOUND_EXITED):

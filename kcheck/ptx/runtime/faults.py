@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from kcheck.ptx.abi import FAULTS, STOP_FAULT, STOP_REQUESTED, Block, Fault, FaultKind, Launch
+from kcheck.ptx.abi import FAULTS, STOP_FAULT, STOP_REQUESTED, Block, FaultKind, FaultRecord, Launch
 from kcheck.ptx.ir.builder import Builder, Value
-from kcheck.ptx.ir.function import FunctionBuilder, Signature, call
+from kcheck.ptx.ir.function import FunctionBuilder
 from kcheck.ptx.ir.records import record
+from kcheck.ptx.ir.signature import Signature, call
 
 FAULT = Signature(
     "@kcheck.fault",
@@ -41,7 +42,7 @@ def report_fault(
 
     Args:
         kind: a FaultKind.
-        address, size: see :class:`kcheck.ptx.abi.Fault`.
+        address, size: see :class:`kcheck.ptx.abi.FaultRecord`.
         lane: of the thread, counted from the thread ``first``; by default that is the vector's first, ``%t0``.
     """
     call(
@@ -67,17 +68,17 @@ def _fault(declarations: dict[str, str]) -> str:
     f = FunctionBuilder(FAULT, "noinline cold", linkage="", declarations=declarations)
     launch, block = record(f, "launch", Launch), record(f, "block", Block)
     kind, thread = f.argument("kind"), f.argument("t0") + f.argument("lane")
-    number = f.value(f"atomicrmw add ptr {launch.address(Launch.fault_count).text}, i64 1 monotonic", "i64")
+    number = launch.fetch_add(Launch.fault_count, 1)
     with f.if_(number < launch.load(Launch.fault_capacity)):
-        fault = launch.records(Launch.faults, Fault)[number]
-        fault.store(Fault.kind, kind)
-        fault.store(Fault.site, f.argument("site"))
-        fault.store(Fault.address, f.argument("address"))
-        fault.store(Fault.size, f.argument("size"))
-        fault.store(Fault.lanes, f.term(f.const("i32", 1)) << (thread & 31))
+        fault = launch.records(Launch.faults, FaultRecord)[number]
+        fault.store(FaultRecord.kind, kind)
+        fault.store(FaultRecord.site, f.argument("site"))
+        fault.store(FaultRecord.address, f.argument("address"))
+        fault.store(FaultRecord.size, f.argument("size"))
+        fault.store(FaultRecord.lanes, f.term(f.const("i32", 1)) << (thread & 31))
         for axis, places in enumerate((Block.thread_x, Block.thread_y, Block.thread_z)):
-            fault.store(Fault.block, block.load(Block.index, axis), axis)
-            fault.store(Fault.thread, block.array(places, "i32")[thread], axis)
+            fault.store(FaultRecord.block, block.load(Block.index, axis), axis)
+            fault.store(FaultRecord.thread, block.array(places, "i32")[thread], axis)
     with f.if_among(kind, [int(kind) for kind, row in FAULTS.items() if row.stops]):
         launch.store_shared(Launch.stop, STOP_FAULT)
     return f.text()

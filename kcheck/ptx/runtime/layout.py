@@ -8,10 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kcheck.model.alignment import align_up
-from kcheck.ptx.abi import Block, SchedulerVariant
+from kcheck.ptx.abi import Block
 from kcheck.ptx.ir.builder import Builder, Value
-from kcheck.ptx.ir.function import Array, FunctionBuilder, Signature, Term
+from kcheck.ptx.ir.function import Array, FunctionBuilder, Term
 from kcheck.ptx.ir.records import Record
+from kcheck.ptx.ir.signature import Signature
+from kcheck.ptx.program import SchedulerVariant
 
 WARP = 32
 
@@ -80,7 +82,7 @@ SHAPE = "@kcheck.shape"
 
 
 @dataclass(frozen=True, slots=True)
-class Scheduler:
+class SchedulerModule:
     """The module of a scheduler that is being emitted.
 
     Attributes:
@@ -172,7 +174,7 @@ class BlockState:
     """The suspended lanes of a block, in a function that is being emitted."""
 
     code: FunctionBuilder
-    scheduler: Scheduler
+    scheduler: SchedulerModule
 
     @property
     def width(self) -> int:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kcheck.ptx.abi import Allocation, FaultKind, Launch, SiteCache, Worker
+from kcheck.ptx.abi import AllocationRecord, FaultKind, Launch, SiteCache, Worker
 from kcheck.ptx.ir.builder import Value
-from kcheck.ptx.ir.function import FunctionBuilder, Signature, Term
+from kcheck.ptx.ir.function import FunctionBuilder, Term
 from kcheck.ptx.ir.records import Record, record
+from kcheck.ptx.ir.signature import Signature
 from kcheck.ptx.runtime.faults import report_fault
 
 CONTEXT = {"launch": "ptr", "worker": "ptr", "block": "ptr", "warp": "ptr", "t0": "i32", "site": "i32"}
@@ -20,7 +21,8 @@ SHARED_CONTEXT = {"window": "i64", "extent": "i64"}
 """More parameters for accesses of the shared space: where the window is, and its statically known bytes."""
 
 SPACES = {"global": 0, "const": 0, "generic": 1, "shared": 2, "local": 3}
-"""Space numbers of RESOLVE. Generic: allocations, then the shared window, then the lane's local memory."""
+"""Space numbers of RESOLVE. Generic: allocations, then the shared window, then the kernel's parameters, then the
+lane's local memory."""
 
 RESOLVE = Signature(
     "@kcheck.resolve",
@@ -59,32 +61,43 @@ def context(f: FunctionBuilder) -> dict[str, Term]:
     return {name: f.argument(name) for name in CONTEXT}
 
 
+def code_context(site: Value | int) -> dict[str, Value | int]:
+    """The arguments for a function with CONTEXT, in the code of a vector. ``site``: of the caller."""
+    return {**{name: Value(f"%{name}", kind) for name, kind in CONTEXT.items()}, "site": site}
+
+
+def at_site(site: int) -> dict[str, Value | int]:
+    """The arguments of CONTEXT for a call at a site, in the code of a vector."""
+    return {name: site if name == "site" else Value(f"%{name}", kind) for name, kind in CONTEXT.items()}
+
+
 def find_allocation(f: FunctionBuilder, address: Value) -> Record:
     """The last allocation that begins at or below an address, or null."""
-    return Record(f, f.run(ALLOCATION, launch=f.argument("launch"), a=address), Allocation)
+    return Record(f, f.run(ALLOCATION, launch=f.argument("launch"), a=address), AllocationRecord)
 
 
-def resolve_ir(local: LocalLayout, static_shared: int) -> dict[str, str]:
+def resolve_ir(local: LocalLayout, static_shared: int, param_bytes: int) -> dict[str, str]:
     """The functions of this file, by name.
 
     Args:
         local: where local memory is.
         static_shared: bytes of the shared window before the dynamic part.
+        param_bytes: the size of the kernel's parameters.
     """
-    return {ALLOCATION.name: _allocation(), RESOLVE.name: _Resolve(local, static_shared).text()}
+    return {ALLOCATION.name: _allocation(), RESOLVE.name: _Resolve(local, static_shared, param_bytes).text()}
 
 
 def _allocation() -> str:
     """A binary search of the table of allocations."""
     f = FunctionBuilder(ALLOCATION, "noinline cold")
     launch = record(f, "launch", Launch)
-    table = launch.records(Launch.allocations, Allocation)
+    table = launch.records(Launch.allocations, AllocationRecord)
     low, high = f.variable("i64", 0), f.variable("i64", launch.load(Launch.allocation_count))
     with f.loop():
         with f.if_(low.value >= high.value):
             f.break_()
         middle = (low.value + high.value) >> 1
-        with f.if_(table[middle].load(Allocation.base) <= f.argument("a")) as begins_below:
+        with f.if_(table[middle].load(AllocationRecord.base) <= f.argument("a")) as begins_below:
             low.value = middle + 1
         with begins_below.else_():
             high.value = middle
@@ -97,9 +110,10 @@ def _allocation() -> str:
 class _Resolve:
     """Emits RESOLVE."""
 
-    def __init__(self, local: LocalLayout, static_shared: int) -> None:
+    def __init__(self, local: LocalLayout, static_shared: int, param_bytes: int) -> None:
         self.local = local
         self.static_shared = static_shared
+        self.param_bytes = param_bytes
         self.f = FunctionBuilder(RESOLVE, "noinline cold")
         self.launch, self.worker = record(self.f, "launch", Launch), record(self.f, "worker", Worker)
         self.address, self.size = self.f.argument("a"), self.f.argument("size")
@@ -116,6 +130,8 @@ class _Resolve:
             size = self.launch.load(Launch.dynamic_shared).to("i64") + self.static_shared
             with f.if_(self._inside(self.worker.load(Worker.shared), size)):
                 self._remember(self.worker.load(Worker.shared), size)
+        if self.param_bytes:
+            self._try_parameters()
         with f.if_among(self.space, [SPACES["local"], SPACES["generic"]]):
             lane = f.argument("lane").to("i64")
             base = f.argument("warp").to("i64") + self.local.offset + lane * self.local.stride
@@ -127,10 +143,18 @@ class _Resolve:
     def _inside(self, base: Term, size: Term) -> Term:
         return (size >= self.size) & (self.address - base <= size - self.size)
 
+    def _try_parameters(self) -> None:
+        """The kernel's parameters are read-only."""
+        f, params = self.f, self.launch.load(Launch.params)
+        is_load = f.term(f.argument("kind")).eq(int(FaultKind.OUT_OF_BOUNDS_LOAD))
+        size = f.term(f.const("i64", self.param_bytes))
+        with f.if_(self.space.eq(SPACES["generic"]) & is_load & self._inside(params, size)):
+            self._remember(params, size)
+
     def _try_allocations(self) -> None:
         f, found = self.f, find_allocation(self.f, self.address)
         with f.if_(~found.pointer_is_null()):
-            base, size = found.load(Allocation.base), found.load(Allocation.size)
+            base, size = found.load(AllocationRecord.base), found.load(AllocationRecord.size)
             with f.if_(self._inside(base, size)):
                 self._remember(base, size)
 

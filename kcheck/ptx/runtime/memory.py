@@ -27,9 +27,10 @@ from typing import Protocol
 
 from kcheck.ptx.abi import FaultKind, SiteCache, Worker
 from kcheck.ptx.ir.builder import Value, integer_of, mangle, vector_type
-from kcheck.ptx.ir.function import LIKELY, FunctionBuilder, Signature, Term
+from kcheck.ptx.ir.function import LIKELY, FunctionBuilder, Term
 from kcheck.ptx.ir.masked import masked_gather, masked_load, masked_scatter, masked_store
 from kcheck.ptx.ir.records import record
+from kcheck.ptx.ir.signature import Signature
 from kcheck.ptx.runtime.lookup import CONTEXT, RESOLVE, SHARED_CONTEXT, SPACES, LocalLayout, context
 from kcheck.ptx.syntax.types import LLVM_BITS
 
@@ -45,25 +46,27 @@ class CompanionMemory(Protocol):
     def suffix(self) -> str: ...
 
     def load_beside(
-        self, f: FunctionBuilder, access: Access, address: Value, lane: Value | None = None, spread: int = 1
+        self, f: FunctionBuilder, access: AccessKind, address: Value, lane: Value | None = None, lanes: int = 1
     ) -> None:
         """Load the companions of an access at a scalar, admitted address, and store them at ``%so``.
 
         Args:
             lane: which makes the access; None: lanes act side by side, and the memory is not local.
-            spread: the lanes that get the one loaded element; 1: each lane has its own.
+            lanes: the lanes that get the one loaded element; 1: each lane has its own.
         """
         ...
 
-    def store_beside(self, f: FunctionBuilder, access: Access, address: Value, lane: Value | None = None) -> None:
+    def store_beside(
+        self, f: FunctionBuilder, access: AccessKind, address: Value, lane: Value | None = None
+    ) -> None:
         """Store the companions ``%s`` of an access at a scalar, admitted address, in the lanes of ``%m``."""
         ...
 
     def signature(self, store: bool, element: str, space: str, width: int) -> Signature:
-        """The function of :meth:`apart`."""
+        """The function of :meth:`out_of_line`."""
         ...
 
-    def apart(
+    def out_of_line(
         self, store: bool, element: str, space: str, width: int, declarations: dict[str, str]
     ) -> tuple[str, str]:
         """The companion of ``width`` elements anywhere, under a mask: name and definition of a function.
@@ -75,7 +78,7 @@ class CompanionMemory(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class AccessKind:
     """A kind of access: a load or store of one element by each lane.
 
     Attributes:
@@ -145,7 +148,7 @@ def context_of(space: str) -> dict[str, str]:
     return CONTEXT | (SHARED_CONTEXT if space == "shared" else {})
 
 
-def slow_signature(access: Access) -> Signature:
+def slow_signature(access: AccessKind) -> Signature:
     """The function for what the quick one of :func:`vector_ir` does not handle."""
     parameters = {"a": access.addresses, **access.value, "m": access.mask, **CONTEXT}
     return access.signature(f"{mangle(access.element, access.width)}.slow", parameters)
@@ -214,7 +217,7 @@ def _all_off(f: FunctionBuilder, mask: Value) -> Term:
     return f.term(f.mask_bits(mask)).eq(0)
 
 
-def _resolve(f: FunctionBuilder, access: Access, address: Value, lane: Value | int) -> Term:
+def _resolve(f: FunctionBuilder, access: AccessKind, address: Value, lane: Value | int) -> Term:
     """Look up one lane's address, and record a fault if it may not be accessed."""
     return look_up(f, access.space, access.kind, (access.size, access.size), address, lane)
 
@@ -236,7 +239,7 @@ def look_up(
 # --- one address
 
 
-def scalar_ir(access: Access, declarations: dict[str, str]) -> tuple[str, str]:
+def scalar_ir(access: AccessKind, declarations: dict[str, str]) -> tuple[str, str]:
     """The access of one address (W = 1, or the same for all lanes): name and definition.
 
     A load takes (address, lane, context) and returns the element; a store takes (address, value, lane, context).
@@ -263,7 +266,7 @@ def scalar_ir(access: Access, declarations: dict[str, str]) -> tuple[str, str]:
     return f.signature.name, f.text()
 
 
-def _refuse(f: FunctionBuilder, access: Access) -> None:
+def _refuse(f: FunctionBuilder, access: AccessKind) -> None:
     """Return from an access that may not be made: a load gives 0."""
     if access.store:
         f.ret()
@@ -277,7 +280,7 @@ def _refuse(f: FunctionBuilder, access: Access) -> None:
 # --- a vector of addresses
 
 
-def vector_ir(access: Access, declarations: dict[str, str], outlined: bool) -> tuple[str, str]:
+def vector_ir(access: AccessKind, declarations: dict[str, str], outlined: bool) -> tuple[str, str]:
     """The access of W addresses: name and definition.
 
     A load takes (addresses, mask, context) and returns the elements, 0 in faulting lanes, anything in inactive
@@ -296,7 +299,7 @@ def vector_ir(access: Access, declarations: dict[str, str], outlined: bool) -> t
     return f.signature.name, "\n".join([f.text(), _slow(access, declarations)])
 
 
-def _quick(f: FunctionBuilder, access: Access) -> None:
+def _quick(f: FunctionBuilder, access: AccessKind) -> None:
     """What does not look at the mask: lanes side by side, and loads from one address."""
     W, size, mask = access.width, access.size, f.argument("m")
     addresses = f.argument("a")
@@ -316,11 +319,11 @@ def _quick(f: FunctionBuilder, access: Access) -> None:
         is_same = _all_off(f, all_low.ne(addresses) & mask)
         with f.if_(is_same & is_inside(distance, window.limit) & aligned, LIKELY):
             if access.companions is not None:
-                access.companions.load_beside(f, access, low, spread=W)
+                access.companions.load_beside(f, access, low, lanes=W)
             f.ret(f.splat(f.load(access.element, low.to("ptr"), size), W))
 
 
-def _whole(f: FunctionBuilder, access: Access, low: Term) -> None:
+def _whole(f: FunctionBuilder, access: AccessKind, low: Term) -> None:
     """Access W elements from an address on, and return.
 
     All of them are in the allocation: a load may take them all. A load of bytes under a mask costs 10 ns on some
@@ -338,7 +341,7 @@ def _whole(f: FunctionBuilder, access: Access, low: Term) -> None:
     f.ret(f.load(access.element, low.to("ptr"), access.size, W))
 
 
-def _slow_call(f: FunctionBuilder, access: Access) -> None:
+def _slow_call(f: FunctionBuilder, access: AccessKind) -> None:
     """Leave the access to the slow function, and its companions to theirs."""
     given = {"a": f.argument("a"), "m": f.argument("m"), **context(f)}
     if access.companions is not None:
@@ -351,7 +354,7 @@ def _slow_call(f: FunctionBuilder, access: Access) -> None:
     f.ret(None if access.store else result)
 
 
-def _slow(access: Access, declarations: dict[str, str]) -> str:
+def _slow(access: AccessKind, declarations: dict[str, str]) -> str:
     """The function for lanes that are not side by side, or not all inside."""
     f = FunctionBuilder(slow_signature(access), "noinline", access.width, declarations)
     addresses, mask = f.argument("a"), f.argument("m")
@@ -382,7 +385,7 @@ def _slow(access: Access, declarations: dict[str, str]) -> str:
     return f.text()
 
 
-def _scattered(f: FunctionBuilder, access: Access) -> None:
+def _scattered(f: FunctionBuilder, access: AccessKind) -> None:
     """Access lanes that are all inside, and return: at once if the active ones are side by side."""
     W, size = access.width, access.size
     addresses, mask = f.argument("a"), f.argument("m")
@@ -402,7 +405,7 @@ def _scattered(f: FunctionBuilder, access: Access) -> None:
         f.ret(masked_gather(f, access.element, addresses, size, mask))
 
 
-def row_ir(access: Access, declarations: dict[str, str], outlined: bool) -> tuple[str, str]:
+def row_ir(access: AccessKind, declarations: dict[str, str], outlined: bool) -> tuple[str, str]:
     """The access of W elements side by side, by the address of the first: name and definition.
 
     It takes that address instead of W, otherwise as :func:`vector_ir`, whose slow path serves accesses that are

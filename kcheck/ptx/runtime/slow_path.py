@@ -13,17 +13,24 @@ from dataclasses import dataclass
 
 from kcheck.ptx.abi import FINISHED, GRID_BARRIER, STOPPED, Block, Launch, Worker
 from kcheck.ptx.ir.builder import Value
-from kcheck.ptx.ir.function import Array, FunctionBuilder, Signature, Term
+from kcheck.ptx.ir.function import Array, FunctionBuilder, Term
 from kcheck.ptx.ir.records import Record, record
+from kcheck.ptx.ir.signature import Signature
 from kcheck.ptx.runtime import diagnosis, exited, warp_rendezvous
-from kcheck.ptx.runtime.barrier_completion import BARRIERS, TAKE_REDUCTION, Completion, Tally, take_reduction_ir
+from kcheck.ptx.runtime.barrier_completion import (
+    BARRIERS,
+    TAKE_REDUCTION,
+    BarrierCompletion,
+    Tally,
+    take_reduction_ir,
+)
 from kcheck.ptx.runtime.layout import (
     ABORTED,
     KIND_TABLE,
     KINDS,
     STATE,
     BlockState,
-    Scheduler,
+    SchedulerModule,
     SuspendedCollective,
     SuspendedLanes,
     kernel_signature,
@@ -44,7 +51,7 @@ _COMPLETE, _FORCED, _GRID = 1, 2, 3
 barrier."""
 
 
-def definitions(scheduler: Scheduler) -> dict[str, str]:
+def definitions(scheduler: SchedulerModule) -> dict[str, str]:
     """The slow path and what it calls, by name."""
     f = FunctionBuilder(SLOW_PATH, "noinline", declarations=scheduler.declarations)
     _SlowPath(f, scheduler).emit()
@@ -72,7 +79,7 @@ class _Point:
 class _SlowPath:
     """Emits the rounds."""
 
-    def __init__(self, f: FunctionBuilder, scheduler: Scheduler) -> None:
+    def __init__(self, f: FunctionBuilder, scheduler: SchedulerModule) -> None:
         self.f = f
         self.scheduler = scheduler
         self.state = BlockState(f, scheduler)
@@ -83,7 +90,7 @@ class _SlowPath:
         self.progress = f.variable("i1", 0)
         self.mode = f.variable("i32", _GRID)
         found = Array(f, f.local("[3 x i32]"), "i32")
-        self.completion = Completion(self.state, self.block, self.tally, self.progress, found)
+        self.completion = BarrierCompletion(self.state, self.block, self.tally, self.progress, found)
 
     def emit(self) -> None:
         """The function's body."""
@@ -110,10 +117,10 @@ class _SlowPath:
     def _each(self) -> Iterator[_Point]:
         """For each vector, in the launch's order, and each suspension point."""
         f, state = self.f, self.state
-        with state.each_vector() as turn:
-            number = f.variable("i32", turn)
+        with state.each_vector() as vector:
+            number = f.variable("i32", vector)
             with f.if_(Term(f, self.order.pointer, "ptr").ne(0)):
-                number.value = self.order[turn]
+                number.value = self.order[vector]
             vector, first = state.vector(number.value), number.value * self.state.width
             with state.each_point() as point:
                 kind = state.table(KIND_TABLE)[point]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kcheck.ptx.ir.builder import Value
-from kcheck.ptx.ir.function import FunctionBuilder, Signature, Term
+from kcheck.ptx.ir.function import FunctionBuilder, Term
+from kcheck.ptx.ir.signature import Signature
 from kcheck.ptx.runtime.layout import (
     KIND_TABLE,
     KINDS,
@@ -12,7 +13,7 @@ from kcheck.ptx.runtime.layout import (
     WARP,
     BlockState,
     KernelShape,
-    Scheduler,
+    SchedulerModule,
     SuspendedCollective,
 )
 
@@ -32,12 +33,12 @@ RACE_WARP = Signature(
 _POSTED = (KernelShape.posted, KernelShape.taken, KernelShape.posted_bytes)
 
 
-def definitions(scheduler: Scheduler) -> dict[str, str]:
+def definitions(scheduler: SchedulerModule) -> dict[str, str]:
     """The functions of this file, by name."""
     return {MEETING.name: _meeting(scheduler), RENDEZVOUS.name: _rendezvous(scheduler)}
 
 
-def _meeting(scheduler: Scheduler) -> str:
+def _meeting(scheduler: SchedulerModule) -> str:
     f = FunctionBuilder(MEETING, "noinline", declarations=scheduler.declarations)
     state = BlockState(f, scheduler)
     group = state.table(MEETING_TABLE)
@@ -53,7 +54,7 @@ def _meeting(scheduler: Scheduler) -> str:
     return f.text()
 
 
-def _rendezvous(scheduler: Scheduler) -> str:
+def _rendezvous(scheduler: SchedulerModule) -> str:
     f = FunctionBuilder(RENDEZVOUS, "noinline", declarations=scheduler.declarations)
     state, any_ready = BlockState(f, scheduler), f.variable("i1", 0)
     sync = _Synchronized(f, scheduler) if scheduler.variant.race else None
@@ -94,7 +95,7 @@ def _meet(f: FunctionBuilder, warp: Term, point: Term, mask: Term) -> Term:
 class _Synchronized:
     """For racecheck: the lanes of a warp that go on, and the mask that each of them names."""
 
-    def __init__(self, f: FunctionBuilder, scheduler: Scheduler) -> None:
+    def __init__(self, f: FunctionBuilder, scheduler: SchedulerModule) -> None:
         self.code = f
         self.scheduler = scheduler
         self.going = f.variable("i32", 0)

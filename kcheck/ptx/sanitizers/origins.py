@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from kcheck.ptx.abi import FaultKind, Launch, Origin, Origins, SiteCache, Worker
 from kcheck.ptx.ir.builder import Value, vector_type
-from kcheck.ptx.ir.function import FunctionBuilder, Signature, Term, call
+from kcheck.ptx.ir.function import FunctionBuilder, Term
 from kcheck.ptx.ir.records import Record
 from kcheck.ptx.ir.records import record as record_of
+from kcheck.ptx.ir.signature import Signature, call
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.lowering.module import ModuleLowering
 from kcheck.ptx.lowering.sanitizer import Sanitizer

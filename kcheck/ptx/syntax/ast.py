@@ -21,7 +21,7 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Special:
-    """A special register: ``%tid.x``, ``%laneid``. ``WARP_SZ`` is one too."""
+    """A special register, without its ``%``: ``tid.x``, ``laneid``. ``WARP_SZ`` is one too."""
 
     name: str
 
@@ -58,6 +58,14 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
+class Texel:
+    """``[object, {coordinates}]``: a place in a texture or a surface."""
+
+    object: Register
+    coordinates: Vector
+
+
+@dataclass(frozen=True, slots=True)
 class Vector:
     """``{a, b, c, d}``."""
 
@@ -84,7 +92,7 @@ class Sink:
     """``_``, a discarded result."""
 
 
-Operand: TypeAlias = "Register | Special | Integer | Float | Symbol | Address | Vector | Pair | Not | Sink"
+Operand: TypeAlias = "Register | Special | Integer | Float | Symbol | Address | Texel | Vector | Pair | Not | Sink"
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +234,12 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A PTX module; ``file`` is what messages call it."""
+    """A PTX module.
+
+    Attributes:
+        file: what messages call it.
+        replicates: several threads may load, and lanes of a warp may store, copies of one value (REPLICATES).
+    """
 
     file: str
     version: str
@@ -235,6 +248,7 @@ class Module:
     files: Mapping[int, str]
     variables: Mapping[str, Variable]
     functions: Mapping[str, Function]
+    replicates: bool = False
 
     @property
     def entries(self) -> tuple[Function, ...]:

@@ -172,9 +172,11 @@ class Body:
         while True:
             line = cursor.line
             name = cursor.name("the name of a register")
-            if name in scope.registers or any(name == prefix for prefix, *_ in scope.ranges):
+            is_range = cursor.accept("<")  # a<2> is a0 and a1: a register a may be beside them
+            known = {prefix for prefix, *_ in scope.ranges} if is_range else scope.registers
+            if name in known:
                 cursor.fail(f"register {name} is declared twice", line)
-            if cursor.accept("<"):
+            if is_range:
                 count = cursor.integer("how many registers")
                 cursor.expect(">")
                 scope.ranges.append((name, count, kind))

@@ -16,6 +16,7 @@ from kcheck.ptx.syntax.ast import (
     Sink,
     Special,
     Symbol,
+    Texel,
     Vector,
 )
 from kcheck.ptx.syntax.constants import constant
@@ -206,7 +207,7 @@ class Cursor:
         return found
 
     # address ::= (register | symbol | integer) [ "+" integer | "-" integer ]
-    def _address(self, names: Names) -> Address:
+    def _address(self, names: Names) -> Address | Texel:
         self.expect("[")
         base: Register | Symbol | Integer
         if self.token.kind == "int":
@@ -218,12 +219,23 @@ class Cursor:
         while self.token.kind in ("+", "-"):
             sign = -1 if self.take().kind == "-" else 1
             offset += sign * self.integer("an offset in bytes")
-        if self.token.kind == ",":
-            self.fail("textures and surfaces are not supported; pass the array by its address")
+        if offset == 0 and self.accept(","):
+            return self._texel(base, names)
         self.expect("]")
         if not -(2**63) <= offset < 2**63:
             self.fail("an offset that does not fit 64 bits")
         return Address(base, offset)
+
+    # texel ::= object "," coordinates "]"      object ::= register      coordinates ::= register | vector
+    def _texel(self, base: Register | Symbol | Integer, names: Names) -> Texel:
+        """What follows the comma after a texture or a surface."""
+        if not isinstance(base, Register):
+            self.fail(".texref and .surfref are not supported; pass a texture or surface object")
+        place = self._primary(names)
+        if self.token.kind == ",":
+            self.fail("separate samplers are not supported; use a texture object, which has its own")
+        self.expect("]")
+        return Texel(base, place if isinstance(place, Vector) else Vector((place,)))
 
     def _vector(self, names: Names) -> Vector:
         line = self.expect("{").line

@@ -43,7 +43,7 @@ def type_name(cursor: Cursor) -> tuple[str, int]:
     token = cursor.expect_kind("dotted", "a type")
     name = token.text[1:]
     if name in ("texref", "samplerref", "surfref"):
-        cursor.fail(f"{token.text}: textures, samplers and surfaces are not supported", token.line)
+        cursor.fail(f"{token.text} is not supported; pass a texture or surface object", token.line)
     if name not in TYPES:
         cursor.fail(f"expected a type, found {token.text!r}", token.line)
     return name, lanes

@@ -1,7 +1,8 @@
 """PTX text to a syntax tree.
 
 Source: PTX ISA, "PTX Module Directives" and the chapters that the other parts name. What NVVM and nvJitLink
-emit is read whole; textures, samplers and surfaces are refused, since nothing here models them.
+emit is read whole. Variables of opaque types (.texref, .samplerref, .surfref) are refused: textures and surfaces
+are objects, whose handles are 64-bit integers.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from kcheck.ptx.syntax.body import Body, read_loc, skip_line
 from kcheck.ptx.syntax.cursor import Cursor
 from kcheck.ptx.syntax.declarations import SPACES, linkage, parameters, variables
 from kcheck.ptx.syntax.lexer import describe, unescape
+from kcheck.ptx.syntax.symbols import REPLICATES
 
 _PERFORMANCE = frozenset(
     {
@@ -36,7 +38,7 @@ def parse(text: str, file: str = "kernel.ptx") -> Module:
     Raises:
         PtxError: not PTX, or a directive that is not supported; starts with ``file:line:``.
     """
-    return _ModuleParser(Cursor(_INLINE_ASM.sub(_without_locs, text), file)).read()
+    return _ModuleParser(Cursor(_INLINE_ASM.sub(_without_locs, text), file), REPLICATES in text).read()
 
 
 # In inline assembly, LLVM counts lines from that of the statement: they are the numbers of other source lines.
@@ -49,8 +51,9 @@ def _without_locs(match: re.Match[str]) -> str:
 
 
 class _ModuleParser:
-    def __init__(self, cursor: Cursor) -> None:
+    def __init__(self, cursor: Cursor, replicates: bool) -> None:
         self.cursor = cursor
+        self.replicates = replicates
         self.version = ""
         self.target: tuple[str, ...] = ()
         self.address_size = 64
@@ -92,6 +95,7 @@ class _ModuleParser:
             self.files,
             self.variables,
             self.functions,
+            self.replicates,
         )
 
     # target ::= ".target" name ("," name)*

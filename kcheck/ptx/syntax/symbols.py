@@ -135,6 +135,23 @@ def _type(symbol: str, at: int) -> tuple[Mangled, int]:
     return Mangled(name, tuple(inner)), end
 
 
+_LOCAL_NAME = re.compile(r"E(?P<length>\d+)(?=[A-Za-z_])")
+
+
+def local_name(symbol: str) -> str:
+    """The name of a variable that a C++ function declares: ``_ZZ4gemmPfE4tile`` is ``tile``; empty for others.
+
+    Source: Itanium C++ ABI, "Local entities": the function's encoding between Z and E, the name, perhaps a number.
+    """
+    if not symbol.startswith("_ZZ"):
+        return ""
+    for found in reversed(list(_LOCAL_NAME.finditer(symbol))):
+        name, rest = symbol[found.end() :][: int(found["length"])], symbol[found.end() + int(found["length"]) :]
+        if len(name) == int(found["length"]) and re.fullmatch(r"(?:_\d+|__\d+_)?", rest):
+            return name
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class ArraySymbol:
     """An array in shared memory as the source declares it.
@@ -182,3 +199,7 @@ def read_array_symbol(symbol: str) -> ArraySymbol | None:
     shape = tuple(map(int, found["shape"].split("x")))
     element = None if found["element"] is None else int(found["element"])
     return ArraySymbol(name, shape, dtype, itemsize, element) if itemsize else None
+
+
+REPLICATES = "// kcheck: replicated values"
+"""A line of PTX whose compiler replicates values between threads, as Triton does."""

@@ -52,6 +52,8 @@ TYPES: dict[str, PtxType] = {
 
 LLVM_BITS = {
     "i1": 1,
+    "i2": 2,  # masks of two and of four lanes
+    "i4": 4,
     "i8": 8,
     "i16": 16,
     "i32": 32,

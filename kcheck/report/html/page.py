@@ -6,10 +6,10 @@ import json
 import linecache
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
-from pathlib import PurePosixPath
 from typing import Any
 
 from kcheck.model import CaseFinished, Comparison, SpecFinished
+from kcheck.model.paths import names_op
 from kcheck.report import TrendPoint, plain, wording
 from kcheck.report.collect import Collected, OpenSpec
 from kcheck.report.detail import ReadLine
@@ -141,6 +141,11 @@ def _who(problem: Problem) -> Iterator[tuple[str, str]]:
     finding = problem.finding
     if finding is None or finding.thread is None:
         return
+    if finding.unit == "program":
+        yield "program", str(finding.block)
+        if finding.other is not None and finding.other[0] != finding.block:
+            yield "other program", str(finding.other[0])
+        return
     yield "thread", f"{finding.thread} of block {finding.block}"
     if finding.other is not None:
         yield "other thread", f"{finding.other[1]} of block {finding.other[0]}"
@@ -232,7 +237,7 @@ def _in_words(chart: figures.Histogram) -> str:
 def _spec(number: int, opened: OpenSpec, mark: str, result: str) -> Markup:
     started = opened.started
     kind = {"ok": "passed", "warn": "warn", "stop": "warn"}.get(mark, "error")
-    op = "" if started.op == PurePosixPath(started.path).stem else f" · {started.op}"
+    op = "" if names_op(started.path, started.op) else f" · {started.op}"
     heads = [tag("th", name, scope="col") for name in ("case", "result")]
     heads += [tag("th", name, scope="col", class_="number") for name in ("error / allowed", "seconds")]
     return tag(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kcheck.specfile.kinds.base import Found, Kind, Parameters
+from kcheck.specfile.kinds.base import FoundKernel, Kind, Parameters
 from kcheck.specfile.kinds.cuda import Cuda, Hip
 from kcheck.specfile.kinds.numba import Numba
 from kcheck.specfile.kinds.ptx import Ptx
@@ -26,4 +26,4 @@ SUFFIXES = tuple(dict.fromkeys(kind.suffix for kind in KINDS.values()))
 ALL_KEYS = frozenset(key for kind in KINDS.values() for key in kind.keys)
 """The keys of ``compile:``, of every kind."""
 
-__all__ = ["ALL_KEYS", "KINDS", "SUFFIXES", "Found", "Kind", "Parameters"]
+__all__ = ["ALL_KEYS", "KINDS", "SUFFIXES", "FoundKernel", "Kind", "Parameters"]

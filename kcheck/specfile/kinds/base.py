@@ -19,15 +19,18 @@ class Parameters:
     Attributes:
         required, optional: by name, as messages show them.
         most: how many arguments it takes at most; None: any number.
+        pointers, numbers: those that can only take an array, and only a number, as far as the text shows it.
     """
 
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
     most: int | None = None
+    pointers: frozenset[str] = frozenset()
+    numbers: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundKernel:
     """A kernel as its file's text shows it.
 
     Attributes:
@@ -55,16 +58,20 @@ class Kind(Protocol):
     title: str
     suffix: str
     form: str
-    keys: tuple[str, ...]
-    no_keys: str
+    keys: tuple[str, ...] = ()
+    no_keys: str = ""
 
     def owns(self, file: Path, name: str) -> bool:
-        """Whether a kernel in a file with the suffix is of this kind. The first kind that says so is taken."""
+        """Whether a kernel in a file with the suffix is of this kind; by default every one is. The first kind that
+        says so is taken."""
+        return True
 
     def is_kernel(self, function: Callable[..., Any]) -> bool:
-        """Whether a Python object, in a spec that is built in Python, is a kernel of this kind."""
+        """Whether a Python object, in a spec that is built in Python, is a kernel of this kind; by default none
+        is."""
+        return False
 
-    def find(self, reader: Reader, node: YamlNode, file: Path, name: str) -> Found | None:
+    def find(self, reader: Reader, node: YamlNode, file: Path, name: str) -> FoundKernel | None:
         """The kernel that ``kernel:`` names; None, and a fault, if the file cannot have it.
 
         Args:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from kcheck.model import CompileOptions, CudaOptions, Expression
 from kcheck.nearest import did_you_mean
-from kcheck.specfile.kinds.base import Found, Parameters
+from kcheck.specfile.kinds.base import FoundKernel, Kind, Parameters
 from kcheck.specfile.kinds.cudafile import headers, read_cuda
 from kcheck.specfile.kinds.text import TooLarge
 from kcheck.specfile.paths import PathRefused, folder_in_root, shown
@@ -40,24 +39,15 @@ _OURS = {
 """Options of NVRTC that kcheck sets itself, with the reason or the fix."""
 
 
-class Cuda:
-    """A :class:`kcheck.specfile.kinds.base.Kind`."""
+class Cuda(Kind):
+    """Kernels in CUDA C++, in any file with the suffix."""
 
     title = "CUDA C++"
     suffix = ".cu"
     form = "file.cu:name"
     keys: tuple[str, ...] = ("std", "defines", "include", "options")
-    no_keys = ""
 
-    def owns(self, file: Path, name: str) -> bool:
-        """Any file with the suffix."""
-        return True
-
-    def is_kernel(self, function: Callable[..., Any]) -> bool:
-        """No Python object is one."""
-        return False
-
-    def find(self, reader: Reader, node: YamlNode, file: Path, name: str) -> Found | None:
+    def find(self, reader: Reader, node: YamlNode, file: Path, name: str) -> FoundKernel | None:
         """A ``__global__`` function. It is refused only if its name occurs nowhere: macros define kernels too."""
         name, _, rest = name.partition("<")
         arguments = rest.removesuffix(">").strip()
@@ -81,9 +71,11 @@ class Cuda:
             return None
         kernel = read.kernels.get(last)
         if kernel is None:
-            return Found(name, arguments)
+            return FoundKernel(name, arguments)
         needed = tuple(parameter for parameter in kernel.parameters if "=" not in parameter)
-        return Found(name, arguments, Parameters(needed, kernel.parameters[len(needed) :], len(kernel.parameters)))
+        return FoundKernel(
+            name, arguments, Parameters(needed, kernel.parameters[len(needed) :], len(kernel.parameters))
+        )
 
     def options(self, reader: Reader, node: YamlMap) -> CompileOptions | None:
         """``std``, ``defines``, ``include``, ``options``."""

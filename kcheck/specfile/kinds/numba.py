@@ -7,37 +7,32 @@ from pathlib import Path
 from typing import Any
 
 from kcheck.model import CompileOptions
-from kcheck.specfile.kinds.base import Found, Parameters
+from kcheck.specfile.kinds.base import FoundKernel, Kind, Parameters
 from kcheck.specfile.reader import Reader
 from kcheck.specfile.yamltree import YamlMap, YamlNode
 
 
-class Numba:
-    """A :class:`kcheck.specfile.kinds.base.Kind`; what a Python file defines and no other kind claims."""
+class Numba(Kind):
+    """What a Python file defines and no other kind claims."""
 
     title = "Numba"
     suffix = ".py"
     form = "file.py:name"
-    keys: tuple[str, ...] = ()
     no_keys = "write its options in @cuda.jit(...), and remove this"
-
-    def owns(self, file: Path, name: str) -> bool:
-        """Any Python function."""
-        return True
 
     def is_kernel(self, function: Callable[..., Any]) -> bool:
         """Any Python object that no other kind claims."""
         return True
 
-    def find(self, reader: Reader, node: YamlNode, file: Path, name: str) -> Found | None:
+    def find(self, reader: Reader, node: YamlNode, file: Path, name: str) -> FoundKernel | None:
         """A name at the top level of the file, and its signature, if no decorator can have changed it."""
         found = reader.definition(node, file, name, "kernel")
         if found is None:
             return None
         signature = found.definition.signature if found.definition is not None else None
         if signature is None:
-            return Found(name)
-        return Found(name, "", Parameters(signature.required, signature.optional, signature.positional))
+            return FoundKernel(name)
+        return FoundKernel(name, "", Parameters(signature.required, signature.optional, signature.positional))
 
     def options(self, reader: Reader, node: YamlMap) -> CompileOptions | None:
         """There are none."""

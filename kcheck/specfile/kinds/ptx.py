@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from kcheck.model import CompileOptions
 from kcheck.nearest import did_you_mean
-from kcheck.specfile.kinds.base import Found, Parameters
+from kcheck.specfile.kinds.base import FoundKernel, Kind, Parameters
 from kcheck.specfile.kinds.text import TooLarge, read_text, without_comments
 from kcheck.specfile.paths import shown
 from kcheck.specfile.reader import Reader
@@ -64,24 +63,15 @@ def _read(path: str, size: int, _changed: int) -> PtxFile:
     return PtxFile(entries, target[1] if target else "", line)
 
 
-class Ptx:
-    """A :class:`kcheck.specfile.kinds.base.Kind`."""
+class Ptx(Kind):
+    """Entries of PTX files."""
 
     title = "PTX"
     suffix = ".ptx"
     form = "file.ptx:entry"
-    keys: tuple[str, ...] = ()
     no_keys = "PTX is compiled already: remove this"
 
-    def owns(self, file: Path, name: str) -> bool:
-        """Any PTX."""
-        return True
-
-    def is_kernel(self, function: Callable[..., Any]) -> bool:
-        """No Python object is one."""
-        return False
-
-    def find(self, reader: Reader, node: YamlNode, file: Path, name: str) -> Found | None:
+    def find(self, reader: Reader, node: YamlNode, file: Path, name: str) -> FoundKernel | None:
         """An entry of the file, for a target that runs here."""
         try:
             read = read_ptx(file)
@@ -106,7 +96,7 @@ class Ptx:
             reader.fault(node.span, f"kernel: {shown(file)} has no entry {shorten(name)!r}", fix)
             return None
         params = read.entries[name]
-        return Found(name, "", Parameters(params, (), len(params)))
+        return FoundKernel(name, "", Parameters(params, (), len(params)))
 
     def options(self, reader: Reader, node: YamlMap) -> CompileOptions | None:
         """There are none."""

@@ -7,20 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from kcheck.model import CompileOptions, TritonOptions
-from kcheck.specfile.kinds.base import Found, Parameters
+from kcheck.specfile.kinds.base import FoundKernel, Kind, Parameters
 from kcheck.specfile.kinds.tritonfile import read_triton
 from kcheck.specfile.reader import Reader
 from kcheck.specfile.yamltree import YamlMap, YamlNode
 
 
-class Triton:
-    """A :class:`kcheck.specfile.kinds.base.Kind`."""
+class Triton(Kind):
+    """Functions under ``@triton.jit``."""
 
     title = "Triton"
     suffix = ".py"
     form = "file.py:name"
     keys: tuple[str, ...] = ("constexprs", "num_warps", "num_stages", "config")
-    no_keys = ""
 
     def owns(self, file: Path, name: str) -> bool:
         """A function that ``@triton.jit`` decorates."""
@@ -30,12 +29,14 @@ class Triton:
         """A ``JITFunction``, or what autotuning and heuristics make of one."""
         return type(function).__module__.startswith("triton.runtime")
 
-    def find(self, reader: Reader, node: YamlNode, file: Path, name: str) -> Found | None:
+    def find(self, reader: Reader, node: YamlNode, file: Path, name: str) -> FoundKernel | None:
         """The kernel, with the parameters that ``args`` can have: all but the constants."""
         kernel = read_triton(file)[name]
         required = tuple(argument for argument in kernel.arguments if argument not in kernel.optional)
         optional = tuple(argument for argument in kernel.arguments if argument in kernel.optional)
-        return Found(name, "", Parameters(required, optional, len(kernel.arguments)))
+        return FoundKernel(
+            name, "", Parameters(required, optional, len(kernel.arguments), kernel.pointers, kernel.numbers)
+        )
 
     def options(self, reader: Reader, node: YamlMap) -> CompileOptions | None:
         """Read by :mod:`kcheck.specfile.constexprs`, since they are names of expressions."""

@@ -14,6 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from kcheck.specfile.kinds.tritonuse import read_uses
+
 Config: TypeAlias = Mapping[str, "int | float | bool"]
 """A configuration of autotuning: its keyword arguments, ``num_warps`` and ``num_stages``."""
 
@@ -30,6 +32,7 @@ class TritonKernel:
         arguments: its parameters that are not constants, in order; ``optional`` are those with a default.
         constexprs: the others; ``given`` are those with a default.
         heuristics: the constants that ``@triton.heuristics`` computes.
+        pointers, numbers: the arguments that can only be one of these, as far as the text shows it.
         configs: of ``@triton.autotune``; None if the text does not show them, empty without autotuning.
     """
 
@@ -40,6 +43,8 @@ class TritonKernel:
     given: frozenset[str]
     heuristics: frozenset[str]
     configs: tuple[Config, ...] | None
+    pointers: frozenset[str] = frozenset()
+    numbers: frozenset[str] = frozenset()
 
 
 def read_triton(file: Path) -> Mapping[str, TritonKernel]:
@@ -134,6 +139,7 @@ def _kernel(node: ast.FunctionDef, names: _Names) -> TritonKernel | None:
         frozenset(with_default & set(constants)),
         frozenset(heuristics),
         configs,
+        *read_uses(node, plain),
     )
 
 
@@ -147,14 +153,14 @@ def _is_constexpr(annotation: ast.expr) -> bool:
     return str(text).rpartition(".")[2] == "constexpr"
 
 
-class _Unknown(Exception):
+class _UnknownConfig(Exception):
     """A value that the text does not show."""
 
 
 def _configs(node: ast.expr | None, names: _Names) -> tuple[Config, ...] | None:
     try:
         found = tuple(itertools.islice(_each_config(node, names, {}), MOST_CONFIGS + 1))
-    except (_Unknown, TypeError, ValueError, KeyError, IndexError, ZeroDivisionError):
+    except (_UnknownConfig, TypeError, ValueError, KeyError, IndexError, ZeroDivisionError):
         return None
     return found if len(found) <= MOST_CONFIGS else None
 
@@ -162,7 +168,7 @@ def _configs(node: ast.expr | None, names: _Names) -> tuple[Config, ...] | None:
 def _each_config(node: ast.expr | None, names: _Names, scope: dict[str, Any], depth: int = 8) -> Iterator[Config]:
     """The configurations of an expression that makes a list of them."""
     if depth == 0:
-        raise _Unknown
+        raise _UnknownConfig
     if isinstance(node, ast.Name) and node.id in names.values:
         yield from _each_config(names.values[node.id], names, scope, depth - 1)
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and f"{node.func.id}()" in names.values:
@@ -177,7 +183,7 @@ def _each_config(node: ast.expr | None, names: _Names, scope: dict[str, Any], de
         for inner in _scopes(node.generators, names, scope):
             yield _config(node.elt, names, inner)
     else:
-        raise _Unknown
+        raise _UnknownConfig
 
 
 def _scopes(loops: list[ast.comprehension], names: _Names, scope: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -199,13 +205,13 @@ def _bind(target: ast.expr, value: Any, scope: dict[str, Any]) -> None:
         for part, inner in zip(target.elts, value, strict=True):
             _bind(part, inner, scope)
     else:
-        raise _Unknown
+        raise _UnknownConfig
 
 
 def _config(node: ast.expr, names: _Names, scope: dict[str, Any]) -> Config:
     """``triton.Config({...}, num_warps=8)``."""
     if not isinstance(node, ast.Call) or not names.full(node.func).endswith(".Config"):
-        raise _Unknown
+        raise _UnknownConfig
     given = {keyword.arg: keyword.value for keyword in node.keywords}
     order = ("kwargs", "num_warps", "num_stages")
     given |= dict(zip(order, node.args, strict=False))
@@ -216,7 +222,7 @@ def _config(node: ast.expr, names: _Names, scope: dict[str, Any]) -> Config:
     }
     found = {**kwargs, **options}
     if not all(isinstance(name, str) and isinstance(value, (int, float)) for name, value in found.items()):
-        raise _Unknown
+        raise _UnknownConfig
     return found
 
 
@@ -244,7 +250,7 @@ def _value(node: ast.expr, names: _Names, scope: dict[str, Any]) -> Any:
     try:
         return ast.literal_eval(node)
     except (ValueError, TypeError) as error:
-        raise _Unknown from error
+        raise _UnknownConfig from error
 
 
 _OPERATIONS: dict[type[ast.operator], Any] = {
@@ -265,4 +271,4 @@ _COMPARISONS: dict[type[ast.cmpop], Any] = {
 
 
 def _too_large() -> Any:
-    raise _Unknown
+    raise _UnknownConfig

@@ -280,10 +280,24 @@ class Low13(Answer):
         return f"{shown} but for the low 13 bits"
 
 
+def _packing(kind: str, arity: int) -> Form:
+    """PTX ISA, "cvt.pack": a above b, and above both c without the bits that do not fit."""
+    bits = int(kind[1:])
+    low, high = _range(kind)
+
+    def compute(a: int, b: int, c: int = 0) -> int:
+        ta, tb = (min(max(signed(x, 32), low), high) & ((1 << bits) - 1) for x in (a, b))
+        return (c << 2 * bits | ta << bits | tb) & 0xFFFFFFFF
+
+    return Form((32,), ("s32", "s32", "b32")[:arity], compute)
+
+
 def forms(opcode: str, mods: list[str]) -> tuple[Form, ...] | None:
     """The forms of a conversion; None: it is none."""
     if opcode != "cvt":
         return None
+    if mods[0] == "pack":
+        return (_packing(mods[2], arity=2 if mods[2].endswith("16") else 3),)
     if any(m.startswith(("e4m3", "e5m2")) for m in mods[-2:]):
         return (_eight(mods),)
     if mods[-2] == "tf32":

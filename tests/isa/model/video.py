@@ -38,6 +38,8 @@ def _clamp(kind: str, n: int, width: int) -> int:
 
 def form(opcode: str, mods: list[str], arity: int) -> Form | None:
     """What a video instruction gives; None: it is none."""
+    if opcode == "vmad":
+        return _mad(mods)
     found = re.fullmatch(r"(v[a-z]+)([24]?)", opcode)
     if found is None or (found[1] not in _OPERATIONS and found[1] != "vset"):
         return None
@@ -72,3 +74,15 @@ def form(opcode: str, mods: list[str], arity: int) -> Form | None:
     _starts = range(0, 32, width)
     sources = ("bytes32", "bytes32", "u32") if count > 1 else (*kinds[1:], kinds[0])[:arity]
     return Form((32,), sources, compute)
+
+
+def _mad(mods: list[str]) -> Form:
+    """PTX ISA, "vmad": the exact sum, shifted with its sign, then clamped if it says so."""
+    kinds, rest = mods[:3], mods[3:]
+    shift = 7 if "shr7" in rest else 15 if "shr15" in rest else 0
+
+    def compute(a: int, b: int, c: int) -> int:
+        total = _number(kinds[1], a, 32) * _number(kinds[2], b, 32) + _number(kinds[0], c, 32) >> shift
+        return (_clamp(kinds[0], total, 32) if "sat" in rest else total) & 0xFFFFFFFF
+
+    return Form((32,), (*kinds[1:], kinds[0]), compute)

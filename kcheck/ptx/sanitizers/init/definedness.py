@@ -23,6 +23,8 @@ LOGIC = frozenset({"and", "or", "xor", "not", "lop3"})
 """Opcodes whose result bits each depend on the same bit of the operands."""
 
 _HARMLESS = frozenset({"activemask", "bar", "barrier"})
+_TEXELS = frozenset({"tex", "tld4", "suld", "sust", "txq", "suq"})
+_MEMORY = frozenset({"ld", "ldu", "ldmatrix", "atom", "red", "st"}) | _TEXELS
 _UPDATES_TELL = "exch"
 
 
@@ -106,6 +108,8 @@ def brings(operation: Operation, is_param: Callable[[str], bool]) -> bool:
         return False
     if operation.opcode == "wmma":
         return operation.modifiers[:1] == ("load",)
+    if operation.opcode in ("tex", "tld4", "suld"):
+        return True
     if operation.opcode not in ("ld", "ldu", "ldmatrix", "atom"):
         return False
     if operation.opcode == "atom":  # others report at once, and their results count as defined
@@ -167,7 +171,7 @@ def analyze(cfg: Cfg, is_param: Callable[[str], bool], constants: Mapping[str, i
 
 def _flows(operation: Instruction) -> Iterator[tuple[str, str, bool]]:
     """(register written, register read, whether its bits may pass through) for each result and source."""
-    if operation.opcode in ("ld", "ldu", "ldmatrix", "atom", "red", "st") or operation.opcode in _HARMLESS:
+    if operation.opcode in _MEMORY or operation.opcode in _HARMLESS:
         return  # addresses, operands of atomics and predicates of reductions are reported where they are used
     if operation.opcode == "wmma" and operation.modifiers[:1] != ("mma",):
         return

@@ -13,11 +13,12 @@ from typing import Any
 
 from kcheck.ptx.abi import SHARED_INIT_SPARE, Launch, Worker
 from kcheck.ptx.ir.builder import Builder, Value, integer_of, vector_type
-from kcheck.ptx.ir.function import FunctionBuilder, Signature
+from kcheck.ptx.ir.function import FunctionBuilder
 from kcheck.ptx.ir.masked import masked_gather, masked_scatter, masked_store
 from kcheck.ptx.ir.records import load_field, record
+from kcheck.ptx.ir.signature import Signature
 from kcheck.ptx.runtime.lookup import CONTEXT, LocalLayout
-from kcheck.ptx.runtime.memory import Access
+from kcheck.ptx.runtime.memory import AccessKind
 from kcheck.ptx.syntax.types import LLVM_BITS
 
 _PAGE = 4096
@@ -32,14 +33,16 @@ class Places:
     suffix: str = ".init"
 
     def load_beside(
-        self, f: FunctionBuilder, access: Access, address: Value, lane: Value | None = None, spread: int = 1
+        self, f: FunctionBuilder, access: AccessKind, address: Value, lane: Value | None = None, lanes: int = 1
     ) -> None:
         """See :meth:`kcheck.ptx.runtime.memory.CompanionMemory.load_beside`."""
         at = _beside(f, access, self, address, lane)
-        loaded = f.load(integer_of(access.element), at, access.size, 1 if spread > 1 else access.width)
-        f.store(f.splat(loaded, spread) if spread > 1 else loaded, f.argument("so"))
+        loaded = f.load(integer_of(access.element), at, access.size, 1 if lanes > 1 else access.width)
+        f.store(f.splat(loaded, lanes) if lanes > 1 else loaded, f.argument("so"))
 
-    def store_beside(self, f: FunctionBuilder, access: Access, address: Value, lane: Value | None = None) -> None:
+    def store_beside(
+        self, f: FunctionBuilder, access: AccessKind, address: Value, lane: Value | None = None
+    ) -> None:
         """See :meth:`kcheck.ptx.runtime.memory.CompanionMemory.store_beside`."""
         at = _beside(f, access, self, address, lane)
         if access.width == 1:
@@ -51,10 +54,10 @@ class Places:
         """See :meth:`kcheck.ptx.runtime.memory.CompanionMemory.signature`."""
         return shadow_signature(store, element, space, width)
 
-    def apart(
+    def out_of_line(
         self, store: bool, element: str, space: str, width: int, declarations: dict[str, str]
     ) -> tuple[str, str]:
-        """See :meth:`kcheck.ptx.runtime.memory.CompanionMemory.apart`."""
+        """See :meth:`kcheck.ptx.runtime.memory.CompanionMemory.out_of_line`."""
         return shadow_ir(store, element, space, self, width, declarations)
 
 
@@ -112,7 +115,7 @@ def _is_local(b: Builder, places: Places, address: Value, lane: Value) -> Value:
     return b.compare("ult", b.sub(address, first), places.local.stride)
 
 
-def _beside(f: FunctionBuilder, access: Access, places: Places, address: Value, lane: Value | None) -> Value:
+def _beside(f: FunctionBuilder, access: AccessKind, places: Places, address: Value, lane: Value | None) -> Value:
     """The place of the shadow of an access at a scalar, admitted address.
 
     Args:

@@ -9,7 +9,7 @@ from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.analysis.liveness import registers
 from kcheck.ptx.ir.builder import Value, integer_of, vector_type
 from kcheck.ptx.isa.events import Access, Carrier, Companion, Observer, Update
-from kcheck.ptx.isa.fragments import Shape
+from kcheck.ptx.isa.fragments import MatrixShape
 from kcheck.ptx.isa.move import part_of
 from kcheck.ptx.lowering.warp_emulation import WarpObserver, WarpView, has_source, posted_kind, sources
 from kcheck.ptx.sanitizers.init import warp
@@ -205,7 +205,7 @@ class ShadowObserver(Shadows, Carrier, WarpObserver):
         warp.exchange(self, i, move)
 
     def multiplies(
-        self, i: Instruction, shape: Shape, register: PtxType, operands: Sequence[Sequence[Operand]]
+        self, i: Instruction, shape: MatrixShape, register: PtxType, operands: Sequence[Sequence[Operand]]
     ) -> None:
         """See :func:`.warp.multiply`."""
         warp.multiply(self, i, shape, register, operands)

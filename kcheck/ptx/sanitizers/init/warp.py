@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from kcheck.ptx.ir.builder import Builder, Value, integer_of
-from kcheck.ptx.isa.fragments import Shape, column_sources, row_sources
+from kcheck.ptx.isa.fragments import MatrixShape, column_sources, row_sources
 from kcheck.ptx.isa.warp import shuffled
 from kcheck.ptx.sanitizers.init.registers import Shadows
 from kcheck.ptx.syntax.ast import Instruction, Operand, Pair, Register
@@ -80,7 +80,7 @@ def exchange(shadows: Shadows, i: Instruction, move: Callable[[Value], Value]) -
 
 
 def multiply(
-    shadows: Shadows, i: Instruction, shape: Shape, register: PtxType, operands: Sequence[Sequence[Operand]]
+    shadows: Shadows, i: Instruction, shape: MatrixShape, register: PtxType, operands: Sequence[Sequence[Operand]]
 ) -> None:
     """An element of D is undefined where its row of A, its column of B or its element of C is."""
     b = shadows.fn.b

@@ -34,10 +34,10 @@ class Overflow(Sanitizer):
     def observe(self, fn: FunctionLowering, cfg: Cfg) -> Observer | None:
         """The exact numbers of a function in which 32-bit arithmetic feeds an address."""
         watched = wrapping.analyze(cfg, fn.constants)
-        return Exact(fn, watched, self._origins) if watched.wide else None
+        return ExactObserver(fn, watched, self._origins) if watched.wide else None
 
 
-class Exact(Observer):
+class ExactObserver(Observer):
     """The exact numbers of one function."""
 
     def __init__(self, fn: FunctionLowering, found: wrapping.Wrapping, origins: OriginLog) -> None:

@@ -239,18 +239,18 @@ def _from_parts(
     made: Mapping[str, list[Instruction]],
     constants: Mapping[str, int],
     depth: int,
-    apart: bool,
+    splits: bool,
     seen: set[tuple[str, bool]],
 ) -> bool:
     """Whether a register is made of a number by way of an instruction that takes it apart (not of its sign)."""
-    if depth == 0 or (name, apart) in seen:
+    if depth == 0 or (name, splits) in seen:
         return False
-    seen.add((name, apart))
+    seen.add((name, splits))
     for i in made.get(name, ()):
         if _is_sign(i, constants):
             continue
         opcode = f"{i.opcode}.hi" if "hi" in i.modifiers else i.opcode
-        parts = apart or opcode in _TAKES_APART
+        parts = splits or opcode in _TAKES_APART
         for source in _registers(i.operands[1:]):
             if parts and source == number:
                 return True

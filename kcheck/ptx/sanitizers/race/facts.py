@@ -8,11 +8,16 @@ from dataclasses import dataclass
 from kcheck.ptx.runtime.copy_queue import is_copy
 from kcheck.ptx.sanitizers.race.layout import ATOMIC, READ, STRONG_READ, WRITE
 from kcheck.ptx.syntax.ast import Address, Call, Function, Instruction, Label, Register
+from kcheck.ptx.syntax.opcodes import BARRIERS
 from kcheck.ptx.syntax.types import TYPES
 
 STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
 _SPACES = frozenset({"global", "shared", "local", "const", "param"})
 CHECKED = ("global", "shared")
+
+
+TEXELS = frozenset({"tex", "tld4", "suld", "sust"})
+"""Opcodes that access textures and surfaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,8 @@ def kind_of(instruction: Instruction) -> int:
         return ATOMIC
     if is_mbarrier(instruction):
         return _MBARRIER[next(m for m in instruction.modifiers if m in _MBARRIER)]
+    if instruction.opcode == "sust":
+        return WRITE
     if instruction.opcode == "wmma":
         return WRITE if "store" in instruction.modifiers else READ
     strong = not STRONG.isdisjoint(instruction.modifiers)
@@ -62,7 +69,7 @@ def kind_of(instruction: Instruction) -> int:
     return STRONG_READ if strong else READ
 
 
-def gather(functions: Iterable[Function]) -> RaceFacts:
+def race_facts(functions: Iterable[Function]) -> RaceFacts:
     """The facts of a kernel and the functions it calls."""
     granule: dict[str, int] = {}
     kinds: dict[str, set[int]] = {}
@@ -86,6 +93,11 @@ def gather(functions: Iterable[Function]) -> RaceFacts:
                 for place in CHECKED if space_of(statement) == "generic" else ("shared",):
                     granule[place] = min(granule.get(place, 8), 8)
                     kinds.setdefault(place, set()).add(kind_of(statement))
+                continue
+            if statement.opcode in TEXELS:  # of a texture the first byte of a texel
+                size = 1 if statement.opcode in ("tex", "tld4") else TYPES[statement.modifiers[-2]].bytes
+                granule["global"] = min(granule.get("global", 8), size)
+                kinds.setdefault("global", set()).add(kind_of(statement))
                 continue
             matrix = statement.opcode == "wmma" and "mma" not in statement.modifiers
             if statement.opcode not in ("ld", "ldu", "st", "atom", "red", "ldmatrix") and not matrix:
@@ -126,7 +138,7 @@ def is_mbarrier(instruction: Instruction) -> bool:
 
 
 def _is_of_a_warp(instruction: Instruction) -> bool:
-    if instruction.opcode in ("bar", "barrier"):
+    if instruction.opcode in BARRIERS:
         return "warp" in instruction.modifiers
     return instruction.opcode in ("shfl", "vote", "match", "redux", "elect")
 

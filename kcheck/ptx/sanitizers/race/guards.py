@@ -33,7 +33,7 @@ def testing_loads(functions: Iterable[Function], file: str) -> frozenset[int]:
     for function in functions:
         body = [s for s in function.body or () if isinstance(s, Instruction)]
         if any(s.opcode in _ATOMICS for s in body) and any(_is_candidate(s) for s in body):
-            found |= _Analysis(build(function, file)).run()
+            found |= _GuardAnalysis(build(function, file)).run()
     return frozenset(found)
 
 
@@ -54,7 +54,7 @@ class _Word:
     size: int
 
 
-class _Analysis:
+class _GuardAnalysis:
     def __init__(self, cfg: Cfg) -> None:
         self.cfg = cfg
         self.parent = postdominators(cfg)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kcheck.ptx.abi import Launch
 from kcheck.ptx.analysis.cfg import Cfg
+from kcheck.ptx.analysis.replicas import ALL, THREADS, needed_loads
 from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.ir.records import load_field, store_field
+from kcheck.ptx.ir.signature import Signature, call, operand
 from kcheck.ptx.isa.events import Access, Copy, Observer, Update
 from kcheck.ptx.isa.loadstore import unchecked_load
 from kcheck.ptx.lowering.function import FunctionLowering
@@ -16,13 +19,20 @@ from kcheck.ptx.lowering.sanitizer import Sanitizer
 from kcheck.ptx.lowering.warp_emulation import WarpObserver, WarpView
 from kcheck.ptx.runtime.copies import CopyWatcher
 from kcheck.ptx.runtime.copy_queue import CopyQueue
-from kcheck.ptx.sanitizers.race import accesses, cells, judge, sync
-from kcheck.ptx.sanitizers.race.facts import CHECKED, RaceFacts, gather, is_mbarrier, kind_of
+from kcheck.ptx.runtime.lookup import code_context
+from kcheck.ptx.runtime.warp_rendezvous import RACE_WARP
+from kcheck.ptx.sanitizers.origins import rarely
+from kcheck.ptx.sanitizers.race import cells, judge, sync
+from kcheck.ptx.sanitizers.race.accesses import CheckedAccess, definitions, site_number
+from kcheck.ptx.sanitizers.race.facts import RaceFacts, is_mbarrier, kind_of, race_facts
 from kcheck.ptx.sanitizers.race.guards import testing_loads
 from kcheck.ptx.sanitizers.race.inflight import WORD, FilledMemory
-from kcheck.ptx.sanitizers.race.layout import ATOMIC, READ, STRONG_READ, WRITE, Event, RaceState, Strong
+from kcheck.ptx.sanitizers.race.layout import ATOMIC, READ, STRONG_READ, WRITE, RaceEvent, RaceState, Strong
 from kcheck.ptx.syntax.ast import Function, Instruction
 from kcheck.ptx.syntax.types import TYPES
+
+_LAUNCH, _FIRST = Value("%launch", "ptr"), Value("%t0", "i32")
+"""Parameters of the code of a vector."""
 
 
 class Racecheck(Sanitizer):
@@ -30,8 +40,9 @@ class Racecheck(Sanitizer):
 
     def begin(self, unit: ModuleLowering, functions: Sequence[Function]) -> None:
         """Find out what there is to check, and add the functions that check it."""
-        facts = gather(functions)
-        self._checks = CheckFunctions(unit, facts)
+        facts = race_facts(functions)
+        needed = needed_loads(functions[0]) if unit.module.replicates and facts.checks("global") else {}
+        self._checks = CheckFunctions(unit, facts, needed)
         unit.tests = testing_loads(functions, unit.module.file)
         unit.follows_barriers = True
         unit.definitions.update(sync.definitions(facts.fences))
@@ -46,35 +57,42 @@ class Racecheck(Sanitizer):
         """What an asynchronous copy fills is busy until the wait for it, which is when it is written."""
         granules = self._checks.facts.granule
         granules.setdefault("shared", WORD)
-        return FilledMemory(queue, granules["shared"], self._checks.name(WRITE, "shared", WORD, False))
+        check = self._checks.function(CheckedAccess(WRITE, "shared", WORD, unit.width))
+        return FilledMemory(queue, granules["shared"], check)
 
 
 class CheckFunctions:
-    """The functions of one kernel that check accesses, defined on first use."""
+    """The functions of one kernel that check accesses, defined on first use.
 
-    def __init__(self, unit: ModuleLowering, facts: RaceFacts) -> None:
+    Args:
+        needed: by load (``id``), the threads that need its value; all need that of other loads.
+    """
+
+    def __init__(self, unit: ModuleLowering, facts: RaceFacts, needed: Mapping[int, int]) -> None:
         self.facts = facts
+        self.needed = needed
         self._unit = unit
-        self._names: dict[tuple[int, str, int, bool], str] = {}
+        self._defined: set[CheckedAccess] = set()
 
-    def name(self, race: int, space: str, size: int, is_same: bool) -> str:
-        """The function for accesses of ``size`` bytes that leave a kind of record; ``is_same``: at one address."""
-        key = (race, space, size, is_same)
-        if key not in self._names:
+    def function(self, access: CheckedAccess) -> Signature:
+        """The function that checks an access."""
+        if access not in self._defined:
+            self._defined.add(access)
             unit, facts = self._unit, self.facts
-            for place in CHECKED if space == "generic" else (space,):
-                if facts.checks(place):
-                    name = cells.cell_name(race, place)
-                    if name not in unit.definitions:
-                        unit.definitions[name] = cells.cell_ir(race, place, facts, unit.declarations)
-            arguments = (race, space, size, unit.width, facts, unit.declarations)
-            if is_same:
-                self._names[key], text = accesses.same_ir(*arguments)
-                texts = [text]
-            else:
-                self._names[key], texts = accesses.vector_ir(*arguments)
-            unit.definitions[self._names[key]] = "\n".join(texts)
-        return self._names[key]
+            for space in access.places(facts):
+                name = cells.cell_signature(access.kind, space).name
+                if name not in unit.definitions:
+                    unit.definitions[name] = cells.cell_ir(access.kind, space, facts, unit.declarations)
+            unit.definitions.update(definitions(access, facts, unit.declarations))
+        return access.signature
+
+    def table(self, threads: int) -> str:
+        """A constant, 32 bits for each warp, with a set of threads."""
+        words = [threads >> n & (1 << 32) - 1 for n in range(0, THREADS, 32)]
+        name = f"@kcheck.race.needed.{threads:x}"
+        values = ", ".join(f"i32 {word}" for word in words)
+        self._unit.declarations[name] = f"{name} = private constant [{len(words)} x i32] [{values}]"
+        return name
 
 
 class RaceObserver(WarpObserver):
@@ -90,7 +108,18 @@ class RaceObserver(WarpObserver):
     def accesses(self, i: Instruction, access: Access, values: Sequence[Value] = ()) -> None:
         """Check an access before it is made; a compare-and-swap once it is known where it writes."""
         if "cas" not in i.modifiers:
-            self._check(i, access, kind_of(i), values)
+            self._check(i, access, kind_of(i), values, self._needed(i))
+
+    def _needed(self, i: Instruction) -> Value | None:
+        """The lanes that need what a load returns; None: all."""
+        threads = self._checks.needed.get(id(i), ALL)
+        if threads == ALL:
+            return None
+        b, width = self.fn.b, self.fn.width
+        warp = b.resize(b.shift("lshr", _FIRST, 5), "i64")
+        place = b.value(f"getelementptr i32, ptr {self._checks.table(threads)}, i64 {warp.text}", "ptr")
+        word = b.value(f"load i32, ptr {place.text}", "i32")
+        return b.bits_mask(b.resize(b.shift("lshr", word, b.land(_FIRST, 31)), f"i{width}"), width)
 
     def updated(self, i: Instruction, update: Update, succeeded: Value | None) -> None:
         """A compare-and-swap writes where it succeeded, and reads elsewhere; any atomic may publish."""
@@ -104,20 +133,19 @@ class RaceObserver(WarpObserver):
         fn, b = self.fn, self.fn.b
         active = fn.active_bits()
         if members.lanes == 1:
-            b.line(f"call void @kcheck.race.warpall(ptr %launch, i32 %t0, {b.typed(active)}, {b.typed(members)})")
+            call(b, sync.WARP_ALL, launch=_LAUNCH, t0=_FIRST, active=active, mask=members)
             return
         slot = f"%{b.fresh('masks')}"
         fn.prologue.line(f"{slot} = alloca [32 x i32], align 64")
         b.line(f"store {b.typed(members)}, ptr {slot}, align 64")
-        number = b.value("lshr i32 %t0, 5", "i32")
-        b.line(f"call void @kcheck.race.warp(ptr %launch, {b.typed(number)}, {b.typed(active)}, ptr {slot})")
+        warp = b.shift("lshr", _FIRST, 5)
+        call(b, RACE_WARP, launch=_LAUNCH, warp=warp, active=active, masks=Value(slot, "ptr"))
 
     def fences(self, i: Instruction) -> None:
         """What the active lanes did may be published from here on."""
         fn, b = self.fn, self.fn.b
         lanes = b.resize(_bits(fn, fn.active), "i32")
-        within = int("cta" in i.modifiers)
-        b.line(f"call void @kcheck.race.fence(ptr %launch, i32 %t0, {b.typed(lanes)}, i64 {within})")
+        call(b, sync.FENCE, launch=_LAUNCH, t0=_FIRST, lanes=lanes, within=int("cta" in i.modifiers))
 
     def meets(self, i: Instruction, addresses: Value) -> None:
         """An arrival publishes, and who sees a phase complete observes it."""
@@ -155,28 +183,20 @@ class RaceObserver(WarpObserver):
             only: the lanes that leave a record; None: all that are active.
         """
         facts, space, size, address = self.facts, access.space, access.kind.bytes, access.address
-        if space not in (*CHECKED, "generic"):
-            return
-        places = CHECKED if space == "generic" else (space,)
-        if not any(facts.checks(place) for place in places):
+        if not CheckedAccess(race, space, size, 1).places(facts):
             return
         fn, b, W = self.fn, self.fn.b, self.fn.width
         mask = fn.active if only is None else b.land(fn.active, only)
         if facts.fences and i.opcode in ("ld", "ldu", "st") and race not in (READ, WRITE):
             self._strong(i, address)
-        number = accesses.site_number(access.site)
+        number = site_number(access.site)
         is_same = address.lanes == 1 and W > 1 and race != WRITE
-        check = self._checks.name(race, space, size, is_same)
-        mask = b.splat(mask)
+        check = self._checks.function(CheckedAccess(race, space, size, W, is_same))
         for n in range(access.count):
             at = b.add(address, n * size) if n else address
-            if not is_same:
-                at = b.splat(at)
-            given = b.typed(at)
-            if race == WRITE:
-                value = b.splat(b.as_integer(values[n]))
-                given += f", {b.typed(value)}"
-            b.line(f"call void {check}({given}, {b.typed(mask)}, {fn.context(number)})")
+            value = {"v": b.splat(b.as_integer(values[n]))} if race == WRITE else {}
+            at = at if is_same else b.splat(at)
+            call(b, check, a=at, **value, m=b.splat(mask), **code_context(number))
 
     def _strong(self, i: Instruction, address: Value, succeeded: Value | None = None) -> None:
         """An atomic or a strong load or store, which may publish and observe where the kernel has fences.
@@ -186,67 +206,79 @@ class RaceObserver(WarpObserver):
         """
         if not self.facts.fences:
             return
-        fn, b, W = self.fn, self.fn.b, self.fn.width
-        record, addresses, count = (f"%{b.fresh(name)}" for name in ("strong", "places", "published"))
-        fn.prologue.line(f"{record} = alloca [{ctypes.sizeof(Strong)} x i8], align 8")
-        fn.prologue.line(f"store [{ctypes.sizeof(Strong)} x i8] zeroinitializer, ptr {record}")
-        fn.prologue.line(f"{addresses} = alloca [32 x i64], align 64")
-        fn.prologue.line(f"{count} = alloca i64")
-        active, places = b.splat(fn.active), b.splat(address)
-        mask = b.resize(_bits(fn, active), "i32")
+        fn, b = self.fn, self.fn.b
+        mask = b.resize(_bits(fn, fn.active), "i32")
         writes = mask
         if succeeded is not None:
-            writes = b.resize(_bits(fn, b.land(active, b.splat(succeeded))), "i32")
+            writes = b.resize(_bits(fn, b.land(b.splat(fn.active), b.splat(succeeded))), "i32")
         elif kind_of(i) == STRONG_READ:
             writes = b.const("i32", 0)
         words = set(i.modifiers)
         if is_mbarrier(i):  # these are its defaults
             words |= {"release", "cta"}
-        fields = {
-            Strong.addresses.offset: f"ptr {addresses}",
-            Strong.mask.offset: b.typed(mask),
-            Strong.writes.offset: b.typed(writes),
-            Strong.reads.offset: f"i32 {int(i.opcode != 'st')}",
-            Strong.releases.offset: f"i32 {int(not words.isdisjoint(('release', 'acq_rel')))}",
-            Strong.within.offset: f"i32 {int('cta' in words)}",
-            Strong.order.offset: b.typed(fn.field("launch", Launch.lane_order.offset, "i32")),
-        }
+        report = StrongReport(fn)
+        is_new = report.is_new(address, mask, writes)
+        fields: list[tuple[object, Value | int]] = [
+            (Strong.mask, mask),
+            (Strong.writes, writes),
+            (Strong.reads, int(i.opcode != "st")),
+            (Strong.releases, int(not words.isdisjoint(("release", "acq_rel")))),
+            (Strong.within, int("cta" in words)),
+            (Strong.order, fn.field(Launch, Launch.lane_order)),
+        ]
+        rarely(fn, is_new, lambda: report.send(address, fields))
 
-        def at(offset: int) -> str:
-            return b.value(f"getelementptr i8, ptr {record}, i64 {offset}", "ptr").text
 
-        # A lane that spins asks again and again for what it saw before: report only what is new.
-        align = 64 if W > 1 else 8
-        before = b.value(f"load i32, ptr {at(Strong.mask.offset)}", "i32")
-        seen = b.value(f"load {b.type_of(places)}, ptr {addresses}, align {align}", "i64", W)
-        last = b.value(f"load i64, ptr {count}", "i64")
-        published = _state(fn, RaceState.published.offset)
-        news = b.lor(b.compare("ne", writes, 0), b.compare("ne", last, published))
-        news = b.lor(news, b.compare("ne", b.land(mask, b.invert(before)), 0))
-        news = b.lor(news, b.any(b.land(b.compare("ne", seen, places), active)))
-        tell, told = b.fresh("tell"), b.fresh("told")
-        b.line(f"br i1 {news.text}, label %{tell}, label %{told}")
-        b.label(tell)
-        b.line(f"store {b.typed(places)}, ptr {addresses}, align {align}")
-        for offset, text in fields.items():
-            b.line(f"store {text}, ptr {at(offset)}")
-        first = b.value("zext i32 %t0 to i64", "i64")
-        there = b.value(f"ptrtoint ptr {record} to i64", "i64")
-        b.line(
-            f"call i32 @kcheck.race.tell(ptr %launch, i32 {int(Event.STRONG)}, {b.typed(first)}, "
-            f"{b.typed(there)}, i64 0, i64 0)"
+class StrongReport:
+    """The report of one strong access to the host, if it is new: a lane that spins repeats what it did before.
+
+    Attributes:
+        record: a Strong on the stack, as it was reported last.
+    """
+
+    def __init__(self, fn: FunctionLowering) -> None:
+        self.fn = fn
+        self.record, self._addresses, self._count = (
+            f"%{fn.b.fresh(name)}" for name in ("strong", "places", "published")
         )
-        b.line(f"store {b.typed(_state(fn, RaceState.published.offset))}, ptr {count}")
-        b.line(f"br label %{told}")
-        b.label(told)
+        fn.prologue.line(f"{self.record} = alloca [{ctypes.sizeof(Strong)} x i8], align 8")
+        fn.prologue.line(f"store [{ctypes.sizeof(Strong)} x i8] zeroinitializer, ptr {self.record}")
+        fn.prologue.line(f"{self._addresses} = alloca [32 x i64], align 64")
+        fn.prologue.line(f"{self._count} = alloca i64")
 
+    def is_new(self, address: Value, mask: Value, writes: Value) -> Value:
+        """Whether lanes write, others access than the last time, elsewhere, or something was published since."""
+        fn, b = self.fn, self.fn.b
+        places = b.splat(address)
+        before = load_field(b, Strong, self.record, Strong.mask)
+        seen = b.value(
+            f"load {b.type_of(places)}, ptr {self._addresses}, align {self._align}", "i64", places.lanes
+        )
+        last = b.value(f"load i64, ptr {self._count}", "i64")
+        news = b.lor(b.compare("ne", writes, 0), b.compare("ne", last, self._published()))
+        news = b.lor(news, b.compare("ne", b.land(mask, b.invert(before)), 0))
+        return b.lor(news, b.any(b.land(b.compare("ne", seen, places), b.splat(fn.active))))
 
-def _state(fn: FunctionLowering, offset: int) -> Value:
-    """A 64-bit field of the state, as it is now."""
-    b = fn.b
-    state = fn.field("launch", Launch.race.offset, "ptr")
-    pointer = b.value(f"getelementptr i8, ptr {state.text}, i64 {offset}", "ptr")
-    return b.value(f"load i64, ptr {pointer.text}", "i64")
+    def send(self, address: Value, fields: Sequence[tuple[object, Value | int]]) -> None:
+        """Report it. ``fields``: of the record, besides the addresses."""
+        b, addresses = self.fn.b, Value(self._addresses, "ptr")
+        b.line(f"store {b.typed(b.splat(address))}, ptr {addresses.text}, align {self._align}")
+        store_field(b, Strong, self.record, Strong.addresses, b.cast("ptrtoint", addresses, "i64"))
+        for descriptor, value in fields:
+            store_field(b, Strong, self.record, descriptor, operand(b, value, "i32"))
+        there = b.cast("ptrtoint", Value(self.record, "ptr"), "i64")
+        first = b.resize(_FIRST, "i64")
+        call(b, sync.TELL, launch=_LAUNCH, event=int(RaceEvent.STRONG), a=first, b=there, c=0, d=0)
+        b.line(f"store {b.typed(self._published())}, ptr {self._count}")
+
+    @property
+    def _align(self) -> int:
+        return 64 if self.fn.width > 1 else 8
+
+    def _published(self) -> Value:
+        """How many values were published, as it is now."""
+        state = self.fn.field(Launch, Launch.race, element="ptr")
+        return load_field(self.fn.b, RaceState, state.text, RaceState.published)
 
 
 def _bits(fn: FunctionLowering, mask: Value) -> Value:

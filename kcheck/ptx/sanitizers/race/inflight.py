@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from kcheck.ptx.abi import Launch, Worker
-from kcheck.ptx.ir.builder import Builder, Value
-from kcheck.ptx.runtime.copies import LARGEST, CopyWatcher, at, each_lane, load, of_lane
+from collections.abc import Mapping
+
+from kcheck.ptx.abi import Worker
+from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.ir.function import FunctionBuilder, Term
+from kcheck.ptx.ir.records import Record, record
+from kcheck.ptx.ir.signature import Signature
+from kcheck.ptx.runtime.copies import LARGEST, CopyWatcher, move_of
 from kcheck.ptx.runtime.copy_queue import CopyQueue
-from kcheck.ptx.runtime.lookup import CONTEXT
+from kcheck.ptx.runtime.lookup import context
 from kcheck.ptx.sanitizers.race.layout import INFLIGHT, THREAD_BITS, RaceState
+from kcheck.ptx.sanitizers.race.sync import state_of
 
 WORD = 4
 """Bytes that are checked at once."""
@@ -21,93 +27,44 @@ class FilledMemory(CopyWatcher):
         check: the function that checks stores of a word to shared memory.
     """
 
-    def __init__(self, queue: CopyQueue, granule: int, check: str) -> None:
+    def __init__(self, queue: CopyQueue, granule: int, check: Signature) -> None:
         self.queue = queue
         self.granule = granule
         self.check = check
 
-    def begins(self, b: Builder, target: Value, lane: Value) -> None:
+    def begins(self, f: FunctionBuilder, target: Term, size: Term, lane: Term) -> None:
         """From here on the copy fills its destination."""
-        begin(b, self.granule, target, Value("%bytes", "i32"), b.add(Value("%t0", "i32"), lane))
+        thread = f.argument("t0") + lane
+        values = {"stamps": state_of(f).load(RaceState.now), "infos": f.argument("site") << THREAD_BITS | thread}
+        self._fill(f, target, size.to("i64"), values)
 
-    def completes(self, b: Builder, size: Value) -> None:
+    def completes(self, f: FunctionBuilder, copy: Record, lanes: Term) -> None:
         """The end of a copy is a store: what other threads do from here on must come after a barrier."""
-        W, queue = self.queue.width, self.queue
-        site = load(b, "%record", queue.rest + 8)
-        stage = f"[{W * LARGEST} x i8]"
-        b.lines.insert(0, f"  %stage = alloca {stage}, align 64")
-        b.line(f"store {stage} zeroinitializer, ptr %stage, align 64")
-        lane, again = each_lane(b, Value("%lanes", "i32"), "land")
-        amount = b.resize(of_lane(b, "%record", queue.amount, "i32", lane), "i64")
-        source = of_lane(b, "%record", queue.source, "i64", lane)
-        origin = b.value(f"inttoptr i64 {source.text} to ptr", "ptr").text
-        slot = at(b, "%stage", b.mul(b.resize(lane, "i64"), LARGEST))
-        b.line(f"call void @llvm.memcpy.p0.p0.i64(ptr {slot}, ptr {origin}, {b.typed(amount)}, i1 false)")
-        end(b, self.granule, of_lane(b, "%record", 0, "i64", lane), size)
-        b.line(f"br label %{again}")
-        b.label("land.done")
-        words = LARGEST // WORD
-        staged = b.value(f"load <{W * words} x i32>, ptr %stage, align 64", "i32", W * words)
-        to = load(b, "%record", 0, "i64", W)
-        narrow = b.resize(Value("%lanes", "i32"), f"i{W}") if W < 32 else Value("%lanes", "i32")
-        mask = b.bits_mask(narrow, W)
+        W, queue, words = self.queue.width, self.queue, LARGEST // WORD
+        size = copy.load(queue.copy.size)
+        stage = Value(f.local(f"[{W * LARGEST} x i8]", 64), "ptr")
+        f.fill(stage, 0, W * LARGEST)
+        with f.set_bits(lanes) as lane:
+            move = move_of(f, queue, copy, lane)
+            f.copy(f.offset(stage, lane.to("i64") * LARGEST), move.source.to("ptr"), move.amount)
+            self._fill(f, move.target, move.size, {"stamps": f.const("i32", 0)})
+        staged = f.load("i32", stage, 64, W * words)
+        mask = f.bits_mask(lanes.to("i1" if W == 1 else f"i{W}"), W)
+        given = {**context(f), "m": mask, "site": copy.load(queue.copy.site)}
         for word in range(words):
-            on, off = f"word{word}", f"past{word}"
-            b.line(f"br i1 {b.compare('ugt', size, word * WORD).text}, label %{on}, label %{off}")
-            b.label(on)
-            value = (
-                b.shuffle(staged, staged, [lane * words + word for lane in range(W)])
-                if W > 1
-                else b.extract(staged, word)
-            )
-            where = b.add(to, word * WORD)
-            given = {name: f"%{name}" for name in CONTEXT} | {"site": site.text}
-            context = ", ".join(f"{CONTEXT[name]} {text}" for name, text in given.items())
-            b.line(f"call void {self.check}({b.typed(where)}, {b.typed(value)}, {b.typed(mask)}, {context})")
-            b.line(f"br label %{off}")
-            b.label(off)
+            with f.if_(size > word * WORD):
+                places = [lane * words + word for lane in range(W)]
+                value = f.extract(staged, word) if W == 1 else f.shuffle(staged, staged, places)
+                where = copy.lanes(queue.copy.target) + word * WORD
+                f.run(self.check, a=where, v=value, **given)
 
-
-def begin(b: Builder, granule: int, address: Value, size: Value, thread: Value) -> None:
-    """From here on a thread's copy, by the instruction ``%site``, fills ``size`` bytes of shared memory."""
-    site = b.shift("shl", Value("%site", "i32"), THREAD_BITS)
-    now = b.value(f"load i32, ptr {_state(b).text}", "i32")
-    _fill(b, granule, address, size, {"stamps": now, "infos": b.lor(site, thread)})
-
-
-def end(b: Builder, granule: int, address: Value, size: Value) -> None:
-    """The copy is complete."""
-    _fill(b, granule, address, size, {"stamps": b.const("i32", 0)})
-
-
-def _state(b: Builder) -> Value:
-    pointer = b.value(f"getelementptr i8, ptr %launch, i64 {Launch.race.offset}", "ptr")
-    return b.value(f"load ptr, ptr {pointer.text}", "ptr")
-
-
-def _fill(b: Builder, granule: int, address: Value, size: Value, values: dict[str, Value]) -> None:
-    """Set the records of ``size`` bytes, a multiple of the granule."""
-    state = _state(b).text
-    pointer = b.value(f"getelementptr i8, ptr %worker, i64 {Worker.shared.offset}", "ptr")
-    window = b.value(f"load i64, ptr {pointer.text}", "i64")
-    index = b.shift("lshr", b.sub(address, window), granule.bit_length() - 1)
-    count = b.shift("lshr", b.resize(size, "i64"), granule.bit_length() - 1)
-    slot = f"%{b.fresh('granule')}"
-    b.lines.insert(0, f"  {slot} = alloca i64")
-    b.line(f"store i64 0, ptr {slot}")
-    loop, out = b.fresh("granules"), b.fresh("filled")
-    tables = {}
-    for table in values:
-        offset = getattr(RaceState, f"shared_{table}").offset + 8 * INFLIGHT
-        place = b.value(f"getelementptr i8, ptr {state}, i64 {offset}", "ptr")
-        tables[table] = b.value(f"load ptr, ptr {place.text}", "ptr")
-    b.line(f"br label %{loop}")
-    b.label(loop)
-    n = b.value(f"load i64, ptr {slot}", "i64")
-    for table, value in values.items():
-        at = b.value(f"getelementptr i32, ptr {tables[table].text}, {b.typed(b.add(index, n))}", "ptr")
-        b.line(f"store {b.typed(value)}, ptr {at.text}")
-    more = b.add(n, 1)
-    b.line(f"store {b.typed(more)}, ptr {slot}")
-    b.line(f"br i1 {b.compare('ult', more, count).text}, label %{loop}, label %{out}")
-    b.label(out)
+    def _fill(self, f: FunctionBuilder, address: Term, size: Term, values: Mapping[str, Value]) -> None:
+        """Set the records of ``size`` bytes, a multiple of the granule."""
+        shift = self.granule.bit_length() - 1
+        index = (address - record(f, "worker", Worker).load(Worker.shared)) >> shift
+        tables = {
+            name: state_of(f).array(getattr(RaceState, f"shared_{name}"), "i32", INFLIGHT) for name in values
+        }
+        with f.range(size >> shift) as number:
+            for name, value in values.items():
+                tables[name][index + number] = value

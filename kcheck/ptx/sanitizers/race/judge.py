@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 
-from kcheck.ptx.abi import Allocation, Block
+from kcheck.ptx.abi import AllocationRecord, Block
 from kcheck.ptx.ir.builder import Value
-from kcheck.ptx.ir.function import Array, FunctionBuilder, Signature, Term
+from kcheck.ptx.ir.function import Array, FunctionBuilder, Term
 from kcheck.ptx.ir.records import Record, record, same
+from kcheck.ptx.ir.signature import Signature
 from kcheck.ptx.runtime.lookup import find_allocation
 from kcheck.ptx.sanitizers.race.layout import (
     CHANGED,
@@ -23,9 +24,9 @@ from kcheck.ptx.sanitizers.race.layout import (
     THREAD_MASK,
     UNCHANGED,
     WRITE,
-    Access,
-    Event,
     Race,
+    RaceAccess,
+    RaceEvent,
     RaceState,
 )
 from kcheck.ptx.sanitizers.race.sync import TELL, state_of
@@ -78,17 +79,17 @@ def definitions(fences: bool) -> dict[str, str]:
 
 def _benign() -> str:
     f = FunctionBuilder(BENIGN, "noinline")
-    access, info = record(f, "access", Access), f.argument("info")
-    lane, size = access.load(Access.lane), access.load(Access.size)
-    addresses = access.array(Access.addresses, "i64")
-    values, mine = access.pointer_at(Access.values), addresses[lane]
+    access, info = record(f, "access", RaceAccess), f.argument("info")
+    lane, size = access.load(RaceAccess.lane), access.load(RaceAccess.size)
+    addresses = access.array(RaceAccess.addresses, "i64")
+    values, mine = access.pointer_at(RaceAccess.values), addresses[lane]
     distance = f.argument("address") - mine
-    other_lane = (info & THREAD_MASK) - access.load(Access.t0)
+    other_lane = (info & THREAD_MASK) - access.load(RaceAccess.t0)
     is_now = f.argument("stamp").eq(record(f, "rs", RaceState).load(RaceState.now))
     is_site = ((info ^ f.argument("me")) & SITE_MASK << THREAD_BITS).eq(0)
     old = f.variable("ptr", f.argument("address").to("ptr"))
     with f.if_(is_now & is_site & (other_lane < 32)):
-        is_on = (access.load(Access.mask) >> other_lane).to("i1")
+        is_on = (access.load(RaceAccess.mask) >> other_lane).to("i1")
         with f.if_(is_on), f.if_(addresses[other_lane].eq(mine)):
             old.value = f.offset(f.offset(values, (other_lane * size).to("i64")), distance)
     new = f.array(f.offset(f.offset(values, (lane * size).to("i64")), distance), "i8")
@@ -105,11 +106,12 @@ class _Judge:
     def __init__(self, f: FunctionBuilder) -> None:
         self.f = f
         self.state = state_of(f)
-        self.access = record(f, "access", Access)
+        self.access = record(f, "access", RaceAccess)
         self.me, self.info, self.stamp = (f.argument(name) for name in ("me", "info", "stamp"))
         self.thread, self.other_thread = self.me & THREAD_MASK, self.info & THREAD_MASK
         self.record = f.argument("record")
         self.is_near = self.stamp >= self.state.load(RaceState.start)
+        self.is_same_warp = ((self.thread ^ self.other_thread) >> 5).eq(0)
         self.is_filling = self.record.eq(INFLIGHT)
 
     def return_if_ordered(self) -> None:
@@ -117,8 +119,7 @@ class _Judge:
         f = self.f
         with f.if_(self.state.load(RaceState.now) >= LAST_STAMP):
             f.ret()
-        is_same_warp = ((self.thread ^ self.other_thread) >> 5).eq(0)
-        with f.if_(self.is_near & is_same_warp & ~self.is_filling):
+        with f.if_(self.is_near & self.is_same_warp & ~self.is_filling):
             place = self.thread << 5 | self.other_thread & 31
             with f.if_(self.stamp < self.state.array(RaceState.lanes, "i32")[place]):
                 f.ret()
@@ -130,8 +131,8 @@ class _Judge:
             found = find_allocation(f, f.argument("address"))
             with f.if_(found.pointer_is_null()):
                 f.ret()
-            base.value = found.load(Allocation.base)
-            with f.if_(f.argument("address") - base.value >= found.load(Allocation.size)):
+            base.value = found.load(AllocationRecord.base)
+            with f.if_(f.argument("address") - base.value >= found.load(AllocationRecord.size)):
                 f.ret()
         return base.value
 
@@ -146,7 +147,8 @@ class _Judge:
             with f.if_(self.is_copy()):
                 with f.if_(is_same):
                     f.ret()
-                found.value = f.term(f.const("i32", REPLICATED))
+                with f.if_(self.is_same_warp):
+                    found.value = f.term(f.const("i32", REPLICATED))
         is_read = self.record - READ < STRONG_READ - READ
         keeps = is_read & write & (self.me & CHANGED).eq(0)
         changed = self.is_near.select(f.term(f.const("i32", CHANGED)), CHANGED_EVER)
@@ -154,17 +156,16 @@ class _Judge:
         return (keeps | kept).select(UNCHANGED, found.value)
 
     def is_copy(self) -> Term:
-        """Whether lanes of a warp wrote by one instruction, in code that stores copies of one value so."""
-        is_same_warp = ((self.thread ^ self.other_thread) >> 5).eq(0)
+        """Whether one block wrote by one instruction, in code that stores copies of one value so."""
         is_site = ((self.info ^ self.me) & SITE_MASK << THREAD_BITS).eq(0)
-        return self.state.load(RaceState.replicates).ne(0) & self.is_near & is_same_warp & is_site
+        return self.state.load(RaceState.replicates).ne(0) & self.is_near & is_site
 
     def ask(self, base: Term, benign: Term) -> None:
         """Return if the host, which follows fences, knows that the accesses are ordered."""
         f = self.f
         with f.if_(~self.is_filling):
             given = {"a": self.me.to("i64"), "b": self.info.to("i64"), "c": self.stamp.to("i64")}
-            event = {"launch": f.argument("launch"), "event": f.const("i32", int(Event.DECIDE))}
+            event = {"launch": f.argument("launch"), "event": f.const("i32", int(RaceEvent.DECIDE))}
             with f.if_(f.run(TELL, **event, **given, d=base | benign.ne(0).to("i64")).ne(0)):
                 f.ret()
 
@@ -200,20 +201,22 @@ class _Judge:
             (Race.thread, self.thread),
             (Race.other_thread, self.other_thread),
             (Race.other_stamp, self.stamp),
-            (Race.size, access.load(Access.size)),
+            (Race.size, access.load(RaceAccess.size)),
             (Race.access, self._mine()),
             (Race.is_near, self.is_near.to("i32")),
             (Race.is_write, f.argument("write").to("i32")),
         ]
 
     def _mine(self) -> Term:
-        addresses: Array = self.access.array(Access.addresses, "i64")
-        return addresses[self.access.load(Access.lane)]
+        addresses: Array = self.access.array(RaceAccess.addresses, "i64")
+        return addresses[self.access.load(RaceAccess.lane)]
 
     def _keep_value(self, race: Record) -> None:
         """What the access writes, or what is in memory."""
-        f, size = self.f, self.access.load(Access.size)
-        written = f.offset(self.access.pointer_at(Access.values), (self.access.load(Access.lane) * size).to("i64"))
+        f, size = self.f, self.access.load(RaceAccess.size)
+        written = f.offset(
+            self.access.pointer_at(RaceAccess.values), (self.access.load(RaceAccess.lane) * size).to("i64")
+        )
         source = f.argument("write").select(written, self._mine().to("ptr"))
         f.copy(race.address(Race.value), source, size.to("i64"))
 

@@ -79,7 +79,7 @@ class RaceState(ctypes.Structure):
     ]
 
 
-class Event(IntEnum):
+class RaceEvent(IntEnum):
     """Events that code with fences reports to its host, with up to four numbers."""
 
     BLOCK = 0  # a block begins
@@ -139,7 +139,7 @@ SAME_VALUE, UNCHANGED, REPLICATED = 1, 2, 3
 copies of one value that differ, by one instruction of code that replicates."""
 
 
-class Access(ctypes.Structure):
+class RaceAccess(ctypes.Structure):
     """One instruction's access by the lanes of a vector, as passed to the functions that judge races."""
 
     _fields_ = [

@@ -6,14 +6,15 @@ import functools
 
 from kcheck.ptx.abi import Launch
 from kcheck.ptx.ir.builder import Value
-from kcheck.ptx.ir.function import FunctionBuilder, Signature, Term
+from kcheck.ptx.ir.function import FunctionBuilder, Term
 from kcheck.ptx.ir.records import Record, record
+from kcheck.ptx.ir.signature import Signature
 from kcheck.ptx.runtime.barrier_completion import RACE_COUNTED
 from kcheck.ptx.runtime.block_scheduler import RACE_BLOCK
 from kcheck.ptx.runtime.layout import WARP
 from kcheck.ptx.runtime.slow_path import RACE_BARRIER
 from kcheck.ptx.runtime.warp_rendezvous import RACE_WARP
-from kcheck.ptx.sanitizers.race.layout import LAST_STAMP, BlockStart, Event, RaceState
+from kcheck.ptx.sanitizers.race.layout import LAST_STAMP, BlockStart, RaceEvent, RaceState
 
 TICK = Signature("@kcheck.race.tick", "i32", {"rs": "ptr"})
 """Advances the time, and returns it."""
@@ -37,7 +38,7 @@ def state_of(f: FunctionBuilder) -> Record:
     return record(f, "launch", Launch).records(Launch.race, RaceState)
 
 
-def tell(f: FunctionBuilder, event: Event, a: Value | int = 0, b: Value | int = 0) -> None:
+def tell(f: FunctionBuilder, event: RaceEvent, a: Value | int = 0, b: Value | int = 0) -> None:
     """Hand an event to the host, whose answer does not matter."""
     f.run(TELL, launch=f.argument("launch"), event=int(event), a=a, b=b, c=0, d=0)
 
@@ -86,7 +87,7 @@ def _block(fences: bool) -> str:
         start.store(BlockStart.stamp, now)
         start.store(BlockStart.block, f.argument("linear").to("i32"))
     if fences:
-        tell(f, Event.BLOCK)
+        tell(f, RaceEvent.BLOCK)
     return f.text()
 
 
@@ -95,7 +96,7 @@ def _barrier(fences: bool) -> str:
     state, now = _advance(f)
     state.store(RaceState.barrier, now)
     if fences:
-        tell(f, Event.BARRIER)
+        tell(f, RaceEvent.BARRIER)
     return f.text()
 
 
@@ -120,7 +121,7 @@ def _warp(fences: bool) -> str:
         with whole.else_():
             _share(f, rows, here, now)
         if fences:
-            tell(f, Event.WARP, warp.to("i64"), here.to("i64"))
+            tell(f, RaceEvent.WARP, warp.to("i64"), here.to("i64"))
         remaining.value &= ~(here | f.term(f.const("i32", 1)) << lane)
     return f.text()
 
@@ -169,5 +170,5 @@ def _fence() -> str:
     f = FunctionBuilder(FENCE, "noinline")
     _advance(f)
     given = {"a": f.argument("t0").to("i64"), "b": f.argument("lanes").to("i64"), "c": f.argument("within")}
-    f.run(TELL, launch=f.argument("launch"), event=int(Event.FENCE), **given, d=0)
+    f.run(TELL, launch=f.argument("launch"), event=int(RaceEvent.FENCE), **given, d=0)
     return f.text()

@@ -45,5 +45,6 @@ def as_typed(path: str) -> str:
 
 
 def is_users(file: str) -> bool:
-    """Whether a file is the user's: not an installed library's, and not text that was handed to a compiler."""
-    return bool(file) and not file.endswith(">") and "site-packages" not in file
+    """Whether a file is the user's: not of an installed library or a compiler, not text given to one."""
+    is_compilers = os.path.basename(file).startswith("__nv_nvrtc_")
+    return bool(file) and not file.endswith(">") and "site-packages" not in file and not is_compilers

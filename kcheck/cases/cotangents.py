@@ -1,0 +1,30 @@
+"""The weights of a case's outputs, where derivatives are checked: what ``backward`` starts from."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy.typing as npt
+
+from kcheck.cases.expand import data_stream
+from kcheck.cases.materialize import CaseArrays
+from kcheck.cases.values import draw
+from kcheck.model import Distribution, OpSpec
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+def cotangents(spec: OpSpec, arrays: CaseArrays) -> dict[str, Array]:
+    """The c of ``sum(output * c)``, whose derivatives are checked.
+
+    Returns:
+        By floating-point output, normally distributed values of its shape and dtype. They depend on the seed of
+        the case and the name of the output alone.
+    """
+    drawn: dict[str, Array] = {}
+    for name in spec.outputs:
+        allocation = arrays.allocation(name)
+        if allocation.dtype.is_float:
+            stream = data_stream(arrays.case.seed, name)  # outputs have no data, so it is free
+            drawn[name] = draw(Distribution("normal"), tuple(allocation.shape), allocation.dtype, stream, {})
+    return drawn

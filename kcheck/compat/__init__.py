@@ -1,0 +1,1 @@
+"""The Python interfaces of other tools, over kcheck's."""

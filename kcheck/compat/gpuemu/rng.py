@@ -1,0 +1,40 @@
+"""gpuemu's random numbers, drawn by kcheck's generator: the same algorithms, but other bits than gpuemu's."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kcheck import api
+from kcheck.rng import derive
+
+
+class SeededRng(api.SeededRng):
+    """As :class:`kcheck.SeededRng`; ``randn`` also takes the extents one by one."""
+
+    def derive(self, domain: str) -> SeededRng:
+        """An independent stream below this one."""
+        return SeededRng(derive(self.seed, domain))
+
+    def randn(self, *shape: Any, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[Any]:
+        """Normally distributed values: ``randn(2, 3)`` or ``randn((2, 3))``."""
+        extents: Sequence[int] = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        return super().randn(extents, dtype)
+
+
+def derive_seed(seed: int, domain: str) -> int:
+    """A seed for a part of what has a seed, in [0, 2**64)."""
+    return derive(seed, domain)
+
+
+def random_seed() -> int:
+    """A seed from the system's entropy, in [0, 2**64)."""
+    return secrets.randbits(64)
+
+
+generate_seed = random_seed
+"""gpuemu's other name for it."""

@@ -1,0 +1,86 @@
+"""Texture and surface objects: what their handles stand for, in the table that kernels look them up in."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+
+from kcheck.cpu.memory import Memory
+from kcheck.ptx.abi import Texture
+
+_GENERATION = 32  # the bits of a handle above its place in the table
+_TAG = 0x54 << 56
+
+
+class Textures:
+    """The objects of one device. A handle is used once, so that a destroyed object is never another one.
+
+    Args:
+        memory: that the objects refer to.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._objects: list[Texture | None] = []
+        self._spans: list[tuple[int, int]] = []
+        self._created = 0
+        self._lock = threading.Lock()
+
+    def create(self, texture: Texture, size: int) -> int:
+        """A new object; returns its handle.
+
+        Args:
+            texture: everything but the handle.
+            size: bytes of its memory, from its base.
+        """
+        with self._lock:
+            place = next((n for n, known in enumerate(self._objects) if known is None), len(self._objects))
+            if place == len(self._objects):
+                self._objects.append(None)
+                self._spans.append((0, 0))
+            self._created += 1
+            texture.handle = _TAG | (self._created & 0xFFFFFF) << _GENERATION | place
+            self._objects[place] = texture
+            self._spans[place] = (texture.base, size)
+            return int(texture.handle)
+
+    def find(self, handle: int) -> Texture | None:
+        """The object with a handle; None if there is none."""
+        place = handle & 0xFFFFFFFF
+        found = self._objects[place] if place < len(self._objects) else None
+        return found if found is not None and found.handle == handle else None
+
+    def destroy(self, handle: int) -> bool:
+        """End an object; False if no object has the handle."""
+        with self._lock:
+            if self.find(handle) is None:
+                return False
+            self._objects[handle & 0xFFFFFFFF] = None
+            return True
+
+    def told(self, handle: int) -> str:
+        """What findings say of a handle that a kernel must not use."""
+        found = self.find(handle)
+        if found is not None:
+            what = "surface" if found.is_surface else "texture"
+            if self._memory.find(*self._spans[handle & 0xFFFFFFFF]) is None:
+                return f"{what} object {handle:#x}, whose memory was freed"
+            return f"{handle:#x}, which is a {what} object"
+        if handle >> 56 == _TAG >> 56 and 0 < (handle >> _GENERATION & 0xFFFFFF) <= self._created:
+            return f"{handle:#x}, an object that was destroyed"
+        return f"{handle:#x}, which is not an object"
+
+    def table(self) -> tuple[ctypes.Array[Texture], int]:
+        """The current table, which does not change, and its length. Objects without memory are not in it."""
+        with self._lock:
+            made = (Texture * max(len(self._objects), 1))()
+            for place, texture in enumerate(self._objects):
+                if texture is not None and self._memory.find(*self._spans[place]) is not None:
+                    made[place] = texture
+            return made, len(self._objects)
+
+    def reset(self) -> None:
+        """Destroy everything."""
+        with self._lock:
+            self._objects.clear()
+            self._spans.clear()

@@ -1,0 +1,109 @@
+"""The arrays of a case in the memory of the cpu device, laid out once and filled again for each launch.
+
+To allocate, copy and free through Numba takes longer than most kernels run. So a block of memory is kept for each
+name. It grows as needed. Kernels may access only the array in it, and nothing in it once the case is over.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from kcheck.cases import Allocation
+from kcheck.cpu.memory import Memory, MemoryKind, RangeLabel
+from kcheck.device.harvest import Bytes, extent
+
+MOST = 16 << 20
+"""Bytes of the largest block that is kept; larger arrays are allocated for each launch."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _DeviceBlock:
+    address: int
+    content: Bytes  # all of it
+
+
+class Staging:
+    """Blocks of device memory, by the name of the array.
+
+    Args:
+        memory: of the device.
+        tracks: whether the next launch tracks uninitialized memory.
+    """
+
+    def __init__(self, memory: Memory, tracks: Callable[[], bool]) -> None:
+        self._memory = memory
+        self._tracks = tracks
+        self._blocks: dict[str, _DeviceBlock] = {}
+        self._used: dict[str, None] = {}
+
+    def place(self, allocation: Allocation, buffer: Bytes) -> int | None:
+        """Copy an allocation's bytes to its block. Returns the address; None if it is too large to be kept, or not
+        the only one with its name."""
+        if buffer.size > MOST or allocation.name in self._used:
+            return None
+        block = self._block(allocation.name, buffer.size)
+        self._used[allocation.name] = None
+        label(self._memory, allocation, block.address)
+        self.fill(allocation, buffer)
+        return block.address
+
+    def fill(self, allocation: Allocation, buffer: Bytes) -> None:
+        """Copy bytes to the block of an allocation that :meth:`place` has placed."""
+        block = self._blocks[allocation.name]
+        block.content[: buffer.size] = buffer
+        if self._tracks():
+            self._memory.define(block.address, buffer.size)
+            undefine_output(self._memory, allocation, block.address)
+
+    def fetch(self, allocation: Allocation) -> Bytes:
+        """A copy of the bytes."""
+        return self._blocks[allocation.name].content[: allocation.buffer.size].copy()
+
+    def clear(self) -> None:
+        """The case is over: kernels may not access its arrays."""
+        for name in self._used:
+            self._memory.hide(self._blocks[name].address)
+        self._used.clear()
+
+    def _block(self, name: str, size: int) -> _DeviceBlock:
+        block = self._blocks.get(name)
+        if block is None or block.content.size < size:
+            if block is not None:
+                self._memory.free(block.address)
+            room = 1 << max(size - 1, 1).bit_length()
+            address = self._memory.allocate(room, MemoryKind.DEVICE)
+            content = np.ctypeslib.as_array((ctypes.c_uint8 * room).from_address(address))
+            block = self._blocks[name] = _DeviceBlock(address, content)
+        return block
+
+
+def label(memory: Memory, allocation: Allocation, address: int) -> None:
+    """Give an array its name, and make it the only part of its block that kernels may access.
+
+    Args:
+        address: of the buffer.
+    """
+    low, high = (address + end for end in extent(allocation))
+    first, itemsize = address + allocation.offset, allocation.dtype.itemsize
+    named = RangeLabel(
+        allocation.name,
+        first,
+        allocation.shape,
+        allocation.strides,
+        itemsize,
+        low,
+        high,
+        allocation.dtype.name,
+    )
+    memory.label(named, is_exclusive=True)
+
+
+def undefine_output(memory: Memory, allocation: Allocation, address: int) -> None:
+    """Mark the elements of an output as uninitialized: they contain poison. ``address``: of the buffer."""
+    if allocation.role == "output":
+        low, high = extent(allocation)
+        memory.undefine(address + low, high - low)

@@ -1,0 +1,250 @@
+"""Checkers: what starts and stops the checking of monitored functions."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack
+
+from kcheck.errors import UserError
+from kcheck.monitor import lifetime
+from kcheck.monitor.running import MonitoredSite, OnMismatch, Run, inside, log
+from kcheck.monitor.stats import Stats
+from kcheck.monitor.waiting import POLICIES, Policy
+from kcheck.nearest import did_you_mean
+
+if TYPE_CHECKING:
+    from kcheck.monitor.functions import EquivalentSettings, F
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+QUEUE_BYTES = 256 << 20
+AT_EXIT = 10.0
+"""Seconds that the calls that wait may take when the interpreter exits."""
+
+
+class _OrDefault(Generic[P, R]):
+    """A method that acts on the default checker if it is called on the class."""
+
+    def __init__(self, method: Callable[Concatenate[EquivalenceChecker, P], R]) -> None:
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, instance: EquivalenceChecker | None, owner: type[EquivalenceChecker]) -> Callable[P, R]:
+        bound: Callable[P, R] = self._method.__get__(owner.default() if instance is None else instance)
+        return bound
+
+
+class EquivalenceChecker:
+    """Runs the references of monitored functions in the background and compares results.
+
+    The methods can be called on the class: that is the default checker, to which ``@equivalent`` attaches a
+    function. Others are made by ``EquivalenceChecker()``, and ``@checker.equivalent`` attaches a function to one.
+    A checker that was started is also a context manager, which stops it.
+
+    >>> import numpy as np
+    >>> from kcheck.monitor import EquivalenceChecker
+    >>> checker = EquivalenceChecker()
+    >>> found = []
+    >>> @checker.equivalent(lambda x: x + x, found.append)
+    ... def double(x):
+    ...     return np.where(x > 2, x, 2 * x)
+    >>> with checker.start(sample_probability=1.0):
+    ...     for value in range(4):
+    ...         _ = double(np.full(3, value, np.float32))
+    >>> checker.stats().checked, len(found)
+    (4, 1)
+    >>> found[0].number, found[0].original_result, found[0].ground_truth_result
+    (4, array([3., 3., 3.], dtype=float32), array([6., 6., 6.], dtype=float32))
+    """
+
+    _default: EquivalenceChecker | None = None
+
+    def __init__(self) -> None:
+        self._run: Run | None = None
+        self._last: Run | None = None
+        self._changing = threading.Lock()
+        self._sites: weakref.WeakSet[MonitoredSite] = weakref.WeakSet()
+        lifetime.watch(self)
+
+    @classmethod
+    def default(cls) -> EquivalenceChecker:
+        """The checker that the class stands for."""
+        if EquivalenceChecker._default is None:
+            EquivalenceChecker._default = EquivalenceChecker()
+        return EquivalenceChecker._default
+
+    @_OrDefault
+    def start(
+        self,
+        max_execution_queue_size: int = 0,
+        execution_sample_probability: float = 0.5,
+        *,
+        max_queue_bytes: int = QUEUE_BYTES,
+        policy: Policy = "drop-newest",
+        sample_probability: float | None = None,
+        workers: int = 1,
+    ) -> EquivalenceChecker:
+        """Start to check calls. Detectors forget earlier inputs, and counts begin at 0.
+
+        Args:
+            max_execution_queue_size: the most calls that wait; 0: as many as fit in ``max_queue_bytes``.
+            execution_sample_probability: cuda-kernel-verifier's name of ``sample_probability``.
+            max_queue_bytes: of copies of inputs and results that wait or are being checked.
+            policy: for a call for which there is no room: ``drop-newest`` drops it, ``drop-oldest`` drops those
+                that wait longest, ``block`` makes the caller wait.
+            sample_probability: of checking a call whose inputs are not unusual, in [0, 1].
+            workers: threads that run references.
+
+        Returns:
+            The checker. A checker that is running stays as it is.
+
+        Raises:
+            UserError: an argument is not allowed.
+        """
+        probability = execution_sample_probability if sample_probability is None else sample_probability
+        _check_probability(probability)
+        if policy not in POLICIES:
+            raise UserError(f"unknown policy {policy!r}; {did_you_mean(policy, POLICIES) or ', '.join(POLICIES)}")
+        if max_queue_bytes <= 0 or workers <= 0 or max_execution_queue_size < 0:
+            raise UserError("max_queue_bytes and workers must be positive, max_execution_queue_size 0 or positive")
+        with self._changing:
+            if self._run is not None:
+                log.warning(
+                    "EquivalenceChecker.start: it is running already; stop it first to change its settings"
+                )
+                return self
+            for site in list(self._sites):
+                site.reset()
+            run = Run(max_queue_bytes, max_execution_queue_size, policy, probability, workers)
+            run.start_threads()
+            lifetime.prepare()
+            self._run = self._last = run
+        return self
+
+    @_OrDefault
+    def stop(self, drain: bool = True, timeout: float | None = None) -> None:
+        """Stop: new calls are not checked. Those that wait are, unless ``drain`` is False.
+
+        Args:
+            timeout: seconds that those may take; None: no limit. What is left is dropped, and counted.
+
+        Raises:
+            MismatchError: the policy ``raise``: calls differed, and no later call raised that.
+            Exception: the first that an ``on_mismatch`` raised.
+        """
+        run = self._close(drain, timeout)
+        if run is not None:
+            run.raise_failed()
+            if run.callback_error is not None:
+                error, run.callback_error = run.callback_error, None
+                raise error
+
+    def _close(self, drain: bool, timeout: float | None) -> Run | None:
+        """Stop without raising what was found."""
+        with self._changing:
+            run, self._run = self._run, None
+        if run is None:
+            return None
+        left = run.waiting.close(drain=drain)
+        worker = getattr(
+            inside, "checking", False
+        )  # an on_mismatch that stops its checker must not wait for itself
+        if drain and not worker and not run.waiting.idle(timeout):
+            left = run.waiting.close(drain=False)
+            timeout = 0.0
+        for call in left:
+            run.drop(call.site, "stopped")
+        if not worker:
+            for thread in run.threads:
+                thread.join(timeout)
+        found = run.stats()
+        lost = sum(count for reason, count in found.dropped.items() if reason != "screening")
+        if found.mismatches or found.reference_errors or found.copy_errors or lost:
+            log.warning(
+                "%s of %s calls checked; mismatches: %s, errors of references: %s, of copies: %s, dropped: %s",
+                *(f"{n:,}" for n in (found.checked, found.calls, found.mismatches, found.reference_errors)),
+                *(f"{n:,}" for n in (found.copy_errors, lost)),
+            )
+        return run
+
+    @_OrDefault
+    def is_running(self) -> bool:
+        """Whether calls are checked now."""
+        return self._run is not None
+
+    @_OrDefault
+    def set_sample_probability(self, probability: float) -> None:
+        """Change the probability of checking a call whose inputs are not unusual.
+
+        Raises:
+            UserError: it is not in [0, 1], or the checker is not running.
+        """
+        _check_probability(probability)
+        run = self._run
+        if run is None:
+            raise UserError("the checker is not running; pass sample_probability to start()")
+        run.probability = probability
+
+    set_execution_sample_probability = set_sample_probability
+
+    @_OrDefault
+    def flush(self, timeout: float | None = None) -> bool:
+        """Wait until every call that waits is checked.
+
+        Args:
+            timeout: seconds; None: no limit.
+
+        Returns:
+            False if that took too long.
+        """
+        run = self._run
+        return run is None or run.waiting.idle(timeout)
+
+    @_OrDefault
+    def stats(self) -> Stats:
+        """What was counted since the checker started, also after it stopped."""
+        return Stats() if self._last is None else self._last.stats()
+
+    def equivalent(
+        self,
+        reference: Callable[..., Any] | None = None,
+        on_mismatch: OnMismatch | None = None,
+        **settings: Unpack[EquivalentSettings],
+    ) -> Callable[[F], F]:
+        """:func:`kcheck.monitor.equivalent`, for functions of this checker."""
+        from kcheck.monitor.functions import monitored
+
+        return monitored(self, reference, on_mismatch, **settings)
+
+    def __enter__(self) -> EquivalenceChecker:
+        if self._run is None:
+            self.start()
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is None:
+            self.stop()
+        else:
+            self._close(True, None)
+
+    def _exit(self) -> None:
+        """The interpreter exits: check what waits, for a while, and log what would have been raised."""
+        run = self._close(True, AT_EXIT)
+        for mismatch in run.failed if run is not None else ():
+            log.error("%s", mismatch)
+
+    def _forked(self) -> None:
+        """This process is the child of a fork: the threads, and the calls that waited, are the parent's."""
+        self._changing = threading.Lock()
+        for site in list(self._sites):
+            site.reset()
+        if self._run is not None:
+            self._run.renew()
+
+
+def _check_probability(probability: float) -> None:
+    if not 0 <= probability <= 1:
+        raise UserError(f"the sample probability is {probability}; it must be between 0 and 1")

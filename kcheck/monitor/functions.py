@@ -1,0 +1,199 @@
+"""The decorator: a function whose calls are compared with a reference."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack
+
+from kcheck.errors import UserError
+from kcheck.monitor.checker import EquivalenceChecker
+from kcheck.monitor.mismatch import Mismatch
+from kcheck.monitor.outliers import ExecutionOutlierDetector
+from kcheck.monitor.running import MonitoredCall, MonitoredSite, OnMismatch, inside
+
+if TYPE_CHECKING:
+    from kcheck.api.spec import SpecLike
+
+F = TypeVar("F", bound=Callable[..., Any] | type)
+
+
+class EquivalentSettings(TypedDict, total=False):
+    """The keyword arguments of :func:`equivalent`, which describes them."""
+
+    rtol: float
+    atol: float
+    outlier_detector: ExecutionOutlierDetector | Literal[False] | None
+    sample_probability: float | None
+    spec: SpecLike | None
+    ground_truth_function: Callable[..., Any]
+    failure_callback: Callable[[Mismatch], object]
+
+
+def equivalent(
+    reference: Callable[..., Any] | None = None,
+    on_mismatch: OnMismatch | None = None,
+    **settings: Unpack[EquivalentSettings],
+) -> Callable[[F], F]:
+    """A decorator: while a checker runs, calls of the function are compared with a reference in the background.
+
+    A call returns at once what the function returned. Arguments and results of a call that is checked are copied
+    before it returns. The reference gets copies of the arguments as they were before the call, so that functions
+    that work in place are checked too. If the function returns None, its result is the array arguments after the
+    call; its reference writes to its own copies, or returns what the changed arguments should be.
+
+    >>> import numpy as np
+    >>> from kcheck.monitor import EquivalenceChecker, equivalent
+    >>> @equivalent(lambda x: x.sum(axis=1), "raise")
+    ... def row_sum(x):
+    ...     return x[:, :4].sum(axis=1)  # rows have more elements than four
+    >>> _ = EquivalenceChecker.start(sample_probability=1.0)
+    >>> row_sum(np.ones((2, 5), np.float32))
+    array([4., 4.], dtype=float32)
+    >>> EquivalenceChecker.stop()
+    Traceback (most recent call last):
+    ...
+    kcheck.monitor.mismatch.MismatchError: ...
+
+    Args:
+        reference: a correct function of the same signature. With ``spec``: a NumPy function that replaces the
+            spec's reference; None: the spec's. A torch module is copied for each call that is checked.
+        on_mismatch: what happens: a function that gets a :class:`Mismatch`, in another thread; ``"raise"``: at the
+            next call or when the checker stops; ``"log"``; ``"save"``: a ``.kcase`` file, with ``spec``.
+            None: ``"log"``.
+        rtol, atol: the largest errors, ``abs(actual - expected) <= atol + rtol * abs(expected)``; default: 1e-2
+            and 1e-8.
+        outlier_detector: chooses calls that are checked in any case; None: an :class:`OutlierDetector` for each of
+            the first four array arguments; False: none.
+        sample_probability: of checking other calls; None: the checker's.
+        spec: a spec, or the path of a spec file, whose inputs have the names of the function's parameters. The
+            noise floor of each call then judges instead of ``rtol`` and ``atol``.
+        ground_truth_function, failure_callback: cuda-kernel-verifier's names of the first two.
+
+    Raises:
+        UserError: there is no reference, or ``"save"`` without ``spec``.
+        SpecError: the spec is invalid.
+    """
+    return monitored(EquivalenceChecker.default(), reference, on_mismatch, **settings)
+
+
+def monitored(
+    checker: EquivalenceChecker,
+    reference: Callable[..., Any] | None = None,
+    on_mismatch: OnMismatch | None = None,
+    **settings: Unpack[EquivalentSettings],
+) -> Callable[[F], F]:
+    """:func:`equivalent` for functions of a checker."""
+    reference = settings.pop("ground_truth_function", reference)
+    on_mismatch = settings.pop("failure_callback", on_mismatch)
+    unknown = set(settings) - set(EquivalentSettings.__annotations__)
+    if unknown:
+        raise TypeError(f"equivalent() got an unexpected keyword argument {min(unknown)!r}")
+    if reference is None and settings.get("spec") is None:
+        raise UserError("@equivalent needs a reference, or spec= of a spec that has one")
+    if not callable(on_mismatch) and on_mismatch not in (None, "raise", "log", "save"):
+        raise UserError(f"on_mismatch is {on_mismatch!r}; use a function, 'raise', 'log' or 'save'")
+    if on_mismatch == "save" and settings.get("spec") is None:
+        raise UserError("on_mismatch='save' needs spec=, under which kcheck reproduce runs the case again")
+
+    def decorate(function: Any) -> Any:
+        if inspect.isclass(function):
+            owner: Any = function
+            owner.forward = decorate(owner.forward)
+            return owner
+        if isinstance(function, staticmethod):
+            return staticmethod(decorate(function.__func__))
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(function, torch.nn.Module):
+            function.forward = decorate(function.forward)
+            return function
+        return _wrapped(checker, _site(function, reference, on_mismatch, settings), function)
+
+    return decorate
+
+
+def _site(
+    function: Any,
+    reference: Callable[..., Any] | None,
+    on_mismatch: OnMismatch | None,
+    settings: EquivalentSettings,
+) -> MonitoredSite:
+    judge = None
+    if (spec := settings.get("spec")) is not None:
+        from kcheck.monitor.specs import SpecJudge  # what judges is heavy, and most functions have no spec
+
+        judge = SpecJudge(spec, reference, function)
+    return MonitoredSite(
+        f"{getattr(function, '__module__', None) or ''}.{getattr(function, '__qualname__', function)}".lstrip("."),
+        reference if reference is not None else _no_reference,
+        on_mismatch or "log",
+        settings.get("rtol", 1e-2),
+        settings.get("atol", 1e-8),
+        settings.get("outlier_detector"),
+        settings.get("sample_probability"),
+        judge,
+    )
+
+
+def _no_reference(*args: Any, **kwargs: Any) -> Any:
+    """The reference of a function whose spec has one."""
+    raise UserError("this function is judged by its spec")
+
+
+def _wrapped(checker: EquivalenceChecker, site: MonitoredSite, function: Callable[..., Any]) -> Callable[..., Any]:
+    hooks = _HOOKS
+    hooks.arm()
+    checker._sites.add(site)
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        call = hooks.begin(checker, site, args, kwargs)
+        if call is None:
+            return function(*args, **kwargs)
+        result = function(*args, **kwargs)
+        hooks.end(call, result, args, kwargs)
+        return result
+
+    return wrapper
+
+
+def _begin(
+    checker: EquivalenceChecker, site: MonitoredSite, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> MonitoredCall | None:
+    _HOOKS.arm()
+    run = checker._run
+    if run is None or getattr(inside, "checking", False):
+        return None
+    return run.begin(site, args, kwargs)
+
+
+def _end(call: MonitoredCall, result: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    run = call.run
+    if run is not None and call.token is run.token:
+        run.end(call, result, args, kwargs)
+
+
+class _Hooks:
+    """What a monitored function calls, for ``torch.compile`` to leave alone: a graph break before and after.
+
+    The mark makes the compiler break the graph. ``torch.compiler.disable`` also keeps it from compiling what runs
+    in between; it imports the compiler, so it is used as soon as the program has imported that.
+    """
+
+    def __init__(self) -> None:
+        self.begin, self.end = _begin, _end
+        self._armed = False
+
+    def arm(self) -> None:
+        """Disable the compiler for them, if it is imported by now."""
+        if not self._armed and "torch._dynamo" in sys.modules:
+            disable = sys.modules["torch"].compiler.disable
+            self.begin, self.end = disable(_begin), disable(_end)
+            self._armed = True
+
+
+for _hook in (_begin, _end):
+    vars(_hook)["_torchdynamo_disable"] = True
+_HOOKS = _Hooks()

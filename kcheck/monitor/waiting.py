@@ -1,0 +1,129 @@
+"""Calls that wait to be checked, within a limit on their memory."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
+
+Policy: TypeAlias = Literal["drop-newest", "drop-oldest", "block"]
+POLICIES: tuple[Policy, ...] = ("drop-newest", "drop-oldest", "block")
+
+
+class Sized(Protocol):
+    """Something that takes memory."""
+
+    size: int
+
+
+Item = TypeVar("Item", bound=Sized)
+
+
+class Waiting(Generic[Item]):
+    """A queue that counts bytes: of what is being copied, what waits, and what is being checked.
+
+    Args:
+        most: bytes.
+        items: the most calls that wait; 0: no limit but the bytes.
+        policy: what happens to a call for which there is no room.
+        dropped: called with each item that made room for a newer one.
+
+    Attributes:
+        held: bytes now.
+        peak: the most bytes at any time.
+        working: items that are being checked.
+    """
+
+    def __init__(self, most: int, items: int, policy: Policy, dropped: Callable[[Item], None]) -> None:
+        self._most, self._items, self._policy, self._dropped = most, items, policy, dropped
+        self._queue: deque[Item] = deque()
+        self._changed = threading.Condition()
+        self.held = self.peak = self.working = 0
+        self.open = True
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def reserve(self, size: int, *, item: bool) -> str:
+        """Make room for bytes that will be held, as the policy says.
+
+        Args:
+            item: whether they are for a new item, rather than more bytes for one.
+
+        Returns:
+            Empty, or why there is no room: ``full``, ``too large`` or ``stopped``.
+        """
+        if size > self._most:
+            return "too large"
+        evicted: list[Item] = []
+        try:
+            with self._changed:
+                while self.held + size > self._most or (item and self._items and len(self._queue) >= self._items):
+                    if not self.open:
+                        return "stopped"
+                    if self._policy == "drop-oldest" and self._queue:
+                        oldest = self._queue.popleft()
+                        self.held -= oldest.size
+                        evicted.append(oldest)
+                    elif self._policy == "block" and (self._queue or self.working):
+                        self._changed.wait()
+                    else:
+                        return "full"
+                if not self.open:
+                    return "stopped"
+                self.held += size
+                self.peak = max(self.peak, self.held)
+                return ""
+        finally:
+            for oldest in evicted:
+                self._dropped(oldest)
+
+    def release(self, size: int) -> None:
+        """Give back reserved bytes."""
+        with self._changed:
+            self.held -= size
+            self._changed.notify_all()
+
+    def put(self, item: Item) -> bool:
+        """Add an item whose bytes are reserved; False if the queue is closed."""
+        with self._changed:
+            if not self.open:
+                self.held -= item.size
+                return False
+            self._queue.append(item)
+            self._changed.notify_all()
+            return True
+
+    def take(self) -> Item | None:
+        """The next item, when there is one; None if the queue is closed and empty."""
+        with self._changed:
+            while not self._queue:
+                if not self.open:
+                    return None
+                self._changed.wait()
+            self.working += 1
+            return self._queue.popleft()
+
+    def done(self, item: Item) -> None:
+        """An item that was taken is checked."""
+        with self._changed:
+            self.working -= 1
+            self.held -= item.size
+            self._changed.notify_all()
+
+    def idle(self, timeout: float | None) -> bool:
+        """Wait until nothing waits and nothing is being checked; False if that took too long."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._queue and not self.working, timeout)
+
+    def close(self, *, drain: bool) -> list[Item]:
+        """Accept no more items, and wake everyone. Without drain, the items that wait are returned instead."""
+        with self._changed:
+            self.open = False
+            left = [] if drain else list(self._queue)
+            if not drain:
+                self._queue.clear()
+                self.held -= sum(item.size for item in left)
+            self._changed.notify_all()
+            return left

@@ -1,0 +1,80 @@
+"""What is expected of a case: its reference evaluated once, and the tolerance of each output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from kcheck.model import OpSpec
+from kcheck.oracle.reference import Reference, ReferenceFailed
+from kcheck.oracle.tolerance import ToleranceRule, rules
+
+if TYPE_CHECKING:
+    from kcheck.cases import CaseArrays
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """The reference of a case, evaluated once, and the rule of each output.
+
+    Attributes:
+        rule: by the output's name; asking twice shares the noise floor.
+        notes: what the rules found worth saying, after they were used.
+    """
+
+    spec: OpSpec
+    reference: Reference
+    expected: Mapping[str, Array]
+    rule: Callable[[str], ToleranceRule]
+    notes: Callable[[], tuple[str, ...]]
+
+    @classmethod
+    def of(cls, spec: OpSpec, arrays: CaseArrays) -> Truth:
+        """Load and call the reference.
+
+        Raises:
+            ReferenceFailed: it cannot be used, or is NaN where the spec forbids NaN, or the tolerance cannot.
+        """
+        reference = Reference.load(spec, arrays)
+        expected = reference.call()
+        for name, array in expected.items():
+            if spec.compare.nan == "forbid" and array.dtype.kind in "fc" and np.isnan(array).any():
+                index = tuple(int(n) for n in np.argwhere(np.isnan(array))[0])
+                reference.fail(
+                    f"the reference's {name!r} is NaN, but the spec sets `compare: {{nan: forbid}}`",
+                    "fix the reference, keep NaN out of the inputs, or set `nan: match`",
+                    name,
+                    index,
+                )
+        rule, notes = rules(spec, reference, expected, arrays.case.seed)
+        return cls(spec, reference, expected, rule, notes)
+
+
+class Expected:
+    """The truth of one case, evaluated once: when it is first asked for, by whoever needs it."""
+
+    def __init__(self, spec: OpSpec, arrays: CaseArrays) -> None:
+        self._spec = spec
+        self._arrays = arrays
+        self._truth: Truth | ReferenceFailed | None = None
+
+    def truth(self) -> Truth:
+        """The reference's results and the rules.
+
+        Raises:
+            ReferenceFailed: as in :meth:`Truth.of`, each time.
+        """
+        if self._truth is None:
+            try:
+                self._truth = Truth.of(self._spec, self._arrays)
+            except ReferenceFailed as error:
+                self._truth = error
+        if isinstance(self._truth, ReferenceFailed):
+            raise self._truth
+        return self._truth

@@ -1,0 +1,87 @@
+"""What the tree of a kernel says of it before it is lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kcheck.model.alignment import align_up
+from kcheck.ptx.program import ParamSlot
+from kcheck.ptx.syntax.ast import Call, Function, Instruction, Label, Module, Operation, Special, Symbol
+from kcheck.ptx.syntax.types import TYPES
+
+_NARROW_FLOATS = frozenset({"f16", "f16x2", "bf16", "bf16x2"})
+_FLOATS = _NARROW_FLOATS | {"f32", "f64"}
+_ROUNDS = frozenset({"add", "sub", "mul", "fma", "ex2", "tanh"})
+
+
+def param_slots(kernel: Function) -> tuple[tuple[ParamSlot, ...], int]:
+    """The place of each parameter of a kernel, and their total size, in bytes (PTX ISA, "Kernel Function
+    Parameters": in order, each aligned)."""
+    slots = []
+    end = 0
+    for variable in kernel.params:
+        size = (variable.count or 0) * TYPES[variable.type].bytes
+        align = max(variable.align, 1)  # it is 0 for an empty struct
+        offset = align_up(end, align)
+        slots.append(ParamSlot(variable.name, offset, size, align))
+        end = offset + size
+    return tuple(slots), end
+
+
+def called_functions(module: Module, kernel: Function) -> list[Function]:
+    """The functions that a kernel may reach, the kernel first: those it calls, or whose address it takes."""
+    found = [kernel]
+    seen = {kernel.name}
+    for function in found:
+        for statement in function.body or ():
+            names: list[str] = []
+            if isinstance(statement, Call):
+                if isinstance(statement.target, Symbol):
+                    names.append(statement.target.name)
+            elif isinstance(statement, Instruction):
+                names.extend(o.name for o in statement.operands if isinstance(o, Symbol))
+            for name in names:
+                callee = module.functions.get(name)
+                if callee is not None and callee.body is not None and name not in seen and not callee.is_entry:
+                    seen.add(name)
+                    found.append(callee)
+    return found
+
+
+def operations(functions: Iterable[Function]) -> Iterator[Operation]:
+    """The operations of functions, in order."""
+    return (s for f in functions for s in f.body or () if not isinstance(s, Label))
+
+
+def adds_floats_atomically(functions: Iterable[Function]) -> bool:
+    """Whether an atomic operation adds floats: the order of the threads changes the rounding."""
+    return any(
+        isinstance(i, Instruction)
+        and i.opcode in ("atom", "red")
+        and "add" in i.modifiers
+        and not _FLOATS.isdisjoint(i.modifiers)
+        for i in operations(functions)
+    )
+
+
+def narrow_floats(functions: Iterable[Function]) -> frozenset[str]:
+    """The formats narrower than float32 to which a kernel rounds: ``16-bit`` where arithmetic is done in 16-bit
+    floats, ``tf32`` where the operands of matrix products are."""
+    found = set()
+    for i in operations(functions):
+        if isinstance(i, Instruction):
+            if i.opcode in _ROUNDS and not _NARROW_FLOATS.isdisjoint(i.modifiers):
+                found.add("16-bit")
+            if i.opcode in ("mma", "wmma") and "mma" in (i.opcode, *i.modifiers) and "tf32" in i.modifiers:
+                found.add("tf32")
+    return frozenset(found)
+
+
+def uses_thread_y(functions: Iterable[Function]) -> bool:
+    """Whether a thread reads its index along y."""
+    return any(
+        isinstance(operand, Special) and operand.name in ("tid", "tid.y")
+        for i in operations(functions)
+        if isinstance(i, Instruction)
+        for operand in i.operands
+    )

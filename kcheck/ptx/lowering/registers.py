@@ -1,0 +1,153 @@
+"""The registers of a function that is being lowered, and the values that it computes once.
+
+Registers are allocas (LLVM's SROA makes SSA values of them), of a vector of W lanes or, where the uniformity
+analysis found all lanes equal, of one scalar. An instruction writes under the mask of the lanes that execute it;
+there is no blend with the old value if the register cannot be live in another lane.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kcheck.ptx.ir.builder import Builder, Value, vector_type
+from kcheck.ptx.ir.records import load_field
+from kcheck.ptx.lowering.affine import AffineValue
+from kcheck.ptx.lowering.module import ModuleLowering
+from kcheck.ptx.syntax.types import TYPES
+
+
+class Registers:
+    """The registers of one function.
+
+    Attributes:
+        b: where instructions go.
+        prologue: the function's entry block, for values that are needed anywhere.
+        each: what runs after it for each vector of a loop over vectors, for values that depend on the vector.
+        uniform: registers that are one scalar.
+        strides: registers also held as one scalar, the first lane's, with the step to each next lane.
+        lines: registers that are two scalars for now, in an iteration of a loop
+            (:mod:`kcheck.ptx.lowering.loop_versioning`).
+        first_lane: whether operands are read as the value of the first lane: the result has a stride.
+        active: the lanes that execute the current instruction, an i1 value.
+        guard: the guard of the current instruction, if it is the same for all lanes.
+    """
+
+    def __init__(self, unit: ModuleLowering, uniform: frozenset[str]) -> None:
+        self.unit = unit
+        self.width = unit.width
+        self.b = Builder(unit.width, unit.declarations, unit.definitions)
+        self.prologue = Builder(unit.width, unit.declarations, unit.definitions, prefix="p")
+        self.each = Builder(unit.width, unit.declarations, unit.definitions, prefix="e")
+        self.uniform = uniform
+        self.strides: Mapping[str, int] = {}
+        self.lines: dict[str, AffineValue] = {}
+        self.first_lane = False
+        self.active = Value("true", "i1")
+        self.guard: Value | None = None
+        self._slots: dict[str, str] = {}
+        self._cached: dict[str, Value] = {}
+
+    # --- values needed anywhere
+
+    def cached(self, key: str, make: Callable[[Builder], Value]) -> Value:
+        """A value computed once, in the entry block: it is the same for all vectors."""
+        if key not in self._cached:
+            self._cached[key] = make(self.prologue)
+        return self._cached[key]
+
+    def cached_for_each(self, key: str, make: Callable[[Builder], Value]) -> Value:
+        """A value computed once for each vector."""
+        if key not in self._cached:
+            self._cached[key] = make(self.each)
+        return self._cached[key]
+
+    def field(self, record: type[ctypes.Structure], descriptor: Any, index: int = 0, element: str = "") -> Value:
+        """A field of Launch, Worker or Block, or an element of it, read once at entry. ``element``: the type to
+        load it as, if that is not an integer."""
+
+        def make(p: Builder) -> Value:
+            pointer = f"%{record.__name__.lower()}"
+            hints = ", !invariant.load !1"
+            return load_field(p, record, pointer, descriptor, index, element=element, hints=hints)
+
+        return self.cached(f"{record.__name__}+{descriptor.offset}[{index}]:{element}", make)
+
+    def lane_numbers(self) -> Value:
+        """0, 1, … W-1."""
+        return self.b.lanes_const("i32", range(self.width))
+
+    # --- registers
+
+    def slot(self, register: str, kind: str) -> str:
+        """The alloca of a register."""
+        if register not in self._slots:
+            name = f"%R{len(self._slots)}"
+            element = vector_type(TYPES[kind].llvm, 1 if self.is_scalar(register) else self.width)
+            self.prologue.lines.append(f"  {name} = alloca {element}")
+            self.each.lines.append(f"  store {element} {_zero(element)}, ptr {name}")
+            self._slots[register] = name
+        return self._slots[register]
+
+    def is_scalar(self, register: str) -> bool:
+        """Whether one scalar holds a register for all lanes."""
+        return register in self.uniform or register in self.strides
+
+    def load(self, register: str, kind: str) -> Value:
+        """The value of a register, of its declared type."""
+        line = self.lines.get(register)
+        if line is not None:
+            return line.first if self.first_lane or line.uniform else self.lanes_of(line)
+        value = self.load_slot(register, kind)
+        stride = self.strides.get(register, 0)
+        if stride == 0 or self.first_lane:
+            return value
+        return self.b.add(value, self.b.lanes_const(value.type, [n * stride for n in range(self.width)]))
+
+    def lanes_of(self, line: AffineValue) -> Value:
+        """The value of a line in each lane."""
+        b = self.b
+        if line.uniform:
+            return b.splat(line.first)
+        return b.add(line.first, b.mul(line.step, b.lanes_const(line.step.type, range(self.width))))
+
+    def load_slot(self, register: str, kind: str) -> Value:
+        """What a register holds: its value, or its first lane's if it has a stride."""
+        lanes = 1 if self.is_scalar(register) else self.width
+        element = TYPES[kind].llvm
+        slot = self.slot(register, kind)
+        return self.b.value(f"load {vector_type(element, lanes)}, ptr {slot}", element, lanes)
+
+    def store(self, register: str, kind: str, value: Value, blend: bool) -> None:
+        """Set a register, in the active lanes only if ``blend``."""
+        b = self.b
+        if not self.is_scalar(register):
+            value = b.splat(value)
+            if blend:
+                value = b.select(self.active, value, self.load(register, kind))
+        else:
+            value = b.extract(value, self.first_active()) if value.lanes > 1 else value
+            if self.guard is not None:
+                value = b.select(self.guard, value, self.load(register, kind))
+        b.line(f"store {b.typed(value)}, ptr {self.slot(register, kind)}")
+
+    # --- masks
+
+    def active_bits(self) -> Value:
+        """The active lanes as an integer of W bits."""
+        return self.b.mask_bits(self.b.splat(self.active))
+
+    def first_active(self) -> Value:
+        """The number of the first active lane, as i32 (0 if there is none)."""
+        if self.width == 1:
+            return self.b.const("i32", 0)
+        bits = self.active_bits()
+        count = self.b.flagged_intrinsic("cttz", bits, False)
+        return self.b.land(self.b.resize(count, "i32"), self.width - 1)
+
+
+def _zero(element: str) -> str:
+    return (
+        "zeroinitializer" if element.startswith("<") else "0.0" if element in ("half", "float", "double") else "0"
+    )

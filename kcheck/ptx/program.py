@@ -1,0 +1,146 @@
+"""A lowered kernel, and what its host needs to know of it: parameters, variables, sites."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kcheck.ptx.abi import Checks
+
+
+@dataclass(frozen=True, slots=True)
+class ParamSlot:
+    """One kernel parameter: its place in the bytes at ``Launch.params``. Offset, size and align in bytes."""
+
+    name: str
+    offset: int
+    size: int
+    align: int
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One instruction that can fault.
+
+    Attributes:
+        line: of the instruction in the PTX text, from 1.
+        text: the instruction.
+        file, source_line: the innermost line of the user's Python, from ``.loc``; the innermost line of a library
+            if there is no other, ``""`` and 0 if the PTX has no line.
+        space: ``global``, ``shared``, ``local``, ``const``, ``generic``, or ``""`` for no memory access.
+        stack: (file, line) of the instruction and of each call that was inlined, innermost first; empty unless
+            something was inlined.
+        tests: a plain load that only decides whether an atomic on the same word is tried; known with racecheck.
+        address: the address operand of a memory access, as text: two accesses with the same text on one line
+            usually access the same element.
+    """
+
+    line: int
+    text: str
+    file: str
+    source_line: int
+    space: str
+    stack: tuple[tuple[str, int], ...] = ()
+    tests: bool = False
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalVariable:
+    """A module-scope variable in device memory.
+
+    Attributes:
+        name: the symbol.
+        space: ``global`` or ``const``.
+        size, align: in bytes.
+        initial: ``size`` bytes.
+        relocations: (offset, symbol, addend): the 8 bytes at the offset are the symbol's address plus the
+            addend, once it is placed.
+        external: declared ``.extern``: it must be defined by another module.
+    """
+
+    name: str
+    space: str
+    size: int
+    align: int
+    initial: bytes
+    relocations: tuple[tuple[int, str, int], ...] = ()
+    external: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SharedVariable:
+    """A variable in shared memory: ``offset`` in the block's window, ``size`` in bytes (None: dynamic)."""
+
+    symbol: str
+    offset: int
+    size: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerVariant:
+    """Which code schedules the blocks of a kernel: one module for all kernels with the same.
+
+    Attributes:
+        width: lanes per vector.
+        race: racecheck is on.
+        fresh: checks have something to do when a block begins.
+    """
+
+    width: int
+    race: bool
+    fresh: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A lowered kernel.
+
+    Attributes:
+        ir: LLVM IR text, to be linked with that of the scheduler (:func:`kcheck.ptx.compile.scheduler`).
+        entry: the kernel's name.
+        width: lanes per vector, 1 to 32.
+        checks: what the code checks beyond memory and barriers.
+        params, param_bytes: how ``Launch.params`` is laid out.
+        globals: in the order of the addresses at ``Launch.globals``.
+        shared_bytes: static shared memory, in bytes, rounded to where dynamic shared memory starts.
+        local_bytes: local memory of one thread.
+        warp_state_bytes: of one vector of ``width`` lanes; ``block_state_bytes``: of the block itself.
+        sites: by ``FaultRecord.site``.
+        cooperative: has a grid barrier.
+        prints: calls vprintf.
+        shared: the variables in shared memory, by offset.
+        local: those of the kernel in local memory; ``local_offset``: where the first lane's memory begins in the
+            state of its vector.
+        float_atomics: an atomic operation adds floats; ``narrow_floats``: the formats narrower than float32 to
+            which it rounds.
+    """
+
+    ir: str
+    entry: str
+    width: int
+    checks: Checks
+    params: tuple[ParamSlot, ...]
+    param_bytes: int
+    globals: tuple[GlobalVariable, ...]
+    shared_bytes: int
+    local_bytes: int
+    warp_state_bytes: int
+    block_state_bytes: int
+    sites: tuple[Site, ...]
+    cooperative: bool
+    prints: bool
+    shared: tuple[SharedVariable, ...] = ()
+    local: tuple[SharedVariable, ...] = ()
+    local_offset: int = 0
+    float_atomics: bool = False
+    narrow_floats: frozenset[str] = frozenset()
+
+    @property
+    def scheduler(self) -> SchedulerVariant:
+        """Which scheduler the code is linked with."""
+        return SchedulerVariant(self.width, self.checks.race, self.checks.init or self.checks.overflow)
+
+    def state_bytes(self, threads: int) -> int:
+        """Bytes that ``Worker.state`` needs for a block of ``threads`` threads."""
+        warps = -(-threads // 32)
+        return self.block_state_bytes + warps * (32 // self.width * self.warp_state_bytes + 3 * 4 * 32)

@@ -1,0 +1,71 @@
+"""gpuemu's examples on arrays of the frameworks themselves, where these are installed: ``make frameworks``."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kcheck.compat import gpuemu
+
+
+def reference(inputs: dict, **kwargs: object) -> np.ndarray:
+    x = inputs["x"]
+    return 0.5 * x * (1.0 + np.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3)))
+
+
+@pytest.fixture
+def client() -> gpuemu.Client:
+    gpuemu.register("fused_gelu", reference=reference, inputs=["x"])
+    return gpuemu.Client()
+
+
+def test_the_loops_of_the_guide_on_torch_tensors(client: gpuemu.Client) -> None:
+    torch = pytest.importorskip("torch")
+
+    def fused_gelu(x):
+        return torch.nn.functional.gelu(x.float(), approximate="tanh").to(x.dtype)
+
+    for batch, seq, hidden in gpuemu.fuzz_shapes(batch=[1, 2], seq=[1, 64], hidden=[65]):
+        for dtype in gpuemu.fuzz_dtypes(["float32", "float16", "bfloat16"]):
+            x = torch.randn(batch, seq, hidden, dtype=getattr(torch, dtype), requires_grad=True)
+            with gpuemu.validate_pytorch(client, "fused_gelu", {"x": x}) as ctx:
+                ctx["output"] = fused_gelu(x)
+            assert ctx.result.passed
+    base_shape = (2, 6, 9)
+    for shape, strides in gpuemu.fuzz_layouts(base_shape):
+        x = torch.randn(base_shape).as_strided(shape, strides)
+        with gpuemu.validate_pytorch(client, "fused_gelu", {"x": x}) as ctx:
+            ctx["output"] = fused_gelu(x)
+    results = client.fuzz_op_client_side(
+        "fused_gelu", run_op=lambda inputs: fused_gelu(torch.from_numpy(inputs["x"].copy())), iterations=5, seed=42
+    )
+    assert results.passed == results.total, results.failures
+
+
+def test_a_torch_module_is_compared_with_its_float64_copy(client: gpuemu.Client) -> None:
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Linear(8, 3)
+    with gpuemu.validate(client, model) as seen:
+        model(torch.randn(4, 8))
+    assert [result.passed for result in seen.results] == [True]
+    wrong = torch.nn.Linear(8, 3)
+    wrong.forward = lambda x: torch.nn.functional.linear(x, wrong.weight) + wrong.bias * (x.dtype == torch.float64)
+    with pytest.raises(gpuemu.ValidationError), gpuemu.validate(client, wrong):
+        wrong(torch.randn(4, 8))
+
+
+def test_jax_arrays(client: gpuemu.Client) -> None:
+    jax = pytest.importorskip("jax")
+    x = jax.numpy.linspace(-3, 3, 99, dtype="float32")
+    with gpuemu.validate_jax(client, "fused_gelu", {"x": x}) as ctx:
+        ctx["output"] = jax.nn.gelu(x, approximate=True)
+    with pytest.raises(gpuemu.ValidationError):  # noqa: SIM117
+        with gpuemu.validate_jax(client, "fused_gelu", {"x": x}) as ctx:
+            ctx["output"] = jax.nn.relu(x)
+
+
+def test_tensorflow_tensors(client: gpuemu.Client) -> None:
+    tf = pytest.importorskip("tensorflow")
+    x = tf.linspace(-3.0, 3.0, 99)
+    with gpuemu.validate_tensorflow(client, "fused_gelu", {"x": x}) as ctx:
+        ctx["output"] = tf.nn.gelu(x, approximate=True)

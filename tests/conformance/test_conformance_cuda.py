@@ -1,0 +1,66 @@
+"""``make conformance-cuda``: what it takes for device code, and what its page says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from conformance.cuda_compile import Judged
+from conformance.cuda_run import page
+from conformance.cuda_text import inlined, items, kernels, launched, without
+
+SOURCE = """#include "shared.h"
+#include <stdio.h>
+struct Point { float x, y; };  // a semicolon; and a } in a comment
+namespace ours {
+template <class T, int N>
+__global__ void __launch_bounds__(64) scale(T* x, T a) { x[threadIdx.x] *= a * N; }
+}
+#define BRACES {}
+__device__ float twice(float x) { return 2 * x; }
+extern "C" __global__ void plain(float* x) { if (x) { x[0] = twice(x[0]); } }
+void run(float* x) { ours::scale<float, 4><<<1, 64>>>(x, 2.0f); }
+int main() { printf("};"); return 0; }
+"""
+
+
+def test_items_are_functions_and_declarations(tmp_path: Path) -> None:
+    """Host code is known by its words; comments, strings and the preprocessor have no braces."""
+    (tmp_path / "shared.h").write_text("#pragma once\nconst int WIDTH = 3;\n")
+    (tmp_path / "a.cu").write_text(SOURCE)
+    text = inlined(tmp_path / "a.cu", [], [])
+    assert "WIDTH" in text
+    assert "stdio" not in text
+    found = [(text[i.start : i.end].split("(")[0].split()[-1], i.is_device, i.is_host) for i in items(text)]
+    assert found == [
+        ("3;", False, False),
+        ("};", False, False),
+        ("__launch_bounds__", True, False),
+        ("twice", True, False),
+        ("plain", True, False),
+        ("run", False, True),
+        ("main", False, True),
+    ]
+    kept = without(text, [item for item in items(text) if item.is_host])
+    assert "<<<" not in kept
+    assert kept.count("\n") == text.count("\n")
+
+
+def test_kernels_have_names_and_template_parameters() -> None:
+    """A template is launched with the arguments of its launches."""
+    assert [(k.name, k.template) for k in kernels(SOURCE)] == [
+        ("ours::scale", ("class T", "int N")),
+        ("plain", None),
+    ]
+    assert launched(SOURCE, "ours::scale") == [("float", "4")]
+
+
+def test_the_page_counts_kernels_and_causes() -> None:
+    """A kernel is whole if it compiles and nothing in it is refused."""
+    judged = [
+        Judged("samples/a.cu", 3, {"x": "no such type"}, ["y"], {"z": "tex.cube: not supported"}),
+        Judged("samples/host.cu"),
+    ]
+    text = page(judged)
+    assert "**1 of 3 kernels are lowered whole**, in 1 files.\n1 other files have no kernel." in text
+    assert "| tex.cube: not supported | 1 |" in text
+    assert "| `samples/a.cu` | 3 | 1 | 1 | 1 |" in text

@@ -1,0 +1,76 @@
+"""The site (`make site`): its navigation, its links, and what its hook changes in pages."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+SITE = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
+CODE = re.compile(r"^ *```.*?^ *```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+
+
+def hook(markdown: str) -> str:
+    spec = importlib.util.spec_from_file_location("site_hook", ROOT / SITE["hooks"][0])
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    result = module.on_page_markdown(markdown, page=None)
+    assert isinstance(result, str)
+    return result
+
+
+def leaves(entry: Any) -> list[str]:
+    if isinstance(entry, str):
+        return [entry]
+    return [leaf for each in (entry.values() if isinstance(entry, dict) else entry) for leaf in leaves(each)]
+
+
+def anchors(page: Path) -> set[str]:
+    """Of the headings, as GitHub and MkDocs spell them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_navigation_has_every_page_once() -> None:
+    assert sorted(leaves(SITE["nav"])) == [page.name for page in PAGES]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_lead_to_a_page_and_its_heading(page: Path) -> None:
+    """A link out of docs/ would work on GitHub only: such links are absolute."""
+    text = CODE.sub("", page.read_text("utf-8"))
+    for link in re.findall(r"\]\(((?!https?:)[^)]+)\)", text):
+        name, _, anchor = link.partition("#")
+        target = DOCS / name if name else page
+        assert target in PAGES, link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_sections_between_marks_become_tabs() -> None:
+    page = "# Title\n\n<!-- tabs -->\n\n## A\n\n```\nx\n```\n\n## B\n\ny\n\n<!-- end of tabs -->\n\n## C\n"
+    assert re.sub(r"\n\s*\n", "\n", hook(page)) == (
+        '# Title\n=== "A"\n    ```\n    x\n    ```\n=== "B"\n    y\n## C\n'
+    )
+
+
+def test_a_table_right_below_a_comment_is_a_table() -> None:
+    """Python-Markdown takes both as one block of HTML; the comment becomes an empty line."""
+    assert hook("text\n\n<!-- results -->\n| a |\n|---|\n") == "text\n\n\n| a |\n|---|\n"
+
+
+def test_text_in_details_is_markdown() -> None:
+    assert hook("<details><summary>All</summary>\n") == '<details markdown="1"><summary>All</summary>\n'
+
+
+def test_paragraphs_of_a_numbered_item_have_four_spaces() -> None:
+    page = "1. one\n   more\n\n   ```\n   code\n   ```\n\n- item\n  more\n"
+    assert hook(page) == "1. one\n    more\n\n    ```\n    code\n    ```\n\n- item\n  more\n"

@@ -1,0 +1,165 @@
+"""Outlier detectors: how many calls they flag, and what they flag at once."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kcheck.monitor import ExponentialRunningCentroidExecutionOutlierDetector, OutlierDetector
+
+Draw = Callable[[int], np.ndarray]
+
+
+def stationary(rng: np.random.Generator, shape: tuple[int, int]) -> Draw:
+    return lambda call: rng.standard_normal(shape)
+
+
+def drifting(rng: np.random.Generator, shape: tuple[int, int]) -> Draw:
+    return lambda call: rng.standard_normal(shape) + call / 100
+
+
+def wandering(rng: np.random.Generator, shape: tuple[int, int]) -> Draw:
+    place = np.zeros(1)
+
+    def draw(call: int) -> np.ndarray:
+        place[0] += rng.normal(0, 0.05)
+        return rng.standard_normal(shape) + place
+
+    return draw
+
+
+def heavy(rng: np.random.Generator, shape: tuple[int, int]) -> Draw:
+    return lambda call: rng.standard_cauchy(shape)
+
+
+STREAMS = [stationary, drifting, wandering, heavy]
+SHAPES = [(1, 1), (1, 4096), (32, 64), (512, 1)]
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_the_share_of_flagged_calls_is_within_a_factor_of_two_of_the_target(
+    stream: Callable[..., Draw], shape: tuple[int, int]
+) -> None:
+    draw, detector = stream(np.random.default_rng(1), shape), OutlierDetector(share=0.04)
+    flagged = [detector.is_outlier(draw(call).astype(np.float32)) for call in range(1500)]
+    assert 0.02 <= np.mean(flagged) <= 0.08
+    assert 0.02 <= np.mean(flagged[750:]) <= 0.08
+
+
+def test_the_share_at_the_largest_batch_and_the_most_features() -> None:
+    draw, detector = stationary(np.random.default_rng(1), (16, 4096)), OutlierDetector(share=0.04)
+    base = [draw(0).astype(np.float32) for _ in range(8)]
+    batches = [np.concatenate([base[(call * 5 + n) % 8] for n in range(32)]) for call in range(8)]
+    rng = np.random.default_rng(2)
+    flagged = [detector.is_outlier(batches[rng.integers(8)] * np.float32(rng.normal(1, 0.1))) for _ in range(300)]
+    assert np.mean(flagged[50:]) <= 0.08
+
+
+UNUSUAL = {
+    "shifted": lambda x: x + 40,
+    "one feature shifted": lambda x: x + 40 * (np.arange(x.shape[1]) == 0),
+    "negated and shifted": lambda x: -x - 40,
+    "collapsed": lambda x: np.full_like(x, 0.1),
+    "rows collapsed": lambda x: np.broadcast_to(x[:1], x.shape),
+    "exploding": lambda x: x * 1e4,
+    "infinite": lambda x: np.where(x > 0, np.inf, x),
+    "NaN": lambda x: np.full_like(x, np.nan),
+    "one column NaN": lambda x: np.where(np.arange(x.shape[1]) == 0, np.nan, x),
+    "of a new shape": lambda x: x[:-1],
+    "of a new dtype": lambda x: x.astype(np.float64),
+}
+
+
+@pytest.mark.parametrize("stream", [stationary, drifting, wandering])
+@pytest.mark.parametrize("shape", [(32, 16), (8, 1024), (512, 3)], ids=str)
+def test_unusual_inputs_are_flagged_at_once(stream: Callable[..., Draw], shape: tuple[int, int]) -> None:
+    for name, unusual in UNUSUAL.items():
+        draw, detector = stream(np.random.default_rng(3), shape), OutlierDetector()
+        for call in range(150):
+            detector.is_outlier(draw(call).astype(np.float32))
+        changed = unusual(draw(150).astype(np.float32))
+        assert detector.is_outlier(changed if "dtype" in name else changed.astype(np.float32)), name
+
+
+def test_a_nan_does_not_change_what_is_usual() -> None:
+    """After NaNs the detector flags as before; inputs that often have NaNs are not flagged each time."""
+    draw, detector = stationary(np.random.default_rng(4), (16, 16)), OutlierDetector(share=0.04)
+    flagged = [
+        detector.is_outlier(np.full((16, 16), np.nan) if call % 3 == 0 else draw(call)) for call in range(1500)
+    ]
+    assert 0.02 <= np.mean(flagged[300:]) <= 0.08
+    assert detector.is_outlier(draw(0) * 1e5)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [np.zeros(0), np.float32(3), np.arange(5), np.zeros((3, 0, 2)), np.ones((2, 3, 4, 5)).transpose(3, 1, 0, 2)],
+    ids=["empty", "a number", "integers", "no features", "in no order"],
+)
+def test_inputs_of_any_kind(value: Any) -> None:
+    detector = OutlierDetector()
+    assert detector.is_outlier(value)  # its shape is new
+    assert not detector.is_outlier(value) or np.ndim(value) == 4 or np.size(value) == 1  # which may have collapsed
+
+
+def test_the_memory_is_constant() -> None:
+    detector = OutlierDetector()
+    sizes = []
+    for call in range(1600):
+        rows, features = 1 + call // 40, 1 + call % 40
+        detector.is_outlier(np.arange(call, call + rows * features, dtype=float).reshape(rows, features))
+        if call in (1199, 1599):
+            held = [len(detector._shapes), len(detector._states)]
+            held += [sys.getsizeof(state.middle) for state in detector._states.values()]
+            sizes.append(held)
+    assert sizes[0][:2] == sizes[1][:2] == [1024, 8]
+
+
+def test_a_call_takes_microseconds_whatever_the_size() -> None:
+    """At most 20 us on an idle machine (docs/performance.md); here a loose limit, and no growth with the size."""
+    times = {}
+    for shape in ((1, 256), (512, 4096)):
+        detector, x = OutlierDetector(), np.ones(shape, np.float32)
+        x[::2] = np.linspace(0, 1, shape[1])
+        spent = []
+        for _ in range(20):
+            begun = time.thread_time()
+            for _ in range(20):
+                detector.is_outlier(x)
+            spent.append((time.thread_time() - begun) / 20)
+        times[shape] = min(spent)
+    assert times[512, 4096] < 200e-6
+    assert times[512, 4096] < 5 * times[1, 256]
+
+
+def test_the_share_must_be_a_share() -> None:
+    with pytest.raises(ValueError, match="share is 0; it must be between 0 and 1"):
+        OutlierDetector(share=0)
+
+
+def test_the_running_centroid_flags_by_its_rule() -> None:
+    """The centroid follows slowly; a batch is flagged from 0.8 of the 95th percentile of the distances on."""
+    detector = ExponentialRunningCentroidExecutionOutlierDetector()
+    rng = np.random.default_rng(0)
+    assert detector.is_outlier(rng.standard_normal((64, 4)))
+    assert not detector.is_outlier(rng.standard_normal((64, 4)) * 0.5)
+    assert detector.is_outlier(rng.standard_normal((64, 4)) + 20)
+    assert detector.is_outlier(np.full((64, 4), np.nan))
+    detector.reset()
+    assert detector.is_outlier(rng.standard_normal((64, 4)))
+
+
+def test_the_running_centroid_by_hand() -> None:
+    """Centroid 0, then 0.01 * 3; distances 0, 0 | 2.97, 2.97: the mean over the median is 2."""
+    detector = ExponentialRunningCentroidExecutionOutlierDetector(percentile=0.5, outlier_threshold=1.99)
+    assert detector.is_outlier(np.zeros((2, 1)))
+    assert detector.is_outlier(np.full((2, 1), 3.0))
+    same = ExponentialRunningCentroidExecutionOutlierDetector(percentile=0.5, outlier_threshold=2.01)
+    same.is_outlier(np.zeros((2, 1)))
+    assert not same.is_outlier(np.full((2, 1), 3.0))
