@@ -65,6 +65,7 @@ class EquivalenceChecker:
     def __init__(self) -> None:
         self._run: Run | None = None
         self._last: Run | None = None
+        self._paused: list[Run | None] = []
         self._changing = threading.Lock()
         self._sites: weakref.WeakSet[MonitoredSite] = weakref.WeakSet()
         lifetime.watch(self)
@@ -236,9 +237,21 @@ class EquivalenceChecker:
         for mismatch in run.failed if run is not None else ():
             log.error("%s", mismatch)
 
+    def _before_fork(self) -> None:
+        """This thread forks: let the threads that check finish what they began, so that they hold no locks."""
+        self._paused.append(run := self._run)
+        if run is not None:
+            run.waiting.pause(lifetime.PAUSE, own=getattr(inside, "checking", None) is run)
+
+    def _after_fork(self) -> None:
+        run = self._paused.pop()
+        if run is not None:
+            run.waiting.resume()
+
     def _forked(self) -> None:
         """This process is the child of a fork: the threads, and the calls that waited, are the parent's."""
         self._changing = threading.Lock()
+        self._paused.clear()
         for site in list(self._sites):
             site.reset()
         if self._run is not None:

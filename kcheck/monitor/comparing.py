@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kcheck.monitor.arrays import Array, as_host, is_array
+from kcheck.monitor.lifetime import IMPORTING
 
 if TYPE_CHECKING:
     from kcheck.model import Comparison
@@ -73,9 +74,10 @@ def _arrays(name: str, actual: Array, expected: Array, rtol: float, atol: float)
         return
     if _close(actual, expected, rtol, atol):
         return
-    from kcheck.model import DTYPES, Bounds, Compare
-    from kcheck.oracle.compare import compare
-    from kcheck.oracle.tolerance import Fixed
+    with IMPORTING:
+        from kcheck.model import DTYPES, Bounds, Compare
+        from kcheck.oracle.compare import compare
+        from kcheck.oracle.tolerance import Fixed
 
     dtype = DTYPES[actual.dtype.name]
     if dtype.is_inexact:

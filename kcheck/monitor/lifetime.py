@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import atexit
 import os
+import threading
 import weakref
 from typing import Protocol
+
+IMPORTING = threading.RLock()
+"""Held by a checking thread while it imports. A process that forked then would have a child in which nobody ever
+releases the lock of that module; the child would hang at its own import of it."""
+PAUSE = 1.0
+"""Seconds that a fork waits for the checks that have begun: they may hold locks of libraries."""
+IMPORT_LIMIT = 60.0
+"""Seconds that a fork waits for an import."""
 
 
 class Shutdown(Protocol):
     """A checker."""
 
     def _exit(self) -> None: ...
+    def _before_fork(self) -> None: ...
+    def _after_fork(self) -> None: ...
     def _forked(self) -> None: ...
 
 
@@ -33,7 +44,7 @@ def prepare() -> None:
     import multiprocessing.util
 
     atexit.register(_exit)
-    os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_forked)
     multiprocessing.util.register_after_fork(_CHECKERS, _in_child)
 
 
@@ -42,9 +53,38 @@ def _exit() -> None:
         checker._exit()
 
 
+_forks = threading.local()
+"""``_forks.stack``: for each fork that this thread has begun, the checkers and whether IMPORTING is held."""
+
+
+def _before_fork() -> None:
+    checkers = list(_CHECKERS)
+    for checker in checkers:
+        checker._before_fork()
+    held = IMPORTING.acquire(timeout=IMPORT_LIMIT)
+    _forks.__dict__.setdefault("stack", []).append((checkers, held))
+
+
+def _after_fork() -> None:
+    for checker in _end_fork():
+        checker._after_fork()
+
+
 def _forked() -> None:
+    _end_fork()
     for checker in list(_CHECKERS):
         checker._forked()
+
+
+def _end_fork() -> list[Shutdown]:
+    """Undo what ``_before_fork`` did for all; the checkers that it paused."""
+    stack = _forks.__dict__.get("stack")
+    if not stack:
+        return []  # the handlers were installed by another thread during the fork
+    checkers, held = stack.pop()
+    if held:
+        IMPORTING.release()
+    return list(checkers)
 
 
 def _in_child(_: object) -> None:

@@ -12,6 +12,7 @@ from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kcheck.errors import KcheckError
+from kcheck.monitor.lifetime import IMPORTING
 
 if TYPE_CHECKING:
     from kcheck.api import Verdict
@@ -64,7 +65,8 @@ class Mismatch:
         return self.comparisons[0] if self.comparisons else None
 
     def __str__(self) -> str:
-        from kcheck.api.verdict import comparison_text, text_lines, verdict_rows
+        with IMPORTING:
+            from kcheck.api.verdict import comparison_text, text_lines, verdict_rows
 
         place = f"{self.stack[-1].filename}:{self.stack[-1].lineno}: " if self.stack else ""
         lines = [f"{place}call {self.number:,} of {self.function} differs from the reference"]

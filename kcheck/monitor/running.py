@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from kcheck.monitor.arrays import Copies, arrays_in, host_view, ready, size_of
+from kcheck.monitor.lifetime import IMPORTING
 from kcheck.monitor.mismatch import Frames, Mismatch, MismatchError, frames
 from kcheck.monitor.outliers import ExecutionOutlierDetector, OutlierDetector
 from kcheck.monitor.stats import COUNTERS, FunctionStats, Stats
@@ -32,7 +33,7 @@ WATCHED = 4
 """The most array arguments that the default detector looks at."""
 
 inside = threading.local()
-"""``inside.checking`` is set in the threads that check: what a reference calls is not monitored."""
+"""``inside.checking`` is the run in the threads that check: what a reference calls is not monitored."""
 
 
 @dataclass(eq=False)
@@ -367,7 +368,7 @@ class Run:
             thread.start()
 
     def _work(self) -> None:
-        inside.checking = True
+        inside.checking = self
         with on_own_stream():
             while (call := self.waiting.take()) is not None:
                 try:
@@ -380,8 +381,8 @@ class Run:
                     del call
 
     def _check(self, call: MonitoredCall) -> None:
-        from kcheck.monitor.checking import check
-
+        with IMPORTING:
+            from kcheck.monitor.checking import check
         site = call.site
         args, kwargs = ready(call.args), ready(call.kwargs)
         if not call.certain:

@@ -40,6 +40,7 @@ class Waiting(Generic[Item]):
         self._queue: deque[Item] = deque()
         self._changed = threading.Condition()
         self.held = self.peak = self.working = 0
+        self._pauses = 0
         self.open = True
 
     def __len__(self) -> int:
@@ -98,8 +99,8 @@ class Waiting(Generic[Item]):
     def take(self) -> Item | None:
         """The next item, when there is one; None if the queue is closed and empty."""
         with self._changed:
-            while not self._queue:
-                if not self.open:
+            while not self._queue or self._pauses:
+                if not self._queue and not self.open:
                     return None
                 self._changed.wait()
             self.working += 1
@@ -116,6 +117,23 @@ class Waiting(Generic[Item]):
         """Wait until nothing waits and nothing is being checked; False if that took too long."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._queue and not self.working, timeout)
+
+    def pause(self, timeout: float, *, own: bool) -> None:
+        """Hand out no items until ``resume``, and wait a while for those that are being checked.
+
+        Args:
+            timeout: seconds.
+            own: whether the calling thread is checking one of them.
+        """
+        with self._changed:
+            self._pauses += 1
+            self._changed.wait_for(lambda: self.working <= own, timeout)
+
+    def resume(self) -> None:
+        """End a pause."""
+        with self._changed:
+            self._pauses -= 1
+            self._changed.notify_all()
 
     def close(self, *, drain: bool) -> list[Item]:
         """Accept no more items, and wake everyone. Without drain, the items that wait are returned instead."""

@@ -1,4 +1,7 @@
-"""A program for the tests of processes: ``python monitored_child.py fork|spawn|exit|bare-fork|stuck``."""
+"""A program for the tests of processes.
+
+``python monitored_child.py fork|spawn|exit|bare-fork|fork-import|stuck``
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ def on_mismatch(mismatch: Mismatch) -> None:
 def reference(x: np.ndarray) -> np.ndarray:
     if STUCK:
         time.sleep(600)
+    if IMPORTS:
+        import slow_module  # noqa: F401
     return 2 * x
 
 
@@ -29,6 +34,7 @@ def double(x: np.ndarray) -> np.ndarray:
 
 
 STUCK = "stuck" in sys.argv
+IMPORTS = "fork-import" in sys.argv
 
 
 def child() -> None:
@@ -60,6 +66,18 @@ def main(what: str) -> None:
         os.waitpid(pid, 0)
         stop.set()
         caller.join()
+    if what == "fork-import":
+        while "slow_module" not in sys.modules:  # then the thread that checks is in the middle of importing it
+            time.sleep(0.001)
+        pid = os.fork()
+        if pid == 0:
+            import slow_module
+
+            print(slow_module.LOADED, flush=True)
+            double(np.full(3, 3.0))
+            EquivalenceChecker.stop()
+            os._exit(0)
+        os.waitpid(pid, 0)
     double(np.full(3, 3.0))
     if what in ("exit", "stuck"):
         print("end", flush=True)

@@ -40,6 +40,12 @@ def test_a_fork_while_other_threads_call() -> None:
     assert lines[-1] == "parent True 1"
 
 
+def test_a_fork_waits_for_an_import_of_the_thread_that_checks() -> None:
+    """Or the child would wait forever for the lock of a module that a thread of the parent imports."""
+    lines, _ = program("fork-import")
+    assert lines == ["loaded", "mismatch 1", "mismatch 2", "parent True 1"]
+
+
 def test_the_interpreter_exits_cleanly_while_calls_wait() -> None:
     """What waits is checked first."""
     lines, errors = program("exit")
