@@ -384,11 +384,13 @@ def main() -> None:
     import raising
     import sanitizers
     import short
+    import wide
 
     tables = {short.MARK: short.table}
     if not options.short:
         tables |= {"measured": report, sanitizers.MARK: sanitizers.table, raising.MARK: raising.table}
         tables |= {monitoring.MARK: monitoring.table, cases.MARK: cases.table}
+        tables |= {wide.MARK: wide.table}
     for mark, table in tables.items():
         text = table()
         print(text)
