@@ -118,8 +118,8 @@ def table(only: str = "", seconds: float = 1.0) -> str:
     """
     lines = [
         "Medians of processor time of a launch on one core, in turns with plain `@njit` of the same algorithm, "
-        "whose results are compared; memcheck on. `first ten`: the median of a kernel's first ten launches, most of "
-        "them in quick code. `warm`: after a second of launches. Ratios are the cpu device's time over njit's.",
+        "whose results are compared; memcheck on. `first ten`: the median of a kernel's first ten launches, most "
+        "of them in quick code. `warm`: after a second of launches. Ratios are the cpu device's time over njit's.",
         "",
         "| kernel | warm | `@njit` | first ten / njit | warm / njit |",
         "|---|---:|---:|---:|---:|",
