@@ -288,6 +288,29 @@ class FunctionBuilder(Builder):
         aligned = f", align {align}" if align else ""
         self.line(f"store {self.typed(value)}, ptr {pointer.text}{aligned}")
 
+    def load_monotonic(self, element: str, pointer: Value, align: int) -> Term:
+        """What is at an address that another thread may store to meanwhile."""
+        return self.value(f"load atomic {element}, ptr {pointer.text} monotonic, align {align}", element)
+
+    def store_monotonic(self, value: Value, pointer: Value, align: int) -> None:
+        """Put a value at an address that another thread may load from meanwhile."""
+        self.line(f"store atomic {self.typed(value)}, ptr {pointer.text} monotonic, align {align}")
+
+    def read_modify_write(
+        self, operation: str, pointer: Value, value: Value, align: int, order: str = "acq_rel"
+    ) -> Term:
+        """One of LLVM's atomic operations on what is at an address; what it held before."""
+        text = f"atomicrmw {operation} ptr {pointer.text}, {self.typed(value)} {order}, align {align}"
+        return self.value(text, value.type)
+
+    def compare_exchange(self, pointer: Value, expected: Value, new: Value, align: int) -> tuple[Term, Term]:
+        """Store a value if an address holds the expected one: what it held before, and whether it was stored."""
+        values = f"{self.typed(expected)}, {self.typed(new)}"
+        pair = self.value(f"cmpxchg ptr {pointer.text}, {values} acq_rel acquire, align {align}", "pair")
+        kind = f"{{ {expected.type}, i1 }}"
+        found = self.value(f"extractvalue {kind} {pair.text}, 0", expected.type)
+        return found, self.value(f"extractvalue {kind} {pair.text}, 1", "i1")
+
     def offset(self, pointer: Value, distance: Value | int) -> Term:
         """An address this many bytes further on."""
         distance = self.operand(distance, "i64")

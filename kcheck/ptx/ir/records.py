@@ -24,6 +24,11 @@ class Field:
     element: str
     count: int = 1
 
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        return int(self.element[1:]) // 8
+
 
 def field_of(struct: type[ctypes.Structure], descriptor: Any) -> Field:
     """What a Structure says about one of its fields, as ``field_of(Launch, Launch.stop)``.
@@ -47,7 +52,7 @@ def field_address(
     if isinstance(index, Value):
         start = b.value(f"getelementptr i8, ptr {pointer}, i64 {found.offset}", "ptr")
         return b.value(f"getelementptr {found.element}, ptr {start.text}, {b.typed(index)}", "ptr")
-    offset = found.offset + index * int(found.element[1:]) // 8
+    offset = found.offset + index * found.size
     return b.value(f"getelementptr i8, ptr {pointer}, i64 {offset}", "ptr")
 
 
@@ -146,24 +151,20 @@ class Record:
 
     def fetch_add(self, descriptor: Any, value: Value | int) -> Term:
         """Add to a field that other threads add to meanwhile; what it held before."""
-        value = self.code.operand(value, field_of(self.struct, descriptor).element)
-        text = f"atomicrmw add ptr {self.address(descriptor).text}, {self.code.typed(value)} monotonic"
-        return self.code.value(text, value.type)
+        found = field_of(self.struct, descriptor)
+        value = self.code.operand(value, found.element)
+        return self.code.read_modify_write("add", self.address(descriptor), value, found.size, "monotonic")
 
     def load_shared(self, descriptor: Any) -> Term:
         """A field that another thread may set meanwhile."""
         found = field_of(self.struct, descriptor)
-        size = int(found.element[1:]) // 8
-        text = f"load atomic {found.element}, ptr {self.address(descriptor).text} monotonic, align {size}"
-        return self.code.value(text, found.element)
+        return self.code.load_monotonic(found.element, self.address(descriptor), found.size)
 
     def store_shared(self, descriptor: Any, value: Value | int) -> None:
         """Set a field that another thread may read meanwhile."""
         found = field_of(self.struct, descriptor)
         value = self.code.operand(value, found.element)
-        size = int(found.element[1:]) // 8
-        address = self.address(descriptor)
-        self.code.line(f"store atomic {self.code.typed(value)}, ptr {address.text} monotonic, align {size}")
+        self.code.store_monotonic(value, self.address(descriptor), found.size)
 
     def pointer_at(self, descriptor: Any, index: Value | int = 0) -> Term:
         """A field that holds an address, or one of its elements."""
