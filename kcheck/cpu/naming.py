@@ -27,7 +27,7 @@ from kcheck.ptx.syntax.symbols import (
     local_name,
     read_array_symbol,
 )
-from kcheck.ptx.syntax.types import TYPES
+from kcheck.ptx.syntax.types import TYPES, PtxType
 
 if TYPE_CHECKING:
     from kcheck.ptx.analysis.provenance import Provenance
@@ -186,6 +186,19 @@ class Naming:
         }
         return next(iter(labels.values())) if len(labels) == 1 else None
 
+    def _element(self, variable: SharedVariable, site: Site | None) -> PtxType | None:
+        """The type by which an access counts the elements of a variable. A copy, such as ``cp.async``, names none:
+        then the type of another access to it."""
+        kind = _type_of(site)
+        if kind is not None:
+            return kind
+        for other in self._program.sites:
+            kind = _type_of(other)
+            made = self.made_of(other) if kind is not None else None
+            if made is not None and made.roots == frozenset({variable.symbol}):
+                return kind
+        return None
+
     def _holds(self, variable: SharedVariable, offset: int) -> bool:
         size = self.shape.dynamic_shared if variable.size is None else variable.size
         return variable.offset <= offset < variable.offset + size
@@ -194,7 +207,7 @@ class Naming:
         array = read_array_symbol(variable.symbol)
         low = base + variable.offset
         if array is None:
-            return _of_cpp(variable, low, site)
+            return _of_cpp(variable, low, self._element(variable, site))
         shape = array.shape
         size = variable.size
         if size is None:
@@ -270,10 +283,13 @@ class Naming:
         return f"byte {address - base} of shared memory"
 
 
-def _of_cpp(variable: SharedVariable, low: int, site: Site | None) -> RangeLabel | None:
-    """A ``__shared__`` array of C++, counted in elements of the access: its symbol has the name, and no type."""
+def _type_of(site: Site | None) -> PtxType | None:
+    return TYPES.get(site.text.rpartition(".")[2]) if site is not None else None
+
+
+def _of_cpp(variable: SharedVariable, low: int, kind: PtxType | None) -> RangeLabel | None:
+    """A ``__shared__`` array of C++, counted in elements of a type: its symbol has the name, and no type."""
     name = local_name(variable.symbol)
-    kind = TYPES.get(site.text.rpartition(".")[2]) if site is not None else None
     if not name or not variable.size or kind is None or variable.size % kind.bytes:
         return None
     shape = (variable.size // kind.bytes,)

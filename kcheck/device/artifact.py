@@ -26,8 +26,8 @@ from typing import Any
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.device.child import Child
-from kcheck.device.compile_errors import compiler_message, explain
 from kcheck.device.disassembler import ToolFailed, disassemble, find_disassembler, identity, no_disassembler
+from kcheck.driver.compile_errors import compiler_message, explain
 from kcheck.driver.cubin import assembler_version, read_resources
 from kcheck.driver.install import settings
 from kcheck.driver.link import patch_variables

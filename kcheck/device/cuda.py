@@ -15,13 +15,13 @@ from typing import Any, TypeAlias
 
 from kcheck.cases import Allocation
 from kcheck.device.base import Staged
-from kcheck.device.compile_errors import explain, is_compiler_error
 from kcheck.device.harvest import Bytes
 from kcheck.device.kinds.modules import DriverError, Modules
 from kcheck.device.launched import launched, signature_of_types
 from kcheck.device.places import error_place, function_place, one_line
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
 from kcheck.device.tensor import answer_as_tensor
+from kcheck.driver.compile_errors import explain, is_compiler_error
 from kcheck.driver.signatures import SignatureMismatch, check_signature
 from kcheck.errors import DeviceUnavailable, UserError
 from kcheck.model import Finding, Index3, OpSpec, Schedule, Span

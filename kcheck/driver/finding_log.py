@@ -48,6 +48,11 @@ class FindingLog:
         self._file: int | None = None
         self._name = ""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether this process has reported nothing."""
+        return not self._slots
+
     def report(self, finding: Finding) -> None:
         """Report a finding, unless its rule is off."""
         told = finding.at_level(self._levels.get(finding.rule, "error"))

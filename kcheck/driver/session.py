@@ -20,6 +20,7 @@ from typing import cast
 from kcheck.cpu.sanitizers import checks
 from kcheck.driver.finding_log import FindingLog
 from kcheck.driver.install import Installed, install, settings
+from kcheck.driver.uncaught import explain_uncaught, ignore_advice
 from kcheck.model import Level, as_set, level_word
 
 
@@ -90,5 +91,7 @@ def start(variables: Mapping[str, str]) -> Installed:
     installed.machine.executor.checks = checks(name for name, level in levels.items() if level != "off")
     if limit := variables.get("KCHECK_TIMEOUT"):
         installed.machine.executor.limit = float(limit)
+    explain_uncaught(log, sys.stderr)
+    ignore_advice()
     _started.append(installed)
     return installed

@@ -82,9 +82,19 @@ def causes(failures: Sequence[CaseFinished]) -> list[Cause]:
     return found
 
 
-def _rank(key: Key) -> int:
-    rule = key[0]
+def split_at_values(found: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
+    """The findings of a case that may explain values that differ, and those that do not, causes first."""
+    ordered = sorted(found, key=lambda finding: _order(finding.rule))
+    first = _order("mismatch")
+    return [f for f in ordered if _order(f.rule) < first], [f for f in ordered if _order(f.rule) >= first]
+
+
+def _order(rule: str) -> int:
     return _RULES.index(rule) if rule in _RULES else _RULES.index("mismatch") - 1
+
+
+def _rank(key: Key) -> int:
+    return _order(key[0])
 
 
 def _symptoms(verdict: Verdict) -> list[Key]:

@@ -10,6 +10,7 @@ from typing import Literal
 
 from kcheck.model import CaseFinished, Comparison, Finding, Span, Verdict
 from kcheck.report import plain, wording
+from kcheck.report.causes import split_at_values
 
 Role = Literal["plain", "wrong", "right", "warn", "place", "source", "fix", "paste"]
 ReadLine = Callable[[Span], str]
@@ -79,16 +80,20 @@ def headline(verdict: Verdict) -> str:
 
 
 def rows(event: CaseFinished, source: ReadLine = read_line) -> Iterator[DetailRow]:
-    """A failing case in full, the replay line last. Notes are not included: a report has each of them once.
+    """A failing case in full: causes before what they explain, the replay line last. Notes are not included, since
+    a report has each of them once.
 
     Args:
         source: reads the line of a file that a finding points to.
     """
     verdict = event.verdict
+    earlier, later = split_at_values(verdict.findings)
+    for finding in earlier:
+        yield from finding_rows(finding, source)
     for comparison in verdict.comparisons:
         if not comparison.passed:
             yield from comparison_rows(comparison)
-    for finding in verdict.findings:
+    for finding in later:
         yield from finding_rows(finding, source)
     case = verdict.case
     for label, pairs in (

@@ -238,7 +238,8 @@ def read_launch(
         block = _triton_block(reader, node)
     elif block_node is None:
         block = None
-        reader.fault(node.span, "missing key 'block' in 'launch'", "add 'block: ...'")
+        if kernel is not None or reader.get(reader.top, "kernel") is None:  # a Triton kernel has no block
+            reader.fault(node.span, "missing key 'block' in 'launch'", "add 'block: ...'")
     else:
         block = _extent(reader, block_node, "block")
     if block is not None and block_node is not None:

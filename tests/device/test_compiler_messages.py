@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kcheck.device.compile_errors import explain
+from kcheck.driver.compile_errors import explain
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = """\
@@ -94,7 +94,7 @@ BLOCK = 64
 LINE = {line[4:].partition("(")[0]: n for n, line in enumerate(KERNELS.splitlines(), 1) if line.startswith("def ")}
 CHILD = """
 import json, sys
-from kcheck.device.compile_errors import explain
+from kcheck.driver.compile_errors import explain
 import kernels
 from numba import cuda, types
 told = {}

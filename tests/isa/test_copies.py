@@ -251,6 +251,16 @@ def test_a_copy_into_what_others_still_read_is_a_race(tmp_path: Path, width: int
     assert findings(tmp_path, width, kernel(f"{first}bar.sync 0;\n{again}"), RACE) == []
 
 
+def test_a_copy_names_the_element_that_it_writes(tmp_path: Path) -> None:
+    """``cp.async`` has no type: an array of C++ is counted in the elements of its other accesses."""
+    racing = kernel(f"{COPY}\n{COMMIT}\n{WAIT}\nbar.sync 0;\n{out('%next')}\n{COPY}\n{COMMIT}\n{WAIT}\n")
+    named = racing.replace(" tile[", " _ZZ6copiesE4tile[").replace("%tile, tile;", "%tile, _ZZ6copiesE4tile;")
+    assert {f.message.partition(",")[0] for f in findings(tmp_path, 32, racing, RACE)} == {
+        "copies to byte 16 of shared memory"
+    }
+    assert {f.message.partition(",")[0] for f in findings(tmp_path, 32, named, RACE)} == {"copies to tile[4]"}
+
+
 @pytest.mark.parametrize("width", [1, 32])
 def test_one_stage_too_few_is_a_race(tmp_path: Path, width: int) -> None:
     """With two stages in flight, a wait must allow only one of them, or the older must not be read."""

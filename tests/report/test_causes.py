@@ -10,6 +10,7 @@ import pytest
 
 from kcheck.model import CaseFinished, Comparison, Finding, Span, Status
 from kcheck.report.causes import causes, explained, warned
+from kcheck.report.detail import rows
 
 
 def at(rule: str, line: int, other: int = 0, *, array: str | None = None, file: str = "k.py") -> Finding:
@@ -198,3 +199,11 @@ def test_a_warning_that_may_be_the_reason_is_shown() -> None:
     assert explained_of(failing(0, at("initcheck", 12), returned))[1] == ["k.py:9:1"]
     passed = fake_events.case(number=2, findings=(harmless(40),))
     assert explained_of(failing(0, at("racecheck", 28, 31), harmless(40)), passed)[1] == ["k.py:40:1"]
+
+
+@pytest.mark.parametrize(("first", "second"), list(pairwise(ORDER)))
+def test_a_case_in_full_shows_causes_first(first: str, second: str) -> None:
+    """`kcheck show` and JUnit have the order of the console, whichever was found first."""
+    shown = [WRONG if rule == "mismatch" else at(rule, 10) for rule in (second, first)]
+    labels = [row.label for row in rows(failing(0, *shown), lambda place: "")]
+    assert [label for label in labels if label in ORDER] == [first, second]

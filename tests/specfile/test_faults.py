@@ -226,6 +226,16 @@ def test_all_faults_are_found_at_once_in_order(faults: Callable[[str], list[str]
     ]  # fmt: skip
 
 
+def test_a_kernel_that_is_not_found_is_not_asked_for_a_block(
+    faults: Callable[[str], list[str]], softmax: str
+) -> None:
+    """It may be a Triton kernel, which has none; a kernel that is found must have one."""
+    without = softmax.replace(", block: [256]", "")
+    assert faults(without) == ["specs/s.yaml:8:9: missing key 'block' in 'launch'; add 'block: ...'"]
+    (told,) = faults(without.replace("py:softmax", "py:sofmax", 1))
+    assert "does not define 'sofmax'" in told
+
+
 def test_the_valid_spec_has_no_faults(faults: Callable[[str], list[str]], softmax: str) -> None:
     """What the table breaks is whole before."""
     assert faults(softmax) == []
