@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import asdict
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,22 @@ from kcheck.cli.stored import SINCE
 
 if TYPE_CHECKING:
     from kcheck.cases import Covered
-    from kcheck.model import OpSpec
+    from kcheck.model import CodeCoverage, OpSpec
+
+
+@dataclass(frozen=True, slots=True)
+class _CoveredSpec:
+    """A spec with what its stored runs have covered.
+
+    Attributes:
+        code: of its kernel as it is now; None if no stored run counted that.
+        is_old: whether one counted it before the kernel was changed.
+    """
+
+    spec: OpSpec
+    cases: Covered
+    code: CodeCoverage | None
+    is_old: bool
 
 
 @click.command("coverage")
@@ -27,64 +43,146 @@ if TYPE_CHECKING:
 @click.option(
     "--pairs", "most", type=click.IntRange(min=0), default=5, show_default=True, help="Missing pairs to list."
 )
-@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Output format.")
-def command(paths: tuple[Path, ...], *, profile: str, since: datetime | None, most: int, format_: str) -> int:
-    """Show what the cases that ran have covered: sizes, dtypes, layouts, distributions, params, and pairs of them.
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["text", "json", "lcov", "html"]),
+    default="text",
+    help="Output format.",
+)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Output file. Default: stdout."
+)
+def command(
+    paths: tuple[Path, ...],
+    *,
+    profile: str,
+    since: datetime | None,
+    most: int,
+    format_: str,
+    output: Path | None,
+) -> int:
+    """Show what the cases that ran have covered: sizes, dtypes, layouts, distributions, params, and pairs of them;
+    and the lines and branches of the kernels.
 
     \b
       kcheck coverage
       kcheck coverage specs/softmax.yaml --since 24h
-      kcheck coverage --format json
+      kcheck coverage --format html -o coverage.html
+      kcheck coverage --format lcov -o lcov.info
 
     Counts the cases of the stored runs that the spec still allows. What is possible is found by drawing cases
     without running them. Default paths: all specs of the project.
     """
-    from kcheck.cases import covered
     from kcheck.cli.measured import specs_of
     from kcheck.cli.specs import none_found, project_specs
-    from kcheck.store import Store
 
     paths = paths or project_specs("coverage")
     specs = specs_of(paths)
     if not specs:
         click.echo(f"kcheck: {none_found(paths, may_recurse=False)}", err=True)
         return Exit.NOTHING
-    found = []
-    for spec in specs:
-        with Store.open(Path(spec.root)) as store:
-            found.append((spec, covered(spec, store.cases(spec.op, since), most)))
-    if format_ == "json":
-        click.echo(
-            json.dumps([{"spec": spec.path, "op": spec.op, **asdict(each)} for spec, each in found], indent=1)
-        )
+    text = _written([_covered(spec, since, most) for spec in specs], format_)
+    if output is None:
+        click.echo(text, nl=False)
         return Exit.GOOD
-    for number, (spec, each) in enumerate(found):
-        for line in [*([""] if number else []), *_lines(spec, each)]:
-            click.echo(line)
+    from kcheck.cli.outputs import ReportFile
+
+    file = ReportFile(output, "--output")
+    file.stream.write(text)
+    file.commit()
     return Exit.GOOD
 
 
-def _lines(spec: OpSpec, found: Covered) -> Iterator[str]:
-    """A spec: a row for each factor, then the pairs; at the width of the terminal."""
+def _covered(spec: OpSpec, since: datetime | None, most: int) -> _CoveredSpec:
+    from kcheck.cases import covered
+    from kcheck.report.reached import combined, is_as_run
+    from kcheck.store import Store
+
+    with Store.open(Path(spec.root)) as store:
+        cases = covered(spec, store.cases(spec.op, since), most)
+        runs = store.code_coverage(spec.path, spec.op, since)
+    now = [
+        coverage
+        for coverage, digests in runs
+        if all(is_as_run(spec.root, file.path, digests) for file in coverage.files)
+    ]
+    return _CoveredSpec(spec, cases, combined(now) if now else None, bool(runs))
+
+
+def _written(found: Sequence[_CoveredSpec], format_: str) -> str:
+    from kcheck.report.html.coverage import coverage_page
+    from kcheck.report.reached import combined, lcov
+
+    if format_ == "json":
+        return json.dumps([_document(each) for each in found], indent=1) + "\n"
+    if format_ == "html":
+        return coverage_page([(each.spec, each.cases, each.code) for each in found]) + "\n"
+    if format_ == "lcov":
+        whole = [_rooted(each.code, each.spec.root) for each in found if each.code is not None]
+        return lcov(combined(whole), "")
+    lines = (line for number, each in enumerate(found) for line in [*([""] if number else []), *_lines(each)])
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _document(found: _CoveredSpec) -> dict[str, object]:
+    code = None if found.code is None else asdict(found.code)
+    return {"spec": found.spec.path, "op": found.spec.op, **asdict(found.cases), "code": code}
+
+
+def _rooted(code: CodeCoverage, root: str) -> CodeCoverage:
+    """The same with absolute paths, since specs may be of several projects."""
+    return replace(code, files=tuple(replace(file, path=os.path.join(root, file.path)) for file in code.files))
+
+
+def _lines(found: _CoveredSpec) -> Iterator[str]:
+    """A spec: a row for each factor, then the pairs, then the kernel; at the width of the terminal."""
     from kcheck.cli.outputs import columns
     from kcheck.report import layout, plain, wording
 
-    width = columns()
-    yield from layout.wrap([plain.line(spec.path), f"· {wording.count(found.cases, 'case')}"], " ", width)
-    if not found.cases:
-        yield "  none of its cases has run; run: kcheck run " + plain.line(spec.path)
+    width, path, covered = columns(), plain.line(found.spec.path), found.cases
+    yield from layout.wrap([path, f"· {wording.count(covered.cases, 'case')}"], " ", width)
+    if not covered.cases:
+        yield "  none of its cases has run; run: kcheck run " + path
         return
-    label = max(len(factor.name) for factor in found.factors)
-    for factor in found.factors:
+    label = max(len(factor.name) for factor in covered.factors)
+    for factor in covered.factors:
         every = len(factor.run) + len(factor.missing)
         parts = [f"{len(factor.run):>3} of {every:<3}"]
         parts += [f"not run: {', '.join(factor.missing)}"] if factor.missing else []
         parts += [f"impossible: {', '.join(factor.never)}"] if factor.never else []
-        head = f"  {plain.line(factor.name):<{label}}  "
-        words = "  ".join(parts).split(" ")
-        for number, line in enumerate(layout.wrap(words, " ", max(20, width - len(head)))):
-            yield (head if number == 0 else " " * (len(head) + 12)) + line.rstrip()
-    share = 100 * found.pairs / found.possible if found.possible else 100
-    yield f"  {'pairs':<{label}}  {found.pairs:>3,} of {found.possible:,} ({share:.0f}%)"
-    for one, other in found.missing:
+        yield from _row(plain.line(factor.name), label, parts, width)
+    share = 100 * covered.pairs / covered.possible if covered.possible else 100
+    yield f"  {'pairs':<{label}}  {covered.pairs:>3,} of {covered.possible:,} ({share:.0f}%)"
+    for one, other in covered.missing:
         yield f"  {'':<{label}}    not run: {plain.line(one)} with {plain.line(other)}"
+    yield from _code_lines(found, label, width)
+
+
+def _code_lines(found: _CoveredSpec, label: int, width: int) -> Iterator[str]:
+    from kcheck.report import plain
+    from kcheck.report.reached import ranges
+
+    if found.code is None:
+        why = "the kernel has changed since its lines were counted" if found.is_old else "no run counted its lines"
+        yield f"  {'lines':<{label}}  {why}; run: kcheck run {plain.line(found.spec.path)} --coverage"
+        return
+    for file in found.code.files:
+        every, missed = len(file.lines), file.missed
+        parts = [f"{every - len(missed):>3} of {every:<3}", f"{plain.line(file.path)}"]
+        parts += [f"not reached: {', '.join(ranges(missed))}"] if missed else []
+        yield from _row("lines", label, parts, width)
+        if file.branches:
+            both = sum(all(ways) for _, ways in file.branches)
+            parts = [f"{both:>3} of {len(file.branches):<3}"]
+            parts += [f"one way only: {', '.join(ranges(file.one_sided))}"] if file.one_sided else []
+            yield from _row("branches", label, parts, width)
+
+
+def _row(name: str, label: int, parts: Sequence[str], width: int) -> Iterator[str]:
+    from kcheck.report import layout
+
+    head = f"  {name:<{label}}  "
+    words = "  ".join(parts).split(" ")
+    for number, line in enumerate(layout.wrap(words, " ", max(20, width - len(head)))):
+        yield (head if number == 0 else " " * (len(head) + 12)) + line.rstrip()

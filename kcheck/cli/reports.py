@@ -37,7 +37,7 @@ class Reports:
         verbosity: as in :class:`kcheck.report.ReportSettings`.
         color: ``auto``, ``always`` or ``never``.
         recorder: stores each event before any report gets it, so everything in a report is in the store.
-        early, trend: as in :class:`kcheck.report.ReportSettings`.
+        early, coverage, trend: as in :class:`kcheck.report.ReportSettings`.
 
     Attributes:
         summary: of the events so far.
@@ -55,6 +55,7 @@ class Reports:
         color: str,
         recorder: Recorder | None = None,
         early: bool = False,
+        coverage: bool = False,
         trend: Callable[[], Sequence[TrendPoint]] = list,
     ) -> None:
         self._outputs = outputs
@@ -62,6 +63,7 @@ class Reports:
         self._color = color
         self._recorder = recorder
         self._early = early
+        self._coverage = coverage
         self._trend = trend
         self._stack = ExitStack()
         self._reports: list[_Report] = []
@@ -84,6 +86,7 @@ class Reports:
             bar = sys.stderr if self._verbosity >= 0 and _can_draw(sys.stderr.isatty()) else None
             shared = ReportSettings(
                 self._verbosity,
+                coverage=self._coverage,
                 base=checkout(Path(".")),
                 step_summary=step_summary(os.environ),
                 trend=self._trend,

@@ -52,6 +52,7 @@ class Wanted:
     timeout: float | None
     formats: tuple[str, ...]
     files: tuple[str, ...]
+    coverage: bool
     verbose: bool
     quiet: bool
     color: str
@@ -119,7 +120,13 @@ class Wanted:
 @TIME_LIMIT
 @FORMATS
 @FILES
-@click.option("-v", "--verbose", is_flag=True, help="Show every failing case in full.")
+@click.option(
+    "--coverage",
+    is_flag=True,
+    help="Count in every case which lines of the kernel it reaches, and show those that no case reached (cpu "
+    "device). By default, cases that racecheck, initcheck or overflow check are counted.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Show every failing case in full, and coverage.")
 @click.option("-q", "--quiet", is_flag=True, help="Show only what is wrong.")
 @COLOR
 @click.option(
@@ -199,6 +206,7 @@ def _run(wanted: Wanted, outputs: tuple[ReportOutput, ...], this_round: Round | 
         color=wanted.color,
         recorder=Recorder(_not_stored) if wanted.stored else None,
         early=this_round is not None,
+        coverage=wanted.coverage,
         trend=trend if wanted.stored else list,
     ) as reports:
         with _kept():
@@ -259,6 +267,7 @@ def _options(wanted: Wanted, specs: Sequence[OpSpec | SpecRefused]) -> Options:
         only_failed=wanted.last_failed,
         lint=wanted.lint,
         skip_unsupported=wanted.touched,
+        coverage=wanted.coverage,
     )
 
 

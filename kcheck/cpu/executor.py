@@ -23,6 +23,7 @@ from kcheck.cpu.naming import LaunchGeometry, Naming, Windows
 from kcheck.cpu.native import Native
 from kcheck.cpu.printf import printed
 from kcheck.cpu.races import Races
+from kcheck.cpu.reached import ReachedCode
 from kcheck.cpu.rehearsal import Reach, put_back, reachable, strayed
 from kcheck.cpu.scheduler import Completion, Job, Scheduler, TierUp
 from kcheck.cpu.textures import Textures
@@ -31,6 +32,7 @@ from kcheck.errors import PtxError
 from kcheck.model import NATURAL, Finding, Index3
 from kcheck.ptx.abi import FAULTS, Checks, FaultKind, FaultRecord
 from kcheck.ptx.abi import Launch as LaunchContext
+from kcheck.ptx.program import Program
 from kcheck.ptx.syntax.symbols import kernel_name
 from kcheck.rng import Xorshift128Plus, arranged
 
@@ -113,6 +115,7 @@ class Executor:
             narrower than float32 to which it rounds; the caller resets them before a launch that it asks about.
         textures: texture and surface objects.
         seen: where launches are noted; None: nowhere.
+        reached: what launches with ``Checks.cover`` reached.
     """
 
     def __init__(
@@ -150,6 +153,7 @@ class Executor:
         self._launches = 0
         self._lock = threading.Lock()
         self.seen: list[KernelLaunch] | None = None
+        self.reached = ReachedCode()
 
     @property
     def checks(self) -> Checks:
@@ -334,7 +338,7 @@ class Executor:
         context.heap, context.heap_used = self._heap, self._heap_used
         context.grid_id = self._launches
         job.keep[:2] = [table, textures]
-        job.keep[-1] = self._order(context, program.width)
+        job.keep[-2:] = [self._cover(context, program, launch.module), self._order(context, program.width)]
         if program.checks.race:
             context.race = self._races.prepare(job.shared, replicates=launch.module.replicates)
         return job
@@ -387,6 +391,7 @@ class Executor:
             texture_count=texture_count,
             race=self._races.prepare(shared, replicates=launch.module.replicates) if program.checks.race else 0,
         )
+        covered = self._cover(context, program, launch.module)
         order = self._order(context, program.width)
         return Job(
             kernel,
@@ -394,9 +399,17 @@ class Executor:
             math.prod(launch.grid),
             shared,
             program.state_bytes(threads),
-            keep=[table, textures, params, variables, order],
+            keep=[table, textures, params, variables, covered, order],
             races=self._races if program.checks.race else None,
         )
+
+    def _cover(self, context: LaunchContext, program: Program, module: LoadedModule) -> object:
+        """Set where a launch notes what it reaches; returns the array that it points to."""
+        if not program.checks.cover:
+            return None
+        table = self.reached.table(program, module.text)
+        context.coverage = ctypes.addressof(table)
+        return table
 
     def _order(self, context: LaunchContext, width: int) -> object:
         """Set the order of vectors and lanes of a launch; returns the array that it points to."""

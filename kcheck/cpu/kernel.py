@@ -14,6 +14,7 @@ from typing import Any
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.jit import LoadedCode, compile_ir, toolchain
 from kcheck.cpu.module import LoadedModule, variables_from_json, variables_to_json, version
+from kcheck.model.coverage import CodePoint
 from kcheck.ptx.abi import Checks
 from kcheck.ptx.program import ParamSlot, Program, SchedulerVariant, SharedVariable, Site
 
@@ -117,8 +118,12 @@ def _compiled_scheduler(variant: SchedulerVariant, quick: bool) -> bytes:
 
 
 def _to_json(program: Program) -> dict[str, Any]:
-    changed = {"globals": variables_to_json(program.globals), "narrow_floats": sorted(program.narrow_floats)}
-    return dataclasses.asdict(program) | changed
+    changed = {
+        "globals": variables_to_json(program.globals),
+        "narrow_floats": sorted(program.narrow_floats),
+        "points": [dataclasses.astuple(point) for point in program.points],
+    }
+    return dataclasses.asdict(dataclasses.replace(program, points=())) | changed
 
 
 def _from_json(fields: dict[str, Any]) -> Program:
@@ -131,4 +136,8 @@ def _from_json(fields: dict[str, Any]) -> Program:
     fields["checks"] = Checks(**fields["checks"])
     fields["globals"] = variables_from_json(fields["globals"])
     fields["narrow_floats"] = frozenset(fields["narrow_floats"])
+    fields["points"] = tuple(
+        CodePoint(tuple((file, line) for file, line in lines), branch and (branch[0], branch[1]), number, way)
+        for lines, branch, number, way in fields["points"]
+    )
     return Program(**fields)

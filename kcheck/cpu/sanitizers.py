@@ -1,9 +1,13 @@
-"""The sanitizers that lowered code can have checks for, beyond memcheck and synccheck, which are in all of it."""
+"""The sanitizers that lowered code can have checks for, beyond memcheck and synccheck, which are in all of it.
+
+Code with such checks also notes what is reached: compared with the checks, that costs nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kcheck.model import COVERAGE
 from kcheck.ptx.abi import Checks
 
 CHECKS = {"racecheck": "race", "initcheck": "init", "overflow": "overflow"}
@@ -11,5 +15,7 @@ CHECKS = {"racecheck": "race", "initcheck": "init", "overflow": "overflow"}
 
 
 def checks(sanitizers: Iterable[str]) -> Checks:
-    """The checks of these sanitizers; memcheck, synccheck and those that need no code add none."""
-    return Checks(**{CHECKS[name]: True for name in sanitizers if name in CHECKS})
+    """The checks of these sanitizers and of COVERAGE; memcheck, synccheck and those that need no code add none."""
+    wanted = set(sanitizers)
+    found = {CHECKS[name]: True for name in CHECKS if name in wanted}
+    return Checks(**found, cover=bool(found) or COVERAGE in wanted)

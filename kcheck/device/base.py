@@ -12,6 +12,7 @@ from kcheck.cases import Allocation, CaseArrays
 from kcheck.device.harvest import Bytes
 from kcheck.model import Finding, OpSpec, Outcome, Schedule
 from kcheck.model.compiled import Launched
+from kcheck.model.coverage import Reached
 
 if TYPE_CHECKING:
     from kcheck.device.kinds.modules import Modules
@@ -59,7 +60,8 @@ class Device(Protocol):
         """Launch one case and return the outcome. What the kernel does wrong is a finding, never an exception.
 
         Args:
-            instrument: the sanitizers among :attr:`instruments` that check this case; results stay bit-identical.
+            instrument: the sanitizers among :attr:`instruments` that check this case, and COVERAGE to count what
+                it reaches even if no sanitizer does; results stay bit-identical.
             timeout: seconds for the launch that is judged; each repeat may take as long, or twice as long as the
                 launch took if that is more. None: no limit.
         """
@@ -102,6 +104,9 @@ class Backend(Protocol):
 
     def instrument(self, sanitizers: Collection[str]) -> None:
         """Run the following launches in code with the checks of these sanitizers and no others."""
+
+    def reached(self) -> tuple[Reached, ...]:
+        """What launches of instrumented code have reached since the last call."""
 
     def instrumented(self) -> float:
         """Seconds spent in instrumented code since :meth:`instrument` was called, including its compilation."""

@@ -33,6 +33,7 @@ from kcheck.driver.install import DEFAULT_CC, Installed, install, read_cc, setti
 from kcheck.driver.raising import reporting
 from kcheck.errors import DeviceUnavailable, UserError
 from kcheck.model import INSTRUMENTED, NATURAL, SANITIZERS, Finding, OpSpec, Schedule, Span
+from kcheck.model.coverage import Reached
 from kcheck.ptx.abi import Checks
 from kcheck.span import as_typed, is_users
 from kcheck.triton.cache import use_folder
@@ -151,6 +152,10 @@ class CpuBackend(CudaBackend):
     def instrumented(self) -> float:
         """As :meth:`kcheck.device.base.Backend.instrumented`."""
         return self._instrumented
+
+    def reached(self) -> tuple[Reached, ...]:
+        """As :meth:`kcheck.device.base.Backend.reached`."""
+        return self._executor.reached.take()
 
     def compile(self, kernel: Any, sanitizers: Collection[str]) -> None:
         """Compile a Numba kernel to machine code for launches: without checks, and with those of the sanitizers.

@@ -26,6 +26,7 @@ from kcheck.driver.signatures import SignatureMismatch, check_signature
 from kcheck.errors import DeviceUnavailable, UserError
 from kcheck.model import Finding, Index3, OpSpec, Schedule, Span
 from kcheck.model.compiled import Launched
+from kcheck.model.coverage import Reached
 from kcheck.span import as_typed
 from kcheck.triton.launcher import LaunchError
 
@@ -96,6 +97,10 @@ class CudaBackend:
     def instrumented(self) -> float:
         """Nothing was instrumented."""
         return 0.0
+
+    def reached(self) -> tuple[Reached, ...]:
+        """Nothing was counted."""
+        return ()
 
     def launched(self) -> tuple[Launched, ...]:
         """As :meth:`kcheck.device.base.Backend.launched`: every specialization that Numba has of those kernels,

@@ -37,6 +37,7 @@ from kcheck.model import (
     TextureArg,
 )
 from kcheck.model.compiled import Launched
+from kcheck.model.coverage import Reached
 from kcheck.rng import derive
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class LaunchingDevice:
         self.description = backend.description
         self._launched: dict[tuple[str, str], dict[Launched, None]] = {}  # by root and path
         self._instrumented = 0.0
+        self._reached: tuple[Reached, ...] = ()
 
     @property
     def compiles_in_process(self) -> bool:
@@ -124,7 +126,7 @@ class LaunchingDevice:
         notes = _not_checked(spec, self._backend)
         if spec.kernel is not None and (note := KINDS[spec.kernel.kind].note):
             notes += (note,)
-        self._instrumented = 0.0
+        self._instrumented, self._reached = 0.0, ()
         kernel = spec.kernel.name if spec.kernel is not None else spec.launcher.name if spec.launcher else None
         try:
             self._refuse_dtypes(spec, arrays)
@@ -134,7 +136,8 @@ class LaunchingDevice:
             checked = _checked(spec, self._backend, {*_OF_LAUNCHES, *instrument})
             fatal = _fatal(spec, fault.findings)
             self._unstage()
-            return Outcome(arrays.case, self.name, {}, {}, fatal, notes, checked, self._instrumented)
+            spent, reached = self._instrumented, self._reached
+            return Outcome(arrays.case, self.name, {}, {}, fatal, notes, checked, spent, reached=reached)
         seen = {*_OF_LAUNCHES, "unwritten", "mutated", *first.instrumented}
         findings = [*first.findings, *harvest.input_findings(spec, arrays.allocations, first.after, kernel)]
         outputs = {name: _output(arrays.allocation(name), first.after) for name in spec.outputs}
@@ -159,8 +162,9 @@ class LaunchingDevice:
         checked = _checked(spec, self._backend, seen)
         narrow = self._backend.narrow_floats()
         found = tuple(findings)
+        spent, reached = self._instrumented, self._reached
         return Outcome(
-            arrays.case, self.name, outputs, unwritten, found, notes, checked, self._instrumented, narrow
+            arrays.case, self.name, outputs, unwritten, found, notes, checked, spent, narrow, reached=reached
         )
 
     def _first(
@@ -180,7 +184,7 @@ class LaunchingDevice:
             if not instrument or self.lost or all(finding.rule != "timeout" for finding in fault.findings):
                 raise
         finally:
-            self._instrumented = self._backend.instrumented()
+            self._instrumented, self._reached = self._backend.instrumented(), self._backend.reached()
             self._backend.instrument(())
         return self._attempt(spec, arrays, POISON, limit)
 

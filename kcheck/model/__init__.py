@@ -21,6 +21,7 @@ from kcheck.model.calls import (
     TritonOptions,
 )
 from kcheck.model.case import Case
+from kcheck.model.coverage import CodeCoverage, FileCoverage
 from kcheck.model.dtypes import DTYPES, DType
 from kcheck.model.event import (
     Captured,
@@ -39,6 +40,7 @@ from kcheck.model.outcome import Finding, Index3, Outcome
 from kcheck.model.schedule import NATURAL, Schedule
 from kcheck.model.snapshot import ArraySnapshot, Snapshot
 from kcheck.model.spec import (
+    COVERAGE,
     DEFAULT_CASES,
     DEFAULT_TARGETS,
     INSTRUMENTED,
@@ -67,6 +69,7 @@ from kcheck.model.verdict import Comparison, Element, ErrorMap, Status, Verdict
 from kcheck.span import Fault, Span
 
 __all__ = [
+    "COVERAGE",
     "DEFAULT_CASES",
     "DEFAULT_TARGETS",
     "DTYPES",
@@ -86,6 +89,7 @@ __all__ = [
     "Case",
     "CaseFinished",
     "Choices",
+    "CodeCoverage",
     "Compare",
     "Comparison",
     "CompileOptions",
@@ -101,6 +105,7 @@ __all__ = [
     "Example",
     "Expression",
     "Fault",
+    "FileCoverage",
     "Finding",
     "Framework",
     "FunctionRef",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
+from kcheck.model.coverage import CodeCoverage
 from kcheck.model.levels import Level
 from kcheck.model.outcome import Finding
 from kcheck.model.snapshot import Snapshot
@@ -136,6 +137,7 @@ class SpecFinished:
         recalled: how many of the cases that ran are open failures beyond the planned cases.
         fixed: stored failures that pass now. The store fills it in, as the runner does not know them.
         fixed_since: when the last of these failed.
+        coverage: what the cases reached of the kernel; None if no case ran in code that counts.
     """
 
     path: str
@@ -152,6 +154,7 @@ class SpecFinished:
     recalled: int = 0
     fixed: int = 0
     fixed_since: datetime | None = None
+    coverage: CodeCoverage | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from kcheck.model.case import Case
+from kcheck.model.coverage import Reached
 from kcheck.model.levels import Level, Strict
 from kcheck.span import Span
 
@@ -100,6 +101,7 @@ class Outcome:
         device: ``gpu``, ``cpu`` or ``simulator``.
         narrow: the formats narrower than float32 to which the kernel rounds: ``16-bit`` by arithmetic, ``tf32`` by
             matrix products; None where the device cannot tell.
+        reached: what the judged launch reached of the kernel's code, if it was instrumented.
         gradients: by input, what the function's framework says the derivatives of sum(output * c) are, of the
             input's shape and dtype.
     """
@@ -113,4 +115,5 @@ class Outcome:
     checked: tuple[str, ...] = ()
     instrumented: float = 0.0
     narrow: frozenset[str] | None = None
+    reached: tuple[Reached, ...] = ()
     gradients: Mapping[str, Array] = field(default_factory=dict)

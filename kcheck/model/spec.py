@@ -42,6 +42,8 @@ DEFAULT_CASES = 100
 DEFAULT_TARGETS = ("sm_80",)
 INSTRUMENTED = ("racecheck", "initcheck", "overflow")
 """The sanitizers that need instrumented code, which is compiled separately and runs slower."""
+COVERAGE = "coverage"
+"""Stands among such sanitizers for code that only notes what a case reaches of the kernel."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,14 +62,16 @@ class Checks:
         race: accesses not ordered by a barrier, ``syncwarp`` or fence (racecheck).
         init: uses of uninitialized memory (initcheck).
         overflow: 32-bit arithmetic that wraps on its way to an address.
+        cover: nothing; the code notes which basic blocks and which ways out of branches were reached.
     """
 
     race: bool = False
     init: bool = False
     overflow: bool = False
+    cover: bool = False
 
     def __str__(self) -> str:
-        names = [name for name in ("race", "init", "overflow") if getattr(self, name)]
+        names = [name for name in ("race", "init", "overflow", "cover") if getattr(self, name)]
         return "+".join(names) or "none"
 
 
@@ -213,6 +215,7 @@ class Launch(ctypes.Structure):
         ("init_size", ctypes.c_uint64),  # … this many; two pages after their init bytes serve all other addresses
         ("textures", ctypes.c_uint64),  # address of Texture[texture_count]
         ("texture_count", ctypes.c_uint64),
+        ("coverage", ctypes.c_uint64),  # address of uint8[]: a byte for each of Program.points
     ]
 
 

@@ -9,6 +9,7 @@ from kcheck.ptx.lowering import kernel
 from kcheck.ptx.lowering.sanitizer import Sanitizer
 from kcheck.ptx.program import Program, SchedulerVariant
 from kcheck.ptx.runtime.block_scheduler import scheduler_ir
+from kcheck.ptx.sanitizers.coverage import Coverage
 from kcheck.ptx.sanitizers.init.sanitizer import Initcheck
 from kcheck.ptx.sanitizers.origins import OriginLog
 from kcheck.ptx.sanitizers.overflow.exact import Overflow
@@ -33,12 +34,14 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
         PtxError: no such kernel, an unsupported instruction or directive, or operands that do not fit.
         ValueError: a width that is not one of WIDTHS.
     """
-    program = kernel.lower(module, entry, width, sanitizers(checks), row)
-    return replace(program, checks=checks)
+    coverage = Coverage()
+    subscribed = (*sanitizers(checks), coverage) if checks.cover else sanitizers(checks)
+    program = kernel.lower(module, entry, width, subscribed, row)
+    return replace(program, checks=checks, points=tuple(coverage.points))
 
 
 def sanitizers(checks: Checks) -> tuple[Sanitizer, ...]:
-    """The sanitizers to subscribe, in the order in which events reach them."""
+    """The sanitizers that look for errors, in the order in which events reach them."""
     origins = OriginLog()
     found: list[Sanitizer] = []
     if checks.race:

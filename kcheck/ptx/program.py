@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kcheck.model.coverage import CodePoint
 from kcheck.ptx.abi import Checks
 
 
@@ -113,6 +114,7 @@ class Program:
             state of its vector.
         float_atomics: an atomic operation adds floats; ``narrow_floats``: the formats narrower than float32 to
             which it rounds.
+        points: of ``Checks.cover``: the meaning of the bytes at ``Launch.coverage``.
     """
 
     ir: str
@@ -134,6 +136,7 @@ class Program:
     local_offset: int = 0
     float_atomics: bool = False
     narrow_floats: frozenset[str] = frozenset()
+    points: tuple[CodePoint, ...] = ()
 
     @property
     def scheduler(self) -> SchedulerVariant:

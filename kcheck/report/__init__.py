@@ -39,6 +39,7 @@ class ReportSettings:
         base: the root of the checkout, which formats for code hosts name paths relative to.
         step_summary: the file that GitHub Actions shows as the summary of a step.
         warn: gets one sentence about what a report leaves out.
+        coverage: show which lines of the kernels were reached, also without verbosity.
         trend: the stored runs up to this one, the oldest first.
     """
 
@@ -47,6 +48,7 @@ class ReportSettings:
     width: int = 80
     progress: TextIO | None = None
     early: bool = False
+    coverage: bool = False
     base: Path = Path(".")
     step_summary: Path | None = None
     warn: Callable[[str], None] = _ignore

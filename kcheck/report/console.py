@@ -30,6 +30,7 @@ from kcheck.report.causes import Cause, Warned
 from kcheck.report.collect import OpenSpec
 from kcheck.report.detail import DetailRow, ReadLine, Role, finding_rows, read_line, rows
 from kcheck.report.paragraph import cause_rows, warning_rows
+from kcheck.report.reached import reached_rows
 
 if TYPE_CHECKING:
     from kcheck.report.progress import Progress
@@ -201,6 +202,10 @@ class ConsoleReporter:
                 self._case(case)
         else:
             self._causes(found, opened.cases)
+        if event.coverage is not None and (self._settings.verbosity > 0 or self._settings.coverage):
+            self._print(Text())
+            self._rows(reached_rows(event.coverage, len(opened.cases)), 2)
+            self._after_block = True
         for warning in warnings if self._settings.verbosity >= 0 else ():
             self._print(Text())
             self._rows(warning_rows(warning, len(opened.cases), self._source), 2)

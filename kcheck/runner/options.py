@@ -49,6 +49,7 @@ class Options:
         device: ``--device`` if given, for the replay line; else empty.
         profile: ``--profile``, for the replay line.
         group: of the planned cases, run only those for which this is true: part of a run that others complete.
+        coverage: count what every case reaches of the kernel, also of a case that no sanitizer instruments.
         replay_by: the command at the start of the replay line, if it is not `kcheck run`.
     """
 
@@ -70,6 +71,7 @@ class Options:
     only_failed: bool = False
     lint: bool = True
     group: Callable[[Case], bool] | None = None
+    coverage: bool = False
 
     @property
     def is_replay(self) -> bool:

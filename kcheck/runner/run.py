@@ -13,6 +13,7 @@ from kcheck.cases import expand, plan, snapshot
 from kcheck.device import Device
 from kcheck.errors import KernelError, SpecError
 from kcheck.model import (
+    COVERAGE,
     Captured,
     Case,
     CaseFinished,
@@ -44,6 +45,7 @@ from kcheck.runner.execute import (
 from kcheck.runner.options import STORED, Options, replay
 from kcheck.runner.provenance import digests, versions
 from kcheck.runner.queue import Queued, queue
+from kcheck.runner.reaching import Reaching
 from kcheck.runner.select import Matcher, parse
 from kcheck.specfile import calibrated
 from kcheck.specfile.load import load_function
@@ -76,6 +78,7 @@ class _Tally:
     unsupported: list[Verdict] = field(default_factory=list)
     judging: float = 0.0  # seconds, nearly all of them in the reference
     findings: tuple[Finding, ...] = ()  # about the spec, not about a case
+    reaching: Reaching = field(default_factory=Reaching)
 
     @property
     def cases(self) -> int:
@@ -102,6 +105,7 @@ class _Tally:
             tuple(Sanitized(n, level, self.seen[n]) for n, level in spec.sanitize.items() if level != "off"),
             len(self.unsupported),
             self.recalled,
+            coverage=self.reaching.result(spec.root),
         )
 
 
@@ -115,6 +119,7 @@ class _Run:
     _told: bool = False  # the current spec has had its first event
     _notes: dict[str, None] = field(default_factory=dict)
     _budget: Budget = field(default_factory=Budget)
+    _only_covers: bool = False  # the current case is instrumented only to count what it reaches, if at all
 
     def events(self, specs: Sequence[OpSpec | SpecRefused]) -> Iterator[Event]:
         begun = time.monotonic()
@@ -218,6 +223,8 @@ class _Run:
                     tally.unsupported.append(verdict)
                     continue
                 tally.add(verdict)
+                if done.outcome is not None:
+                    tally.reaching.add(done.outcome.reached)
                 self.failures += verdict.status is not Status.PASSED
                 for note in verdict.notes:
                     self._notes.setdefault(note)
@@ -312,16 +319,18 @@ class _Run:
             arrays=queued.arrays(),
             observe=vacuity.observe if spec.judged else None,
         )
-        instrumented = 0.0 if done.outcome is None else done.outcome.instrumented
+        instrumented = 0.0 if done.outcome is None or self._only_covers else done.outcome.instrumented
         self._budget.add(done.verdict.seconds - instrumented, instrumented, done.size)
         return done
 
     def _instrument(self, spec: OpSpec, size: int) -> frozenset[str]:
         """The sanitizers that the next case is instrumented for: those asked for by name, the others in time."""
         possible = every_instrument(spec, self.device)
-        if self.options.is_replay or self._budget.allows(size):
-            return possible
-        return possible & self.options.sanitize.keys()
+        covers = {COVERAGE} if self.options.coverage and device_for(spec, self.device).instruments else set()
+        if not self.options.is_replay and not self._budget.allows(size):
+            possible &= self.options.sanitize.keys()
+        self._only_covers = not possible
+        return possible | covers
 
     @property
     def _whole(self) -> bool:

@@ -18,7 +18,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from kcheck.model import Captured, Case, CaseFinished, Event, Snapshot, Status, Verdict
+from kcheck.model import (
+    Captured,
+    Case,
+    CaseFinished,
+    CodeCoverage,
+    Event,
+    Snapshot,
+    SpecFinished,
+    SpecStarted,
+    Status,
+    Verdict,
+)
 from kcheck.store import retention
 from kcheck.store.database import (
     damaged,
@@ -28,7 +39,7 @@ from kcheck.store.database import (
     open_for_writing,
     transaction,
 )
-from kcheck.store.details import stored_events
+from kcheck.store.details import stored_events, unpacked
 from kcheck.store.documents import DocumentRefused, StoreError, loads
 from kcheck.store.ids import hexadecimal, letters, shortened
 from kcheck.store.recorder import case_row, put_failure, put_snapshot, recipe, when
@@ -272,6 +283,32 @@ class Store:
             "" if since is None else when(since),
         )
         return [checked(self._loaded(document, Case)) for (document,) in found]
+
+    def code_coverage(
+        self, path: str, op: str, since: datetime | None = None
+    ) -> list[tuple[CodeCoverage, Mapping[str, str]]]:
+        """What the stored runs of a spec have reached of its kernel, the newest first, each with the digests of
+        the files that it was run with. Runs that counted nothing, or have lost their details, are left out.
+
+        Args:
+            since: only runs that started then or later.
+
+        Raises:
+            StoreError: the stored bytes are damaged.
+        """
+        rows = self._rows(
+            """SELECT specs.begin, specs.finish FROM specs JOIN runs ON runs.id = specs.run
+               WHERE specs.path = ? AND specs.op = ? AND runs.started >= ? AND specs.finish IS NOT NULL
+               ORDER BY specs.id DESC""",
+            path,
+            op,
+            "" if since is None else when(since),
+        )
+        try:
+            pairs = [(unpacked(begin, SpecStarted), unpacked(finish, SpecFinished)) for begin, finish in rows]
+        except DocumentRefused as error:
+            raise StoreError(f"{self._file}: a run of {path} cannot be read ({error})") from None
+        return [(finish.coverage, begin.sources) for begin, finish in pairs if finish.coverage is not None]
 
     def snapshot(self, failure: StoredFailure) -> Snapshot | None:
         """The exact inputs of a failure; None if they were too large, or deleted to make room for newer ones.

@@ -17,6 +17,7 @@ from kcheck.device.simulator.module import NAME, KernelStopped, NotSimulated, Se
 from kcheck.device.simulator.schedule import Divergence, ThreadFailure
 from kcheck.model import Finding, OpSpec, Schedule, Span
 from kcheck.model.compiled import Launched
+from kcheck.model.coverage import Reached
 from kcheck.span import as_typed
 
 
@@ -48,6 +49,10 @@ class SimulatorBackend:
     def instrumented(self) -> float:
         """Nothing was instrumented."""
         return 0.0
+
+    def reached(self) -> tuple[Reached, ...]:
+        """Nothing was counted."""
+        return ()
 
     def launched(self) -> tuple[Launched, ...]:
         """As :meth:`kcheck.device.base.Backend.launched`."""

@@ -119,6 +119,9 @@ class Observer:
     def enters(self) -> None:
         """A function that is called, not a kernel, begins."""
 
+    def begins(self, operations: Sequence[Operation]) -> None:
+        """The active lanes, at least one, are about to execute a basic block, its terminator included."""
+
     def branches(self, operation: Operation, condition: Operand) -> None:
         """A predicate, an index or a target decides where the active lanes continue, or whether they execute."""
 

@@ -74,15 +74,20 @@ class ModuleLowering:
     def site(self, operation: Instruction | Call, space: str) -> int:
         """The number of a new site."""
         text = operation.mnemonic if isinstance(operation, Instruction) else f"call {operation.target.name}"
-        chain = operation.loc.chain if operation.loc is not None else ()
-        stack = tuple((self.module.files.get(loc.file, ""), loc.line) for loc in chain)
-        own = (self.module.file, operation.line) if os.path.isabs(self.module.file) else ("", 0)
-        file, source_line = next((frame for frame in stack if is_users(frame[0])), stack[0] if stack else own)
+        stack = self.places(operation)
+        file, source_line = next((frame for frame in stack if is_users(frame[0])), stack[0])
         chain_of_calls = stack if len(stack) > 1 else ()
         tests = id(operation) in self.tests
         address = _address(operation) if isinstance(operation, Instruction) else ""
         self.sites.append(Site(operation.line, text, file, source_line, space, chain_of_calls, tests, address))
         return len(self.sites) - 1
+
+    def places(self, operation: Instruction | Call) -> tuple[tuple[str, int], ...]:
+        """(file, line) in the source of an operation and of each call that was inlined, innermost first: those of
+        the PTX text if no source is known and it was read from a file; ``""`` and 0 if it was not."""
+        if operation.loc is None:
+            return ((self.module.file, operation.line) if os.path.isabs(self.module.file) else ("", 0),)
+        return tuple((self.module.files.get(loc.file, ""), loc.line) for loc in operation.loc.chain)
 
     def _access_of(
         self, store: bool, element: str, space: str, width: int, companions: CompanionMemory | None = None

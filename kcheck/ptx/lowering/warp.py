@@ -254,6 +254,8 @@ class WarpFunction:
         fn.active = b.bits_mask(self.lanes, self.width)
         fn.blend = partial(self.keeps, n)
         fn.inlining = " noinline" if affine_loop is not None else ""
+        for observer in fn.observers:
+            observer.begins(block.operations)
         for operation in block.body:
             apply(fn, operation)
             if isinstance(operation, Call) and fn.exits is not None:

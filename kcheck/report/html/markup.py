@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import html
 import json
+from collections.abc import Sequence
+from importlib.resources import files
 from typing import TypeAlias
 
 from kcheck.report import plain
 
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 _VOID = ("input", "meta", "br")
 
 
@@ -50,3 +53,23 @@ def embedded(document: object) -> str:
     """JSON for a script element: no tag can start or end in it."""
     dumped = json.dumps(document, separators=(",", ":"), allow_nan=False)
     return dumped.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def asset(name: str) -> str:
+    """A style or a script that is part of every page."""
+    return files("kcheck.report.html").joinpath("assets", name).read_text("utf-8")
+
+
+def document(title: str, header: Sequence[Child], main: Sequence[Child], scripts: Sequence[Child] = ()) -> str:
+    """A whole page, which loads nothing."""
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        tag("meta", name="viewport", content="width=device-width"),
+        tag("title", title),
+        tag("style", Markup(asset("uPlot.min.css"))) if scripts else None,
+        tag("style", Markup(asset("page.css"))),
+    )
+    body = tag("body", tag("header", *header), tag("main", *main), *scripts)
+    return f"<!doctype html>\n{tag('html', head, body, lang='en')}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import linecache
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.resources import files
 from typing import Any
 
 from kcheck.model import CaseFinished, Comparison, SpecFinished
@@ -14,14 +13,14 @@ from kcheck.report import TrendPoint, plain, wording
 from kcheck.report.collect import Collected, OpenSpec
 from kcheck.report.detail import ReadLine
 from kcheck.report.html import figures
-from kcheck.report.html.markup import Markup, embedded, joined, tag, text
+from kcheck.report.html.coverage import code_section
+from kcheck.report.html.markup import Markup, asset, document, embedded, joined, tag, text
 from kcheck.report.problems import Problem, problems
 from kcheck.report.rules import rule
-from kcheck.report.totals import Totals, spec_counts
+from kcheck.report.totals import SpecLine, Totals, spec_counts
 
 _AROUND = 3  # lines of source before and after a marked line
 _MOST_WORST = 5
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 Inputs = Mapping[str, Mapping[str, figures.Histogram]]
 
 
@@ -41,40 +40,25 @@ def page(run: Collected, inputs: Inputs, trend: Sequence[TrendPoint], source: Re
     found = problems(run, source)
     errors = {opened.started.path: figures.of_errors(opened.cases) for opened, _ in run.specs}
     cases = [[_row(event) for event in opened.cases] for opened, _ in run.specs]
-    body = tag(
-        "body",
-        tag("header", tag("h1", f"kcheck: {title}"), *_about(run, rest)),
-        tag(
-            "main",
-            _controls() if found else None,
-            tag("h2", "Problems") if found else tag("p", "No problems were found."),
-            *(_problem(problem, inputs, errors) for problem in found),
-            tag("h2", "Specs"),
-            *(
-                _spec(number, opened, line.mark, line.result)
-                for number, ((opened, _), line) in enumerate(zip(run.specs, lines, strict=True))
-            ),
-            *_notes(run.specs),
-            *_trend(trend),
+    header = [tag("h1", f"kcheck: {title}"), *_about(run, rest)]
+    main = [
+        _controls(),
+        tag("h2", "Problems") if found else tag("p", "No problems were found."),
+        *(_problem(problem, inputs, errors) for problem in found),
+        tag("h2", "Specs"),
+        *(
+            _spec(number, opened, done, line)
+            for number, ((opened, done), line) in enumerate(zip(run.specs, lines, strict=True))
         ),
+        *_notes(run.specs),
+        *_trend(trend),
+    ]
+    scripts = [
         tag("script", Markup(embedded(cases)), type="application/json", id="cases"),
-        tag("script", Markup(_asset("uPlot.iife.min.js"))),
-        tag("script", Markup(_asset("page.js"))),
-    )
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-        tag("meta", name="viewport", content="width=device-width"),
-        tag("title", f"kcheck: {title}"),
-        tag("style", Markup(_asset("uPlot.min.css"))),
-        tag("style", Markup(_asset("page.css"))),
-    )
-    return f"<!doctype html>\n{tag('html', head, body, lang='en')}"
-
-
-def _asset(name: str) -> str:
-    return files("kcheck.report.html").joinpath("assets", name).read_text("utf-8")
+        tag("script", Markup(asset("uPlot.iife.min.js"))),
+        tag("script", Markup(asset("page.js"))),
+    ]
+    return document(f"kcheck: {title}", header, main, scripts)
 
 
 def _about(run: Collected, rest: Sequence[str]) -> Iterator[Markup]:
@@ -234,16 +218,17 @@ def _in_words(chart: figures.Histogram) -> str:
     return f"{chart['title']}. {span}"
 
 
-def _spec(number: int, opened: OpenSpec, mark: str, result: str) -> Markup:
+def _spec(number: int, opened: OpenSpec, done: SpecFinished, line: SpecLine) -> Markup:
     started = opened.started
-    kind = {"ok": "passed", "warn": "warn", "stop": "warn"}.get(mark, "error")
+    kind = {"ok": "passed", "warn": "warn", "stop": "warn"}.get(line.mark, "error")
     op = "" if names_op(started.path, started.op) else f" · {started.op}"
     heads = [tag("th", name, scope="col") for name in ("case", "result")]
     heads += [tag("th", name, scope="col", class_="number") for name in ("error / allowed", "seconds")]
     return tag(
         "details",
-        tag("summary", tag("span", mark, class_=kind), f" {started.path}{op}: {result}"),
+        tag("summary", tag("span", line.mark, class_=kind), f" {started.path}{op}: {line.result}"),
         tag("p", started.description) if started.description else None,
+        code_section(done.coverage, started.root, started.sources) if done.coverage is not None else None,
         tag("table", tag("caption", "Cases"), tag("thead", tag("tr", *heads)), tag("tbody")),
         class_="spec",
         data_spec=str(number),

@@ -1,0 +1,35 @@
+"""The bytes in which compiled code notes what launches reached, and what they say."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from kcheck.model.coverage import Reached
+from kcheck.ptx.program import Program
+
+
+class ReachedCode:
+    """What launches have reached since the last :meth:`take`; a table for each piece of code."""
+
+    def __init__(self) -> None:
+        self._tables: dict[int, tuple[Program, str, Any]] = {}
+
+    def table(self, program: Program, text: str) -> Any:
+        """The bytes for a launch of a program; no launch of it may run after the next :meth:`take`.
+
+        Args:
+            text: the PTX of its module.
+        """
+        if id(program) not in self._tables:
+            table = (ctypes.c_uint8 * max(len(program.points), 1))()
+            self._tables[id(program)] = program, text, table
+        return self._tables[id(program)][2]
+
+    def take(self) -> tuple[Reached, ...]:
+        """What was reached since the last call."""
+        tables, self._tables = self._tables, {}
+        return tuple(
+            Reached(f"{program.entry} {hash(text)}", program.points, bytes(table))
+            for program, text, table in tables.values()
+        )

@@ -1,0 +1,102 @@
+"""Coverage: notes which basic blocks and which ways out of branches were reached, a byte for each.
+
+It finds nothing wrong, but it watches as a sanitizer does. A byte is only ever set, so threads need no lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kcheck.model.coverage import CodePoint, Place
+from kcheck.ptx.abi import Launch
+from kcheck.ptx.analysis.cfg import Cfg
+from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.isa.events import Observer
+from kcheck.ptx.lowering.function import FunctionLowering
+from kcheck.ptx.lowering.sanitizer import Sanitizer
+from kcheck.ptx.syntax.ast import Instruction, Operand, Operation, Register
+from kcheck.ptx.syntax.types import TYPES
+from kcheck.span import is_users
+
+_NOWHERE = 0
+"""The byte that is set where a way out was not taken, so that no code has to branch."""
+
+
+class CoverageObserver(Observer):
+    """Notes what is reached in one function."""
+
+    def __init__(self, fn: FunctionLowering, cfg: Cfg, points: list[CodePoint]) -> None:
+        self.fn = fn
+        self._ways = {id(block.terminator): len(block.successors) for block in cfg.blocks}
+        self._points = points
+
+    def begins(self, operations: Sequence[Operation]) -> None:
+        """The lines of a block are reached, but not those whose instructions are under a predicate."""
+        lines = [place for o in operations if not self._is_conditional(o) for place in self._places(o)]
+        self._note(self._point(CodePoint(tuple(dict.fromkeys(lines)))))
+
+    def branches(self, operation: Operation, condition: Operand) -> None:
+        """One way out of a branch is taken by some lanes, and another one by others."""
+        b = self.fn.b
+        if isinstance(operation, Instruction) and operation.opcode == "brx":
+            index = b.splat(self.fn.read(operation, condition, TYPES["u32"]))
+            ways = self._ways[id(operation)]
+            for way in range(ways):
+                name = "uge" if way == ways - 1 else "eq"  # an index past the end takes the last way
+                self._way(operation, way, b.splat(b.compare(name, index, way)))
+        elif operation.guard is not None and condition == operation.guard and not self._is_always(operation):
+            holds = b.splat(self.fn.load(operation.guard.name, "pred"))
+            for way, taken in enumerate(
+                (b.invert(holds), holds) if operation.negated else (holds, b.invert(holds))
+            ):
+                self._way(operation, way, taken)
+
+    def _way(self, operation: Operation, way: int, taken: Value) -> None:
+        b = self.fn.b
+        places = self._places(operation)
+        if not places:
+            return
+        lines = places if way == 0 and self._is_conditional(operation) else ()
+        number = self._point(CodePoint(lines, places[0], operation.line, way))
+        here = b.any(b.land(b.splat(self.fn.active), taken))
+        self._note(b.select(here, b.const("i64", number), b.const("i64", _NOWHERE)))
+
+    def _is_conditional(self, operation: Operation) -> bool:
+        """Whether it is executed by the lanes alone for which its predicate holds. A branch is executed by all."""
+        is_branch = isinstance(operation, Instruction) and operation.opcode == "bra"
+        return operation.guard is not None and not is_branch and not self._is_always(operation)
+
+    def _is_always(self, operation: Operation) -> bool:
+        """Whether the predicate is a constant, as Triton writes where there is no mask."""
+        return isinstance(operation.guard, Register) and operation.guard.name in self.fn.constants
+
+    def _places(self, operation: Operation) -> tuple[Place, ...]:
+        """The user's lines that an operation is of, innermost first."""
+        return tuple(place for place in self.fn.unit.places(operation) if is_users(place[0]) and place[1])
+
+    def _point(self, point: CodePoint) -> int:
+        self._points.append(point)
+        return len(self._points) - 1
+
+    def _note(self, number: Value | int) -> None:
+        """Set a byte."""
+        b = self.fn.b
+        index = b.const("i64", number) if isinstance(number, int) else number
+        table = self.fn.field(Launch, Launch.coverage, element="ptr")
+        pointer = b.value(f"getelementptr i8, ptr {table.text}, {b.typed(index)}", "ptr")
+        b.line(f"store atomic i8 1, ptr {pointer.text} monotonic, align 1")
+
+
+class Coverage(Sanitizer):
+    """Counts for one kernel.
+
+    Attributes:
+        points: the meaning of each byte at ``Launch.coverage``; the first one has none.
+    """
+
+    def __init__(self) -> None:
+        self.points = [CodePoint()]
+
+    def observe(self, fn: FunctionLowering, cfg: Cfg) -> Observer:
+        """Watch every function."""
+        return CoverageObserver(fn, cfg, self.points)

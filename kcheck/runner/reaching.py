@@ -1,0 +1,75 @@
+"""What the cases of a spec have reached of its kernel, from what each of them reached."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from kcheck.model.coverage import CodeCoverage, CodePoint, FileCoverage, Place, Reached, both_ways
+
+Way = tuple[Place, str, int, int]
+"""A way out of a branch: its line, the code that it is in, its number there, and which way."""
+
+
+class Reaching:
+    """The tally of one spec. Most cases reach the same, so it counts cases by what they reach."""
+
+    def __init__(self) -> None:
+        self.cases = 0
+        self._points: dict[int, Sequence[CodePoint]] = {}
+        self._counts: Counter[tuple[tuple[str, int, bytes], ...]] = Counter()
+
+    def add(self, reached: Sequence[Reached]) -> None:
+        """A case ran; if its code does not note what it reaches, it is not counted."""
+        if not reached:
+            return
+        self.cases += 1
+        self._points.update((id(each.points), each.points) for each in reached)
+        self._counts[tuple((each.code, id(each.points), each.hits) for each in reached)] += 1
+
+    def result(self, root: str) -> CodeCoverage | None:
+        """What the cases reached; None if nothing was counted. ``root``: paths in there are relative to it."""
+        if not self.cases:
+            return None
+        lines: Counter[Place] = Counter()
+        ways: Counter[Way] = Counter()
+        for pattern, cases in self._counts.items():
+            here: dict[Place, bool] = {}
+            taken: dict[Way, bool] = {}
+            for code, points, hits in pattern:
+                for point, hit in zip(self._points[points], hits, strict=True):
+                    for place in point.lines:
+                        here[place] = here.get(place, False) or bool(hit)
+                    if point.branch is not None:
+                        way = (point.branch, code, point.number, point.way)
+                        taken[way] = taken.get(way, False) or bool(hit)
+            for place, hit in here.items():
+                lines[place] += cases * hit
+            for way, hit in taken.items():
+                ways[way] += cases * hit
+        return CodeCoverage(self.cases, tuple(_files(lines, ways, root)))
+
+
+def _files(lines: Mapping[Place, int], ways: Mapping[Way, int], root: str) -> list[FileCoverage]:
+    branches: dict[tuple[Place, str, int], dict[int, int]] = {}
+    for (place, code, number, way), cases in ways.items():
+        branches.setdefault((place, code, number), {})[way] = cases
+    best: dict[Place, tuple[int, ...]] = {}
+    for (place, _, _), found in branches.items():
+        here = tuple(cases for _, cases in sorted(found.items()))
+        best[place] = max(best.get(place, here), here, key=both_ways)
+    files = dict.fromkeys(sorted(file for file, _ in lines))
+    return [
+        FileCoverage(
+            _path(file, root),
+            tuple(sorted((line, cases) for (where, line), cases in lines.items() if where == file)),
+            tuple(sorted((line, found) for (where, line), found in best.items() if where == file)),
+        )
+        for file in files
+    ]
+
+
+def _path(file: str, root: str) -> str:
+    relative = os.path.relpath(file, root)
+    return file if relative.startswith("..") else relative
