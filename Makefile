@@ -51,17 +51,23 @@ bench: .venv/installed-dev  ## the cpu device against plain @njit and the simula
 calibrate: .venv/installed-dev  ## check the constant of the noise floor with every correct kernel; writes docs/oracle.md
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/corpus.py --write
 
-.venv-frameworks/installed: pyproject.toml
-	@echo "Installing torch, JAX and TensorFlow into .venv-frameworks (several GB)"
-	@"$(PYTHON)" -m venv .venv-frameworks
-	@.venv-frameworks/bin/python -m pip install --quiet --disable-pip-version-check -e '.[cu13,torch,jax,tensorflow,dev]'
+# PyTorch for the CPU: the one for GPUs requires another version of Triton than the dev extra, and pip would download one
+# version of it after another. Where its index cannot be reached: make frameworks CPU_TORCH=torch==2.13.0+cpu
+CPU_TORCH ?= --index-url https://download.pytorch.org/whl/cpu torch
+FRAMEWORKS_VENV ?= .venv-frameworks
+FRAMEWORKS := $(FRAMEWORKS_VENV)/bin/python
+
+$(FRAMEWORKS_VENV)/installed: pyproject.toml
+	@echo "Installing torch, JAX and TensorFlow into $(FRAMEWORKS_VENV) (3 GB)"
+	@test -x $(FRAMEWORKS) || "$(PYTHON)" -m venv $(FRAMEWORKS_VENV)
+	@$(FRAMEWORKS) -m pip install --quiet --disable-pip-version-check $(CPU_TORCH)
+	@$(FRAMEWORKS) -m pip install --quiet --disable-pip-version-check -e '.[cu13,torch,jax,tensorflow,dev]'
 	@touch $@
 
-# PyTorch for the CPU: the one for GPUs requires another version of Triton.
 .venv-triton/installed: pyproject.toml
 	@echo "Installing Triton and torch into .venv-triton"
 	@"$(PYTHON)" -m venv .venv-triton
-	@.venv-triton/bin/python -m pip install --quiet --disable-pip-version-check --index-url https://download.pytorch.org/whl/cpu torch
+	@.venv-triton/bin/python -m pip install --quiet --disable-pip-version-check $(CPU_TORCH)
 	@.venv-triton/bin/python -m pip install --quiet --disable-pip-version-check -e '.[triton]' pytest scipy numpy
 	@touch $@
 
@@ -69,15 +75,15 @@ conformance-triton: .venv-triton/installed  ## Triton's own tests (TESTS=path, E
 	@test -n "$(TESTS)" || { echo "Say where Triton's tests are: make conformance-triton TESTS=path" >&2; exit 2; }
 	@.venv-triton/bin/python conformance/triton_run.py "$(TESTS)" --every $(or $(EVERY),1)
 
-frameworks: .venv-frameworks/installed  ## one op in numba.cuda, NumPy, torch, JAX, TensorFlow; writes docs/frameworks.md
-	@.venv-frameworks/bin/python -m pytest tests/functions/test_frameworks_installed.py tests/compat/test_gpuemu_frameworks.py -q -n 0
-	@.venv-frameworks/bin/python tests/functions/same_verdicts.py --write
+frameworks: $(FRAMEWORKS_VENV)/installed  ## one op in numba.cuda, NumPy, torch, JAX, TensorFlow; writes docs/frameworks.md
+	@$(FRAMEWORKS) -m pytest tests/functions/test_frameworks_installed.py tests/compat/test_gpuemu_frameworks.py -q -n 0
+	@$(FRAMEWORKS) tests/functions/same_verdicts.py --write
 
 monitor-soak: .venv/installed-dev  ## a million monitored calls, a hundred of them wrong; writes docs/monitor.md
 	@$(BIN)/python benchmarks/monitor_soak.py --write
 
-monitor-torch: .venv-frameworks/installed  ## the monitor on torch: autograd, modules, compile, MNIST; writes docs/monitor.md
-	@.venv-frameworks/bin/python tests/monitor/torch_results.py --write
+monitor-torch: $(FRAMEWORKS_VENV)/installed  ## the monitor on torch: autograd, modules, compile, MNIST; writes docs/monitor.md
+	@$(FRAMEWORKS) tests/monitor/torch_results.py --write
 
 conformance: .venv/installed-dev  ## numba-cuda's own tests on the cpu device; writes docs/conformance.md
 	@$(BIN)/python conformance/run.py

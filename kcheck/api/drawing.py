@@ -12,10 +12,12 @@ import numpy.typing as npt
 from kcheck import model
 from kcheck.api.spec import SpecLike, model_of
 from kcheck.api.verdict import Verdict
-from kcheck.cases import CaseArrays, expand, materialize, plan, snapshot
+from kcheck.cases import CaseArrays, cotangents, expand, materialize, plan, snapshot
 from kcheck.device.harvest import input_findings, values
-from kcheck.device.returned import returned_outputs
+from kcheck.device.returned import returned_gradients, returned_outputs
+from kcheck.errors import UserError
 from kcheck.model import OpSpec, Outcome
+from kcheck.nearest import did_you_mean
 from kcheck.oracle import judge
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -83,29 +85,60 @@ class Case:
         allocation = self._arrays.allocation(name)
         return allocation.view(self._memory[allocation.name])
 
-    def judge(self, output: object = None) -> Verdict:
+    @cached_property
+    def cotangents(self) -> Mapping[str, Array]:
+        """The c of ``sum(output * c)``, whose derivatives :meth:`judge` checks, by floating-point output: normally
+        distributed, of the output's shape and dtype."""
+        return cotangents(self._spec, self._arrays)
+
+    def judge(self, output: object = None, gradients: Mapping[str, object] | None = None) -> Verdict:
         """Compare what the op returned with the reference, and check that it left its inputs alone.
+
+        >>> import kcheck
+        >>> import numpy as np
+        >>> spec = kcheck.Spec(
+        ...     "square", dims={"N": 8}, inputs={"x": ["N"]}, outputs={"y": ["N"]}, reference=lambda x: x * x
+        ... )
+        >>> case = kcheck.case_of(spec, seed=1)
+        >>> x, c = case.inputs["x"], case.cotangents["y"]
+        >>> case.judge(x * x, gradients={"x": 2 * x * c}).passed
+        True
+        >>> case.judge(x * x, gradients={"x": x * c}).rule
+        'gradient'
 
         Args:
             output: an array of any framework, a tuple in the order of the spec's outputs, or a dict by name.
                 None: the op wrote to :attr:`outputs`.
+            gradients: the derivatives of ``sum(output * c)``, with c from :attr:`cotangents`, by the name of a
+                floating-point input; arrays of any framework. They are checked if the outputs pass.
 
         Returns:
             The verdict: within the noise floor of this case, unless the spec sets another tolerance.
 
         Raises:
             KernelError: a generator of the spec cannot be loaded.
+            UserError: there is no floating-point input of a name in ``gradients``.
         """
+        self._check_names(gradients or {})
         if output is None:
             output = {
                 name: values(memory, self._memory[memory.name])
                 for name, memory in ((name, self._arrays.allocation(name)) for name in self._spec.outputs)
             }
         outputs, wrong = returned_outputs(self._spec, self._arrays, output)
+        derived, odd = returned_gradients(self._arrays, gradients or {}, None)
         changed = input_findings(self._spec, self._arrays.allocations, self._memory, None)
         checked = ("mutated",) if self._spec.sanitize["mutated"] != "off" else ()
-        outcome = Outcome(self._case, DEVICE, outputs, {}, (*wrong, *changed), checked=checked)
+        found = (*wrong, *odd, *changed)
+        outcome = Outcome(self._case, DEVICE, outputs, {}, found, checked=checked, gradients=derived)
         return Verdict.of(judge(self._spec, self._arrays, outcome), snapshot(self._arrays))
+
+    def _check_names(self, gradients: Mapping[str, object]) -> None:
+        known = [name for name in self._spec.inputs if self._arrays.allocation(name).dtype.is_float]
+        for name in gradients:
+            if name not in known:
+                fix = did_you_mean(name, known) or f"the floating-point inputs are {', '.join(known) or 'none'}"
+                raise UserError(f"{self._spec.op}: gradients: {name!r} is not a floating-point input; {fix}")
 
     def __repr__(self) -> str:
         return f"<kcheck.Case {self.id}>"

@@ -58,6 +58,20 @@ def validate(
             parameter that is not an input, or a key is wrong.
         NotAnArray: an input or output is not an array.
     """
+    case, made = case_of_output(op, inputs, output, reference, compute=compute, **keys)
+    return case.judge(made)
+
+
+def case_of_output(
+    op: str,
+    inputs: Mapping[str, object],
+    output: object,
+    reference: Callable[..., object],
+    *,
+    compute: str | None = None,
+    **keys: Any,
+) -> tuple[Case, dict[str, Array]]:
+    """The case of a call whose output the caller has, and that output by name. As :func:`validate`."""
     arrays = {name: as_numpy(value, f"the input {name}") for name, value in inputs.items()}
     numbers = {name: value for name, value in inputs.items() if isinstance(value, bool | int | float)}
     arrays = {name: array for name, array in arrays.items() if name not in numbers}
@@ -67,7 +81,7 @@ def validate(
     held = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()}
     case = replace(expand(spec, 0), label="call")
     told = replace(case, dtypes={}, layouts={}, values={})  # what was drawn is not what the caller passed
-    return Case(spec, told, materialize(spec, case, held)).judge(made)
+    return Case(spec, told, materialize(spec, case, held)), made
 
 
 def _output_name(inputs: Mapping[str, object]) -> str:

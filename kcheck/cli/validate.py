@@ -12,7 +12,13 @@ from kcheck.cli.exits import Exit
 @click.command("validate")
 @click.argument("paths", nargs=-1, metavar="[SPEC]...", type=click.Path(path_type=Path))
 @click.option("-r", "--recursive", is_flag=True, help="Check the specs in folders below, too.")
-def command(paths: tuple[Path, ...], recursive: bool) -> int:
+@click.option(
+    "--touched",
+    is_flag=True,
+    help="SPECs are changed files: check the specs among them and the specs that use them. No error if nothing "
+    "matches.",
+)
+def command(paths: tuple[Path, ...], recursive: bool, touched: bool) -> int:
     """Check op specs for mistakes without running anything.
 
     \b
@@ -27,9 +33,11 @@ def command(paths: tuple[Path, ...], recursive: bool) -> int:
     from kcheck.model import SpecRefused
     from kcheck.report import plain, wording
 
-    paths = paths or project_specs("validate")
-    specs = collect(paths, recursive=recursive)
+    paths = paths or (() if touched else project_specs("validate"))
+    specs = collect(paths, recursive=recursive, touched=touched)
     refused = [spec for spec in specs if isinstance(spec, SpecRefused)]
+    if not specs and touched:
+        return Exit.GOOD
     if not specs:
         click.echo(f"kcheck: {none_found(paths, may_recurse=not recursive)}", err=True)
         return Exit.NOTHING

@@ -25,7 +25,7 @@ from kcheck.cases import CaseArrays, cotangents
 from kcheck.device.base import unheard
 from kcheck.device.harvest import Bytes, input_findings, nondeterministic_finding
 from kcheck.device.places import error_place, function_place, one_line
-from kcheck.device.returned import outputs_by_name, returned_outputs
+from kcheck.device.returned import outputs_by_name, returned_gradients, returned_outputs
 from kcheck.errors import DeviceUnavailable, KernelError
 from kcheck.frameworks import FrameworkMissing, as_numpy, derivatives, framework_of, passed_array
 from kcheck.model import Finding, Framework, FunctionRef, OpSpec, Outcome, Span
@@ -106,7 +106,6 @@ class HostDevice:
         gradients: dict[str, Array] = {}
         if spec.gradients and outputs and not findings:
             gradients, wrong = _gradients(spec, arrays, function, framework, timeout)
-            gradients = {} if wrong else gradients
             findings += wrong
         checked = tuple(name for name in _CHECKS if name in seen and spec.sanitize[name] != "off")
         return Outcome(arrays.case, NAME, outputs, {}, tuple(findings), notes, checked, gradients=gradients)
@@ -216,19 +215,7 @@ def _gradients(
         place = error_place(error, spec.root) or _place(function, spec)
         what = f"the backward pass raised {one_line(error)}"
         return {}, (Finding("gradient", what, array=by[0], place=place),)
-    return found, tuple(
-        Finding(
-            "gradient",
-            f"the derivative by {name} is {array.dtype} {list(array.shape)}, the input is "
-            f"{arrays.allocation(name).dtype} {list(arrays.allocation(name).shape)}",
-            fix="return a derivative of the input's shape and dtype",
-            array=name,
-            place=_place(function, spec),
-        )
-        for name, array in found.items()
-        if (array.shape, array.dtype)
-        != (tuple(arrays.allocation(name).shape), arrays.allocation(name).dtype.numpy)
-    )
+    return returned_gradients(arrays, found, _place(function, spec))
 
 
 def _bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

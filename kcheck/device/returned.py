@@ -1,4 +1,4 @@
-"""What a function, or a caller, returns for a case: the outputs as arrays, or what is wrong with them."""
+"""What a function, or a caller, returns for a case: outputs and derivatives, or what is wrong with them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from kcheck.cases import CaseArrays
 from kcheck.frameworks import NotAnArray, as_numpy
-from kcheck.model import Finding, OpSpec
+from kcheck.model import Finding, OpSpec, Span
 from kcheck.nearest import did_you_mean
 
 RULE = "output"
@@ -49,6 +49,36 @@ def returned_outputs(
         else:
             outputs[name] = np.array(array, order="C", copy=True)
     return ({}, tuple(findings)) if findings else (outputs, ())
+
+
+def returned_gradients(
+    arrays: CaseArrays, gradients: Mapping[str, object], place: Span | None
+) -> tuple[dict[str, npt.NDArray[Any]], tuple[Finding, ...]]:
+    """The derivatives by inputs, as arrays.
+
+    Args:
+        gradients: arrays of any framework by the name of an input.
+        place: of findings.
+
+    Returns:
+        (derivatives, findings): a derivative has the shape and the dtype of its input. None if there are findings.
+    """
+    found: dict[str, npt.NDArray[Any]] = {}
+    findings = []
+    for name, value in gradients.items():
+        memory = arrays.allocation(name)
+        try:
+            array = as_numpy(value, f"the derivative by {name}")
+        except NotAnArray as error:
+            findings.append(Finding("gradient", str(error), array=name, place=place))
+            continue
+        found[name] = array
+        if (array.shape, array.dtype) != (tuple(memory.shape), memory.dtype.numpy):
+            what = f"the derivative by {name} is {array.dtype} {list(array.shape)}"
+            what += f", the input is {memory.dtype} {list(memory.shape)}"
+            fix = "return a derivative of the input's shape and dtype"
+            findings.append(Finding("gradient", what, fix=fix, array=name, place=place))
+    return ({}, tuple(findings)) if findings else (found, ())
 
 
 def outputs_by_name(spec: OpSpec, result: object) -> tuple[dict[str, object], Finding | None]:

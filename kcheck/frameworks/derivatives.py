@@ -1,4 +1,4 @@
-"""Derivatives as torch and JAX compute them: reverse mode, from weights of the outputs."""
+"""Derivatives as torch, JAX and TensorFlow compute them: reverse mode, from weights of the outputs."""
 
 from __future__ import annotations
 
@@ -54,24 +54,59 @@ def _torch(
     named: Named,
     framework: Framework,
 ) -> dict[str, Any]:
-    import torch  # type: ignore[import-not-found,unused-ignore]
-
     for name in by:
         given[name] = given[name].detach().requires_grad_(True)
-    outputs: Mapping[str, Any] = named(function(**given))
+    return _from_graph(named(function(**given)), {name: given[name] for name in by}, weights)
+
+
+def _from_graph(
+    outputs: Mapping[str, Any], inputs: Mapping[str, Any], weights: Mapping[str, Array]
+) -> dict[str, Any]:
+    """By torch's autograd; the graph stays, so that the caller can differentiate again."""
+    import torch  # type: ignore[import-not-found,unused-ignore]
+
     attached = [name for name in weights if getattr(outputs[name], "requires_grad", False)]
     if not attached:
-        return {name: torch.zeros_like(given[name]) for name in by}
+        return {name: torch.zeros_like(tensor) for name, tensor in inputs.items()}
+    host = Framework("torch")
     found = torch.autograd.grad(
         [outputs[name] for name in attached],
-        [given[name] for name in by],
-        grad_outputs=[passed_array(weights[name].copy(), framework)[0] for name in attached],
+        list(inputs.values()),
+        grad_outputs=[passed_array(weights[name].copy(), host)[0].to(outputs[name]) for name in attached],
         allow_unused=True,
+        retain_graph=True,
     )
     return {
-        name: torch.zeros_like(given[name]) if gradient is None else gradient
-        for name, gradient in zip(by, found, strict=True)
+        name: torch.zeros_like(tensor) if gradient is None else gradient
+        for (name, tensor), gradient in zip(inputs.items(), found, strict=True)
     }
+
+
+def recorded_derivatives(
+    outputs: Mapping[str, Any], inputs: Mapping[str, Any], weights: Mapping[str, Array], tape: Any = None
+) -> dict[str, Array]:
+    """The derivatives of ``sum(output * c)``, from what the framework recorded while it computed the outputs.
+
+    Args:
+        outputs: by name: tensors of torch, or of TensorFlow that were computed under the tape.
+        inputs: real floating-point tensors by name, of which the outputs were computed.
+        weights: c, by output.
+        tape: TensorFlow's ``GradientTape``, persistent.
+
+    Returns:
+        By input, an array of its shape and dtype; zeros if no output depends on it.
+
+    Raises:
+        Exception: whatever the backward pass raises.
+    """
+    if tape is None:
+        found = _from_graph(outputs, inputs, weights)
+    else:
+        targets = [outputs[name] for name in weights]
+        scales = [c.astype(outputs[name].dtype.as_numpy_dtype) for name, c in weights.items()]
+        gradients = tape.gradient(targets, list(inputs.values()), scales, "zero")
+        found = dict(zip(inputs, gradients, strict=True))
+    return {name: as_numpy(array, f"the derivative by {name}") for name, array in found.items()}
 
 
 def _jax(

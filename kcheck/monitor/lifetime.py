@@ -9,7 +9,7 @@ import weakref
 from typing import Protocol
 
 IMPORTING = threading.RLock()
-"""Held by a checking thread while it imports. A process that forked then would have a child in which nobody ever
+"""Held by a checking thread while it imports. A process that forked then would have a child in which no thread
 releases the lock of that module; the child would hang at its own import of it."""
 PAUSE = 1.0
 """Seconds that a fork waits for the checks that have begun: they may hold locks of libraries."""

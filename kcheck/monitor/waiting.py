@@ -119,7 +119,7 @@ class Waiting(Generic[Item]):
             return self._changed.wait_for(lambda: not self._queue and not self.working, timeout)
 
     def pause(self, timeout: float, *, own: bool) -> None:
-        """Hand out no items until ``resume``, and wait a while for those that are being checked.
+        """Hand out no items until ``resume``, and wait a while for the ones being checked.
 
         Args:
             timeout: seconds.

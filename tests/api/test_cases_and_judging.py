@@ -37,6 +37,24 @@ def test_outputs_may_be_a_tuple_in_order(spec: kcheck.Spec) -> None:
         assert case.judge((y, y.sum(axis=-1))).passed
 
 
+def test_derivatives_are_judged_with_the_outputs(spec: kcheck.Spec) -> None:
+    """c is drawn for each output; the derivative of sum(y * c) + sum(total * c) by x is (c_y + c_total) * w."""
+    for case in kcheck.cases(spec, count=3):
+        x, w = case.inputs["x"], case.inputs["w"]
+        c = case.cotangents
+        assert {name: array.shape for name, array in c.items()} == {"y": x.shape, "total": x.shape[:1]}
+        y, upstream = x * w, c["y"] + c["total"][:, None]
+        assert case.judge((y, y.sum(axis=-1)), gradients={"x": upstream * w, "w": upstream * x}).passed
+        wrong = case.judge((y, y.sum(axis=-1)), gradients={"x": upstream * w, "w": c["y"] * x})
+        assert (wrong.rule, wrong.findings[0].array) == ("gradient", "w")
+        transposed = case.judge((y, y.sum(axis=-1)), gradients={"x": np.float64(upstream * w)})
+        assert "the derivative by x is float64" in str(transposed)
+    with pytest.raises(
+        kcheck.UserError, match="'v' is not a floating-point input; the floating-point inputs are x, w"
+    ):
+        case.judge((y, y.sum(axis=-1)), gradients={"v": x})
+
+
 def test_an_op_may_write_to_the_outputs_of_the_case(spec: kcheck.Spec) -> None:
     for case in kcheck.cases(spec, count=3):
         np.multiply(case.inputs["x"], case.inputs["w"], out=case.outputs["y"])

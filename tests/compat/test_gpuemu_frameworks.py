@@ -54,6 +54,51 @@ def test_a_torch_module_is_compared_with_its_float64_copy(client: gpuemu.Client)
         wrong(torch.randn(4, 8))
 
 
+def test_check_backward_compares_torchs_derivatives_with_those_of_the_reference(client: gpuemu.Client) -> None:
+    """The upstream gradient is random: with ones, the derivatives of a softmax are all 0."""
+    torch = pytest.importorskip("torch")
+
+    class Softmax(torch.autograd.Function):
+        mean = 1.0
+
+        @staticmethod
+        def forward(ctx, x):
+            y = torch.softmax(x.float(), dim=-1)
+            ctx.save_for_backward(y)
+            return y.to(x.dtype)
+
+        @classmethod
+        def backward(cls, ctx, dy):
+            (y,) = ctx.saved_tensors
+            dy = dy.float()
+            return y * (dy - cls.mean * (dy * y).sum(dim=-1, keepdim=True))
+
+    def changed_in_place(x):
+        y = torch.exp(x)  # its backward pass needs y as it was
+        total = y.sum(dim=-1, keepdim=True)
+        return y.div_(total)
+
+    wrong = type("Wrong", (Softmax,), {"mean": 0.0})
+    for dtype in (torch.float32, torch.float64):
+        x = torch.randn(5, 33, dtype=dtype, requires_grad=True)
+        with gpuemu.validate_pytorch(client, "fused_gelu", {"x": x}, check_backward=True) as ctx:
+            ctx["output"] = torch.nn.functional.gelu(x, approximate="tanh")
+        ctx["output"].sum().backward()  # the graph is still there
+    x = torch.randn(5, 33, requires_grad=True)
+    with gpuemu.validate_pytorch(client, "softmax", {"x": x}, check_backward=True) as ctx:
+        ctx["output"] = Softmax.apply(x)
+    with pytest.raises(gpuemu.ValidationError, match=r"the derivative of sum\(y \* c\) with respect to x\["):  # noqa: SIM117
+        with gpuemu.validate_pytorch(client, "softmax", {"x": x}, check_backward=True) as ctx:
+            ctx["output"] = wrong.apply(x)
+    assert not client.list_results(1)[0].passed
+    with pytest.raises(gpuemu.ValidationError, match=r"keep x in the graph"):  # noqa: SIM117
+        with gpuemu.validate_pytorch(client, "softmax", {"x": x}, check_backward=True) as ctx:
+            ctx["output"] = torch.softmax(x.detach(), dim=-1)
+    with pytest.raises(gpuemu.ValidationError, match=r"the backward pass raised RuntimeError: .*inplace"):  # noqa: SIM117
+        with gpuemu.validate_pytorch(client, "softmax", {"x": x}, check_backward=True) as ctx:
+            ctx["output"] = changed_in_place(x)
+
+
 def test_jax_arrays(client: gpuemu.Client) -> None:
     jax = pytest.importorskip("jax")
     x = jax.numpy.linspace(-3, 3, 99, dtype="float32")
@@ -69,3 +114,10 @@ def test_tensorflow_tensors(client: gpuemu.Client) -> None:
     x = tf.linspace(-3.0, 3.0, 99)
     with gpuemu.validate_tensorflow(client, "fused_gelu", {"x": x}) as ctx:
         ctx["output"] = tf.nn.gelu(x, approximate=True)
+    with gpuemu.validate_tensorflow(client, "fused_gelu", {"x": tf.Variable(x)}, check_gradient=True) as ctx:  # noqa: SIM117
+        with ctx["tape"]:
+            ctx["output"] = tf.nn.gelu(ctx["inputs"]["x"], approximate=True)
+    assert ctx.result.passed
+    with pytest.raises(gpuemu.ValidationError, match="the derivative of sum"):  # noqa: SIM117
+        with gpuemu.validate_tensorflow(client, "fused_gelu", {"x": x}, check_gradient=True) as ctx:
+            ctx["output"] = tf.nn.gelu(x, approximate=True) + 0.5 * (x - tf.stop_gradient(x))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kcheck
+
+if find_spec("tensorflow") and find_spec("triton"):
+    import triton  # noqa: F401  # torch's compiler imports it, which crashes after TensorFlow
 
 DTYPES = ["float32", "float16", "bfloat16", "float64"]
 

@@ -42,6 +42,21 @@ def double(x, y):
     if i < x.size:
         y[i] = shared[i]
 """
+DECLARED = """\
+import kcheck
+
+
+def twice(x):
+    return x * 2
+
+
+@kcheck.op(dims={"N": [1, 5]}, inputs={"x": ["M"]}, outputs={"y": ["N"]}, reference=twice)
+def declared(x):
+    return x + x
+
+
+raise SystemExit("the file was run")
+"""
 SPEC = """\
 kcheck: 1
 op: double
@@ -195,6 +210,15 @@ def test_hooks_guard_a_commit(scratch: Scratch) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "spec passed" not in done.stdout
     git(scratch.folder, "commit", "-q", "-m", "other")
+
+    # A mistake in a spec that is declared in Python: kcheck-validate finds it without running the file.
+    scratch.write("kernels/declared.py", DECLARED)
+    done = scratch.run()
+    validate = done.stdout.partition("kcheck run")[0]
+    assert done.returncode == 1
+    assert "exit code: 2" in validate
+    assert "kernels/declared.py:" in validate
+    git(scratch.folder, "rm", "-q", "-f", "kernels/declared.py")
 
     # A bug in the kernel.
     scratch.write("kernels/double.py", KERNEL.replace("x[i] * 2", "x[i] * 3"))

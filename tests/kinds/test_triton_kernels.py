@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -167,6 +169,18 @@ def test_another_version_of_triton_is_refused(
     with pytest.raises(KernelError) as refused:
         load(spec)
     assert (refused.value.fault.what, refused.value.fault.fix) == (what, fix)
+
+
+def test_triton_after_tensorflow_is_refused_because_the_process_would_crash(
+    project: KindsProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both contain LLVM; Triton's library ends the process while it is loaded, if it is the second."""
+    monkeypatch.setitem(sys.modules, "tensorflow", ModuleType("tensorflow"))
+    monkeypatch.delitem(sys.modules, "triton", raising=False)
+    with pytest.raises(KernelError) as refused:
+        load(load_spec(project.root / "specs/constants.yaml"))
+    assert refused.value.fault.what.startswith("TensorFlow is loaded in this process")
+    assert refused.value.fault.fix == "run this spec by itself, or import triton before tensorflow"
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 from kcheck.monitor import ExponentialRunningCentroidExecutionOutlierDetector, OutlierDetector
+from kcheck.monitor.outliers import FEATURES
 
 Draw = Callable[[int], np.ndarray]
 
@@ -115,10 +115,12 @@ def test_the_memory_is_constant() -> None:
         rows, features = 1 + call // 40, 1 + call % 40
         detector.is_outlier(np.arange(call, call + rows * features, dtype=float).reshape(rows, features))
         if call in (1199, 1599):
-            held = [len(detector._shapes), len(detector._states)]
-            held += [sys.getsizeof(state.middle) for state in detector._states.values()]
-            sizes.append(held)
-    assert sizes[0][:2] == sizes[1][:2] == [1024, 8]
+            arrays = [array for state in detector._states.values() for array in (state.middle, state.scale)]
+            held = sum(array.nbytes for array in arrays)
+            sizes.append((len(detector._shapes), len(detector._states), held))
+    assert sizes[0] == sizes[1]  # after 1,200 shapes and after 1,600
+    assert sizes[0][:2] == (1024, 8)
+    assert max(array.size for array in arrays) <= 2 * FEATURES
 
 
 def test_a_call_takes_microseconds_whatever_the_size() -> None:

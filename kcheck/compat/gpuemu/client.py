@@ -11,6 +11,7 @@ from typing import Any
 
 from kcheck import api
 from kcheck.api.calls import case_of_call
+from kcheck.api.judging import case_of_output
 from kcheck.compat.gpuemu.fuzzing import Array
 from kcheck.compat.gpuemu.history import HISTORY, GpuemuRecord
 from kcheck.compat.gpuemu.kept import lint_text, write_baseline
@@ -106,6 +107,27 @@ class Client:
             ClientError: the op is not known.
             SpecError, UserError: the inputs do not fit the op.
         """
+        return self._validated(op_name, inputs, output, None, dtype, seed, atol=atol, rtol=rtol, **kwargs)
+
+    def _validated(
+        self,
+        op_name: str,
+        inputs: Mapping[str, object],
+        output: object,
+        derive: Callable[[Mapping[str, Array]], Mapping[str, object]] | None = None,
+        dtype: str | None = None,
+        seed: int | None = None,
+        *,
+        atol: float | None = None,
+        rtol: float | None = None,
+        **kwargs: Any,
+    ) -> ValidationResult:
+        """As :meth:`validate_op`.
+
+        Args:
+            derive: the derivatives of ``sum(output * c)`` by input, from the c of each output. They are checked if
+                the output passes.
+        """
         begun = time.monotonic()
         op, seed = find(op_name), random_seed() if seed is None else seed
         arrays = {name: as_numpy(value, f"the input {name}") for name, value in inputs.items()}
@@ -122,12 +144,20 @@ class Client:
             keys["tolerance"] = {array.dtype.name: {"atol": atol or 0.0, "rtol": rtol or 0.0}}
         if op.spec is not None and not keys and not kwargs:
             model = spec_of(op)
-            verdict = case_of_call(model, inputs).judge(as_declared(array, model, inputs))
+            case, told = case_of_call(model, inputs), as_declared(array, model, inputs)
         else:
             numbers = {name: value for name, value in inputs.items() if isinstance(value, bool | int | float)}
             reference = reference_of(op, tuple(inputs), kwargs)
-            verdict = api.validate(op_name, {**arrays, **numbers}, array, reference, **keys)
+            case, told = case_of_output(op_name, {**arrays, **numbers}, array, reference, **keys)
+        verdict = case.judge(told)
         result = result_of(verdict, op_name, seed, arrays, "contiguous")
+        if derive is not None and verdict.passed:
+            try:
+                gradients = derive(case.cotangents)
+            except Exception as error:  # the op is the user's; whatever its backward pass raises is its failure
+                result = raised(error, op_name, seed, arrays, "contiguous", "the backward pass")
+            else:
+                result = result_of(case.judge(told, gradients), op_name, seed, arrays, "contiguous")
         return self._kept(result, begun, None, None, arrays)
 
     def _kept(

@@ -127,10 +127,10 @@ def result_of(
 
 
 def raised(
-    error: BaseException, op_name: str, seed: int, inputs: Mapping[str, Array], layout: str
+    error: BaseException, op_name: str, seed: int, inputs: Mapping[str, Array], layout: str, what: str = "the op"
 ) -> ValidationResult:
     """The result of an op that raised."""
-    text = FailureText(f"the op raised {type(error).__name__}: {error}", kind="error")
+    text = FailureText(f"{what} raised {type(error).__name__}: {error}", kind="error")
     info = reproduction(seed, inputs, layout)
     return ValidationResult(False, seed, op_name, failures=[text], repro_info=info)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 from kcheck import api
 from kcheck.compat.gpuemu.client import Client
@@ -70,15 +71,38 @@ def validate_op(
         ValidationError: the output is wrong.
         ClientError: the op is not known, or the block set no output.
     """
+    with validated_block(client, op_name, inputs, None, raise_on_failure, **kwargs) as context:
+        yield context
+
+
+Derive: TypeAlias = Callable[[object, Mapping[str, Any]], Mapping[str, object]]
+
+
+@contextmanager
+def validated_block(
+    client: Client | str,
+    op_name: str | None,
+    inputs: Mapping[str, object] | None,
+    derive: Derive | None,
+    raise_on_failure: bool = True,
+    **kwargs: Any,
+) -> Iterator[Context]:
+    """As :func:`validate_op`.
+
+    Args:
+        derive: the derivatives of ``sum(output * c)`` by input, from the output of the block, and c by output.
+            They are checked if the output passes.
+    """
     asked, name = (Client(), client) if isinstance(client, str) else (client, op_name)
     if name is None:
         raise ClientError("validate_op needs the name of an op")
     arrays = {each: as_numpy(value, f"the input {each}").copy() for each, value in (inputs or {}).items()}
     context = Context(inputs=dict(inputs or {}), output=None)
     yield context
-    if context["output"] is None:
+    output = context["output"]
+    if output is None:
         raise ClientError(f"{name}: the block set no output; assign it: ctx['output'] = y")
-    result = asked.validate_op(name, arrays, context["output"], **kwargs)
+    result = asked._validated(name, arrays, output, None if derive is None else partial(derive, output), **kwargs)
     context["result"] = result
     if raise_on_failure and not result.passed:
         raise ValidationError(result)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
@@ -105,6 +106,9 @@ def load(spec: OpSpec) -> Any:
         read_version(importlib.metadata.version("triton"))
     except DeviceUnavailable as fault:
         raise KernelError(spec.kernel.span, *str(fault).split("; ", 1)) from None
+    if "tensorflow" in sys.modules and "triton" not in sys.modules:
+        what = "TensorFlow is loaded in this process, and Triton crashes the process if it is loaded second"
+        raise KernelError(spec.kernel.span, what, "run this spec by itself, or import triton before tensorflow")
     kernel: Any = load_function(spec.root, spec.kernel)
     if not type(kernel).__module__.startswith("triton."):
         place = function_place(kernel) or spec.kernel.span
