@@ -41,10 +41,14 @@ class ErrorMap:
         worst: a few of the wrong elements, the worst first.
         grid: the output in equal parts, as rows of digits: 0 if no element of a part is wrong, 9 if all are, 1 to
             8 by eighths between. Columns are parts of the last axis, rows of all others in C order.
+        errors: (power of two, elements): how many elements have an error from that power of two up to the next, in
+            units of the noise floor, or of what is allowed if no floor is known. The lowest also has all that are
+            smaller. Without special values that do not match.
     """
 
     worst: tuple[Element, ...]
     grid: tuple[str, ...]
+    errors: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -328,7 +328,10 @@ class _Compared:
         everything = slice(0, self.actual.size)
         fine, mismatch, ratios = self._judged(everything)
         rank = np.where(mismatch, np.inf, ratios)
-        return error_map(self.shape, self._refused(everything, fine, mismatch), rank, self.element)
+        unit = self.allowance.allowed if self.allowance.floor is None else self.allowance.floor
+        with np.errstate(divide="ignore", invalid="ignore"):  # an error where none is allowed is infinitely large
+            units = np.where(self.error == 0, 0.0, self.error / unit)[fine & np.isfinite(self.error)]
+        return error_map(self.shape, self._refused(everything, fine, mismatch), rank, self.element, units)
 
 
 def _extremes(

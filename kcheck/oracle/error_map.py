@@ -20,14 +20,21 @@ ROWS, COLUMNS = 16, 64
 """The most parts of the map: it is read in a terminal of 80 columns."""
 
 
-def error_map(shape: Sequence[int], refused: Mask, rank: Floats, element: Callable[[int], Element]) -> ErrorMap:
-    """Where an output is wrong.
+LEAST, MOST = -8, 64
+"""The powers of two between which errors are counted."""
+
+
+def error_map(
+    shape: Sequence[int], refused: Mask, rank: Floats, element: Callable[[int], Element], units: Floats
+) -> ErrorMap:
+    """Where an output is wrong, and how wrong.
 
     Args:
         shape: of the output, in elements.
         refused: flat indices in C order; at least one.
         rank: how wrong an element is, infinite for special values that do not match.
         element: makes the record of the element at a flat index.
+        units: the errors of elements that have one, in units of the noise floor.
     """
     where = np.flatnonzero(refused)
     ranks = rank[where]
@@ -36,7 +43,15 @@ def error_map(shape: Sequence[int], refused: Mask, rank: Floats, element: Callab
         chosen = np.concatenate([np.flatnonzero(ranks > least), np.flatnonzero(ranks == least)])[:WORST]
         where, ranks = where[chosen], ranks[chosen]
     order = np.argsort(-ranks, kind="stable")
-    return ErrorMap(tuple(element(int(at)) for at in where[order]), grid(refused, shape))
+    return ErrorMap(tuple(element(int(at)) for at in where[order]), grid(refused, shape), sizes(units))
+
+
+def sizes(units: Floats) -> tuple[tuple[int, int], ...]:
+    """How many errors are of which size, as :class:`kcheck.model.ErrorMap` has them."""
+    powers = np.floor(np.log2(np.clip(units, 2.0**LEAST, 2.0**MOST))).astype(np.int64)
+    return tuple(
+        (int(power), int(count)) for power, count in zip(*np.unique(powers, return_counts=True), strict=True)
+    )
 
 
 def grid(refused: Mask, shape: Sequence[int]) -> tuple[str, ...]:

@@ -6,8 +6,17 @@ import numpy as np
 import pytest
 
 from kcheck.model import Comparison, Element
-from kcheck.oracle.error_map import COLUMNS, ROWS, WORST, error_map, grid
+from kcheck.oracle.error_map import COLUMNS, LEAST, MOST, ROWS, WORST, error_map, grid, sizes
 from kcheck.report.error_map import error_map_rows
+
+NONE = np.empty(0)
+
+
+def test_errors_are_counted_by_their_power_of_two() -> None:
+    """1 to 2 floors is 2**0; what is smaller or larger than is counted goes to the ends."""
+    found = sizes(np.array([0.0, 1e-9, 0.5, 1.0, 1.9, 2.0, 1e30, np.inf]))
+    assert found == ((LEAST, 2), (-1, 1), (0, 2), (1, 1), (MOST, 2))
+    assert sizes(NONE) == ()
 
 
 def refused(shape: tuple[int, ...], *where: object) -> np.ndarray:
@@ -49,7 +58,7 @@ def test_the_map_counts_every_element_once() -> None:
 def test_the_worst_come_first_and_of_equals_the_first() -> None:
     """Special values that do not match are worst of all; ties keep their order."""
     rank = np.array([1.0, 5.0, np.inf, 5.0, *[2.0] * 20])
-    found = error_map((24,), np.ones(24, np.bool_), rank, lambda at: Element((at,), 0.0, 1.0, 1.0, 0.1))
+    found = error_map((24,), np.ones(24, np.bool_), rank, lambda at: Element((at,), 0.0, 1.0, 1.0, 0.1), NONE)
     assert [element.index for element in found.worst] == [(n,) for n in (2, 1, 3, 4, 5, 6, 7, 8)]
     assert len(found.worst) == WORST
 
@@ -57,7 +66,9 @@ def test_the_worst_come_first_and_of_equals_the_first() -> None:
 def test_only_what_was_refused_is_shown() -> None:
     """An element that is right is not among the worst, whatever its rank."""
     mask = refused((4,), 1)
-    found = error_map((4,), mask, np.array([9.0, 1.0, 9.0, 9.0]), lambda at: Element((at,), 0.0, 1.0, 1.0, 0.1))
+    found = error_map(
+        (4,), mask, np.array([9.0, 1.0, 9.0, 9.0]), lambda at: Element((at,), 0.0, 1.0, 1.0, 0.1), NONE
+    )
     assert [element.index for element in found.worst] == [(1,)]
     comparison = Comparison("y", "float32", (4,), "fixed", False, 4, beyond=1, error_map=found)
     lines = [row.text for row in error_map_rows(comparison)]

@@ -168,12 +168,21 @@ def test_a_map_shows_where_an_output_is_wrong() -> None:
     """A square for each part that has wrong elements."""
     from kcheck.model import Element, ErrorMap
 
-    found = ErrorMap((Element((0, 64), 1.0, 2.0, 1.0, 0.1),), ("0090", "0010"))
+    found = ErrorMap((Element((0, 64), 1.0, 2.0, 1.0, 0.1),), ("0090", "0010"), ((-1, 3), (2, 1)))
     failing = fake_events.case(status=Status.FAILED, comparisons=(fake_events.mismatch(error_map=found),))
     page = read([fake_events.spec_started(cases=1), failing, fake_events.spec_finished(failed=1)])
     squares = [(each["x"], each["y"], each["class"]) for each in page.all("rect") if each["class"] != "frame"]
     assert squares == [("20", "0", "wrong9"), ("20", "10", "wrong1")]
     assert "y[0, 64]" in page.words
+    charts = [json.loads(str(each["data-chart"])) for each in page.all("div") if "data-chart" in each]
+    (sizes,) = [chart for chart in charts if chart["title"] == "y: errors of 4 elements"]
+    assert (sizes["x"], sizes["y"]) == ([-1, 0, 1, 2], [3, 0, 0, 1])
+
+
+def test_a_page_without_problems_has_what_its_script_needs() -> None:
+    """The script fills the table of a spec's cases when it is opened, and looks up what is searched for."""
+    page = read(fake_events.all_passing())
+    assert {"search", "show", "count"} <= {each.get("id") for _, each in page.elements}
 
 
 def test_a_finding_in_a_file_that_is_gone_has_no_source() -> None:

@@ -43,6 +43,21 @@ def of_errors(cases: Iterable[CaseFinished]) -> Histogram | None:
     )
 
 
+def of_elements(comparison: Comparison) -> Histogram | None:
+    """How large the errors of an output's elements are, as powers of two of the noise floor; None if not known."""
+    found = comparison.error_map
+    if found is None or not found.errors:
+        return None
+    counts = dict(found.errors)
+    powers = range(min(counts), max(counts) + 1)
+    return {
+        "title": f"{comparison.output}: errors of {sum(counts.values()):,} elements",
+        "label": f"log2(error / {'allowed' if comparison.floor is None else 'noise floor'}), rounded down",
+        "x": list(powers),
+        "y": [counts.get(power, 0) for power in powers],
+    }
+
+
 def _units(comparison: Comparison) -> float | None:
     """The worst error of an output in units of its noise floor; of what is allowed where no floor is known."""
     error, floor = comparison.error, comparison.floor or comparison.allowed

@@ -172,6 +172,7 @@ def _evidence(problem: Problem, inputs: Inputs, errors: Mapping[str, Any]) -> It
     differing = [comparison for comparison in event.verdict.comparisons if not comparison.passed]
     maps = [figures.error_map(comparison) for comparison in differing]
     charts = list(inputs.get(f"{case.op} {case.seed} {case.label}", {}).values())
+    charts += [chart for comparison in differing if (chart := figures.of_elements(comparison)) is not None]
     if differing and (histogram := errors.get(event.path)) is not None:
         charts.append(histogram)
     parts = [*(_worst(comparison) for comparison in differing), *maps, _charts(charts)]
