@@ -79,5 +79,5 @@ def _spec(spec: OpSpec, covered: Covered, code: CodeCoverage | None) -> Markup:
 
 
 def _row(name: str, run: int, every: int, missing: str, never: str) -> Markup:
-    cells = (f"{run:,} of {every:,}", missing, never)
-    return tag("tr", tag("th", name, scope="row"), *(tag("td", cell) for cell in cells))
+    count = tag("td", f"{run:,} of {every:,}", class_="number")
+    return tag("tr", tag("th", name, scope="row"), count, tag("td", missing), tag("td", never))

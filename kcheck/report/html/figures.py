@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from kcheck.model import CaseFinished, Comparison, Snapshot
-from kcheck.report import TrendPoint
+from kcheck.report import TrendPoint, wording
 from kcheck.report.html.markup import Markup, joined, tag
 
 _BINS = 24
@@ -51,7 +51,7 @@ def of_elements(comparison: Comparison) -> Histogram | None:
     counts = dict(found.errors)
     powers = range(min(counts), max(counts) + 1)
     return {
-        "title": f"{comparison.output}: errors of {sum(counts.values()):,} elements",
+        "title": f"{comparison.output}: errors of {wording.count(sum(counts.values()), 'element')}",
         "label": f"log2(error / {'allowed' if comparison.floor is None else 'noise floor'}), rounded down",
         "x": list(powers),
         "y": [counts.get(power, 0) for power in powers],
