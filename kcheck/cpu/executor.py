@@ -16,7 +16,7 @@ from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.dialect import in_words_of_source
 from kcheck.cpu.faults import findings, grid_finding, still_running
 from kcheck.cpu.jit import host
-from kcheck.cpu.kernel import Kernel
+from kcheck.cpu.kernel import Kernel, Variant
 from kcheck.cpu.memory import Memory, MemoryKind, OutOfMemory, RangeLabel
 from kcheck.cpu.module import LoadedModule
 from kcheck.cpu.naming import LaunchGeometry, Naming, Windows
@@ -25,12 +25,13 @@ from kcheck.cpu.printf import printed
 from kcheck.cpu.races import Races
 from kcheck.cpu.reached import ReachedCode
 from kcheck.cpu.rehearsal import Reach, put_back, reachable, strayed
+from kcheck.cpu.sanitizers import CHECKS
 from kcheck.cpu.scheduler import Completion, Job, Scheduler, TierUp
 from kcheck.cpu.textures import Textures
 from kcheck.cpu.tiers import CachedKernel, TieredKernels
 from kcheck.errors import PtxError
 from kcheck.model import NATURAL, Finding, Index3
-from kcheck.ptx.abi import FAULTS, Checks, FaultKind, FaultRecord
+from kcheck.ptx.abi import FAULTS, Checks, FaultKind, FaultRecord, row_of
 from kcheck.ptx.abi import Launch as LaunchContext
 from kcheck.ptx.program import Program
 from kcheck.ptx.syntax.symbols import kernel_name
@@ -113,6 +114,8 @@ class Executor:
         kernels: the compiled kernels.
         float_atomics, narrow_floats: whether a kernel that was launched adds floats atomically, and the formats
             narrower than float32 to which it rounds; the caller resets them before a launch that it asks about.
+        lends: checks whose code may run launches without checks (:meth:`TieredKernels.lend`); nothing that only
+            those checks find is reported.
         textures: texture and surface objects.
         seen: where launches are noted; None: nowhere.
         reached: what launches with ``Checks.cover`` reached.
@@ -130,7 +133,7 @@ class Executor:
         self.memory = memory
         self._width = host().width
         self._widens = True
-        self._checks = Checks()
+        self._checks = self.lends = Checks()
         self.deadline: float | None = None
         self.limit: float | None = None
         self.ending = Ending.FINISHED
@@ -218,7 +221,7 @@ class Executor:
                     if stopped is not None:
                         self.ending = stopped
                         return stopped
-                known = self._known(launch.module, launch.entry, launch.block)
+                known = self._known(launch.module, launch.entry, launch.block, launch)
                 job = self._renewed(known, launch) or self._prepare(known.kernel, launch)
                 self.float_atomics |= job.kernel.program.float_atomics
                 self.narrow_floats |= job.kernel.program.narrow_floats
@@ -282,7 +285,10 @@ class Executor:
         begun = self._clock()
         completion = self._run(job, known, launch, native, LONG_SECONDS < expected < math.inf)
         took = self._clock() - begun
-        known.spent += took
+        if self.checks == _NO_CHECKS != known.variant.checks:
+            known.lent += took
+        else:
+            known.spent += took
         return completion, took
 
     def _run(
@@ -305,8 +311,15 @@ class Executor:
         end = self._clock() + self.limit
         return end if self.deadline is None else min(self.deadline, end)
 
-    def _known(self, module: LoadedModule, entry: str, block: Index3) -> CachedKernel:
+    def _known(
+        self, module: LoadedModule, entry: str, block: Index3, launch: KernelLaunch | None = None
+    ) -> CachedKernel:
         widens = self._widens and self.checks == _NO_CHECKS
+        if launch is not None and self.checks == _NO_CHECKS != self.lends:
+            wanted = Variant(entry, self.width, _NO_CHECKS, row_of(block), widens)
+            lent = self.kernels.lend(module, wanted, self.lends, (launch.grid, block, launch.shared))
+            if lent is not None:
+                return lent
         return self.kernels.find(module, entry, block, self.width, self.checks, widens)
 
     def postpone(self, seconds: float) -> None:
@@ -466,7 +479,9 @@ class Executor:
         return None
 
     def _tell(self, launch: KernelLaunch, finding: Finding) -> None:
-        """Report a finding in the words of the kernel's language."""
+        """Report a finding in the words of the kernel's language, unless only checks of lent code found it."""
+        if self.checks == _NO_CHECKS and finding.rule in CHECKS:
+            return
         self.report(in_words_of_source(finding, is_triton=launch.module.replicates))
 
     def _naming(self, job: Job, completion: Completion, launch: KernelLaunch) -> Naming:

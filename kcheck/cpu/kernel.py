@@ -32,6 +32,7 @@ class Kernel:
     Attributes:
         program: without its IR text; ``head``: its form on disk.
         tier_up_after: seconds that quick code may run before better code pays off; infinite for better code.
+        compile_seconds: an estimate of what better code takes to compile.
         run: ``kcheck_run(launch, worker, first, last)``; releases the GIL. ``entry``: its address.
         run_block: ``kcheck_block(launch, worker, block, resume)``; releases the GIL.
     """
@@ -39,6 +40,7 @@ class Kernel:
     program: Program
     head: bytes
     tier_up_after: float
+    compile_seconds: float
     code: LoadedCode
     run: Callable[[int, int, int, int], int]
     entry: int
@@ -93,11 +95,11 @@ def compile_kernel(module: LoadedModule, variant: Variant, cache: ObjectCache, *
         program = dataclasses.replace(program, ir="")
         head = json.dumps(_to_json(program)).encode()
         cache.put(key, head + b"\n" + code)
-    tier_up_after = len(code) * _SECONDS_PER_BYTE if is_quick else math.inf
+    seconds = len(code) * _SECONDS_PER_BYTE
     scheduler = _scheduler(program.scheduler, cache, quick=is_quick)
     loaded = LoadedCode((code, scheduler), ("kcheck_run", "kcheck_block"))
     run, block = loaded.address("kcheck_run"), loaded.address("kcheck_block")
-    return Kernel(program, head, tier_up_after, loaded, _RUN(run), run, _BLOCK(block))
+    return Kernel(program, head, seconds if is_quick else math.inf, seconds, loaded, _RUN(run), run, _BLOCK(block))
 
 
 def _scheduler(variant: SchedulerVariant, cache: ObjectCache, *, quick: bool) -> bytes:

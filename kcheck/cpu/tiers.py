@@ -4,13 +4,16 @@ compiles in a third of the time and runs two to three times as long. Once it has
 takes to compile, better code is compiled: before the next launch, or during a long launch, whose remaining blocks
 then use it. The results are bit-identical: both come from one lowering, and nothing may reorder or fuse its
 floating-point operations.
+
+Code with checks computes the same bits, so it also runs launches that need no checks, until those have taken as
+long as other code takes to compile. Most kernels of a test are never compiled without checks.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
 from kcheck.cpu.cache import ObjectCache
@@ -32,6 +35,7 @@ class CachedKernel:
         variables: where the module's variables were, from :meth:`LoadedModule.variables`.
         seconds: the time per thread of the last launch; infinite before the first one.
         spent: the total time of launches of quick code.
+        lent: the total time of launches that needed none of its checks.
     """
 
     variant: Variant
@@ -41,6 +45,7 @@ class CachedKernel:
     variables: object = None
     seconds: float = math.inf
     spent: float = 0.0
+    lent: float = 0.0
 
     def expected(self, shape: tuple[Index3, Index3, int]) -> float:
         """The expected seconds of a launch, from the last launch and its number of threads; infinite if
@@ -100,6 +105,21 @@ class TieredKernels:
                 self.improve(known, module)
             self.took(self.clock() - begun)
         return known
+
+    def lend(
+        self, module: LoadedModule, wanted: Variant, checks: Checks, shape: tuple[Index3, Index3, int]
+    ) -> CachedKernel | None:
+        """The kernel with ``checks``, for a short launch that needs none, if ``wanted``, which has none, is not
+        compiled yet.
+
+        Args:
+            shape: grid, block and dynamic shared memory of the launch.
+        """
+        variants = self.known.get(module, {})
+        found = variants.get(replace(wanted, checks=checks, widens=False))
+        if found is None or wanted in variants:
+            return None
+        return found if found.lent + found.expected(shape) < found.kernel.compile_seconds else None
 
     def improve(self, known: CachedKernel, module: LoadedModule) -> Kernel:
         """Compile better code for a kernel. A launch that runs the quick code can switch to it between two

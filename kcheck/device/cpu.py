@@ -148,6 +148,8 @@ class CpuBackend(CudaBackend):
         """As :meth:`kcheck.device.base.Backend.instrument`; memcheck and synccheck are in all code here."""
         self._instrumented = 0.0
         self._executor.checks = checks(sanitizers)
+        if self._executor.checks != Checks():
+            self._executor.lends = self._executor.checks
 
     def instrumented(self) -> float:
         """As :meth:`kcheck.device.base.Backend.instrumented`."""
@@ -158,15 +160,14 @@ class CpuBackend(CudaBackend):
         return self._executor.reached.take()
 
     def compile(self, kernel: Any, sanitizers: Collection[str]) -> None:
-        """Compile a Numba kernel to machine code for launches: without checks, and with those of the sanitizers.
+        """Compile a Numba kernel to machine code for launches with the checks of the sanitizers.
 
         Raises:
             PtxError: it contains something unsupported.
         """
         module = self._executor.load(kernel.library.get_cubin().code.split(b"\0")[0].decode())
-        for wanted in ((), sanitizers):
-            self.instrument(wanted)
-            self._executor.compile(module, kernel.entry_name)
+        self.instrument(sanitizers)
+        self._executor.compile(module, kernel.entry_name)
         if text := reporting(kernel.library):
             self.instrument(())
             self._executor.compile(self._executor.load(text), kernel.entry_name)
