@@ -122,16 +122,16 @@ class LocalVariable:
     code: FunctionBuilder
     element: str
     pointer: str
+    lanes: int = 1
 
     @property
     def value(self) -> Term:
         """What it holds; may be set."""
-        return self.code.value(f"load {self.element}, ptr {self.pointer}", self.element)
+        return self.code.load(self.element, Value(self.pointer, "ptr"), lanes=self.lanes)
 
     @value.setter
     def value(self, value: Value | int) -> None:
-        value = self.code.operand(value, self.element)
-        self.code.line(f"store {self.element} {value.text}, ptr {self.pointer}")
+        self.code.store(self.code.operand(value, self.element), Value(self.pointer, "ptr"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +232,8 @@ class FunctionBuilder(Builder):
         """The definition of the function."""
         if self.is_open:
             self.end("ret void" if self.signature.result == "void" else "unreachable")
-        head = f"define {self.linkage}{self.signature.head} {self.attributes} {{"
-        return "\n".join([head, "entry:", *self._allocations, *self.lines, "}"])
+        lines = ["entry:", *self._allocations, *self.lines]
+        return self.signature.definition(lines, self.attributes, self.linkage)
 
     # --- values
 
@@ -260,8 +260,9 @@ class FunctionBuilder(Builder):
         return Array(self, pointer if pointer.startswith("@") else self.argument(pointer).text, element)
 
     def variable(self, element: str, first: Value | int) -> LocalVariable:
-        """A new variable, with its first value."""
-        made = LocalVariable(self, element, self.local(element))
+        """A new variable, with its first value; of as many lanes as that has."""
+        lanes = first.lanes if isinstance(first, Value) else 1
+        made = LocalVariable(self, element, self.local(vector_type(element, lanes)), lanes)
         made.value = first
         return made
 
@@ -310,6 +311,20 @@ class FunctionBuilder(Builder):
         kind = f"{{ {expected.type}, i1 }}"
         found = self.value(f"extractvalue {kind} {pair.text}, 0", expected.type)
         return found, self.value(f"extractvalue {kind} {pair.text}, 1", "i1")
+
+    def set_rounding(self, mode: int) -> None:
+        """Set how this thread rounds: 0 toward zero, 1 to nearest, 2 up, 3 down."""
+        self.declarations["@llvm.set.rounding"] = "declare void @llvm.set.rounding(i32)"
+        self.line(f"call void @llvm.set.rounding(i32 {mode}) strictfp")
+
+    def constrained(self, operation: str, suffix: str, element: str, arguments: Sequence[Value]) -> Term:
+        """LLVM's intrinsic for an operation that rounds as this thread is set; ``suffix``: of its name."""
+        name, lanes = f"@llvm.experimental.constrained.{operation}.{suffix}", arguments[0].lanes
+        out, kinds = vector_type(element, lanes), ", ".join(self.type_of(a) for a in arguments)
+        self.declarations[name] = f"declare {out} {name}({kinds}, metadata, metadata)"
+        given = ", ".join(self.typed(a) for a in arguments)
+        modes = 'metadata !"round.dynamic", metadata !"fpexcept.ignore"'
+        return self.value(f"call {out} {name}({given}, {modes}) strictfp", element, lanes)
 
     def offset(self, pointer: Value, distance: Value | int) -> Term:
         """An address this many bytes further on."""
@@ -367,6 +382,13 @@ class FunctionBuilder(Builder):
         """Go to one of two blocks. ``weights``: LIKELY, UNLIKELY or none."""
         known = f", !prof {weights}" if weights else ""
         self.end(f"br i1 {condition.text}, label %{yes}, label %{no}{known}")
+
+    def ret_group(self, values: Sequence[Value]) -> None:
+        """Return several values: a :func:`group`."""
+        kind, last = self.signature.result, "poison"
+        for n, value in enumerate(values):
+            last = self.value(f"insertvalue {kind} {last}, {self.typed(value)}, {n}", kind).text
+        self.end(f"ret {kind} {last}")
 
     def ret(self, value: Value | int | None = None) -> None:
         """Return."""

@@ -1,11 +1,11 @@
-"""Functions of a module by name, and checked calls of them."""
+"""Functions of a module by name, their definitions, and checked calls of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kcheck.ptx.ir.builder import Builder, Value
+from kcheck.ptx.ir.builder import Builder, Value, vector_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,15 @@ class Signature:
         """For a module that calls the function of another one."""
         return f"declare {self.result} {self.name}({', '.join(self.parameters.values())})"
 
+    def definition(self, lines: Iterable[str], attributes: str = "", linkage: str = "internal ") -> str:
+        """The function. ``lines``: of its blocks; ``attributes``: LLVM's, after the parameters."""
+        return "\n".join([f"define {linkage}{self.head} {attributes} {{", *lines, "}"])
+
+
+def group(values: Sequence[Value]) -> str:
+    """The LLVM type of several values, as the result of a function."""
+    return f"{{{', '.join(vector_type(v.type, v.lanes) for v in values)}}}"
+
 
 def call(b: Builder, function: Signature, /, **arguments: Value | int) -> Value:
     """Call a function of this module; arguments by name. Its result, or a value of type void.
@@ -46,8 +55,18 @@ def call(b: Builder, function: Signature, /, **arguments: Value | int) -> Value:
     if function.result == "void":
         b.line(text)
         return Value("", "void")
+    if function.result.startswith("{"):
+        return b.value(text, function.result)
     lanes, _, element = function.result.strip("<>").rpartition(" x ")
     return b.value(text, element, int(lanes or 1))
+
+
+def members(b: Builder, grouped: Value, like: Sequence[Value]) -> list[Value]:
+    """The values of a group, each of the type of the one in ``like``."""
+    return [
+        b.value(f"extractvalue {grouped.type} {grouped.text}, {n}", one.type, one.lanes)
+        for n, one in enumerate(like)
+    ]
 
 
 def operand(b: Builder, value: Value | int, element: str) -> Value:

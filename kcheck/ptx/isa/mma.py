@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kcheck.ptx.abi import FaultKind
-from kcheck.ptx.ir.builder import Builder, Value
+from kcheck.ptx.ir.builder import Builder, Value, vector_type
+from kcheck.ptx.ir.function import UNLIKELY, FunctionBuilder
+from kcheck.ptx.ir.signature import Signature, call, group, members
 from kcheck.ptx.isa import dot
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.isa.fragments import LANES, MatrixShape, column_sources, row_sources
@@ -118,12 +120,9 @@ def products(fn: Surroundings, i: Instruction, f: MmaForm, registers: Sequence[S
     """The registers of D, from those of A, B and C; ``registers`` begins with those of D."""
     b, kind = fn.b, f.register
     sources = [b.splat(fn.read(i, r, kind)) for operand in registers[1:] for r in operand]
-    name = _function(fn, f)
-    wide = b.type_of(sources[0])
-    result = f"{{{', '.join([wide] * f.registers[0])}}}"
-    text = f"call {result} {name}({', '.join(b.typed(s) for s in sources)})"
-    whole = b.value(text, kind.llvm, LANES)
-    return [b.value(f"extractvalue {result} {whole.text}, {n}", kind.llvm, LANES) for n in range(f.registers[0])]
+    function = _function(fn, f)
+    whole = call(b, function, **dict(zip(function.parameters, sources, strict=True)))
+    return members(b, whole, [sources[0]] * f.registers[0])
 
 
 def all_lanes(fn: Surroundings, i: Instruction) -> None:
@@ -146,14 +145,20 @@ def _elements(fn: Surroundings, i: Instruction, operand: Operand, count: int) ->
 # --- the function of a form
 
 
-def _function(fn: Surroundings, f: MmaForm) -> str:
-    """The name of the function that computes a form, defined once for a module."""
-    name = f"@kcheck.mma.{f.name}"
+def _function(fn: Surroundings, f: MmaForm) -> Signature:
+    """The function that computes a form from the registers of A, B and C, defined once for a module."""
     unit = fn.unit
-    if name not in unit.definitions:
-        unit.definitions[name] = ""  # the place of what it calls is behind it
-        unit.definitions[name] = _definition(name, f, _capability(unit.module.target), unit.declarations)
-    return name
+    wide = vector_type(f.register.llvm, LANES)
+    results, *sources = f.registers
+    function = Signature(
+        f"@kcheck.mma.{f.name}",
+        group([Value("", f.register.llvm, LANES)] * results),
+        {f"x{n}": wide for n in range(sum(sources))},
+    )
+    if function.name not in unit.definitions:
+        b = FunctionBuilder(function, "noinline", LANES, unit.declarations)
+        unit.definitions[function.name] = _definition(b, f, _capability(unit.module.target))
+    return function
 
 
 def _capability(target: Sequence[str]) -> int:
@@ -161,11 +166,9 @@ def _capability(target: Sequence[str]) -> int:
     return int(found[1]) if found else 80
 
 
-def _definition(name: str, f: MmaForm, capability: int, declarations: dict[str, str]) -> str:
-    b = Builder(LANES, declarations)
-    kind = f.register.llvm
+def _definition(b: FunctionBuilder, f: MmaForm, capability: int) -> str:
     counts = f.registers
-    values = [Value(f"%x{n}", kind, LANES) for n in range(sum(counts[1:]))]
+    values: list[Value] = [b.argument(name) for name in b.signature.parameters]
     a, rest = values[: counts[1]], values[counts[1] :]
     right, c = rest[: counts[2]], rest[counts[2] :]
     if f.a == "f64":
@@ -174,13 +177,8 @@ def _definition(name: str, f: MmaForm, capability: int, declarations: dict[str, 
         results = _floats(b, f, capability, a, right, c)
     else:
         results = _integers(b, f, a, right, c)
-    whole = f"{{{', '.join([b.type_of(values[0])] * counts[0])}}}"
-    last = "poison"
-    for n, result in enumerate(results):
-        last = b.value(f"insertvalue {whole} {last}, {b.typed(result)}, {n}", kind, LANES).text
-    parameters = ", ".join(b.typed(v) for v in values)
-    body = "\n".join(b.lines)
-    return f"\ndefine internal {whole} {name}({parameters}) noinline {{\n{body}\n  ret {whole} {last}\n}}\n"
+    b.ret_group(results)
+    return b.text()
 
 
 class _Moved:
@@ -268,7 +266,7 @@ def _rule(f: MmaForm, capability: int) -> dot.Accumulation:
 
 
 def _floats(
-    b: Builder, f: MmaForm, capability: int, a: list[Value], right: list[Value], c: list[Value]
+    b: FunctionBuilder, f: MmaForm, capability: int, a: list[Value], right: list[Value], c: list[Value]
 ) -> list[Value]:
     """Floats: as :mod:`kcheck.ptx.isa.dot` says; infinities and NaNs are added up in a branch."""
     rule = _rule(f, capability)
@@ -289,22 +287,13 @@ def _floats(
         return found
 
     adds = [_accumulators(b, f, c, n) for n in range(f.shape.results)]
-    finite, done, odd = b.fresh("finite"), b.fresh("done"), b.fresh("special")
     usual = [dot.accumulate(b, rule, add, factors(n)) for n, add in enumerate(adds)]
     wild = _any_special(b, [*(t for spot in spots for parts in spot for t in parts[0]), *adds])
-    b.line(f"br label %{finite}")
-    b.label(finite)
-    b.line(f"br i1 {wild.text}, label %{odd}, label %{done}, !prof !2")
-    b.label(odd)
-    others = []
-    for n, add in enumerate(adds):
-        others.append(dot.accumulate_any(b, rule, add, factors(n), usual[n]))
-    b.line(f"br label %{done}")
-    b.label(done)
-    results = []
-    for (*_, one), other in zip(usual, others, strict=True):
-        text = f"phi {b.type_of(one)} [{one.text}, %{finite}], [{other.text}, %{odd}]"
-        results.append(b.value(text, "float", LANES))
+    sums = [b.variable("float", last) for *_, last in usual]
+    with b.if_(wild, UNLIKELY):
+        for n, add in enumerate(adds):
+            sums[n].value = dot.accumulate_any(b, rule, add, factors(n), usual[n])
+    results = [total.value for total in sums]
     if f.d == "f32":
         return [b.as_integer(r) for r in results]
     return halves_of(b, results)

@@ -9,6 +9,8 @@ error requires it.
 from __future__ import annotations
 
 from kcheck.ptx.ir.builder import Builder, Value, mangle, vector_type
+from kcheck.ptx.ir.function import FunctionBuilder
+from kcheck.ptx.ir.signature import Signature, call
 
 _LLVM_MODE = {"rz": 0, "rn": 1, "rp": 2, "rm": 3}
 """The argument of llvm.set.rounding, as C's FLT_ROUNDS numbers them."""
@@ -35,29 +37,19 @@ def directed(b: Builder, operation: str, mode: str, *arguments: Value, result: s
             for part in (range(lanes // 2), range(lanes // 2, lanes))
         )
         return b.shuffle(low, high, range(lanes))
-    kind, out = vector_type(source, lanes), vector_type(element, lanes)
     mangled = mangle(element, lanes)
     suffix = f"{mangled}.{mangle(source, lanes)}" if operation in _CONVERSIONS else mangled
     name = f"@kcheck.{operation}.{mode}.{suffix}"
+    parameters = {f"a{i}": vector_type(source, lanes) for i in range(len(values))}
+    function = Signature(name, vector_type(element, lanes), parameters)
     if name not in b.definitions:
-        intrinsic = f"@llvm.experimental.constrained.{operation}.{suffix}"
-        kinds = ", ".join([kind] * len(values))
-        b.declarations[intrinsic] = f"declare {out} {intrinsic}({kinds}, metadata, metadata)"
-        b.declarations["@llvm.set.rounding"] = "declare void @llvm.set.rounding(i32)"
-        params = ", ".join(f"{kind} %a{i}" for i in range(len(values)))
-        b.definitions[name] = "\n".join(
-            [
-                f"define internal {out} {name}({params}) noinline strictfp {{",
-                f"  call void @llvm.set.rounding(i32 {_LLVM_MODE[mode]}) strictfp",
-                f'  %r = call {out} {intrinsic}({params}, metadata !"round.dynamic", '
-                'metadata !"fpexcept.ignore") strictfp',
-                "  call void @llvm.set.rounding(i32 1) strictfp",
-                f"  ret {out} %r",
-                "}",
-            ]
-        )
-    text = ", ".join(b.typed(v) for v in values)
-    return b.value(f"call {out} {name}({text})", element, lanes)
+        f = FunctionBuilder(function, "noinline strictfp", declarations=b.declarations, definitions=b.definitions)
+        f.set_rounding(_LLVM_MODE[mode])
+        result_there = f.constrained(operation, suffix, element, [f.argument(a) for a in parameters])
+        f.set_rounding(_LLVM_MODE["rn"])
+        f.ret(result_there)
+        b.definitions[name] = f.text()
+    return call(b, function, **dict(zip(parameters, values, strict=True)))
 
 
 def two_sum(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:

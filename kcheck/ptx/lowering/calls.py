@@ -12,9 +12,10 @@ from functools import partial
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import Value, vector_type
 from kcheck.ptx.ir.signature import call as call_function
-from kcheck.ptx.lowering.function import CONTEXT, FunctionLowering
+from kcheck.ptx.lowering.function import FunctionLowering, function_signature
 from kcheck.ptx.lowering.module import FUNCTION_IDS
 from kcheck.ptx.runtime.faults import report_fault
+from kcheck.ptx.runtime.lookup import VECTOR
 from kcheck.ptx.runtime.provided import MALLOC, PRINT, malloc_ir, print_ir
 from kcheck.ptx.syntax.ast import Call, Function, Register, Symbol
 from kcheck.ptx.syntax.raise_markers import is_marker
@@ -99,14 +100,17 @@ def _direct(fn: FunctionLowering, operation: Call, function: Function, lanes: Va
         raise fn.fail(operation, f"{function.name} is a kernel")
     if not _fits(fn, operation, function):
         raise fn.fail(operation, f"the arguments or results do not fit {function.name}")
-    pointers = "".join(f", ptr {fn.param_array(n)}" for n in _names(fn, operation))
+    names = _names(fn, operation)
+    pointers = {f"param{n}": fn.param_array(name) for n, name in enumerate(names)}
     if fn.carrier is not None:
-        pointers += "".join(f", ptr {fn.param_companion(n)}" for n in _names(fn, operation))
+        pointers |= {f"pshadow{n}": fn.param_companion(name) for n, name in enumerate(names)}
     own = b.const("i64", fn.local_bytes)
     if not fn.function.is_entry:
         own = b.add(Value("%frame", "i64"), own)
-    given = f"{CONTEXT}, {b.typed(lanes)}, {b.typed(own)}{pointers}"
-    return b.value(f"call {lanes.type} {symbol(fn, function)}({given})", lanes.type)
+    callee = function_signature(symbol(fn, function), fn.width, function, carries=fn.carrier is not None)
+    here = {name: Value(f"%{name}", kind) for name, kind in VECTOR.items()}
+    arrays = {name: Value(pointer, "ptr") for name, pointer in pointers.items()}
+    return call_function(b, callee, **here, mask=lanes, frame=own, **arrays)
 
 
 def symbol(fn: FunctionLowering, function: Function) -> str:

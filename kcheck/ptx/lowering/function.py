@@ -12,12 +12,14 @@ from kcheck.errors import PtxError
 from kcheck.ptx.abi import Launch, Worker
 from kcheck.ptx.analysis.nans import Nans
 from kcheck.ptx.ir.builder import Builder, Value
+from kcheck.ptx.ir.signature import Signature
 from kcheck.ptx.isa.events import Carrier, Observer
 from kcheck.ptx.isa.surroundings import Rows
 from kcheck.ptx.lowering import special
 from kcheck.ptx.lowering.affine import AffineLoop
 from kcheck.ptx.lowering.module import FUNCTION_IDS, ModuleLowering
 from kcheck.ptx.lowering.registers import Registers
+from kcheck.ptx.runtime.lookup import VECTOR
 from kcheck.ptx.syntax.ast import (
     Address,
     Call,
@@ -34,8 +36,19 @@ from kcheck.ptx.syntax.ast import (
 )
 from kcheck.ptx.syntax.types import TYPES, PtxType
 
-CONTEXT = "ptr %launch, ptr %worker, ptr %block, ptr %warp, i32 %t0"
-"""The first parameters of every lowered function; outlined accesses take ``i32 %site`` as well."""
+
+def function_signature(name: str, width: int, function: Function, *, carries: bool) -> Signature:
+    """The LLVM function of a function that is not a kernel.
+
+    It takes the vector of its caller, the lanes that call, where its local memory begins, and for each parameter
+    and result the address of the lanes' values, with ``carries`` also that of their companions. It returns the
+    lanes that exited.
+    """
+    outside = range(len(function.params) + len(function.returns))
+    parameters = {**VECTOR, "mask": f"i{width}", "frame": "i64"}
+    for kind in ("param", "pshadow") if carries else ("param",):
+        parameters |= {f"{kind}{i}": "ptr" for i in outside}
+    return Signature(name, f"i{width}", parameters)
 
 
 class FunctionLowering(Registers):
@@ -377,7 +390,7 @@ class FunctionLowering(Registers):
 
     def context(self, site: int) -> str:
         """The arguments that outlined functions take last."""
-        return f"{CONTEXT}, i32 {site}"
+        return f"{', '.join(f'{kind} %{name}' for name, kind in VECTOR.items())}, i32 {site}"
 
     def access_context(self, site: int) -> str:
         """The arguments that checked accesses take last."""

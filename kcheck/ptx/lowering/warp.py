@@ -21,14 +21,14 @@ from kcheck.ptx.abi import FaultKind, Launch, Worker
 from kcheck.ptx.analysis import skips, spin
 from kcheck.ptx.analysis.cfg import Cfg, Loop
 from kcheck.ptx.analysis.liveness import Liveness
-from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.ir.records import field_address, load_field, store_field
 from kcheck.ptx.ir.signature import call
 from kcheck.ptx.isa.effects import EFFECTS
 from kcheck.ptx.lowering import vector_loop, warp_emulation
 from kcheck.ptx.lowering.affine import AffineLoop
 from kcheck.ptx.lowering.apply import apply
-from kcheck.ptx.lowering.function import CONTEXT, FunctionLowering
+from kcheck.ptx.lowering.function import FunctionLowering, function_signature
 from kcheck.ptx.lowering.loop_versioning import March
 from kcheck.ptx.lowering.suspension import (
     StateLayout,
@@ -129,29 +129,23 @@ class WarpFunction:
         b.line(f"ret {f'i32 {ABORTED}' if fn.function.is_entry else self.bits + ' -1'}")
         masks = [self._mask(n) for n in order] + [f"%w{point.number}" for point in self.points] + ["%exited"]
         counters = [f"%spins{header}" for header in sorted(self.spinning)]
-        allocas = [f"  {name} = alloca {self.bits}" for name in masks]
-        allocas += [f"  {name} = alloca i32" for name in counters]
-        zeros = [f"  store {self.bits} 0, ptr {name}" for name in masks]
-        zeros += [f"  store i32 0, ptr {name}" for name in counters]
+        entry, zeros = Builder(self.width), Builder(self.width)
+        entry.label("entry")
+        for element, names in ((self.bits, masks), ("i32", counters)):
+            for room in names:
+                entry.line(f"{room} = alloca {element}")
+                zeros.line(f"store {element} 0, ptr {room}")
         body, b.lines = b.lines, []
         self._enter()
         dispatch, b.lines = b.lines, []
-        head = ["entry:", *allocas, *fn.prologue.lines]
-        each = [*zeros, *fn.each.lines, *dispatch, *body]
-        if fn.function.is_entry:
-            signature = kernel_signature(self.width).head
-            plain = [s.number for s in self.points if s.arrival.plain and not fn.unit.follows_barriers]
-            lines = [*head, *vector_loop.loop(self.width, each, self.outcomes, plain)]
-        else:
-            outside = len(fn.function.params) + len(fn.function.returns)
-            parameters = f"{CONTEXT}, {self.bits} %mask, i64 %frame"
-            parameters += "".join(f", ptr %param{i}" for i in range(outside))
-            if fn.carrier is not None:
-                parameters += "".join(f", ptr %pshadow{i}" for i in range(outside))
-            signature = f"{self.bits} {name}({parameters})"
-            lines = [*head, *each]
-        linkage = "" if fn.function.is_entry else "internal "
-        return "\n".join([f"define {linkage}{signature} {ATTRIBUTES} {{", *lines, "}"])
+        head = [*entry.lines, *fn.prologue.lines]
+        each = [*zeros.lines, *fn.each.lines, *dispatch, *body]
+        if not fn.function.is_entry:
+            signature = function_signature(name, self.width, fn.function, carries=fn.carrier is not None)
+            return signature.definition([*head, *each], ATTRIBUTES)
+        plain = [s.number for s in self.points if s.arrival.plain and not fn.unit.follows_barriers]
+        whole = [*head, *vector_loop.loop(self.width, each, self.outcomes, plain)]
+        return kernel_signature(self.width).definition(whole, ATTRIBUTES, linkage="")
 
     def _enter(self) -> None:
         b = self.b

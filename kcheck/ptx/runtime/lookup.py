@@ -11,7 +11,10 @@ from kcheck.ptx.ir.records import Record, record
 from kcheck.ptx.ir.signature import Signature
 from kcheck.ptx.runtime.faults import report_fault
 
-CONTEXT = {"launch": "ptr", "worker": "ptr", "block": "ptr", "warp": "ptr", "t0": "i32", "site": "i32"}
+VECTOR = {"launch": "ptr", "worker": "ptr", "block": "ptr", "warp": "ptr", "t0": "i32"}
+"""The parameters that say which vector runs."""
+
+CONTEXT = {**VECTOR, "site": "i32"}
 """The parameters of every function that is called by code of a vector, besides addresses and masks."""
 
 ARGUMENTS = ", ".join(f"{kind} %{name}" for name, kind in CONTEXT.items())
