@@ -233,14 +233,10 @@ class Shapes:
 
     def _complete(self, drawn: Mapping[str, int], fixed: Mapping[str, int]) -> dict[str, int] | None:
         """All sizes that follow from the drawn ones; None where a constraint or a stated size fails."""
-        found = dict(drawn)
-        try:
-            for name, node in self._derived:
-                found[name] = evaluate_size(node, found)
-        except ExpressionError:
+        sizes = self._solver.with_derived(drawn)
+        if sizes is None or not self._solver.satisfied(sizes):
             return None
-        sizes = {name: found[name] for name in self._spec.dims}
-        return sizes if self._solver.satisfied(sizes) and self._agrees(sizes, fixed) else None
+        return sizes if self._agrees(sizes, fixed) else None
 
     @staticmethod
     def _agrees(sizes: Mapping[str, int], fixed: Mapping[str, int]) -> bool:

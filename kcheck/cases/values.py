@@ -99,27 +99,21 @@ def draw(
     """
     check_legal(distribution, dtype)
     part = component(dtype)
-    drawn = _elements(distribution, shape, part, stream, env)
+
+    def elements() -> Array:
+        drawn = _unrounded(distribution, shape, part, stream, env).reshape(shape)
+        if part.is_float:
+            return round_to(drawn.astype(np.float64, copy=False), part)
+        return drawn.astype(part.numpy, copy=False)
+
+    drawn = elements()
     if dtype.kind != "complex":
         return drawn
     both = np.zeros(shape, dtype.numpy)
     both.real = drawn
     if DISTRIBUTIONS[distribution.name].imaginary:
-        both.imag = _elements(distribution, shape, part, stream, env)
+        both.imag = elements()
     return both
-
-
-def _elements(
-    distribution: Distribution,
-    shape: tuple[int, ...],
-    dtype: DType,
-    stream: Xorshift128Plus,
-    env: Mapping[str, int | float | bool],
-) -> Array:
-    drawn = _unrounded(distribution, shape, dtype, stream, env).reshape(shape)
-    if dtype.is_float:
-        return round_to(drawn.astype(np.float64, copy=False), dtype)
-    return drawn.astype(dtype.numpy, copy=False)
 
 
 def _unrounded(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Protocol, TextIO, TypeAlias
 
@@ -65,64 +66,14 @@ class Reporter(Protocol):
         """Writes the rest of the report. The caller closes the stream."""
 
 
-def _text(stream: TextIO, settings: ReportSettings) -> Reporter:
-    from kcheck.report.console import ConsoleReporter  # Rich, which only this format needs
+def _reporter(module: str, name: str) -> Callable[[TextIO, ReportSettings], Reporter]:
+    """A reporter of this package, loaded when it is first used: some need a library that no other needs."""
 
-    return ConsoleReporter(stream, settings)
+    def make(stream: TextIO, settings: ReportSettings) -> Reporter:
+        reporter: Reporter = getattr(import_module(f"kcheck.report.{module}"), name)(stream, settings)
+        return reporter
 
-
-def _json(stream: TextIO, settings: ReportSettings) -> Reporter:
-    from kcheck.report.json_report import JsonReporter
-
-    return JsonReporter(stream, settings)
-
-
-def _junit(stream: TextIO, settings: ReportSettings) -> Reporter:
-    from kcheck.report.junit import JunitReporter  # junit-xml, which only this format needs
-
-    return JunitReporter(stream, settings)
-
-
-def _xunit(stream: TextIO, settings: ReportSettings) -> Reporter:
-    from kcheck.report.xunit import XunitReporter
-
-    return XunitReporter(stream, settings)
-
-
-def _concise(stream: TextIO, settings: ReportSettings) -> Reporter:
-    from kcheck.report.concise import ConciseReporter
-
-    return ConciseReporter(stream, settings)
-
-
-def _sarif(stream: TextIO, settings: ReportSettings) -> Reporter:
-    from kcheck.report.sarif import SarifReporter
-
-    return SarifReporter(stream, settings)
-
-
-def _github(stream: TextIO, settings: ReportSettings) -> Reporter:
-    from kcheck.report.github import GithubReporter
-
-    return GithubReporter(stream, settings)
-
-
-def _gitlab(stream: TextIO, settings: ReportSettings) -> Reporter:
-    from kcheck.report.gitlab import GitlabReporter
-
-    return GitlabReporter(stream, settings)
-
-
-def _markdown(stream: TextIO, settings: ReportSettings) -> Reporter:
-    from kcheck.report.markdown import MarkdownReporter
-
-    return MarkdownReporter(stream, settings)
-
-
-def _html(stream: TextIO, settings: ReportSettings) -> Reporter:
-    from kcheck.report.html import HtmlReporter
-
-    return HtmlReporter(stream, settings)
+    return make
 
 
 def progress_bar(stream: TextIO) -> Reporter:
@@ -133,16 +84,16 @@ def progress_bar(stream: TextIO) -> Reporter:
 
 
 REPORTERS: dict[str, Callable[[TextIO, ReportSettings], Reporter]] = {
-    "text": _text,
-    "concise": _concise,
-    "json": _json,
-    "junit": _junit,
-    "xunit": _xunit,
-    "sarif": _sarif,
-    "github": _github,
-    "gitlab": _gitlab,
-    "markdown": _markdown,
-    "html": _html,
+    "text": _reporter("console", "ConsoleReporter"),
+    "concise": _reporter("concise", "ConciseReporter"),
+    "json": _reporter("json_report", "JsonReporter"),
+    "junit": _reporter("junit", "JunitReporter"),
+    "xunit": _reporter("xunit", "XunitReporter"),
+    "sarif": _reporter("sarif", "SarifReporter"),
+    "github": _reporter("github", "GithubReporter"),
+    "gitlab": _reporter("gitlab", "GitlabReporter"),
+    "markdown": _reporter("markdown", "MarkdownReporter"),
+    "html": _reporter("html", "HtmlReporter"),
 }
 """Every format by its name in ``--format``."""
 

@@ -50,12 +50,18 @@ def open_for_writing(root: Path) -> sqlite3.Connection:
                 raise StoreFull(f"{as_typed(str(file.parent))}: the disk is full; free some space") from None
             raise StoreError(f"{as_typed(str(file.parent))}: cannot be written: {error.strerror}") from None
         connection = sqlite3.connect(file, timeout=BUSY_SECONDS, isolation_level=None)
-        try:
+        with _closed_on_error(connection):
             _prepare(connection, file)
-        except BaseException:
-            connection.close()
-            raise
     return connection
+
+
+@contextmanager
+def _closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
 
 
 def open_for_reading(root: Path) -> sqlite3.Connection | None:
@@ -72,11 +78,8 @@ def open_for_reading(root: Path) -> sqlite3.Connection | None:
     with explained(file):
         uri = f"{file.absolute().as_uri()}?immutable=1"  # a log beside it could not be shared without writing
         connection = sqlite3.connect(uri, uri=True, isolation_level=None)
-        try:
+        with _closed_on_error(connection):
             _version(connection, file)
-        except BaseException:
-            connection.close()
-            raise
     return connection
 
 

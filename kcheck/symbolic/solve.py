@@ -94,15 +94,20 @@ class Solver:
         except ExpressionError:
             return False
 
-    def _complete(self, drawn: Mapping[str, int]) -> dict[str, int] | None:
-        """All sizes that follow from the drawn ones, if they satisfy every constraint."""
+    def with_derived(self, drawn: Mapping[str, int]) -> dict[str, int] | None:
+        """All sizes that follow from the drawn ones, in the order of the spec; None if one has no value."""
         sizes = dict(drawn)
         try:
             for name, node in self._derived:
                 sizes[name] = evaluate_size(node, sizes)
         except ExpressionError:
             return None
-        return {name: sizes[name] for name in self._names} if self.satisfied(sizes) else None
+        return {name: sizes[name] for name in self._names}
+
+    def _complete(self, drawn: Mapping[str, int]) -> dict[str, int] | None:
+        """All sizes that follow from the drawn ones, if they satisfy every constraint."""
+        sizes = self.with_derived(drawn)
+        return sizes if sizes is not None and self.satisfied(sizes) else None
 
     def bounds(self, assigned: Mapping[str, int], name: str) -> tuple[int, int] | None:
         """The least and greatest size of a drawn dim that the other sizes allow.

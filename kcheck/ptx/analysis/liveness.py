@@ -23,33 +23,9 @@ from kcheck.ptx.syntax.ast import (
     Texel,
     Vector,
 )
-from kcheck.ptx.syntax.opcodes import BARRIERS, CARRY_READERS
+from kcheck.ptx.syntax.opcodes import BARRIERS, CARRY_READERS, HINTS
 
-_NO_RESULT = frozenset(
-    [
-        "st",
-        "stmatrix",
-        "sust",
-        "red",
-        "bra",
-        "brx",
-        "ret",
-        "exit",
-        "trap",
-        "brkpt",
-        "membar",
-        "fence",
-        "nanosleep",
-        "prefetch",
-        "prefetchu",
-        "pmevent",
-        "cp",
-        "discard",
-        "applypriority",
-        "griddepcontrol",
-    ]
-)
-
+_NO_RESULT = HINTS | {"st", "stmatrix", "sust", "red", "bra", "brx", "ret", "exit", "trap", "brkpt", "cp"}
 
 CARRY = "%cc"
 """The name of the carry flag (CC.CF) among a function's registers."""
@@ -143,41 +119,28 @@ def unread(cfg: Cfg) -> frozenset[str]:
 
 def constants(cfg: Cfg) -> Mapping[str, int]:
     """Registers that one instruction alone writes, ``mov`` of a literal without a guard; the values as written."""
-    found: dict[str, int] = {}
-    written: set[str] = set()
-    for n in cfg.order:
-        for operation in cfg.blocks[n].operations:
-            for register in writes(operation):
-                found.pop(register.name, None)
-                literal = _literal(operation)
-                if register.name not in written and literal is not None:
-                    found[register.name] = literal
-                written.add(register.name)
-    return found
+    return {name: source.value for name, source in _moved_once(cfg).items() if isinstance(source, Integer)}
 
 
 def symbols(cfg: Cfg) -> Mapping[str, Symbol]:
     """Registers that one instruction alone writes, ``mov`` of a symbol without a guard; the symbols."""
-    found: dict[str, Symbol] = {}
+    return {name: source for name, source in _moved_once(cfg).items() if isinstance(source, Symbol)}
+
+
+def _moved_once(cfg: Cfg) -> Mapping[str, Operand]:
+    """Registers that one instruction alone writes, a ``mov`` without a guard; its source."""
+    found: dict[str, Operand] = {}
     written: set[str] = set()
     for n in cfg.order:
         for operation in cfg.blocks[n].operations:
+            moves = isinstance(operation, Instruction) and operation.opcode == "mov" and operation.guard is None
             for register in writes(operation):
                 found.pop(register.name, None)
-                if register.name not in written and isinstance(operation, Instruction):
-                    source = operation.operands[-1]
-                    if operation.opcode == "mov" and operation.guard is None and isinstance(source, Symbol):
-                        found[register.name] = source
+                if register.name not in written and moves:
+                    assert isinstance(operation, Instruction)
+                    found[register.name] = operation.operands[-1]
                 written.add(register.name)
     return found
-
-
-def _literal(operation: Operation) -> int | None:
-    """What a ``mov`` without a guard writes, if it is an integer literal."""
-    if not isinstance(operation, Instruction) or operation.opcode != "mov" or operation.guard is not None:
-        return None
-    source = operation.operands[-1]
-    return source.value if isinstance(source, Integer) else None
 
 
 def analyze(cfg: Cfg) -> Liveness:

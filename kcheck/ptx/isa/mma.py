@@ -108,7 +108,7 @@ def mma(fn: Surroundings, i: Instruction) -> None:
     ordered(fn, i, 4)
     f = form(fn, i)
     all_lanes(fn, i)
-    registers = [_elements(fn, i, o, n) for o, n in zip(i.operands, f.registers, strict=True)]
+    registers = [elements(fn, i, o, n) for o, n in zip(i.operands, f.registers, strict=True)]
     values = products(fn, i, f, registers)
     for observer in fn.observers:
         observer.multiplies(i, f.shape, f.register, registers)
@@ -134,7 +134,12 @@ def all_lanes(fn: Surroundings, i: Instruction) -> None:
     report(fn, fn.unit.site(i, ""), missing, lambda: (kind, missing))
 
 
-def _elements(fn: Surroundings, i: Instruction, operand: Operand, count: int) -> tuple[Operand, ...]:
+def elements(fn: Surroundings, i: Instruction, operand: Operand, count: int) -> tuple[Operand, ...]:
+    """The registers of an operand that is a vector of ``count``, or one register.
+
+    Raises:
+        PtxError: it is not.
+    """
     if isinstance(operand, Vector) and len(operand.elements) == count:
         return operand.elements
     if count == 1 and not isinstance(operand, Vector):

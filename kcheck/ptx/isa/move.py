@@ -10,6 +10,7 @@ from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.syntax.ast import Instruction, Operand, Sink, Symbol, Vector
+from kcheck.ptx.syntax.opcodes import HINTS
 from kcheck.ptx.syntax.types import TYPES, PtxType
 
 _MOVABLE = frozenset(
@@ -150,17 +151,7 @@ def createpolicy(fn: Surroundings, i: Instruction) -> None:
     fn.write(i, i.operands[0], TYPES["b64"], fn.b.const("i64", 0), False)
 
 
-@effect(
-    "membar",
-    "fence",
-    "nanosleep",
-    "prefetch",
-    "prefetchu",
-    "pmevent",
-    "discard",
-    "applypriority",
-    "griddepcontrol",
-)
+@effect(*sorted(HINTS))
 def nothing(fn: Surroundings, i: Instruction) -> None:
     """What orders, hints or waits: one thread at a time touches memory here, in program order.
 

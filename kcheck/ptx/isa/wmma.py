@@ -23,7 +23,7 @@ from kcheck.ptx.isa.fragments import MatrixShape
 from kcheck.ptx.isa.loadstore import AccessForm, load_values, store_values
 from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.isa.warp import whole_warp
-from kcheck.ptx.syntax.ast import Instruction, Operand, Vector
+from kcheck.ptx.syntax.ast import Instruction, Operand
 from kcheck.ptx.syntax.types import TYPES
 
 _SHAPES = re.compile(r"m(\d+)n(\d+)k(\d+)")
@@ -185,7 +185,7 @@ def _transfer(fn: Surroundings, i: Instruction, is_load: bool) -> None:
     tiles = tiling(fn, i, shape, kind if which in "ab" else _factor_of(shape, kind))
     fragment = tiles.fragment(which, kind)
     vector, address = (i.operands[0], i.operands[1]) if is_load else (i.operands[1], i.operands[0])
-    registers = _registers(fn, i, vector, len(fragment))
+    registers = mma.elements(fn, i, vector, len(fragment))
     if fn.width == 32:
         mma.all_lanes(fn, i)
     base = fn.address(i, address, space)
@@ -202,14 +202,6 @@ def _transfer(fn: Surroundings, i: Instruction, is_load: bool) -> None:
 def _factor_of(shape: str, kind: str) -> str:
     """A type of A and B for which a shape's fragment of C or D lies as for all."""
     return {"m16n16k8": "tf32", "m8n8k4": "f64", "m8n8k32": "s4", "m8n8k128": "b1"}.get(shape, "f16")
-
-
-def _registers(fn: Surroundings, i: Instruction, operand: Operand, count: int) -> tuple[Operand, ...]:
-    if isinstance(operand, Vector) and len(operand.elements) == count:
-        return operand.elements
-    if count == 1 and not isinstance(operand, Vector):
-        return (operand,)
-    raise fn.fail(i, f"expected a vector of {count} registers")
 
 
 def _stride(fn: Surroundings, i: Instruction, tiles: Tiling, which: str, by_rows: bool) -> Value:
@@ -313,7 +305,7 @@ def _multiply(fn: Surroundings, i: Instruction) -> None:
     if tiles.transposed:
         a, b = b, a
     sizes = [len(tiles.fragment(which, kind)) for which, kind in (("d", d), ("a", a), ("b", b), ("c", c))]
-    targets, left, right, adds = (_registers(fn, i, o, n) for o, n in zip(i.operands, sizes, strict=True))
+    targets, left, right, adds = (mma.elements(fn, i, o, n) for o, n in zip(i.operands, sizes, strict=True))
     if tiles.transposed:
         left, right = right, left
     down, across = tiles.steps

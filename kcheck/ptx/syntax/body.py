@@ -225,12 +225,7 @@ class Body:
         if opcode == "call":
             self.statements.append(self._call(line, guard, negated))
             return
-        operands: list[Operand] = []
-        while cursor.token.kind != ";":
-            if operands:
-                cursor.expect(",")
-            operands.append(cursor.operand(self))
-        cursor.expect(";")
+        operands = self._operands(";")
         self.statements.append(
             Instruction(line, opcode, tuple(modifiers), tuple(operands), guard, negated, self.loc)
         )
@@ -282,15 +277,19 @@ class Body:
         return Call(line, target, returns, arguments, prototype, guard, negated, self.loc)
 
     def _arguments(self) -> tuple[Operand, ...]:
+        self.cursor.expect("(")
+        return tuple(o for o in self._operands(")") if not isinstance(o, Sink))
+
+    def _operands(self, end: str) -> list[Operand]:
+        """Operands with commas between them, up to a token of this kind."""
         cursor = self.cursor
-        cursor.expect("(")
         found: list[Operand] = []
-        while cursor.token.kind != ")":
+        while cursor.token.kind != end:
             if found:
                 cursor.expect(",")
             found.append(cursor.operand(self))
-        cursor.expect(")")
-        return tuple(o for o in found if not isinstance(o, Sink))
+        cursor.expect(end)
+        return found
 
 
 def _is_number_below(digits: str, count: int) -> bool:

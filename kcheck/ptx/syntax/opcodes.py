@@ -14,6 +14,10 @@ COLLECTIVE = frozenset({"shfl", "vote", "match", "activemask", "redux", "elect",
 EFFECTS = frozenset({"st", "atom", "red", "trap"})
 """They change more than registers."""
 
+HINTS = frozenset({"membar", "fence", "nanosleep", "prefetch", "prefetchu", "pmevent", "discard"})
+HINTS |= {"applypriority", "griddepcontrol"}
+"""They order memory accesses, wait, or say what to expect, and compute nothing."""
+
 PURE = frozenset({"mov", "cvta", "cvt", "selp", "setp", "add", "sub", "mul", "mad", "neg", "abs", "min", "max"})
 PURE |= {"and", "or", "xor", "not", "shl", "shr"}
 """One result, which depends on the operands only and is the same in each lane that has the same operands."""

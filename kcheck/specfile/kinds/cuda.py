@@ -10,7 +10,7 @@ from kcheck.model import CompileOptions, CudaOptions, Expression
 from kcheck.nearest import did_you_mean
 from kcheck.specfile.kinds.base import FoundKernel, Kind, Parameters
 from kcheck.specfile.kinds.cudafile import headers, read_cuda
-from kcheck.specfile.kinds.text import TooLarge
+from kcheck.specfile.kinds.text import read_kernels
 from kcheck.specfile.paths import PathRefused, folder_in_root, shown
 from kcheck.specfile.reader import Reader
 from kcheck.specfile.yamltree import YamlEntry, YamlMap, YamlNode, YamlScalar
@@ -52,16 +52,8 @@ class Cuda(Kind):
         name, _, rest = name.partition("<")
         arguments = rest.removesuffix(">").strip()
         last = name.rpartition("::")[2]
-        try:
-            read = read_cuda(file)
-        except OSError as error:
-            reader.fault(node.span, f"kernel: {shown(file)} cannot be read: {error.strerror}")
-            return None
-        except UnicodeDecodeError:
-            reader.fault(node.span, f"kernel: {shown(file)} is not text")
-            return None
-        except TooLarge as error:
-            reader.fault(node.span, f"kernel: {error}")
+        read = read_kernels(reader, node, file, read_cuda)
+        if read is None:
             return None
         if last not in read.kernels and not _occurs(last, file, reader):
             fix = did_you_mean(last, read.kernels) or f"its kernels: {', '.join(read.kernels) or 'none'}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from kcheck.model import CompileOptions
 from kcheck.nearest import did_you_mean
 from kcheck.specfile.kinds.base import FoundKernel, Kind, Parameters
-from kcheck.specfile.kinds.text import TooLarge, read_text, without_comments
+from kcheck.specfile.kinds.text import read_kernels, read_text, without_comments
 from kcheck.specfile.paths import shown
 from kcheck.specfile.reader import Reader
 from kcheck.specfile.yamltree import YamlMap, YamlNode
@@ -73,16 +73,8 @@ class Ptx(Kind):
 
     def find(self, reader: Reader, node: YamlNode, file: Path, name: str) -> FoundKernel | None:
         """An entry of the file, for a target that runs here."""
-        try:
-            read = read_ptx(file)
-        except OSError as error:
-            reader.fault(node.span, f"kernel: {shown(file)} cannot be read: {error.strerror}")
-            return None
-        except UnicodeDecodeError:
-            reader.fault(node.span, f"kernel: {shown(file)} is not text", "name a PTX file, not a cubin")
-            return None
-        except TooLarge as error:
-            reader.fault(node.span, f"kernel: {error}")
+        read = read_kernels(reader, node, file, read_ptx, not_text="name a PTX file, not a cubin")
+        if read is None:
             return None
         if not read.target:
             reader.fault(node.span, f"kernel: {shown(file)} has no .target, so it is not PTX")

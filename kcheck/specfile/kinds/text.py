@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from kcheck.specfile.paths import shown
+from kcheck.specfile.reader import Reader
+from kcheck.specfile.yamltree import YamlNode
+
+FileT = TypeVar("FileT")
 
 CPP_SUFFIXES = (".cu", ".hip", ".cuh", ".h", ".hpp", ".hh", ".inl")
 """The suffixes of files with kernels in C++, and of headers."""
@@ -34,6 +40,26 @@ def read_text(file: Path, size: int) -> str:
     if size > MOST_BYTES:
         raise TooLarge(f"{shown(file)} has {size:,} bytes; the limit is {MOST_BYTES:,}")
     return file.read_bytes().rstrip(b"\0").decode()
+
+
+def read_kernels(
+    reader: Reader, node: YamlNode, file: Path, read: Callable[[Path], FileT], not_text: str = ""
+) -> FileT | None:
+    """What ``read`` finds in a kernel's file; None, and a fault at ``node``, if it cannot be read.
+
+    Args:
+        read: raises what :func:`read_text` does.
+        not_text: the fix if it is not text.
+    """
+    try:
+        return read(file)
+    except OSError as error:
+        reader.fault(node.span, f"kernel: {shown(file)} cannot be read: {error.strerror}")
+    except UnicodeDecodeError:
+        reader.fault(node.span, f"kernel: {shown(file)} is not text", not_text)
+    except TooLarge as error:
+        reader.fault(node.span, f"kernel: {error}")
+    return None
 
 
 def without_comments(text: str) -> str:
