@@ -28,7 +28,7 @@ from kcheck.ptx.syntax.ast import Address, Instruction, Register
 from kcheck.ptx.syntax.types import TYPES
 
 
-class March:
+class LoopVersion:
     """Writes the second version of one loop of one block.
 
     Args:

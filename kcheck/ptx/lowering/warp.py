@@ -29,7 +29,7 @@ from kcheck.ptx.lowering import vector_loop, warp_emulation
 from kcheck.ptx.lowering.affine import AffineLoop
 from kcheck.ptx.lowering.apply import apply
 from kcheck.ptx.lowering.function import FunctionLowering, function_signature
-from kcheck.ptx.lowering.loop_versioning import March
+from kcheck.ptx.lowering.loop_versioning import LoopVersion
 from kcheck.ptx.lowering.suspension import (
     StateLayout,
     Suspender,
@@ -268,7 +268,7 @@ class WarpFunction:
         self.fn.inlining = ""
         block = self.cfg.blocks[n]
         leave = partial(self._abort, self.loop_site(n))
-        March(self.fn, self.live, loop, n, block).write(waiting, self._stop_flag, leave)
+        LoopVersion(self.fn, self.live, loop, n, block).write(waiting, self._stop_flag, leave)
         self.b.line(f"store {self.bits} 0, ptr {self._mask(n)}")
         self._send(next(s for s in block.successors if s != n), waiting)
         self.b.line(f"br label %K{k}")
