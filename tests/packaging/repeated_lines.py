@@ -35,11 +35,6 @@ class Run:
     first: tuple[str, int, int]
     second: tuple[str, int, int]
 
-    @property
-    def files(self) -> tuple[str, str]:
-        """The two files, which may be one."""
-        return self.first[0], self.second[0]
-
     def __str__(self) -> str:
         return " ~ ".join(f"{file}:{start}-{end}" for file, start, end in (self.first, self.second))
 
