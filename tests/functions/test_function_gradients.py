@@ -43,9 +43,9 @@ def numpy_mode(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]]
     """Let a function of c and x be the derivative of every NumPy function."""
 
     def install(back: Callable[..., Any]) -> None:
-        def mode(d: Any) -> Any:
-            d.named(d.function(**d.given))
-            return {name: back(d.weights["y"], d.given[name]) for name in d.by}
+        def mode(function: Any, given: Any, by: Any, weights: Any, named: Any, framework: Any) -> Any:
+            named(function(**given))
+            return {name: back(weights["y"], given[name]) for name in by}
 
         monkeypatch.setitem(FRAMEWORKS._MODES, "numpy", mode)
 
