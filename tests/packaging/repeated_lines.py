@@ -2,8 +2,8 @@
 
     python tests/packaging/repeated_lines.py
 
-prints each pair. Lines count as the same if they have the same tokens. Imports, docstrings, comments and lines of
-punctuation do not count.
+prints each pair. Lines count as the same if they have the same tokens. Imports, heads of functions, docstrings,
+comments and lines of punctuation do not count.
 """
 
 import ast
@@ -47,6 +47,8 @@ def code_lines(source: str) -> list[tuple[int, str]]:
         if isinstance(node, ast.Import | ast.ImportFrom) or text:
             assert isinstance(node, ast.stmt)
             skipped.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            skipped.update(range(node.lineno, node.body[0].lineno))
     found: dict[int, list[str]] = defaultdict(list)
     for token in tokenize.generate_tokens(StringIO(source).readline):
         if token.type not in _SPACE and token.start[0] not in skipped:
