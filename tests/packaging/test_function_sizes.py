@@ -14,9 +14,11 @@ COMMANDS = {f"cli/{name}.py:command" for name in ("calibrate", "lint", "minimize
 """Click passes each option of a command as a parameter."""
 
 SIGNATURES = {
+    "compat/gpuemu/client.py:_validated",
     "compat/gpuemu/client.py:fuzz_op",
     "compat/gpuemu/client.py:fuzz_op_client_side",
     "compat/gpuemu/client.py:validate_op",
+    "compat/gpuemu/frameworks/__init__.py:validate_arrays",
     "compat/gpuemu/tolerances.py:calibrate_tolerance",
     "driver/launch.py:launch",
     "driver/launch.py:launch_cooperative",
