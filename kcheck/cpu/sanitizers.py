@@ -1,6 +1,6 @@
 """The sanitizers that lowered code can have checks for, beyond memcheck and synccheck, which are in all of it.
 
-Code with such checks also notes what is reached: compared with the checks, that costs nothing.
+Code with such checks also notes what is reached: that is a small part of the time of the checks.
 """
 
 from __future__ import annotations
