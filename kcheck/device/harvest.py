@@ -89,12 +89,15 @@ def unwritten_finding(name: str, mask: Mask, kernel: str | None, launched: bool)
     """Elements of an output that were never written. ``launched`` is False if the grid or block contained a 0."""
     count = int(np.count_nonzero(mask))
     why = "" if launched else "; nothing was launched, because the grid or block contains a 0"
+    fix = "check the mask of the store, and compare grid x block with the output's size"
+    if not launched:
+        fix = "round the grid up, as in ceildiv(N, 256), or launch at least one block"
     index = first_index(mask)
     return Finding(
         "unwritten",
         f"{count} of {_elements(mask.size)} of {name} {'was' if count == 1 else 'were'} never written,"
         f" the first at {_at(index)}{why}",
-        fix="check the mask of the store, and compare grid x block with the output's size",
+        fix=fix,
         array=name,
         index=index,
         kernel=kernel,
