@@ -102,7 +102,7 @@ def test_an_output_without_elements_is_alike_in_every_order(shape):
     ("launched", "fix"), [(True, "check the mask of the store"), (False, "round the grid up")]
 )
 def test_an_output_without_a_launch_is_a_matter_of_the_grid(launched: bool, fix: str) -> None:
-    """A grid of 0 blocks comes from a division that rounds down; a mask in the kernel has no part in it."""
+    """A grid of 0 blocks comes from a division that rounds down, not from a mask in the kernel."""
     found = harvest.unwritten_finding("y", np.ones(3, bool), "k", launched)
     assert found.fix.startswith(fix)
     assert ("nothing was launched" in found.message) is not launched
