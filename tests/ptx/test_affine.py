@@ -82,11 +82,38 @@ def test_linear_arithmetic_keeps_a_stride(body: str, stride: int | None) -> None
         ("mul.wide.u32 %rd1, %t, 4;", 4),
         ("add.u32 %r1, %t, %n; cvt.u64.u32 %rd1, %r1;", None),
         ("add.u32 %r1, %t, %n; mul.wide.u32 %rd1, %r1, 4;", None),
-        ("mul.wide.s32 %rd1, %t, -4;", None),
+        ("mul.wide.s32 %rd1, %t, -4;", -4),
+        ("mul.wide.u32 %rd1, %t, -4;", None),
+        ("add.u32 %r1, %t, 5000; mul.wide.u32 %rd1, %r1, 4;", 4),
+        ("add.u32 %r1, %t, 5000; cvt.u64.u32 %rd1, %r1;", 1),
+        ("sub.u32 %r1, %t, 5; cvt.s64.s32 %rd1, %r1;", 1),
+        ("sub.u32 %r1, %t, 5; cvt.u64.u32 %rd1, %r1;", None),
     ],
 )
 def test_widening_asks_for_a_small_index(body: str, stride: int | None) -> None:
-    """An index below 1024 cannot wrap; a sum of 32 bits can, between two lanes."""
+    """An index below 1024 cannot wrap; a sum of 32 bits can, between two lanes, unless its bounds are known."""
+    assert stride_of(body, "%rd1") == stride
+
+
+PLACE = "mov.u32 %r2, %ntid.x; mul.wide.s32 %rd2, %r2, %n; cvt.s64.s32 %rd3, %t; add.s64 %rd4, %rd2, %rd3;"
+"""%rd4: the thread's place in the grid, as Numba computes it."""
+
+
+@pytest.mark.parametrize(
+    ("body", "stride"),
+    [
+        (PLACE + "shr.s64 %rd5, %rd4, 63; and.b64 %rd6, %rd5, %o; add.s64 %rd1, %rd6, %rd4;", 1),
+        (PLACE + "add.s64 %rd5, %rd4, 1; shr.s64 %rd1, %rd5, 63;", 0),
+        (PLACE + "add.s64 %rd5, %rd4, -1; shr.s64 %rd1, %rd5, 63;", None),
+        (PLACE + "mul.lo.s64 %rd5, %rd4, 8388608; shr.s64 %rd1, %rd5, 63;", None),
+        (PLACE + "shr.s64 %rd1, %rd4, 3;", None),
+        ("add.s64 %rd2, %a, 0; shr.s64 %rd1, %rd2, 63;", None),
+        ("cvt.s64.s32 %rd2, %t; L: add.s64 %rd2, %rd2, 64; shr.s64 %rd1, %rd2, 63; @%p bra L;", None),
+    ],
+)
+def test_the_sign_of_an_index_that_cannot_be_negative_is_one_for_all(body: str, stride: int | None) -> None:
+    """A place in the grid is not negative, so adding the size to negative indices keeps the stride; an index that
+    may be negative, may have wrapped or grows in a loop has a sign in each lane."""
     assert stride_of(body, "%rd1") == stride
 
 

@@ -6,7 +6,8 @@ lane: an array indexed by the thread is read as a whole.
 This holds where the threads of every vector are neighbors along x, the first one a multiple of the vector's width:
 in blocks of one dimension, and in those whose rows are a multiple of the width. A launch knows that
 (:func:`kcheck.ptx.abi.row_of`), so code is made for either case. Arithmetic is that of PTX, modulo 2^32 or 2^64:
-sums and multiples are linear; widening is not, and needs an index that is known to be small.
+sums and multiples are linear; widening is not, and needs a number that is known not to wrap
+(:mod:`kcheck.ptx.analysis.ranges`).
 """
 
 from __future__ import annotations
@@ -14,15 +15,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from kcheck.ptx.analysis import ranges
 from kcheck.ptx.analysis.cfg import Cfg
 from kcheck.ptx.analysis.liveness import Liveness, reads, writes
 from kcheck.ptx.analysis.uniformity import Uniformity
 from kcheck.ptx.syntax.ast import Call, Instruction, Integer, Operand, Operation, Register, Special, Symbol
 from kcheck.ptx.syntax.opcodes import PURE
-from kcheck.ptx.syntax.types import TYPES
+from kcheck.ptx.syntax.types import TYPES, PtxType
 
 THREADS = 1024
 """A thread's index is below (PTX ISA, "Special Registers: %tid"; a block has no more threads)."""
+
+_SMALL = 1 << 20
+"""Strides and factors below cannot wrap around 32 bits with the bounds of an index."""
 
 _SAME_FOR_ALL = ("tid.y", "tid.z", "ntid", "ctaid", "nctaid", "warpid", "nwarpid", "WARP_SZ")
 
@@ -72,6 +77,7 @@ class _AffineAnalysis:
         self.uniform = found.uniform
         self.constants = constants
         self.width = width
+        self.bounds = ranges.analyze(cfg)
         self.shapes: dict[str, AffineShape] = {}
         self.definitions: list[tuple[str, Instruction]] = []
         excluded: set[str] = set()
@@ -153,7 +159,10 @@ class _AffineAnalysis:
         target, source = (TYPES[m] for m in i.modifiers)
         if target.bits < 32 or source.bits < 32 or "float" in (target.kind, source.kind):
             return None
-        return sources[0] if sources[0].index or target.bits <= source.bits else None
+        linear = (
+            sources[0].index or target.bits <= source.bits or self._is_exact(i.operands[1], source, sources[0])
+        )
+        return sources[0] if linear else None
 
     def summed(self, i: Instruction, sources: list[AffineShape]) -> AffineShape | None:
         if len(i.modifiers) != 1:
@@ -169,7 +178,7 @@ class _AffineAnalysis:
         for this, other in ((0, 1), (1, 0)):
             if sources[this].stride:
                 by = self._constant(i.operands[1 + other])
-                wraps = i.modifiers[0] == "wide" and not (sources[this].index and 0 <= (by or 0) < 1 << 20)
+                wraps = i.modifiers[0] == "wide" and not self._is_exact_product(i, this, sources[this], by or 0)
                 if by is None or sources[other].stride or wraps:
                     return None
                 stride = sources[this].stride * by
@@ -184,6 +193,8 @@ class _AffineAnalysis:
     def shifted_right(self, i: Instruction, sources: list[AffineShape]) -> AffineShape | None:
         by = self._constant(i.operands[2])
         x = sources[0]
+        if by is not None and self._is_shifted_out(i, by):
+            return _SAME
         if by is None or not x.index or x.stride != 1 or not 0 <= by < 32 or 1 << by < self.width:
             return None
         return _SAME
@@ -197,6 +208,28 @@ class _AffineAnalysis:
         if lanes == 0:
             return _SAME
         return AffineShape(1, True) if lanes == self.width - 1 else None
+
+    def _is_shifted_out(self, i: Instruction, by: int) -> bool:
+        """Whether nothing but the sign is left, and it is the same in all lanes."""
+        x, kind = i.operands[1], TYPES[i.modifiers[0]]
+        bounds = self.bounds.get(x.name) if isinstance(x, Register) else None
+        return bounds is not None and bounds[0] >= 0 and by >= 0 and bounds[1] >> min(by, kind.bits) == 0
+
+    def _is_exact_product(self, i: Instruction, this: int, shape: AffineShape, by: int) -> bool:
+        """Whether a source of ``mul.wide`` times a constant is as far apart in all lanes."""
+        if shape.index and 0 <= by < _SMALL:
+            return True
+        kind = TYPES[i.modifiers[1]]
+        small = abs(by) < _SMALL and (by >= 0 or kind.kind == "signed")
+        return small and self._is_exact(i.operands[1 + this], kind, shape)
+
+    def _is_exact(self, operand: Operand, kind: PtxType, shape: AffineShape) -> bool:
+        """Whether the lanes are apart by their stride as numbers of a type too, so that widening keeps it."""
+        bounds = self.bounds.get(operand.name) if isinstance(operand, Register) else None
+        if bounds is None or abs(shape.stride) >= _SMALL:
+            return False
+        low, high = bounds
+        return high - low < 1 << 31 and (kind.kind == "signed" or low >= 0)
 
     def selected(self, i: Instruction, sources: list[AffineShape]) -> AffineShape | None:
         x, y, condition = sources

@@ -1,0 +1,244 @@
+"""Bounds of integer registers: what a thread's place in the grid shows.
+
+Numba lets an index be negative: ``a[i]`` with a signed ``i`` is lowered to ``i + (i >> 63 & n)``. In an index made
+of ``%ctaid``, ``%ntid`` and ``%tid`` nothing can be negative. So the sign is the same for all lanes, and the
+address of each lane follows from that of the first.
+
+Bounds are those of the register read as a signed number. They hold in every lane, active or not. A lane that has
+not written a register holds 0, so 0 is always within. A register whose writes do not settle has the bounds of its
+type. Source of the limits: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kcheck.ptx.analysis.cfg import Cfg
+from kcheck.ptx.analysis.liveness import writes
+from kcheck.ptx.syntax.ast import Call, Instruction, Integer, Operand, Operation, Register, Special
+from kcheck.ptx.syntax.types import TYPES
+
+Bounds = tuple[int, int]
+"""The least and the greatest value."""
+
+_THREADS, _GRID_X, _GRID_YZ = 1024, (1 << 31) - 1, 65535
+_SPECIALS: Mapping[str, Bounds] = {
+    "tid.x": (0, _THREADS - 1),
+    "tid.y": (0, _THREADS - 1),
+    "tid.z": (0, _THREADS - 1),
+    "ntid.x": (1, _THREADS),
+    "ntid.y": (1, _THREADS),
+    "ntid.z": (1, _THREADS),
+    "ctaid.x": (0, _GRID_X - 1),
+    "ctaid.y": (0, _GRID_YZ - 1),
+    "ctaid.z": (0, _GRID_YZ - 1),
+    "nctaid.x": (1, _GRID_X),
+    "nctaid.y": (1, _GRID_YZ),
+    "nctaid.z": (1, _GRID_YZ),
+    "laneid": (0, 31),
+}
+_ROUNDS = 4
+"""Times that all definitions are visited; what still changes then gets the bounds of its type."""
+
+
+def bounds_of_type(bits: int) -> Bounds:
+    """What a signed number of so many bits can be."""
+    return -(1 << bits - 1), (1 << bits - 1) - 1
+
+
+def analyze(cfg: Cfg) -> Mapping[str, Bounds]:
+    """The bounds of each integer register of 32 or 64 bits that has closer ones than its type."""
+    found: dict[str, Bounds] = {}
+    definitions: list[tuple[Register, Instruction]] = []
+    unknown: set[str] = set()
+    for n in cfg.order:
+        for operation in cfg.blocks[n].operations:
+            for register in writes(operation):
+                if _may_have_bounds(operation, register):
+                    assert isinstance(operation, Instruction)
+                    definitions.append((register, operation))
+                else:
+                    unknown.add(register.name)
+    for again in range(_ROUNDS):
+        changed = set()
+        for register, i in definitions:
+            if register.name in unknown:
+                continue
+            new = _result(i, TYPES[register.type].bits, found, unknown)
+            if new is None:  # its sources were not reached yet
+                continue
+            old = found.get(register.name, (0, 0))
+            joined = min(old[0], new[0]), max(old[1], new[1])
+            if found.get(register.name) != joined:
+                found[register.name] = joined
+                changed.add(register.name)
+        if again == _ROUNDS - 1:
+            unknown |= changed
+    # What is unknown makes what was computed from it unknown: the rounds above may have used its earlier bounds.
+    while True:
+        more = {
+            register.name
+            for register, i in definitions
+            if register.name not in unknown and not _still(register, i, found, unknown)
+        }
+        if not more:
+            break
+        unknown |= more
+    return {name: bounds for name, bounds in found.items() if name not in unknown}
+
+
+def _still(register: Register, i: Instruction, found: Mapping[str, Bounds], unknown: set[str]) -> bool:
+    """Whether a definition stays within the bounds of its register."""
+    result = _result(i, TYPES[register.type].bits, found, unknown)
+    bounds = found.get(register.name)
+    return result is not None and bounds is not None and bounds[0] <= result[0] and result[1] <= bounds[1]
+
+
+def _may_have_bounds(operation: Operation, register: Register) -> bool:
+    kind = TYPES[register.type]
+    if isinstance(operation, Call) or kind.kind in ("pred", "float", "packed") or kind.bits not in (32, 64):
+        return False
+    single = len(writes(operation)) == 1 and isinstance(operation.operands[0], Register)
+    return single and operation.opcode in _RULES
+
+
+def _result(i: Instruction, bits: int, found: Mapping[str, Bounds], unknown: set[str]) -> Bounds | None:
+    """The bounds of what an instruction writes; None: those of a source are not there yet."""
+    sources = []
+    for operand in i.operands[1:4]:
+        source = _source(operand, found, unknown)
+        if source is None:
+            return None
+        sources.append(source)
+    whole = bounds_of_type(bits)
+    result = _RULES[i.opcode](i.modifiers, sources)
+    if result is None or result[0] < whole[0] or result[1] > whole[1]:
+        return whole
+    return result
+
+
+def _source(operand: Operand, found: Mapping[str, Bounds], unknown: set[str]) -> Bounds | None:
+    if isinstance(operand, Integer):
+        return operand.value, operand.value
+    if isinstance(operand, Special):
+        return _SPECIALS.get(operand.name, bounds_of_type(64))
+    if isinstance(operand, Register):
+        if operand.name in found and operand.name not in unknown:
+            return found[operand.name]
+        kind = TYPES[operand.type]
+        if operand.name in unknown or kind.kind == "pred" or kind.bits not in (32, 64):
+            return bounds_of_type(64)
+        return None
+    return bounds_of_type(64)
+
+
+# --- what instructions do to bounds; None: nothing is known
+
+
+def _fits(kind: str, *bounds: Bounds) -> bool:
+    """Whether numbers within bounds are the same when read as this type."""
+    if kind not in TYPES or TYPES[kind].kind not in ("signed", "unsigned", "bits"):
+        return False
+    bits = TYPES[kind].bits
+    low, high = (0, (1 << bits - 1) - 1) if TYPES[kind].kind == "unsigned" else bounds_of_type(bits)
+    return bits in (32, 64) and all(low <= b[0] and b[1] <= high for b in bounds)
+
+
+def _exact(kind: str, sources: list[Bounds], result: Bounds) -> Bounds | None:
+    """The result of arithmetic that does not wrap."""
+    return result if _fits(kind, *sources, result) else None
+
+
+def _moved(modifiers: tuple[str, ...], sources: list[Bounds]) -> Bounds | None:
+    return sources[0] if len(modifiers) == 1 and _fits(modifiers[0], sources[0]) else None
+
+
+def _converted(modifiers: tuple[str, ...], sources: list[Bounds]) -> Bounds | None:
+    return sources[0] if len(modifiers) == 2 and all(_fits(m, sources[0]) for m in modifiers) else None
+
+
+def _added(modifiers: tuple[str, ...], sources: list[Bounds]) -> Bounds | None:
+    (a, b), (c, d) = sources
+    return _exact(modifiers[0], sources, (a + c, b + d)) if len(modifiers) == 1 else None
+
+
+def _subtracted(modifiers: tuple[str, ...], sources: list[Bounds]) -> Bounds | None:
+    (a, b), (c, d) = sources
+    if len(modifiers) != 1 or not _fits(modifiers[0], *sources):
+        return None
+    result = (a - d, b - c)
+    return result if _fits(f"s{TYPES[modifiers[0]].bits}", result) else None
+
+
+def _multiplied(modifiers: tuple[str, ...], sources: list[Bounds]) -> Bounds | None:
+    """``mul`` and ``mad``, ``.lo`` or ``.wide``."""
+    if len(modifiers) != 2 or modifiers[0] not in ("lo", "wide") or not _fits(modifiers[1], *sources[:2]):
+        return None
+    products = [x * y for x in sources[0] for y in sources[1]]
+    low, high = min(products), max(products)
+    wide = f"s{TYPES[modifiers[1]].bits * (2 if modifiers[0] == 'wide' else 1)}"
+    if not _fits(wide, (low, high)):
+        return None
+    if len(sources) == 3:
+        low, high = low + sources[2][0], high + sources[2][1]
+        return (low, high) if _fits(wide, sources[2], (low, high)) else None
+    return low, high
+
+
+def _constant(bounds: Bounds, most: int) -> int | None:
+    return bounds[0] if bounds[0] == bounds[1] and 0 <= bounds[0] < most else None
+
+
+def _shifted_left(modifiers: tuple[str, ...], sources: list[Bounds]) -> Bounds | None:
+    (low, high), count = sources[0], _constant(sources[1], 32)
+    if count is None or len(modifiers) != 1 or low < 0:
+        return None
+    return _exact(modifiers[0], sources[:1], (low << count, high << count))
+
+
+def _shifted_right(modifiers: tuple[str, ...], sources: list[Bounds]) -> Bounds | None:
+    (low, high), count = sources[0], _constant(sources[1], 64)
+    if count is None or len(modifiers) != 1 or not _fits(modifiers[0], sources[0]):
+        return None
+    if TYPES[modifiers[0]].kind != "signed" and low < 0:
+        return None
+    return low >> count, high >> count
+
+
+def _masked(modifiers: tuple[str, ...], sources: list[Bounds]) -> Bounds | None:
+    """``and``: not above a source that is not negative."""
+    highest = [high for low, high in sources if low >= 0]
+    if not highest or len(modifiers) != 1 or not _fits(modifiers[0], (0, min(highest))):
+        return None
+    return 0, min(highest)
+
+
+def _smaller_or_larger(
+    pick: Callable[[int, int], int],
+) -> Callable[[tuple[str, ...], list[Bounds]], Bounds | None]:
+    def rule(modifiers: tuple[str, ...], sources: list[Bounds]) -> Bounds | None:
+        (a, b), (c, d) = sources
+        return _exact(modifiers[0], sources, (pick(a, c), pick(b, d))) if len(modifiers) == 1 else None
+
+    return rule
+
+
+def _selected(modifiers: tuple[str, ...], sources: list[Bounds]) -> Bounds | None:
+    (a, b), (c, d) = sources[:2]
+    return _exact(modifiers[0], sources[:2], (min(a, c), max(b, d))) if len(modifiers) == 1 else None
+
+
+_RULES: Mapping[str, Callable[[tuple[str, ...], list[Bounds]], Bounds | None]] = {
+    "mov": _moved,
+    "cvt": _converted,
+    "add": _added,
+    "sub": _subtracted,
+    "mul": _multiplied,
+    "mad": _multiplied,
+    "shl": _shifted_left,
+    "shr": _shifted_right,
+    "and": _masked,
+    "min": _smaller_or_larger(min),
+    "max": _smaller_or_larger(max),
+    "selp": _selected,
+}
