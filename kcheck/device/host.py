@@ -38,7 +38,7 @@ Array: TypeAlias = npt.NDArray[Any]
 NAME = "host"
 _CHECKS = ("mutated", "nondeterministic")
 _FIRST_CALL = 300.0
-"""Seconds."""
+"""Seconds that a call may take for which a framework may compile."""
 _NO_ENGINE = ("memcheck", "racecheck", "initcheck", "synccheck", "overflow")
 """What runs on kernels only. ``unwritten`` does not apply: a function returns its outputs."""
 
@@ -57,7 +57,8 @@ class HostDevice:
     instruments: tuple[str, ...] = ()
 
     def __init__(self) -> None:
-        self._called: set[tuple[str, FunctionRef]] = set()
+        self._called: set[int] = set()  # hashes of functions with shapes and dtypes of their arguments
+        self._endless: set[tuple[str, FunctionRef]] = set()
 
     def prepare(self, spec: OpSpec) -> None:
         """As :meth:`kcheck.device.base.Device.prepare`.
@@ -83,11 +84,14 @@ class HostDevice:
         begun = time.monotonic()
         notes = _notes(spec)
         try:
-            result, memory = _called(spec, arrays, function, framework, self._limit(spec, framework, timeout))
+            result, memory = _called(
+                spec, arrays, function, framework, self._limit(spec, arrays, framework, timeout)
+            )
         except FrameworkMissing as error:
             finding = Finding("unsupported", str(error), place=spec.runs.span)
             return Outcome(arrays.case, NAME, {}, {}, (finding,), notes)
         except _TimedOut:
+            self._endless.add((spec.root, spec.runs))
             fix = "look for a loop that does not end, or raise --timeout"
             what = "the function did not finish within its time limit"
             finding = Finding("timeout", what, fix=fix, place=_place(function, spec))
@@ -110,12 +114,19 @@ class HostDevice:
         checked = tuple(name for name in _CHECKS if name in seen and spec.sanitize[name] != "off")
         return Outcome(arrays.case, NAME, outputs, {}, tuple(findings), notes, checked, gradients=gradients)
 
-    def _limit(self, spec: OpSpec, framework: Framework, timeout: float | None) -> float | None:
-        """The limit of a call: longer for the first one of a function, in which torch or JAX may compile it."""
+    def _limit(
+        self, spec: OpSpec, arrays: CaseArrays, framework: Framework, timeout: float | None
+    ) -> float | None:
+        """The limit of a call: longer for the first one with such shapes and dtypes, for which torch or JAX may
+        compile the function."""
         key = (spec.root, spec.runs)
-        if timeout is None or framework.name == "numpy" or key in self._called:
+        if timeout is None or framework.name == "numpy" or key in self._endless:
             return timeout
-        self._called.add(key)
+        given = tuple((name, memory.shape, memory.dtype.name) for name, memory in arrays.allocations.items())
+        call = hash((key, given))
+        if call in self._called:
+            return timeout
+        self._called.add(call)
         return max(timeout, _FIRST_CALL)
 
 
