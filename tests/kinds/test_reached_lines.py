@@ -82,7 +82,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     assert done.returncode == 0, done.stdout + done.stderr
     words = " ".join(done.stdout.split())
     return {
-        Path(path).suffix: rest for path, rest in re.findall(r"coverage (\S+): (.*?)(?= ok | \d specs)", words)
+        Path(path).suffix: rest
+        for path, rest in re.findall(r"coverage (\S+): (.*?)(?= ok | note |$| \d specs)", words)
     }
 
 
