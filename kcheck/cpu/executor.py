@@ -16,7 +16,7 @@ from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.dialect import in_words_of_source
 from kcheck.cpu.faults import findings, grid_finding, still_running
 from kcheck.cpu.jit import host
-from kcheck.cpu.kernel import Kernel, Variant
+from kcheck.cpu.kernel import Kernel
 from kcheck.cpu.memory import Memory, MemoryKind, OutOfMemory, RangeLabel
 from kcheck.cpu.module import LoadedModule
 from kcheck.cpu.naming import LaunchGeometry, Naming, Windows
@@ -28,10 +28,10 @@ from kcheck.cpu.rehearsal import Reach, put_back, reachable, strayed
 from kcheck.cpu.sanitizers import CHECKS
 from kcheck.cpu.scheduler import Completion, Job, Scheduler, TierUp
 from kcheck.cpu.textures import Textures
-from kcheck.cpu.tiers import CachedKernel, TieredKernels
+from kcheck.cpu.tiers import CachedKernel, CodeOptions, TieredKernels
 from kcheck.errors import PtxError
 from kcheck.model import NATURAL, Finding, Index3
-from kcheck.ptx.abi import FAULTS, Checks, FaultKind, FaultRecord, row_of
+from kcheck.ptx.abi import FAULTS, Checks, FaultKind, FaultRecord
 from kcheck.ptx.abi import Launch as LaunchContext
 from kcheck.ptx.program import Program
 from kcheck.ptx.syntax.symbols import kernel_name
@@ -253,7 +253,8 @@ class Executor:
         """
         begun = self._clock()
         again = replace(launch, module=reporting)
-        known = self.kernels.find(reporting, launch.entry, launch.block, self.width, _NO_CHECKS, self._widens)
+        options = CodeOptions(self.width, _NO_CHECKS, self._widens)
+        known = self.kernels.find(reporting, launch.entry, launch.block, options)
         variables = {**reporting.variables(), **launch.module.variables()}
         self._allocate_heap()
         for blocks in (reachable(self.memory, launch.params, variables), list(self.memory)):
@@ -314,13 +315,16 @@ class Executor:
     def _known(
         self, module: LoadedModule, entry: str, block: Index3, launch: KernelLaunch | None = None
     ) -> CachedKernel:
-        widens = self._widens and self.checks == _NO_CHECKS
-        if launch is not None and self.checks == _NO_CHECKS != self.lends:
-            wanted = Variant(entry, self.width, _NO_CHECKS, row_of(block), widens)
+        """The code for a launch. Sanitizers and the orders of a schedule follow warps, which lie along x."""
+        is_plain = self.checks == _NO_CHECKS
+        widens, any_axis = self._widens and is_plain, is_plain and self.schedule == NATURAL
+        options = CodeOptions(self.width, self.checks, widens, any_axis)
+        if launch is not None and is_plain and self.lends != _NO_CHECKS:
+            wanted = self.kernels.variant(module, entry, block, options)
             lent = self.kernels.lend(module, wanted, self.lends, (launch.grid, block, launch.shared))
             if lent is not None:
                 return lent
-        return self.kernels.find(module, entry, block, self.width, self.checks, widens)
+        return self.kernels.find(module, entry, block, options)
 
     def postpone(self, seconds: float) -> None:
         """Postpone the deadline by time that the kernel did not use."""

@@ -53,7 +53,8 @@ class Variant:
 
     Attributes:
         width: lanes per vector; ``widens``: use more if they suit the kernel.
-        row: how many lanes are adjacent along x in its blocks, see :func:`kcheck.ptx.abi.row_of`.
+        row: how many lanes are adjacent along the axis in its blocks, see :func:`kcheck.ptx.abi.row_of`.
+        axis: along which threads are put into vectors.
     """
 
     entry: str
@@ -61,6 +62,7 @@ class Variant:
     checks: Checks
     row: int
     widens: bool
+    axis: str = "x"
 
 
 def compile_kernel(module: LoadedModule, variant: Variant, cache: ObjectCache, *, quick: bool) -> Kernel:
@@ -90,7 +92,7 @@ def compile_kernel(module: LoadedModule, variant: Variant, cache: ObjectCache, *
         entry, width, row = variant.entry, variant.width, variant.row
         if variant.widens:
             width = suitable_width(module.tree, entry, width, row)
-        program = lower(module.tree, entry, width, variant.checks, row)
+        program = lower(module.tree, entry, width, variant.checks, row, variant.axis)
         code = compile_ir(program.ir, width, quick=is_quick)
         program = dataclasses.replace(program, ir="")
         head = json.dumps(_to_json(program)).encode()

@@ -39,6 +39,7 @@ class Entry:
         param_bytes: the size of all parameters.
         max_threads: the maximum number of threads per block that ``.maxntid`` or ``.reqntid`` allows; None: any.
         uses_y: a thread reads its index along y.
+        axis: along which threads should be put into vectors, see :func:`.preferred_axis`.
     """
 
     name: str
@@ -46,10 +47,12 @@ class Entry:
     param_bytes: int
     max_threads: int | None
     uses_y: bool
+    axis: str
 
 
 def _entry(module: Tree, function: Function) -> Entry:
     from kcheck.ptx.analysis.kernel_facts import called_functions, param_slots, uses_thread_y
+    from kcheck.ptx.analysis.vector_axis import preferred_axis
 
     slots, end = param_slots(function)
     limits = [
@@ -57,7 +60,10 @@ def _entry(module: Tree, function: Function) -> Entry:
     ]
     places = tuple((slot.offset, slot.size) for slot in slots)
     most = min(limits, default=None)
-    return Entry(function.name, places, end, most, uses_thread_y(called_functions(module, function)))
+    functions = called_functions(module, function)
+    return Entry(
+        function.name, places, end, most, uses_thread_y(functions), preferred_axis(functions, module.file)
+    )
 
 
 @functools.cache

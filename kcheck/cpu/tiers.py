@@ -62,6 +62,21 @@ class CachedKernel:
         return self.kernel.tier_up_after - self.spent
 
 
+@dataclass(frozen=True, slots=True)
+class CodeOptions:
+    """What code to compile for a kernel.
+
+    Attributes:
+        width: lanes per vector; ``widens``: use more if they suit the kernel.
+        any_axis: vectors may lie along the axis that suits the kernel, not only along x.
+    """
+
+    width: int
+    checks: Checks
+    widens: bool
+    any_axis: bool = False
+
+
 @dataclass
 class TieredKernels:
     """The compiled kernels, by module.
@@ -82,10 +97,8 @@ class TieredKernels:
     quick: bool = True
     known: WeakKeyDictionary[LoadedModule, dict[Variant, CachedKernel]] = field(default_factory=WeakKeyDictionary)
 
-    def find(
-        self, module: LoadedModule, entry: str, block: Index3, width: int, checks: Checks, widens: bool
-    ) -> CachedKernel:
-        """The compiled kernel, for blocks as long as this one along x.
+    def find(self, module: LoadedModule, entry: str, block: Index3, code: CodeOptions) -> CachedKernel:
+        """The compiled kernel, for blocks as long as this one along the axis of its vectors.
 
         Raises:
             PtxError: an unsupported instruction, or invalid PTX.
@@ -93,7 +106,7 @@ class TieredKernels:
         variants = self.known.get(module)
         if variants is None:
             variants = self.known[module] = {}
-        variant = Variant(entry, width, checks, row_of(block), widens)
+        variant = self.variant(module, entry, block, code)
         known = variants.get(variant)
         if known is None or known.left < 0:
             begun = self.clock()
@@ -106,6 +119,13 @@ class TieredKernels:
             self.took(self.clock() - begun)
         return known
 
+    def variant(self, module: LoadedModule, entry: str, block: Index3, code: CodeOptions) -> Variant:
+        """Which code :meth:`find` looks for."""
+        axis = module.entries[entry].axis if code.any_axis else "x"
+        if not 1 < code.width <= row_of(block, axis):
+            axis = "x"
+        return Variant(entry, code.width, code.checks, row_of(block, axis), code.widens, axis)
+
     def lend(
         self, module: LoadedModule, wanted: Variant, checks: Checks, shape: tuple[Index3, Index3, int]
     ) -> CachedKernel | None:
@@ -116,7 +136,7 @@ class TieredKernels:
             shape: grid, block and dynamic shared memory of the launch.
         """
         variants = self.known.get(module, {})
-        found = variants.get(replace(wanted, checks=checks, widens=False))
+        found = variants.get(replace(wanted, checks=checks, widens=False, row=row_of(shape[1]), axis="x"))
         if found is None or wanted in variants:
             return None
         return found if found.lent + found.expected(shape) < found.kernel.compile_seconds else None

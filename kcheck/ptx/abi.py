@@ -45,13 +45,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
+AXES = "xyz"
+"""Of a block of threads. Vectors lie along one of them; the threads of the others follow in this order."""
 
-def row_of(block: tuple[int, int, int]) -> int:
-    """The widest vectors, up to 32 lanes, whose threads are neighbors along x in such a block."""
-    x, y, z = block
-    if y == z == 1:
+
+def row_of(block: tuple[int, int, int], axis: str = "x") -> int:
+    """The widest vectors, up to 32 lanes, whose threads are neighbors along an axis in such a block."""
+    n = block[AXES.index(axis)]
+    if n == block[0] * block[1] * block[2]:
         return 32
-    return min(x & -x, 32)
+    return min(n & -n, 32)
 
 
 @dataclass(frozen=True, slots=True, order=True)

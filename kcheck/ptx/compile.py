@@ -19,7 +19,9 @@ from kcheck.ptx.syntax.ast import Module
 NO_CHECKS = Checks()
 
 
-def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, row: int = 1) -> Program:
+def lower(
+    module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, row: int = 1, axis: str = "x"
+) -> Program:
     """The kernel ``entry`` as LLVM IR, with ``width`` lanes per vector.
 
     A kernel in which the lanes of a warp work together (shuffles, votes …) is lowered with the whole warp as one
@@ -28,7 +30,9 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
     Args:
         checks: the sanitizers to subscribe.
         row: the code will run in blocks in which this many lanes, or any smaller power of two, are neighbors
-            along x (:func:`kcheck.ptx.abi.row_of`); 1: in any block.
+            along the axis (:func:`kcheck.ptx.abi.row_of`); 1: in any block.
+        axis: along which threads are put into vectors: ``x``, or what
+            :func:`kcheck.ptx.analysis.vector_axis.preferred_axis` says.
 
     Raises:
         PtxError: no such kernel, an unsupported instruction or directive, or operands that do not fit.
@@ -36,7 +40,7 @@ def lower(module: Module, entry: str, width: int, checks: Checks = NO_CHECKS, ro
     """
     coverage = Coverage()
     subscribed = (*sanitizers(checks), coverage) if checks.cover else sanitizers(checks)
-    program = kernel.lower(module, entry, width, subscribed, row)
+    program = kernel.lower(module, entry, width, subscribed, row, axis)
     return replace(program, checks=checks, points=tuple(coverage.points))
 
 

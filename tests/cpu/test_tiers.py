@@ -23,9 +23,9 @@ from kcheck.cpu.executor import Ending, Executor, KernelLaunch
 from kcheck.cpu.memory import Memory, MemoryKind
 from kcheck.cpu.module import LoadedModule
 from kcheck.cpu.scheduler import Completion, Job, Scheduler
-from kcheck.cpu.tiers import CachedKernel
+from kcheck.cpu.tiers import CachedKernel, CodeOptions
 from kcheck.errors import InternalError
-from kcheck.model import Finding
+from kcheck.model import NATURAL, Finding, Schedule
 from kcheck.ptx.abi import Checks
 
 # On AVX-512, LLVM's fast way to select instructions copies the call's mask from a register that it cannot copy.
@@ -100,9 +100,28 @@ class Device:
     @property
     def known(self) -> CachedKernel:
         """The kernel, as the next launch would find it."""
-        return self.executor.kernels.find(
-            self.module, "roots", (BLOCK, 1, 1), self.executor.width, Checks(), widens=True
-        )
+        options = CodeOptions(self.executor.width, Checks(), widens=True, any_axis=True)
+        return self.executor.kernels.find(self.module, "roots", (BLOCK, 1, 1), options)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "checks", "any_axis"),
+    [
+        (NATURAL, Checks(), True),
+        (NATURAL, Checks(race=True), False),
+        (NATURAL, Checks(init=True), False),
+        (Schedule("reverse"), Checks(), False),
+    ],
+)
+def test_sanitizers_and_orders_of_threads_follow_warps(
+    device: Device, schedule: Schedule, checks: Checks, any_axis: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only plain code in the natural order may have vectors along another axis than x."""
+    asked: list[CodeOptions] = []
+    monkeypatch.setattr(device.executor.kernels, "find", lambda module, entry, block, code: asked.append(code))
+    device.executor.schedule, device.executor.checks = schedule, checks
+    device.executor.compile(device.module, "roots")
+    assert [code.any_axis for code in asked] == [any_axis]
 
 
 @pytest.fixture

@@ -30,11 +30,11 @@ class Ended:
 
 
 @lru_cache(maxsize=64)
-def compiled(text: str, width: int, row: int = 1) -> tuple[Program, LoadedCode]:
+def compiled(text: str, width: int, row: int = 1, axis: str = "x") -> tuple[Program, LoadedCode]:
     """The first kernel of a module, for blocks in which ``row`` lanes are neighbors: quick code for 8 and 32
     lanes, the better one for others."""
     module = parse(text, "test.ptx")
-    program = lower(module, module.entries[0].name, width, row=row)
+    program = lower(module, module.entries[0].name, width, row=row, axis=axis)
     texts = program.ir, scheduler(program.scheduler)
     code = [compile_ir(ir, program.width, quick=width in (8, 32)) for ir in texts]
     return program, LoadedCode(code, ("kcheck_run", "kcheck_block"))
@@ -48,10 +48,11 @@ def launch(
     block: tuple[int, ...] = (32,),
     dynamic_shared: int = 0,
     stop: int = 0,
+    axis: str = "x",
 ) -> Ended:
     """Launch the first kernel of a module; arrays are passed by address and are what it may touch."""
     grid, block = (*grid, 1, 1)[:3], (*block, 1, 1)[:3]
-    program, code = compiled(text, width, row_of(block))
+    program, code = compiled(text, width, row_of(block, axis), axis)
     run = RUN(code.address("kcheck_run"))
     data = bytearray(max(program.param_bytes, 16))
     allocations = []

@@ -3,8 +3,9 @@
 Such a register is one scalar, its value in the vector's first lane. An address among them needs no look at each
 lane: an array indexed by the thread is read as a whole.
 
-This holds where the threads of every vector are neighbors along x, the first one a multiple of the vector's width:
-in blocks of one dimension, and in those whose rows are a multiple of the width. A launch knows that
+This holds where the threads of every vector are neighbors along one axis (:mod:`.vector_axis`), the first one a
+multiple of the vector's width: in blocks of one dimension, and in those whose rows are a multiple of the width. A
+launch knows that
 (:func:`kcheck.ptx.abi.row_of`), so code is made for either case. Arithmetic is that of PTX, modulo 2^32 or 2^64:
 sums and multiples are linear; widening is not, and needs a number that is known not to wrap
 (:mod:`kcheck.ptx.analysis.ranges`).
@@ -29,7 +30,7 @@ THREADS = 1024
 _SMALL = 1 << 20
 """Strides and factors below cannot wrap around 32 bits with the bounds of an index."""
 
-_SAME_FOR_ALL = ("tid.y", "tid.z", "ntid", "ctaid", "nctaid", "warpid", "nwarpid", "WARP_SZ")
+_SAME_FOR_ALL = ("tid.", "ntid", "ctaid", "nctaid", "warpid", "nwarpid", "WARP_SZ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +54,16 @@ def analyze(
     constants: Mapping[str, int],
     divergent_symbols: Callable[[str], bool],
     width: int,
+    axis: str = "x",
 ) -> Mapping[str, int]:
     """The stride of each register that has one and is not uniform already. 0: one value for all lanes after all.
 
     Args:
         constants: registers that are a literal.
         divergent_symbols: whether the address of a symbol differs between lanes (local variables).
+        axis: along which the threads of a vector are neighbors.
     """
-    return _AffineAnalysis(cfg, live, found, constants, divergent_symbols, width).run()
+    return _AffineAnalysis(cfg, live, found, constants, divergent_symbols, width, axis).run()
 
 
 class _AffineAnalysis:
@@ -72,12 +75,14 @@ class _AffineAnalysis:
         constants: Mapping[str, int],
         divergent_symbols: Callable[[str], bool],
         width: int,
+        axis: str,
     ) -> None:
         self.divergent_symbols = divergent_symbols
         self.uniform = found.uniform
         self.constants = constants
         self.width = width
         self.bounds = ranges.analyze(cfg)
+        self.counts = (f"tid.{axis}", "laneid")
         self.shapes: dict[str, AffineShape] = {}
         self.definitions: list[tuple[str, Instruction]] = []
         excluded: set[str] = set()
@@ -125,7 +130,7 @@ class _AffineAnalysis:
         if isinstance(operand, Register):
             return _SAME if operand.name in self.uniform else self.shapes.get(operand.name)
         if isinstance(operand, Special):
-            if operand.name in ("tid.x", "laneid"):
+            if operand.name in self.counts:
                 return AffineShape(1, True)
             return _SAME if operand.name.startswith(_SAME_FOR_ALL) else None
         if isinstance(operand, Symbol):

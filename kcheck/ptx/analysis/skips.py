@@ -98,6 +98,12 @@ def parting(cfg: Cfg, uniform: Collection[str]) -> Callable[[int], bool]:
     return parts
 
 
+def deciding(cfg: Cfg, barriers: Iterable[int]) -> frozenset[int]:
+    """The blocks whose branches decide, directly or through other branches, whether threads reach barriers."""
+    decided_by = _control_dependence(cfg, postdominators(cfg))
+    return frozenset(n for barrier in barriers for n, _ in _leads(barrier, decided_by))
+
+
 def _control_dependence(cfg: Cfg, parent: Mapping[int, int]) -> dict[int, list[Edge]]:
     """By block, the edges that it is control dependent on (Ferrante, Ottenstein, Warren 1987)."""
     found: dict[int, list[Edge]] = {n: [] for n in cfg.order}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kcheck.errors import PtxError
 from kcheck.model.alignment import align_up
-from kcheck.ptx.abi import Checks
+from kcheck.ptx.abi import AXES, Checks
 from kcheck.ptx.analysis import affine, halves, liveness, nans, skips, uniformity
 from kcheck.ptx.analysis import cfg as control
 from kcheck.ptx.analysis.convergence import may_come_apart, meeting, waits_for_lanes
@@ -69,7 +69,9 @@ _METADATA = """
 """
 
 
-def lower(module: Module, entry: str, width: int, sanitizers: Sequence[Sanitizer] = (), row: int = 1) -> Program:
+def lower(
+    module: Module, entry: str, width: int, sanitizers: Sequence[Sanitizer] = (), row: int = 1, axis: str = "x"
+) -> Program:
     """The kernel ``entry`` as LLVM IR, with ``width`` lanes per vector.
 
     A kernel in which the lanes of a warp work together (shuffles, votes …) is lowered with the whole warp as one
@@ -78,7 +80,8 @@ def lower(module: Module, entry: str, width: int, sanitizers: Sequence[Sanitizer
     Args:
         sanitizers: what checks the code beyond memory and barriers, in the order in which events reach them.
         row: the code will run in blocks in which this many lanes, or any smaller power of two, are neighbors
-            along x (:func:`kcheck.ptx.abi.row_of`); 1: in any block.
+            along the axis (:func:`kcheck.ptx.abi.row_of`); 1: in any block.
+        axis: along which threads are put into vectors: ``x``, or what :func:`.preferred_axis` says.
 
     Raises:
         PtxError: no such kernel, an unsupported instruction or directive, or operands that do not fit.
@@ -96,6 +99,7 @@ def lower(module: Module, entry: str, width: int, sanitizers: Sequence[Sanitizer
     for function in functions:
         verify_function(module, function)
     unit = _unit(module, width, functions, row, sanitizers)
+    unit.axis = axis
     variables = module_variables(module)
     slots, param_bytes = param_slots(kernel)
     align = _local_align(functions)
@@ -213,6 +217,7 @@ def _module_ir(
         posted_bytes=posted_bytes(unit),
         unwritten=fresh.unwritten[0],
         unwritten_bytes=fresh.unwritten[1],
+        axis=AXES.index(unit.axis),
     )
     for signature in (faults.FAULT, faults.RUNNING):
         unit.declarations[signature.name] = signature.declaration
@@ -390,7 +395,7 @@ def _prepare(context: _Context, function: Function, params: dict[str, int], stat
     fn.halves = halves.find(function.body or ())
     fn.nans = nans.analyze(graph)
     if unit.in_rows:
-        fn.strides = affine.analyze(graph, live, found, fn.constants, divergent, unit.width)
+        fn.strides = affine.analyze(graph, live, found, fn.constants, divergent, unit.width, unit.axis)
     if unit.width > 1 and not sanitizers and not unit.outlined:
         fn.affine_loops = affine_loops.find(graph, live, fn, divergent, waits, spinning)
     observers = (sanitizer.observe(fn, graph) for sanitizer in sanitizers)

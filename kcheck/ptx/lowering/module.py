@@ -34,7 +34,8 @@ class ModuleLowering:
         globals: index in ``Launch.globals``, by symbol.
         functions: numbers of the functions, by name.
         dynamic_shared: whether the code names shared memory of open size.
-        in_rows: whether the threads of every vector are neighbors along x.
+        axis: of a block: threads are numbered along it first, so that those of a vector can be neighbors there.
+        in_rows: whether the threads of every vector are neighbors along the axis.
         outlined: whether vector accesses are calls, for code with very many of them.
         posted_columns: the most operands that a lane of a narrow vector posts for one warp-level operation.
         accesses: names of the functions for accesses, by (store, element, space, scalar, with its companion).
@@ -57,6 +58,7 @@ class ModuleLowering:
     sites: list[Site] = field(default_factory=list)
     prints: bool = False
     dynamic_shared: bool = False
+    axis: str = "x"
     in_rows: bool = False
     outlined: bool = False
     posted_columns: int = 0

@@ -16,6 +16,7 @@ Source of the counts: PTX ISA, bar.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kcheck.ptx.abi import FINISHED, STOPPED, Block, Launch, Worker
@@ -78,7 +79,8 @@ def scheduler_ir(variant: SchedulerVariant) -> str:
 
 
 def _prepare(scheduler: SchedulerModule) -> str:
-    """Where the stack of a worker ends, and the thread indices of a block."""
+    """Where the stack of a worker ends, and the thread indices of a block: by number, along the kernel's axis
+    first."""
     f = FunctionBuilder(_PREPARE, "noinline", declarations=scheduler.declarations)
     launch, worker = record(f, "launch", Launch), record(f, "worker", Worker)
     here = Term(f, f.local("i8"), "ptr").to("i64")
@@ -87,21 +89,31 @@ def _prepare(scheduler: SchedulerModule) -> str:
     threads = (launch.load(Launch.threads) + (WARP - 1)) & -WARP
     vectors = (threads // scheduler.width).to("i64")
     at = f.offset(block.pointer, vectors * scheduler.shape(f).load(KernelShape.vector_bytes) + HEAD_BYTES)
-    arrays = []
+    places = []
     for place in (Block.thread_x, Block.thread_y, Block.thread_z):
         block.store(place, at.to("i64"))
-        arrays.append(f.array(at, "i32"))
+        places.append(at)
         at = f.offset(at, threads.to("i64") * ctypes.sizeof(ctypes.c_uint32))
+    axis = scheduler.shape(f).load(KernelShape.axis)
+    arrays = [f.array(place, "i32") for place in _along(axis, places)]
+    sizes = _along(axis, [launch.load(Launch.block_dim, k) for k in range(3)])
     index = [f.variable("i32", 0) for _ in arrays]
     with f.range(threads) as thread:
-        for array, axis in zip(arrays, index, strict=True):
-            array[thread] = axis.value
+        for array, count in zip(arrays, index, strict=True):
+            array[thread] = count.value
         index[0].value += 1
         for k in (0, 1):
-            with f.if_(index[k].value.eq(launch.load(Launch.block_dim, k))):
+            with f.if_(index[k].value.eq(sizes[k])):
                 index[k].value = 0
                 index[k + 1].value += 1
     return f.text()
+
+
+def _along(axis: Term, of: Sequence[Term]) -> list[Term]:
+    """What belongs to x, y and z, that of an axis first."""
+    x, y, z = of
+    is_x, is_z = axis.eq(0), axis.eq(2)
+    return [is_x.select(x, is_z.select(z, y)), is_x.select(y, x), is_z.select(y, z)]
 
 
 class _Block:
@@ -126,10 +138,15 @@ class _Block:
     def begin(self) -> None:
         """Its index, and nothing at its barriers yet."""
         f, block, linear = self.f, self.block, self.f.argument("linear")
-        x, y = (self.launch.load(Launch.grid_dim, axis).to("i64") for axis in (0, 1))
-        rows = linear // x
-        for axis, index in enumerate((linear % x, rows % y, rows // y)):
-            block.store(Block.index, index.to("i32"), axis)
+        axis = self.shape.load(KernelShape.axis)
+        first, second, _ = _along(axis, [self.launch.load(Launch.grid_dim, k).to("i64") for k in range(3)])
+        rows = linear // first
+        a, b, c = linear % first, rows % second, rows // second
+        is_x, is_z = axis.eq(0), axis.eq(2)
+        # The inverse of _along. Blocks follow each other along the axis, too, for the caches.
+        by_axis = (is_x.select(a, b), is_x.select(b, is_z.select(c, a)), is_z.select(a, c))
+        for k, index in enumerate(by_axis):
+            block.store(Block.index, index.to("i32"), k)
         block.store(Block.linear, linear)
         counts = Block.true_count
         f.fill(block.address(counts), 0, ctypes.sizeof(Block) - counts.offset)

@@ -75,10 +75,13 @@ def _fault(declarations: dict[str, str]) -> str:
         fault.store(FaultRecord.site, f.argument("site"))
         fault.store(FaultRecord.address, f.argument("address"))
         fault.store(FaultRecord.size, f.argument("size"))
-        fault.store(FaultRecord.lanes, f.term(f.const("i32", 1)) << (thread & 31))
-        for axis, places in enumerate((Block.thread_x, Block.thread_y, Block.thread_z)):
+        index = [block.array(p, "i32")[thread] for p in (Block.thread_x, Block.thread_y, Block.thread_z)]
+        for axis in range(3):
             fault.store(FaultRecord.block, block.load(Block.index, axis), axis)
-            fault.store(FaultRecord.thread, block.array(places, "i32")[thread], axis)
+            fault.store(FaultRecord.thread, index[axis], axis)
+        size = [launch.load(Launch.block_dim, axis) for axis in range(2)]
+        number_in_block = (index[2] * size[1] + index[1]) * size[0] + index[0]  # vectors may lie along y or z
+        fault.store(FaultRecord.lanes, f.term(f.const("i32", 1)) << (number_in_block & 31))
     with f.if_among(kind, [int(kind) for kind, row in FAULTS.items() if row.stops]):
         launch.store_shared(Launch.stop, STOP_FAULT)
     return f.text()

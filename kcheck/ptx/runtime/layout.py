@@ -75,6 +75,7 @@ class KernelShape(ctypes.Structure):
         ("posted_bytes", ctypes.c_uint64),  # … and their size
         ("unwritten", ctypes.c_uint64),  # what of it to fill with ones when a block begins …
         ("unwritten_bytes", ctypes.c_uint64),  # … and how many bytes
+        ("axis", ctypes.c_uint64),  # along which the threads of a vector are neighbors: its place in AXES
     ]
 
 
