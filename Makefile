@@ -9,7 +9,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check bench frameworks monitor-soak monitor-torch calibrate conformance conformance-triton conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme release-check report-check editor-check format format-check lint types layers soak site wheel clean
+.PHONY: help demo test test-gpu check bench frameworks monitor-soak monitor-torch calibrate conformance conformance-triton conformance-cuda conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme release-check report-check editor-check format format-check lint types layers soak site wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1 /' | awk '{ \
@@ -74,6 +74,10 @@ $(FRAMEWORKS_VENV)/installed: pyproject.toml
 conformance-triton: .venv-triton/installed  ## Triton's own tests (TESTS=path, EVERY=20: one in 20); writes docs/conformance-triton.md
 	@test -n "$(TESTS)" || { echo "Say where Triton's tests are: make conformance-triton TESTS=path" >&2; exit 2; }
 	@.venv-triton/bin/python conformance/triton_run.py "$(TESTS)" --every $(or $(EVERY),1)
+
+conformance-cuda: .venv/installed-dev  ## kernels of cuda-samples, llm.c (SOURCES=path) compiled and lowered; writes docs/conformance-cuda.md
+	@test -n "$(SOURCES)" || { echo "Say where the checkouts are: make conformance-cuda SOURCES=path" >&2; exit 2; }
+	@PYTHONPATH=. $(BIN)/python conformance/cuda_run.py "$(SOURCES)"
 
 frameworks: $(FRAMEWORKS_VENV)/installed  ## one op in numba.cuda, NumPy, torch, JAX, TensorFlow; writes docs/frameworks.md
 	@$(FRAMEWORKS) -m pytest tests/functions/test_frameworks_installed.py tests/compat/test_gpuemu_frameworks.py -q -n 0
@@ -171,4 +175,4 @@ wheel: .venv/installed-dev  ## dist/kcheck-*.whl
 	@$(BIN)/python -m build --wheel --outdir dist .
 
 clean:  ## remove what make built
-	rm -rf .venv .venv-release .conformance-triton build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .venv-release .conformance-triton .conformance-cuda build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

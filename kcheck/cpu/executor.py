@@ -30,7 +30,7 @@ from kcheck.cpu.scheduler import Completion, Job, Scheduler, TierUp
 from kcheck.cpu.textures import Textures
 from kcheck.cpu.tiers import CachedKernel, CodeOptions, TieredKernels
 from kcheck.errors import PtxError
-from kcheck.model import NATURAL, Finding, Index3
+from kcheck.model import NATURAL, Finding, Index3, TensorSum
 from kcheck.ptx.abi import FAULTS, Checks, FaultKind, FaultRecord
 from kcheck.ptx.abi import Launch as LaunchContext
 from kcheck.ptx.program import Program
@@ -112,8 +112,9 @@ class Executor:
         report: as given; may be changed between launches.
         schedule: the order of blocks, warps and lanes; may be changed between launches.
         kernels: the compiled kernels.
-        float_atomics, narrow_floats: whether a kernel that was launched adds floats atomically, and the formats
-            narrower than float32 to which it rounds; the caller resets them before a launch that it asks about.
+        float_atomics, narrow_floats, tensor_sums: whether a kernel that was launched adds floats atomically, the
+            formats narrower than float32 to which it rounds, and its sums that tensor cores truncate; the caller
+            resets them before a launch that it asks about.
         lends: checks whose code may run launches without checks (:meth:`TieredKernels.lend`); nothing that only
             those checks find is reported.
         textures: texture and surface objects.
@@ -149,6 +150,7 @@ class Executor:
         self.kernels = TieredKernels(cache, clock, self.postpone)
         self.float_atomics = False
         self.narrow_floats: frozenset[str] = frozenset()
+        self.tensor_sums: frozenset[TensorSum] = frozenset()
         self._faults = (FaultRecord * FAULT_CAPACITY)()
         self._prints = ctypes.create_string_buffer(PRINT_CAPACITY)
         self._heap = 0
@@ -225,6 +227,7 @@ class Executor:
                 job = self._renewed(known, launch) or self._prepare(known.kernel, launch)
                 self.float_atomics |= job.kernel.program.float_atomics
                 self.narrow_floats |= job.kernel.program.narrow_floats
+                self.tensor_sums |= job.kernel.program.tensor_sums
             except PtxError as fault:
                 self.report_compile_error(launch.entry, fault)
                 return Ending.NOT_COMPILED

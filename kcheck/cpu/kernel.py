@@ -15,6 +15,7 @@ from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.jit import LoadedCode, compile_ir, toolchain
 from kcheck.cpu.module import LoadedModule, variables_from_json, variables_to_json, version
 from kcheck.model.coverage import CodePoint
+from kcheck.model.tensor_sum import TensorSum
 from kcheck.ptx.abi import Checks
 from kcheck.ptx.program import ParamSlot, Program, SchedulerVariant, SharedVariable, Site
 
@@ -126,6 +127,7 @@ def _to_json(program: Program) -> dict[str, Any]:
         "globals": variables_to_json(program.globals),
         "narrow_floats": sorted(program.narrow_floats),
         "points": [dataclasses.astuple(point) for point in program.points],
+        "tensor_sums": [dataclasses.asdict(sums) for sums in sorted(program.tensor_sums)],
     }
     return dataclasses.asdict(dataclasses.replace(program, points=())) | changed
 
@@ -144,4 +146,5 @@ def _from_json(fields: dict[str, Any]) -> Program:
         CodePoint(tuple((file, line) for file, line in lines), branch and (branch[0], branch[1]), number, way)
         for lines, branch, number, way in fields["points"]
     )
+    fields["tensor_sums"] = frozenset(TensorSum(**sums) for sums in fields["tensor_sums"])
     return Program(**fields)

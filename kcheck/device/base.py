@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kcheck.cases import Allocation, CaseArrays
 from kcheck.device.harvest import Bytes
-from kcheck.model import Finding, OpSpec, Outcome, Schedule
+from kcheck.model import Finding, OpSpec, Outcome, Schedule, TensorSum
 from kcheck.model.compiled import Launched
 from kcheck.model.coverage import Reached
 
@@ -145,6 +145,10 @@ class Backend(Protocol):
     def narrow_floats(self) -> frozenset[str] | None:
         """The formats narrower than float32 to which the kernels of the last :meth:`launch` round: ``16-bit`` by
         arithmetic, ``tf32`` by matrix products. None where the device cannot tell."""
+
+    def tensor_sums(self) -> frozenset[TensorSum]:
+        """The sums of the kernels of the last :meth:`launch` that tensor cores truncate. None of them where the
+        device cannot tell."""
 
     def is_kernel(self, function: Any) -> bool:
         """Whether an object is a ``@cuda.jit`` kernel (and not a device function)."""

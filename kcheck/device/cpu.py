@@ -32,7 +32,7 @@ from kcheck.driver.host_ranges import HostRanges
 from kcheck.driver.install import DEFAULT_CC, Installed, install, read_cc, settings
 from kcheck.driver.raising import reporting
 from kcheck.errors import DeviceUnavailable, UserError
-from kcheck.model import INSTRUMENTED, NATURAL, SANITIZERS, Finding, OpSpec, Schedule, Span
+from kcheck.model import INSTRUMENTED, NATURAL, SANITIZERS, Finding, OpSpec, Schedule, Span, TensorSum
 from kcheck.model.coverage import Reached
 from kcheck.ptx.abi import Checks
 from kcheck.span import as_typed, is_users
@@ -181,6 +181,10 @@ class CpuBackend(CudaBackend):
         """As :meth:`kcheck.device.base.Backend.narrow_floats`."""
         return self._executor.narrow_floats
 
+    def tensor_sums(self) -> frozenset[TensorSum]:
+        """As :meth:`kcheck.device.base.Backend.tensor_sums`."""
+        return self._executor.tensor_sums
+
     def stage(self, allocation: Allocation, buffer: Bytes) -> Staged:
         """As on a GPU. In addition, kernels may access only the array's own bytes, which get its name."""
         memory = self._executor.memory
@@ -211,7 +215,8 @@ class CpuBackend(CudaBackend):
         """As :meth:`kcheck.device.base.Backend.launch`. The work is done when the job returns. The time
         that compilers take does not count toward the deadline."""
         self._found.clear()
-        self._executor.float_atomics, self._executor.narrow_floats = False, frozenset()
+        self._executor.float_atomics = False
+        self._executor.narrow_floats, self._executor.tensor_sums = frozenset(), frozenset()
         if deadline != self._deadline:  # another case; a repeat keeps the extension for compilers
             self._deadline = self._executor.deadline = deadline
         self._executor.schedule = schedule

@@ -24,7 +24,7 @@ from kcheck.device.tensor import answer_as_tensor
 from kcheck.driver.compile_errors import explain, is_compiler_error
 from kcheck.driver.signatures import SignatureMismatch, check_signature
 from kcheck.errors import DeviceUnavailable, UserError
-from kcheck.model import Finding, Index3, OpSpec, Schedule, Span
+from kcheck.model import Finding, Index3, OpSpec, Schedule, Span, TensorSum
 from kcheck.model.compiled import Launched
 from kcheck.model.coverage import Reached
 from kcheck.span import as_typed
@@ -123,6 +123,10 @@ class CudaBackend:
     def narrow_floats(self) -> frozenset[str] | None:
         """Not known, as for :meth:`float_atomics`."""
         return None
+
+    def tensor_sums(self) -> frozenset[TensorSum]:
+        """Not known, as for :meth:`float_atomics`."""
+        return frozenset()
 
     def is_kernel(self, function: Any) -> bool:
         """Whether it is a dispatcher of ``@cuda.jit`` that is not a device function."""

@@ -160,11 +160,21 @@ class LaunchingDevice:
         finally:
             self._unstage()
         checked = _checked(spec, self._backend, seen)
-        narrow = self._backend.narrow_floats()
+        narrow, sums = self._backend.narrow_floats(), self._backend.tensor_sums()
         found = tuple(findings)
         spent, reached = self._instrumented, self._reached
         return Outcome(
-            arrays.case, self.name, outputs, unwritten, found, notes, checked, spent, narrow, reached=reached
+            arrays.case,
+            self.name,
+            outputs,
+            unwritten,
+            found,
+            notes,
+            checked,
+            spent,
+            narrow,
+            reached=reached,
+            tensor_sums=sums,
         )
 
     def _first(

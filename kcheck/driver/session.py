@@ -44,6 +44,7 @@ def environment(
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "startup")
     changed["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, base.get("PYTHONPATH"))))
     changed["KCHECK_EXEC"] = findings
+    changed["KCHECK_PYTHON"] = sys.executable
     changed.pop("NUMBA_ENABLE_CUDASIM", None)  # the simulator would replace numba.cuda
     if cc is not None:
         changed["KCHECK_CC"] = cc

@@ -65,6 +65,7 @@ from kcheck.model.spec import (
     Tolerance,
     TypeVariable,
 )
+from kcheck.model.tensor_sum import TensorSum
 from kcheck.model.verdict import Comparison, Element, ErrorMap, Status, Verdict
 from kcheck.span import Fault, Span
 
@@ -135,6 +136,7 @@ __all__ = [
     "Status",
     "Strict",
     "StrideArg",
+    "TensorSum",
     "TextureArg",
     "Tolerance",
     "TritonOptions",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from kcheck.model.case import Case
 from kcheck.model.coverage import Reached
 from kcheck.model.levels import Level, Strict
+from kcheck.model.tensor_sum import TensorSum
 from kcheck.span import Span
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class Outcome:
         narrow: the formats narrower than float32 to which the kernel rounds: ``16-bit`` by arithmetic, ``tf32`` by
             matrix products; None where the device cannot tell.
         reached: what the judged launch reached of the kernel's code, if it was instrumented.
+        tensor_sums: the sums in float32 that tensor cores truncate; none where the device cannot tell.
         gradients: by input, what the function's framework says the derivatives of sum(output * c) are, of the
             input's shape and dtype.
     """
@@ -116,4 +118,5 @@ class Outcome:
     instrumented: float = 0.0
     narrow: frozenset[str] | None = None
     reached: tuple[Reached, ...] = ()
+    tensor_sums: frozenset[TensorSum] = frozenset()
     gradients: Mapping[str, Array] = field(default_factory=dict)

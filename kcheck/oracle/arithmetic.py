@@ -19,7 +19,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kcheck.model import DType
+from kcheck.model import DType, TensorSum
+from kcheck.oracle import tensor_sums
 from kcheck.oracle.rounding import Floats, half_step, round_to, truncate_to
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -38,6 +39,7 @@ class Arithmetic:
         seed: for the random signs.
         products: the format of the operands of matrix products, if it is narrower: truncated in ``nearest`` mode,
             as tensor cores do, rounded to nearest in ``backwards`` mode.
+        sums: how tensor cores add the products of matrices up, if they do; else each sum is rounded to nearest.
 
     Attributes:
         uses: how often the array type that carries it was operated on, copied or returned: 0 means that a
@@ -50,9 +52,11 @@ class Arithmetic:
         mode: Literal["nearest", "backwards", "random"],
         seed: int = 0,
         products: DType | None = None,
+        sums: TensorSum | None = None,
     ) -> None:
         self.precision = precision
         self._products = products
+        self._sums = sums
         self.mode = mode
         self.uses = 0
         self._bits = np.random.PCG64(seed)
@@ -194,9 +198,22 @@ class Arithmetic:
             return self._safe(self.after(exact), np.abs(np.asarray(function(*map(np.abs, operands)))))
         squares = np.abs(np.asarray(function(*(np.abs(operand) ** 2 for operand in operands))))
         counts = np.asarray(function(*(np.ones(operand.shape) for operand in operands))).real
-        return self.after(
-            exact, noise=np.sqrt(np.where(counts > 1, self.expected_path(exact, counts, squares), 0) + squares)
-        )
+        path = np.where(counts > 1, self.expected_path(exact, counts, squares), 0)
+        noise = np.sqrt(path + squares)
+        sums = self._truncating(*operands)
+        if sums is not None:
+            net = np.abs(np.asarray(function(*map(np.sign, operands))))
+            typical = np.sqrt(path / np.maximum(counts, 1))
+            noise = np.maximum(noise, self._in_steps(tensor_sums.expected_loss(typical, counts, net, sums)))
+        return self.after(exact, noise=noise)
+
+    def _truncating(self, *operands: Array) -> TensorSum | None:
+        """How tensor cores add up products of these, if they do; complex numbers they do not know."""
+        return None if any(np.iscomplexobj(operand) for operand in operands) else self._sums
+
+    def _in_steps(self, error: Floats) -> Floats:
+        """An absolute error as the ``noise`` of :meth:`after`."""
+        return error / (self._step * self.precision.unit_roundoff)
 
     def _operand(self, array: Array) -> Array:
         if self._products is None or array.dtype != np.float64:
@@ -214,21 +231,30 @@ class Arithmetic:
         length = a.shape[-1]
         if length == 0:
             return exact
-        if self.mode != "random" and exact.size * length <= _IN_ORDER_LIMIT:
-            total: Array = np.zeros_like(exact)
+        in_order = exact.size * length <= _IN_ORDER_LIMIT
+        sums = self._truncating(a, b)
+        if self.mode != "random" and in_order and sums is not None:
+            total = tensor_sums.in_order(a, b, sums, backwards=self.mode == "backwards")
+            return self._safe(self._nearest(total), np.matmul(np.abs(a), np.abs(b)))
+        if self.mode != "random" and in_order:
+            total = np.zeros_like(exact)
             for k in range(length)[:: -1 if self.mode == "backwards" else 1]:
                 total = self._nearest(total + self._nearest(a[..., :, k, None] * b[..., None, k, :]))
             return self._safe(total, np.matmul(np.abs(a), np.abs(b)))
         squares = np.matmul(np.abs(a) ** 2, np.abs(b) ** 2)
-        partial, path = np.zeros_like(exact), np.zeros(exact.shape)
+        partial, path, lost = np.zeros_like(exact), np.zeros(exact.shape), np.zeros(exact.shape)
         for part in np.array_split(np.arange(length), min(length, _CHECKPOINTS)):
             before = np.abs(partial) ** 2
             partial = partial + np.matmul(a[..., :, part], b[..., part, :])
-            path += len(part) * (before + np.abs(partial) ** 2) / 2
+            mean = (before + np.abs(partial) ** 2) / 2
+            path += len(part) * mean
+            if sums is not None and not in_order:
+                net = np.abs(np.matmul(np.sign(a[..., :, part]), np.sign(b[..., part, :])))
+                lost += tensor_sums.expected_loss(np.sqrt(mean), len(part), net, sums)
         noise = np.maximum(path, self.expected_path(exact, length, squares)) + squares
         alike = self._alike(a, -1)[..., :, None] & self._alike(b, -2)[..., None, :]
         noise = np.maximum(noise, np.where(alike, self._coherent(exact, length), 0.0))
-        return self.after(exact, noise=np.sqrt(noise))
+        return self.after(exact, noise=np.maximum(np.sqrt(noise), self._in_steps(lost)))
 
 
 def _square_sum(array: Array) -> Floats:

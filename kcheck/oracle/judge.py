@@ -50,8 +50,9 @@ def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome, expected: Expected
     except ReferenceFailed as error:
         return _verdict(outcome, [error.finding, *findings], ())
     rule, rule_notes = truth.rule, truth.notes
-    if spec.compute is None and outcome.narrow is not None and TF32.name in outcome.narrow:
-        rule, rule_notes = _with_tf32(truth, arrays.case.seed)
+    is_tf32 = spec.compute is None and outcome.narrow is not None and TF32.name in outcome.narrow
+    if is_tf32 or outcome.tensor_sums:
+        rule, rule_notes = _on_tensor_cores(truth, outcome, arrays.case.seed, is_tf32)
     comparisons = tuple(
         compare(
             name,
@@ -88,15 +89,21 @@ def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome, expected: Expected
     return dataclasses.replace(verdict, comparisons=comparisons, status=status)
 
 
-def _with_tf32(truth: Truth, seed: int) -> tuple[Callable[[str], ToleranceRule], Callable[[], tuple[str, ...]]]:
-    """The rules for a kernel whose matrix products round float32 operands to TF32, as Triton's do by default."""
-    spec = dataclasses.replace(truth.spec, compute=TF32.name)
-    rule, notes = rules(spec, truth.reference, truth.expected, seed)
+def _on_tensor_cores(
+    truth: Truth, outcome: Outcome, seed: int, is_tf32: bool
+) -> tuple[Callable[[str], ToleranceRule], Callable[[], tuple[str, ...]]]:
+    """The rules for a kernel whose matrix products tensor cores add up.
+
+    Args:
+        is_tf32: they also round float32 operands to TF32, as Triton's do by default.
+    """
+    spec = dataclasses.replace(truth.spec, compute=TF32.name) if is_tf32 else truth.spec
+    rule, notes = rules(spec, truth.reference, truth.expected, seed, outcome.tensor_sums)
     said = (
         f"{spec.op}: the kernel's matrix products round float32 operands to TF32, which is allowed for; "
         "set 'compute: float32' to require float32 products",
     )
-    return rule, lambda: (*said, *notes())
+    return rule, lambda: (*said, *notes()) if is_tf32 else notes()
 
 
 _NEAR = 4.0

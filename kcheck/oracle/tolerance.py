@@ -8,14 +8,14 @@ docs/oracle.md explains them and gives the evidence for the constant.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from kcheck.model import DTYPES, Bounds, DType, Finding, OpSpec
+from kcheck.model import DTYPES, Bounds, DType, Finding, OpSpec, TensorSum
 from kcheck.oracle.arithmetic import Arithmetic
 from kcheck.oracle.reference import Reference, ReferenceFailed
 from kcheck.oracle.rounded import under
@@ -145,6 +145,7 @@ class NoiseFloor:
         precision: DType,
         seed: int,
         products: DType | None = None,
+        sums: TensorSum | None = None,
     ) -> None:
         """Args: as of :class:`Arithmetic`; ``precision`` is the compute precision."""
         self._reference = reference
@@ -152,6 +153,7 @@ class NoiseFloor:
         self._precision = precision
         self._seed = seed
         self._products = products
+        self._sums = sums
         self._noise: dict[str, Floats] = {}
         self._unjudged: dict[str, Mask] = {}
         self.draws = 0
@@ -172,11 +174,11 @@ class NoiseFloor:
         inexact = {name: array for name, array in self._expected.items() if array.dtype.kind in "fc"}
         self._noise = {name: np.zeros(array.size) for name, array in inexact.items()}
         self._unjudged = {name: np.zeros(array.size, np.bool_) for name, array in inexact.items()}
-        nearest = Arithmetic(self._precision, "nearest", products=self._products)
+        nearest = self._arithmetic("nearest")
         runs = [self._evaluate(nearest)]
         modeled = runs[0] is not None and nearest.uses > 0
         if modeled:
-            runs.append(self._evaluate(Arithmetic(self._precision, "backwards", products=self._products)))
+            runs.append(self._evaluate(self._arithmetic("backwards")))
         # In float64 the reference's own order of summation is as good as any other: where that overflows
         # although every input is finite, whether it did says nothing.
         own = self._precision.precision == 53 and self._reference.finite_inputs
@@ -189,11 +191,14 @@ class NoiseFloor:
             self._without_model()
         self.draw(DRAWS)
 
+    def _arithmetic(self, mode: Literal["nearest", "backwards", "random"], seed: int = 0) -> Arithmetic:
+        return Arithmetic(self._precision, mode, seed, self._products, self._sums)
+
     def draw(self, until: int) -> None:
         """Evaluate under random rounding until there are this many draws."""
         while self.draws < until:
             seed = derive(self._seed, f"oracle/draw/{self.draws}")
-            outputs = self._evaluate(Arithmetic(self._precision, "random", seed, self._products))
+            outputs = self._evaluate(self._arithmetic("random", seed))
             if outputs is not None:
                 self._widen(outputs)
             self.draws += 1
@@ -276,9 +281,16 @@ class Conditioned:
 
 
 def rules(
-    spec: OpSpec, reference: Reference, expected: Mapping[str, Array], seed: int
+    spec: OpSpec,
+    reference: Reference,
+    expected: Mapping[str, Array],
+    seed: int,
+    sums: Iterable[TensorSum] = (),
 ) -> tuple[Callable[[str], ToleranceRule], Callable[[], tuple[str, ...]]]:
     """The rule of each output by name, and what notes the rules have gathered once they were used.
+
+    Args:
+        sums: how tensor cores add up the kernel's products, if they do. The coarsest of them is allowed for.
 
     Raises:
         ReferenceFailed: ``calibrated``, without an envelope for the dtype of an output.
@@ -311,7 +323,8 @@ def rules(
         precision = compute_precision(spec, dtype)
         if precision.name not in floors:
             products = TF32 if spec.compute == TF32.name else None
-            floors[precision.name] = NoiseFloor(reference, expected, precision, seed, products)
+            truncated = min(sums, default=None) if precision.precision == 24 else None
+            floors[precision.name] = NoiseFloor(reference, expected, precision, seed, products, truncated)
         return Conditioned(dtype, floors[precision.name], whole=tolerance.whole)
 
     return rule, lambda: tuple(note for floor in floors.values() for note in floor.notes)

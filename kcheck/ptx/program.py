@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kcheck.model.coverage import CodePoint
+from kcheck.model.tensor_sum import TensorSum
 from kcheck.ptx.abi import Checks
 
 
@@ -113,7 +114,7 @@ class Program:
         local: those of the kernel in local memory; ``local_offset``: where the first lane's memory begins in the
             state of its vector.
         float_atomics: an atomic operation adds floats; ``narrow_floats``: the formats narrower than float32 to
-            which it rounds.
+            which it rounds; ``tensor_sums``: its sums in float32 that tensor cores truncate.
         points: of ``Checks.cover``: the meaning of the bytes at ``Launch.coverage``.
     """
 
@@ -137,6 +138,7 @@ class Program:
     float_atomics: bool = False
     narrow_floats: frozenset[str] = frozenset()
     points: tuple[CodePoint, ...] = ()
+    tensor_sums: frozenset[TensorSum] = frozenset()
 
     @property
     def scheduler(self) -> SchedulerVariant:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import time
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 from kcheck.driver.device import (
@@ -74,7 +75,22 @@ def _memory_answers(machine: Machine) -> dict[str, Callable[..., Any]]:
 
 
 def answers(torch: Any, machine: Machine) -> dict[str, Any]:
-    """What replaces the attributes of ``torch.cuda``, by name."""
+    """What replaces the attributes of ``torch.cuda``, by name.
+
+    Each function under one name only: ``torch.compile`` has a rule for each name, and refuses two for one object.
+    """
+    shared = _shared_answers(torch, machine)
+    return {name: _copy(name, value) if inspect.isfunction(value) else value for name, value in shared.items()}
+
+
+def _copy(name: str, function: FunctionType) -> FunctionType:
+    """The same function as another object."""
+    copy = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
+
+
+def _shared_answers(torch: Any, machine: Machine) -> dict[str, Any]:
     shown = properties(machine)
     stream = TorchStream(torch.device("cuda", 0))
     event = type("Event", (TorchEvent,), {"clock": staticmethod(time.perf_counter)})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
+import sys
 from typing import Any
 
 from kcheck.driver.host_ranges import HostRanges
@@ -11,6 +13,11 @@ from kcheck.driver.machine import Machine
 from kcheck.torch_cuda.answers import answers
 from kcheck.torch_cuda.mode import host_cuda_mode, in_every_thread
 from kcheck.torch_cuda.storages import Storages
+
+_NOT_COMPILED = (
+    "kcheck: torch.compile runs functions uncompiled: kernels that it would generate are not checked, "
+    "those that the functions launch are"
+)
 
 
 def install(torch: Any, machine: Machine, ranges: HostRanges) -> Storages:
@@ -27,6 +34,7 @@ def install(torch: Any, machine: Machine, ranges: HostRanges) -> Storages:
         setattr(torch.cuda, name, value)
     torch.cuda.nvtx.range_push = torch.cuda.nvtx.range_pop = torch.cuda.nvtx.mark = lambda *_, **__: 0
     torch.backends.cuda.is_built = lambda: True
+    _compile(torch)
     _accelerator(torch)
     _generator(torch)
     _autocast(torch)
@@ -43,6 +51,27 @@ def _accelerator(torch: Any) -> None:
         torch.accelerator.current_accelerator = lambda check_available=False: torch.device("cuda")
         torch.accelerator.current_device_index = lambda: 0
         torch.accelerator.synchronize = lambda device=None: None
+
+
+def _compile(torch: Any) -> None:
+    """``torch.compile``: functions run as they are, by PyTorch's own switch, and it says so.
+
+    Inductor compiles for the device that the C++ parts of PyTorch see, which is the CPU: its kernels would not be
+    those of a GPU.
+    """
+    os.environ["TORCHDYNAMO_DISABLE"] = "1"
+    config = sys.modules.get("torch._dynamo.config")
+    if config is not None:
+        config.disable = True  # type: ignore[attr-defined]
+    plain = torch.compile
+    say = functools.cache(lambda: print(_NOT_COMPILED, file=sys.stderr))
+
+    @functools.wraps(plain)
+    def compiled(*arguments: Any, **options: Any) -> Any:
+        say()
+        return plain(*arguments, **options)
+
+    torch.compile = compiled
 
 
 def _generator(torch: Any) -> None:

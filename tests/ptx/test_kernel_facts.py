@@ -2,11 +2,13 @@
 
 import pytest
 
+from kcheck.model import TensorSum
 from kcheck.ptx.analysis.kernel_facts import (
     adds_floats_atomically,
     called_functions,
     narrow_floats,
     param_slots,
+    tensor_sums,
     uses_thread_y,
 )
 from kcheck.ptx.syntax.parser import parse
@@ -53,6 +55,31 @@ def test_only_an_atomic_addition_of_floats_depends_on_the_order(instruction, add
 )
 def test_arithmetic_in_16_bits_and_tf32_products_round_and_moves_do_not(instruction, formats):
     assert narrow_floats(reached(instruction)) == formats
+
+
+F16_PRODUCT = """
+mma.sync.aligned.m16n8k16.row.col.{d}.f16.f16.{d} {{%f0, %f1, %f2, %f3}}, {{%r0, %r1, %r2, %r3}}, {{%r4, %r5}},
+    {{%f0, %f1, %f2, %f3}};
+"""
+
+
+@pytest.mark.parametrize(
+    ("instruction", "capability", "sums"),
+    [
+        (F16_PRODUCT.format(d="f32"), 80, TensorSum(kept=23, terms=8, fraction=24)),
+        (F16_PRODUCT.format(d="f32"), 90, TensorSum(kept=23, terms=16, fraction=25)),
+        (F16_PRODUCT.format(d="f16"), 80, None),
+        (TF32_PRODUCT, 80, TensorSum(kept=23, terms=4, fraction=24)),
+        (
+            "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%f0}, {%r0}, {%r1}, {%f0};",
+            80,
+            TensorSum(kept=23, terms=8, fraction=24),
+        ),
+        ("fma.rn.f32 %f0, %f1, %f2, %f3;", 80, None),
+    ],
+)
+def test_sums_of_tensor_cores_in_float32_are_truncated_and_those_in_float16_rounded(instruction, capability, sums):
+    assert tensor_sums(reached(instruction), capability) == ({sums} if sums else set())
 
 
 @pytest.mark.parametrize(("register", "uses"), [("%tid.y", True), ("%tid.x", False), ("%ctaid.y", False)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import venv
 from pathlib import Path
 
 from tests.driver.test_exec import run
@@ -54,4 +55,15 @@ def test_an_unsupported_triton_is_told_with_the_fix(tmp_path: Path) -> None:
     done = run(tmp_path, "import triton", words=(sys.executable, "program.py"))
     fix = 'pip install "triton>=3.6,<3.9"'
     assert done.stderr.splitlines()[-1] == f"kcheck: triton 3.2.0 is not supported: kcheck knows 3.6 to 3.8; {fix}"
+    assert done.returncode == 2
+
+
+def test_a_python_without_kcheck_is_told_with_both_fixes(tmp_path: Path) -> None:
+    """The python of the PATH need not be the one that runs kcheck."""
+    venv.create(tmp_path / "bare", symlinks=True)
+    python = str(tmp_path / "bare" / "bin" / "python")
+    done = run(tmp_path, "import triton", words=(python, "program.py"))
+    assert done.stderr.startswith(f"kcheck: {python} has no ")
+    assert f"{python} -m pip install kcheck" in done.stderr
+    assert f"kcheck exec -- {sys.executable} ..." in done.stderr
     assert done.returncode == 2

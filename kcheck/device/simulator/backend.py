@@ -15,7 +15,7 @@ from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
 from kcheck.device.simulator.memory import OutOfBounds, TooMuchMemory
 from kcheck.device.simulator.module import NAME, KernelStopped, NotSimulated, Session, simulation
 from kcheck.device.simulator.schedule import Divergence, ThreadFailure
-from kcheck.model import Finding, OpSpec, Schedule, Span
+from kcheck.model import Finding, OpSpec, Schedule, Span, TensorSum
 from kcheck.model.compiled import Launched
 from kcheck.model.coverage import Reached
 from kcheck.span import as_typed
@@ -65,6 +65,10 @@ class SimulatorBackend:
     def narrow_floats(self) -> frozenset[str] | None:
         """Not known: the simulator runs Python, and does not see the dtype of every operation."""
         return None
+
+    def tensor_sums(self) -> frozenset[TensorSum]:
+        """None: Numba has no matrix products."""
+        return frozenset()
 
     def is_kernel(self, function: Any) -> bool:
         """Whether it is the simulator's object for a kernel, and not for a device function."""

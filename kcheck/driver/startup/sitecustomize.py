@@ -30,12 +30,29 @@ class _Trigger(importlib.abc.MetaPathFinder):
         if name in self._names:
             sys.meta_path.remove(self)
             root = os.path.dirname(os.path.dirname(os.path.dirname(_HERE)))
-            if importlib.util.find_spec("kcheck") is None:
-                sys.path.append(root)  # kcheck is not installed for this Python
-            importlib.import_module(self._session).start(os.environ)
+            is_installed = importlib.util.find_spec("kcheck") is not None
+            if not is_installed:
+                sys.path.append(root)
+            try:
+                importlib.import_module(self._session).start(os.environ)
+            except ModuleNotFoundError as missing:
+                if is_installed:
+                    raise
+                _say_what_to_install(missing.name)
+                raise SystemExit(2) from None
             # the finders that it has added come first, and this import has passed them
             return importlib.util.find_spec(name) if "." not in name else None
         return None
+
+
+def _say_what_to_install(missing: "str | None") -> None:
+    """The command's Python lacks what kcheck needs."""
+    print(
+        f"kcheck: {sys.executable} has no {missing}, which kcheck needs; install kcheck there "
+        f"({sys.executable} -m pip install kcheck), or use the Python that has kcheck: "
+        f"kcheck exec -- {os.environ.get('KCHECK_PYTHON', 'python')} ...",
+        file=sys.stderr,
+    )
 
 
 def _chain() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from kcheck.model.alignment import align_up
+from kcheck.model.tensor_sum import TensorSum
+from kcheck.ptx.isa import dot
 from kcheck.ptx.program import ParamSlot
 from kcheck.ptx.syntax.ast import Call, Function, Instruction, Label, Module, Operation, Special, Symbol
 from kcheck.ptx.syntax.types import TYPES
@@ -74,6 +77,29 @@ def narrow_floats(functions: Iterable[Function]) -> frozenset[str]:
                 found.add("16-bit")
             if i.opcode in ("mma", "wmma") and "mma" in (i.opcode, *i.modifiers) and "tf32" in i.modifiers:
                 found.add("tf32")
+    return frozenset(found)
+
+
+_SHAPE = re.compile(r"m\d+n\d+k(\d+)")
+
+
+def tensor_sums(functions: Iterable[Function], capability: int) -> frozenset[TensorSum]:
+    """The sums in float32 that tensor cores truncate.
+
+    Args:
+        capability: 80 for sm_80.
+    """
+    found = set()
+    for i in operations(functions):
+        if not isinstance(i, Instruction) or "f32" not in i.modifiers or i.opcode not in ("mma", "wmma"):
+            continue
+        if "mma" not in (i.opcode, *i.modifiers):
+            continue
+        depth = next((int(shape[1]) for m in i.modifiers if (shape := _SHAPE.fullmatch(m))), 0)
+        # A wmma of float16 names the types of C and D only.
+        bits = next((dot.FORMATS[m].bits for m in i.modifiers if m in dot.FORMATS), 16)
+        if depth:
+            found.add(dot.tensor_sum(bits, depth, capability))
     return frozenset(found)
 
 

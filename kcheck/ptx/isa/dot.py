@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kcheck.model.tensor_sum import TensorSum
 from kcheck.ptx.ir.builder import Builder, Value
 
 _ZERO_EXPONENT = -126
@@ -79,6 +80,22 @@ class Accumulation:
     def integer(self) -> str:
         """The type that holds the sum of a block: each product has two bits before the point."""
         return "i32" if self.fraction + 2 + self.block.bit_length() <= 31 else "i64"
+
+
+def tensor_sum(bits: int, k: int, capability: int) -> TensorSum:
+    """How the float32 sums of a shape are computed.
+
+    Args:
+        bits: of an element of A and B.
+        k: terms of the shape.
+        capability: 80 for sm_80.
+    """
+    if capability >= 90:
+        return TensorSum(kept=23, terms=k, fraction=25)
+    terms = min(k, 128 // bits)
+    if bits == 8:
+        return TensorSum(kept=13, terms=terms, fraction=13)
+    return TensorSum(kept=23, terms=terms, fraction=24)
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,11 +162,12 @@ def _function(fn: Surroundings, f: MmaForm) -> Signature:
     )
     if function.name not in unit.definitions:
         b = FunctionBuilder(function, "noinline", LANES, unit.declarations)
-        unit.definitions[function.name] = _definition(b, f, _capability(unit.module.target))
+        unit.definitions[function.name] = _definition(b, f, capability(unit.module.target))
     return function
 
 
-def _capability(target: Sequence[str]) -> int:
+def capability(target: Sequence[str]) -> int:
+    """80 for a module's target sm_80."""
     found = re.search(r"sm_(\d+)", " ".join(target))
     return int(found[1]) if found else 80
 
@@ -260,14 +261,8 @@ def _part(b: Builder, x: Value, element: int, bits: int, kind: str) -> Value:
 
 def _rule(f: MmaForm, capability: int) -> dot.Accumulation:
     x, y = dot.FORMATS[f.a], dot.FORMATS[f.b]
-    eights = x.bits == 8
-    half = f.d == "f16"
-    if capability >= 90:
-        return dot.Accumulation(x, y, 25, f.shape.k, half)
-    block = min(f.shape.k, 128 // x.bits)
-    if eights:
-        return dot.Accumulation(x, y, 13, block, half, kept=13)
-    return dot.Accumulation(x, y, 24, block, half)
+    sums = dot.tensor_sum(x.bits, f.shape.k, capability)
+    return dot.Accumulation(x, y, sums.fraction, sums.terms, f.d == "f16", kept=sums.kept)
 
 
 def _floats(

@@ -18,9 +18,11 @@ from kcheck.ptx.analysis.kernel_facts import (
     narrow_floats,
     operations,
     param_slots,
+    tensor_sums,
 )
 from kcheck.ptx.analysis.spin import may_spin
 from kcheck.ptx.ir.records import constant
+from kcheck.ptx.isa.mma import capability
 from kcheck.ptx.isa.verify import verify_function
 from kcheck.ptx.lowering import affine_loops
 from kcheck.ptx.lowering.function import FunctionLowering
@@ -139,6 +141,7 @@ def lower(
         local_offset=local,
         float_atomics=adds_floats_atomically(functions),
         narrow_floats=narrow_floats(functions),
+        tensor_sums=tensor_sums(functions, capability(module.target)),
     )
 
 

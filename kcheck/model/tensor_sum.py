@@ -1,0 +1,21 @@
+"""How a tensor core adds up products: what a kernel's code says of it, and what the oracle allows for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TensorSum:
+    """Sums in float32 that a tensor core truncates; docs/tensor-cores.md has the sources.
+
+    Attributes:
+        kept: fraction bits of the result, which is truncated.
+        terms: products that are added to the accumulator at once.
+        fraction: bits behind the point to which each of them is truncated, aligned to the largest exponent among
+            them and the accumulator.
+    """
+
+    kept: int
+    terms: int
+    fraction: int
