@@ -30,13 +30,12 @@ class _Trigger(importlib.abc.MetaPathFinder):
         if name in self._names:
             sys.meta_path.remove(self)
             root = os.path.dirname(os.path.dirname(os.path.dirname(_HERE)))
-            is_installed = importlib.util.find_spec("kcheck") is not None
-            if not is_installed:
-                sys.path.append(root)
+            if importlib.util.find_spec("kcheck") is None:
+                sys.path.append(root)  # kcheck is not installed for this Python
             try:
                 importlib.import_module(self._session).start(os.environ)
             except ModuleNotFoundError as missing:
-                if is_installed:
+                if (missing.name or "kcheck").startswith("kcheck"):
                     raise
                 _say_what_to_install(missing.name)
                 raise SystemExit(2) from None
