@@ -21,6 +21,7 @@ from kcheck.cpu.memory import Memory, MemoryKind, OutOfMemory, RangeLabel
 from kcheck.cpu.module import LoadedModule
 from kcheck.cpu.naming import LaunchGeometry, Naming, Windows
 from kcheck.cpu.native import Native
+from kcheck.cpu.order import set_order
 from kcheck.cpu.printf import printed
 from kcheck.cpu.races import Races
 from kcheck.cpu.reached import ReachedCode
@@ -35,7 +36,6 @@ from kcheck.ptx.abi import FAULTS, Checks, FaultKind, FaultRecord
 from kcheck.ptx.abi import Launch as LaunchContext
 from kcheck.ptx.program import Program
 from kcheck.ptx.syntax.symbols import kernel_name
-from kcheck.rng import Xorshift128Plus, arranged
 
 FAULT_CAPACITY = 1024
 PRINT_CAPACITY = 1 << 20
@@ -358,7 +358,10 @@ class Executor:
         context.heap, context.heap_used = self._heap, self._heap_used
         context.grid_id = self._launches
         job.keep[:2] = [table, textures]
-        job.keep[-2:] = [self._cover(context, program, launch.module), self._order(context, program.width)]
+        job.keep[-2:] = [
+            self._cover(context, program, launch.module),
+            set_order(context, self.schedule, program.width),
+        ]
         if program.checks.race:
             context.race = self._races.prepare(job.shared, replicates=launch.module.replicates)
         return job
@@ -412,7 +415,7 @@ class Executor:
             race=self._races.prepare(shared, replicates=launch.module.replicates) if program.checks.race else 0,
         )
         covered = self._cover(context, program, launch.module)
-        order = self._order(context, program.width)
+        order = set_order(context, self.schedule, program.width)
         return Job(
             kernel,
             context,
@@ -430,20 +433,6 @@ class Executor:
         table = self.reached.table(program, module.text)
         context.coverage = ctypes.addressof(table)
         return table
-
-    def _order(self, context: LaunchContext, width: int) -> object:
-        """Set the order of vectors and lanes of a launch; returns the array that it points to."""
-        schedule = self.schedule
-        context.vector_order = context.lane_order = 0
-        if schedule == NATURAL:
-            return None
-        vectors = arranged(schedule, -(-context.threads // width), "warps")
-        context.vector_order = vectors.ctypes.data
-        if width > 1:
-            context.lane_order = width - 1
-            if schedule.order == "shuffle":
-                context.lane_order = 1 + Xorshift128Plus(schedule.seed).below(width - 1)
-        return vectors
 
     def _judge(self, job: Job, completion: Completion, launch: KernelLaunch) -> Ending:
         """Report findings; return how the launch ended."""
