@@ -6,6 +6,7 @@ at its deadline, and when a signal has waited for GRACE seconds. It sleeps unles
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import math
 import os
@@ -34,7 +35,7 @@ class Watch:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._process = 0  # in which the thread runs: a forked child does not have its parent's threads
         self._pipe = (-1, -1)
         self._is_awake = False
         self._launch: Launch | None = None
@@ -54,9 +55,7 @@ class Watch:
         Returns:
             Whether the launch is watched; if not, it must not run on this thread.
         """
-        if (
-            self._thread is None or not self._thread.is_alive()
-        ):  # a forked child does not have its parent's threads
+        if self._process != os.getpid():
             try:
                 self._start()
             except (OSError, RuntimeError):  # out of files or threads
@@ -98,16 +97,17 @@ class Watch:
         for end in self._pipe:
             os.set_blocking(end, False)
         self._is_awake = False
-        self._thread = threading.Thread(target=self._serve, name="kcheck-watch", daemon=True)
         try:
-            self._thread.start()
+            # Not a threading.Thread: where a signal handler raises in start(), that ends with a KeyError.
+            _thread.start_new_thread(self._serve, (self._pipe[0],))
         except RuntimeError:
             for end in self._pipe:
                 os.close(end)
             raise
+        self._process = os.getpid()
 
-    def _serve(self) -> None:
-        source, seen = self._pipe[0], 0
+    def _serve(self, source: int) -> None:
+        seen = 0
         poll = select.poll()
         poll.register(source, select.POLLIN)
         while True:
@@ -116,6 +116,8 @@ class Watch:
             try:
                 told = os.read(source, 4096) if poll.poll(None if wait is None else math.ceil(wait * 1e3)) else b""
             except OSError:  # closed by the program: the next launch starts another watch
+                if source == self._pipe[0]:
+                    self._process = 0
                 return
             signals = told.replace(_WAKE, b"")
             with self._lock:

@@ -42,7 +42,7 @@ _ROUNDS = 4
 
 
 def bounds_of_type(bits: int) -> Bounds:
-    """What a signed number of so many bits can be."""
+    """The bounds of signed numbers of a width in bits."""
     return -(1 << bits - 1), (1 << bits - 1) - 1
 
 
@@ -103,7 +103,7 @@ def _may_have_bounds(operation: Operation, register: Register) -> bool:
 
 
 def _result(i: Instruction, bits: int, found: Mapping[str, Bounds], unknown: set[str]) -> Bounds | None:
-    """The bounds of what an instruction writes; None: those of a source are not there yet."""
+    """The bounds of what an instruction writes; None: those of a source are unknown so far."""
     sources = []
     for operand in i.operands[1:4]:
         source = _source(operand, found, unknown)
