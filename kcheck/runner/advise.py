@@ -21,23 +21,26 @@ from kcheck.version import __version__
 
 if TYPE_CHECKING:
     from kcheck.cpu.cache import ObjectCache
-    from kcheck.model.compiled import Signature
+    from kcheck.model.compiled import Launched, Signature
 
 _SHOWN = 5  # notes of one spec
 _ASKED = 8  # cases whose block is looked at
 
 
-def advice_notes(spec: OpSpec, device: Device, cases: Sequence[Case]) -> tuple[str, ...]:
+def advice_notes(
+    spec: OpSpec, device: Device, cases: Sequence[Case], launched: Sequence[Launched]
+) -> tuple[str, ...]:
     """``lint: kernels/k.py:9, 12: 0.1 is a float64 constant ...; write np.float32(0.1)``; equal advice once.
 
     Args:
         device: on which the cases ran; only one that compiles in this process has PTX to look at.
         cases: that were run.
+        launched: by them, as of :meth:`kcheck.device.base.Device.launched`.
     """
     if not device.compiles_in_process or not cases or (spec.kernel is not None and spec.kernel.kind != "numba"):
         return ()
     found: dict[tuple[str, Span | None], Finding] = {}
-    for function, block in _kernels(spec, device, cases):
+    for function, block in _kernels(spec, cases, launched):
         for finding in _advice(load_function(spec.root, function), block):
             found.setdefault((finding.rule, finding.place), finding)
     lines: dict[tuple[str, str, str], set[int]] = {}
@@ -59,7 +62,9 @@ def as_typed_spec(spec: OpSpec) -> str:
     return as_typed(os.path.join(spec.root, spec.path))
 
 
-def _kernels(spec: OpSpec, device: Device, cases: Sequence[Case]) -> Iterator[tuple[FunctionRef, Index3]]:
+def _kernels(
+    spec: OpSpec, cases: Sequence[Case], launched: Sequence[Launched]
+) -> Iterator[tuple[FunctionRef, Index3]]:
     """The kernels of a spec, each with the block that it is usually launched with."""
     if spec.kernel is not None and spec.launch is not None:
         from kcheck.device.plan import LaunchFault, geometry
@@ -75,7 +80,7 @@ def _kernels(spec: OpSpec, device: Device, cases: Sequence[Case]) -> Iterator[tu
         return
     from kcheck.runner.artifact import kernels_launched
 
-    for kernel in kernels_launched(spec, device.launched(spec), []):
+    for kernel in kernels_launched(spec, launched, []):
         yield kernel.function, kernel.largest[0]
 
 

@@ -59,8 +59,11 @@ class ArtifactCheck:
             return False
         return not self._begun or any(compilation.running for compilation in self._begun)
 
-    def result(self) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
+    def result(self, launched: Iterable[Launched]) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
         """(findings, notes), once the cases have run. Notes list what was declared and not checked.
+
+        Args:
+            launched: by the cases, as of :meth:`kcheck.device.base.Device.launched`.
 
         Raises:
             KernelError: the compiler's process cannot load a kernel's file.
@@ -70,7 +73,7 @@ class ArtifactCheck:
         spec, notes = self._spec, list[str]()
         kernels: list[CompiledKernel] = []
         if spec.launch is None:
-            for seen in kernels_launched(spec, self._device.launched(spec), notes):
+            for seen in kernels_launched(spec, launched, notes):
                 targets = self._artifact.targets
                 if seen.codes:
                     kernels += [

@@ -78,6 +78,11 @@ class Options:
         """Whether the user picked these cases: then every sanitizer sees each of them."""
         return self.case_seed is not None or bool(self.keyword) or self.only_failed
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all cases of a spec were requested."""
+        return not self.is_replay and self.group is None
+
 
 def replay(spec: OpSpec, case: Case, options: Options) -> str:
     """The command line that runs one case alone, from the folder in which this run was started.

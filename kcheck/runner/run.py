@@ -5,17 +5,12 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from kcheck.cases import expand, plan, snapshot
 from kcheck.device import Device
 from kcheck.errors import KernelError, SpecError
 from kcheck.model import (
-    COVERAGE,
-    Captured,
-    Case,
     CaseFinished,
     Compiling,
     Event,
@@ -31,29 +26,16 @@ from kcheck.model import (
     Verdict,
 )
 from kcheck.model.verdict import UNSUPPORTED
-from kcheck.oracle import Vacuity
-from kcheck.runner.advise import advice_notes
-from kcheck.runner.artifact import ArtifactCheck
-from kcheck.runner.budget import Budget
-from kcheck.runner.execute import (
-    Executed,
-    as_finding,
-    device_for,
-    every_instrument,
-    execute,
-)
 from kcheck.runner.options import STORED, Options, replay
-from kcheck.runner.provenance import digests, versions
-from kcheck.runner.queue import Queued, queue
+from kcheck.runner.provenance import versions
 from kcheck.runner.reaching import Reaching
-from kcheck.runner.select import Matcher, parse
-from kcheck.specfile import calibrated
-from kcheck.specfile.load import load_function
+from kcheck.runner.select import parse
+from kcheck.runner.work import Executor, InProcess, Work
 from kcheck.version import __version__
 
 
 def run(specs: Sequence[OpSpec | SpecRefused], options: Options, device: Device) -> Iterator[Event]:
-    """Run every case of every spec, in order.
+    """Run every case of every spec in this process, in order.
 
     Yields:
         ``RunStarted (SpecRefused | SpecStarted (Captured? CaseFinished)* Compiling? SpecFinished)* RunFinished``.
@@ -63,8 +45,23 @@ def run(specs: Sequence[OpSpec | SpecRefused], options: Options, device: Device)
         UserError: ``options.keyword`` is not an expression; before the first event.
         InternalError: an error in kcheck itself.
     """
-    selects = parse(options.keyword) if options.keyword else None
-    return _Run(options, device, selects).events(specs)
+    return run_with(InProcess(options, device), specs, options)
+
+
+def run_with(executor: Executor, specs: Sequence[OpSpec | SpecRefused], options: Options) -> Iterator[Event]:
+    """As :func:`run`, with cases that an executor runs: the same events but for times.
+
+    Raises:
+        UserError: also what the executor cannot begin with; before the first event.
+    """
+    if options.keyword:
+        parse(options.keyword)
+    overridden = [
+        replace(spec, sanitize={**spec.sanitize, **options.sanitize}) if isinstance(spec, OpSpec) else spec
+        for spec in specs
+    ]
+    executor.begin([spec for spec in overridden if isinstance(spec, OpSpec)])
+    return _Run(options, executor).events(overridden)
 
 
 @dataclass(slots=True)
@@ -112,24 +109,22 @@ class _Tally:
 @dataclass(slots=True)
 class _Run:
     options: Options
-    device: Device
-    selects: Matcher | None
+    executor: Executor
     failures: int = 0
     interrupted: bool = False
+    _lost: str = ""  # why the device can run nothing more
     _told: bool = False  # the current spec has had its first event
     _notes: dict[str, None] = field(default_factory=dict)
-    _budget: Budget = field(default_factory=Budget)
-    _only_covers: bool = False  # the current case is instrumented only to count what it reaches, if at all
 
     def events(self, specs: Sequence[OpSpec | SpecRefused]) -> Iterator[Event]:
         begun = time.monotonic()
-        done = 0
+        done = runs = 0
         try:
             yield RunStarted(
                 __version__,
                 self.options.command,
-                self.device.name,
-                self.device.description,
+                self.executor.name,
+                self.executor.description,
                 len(specs),
                 _now(),
                 self.options.sanitize,
@@ -144,7 +139,9 @@ class _Run:
                     self._told = True
                     yield spec
                 else:
-                    yield from self._spec(replace(spec, sanitize={**spec.sanitize, **self.options.sanitize}))
+                    with self.executor.work(runs) as work:
+                        yield from self._spec(spec, work)
+                    runs += 1
                 self._told = False
                 done += 1
         except KeyboardInterrupt:
@@ -152,15 +149,11 @@ class _Run:
         left = specs[done + self._told :] if self.interrupted else ()
         yield RunFinished(time.monotonic() - begun, self.interrupted, tuple(spec.path for spec in left))
 
-    def _spec(self, spec: OpSpec) -> Iterator[Event]:
+    def _spec(self, spec: OpSpec, work: Work) -> Iterator[Event]:
         started, begun = _now(), time.monotonic()
         self._notes = {}
         try:
-            spec = calibrated(spec)
-            queued = self._queue(spec)
-            cases = tuple(one.case for one in queued)
-            if cases:
-                _load(spec, self.device)
+            prepared = work.prepare()
         except SpecError as error:
             self._told = True
             yield SpecRefused(spec.path, error.faults, started, spec.root)
@@ -169,104 +162,94 @@ class _Run:
             self._told = True
             yield SpecRefused(spec.path, (error.fault,), started, spec.root)
             return
-        if not cases and (not self._whole or self.options.count == 0):
+        options, self._lost = self.options, prepared.lost
+        if not prepared.cases and (not options.is_whole or options.count == 0):
             return  # none of its cases is selected
-        if spec.profile_count is not None and self.options.count is None and self._whole:
+        if spec.profile_count is not None and options.count is None and options.is_whole:
             self._notes.setdefault(
                 f"{spec.count} cases, as the spec says, instead of the {spec.profile_count} of profile "
-                f"{self.options.profile}; --cases {spec.profile_count} overrides both"
+                f"{options.profile}; --cases {spec.profile_count} overrides both"
             )
-        seed = spec.seed if self.options.seed is None else self.options.seed
+        seed = spec.seed if options.seed is None else options.seed
         tally = _Tally()
-        self._budget.begin(len(cases))
         self._told = True
         try:
-            sources = digests(spec) if self.options.capture else {}
             yield SpecStarted(
                 spec.path,
                 spec.runs.span.line,
                 spec.op,
                 spec.description,
                 spec.tags,
-                len(cases),
+                prepared.cases,
                 seed,
                 started,
                 spec.root,
-                sources,
+                prepared.sources,
             )
-            yield from self._cases(spec, queued, tally)
+            yield from self._cases(spec, work, prepared.cases, tally)
             self._note_unsupported(tally)
             self._note_slow_reference(spec, tally, time.monotonic() - begun)
-            if self.options.lint and self._whole:
-                for note in advice_notes(spec, self.device, cases):
-                    self._notes.setdefault(note)
+            if options.lint and options.is_whole:
+                self._note(*work.advice())
         except KeyboardInterrupt:
             self.interrupted = True
-        yield tally.finished(spec, len(cases), tuple(self._notes), time.monotonic() - begun)
+        yield tally.finished(spec, prepared.cases, tuple(self._notes), time.monotonic() - begun)
 
-    def _cases(self, spec: OpSpec, queued: Sequence[Queued], tally: _Tally) -> Iterator[Event]:
-        """Run the cases, and judge the spec and the compiled kernel once all of them were run."""
-        vacuity, planned = Vacuity(), len(queued)
-        with ExitStack() as stack:
-            artifact = None
-            if self._whole_artifact(spec):
-                cases = tuple(one.case for one in queued)
-                artifact = stack.enter_context(ArtifactCheck(spec, self.device, cases))
-            for one in queued:
-                if self._stopped() or self._skips_rest(tally.endless, planned - tally.cases):
-                    break
-                when = _now()
-                done = self._case(spec, one, vacuity)
-                verdict = done.verdict
-                tally.judging += done.judging
-                if self.options.skip_unsupported and verdict.is_unsupported:
-                    tally.unsupported.append(verdict)
-                    continue
-                tally.add(verdict)
-                if done.outcome is not None:
-                    tally.reaching.add(done.outcome.reached)
-                self.failures += verdict.status is not Status.PASSED
-                for note in verdict.notes:
-                    self._notes.setdefault(note)
-                if self.options.capture and verdict.status is Status.FAILED and done.arrays is not None:
-                    yield Captured(snapshot(done.arrays), done.outcome.outputs if done.outcome else {})
-                yield CaseFinished(
-                    spec.path, spec.runs.span.line, verdict, replay(spec, one.case, self.options), when
-                )
-                if self._broken(verdict, tally, planned):
-                    break
-            if tally.cases == planned:
-                tally.findings = self._vacuous(vacuity)
-                if artifact is not None and artifact.waits:
-                    yield Compiling(spec.path, spec.op)
-                tally.findings += self._artifact(spec, artifact)
-            elif artifact is not None:
-                self._notes.setdefault(_PART)
+    def _cases(self, spec: OpSpec, work: Work, planned: int, tally: _Tally) -> Iterator[Event]:
+        """The cases, and what the spec and the compiled kernel are judged to be once all of them were run."""
+        has_artifact = spec.artifact is not None
+        if has_artifact and not self.options.is_whole:
+            self._note(_PART)
+            has_artifact = False
+        ran = work.ran()
+        for _ in range(planned):
+            if self._stopped() or self._skips_rest(tally.endless, planned - tally.cases):
+                break
+            done = next(ran)
+            verdict, self._lost = done.verdict, done.lost
+            tally.judging += done.judging
+            if self.options.skip_unsupported and verdict.is_unsupported:
+                tally.unsupported.append(verdict)
+                continue
+            tally.add(verdict)
+            tally.reaching.add(done.reached)
+            self.failures += verdict.status is not Status.PASSED
+            self._note(*verdict.notes)
+            if done.captured is not None:
+                yield done.captured
+            yield CaseFinished(
+                spec.path,
+                spec.runs.span.line,
+                verdict,
+                replay(spec, verdict.case, self.options),
+                done.started,
+            )
+            if self._broken(verdict, tally, planned):
+                break
+        if tally.cases == planned:
+            vacuous = work.vacuous()
+            self._note(*vacuous.notes)
+            if work.compiling:
+                yield Compiling(spec.path, spec.op)
+            artifact = work.artifact()
+            self._note(*artifact.notes)
+            tally.findings = vacuous.findings + artifact.findings
+        elif has_artifact:
+            self._note(_PART)
 
-    def _queue(self, spec: OpSpec) -> list[Queued]:
-        if self.options.case_seed is not None:
-            cases: tuple[Case, ...] = (expand(spec, self.options.case_seed),)
-        else:
-            count = spec.count if self.options.count is None else self.options.count
-            master = spec.seed if self.options.seed is None else self.options.seed
-            cases = plan(spec, count=count, master=master)
-            if self.options.group is not None:
-                cases = tuple(filter(self.options.group, cases))
-        recalled = self.options.recalled.get((spec.root, spec.path), ())
-        if self.options.is_replay and not self.options.only_failed:
-            recalled = ()
-        queued = queue(spec, cases, recalled, only_failed=self.options.only_failed)
-        if self.selects is None:
-            return queued
-        return [one for one in queued if self.selects(one.case.id, spec.tags)]
+    def _note(self, *notes: str) -> None:
+        self._notes.update(dict.fromkeys(notes))
 
     def _stopped(self) -> bool:
         """Whether no further case is run, with a note that says why where the run's options do not."""
-        if self.device.lost:
-            self._notes.setdefault(f"cases were not run: {self.device.lost}")
+        if self._lost:
+            self._notes.setdefault(f"cases were not run: {self._lost}")
             return True
         most = self.options.max_failures
-        return most is not None and self.failures >= most
+        if most is None or self.failures < most:
+            return False
+        self.executor.no_more_cases()
+        return True
 
     def _skips_rest(self, endless: str, left: int) -> bool:
         """Whether the cases that are left are skipped because a case did not end: each would take the limit.
@@ -298,7 +281,7 @@ class _Run:
         )
         for reason, cases in reasons.items():
             count = f"{cases} case{'s' if cases > 1 else ''}"
-            self._notes.setdefault(f"{count} skipped, not supported on the {self.device.name}: {reason}")
+            self._notes.setdefault(f"{count} skipped, not supported on the {self.executor.name}: {reason}")
 
     def _note_slow_reference(self, spec: OpSpec, tally: _Tally, seconds: float) -> None:
         """Note a reference that took most of a spec's time: it is evaluated several times for each case."""
@@ -309,74 +292,11 @@ class _Run:
                 f"{seconds:.0f} s; write it without Python loops, or run fewer cases"
             )
 
-    def _case(self, spec: OpSpec, queued: Queued, vacuity: Vacuity) -> Executed:
-        done = execute(
-            spec,
-            queued.case,
-            self.device,
-            timeout=self.options.timeout,
-            instrument=lambda size: self._instrument(spec, size),
-            arrays=queued.arrays(),
-            observe=vacuity.observe if spec.judged else None,
-        )
-        instrumented = 0.0 if done.outcome is None or self._only_covers else done.outcome.instrumented
-        self._budget.add(done.verdict.seconds - instrumented, instrumented, done.size)
-        return done
-
-    def _instrument(self, spec: OpSpec, size: int) -> frozenset[str]:
-        """The sanitizers that the next case is instrumented for: those asked for by name, the others in time."""
-        possible = every_instrument(spec, self.device)
-        covers = {COVERAGE} if self.options.coverage and device_for(spec, self.device).instruments else set()
-        if not self.options.is_replay and not self._budget.allows(size):
-            possible &= self.options.sanitize.keys()
-        self._only_covers = not possible
-        return possible | covers
-
-    @property
-    def _whole(self) -> bool:
-        """Whether all cases of a spec were requested."""
-        picked = self.selects is not None or self.options.case_seed is not None or self.options.only_failed
-        return not picked and self.options.group is None
-
-    def _vacuous(self, vacuity: Vacuity) -> tuple[Finding, ...]:
-        """Whether the spec tests anything: not known from cases that were picked out, or are too few."""
-        if not self._whole:
-            return ()
-        if vacuity.undecided:
-            self._notes.setdefault(vacuity.undecided)
-        found = vacuity.findings()
-        return tuple(replace(finding, severity="error") for finding in found) if self.options.strict else found
-
-    def _whole_artifact(self, spec: OpSpec) -> bool:
-        """Whether to check the artifact: only if all of the spec's cases were requested."""
-        if spec.artifact is None or self._whole:
-            return spec.artifact is not None
-        self._notes.setdefault(_PART)
-        return False
-
-    def _artifact(self, spec: OpSpec, artifact: ArtifactCheck | None) -> tuple[Finding, ...]:
-        if artifact is None:
-            return ()
-        try:
-            findings, notes = artifact.result()
-        except KernelError as error:
-            return (as_finding(error.fault, "artifact"),)
-        for note in notes:
-            self._notes.setdefault(note)
-        return findings
-
 
 _SLOW_REFERENCE = 5.0
 """Seconds of one spec from which a slow reference is noted."""
 
 _PART = "artifact was not checked: only a part of the cases was run"
-
-
-def _load(spec: OpSpec, device: Device) -> None:
-    """Load every function that the spec names, so that a load error is reported once and not per case."""
-    device_for(spec, device).prepare(spec)
-    for function in spec.functions:
-        load_function(spec.root, function)
 
 
 def _others(count: int) -> str:

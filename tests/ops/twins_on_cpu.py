@@ -57,7 +57,7 @@ def outcome(device: Device, twin: Twin, spec: OpSpec) -> dict[str, Any]:
     seen += [look(device, spec, case, instrument=instrument) for case in harmless[:HARMLESS]]
     if not caught and "artifact" in expected and spec.artifact is not None:
         with ArtifactCheck(spec, device, cases) as check:
-            caught = bool(check.result()[0])
+            caught = bool(check.result(device.launched(spec))[0])
     wrong = [
         f"{one.label} {dict(one.dims)}: {sorted(one.rules())} {one.problem}"
         for one in seen

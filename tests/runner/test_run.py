@@ -290,7 +290,7 @@ BROKEN = "def twice(x):\n    raise RuntimeError('no')\n"
 def test_a_slow_reference_is_named(project, judging, seconds, says):
     """Where it took most of the time of a spec, and at least some seconds."""
     module = sys.modules["kcheck.runner.run"]
-    of_a_run = module._Run(Options(), Scripted(""), None)
+    of_a_run = module._Run(Options(), module.InProcess(Options(), Scripted("")))
     spec = project.spec(SPEC, KERNEL, REFERENCE)
     of_a_run._note_slow_reference(spec, module._Tally(judging=judging), seconds)
     text = "comparing with the reference (r.py:twice) took 12 s of 14 s; "

@@ -1,0 +1,312 @@
+"""The cases of one spec, run in this process, and what an executor of a run is.
+
+::
+
+    prepare -> ran (case by case) -> vacuous, artifact -> advice
+
+The order of events, the counts and the rules that stop a run are in :mod:`kcheck.runner.run`, for every executor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Protocol, Self
+
+from kcheck.cases import expand, plan, snapshot
+from kcheck.device import Device
+from kcheck.errors import KernelError
+from kcheck.model import COVERAGE, Captured, Case, Finding, OpSpec, Status, Verdict
+from kcheck.model.compiled import Launched
+from kcheck.model.coverage import Reached
+from kcheck.oracle import Vacuity
+from kcheck.runner.advise import advice_notes
+from kcheck.runner.artifact import ArtifactCheck
+from kcheck.runner.budget import Budget
+from kcheck.runner.execute import Executed, as_finding, device_for, every_instrument, execute
+from kcheck.runner.options import Options
+from kcheck.runner.provenance import digests
+from kcheck.runner.queue import Queued, queue
+from kcheck.runner.select import Matcher, parse
+from kcheck.specfile import calibrated
+from kcheck.specfile.load import load_function
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A spec whose functions are loaded.
+
+    Attributes:
+        cases: how many there are to run.
+        sources: digests of its files, as of ``SpecStarted``.
+        lost: why the device can run nothing more; empty while it can.
+    """
+
+    cases: int
+    sources: Mapping[str, str]
+    lost: str = ""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Ran:
+    """One case that was run.
+
+    Attributes:
+        judging: seconds that the judge took.
+        captured: its arrays, if it failed and the run captures them.
+        lost: why its device can run nothing more; empty while it can.
+        reached: what it reached of the kernel, if it ran in code that counts.
+    """
+
+    verdict: Verdict
+    started: datetime
+    judging: float = 0.0
+    captured: Captured | None = None
+    lost: str = ""
+    reached: tuple[Reached, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Findings and notes about a spec as a whole."""
+
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Work(Protocol):
+    """The cases of one spec. A context: at its end, what still runs for it is stopped."""
+
+    def prepare(self) -> Prepared:
+        """Plan the cases and load what the spec names.
+
+        Raises:
+            SpecError, KernelError: the spec cannot be run.
+        """
+
+    def ran(self) -> Iterator[Ran]:
+        """The cases as they are run, in the order of the plan. The caller may stop early."""
+
+    def vacuous(self) -> Said:
+        """Whether a kernel that computes nothing would pass, after all cases."""
+
+    @property
+    def compiling(self) -> bool:
+        """Whether :meth:`artifact` will take some time."""
+
+    def artifact(self) -> Said:
+        """What the compiled kernels break, after all cases."""
+
+    def advice(self) -> tuple[str, ...]:
+        """Notes of the linter about the kernels that ran."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *raised: object) -> None: ...
+
+
+class Executor(Protocol):
+    """Runs the cases of specs, here or elsewhere.
+
+    Attributes:
+        name, description: of the device.
+    """
+
+    name: str
+    description: str
+
+    def begin(self, specs: Sequence[OpSpec]) -> None:
+        """The specs of the run, in their order. Called once, before anything else.
+
+        Raises:
+            UserError: the device, or a worker, cannot be used.
+        """
+
+    def work(self, place: int) -> Work:
+        """The cases of the spec at a place in that order. Asked for in that order, too."""
+
+    def no_more_cases(self) -> None:
+        """No further case of this run will be asked for."""
+
+
+class InProcess:
+    """Runs cases in this process, one after the other."""
+
+    def __init__(self, options: Options, device: Device) -> None:
+        self.name, self.description = device.name, device.description
+        self._options = options
+        self._device = device
+        self._budget = Budget()
+        self._specs: Sequence[OpSpec] = ()
+        self._selects = parse(options.keyword) if options.keyword else None
+
+    def begin(self, specs: Sequence[OpSpec]) -> None:
+        """As :meth:`Executor.begin`."""
+        self._specs = specs
+
+    def work(self, place: int) -> LocalWork:
+        """As :meth:`Executor.work`."""
+        return LocalWork(self._specs[place], self._options, self._device, self._budget, self._selects)
+
+    def no_more_cases(self) -> None:
+        """Nothing runs ahead here."""
+
+
+class LocalWork:
+    """A :class:`Work` in this process.
+
+    Args:
+        budget: of this process, across specs.
+        selects: ``options.keyword``, parsed.
+    """
+
+    def __init__(
+        self, spec: OpSpec, options: Options, device: Device, budget: Budget, selects: Matcher | None
+    ) -> None:
+        self._spec = spec
+        self._options = options
+        self._device = device
+        self._budget = budget
+        self._selects = selects
+        self._queued: list[Queued] = []
+        self._vacuity = Vacuity()
+        self._artifact: ArtifactCheck | None = None
+        self._stack = ExitStack()
+        self._only_covers = False  # the current case is instrumented only to count what it reaches, if at all
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._stack.close()
+
+    def prepare(self) -> Prepared:
+        """As :meth:`Work.prepare`."""
+        self._spec = spec = calibrated(self._spec)
+        self._queued = self._queue(spec)
+        if self._queued:
+            load(spec, self._device)
+        self._budget.begin(len(self._queued))
+        sources = digests(spec) if self._options.capture else {}
+        return Prepared(len(self._queued), sources, self._device.lost)
+
+    def ran(self) -> Iterator[Ran]:
+        """As :meth:`Work.ran`."""
+        self.begin_artifact()
+        for number in range(len(self._queued)):
+            yield self.run(number)
+
+    def begin_artifact(self) -> None:
+        """Begin to compile what ``artifact:`` asks for, beside the cases."""
+        if self._spec.artifact is not None and self._options.is_whole:
+            check = ArtifactCheck(self._spec, self._device, tuple(one.case for one in self._queued))
+            self._artifact = self._stack.enter_context(check)
+
+    def run(self, number: int, *, observe: bool = True) -> Ran:
+        """Run one case.
+
+        Args:
+            number: its place in the plan.
+            observe: whether its outputs may show that the spec tests something.
+        """
+        when = datetime.now(UTC)
+        done = self._execute(self._queued[number], observe and self._spec.judged)
+        captured = None
+        if self._options.capture and done.verdict.status is Status.FAILED and done.arrays is not None:
+            captured = Captured(snapshot(done.arrays), done.outcome.outputs if done.outcome else {})
+        reached = done.outcome.reached if done.outcome is not None else ()
+        return Ran(done.verdict, when, done.judging, captured, self._device.lost, reached)
+
+    def unfinished(self, number: int, finding: Finding) -> Ran:
+        """A case that no process finishes, with the finding that says so."""
+        case, device = self._queued[number].case, device_for(self._spec, self._device).name
+        verdict = Verdict(case, Status.ERROR, device, findings=(finding,), levels=self._spec.sanitize)
+        return Ran(verdict, datetime.now(UTC))
+
+    @property
+    def launched(self) -> tuple[Launched, ...]:
+        """The kernels that the cases have launched so far."""
+        return self._device.launched(self._spec)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the cases so far have shown that the spec tests something, or that is not judged."""
+        return self._vacuity.settled or not self._spec.judged or not self._options.is_whole
+
+    def vacuous(self) -> Said:
+        """As :meth:`Work.vacuous`: not known from cases that were picked out, or are too few."""
+        if not self._options.is_whole:
+            return Said()
+        found = self._vacuity.findings()
+        if self._options.strict:
+            found = tuple(replace(finding, severity="error") for finding in found)
+        return Said(found, (self._vacuity.undecided,) if self._vacuity.undecided else ())
+
+    @property
+    def compiling(self) -> bool:
+        """As :attr:`Work.compiling`."""
+        return self._artifact is not None and self._artifact.waits
+
+    def artifact(self, launched: Sequence[Launched] | None = None) -> Said:
+        """As :meth:`Work.artifact`. ``launched``: by the cases, if other processes ran some of them."""
+        if self._artifact is None:
+            return Said()
+        try:
+            return Said(*self._artifact.result(self.launched if launched is None else launched))
+        except KernelError as error:
+            return Said((as_finding(error.fault, "artifact"),))
+
+    def advice(self, launched: Sequence[Launched] | None = None) -> tuple[str, ...]:
+        """As :meth:`Work.advice`. ``launched``: as of :meth:`artifact`."""
+        cases = tuple(one.case for one in self._queued)
+        return advice_notes(self._spec, self._device, cases, self.launched if launched is None else launched)
+
+    def _queue(self, spec: OpSpec) -> list[Queued]:
+        options = self._options
+        if options.case_seed is not None:
+            cases: tuple[Case, ...] = (expand(spec, options.case_seed),)
+        else:
+            count = spec.count if options.count is None else options.count
+            master = spec.seed if options.seed is None else options.seed
+            cases = plan(spec, count=count, master=master)
+            if options.group is not None:
+                cases = tuple(filter(options.group, cases))
+        recalled = options.recalled.get((spec.root, spec.path), ())
+        if options.is_replay and not options.only_failed:
+            recalled = ()
+        queued = queue(spec, cases, recalled, only_failed=options.only_failed)
+        if self._selects is None:
+            return queued
+        return [one for one in queued if self._selects(one.case.id, spec.tags)]
+
+    def _execute(self, queued: Queued, observe: bool) -> Executed:
+        done = execute(
+            self._spec,
+            queued.case,
+            self._device,
+            timeout=self._options.timeout,
+            instrument=self._instrument,
+            arrays=queued.arrays(),
+            observe=self._vacuity.observe if observe else None,
+        )
+        instrumented = 0.0 if done.outcome is None or self._only_covers else done.outcome.instrumented
+        self._budget.add(done.verdict.seconds - instrumented, instrumented, done.size)
+        return done
+
+    def _instrument(self, size: int) -> frozenset[str]:
+        """The sanitizers that the next case is instrumented for: those asked for by name, the others in time."""
+        possible = every_instrument(self._spec, self._device)
+        covers = self._options.coverage and device_for(self._spec, self._device).instruments
+        if not self._options.is_replay and not self._budget.allows(size):
+            possible &= self._options.sanitize.keys()
+        self._only_covers = not possible
+        return possible | {COVERAGE} if covers else possible
+
+
+def load(spec: OpSpec, device: Device) -> None:
+    """Load every function that the spec names, so that a load error is reported once and not per case."""
+    device_for(spec, device).prepare(spec)
+    for function in spec.functions:
+        load_function(spec.root, function)
