@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kcheck.cli.params import CASES, SECONDS
+from kcheck.cli.params import CASES, JOBS_KIND, SECONDS
 from kcheck.cli.sanitize import Sanitize
 from kcheck.cli.settings import PROFILE, SANITIZE_VARIABLE, sanitize_variable
 from kcheck.errors import UserError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kcheck.specfile.project import Project, Settings
 
 _DEVICES = click.Choice(["auto", "gpu", "cpu", "simulator"])
-_VARIABLES: dict[str, Any] = {"device": _DEVICES, "cases": CASES, "timeout": SECONDS}
+_VARIABLES: dict[str, Any] = {"device": _DEVICES, "jobs": JOBS_KIND, "cases": CASES, "timeout": SECONDS}
 """Settings with a KCHECK_* variable, and the type that checks its value."""
 
 Row = tuple[str, Any, str]

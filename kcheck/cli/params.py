@@ -14,6 +14,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 MAX_SEED = 2**64 - 1
 MAX_CASES = 1_000_000
+MAX_JOBS = 256
 
 
 class Seed(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
@@ -69,7 +70,26 @@ class Seconds(click.ParamType):  # type: ignore[type-arg]  # generic since click
         return seconds or None
 
 
+class Jobs(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
+    """A number of worker processes, or ``auto``: as many as there are cores."""
+
+    name = "jobs"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """Read the number; refuse one out of range."""
+        if str(value).strip() == "auto":
+            return "auto"
+        try:
+            number = int(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a number of processes; write an integer, or auto", param, ctx)
+        if not 1 <= number <= MAX_JOBS:
+            self.fail(f"{number} is out of range; write a number from 1 to {MAX_JOBS}, or auto", param, ctx)
+        return number
+
+
 SEED = Seed()
+JOBS_KIND = Jobs()
 SECONDS = Seconds()
 CASES = Count()
 
@@ -121,6 +141,17 @@ DEVICE = click.option(
     envvar="KCHECK_DEVICE",
     show_envvar=True,
     help="Where kernels run. auto: the GPU if there is one, else cpu, else simulator.",
+)
+JOBS = click.option(
+    "-j",
+    "--jobs",
+    type=JOBS_KIND,
+    metavar="N",
+    default=1,
+    show_default=True,
+    envvar="KCHECK_JOBS",
+    show_envvar=True,
+    help="Worker processes. auto: one per core.",
 )
 COLOR = click.option(
     "--color",

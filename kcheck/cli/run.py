@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from kcheck.cli.code_host import with_annotations
 from kcheck.cli.exits import Exit
 from kcheck.cli.formats import FILES, FORMATS
 from kcheck.cli.outputs import PairedCommand, ReportOutput, pair
-from kcheck.cli.params import COLOR, DEVICE, SEED, TIME_LIMIT, cases_option, tags_option
+from kcheck.cli.params import COLOR, DEVICE, JOBS, SEED, TIME_LIMIT, cases_option, tags_option
 from kcheck.cli.sanitize import Sanitize
 from kcheck.cli.settings import PROFILE, given, on_command_line, sanitize_levels, settings_for
 from kcheck.model import LEVELS, Level, OpSpec, SpecRefused
@@ -38,6 +38,7 @@ class Wanted:
     recursive: bool
     profile: str
     device: str
+    jobs: int | str
     cases: int | None
     seed: int | None
     case_seed: int | None
@@ -83,6 +84,7 @@ class Wanted:
 @click.option("-r", "--recursive", is_flag=True, help="Run the specs in folders below, too.")
 @PROFILE
 @DEVICE
+@JOBS
 @cases_option(" per spec (default: the spec's). 0 runs only the spec's examples.")
 @click.option("--seed", type=SEED, metavar="S", help="Master seed of the cases (default: the spec's).")
 @click.option("--case-seed", type=SEED, metavar="S", help="Run only the case of this seed.")
@@ -163,6 +165,7 @@ def command(ctx: click.Context, /, **typed: Any) -> int:
       kcheck run --lf                              open failures only
       kcheck run kernels/softmax.py --watch        again after each save
       kcheck run --sanitize all                    every case with every sanitizer
+      kcheck run --jobs auto                       on all cores
       kcheck run --format junit -o r.xml --format json -o r.json
     """
     wanted = Wanted(**typed)
@@ -192,7 +195,9 @@ def _run(wanted: Wanted, outputs: tuple[ReportOutput, ...], this_round: Round | 
         parse_keyword(wanted.keyword)
     settings = settings_for(wanted.paths, wanted.profile)
     device, timeout = given("device", settings.device), given("timeout", settings.timeout)
-    wanted = replace(wanted, device=device, timeout=timeout, paths=wanted.paths or project_specs("run"))
+    jobs = given("jobs", settings.jobs)
+    paths = wanted.paths or project_specs("run")
+    wanted = replace(wanted, device=device, jobs=jobs, timeout=timeout, paths=paths)
     specs = _selected(wanted, this_round)
     if not specs:
         return wanted.without_cases
@@ -200,25 +205,28 @@ def _run(wanted: Wanted, outputs: tuple[ReportOutput, ...], this_round: Round | 
     if wanted.last_failed and not options.recalled and not any(isinstance(s, SpecRefused) for s in specs):
         click.echo("kcheck: nothing selected: no failure is open in the store", err=True)
         return wanted.without_cases
-    with Reports(
-        outputs,
-        verbosity=wanted.verbose - wanted.quiet,
-        color=wanted.color,
-        recorder=Recorder(_not_stored) if wanted.stored else None,
-        early=this_round is not None,
-        coverage=wanted.coverage,
-        trend=trend if wanted.stored else list,
-    ) as reports:
+    with (
+        ExitStack() as ending,
+        Reports(
+            outputs,
+            verbosity=wanted.verbose - wanted.quiet,
+            color=wanted.color,
+            recorder=Recorder(_not_stored) if wanted.stored else None,
+            early=this_round is not None,
+            coverage=wanted.coverage,
+            trend=trend if wanted.stored else list,
+        ) as reports,
+    ):
         with _kept():
-            from kcheck.device import choose_for, unused
-            from kcheck.runner import run
+            from kcheck.cli.executors import executor_for
+            from kcheck.runner import run_with
 
             runs = [spec for spec in specs if isinstance(spec, OpSpec)]
-            chosen = choose_for(runs, device, _targets(specs)) if runs else unused(device)
-        code = reports.consume(run(specs, options, chosen))
+            executor = ending.enter_context(executor_for(runs, options, device, wanted.jobs, _targets(specs)))
+        code = reports.consume(run_with(executor, specs, options))
     if this_round is not None:
         this_round.failing = list(reports.summary.failing)
-    if wanted.touched and (line := unchecked(reports.summary, chosen)):
+    if wanted.touched and (line := unchecked(reports.summary, executor.name)):
         click.echo(line, err=True)
     if code is not Exit.NOTHING:
         return code

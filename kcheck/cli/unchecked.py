@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 from kcheck.report import plain, wording
 
 if TYPE_CHECKING:
-    from kcheck.device import Device
     from kcheck.runner import Summary
 
 HOOK_DEPENDENCY = "numba-cuda[cu13]"
 """What the cpu device needs in the hook's environment; .pre-commit-hooks.yaml has it with its version."""
 
 
-def unchecked(summary: Summary, device: Device) -> str:
+def unchecked(summary: Summary, device: str) -> str:
     """The sanitizers and cases that the device does not support, in one line. Empty if it supports them all."""
     parts = []
     if summary.unchecked:
@@ -24,8 +23,8 @@ def unchecked(summary: Summary, device: Device) -> str:
         parts.append(f"skipped: {cases} of {', '.join(map(plain.line, summary.unsupported))}")
     if not parts:
         return ""
-    line = f"kcheck: warning: on the {device.name}, {'; '.join(parts)}"
-    return f"{line}; {_fix()}" if device.name == "simulator" else line
+    line = f"kcheck: warning: on the {device}, {'; '.join(parts)}"
+    return f"{line}; {_fix()}" if device == "simulator" else line
 
 
 def _fix() -> str:

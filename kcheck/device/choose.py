@@ -42,11 +42,11 @@ def choose_for(specs: Iterable[OpSpec], name: str, targets: Sequence[str] = ()) 
     return choose(name, targets) if any(spec.function is None for spec in specs) else HOST
 
 
-def warm(name: str, targets: Sequence[str] = ()) -> None:
+def warm(name: str, targets: Sequence[str] = (), *, compiles: bool = True) -> None:
     """Import what launches on the device need, so that processes forked from this one have it.
 
     Nothing is initialized and no thread is started. Only the cpu device has much to import; for the others, and
-    where the device is not available, this does nothing.
+    where the device is not available, this does nothing. ``compiles``: as of :func:`kcheck.device.cpu.warm`.
     """
     if name == "auto":
         name = "gpu" if _driver_answers_in_child() else _automatic(driver_answers=False)[0]
@@ -57,7 +57,7 @@ def warm(name: str, targets: Sequence[str] = ()) -> None:
     if cpu.missing():
         return
     _set_mode("cpu", simulated=False)
-    cpu.warm(targets)
+    cpu.warm(targets, compiles=compiles)
 
 
 def _driver_answers_in_child() -> bool:

@@ -73,7 +73,7 @@ _WARM = (
 )
 
 
-def warm(targets: Iterable[str]) -> None:
+def warm(targets: Iterable[str], *, compiles: bool = True) -> None:
     """Install the device and import what compiles for it, for processes forked from this one.
 
     The device is not initialized and no thread is started: neither would survive a fork. ``KCHECK_CC`` is set, so
@@ -81,12 +81,15 @@ def warm(targets: Iterable[str]) -> None:
 
     Args:
         targets: as for :func:`capability`.
+        compiles: also prepare the first compilation, which takes longer than a run whose kernels are cached needs.
     """
     cc = capability(targets)
     os.environ["KCHECK_CC"] = f"{cc[0]}.{cc[1]}"
     _installed(cc)
     for name in _WARM:
         import_module(name)
+    if not compiles:
+        return
     # Numba reads its tables of what it can compile on the first compilation, which is half of that one's time.
     cuda: Any = import_module("numba.cuda")
 

@@ -21,6 +21,7 @@ from kcheck.device.artifact import NoNumbaType, compile_kernel, from_json, numba
 from kcheck.device.child import Child, Forked, may_fork
 from kcheck.device.kernel_cache import KeptKernels, kept_kernels
 from kcheck.device.specialize import in_order
+from kcheck.driver.install import threads
 from kcheck.errors import KernelError, PtxError
 from kcheck.model import Case, KernelRef, OpSpec, Span
 from kcheck.model.compiled import Signature
@@ -63,7 +64,7 @@ def begin(spec: OpSpec, cases: Iterable[Case], sanitizers: Collection[str]) -> P
     None if that would not help: there is a single processor, or little that is not cached. The cpu device must be
     running in this process, and the kernel loaded.
     """
-    spare = len(os.sched_getaffinity(0)) - 1
+    spare = threads(os.environ) - 1
     if spare < 1:
         return None
     absent = _missing(spec, in_order(spec, cases))[::-1]

@@ -47,7 +47,7 @@ def settings(environment: Mapping[str, str], cc: tuple[int, int] | None = None) 
 
     ``KCHECK_CC`` is the compute capability, unless ``cc`` is given; ``KCHECK_CACHE_DIR``, else
     ``XDG_CACHE_HOME/kcheck``, else ``~/.cache/kcheck`` the cache folder. The device has half of the machine's
-    memory, at most 16 GiB, and the processors that this process may use.
+    memory, at most 16 GiB, and :func:`threads`.
 
     Raises:
         DeviceUnavailable: ``KCHECK_CC`` is not a compute capability.
@@ -58,7 +58,13 @@ def settings(environment: Mapping[str, str], cc: tuple[int, int] | None = None) 
         folder = os.path.join(caches, "kcheck")
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     chosen = cc or read_cc(environment.get("KCHECK_CC", ""))
-    return DeviceSettings(chosen, Path(folder), min(_MEMORY_LIMIT, physical // 2), len(os.sched_getaffinity(0)))
+    return DeviceSettings(chosen, Path(folder), min(_MEMORY_LIMIT, physical // 2), threads(environment))
+
+
+def threads(environment: Mapping[str, str]) -> int:
+    """The threads that one process uses: the processors that it may use, at most ``KCHECK_THREADS``."""
+    most, text = len(os.sched_getaffinity(0)), environment.get("KCHECK_THREADS", "")
+    return min(most, max(1, int(text))) if text.isdecimal() else most
 
 
 def read_cc(text: str, asked: str = "KCHECK_CC=") -> tuple[int, int]:

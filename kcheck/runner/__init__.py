@@ -5,7 +5,7 @@ from kcheck.runner.execute import Executed, execute
 from kcheck.runner.options import Options, Recalled
 from kcheck.runner.queue import makes
 from kcheck.runner.reproduce import KnownFailure, ReplayResult, Reproduced, as_judged, current, reproduce
-from kcheck.runner.run import run
+from kcheck.runner.run import run, run_with
 from kcheck.runner.select import parse as parse_keyword
 from kcheck.runner.select import select
 from kcheck.runner.summary import Summary
@@ -27,5 +27,6 @@ __all__ = [
     "parse_keyword",
     "reproduce",
     "run",
+    "run_with",
     "select",
 ]

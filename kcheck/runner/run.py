@@ -188,12 +188,12 @@ class _Run:
             )
             yield from self._cases(spec, work, prepared.cases, tally)
             self._note_unsupported(tally)
-            self._note_slow_reference(spec, tally, time.monotonic() - begun)
+            self._note_slow_reference(spec, tally, work.seconds(begun))
             if options.lint and options.is_whole:
                 self._note(*work.advice())
         except KeyboardInterrupt:
             self.interrupted = True
-        yield tally.finished(spec, prepared.cases, tuple(self._notes), time.monotonic() - begun)
+        yield tally.finished(spec, prepared.cases, tuple(self._notes), work.seconds(begun))
 
     def _cases(self, spec: OpSpec, work: Work, planned: int, tally: _Tally) -> Iterator[Event]:
         """The cases, and what the spec and the compiled kernel are judged to be once all of them were run."""

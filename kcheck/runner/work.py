@@ -9,6 +9,7 @@ The order of events, the counts and the rules that stop a run are in :mod:`kchec
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -101,6 +102,9 @@ class Work(Protocol):
 
     def advice(self) -> tuple[str, ...]:
         """Notes of the linter about the kernels that ran."""
+
+    def seconds(self, since: float) -> float:
+        """What the spec took. ``since``: when the run turned to it, on the clock of ``time.monotonic``."""
 
     def __enter__(self) -> Self: ...
 
@@ -262,6 +266,10 @@ class LocalWork:
         """As :meth:`Work.advice`. ``launched``: as of :meth:`artifact`."""
         cases = tuple(one.case for one in self._queued)
         return advice_notes(self._spec, self._device, cases, self.launched if launched is None else launched)
+
+    def seconds(self, since: float) -> float:
+        """As :meth:`Work.seconds`."""
+        return time.monotonic() - since
 
     def _queue(self, spec: OpSpec) -> list[Queued]:
         options = self._options

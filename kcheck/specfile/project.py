@@ -45,6 +45,7 @@ class Settings:
 
     Attributes:
         specs: folders relative to the root that hold the specs, with forward slashes.
+        jobs: worker processes, or ``auto``: as many as there are cores.
         timeout: seconds for one case; None for no limit.
         sanitize: level by sanitizer, every one of SANITIZERS present.
         regression: limits by measure; only the ones that the project sets.
@@ -54,6 +55,7 @@ class Settings:
 
     specs: tuple[str, ...] = ("specs",)
     device: str = "auto"
+    jobs: int | str = 1
     cases: int = DEFAULT_CASES
     timeout: float | None = TIMEOUT
     sanitize: Mapping[str, Level] = field(default_factory=lambda: dict(SANITIZERS))
@@ -97,7 +99,7 @@ class Project:
             raise UserError(f"no profile {profile!r}; {fix}")
         found: dict[str, Any] = {}
         source: dict[str, str] = {}
-        for key in ("specs", "targets", "device", "cases", "timeout"):
+        for key in ("specs", "targets", "device", "jobs", "cases", "timeout"):
             if key in self.values:
                 found[key] = self.values[key]
                 source[key] = self.places[key]
@@ -106,7 +108,7 @@ class Project:
         self._sanitize(levels, source, self.values.get("sanitize", {}), "", "")
         chosen = self.profiles[profile] if profile else {}
         by = f"{PROFILE_SOURCE}{profile}"
-        for key in ("device", "cases", "timeout"):
+        for key in ("device", "jobs", "cases", "timeout"):
             if key in chosen:
                 found[key] = chosen[key]
                 source[key] = self._profile_place(profile, key, by)

@@ -1,0 +1,189 @@
+"""Worker processes on this machine: forked from this one, which has imported what they need.
+
+A worker ends when this process does, however that ends: it sees the end of its pipe, and where it does not look,
+Linux ends it (``prctl(2)``, PR_SET_PDEATHSIG).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import Self
+
+from kcheck.device import Device
+from kcheck.errors import DeviceUnavailable, InternalError, UserError
+from kcheck.model import OpSpec
+from kcheck.runner.options import Options
+from kcheck.runner.remote import Died, Message
+from kcheck.runner.worker import Bench, Task
+
+_PR_SET_PDEATHSIG = 1
+_RESTARTS = 100
+"""Workers that may die in one run: enough for a kernel that ends the process in many cases."""
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Processes:
+    """A :class:`kcheck.runner.remote.Workers` of forked processes. A context: at its end they are gone.
+
+    Args:
+        choose: makes the device, in each of them.
+        jobs: how many.
+        warm: imports what the device needs, in this process.
+    """
+
+    def __init__(
+        self, options: Options, choose: Callable[[], Device], jobs: int, warm: Callable[[], None] = lambda: None
+    ) -> None:
+        self.name = self.description = ""
+        self._options = options
+        self._choose = choose
+        self._jobs = jobs
+        self._warm = warm
+        self._specs: Sequence[OpSpec] = ()
+        self._pipes: list[Connection] = []
+        self._ids: list[int] = []
+        self._dead: dict[int, str] = {}
+        self._restarts = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        for pipe, process in zip(self._pipes, self._ids, strict=True):
+            pipe.close()
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(process, 0)
+        self._pipes, self._ids = [], []
+
+    def begin(self, specs: Sequence[OpSpec]) -> int:
+        """As :meth:`kcheck.runner.remote.Workers.begin`."""
+        self._specs = specs
+        os.environ.setdefault("KCHECK_THREADS", str(max(1, cores() // self._jobs)))
+        self._warm()
+        for number in range(self._jobs):
+            self._start(number)
+        for pipe in self._pipes:
+            self._greet(pipe)
+        return self._jobs
+
+    def send(self, worker: int, task: Task) -> None:
+        """As :meth:`kcheck.runner.remote.Workers.send`."""
+        with contextlib.suppress(OSError):  # it died; its pipe has ended, which `receive` sees
+            self._pipes[worker].send(task)
+
+    def receive(self, *, wait: bool) -> list[Message]:
+        """As :meth:`kcheck.runner.remote.Workers.receive`."""
+        found: list[Message] = []
+        for pipe in _ready(self._pipes, None if wait else 0):
+            worker = self._pipes.index(pipe)
+            try:
+                found.append((worker, pipe.recv()))
+                while pipe.poll():
+                    found.append((worker, pipe.recv()))
+            except (EOFError, OSError):
+                found.append((worker, self._replaced(worker)))
+        return found
+
+    def _replaced(self, worker: int) -> Died:
+        why = _ending(os.waitpid(self._ids[worker], 0)[1])
+        self._pipes[worker].close()
+        self._restarts += 1
+        if self._restarts > _RESTARTS:
+            raise InternalError(f"{self._restarts} worker processes ended; the last one by {why}")
+        self._start(worker)
+        self._greet(self._pipes[worker])
+        return Died(why)
+
+    def _greet(self, pipe: Connection) -> None:
+        try:
+            said = pipe.recv()
+        except (EOFError, OSError):
+            why = _ending(os.waitpid(self._ids.pop(self._pipes.index(pipe)), 0)[1])
+            self._pipes.remove(pipe)
+            raise InternalError(f"a worker process ended before its first case: {why}") from None
+        if isinstance(said, UserError):
+            raise said
+        self.name, self.description = said
+
+    def _start(self, number: int) -> None:
+        ours, theirs = Pipe()
+        parent = os.getpid()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        with warnings.catch_warnings():
+            # Python 3.12 warns of a fork with threads; the only one here draws the progress bar.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            process = os.fork()
+        if process == 0:
+            code = 1
+            try:
+                _settle(parent, number)
+                for pipe in [ours, *self._pipes]:
+                    with contextlib.suppress(OSError):  # that of the process that this one replaces is closed
+                        pipe.close()
+                self._serve(theirs)
+                code = 0
+            finally:
+                os._exit(code)
+        theirs.close()
+        if number < len(self._pipes):
+            self._pipes[number], self._ids[number] = ours, process
+        else:
+            self._pipes.append(ours)
+            self._ids.append(process)
+
+    def _serve(self, pipe: Connection) -> None:
+        """A worker's life: tasks in, answers out, until the other side is gone."""
+        try:
+            device = self._choose()
+        except DeviceUnavailable as error:
+            pipe.send(error)
+            return
+        pipe.send((device.name, device.description))
+        bench = Bench(self._specs, self._options, device)
+        with contextlib.suppress(EOFError, ConnectionError):
+            while True:
+                task: Task = pipe.recv()
+                for answer in bench.do(task):
+                    pipe.send(answer)
+                sys.stdout.flush()
+                sys.stderr.flush()
+
+
+def _ready(pipes: Sequence[Connection], seconds: float | None) -> list[Connection]:
+    return [pipe for pipe in wait(pipes, seconds) if isinstance(pipe, Connection)]
+
+
+def _settle(parent: int, number: int) -> None:
+    """Make a forked copy of this process a worker: Ctrl-C is the parent's, and it ends with the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before that
+        os._exit(1)
+
+
+def _ending(status: int) -> str:
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        return f"exit code {code}"
+    with contextlib.suppress(ValueError):
+        return f"{signal.Signals(-code).name}"
+    return f"signal {-code}"

@@ -1,0 +1,184 @@
+"""What is known of each spec while workers run its cases, and which cases are handed out next. Pure: no processes.
+
+A spec is first one worker's, which compiles its kernels and follows whether it tests anything. It is handed out in
+chunks of about CHUNK seconds, so that workers that have nothing else to begin can help with it. They may once its
+first cases have shown that it tests something: what decides that is followed from case to case.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from kcheck.model.compiled import Launched
+from kcheck.runner.work import Prepared, Ran
+from kcheck.runner.worker import CaseRan, Crashed, Ended, Refusal, Task
+
+CHUNK = 0.25
+"""Seconds that a worker should take for the cases that it is handed at once."""
+
+FIRST = 4
+"""Cases in the first chunk of a spec."""
+
+MOST = 64
+"""Cases in any chunk."""
+
+WORTH_HELP = 0.5
+"""Seconds of work left from which a second worker helps: it has to load the spec and its kernels."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """One spec.
+
+    Attributes:
+        place: in the run.
+        owner: the worker that has it; None before it is begun, or if that worker died.
+        begun: whether it was handed to a worker.
+        prepared: its plan, or why it cannot be run.
+        results: by number of the case, those that the run has not taken yet.
+        settled: the spec is known to test something.
+        dropped: no case of it is wanted any more.
+        slow: hand out its cases one at a time: a worker died with them.
+        advice: of a spec of which only some cases ran.
+        busy: seconds that workers have spent on it.
+    """
+
+    place: int
+    owner: int | None = None
+    begun: bool = False
+    prepared: Prepared | Refusal | Crashed | None = None
+    results: dict[int, Ran] = field(default_factory=dict)
+    ended: Ended | Refusal | Crashed | None = None
+    end_sent: bool = False
+    advice: tuple[str, ...] | None = None
+    settled: bool = False
+    dropped: bool = False
+    slow: bool = False
+    busy: float = 0.0
+    _todo: deque[range] = field(default_factory=deque)
+    _received: set[int] = field(default_factory=set)
+    _ended_at: int | None = None  # no case after this one will run
+    _seconds: float = 0.0
+    _launched: dict[int, tuple[Launched, ...]] = field(default_factory=dict)
+    _deaths: dict[tuple[str, int], int] = field(default_factory=dict)
+    unfinished: dict[int, str] = field(default_factory=dict)  # cases that ended two workers, and how
+
+    def plan(self, prepared: Prepared) -> None:
+        """The spec was loaded. Also called when another worker loads it."""
+        if self.prepared is None:
+            self.prepared = prepared
+            self._todo.append(range(prepared.cases))
+
+    @property
+    def cases(self) -> int:
+        """How many are planned; 0 if that is not known."""
+        return self.prepared.cases if isinstance(self.prepared, Prepared) else 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every case was run."""
+        return self.cases > 0 and len(self._received) == self.cases
+
+    @property
+    def has_cases(self) -> bool:
+        """Whether cases are left to hand out."""
+        return not self.dropped and bool(self._todo or self.unfinished)
+
+    @property
+    def seconds_left(self) -> float:
+        """What the cases that are left to hand out will take, as long as those before took."""
+        return sum(map(len, self._todo)) * self._mean
+
+    def take(self, answer: CaseRan) -> None:
+        """A case was run. One that was run twice, because a worker died after it, counts once."""
+        if answer.number in self._received:
+            return
+        self._received.add(answer.number)
+        self.results[answer.number] = answer.ran
+        self.settled |= answer.settled
+        self._seconds += answer.ran.verdict.seconds
+        if answer.launched:
+            self._launched[answer.number] = answer.launched
+        if answer.ran.verdict.rule == "timeout" or answer.ran.lost:
+            self._ended_at = min(answer.number, self._ended_at or answer.number)
+            self._todo = deque(part for part in self._todo if part.start < self._ended_at)
+
+    def next_cases(self, workers: int) -> Task | None:
+        """The next cases to hand out."""
+        if self.unfinished:
+            number, why = self.unfinished.popitem()
+            return Task("unfinished", self.place, number, number + 1, self.settled, why=why)
+        if not self._todo or self.dropped:
+            return None
+        part = self._todo.popleft()
+        size = self._size(len(part), workers)
+        if len(part) > size:
+            self._todo.appendleft(part[size:])
+        return Task("cases", self.place, part.start, part[:size].stop, self.settled)
+
+    def launched(self, before: int | None = None) -> tuple[Launched, ...]:
+        """The kernels that cases have launched, in the order of the plan, each once. ``before``: by cases before
+        this one only."""
+        found: dict[Launched, None] = {}
+        for number in sorted(self._launched):
+            if before is None or number < before:
+                found.update(dict.fromkeys(self._launched[number]))
+        return tuple(found)
+
+    def orphan(self, task: Task, why: str) -> bool:
+        """A worker died with a task that it had begun. Its cases run again; a case that ends a second worker is
+        told as such.
+
+        Returns:
+            Whether the task cannot be done: it ended two workers, and is not a case.
+        """
+        left = [number for number in range(task.start, task.stop) if number not in self._received]
+        first = left[0] if left else -1
+        count = self._deaths[task.kind, first] = self._deaths.get((task.kind, first), 0) + 1
+        if task.kind == "unfinished":
+            self.unfinished[task.start] = task.why
+        elif task.kind == "cases":
+            self.slow = True
+            if left and count > 1:
+                self.unfinished[left.pop(0)] = why
+            self._again(left)
+        return count > 1 and task.kind not in ("cases", "forget")
+
+    def requeue(self, task: Task) -> None:
+        """A worker died before it began a task."""
+        if task.kind == "unfinished":
+            self.unfinished[task.start] = task.why
+        elif task.kind == "cases":
+            self._again([number for number in range(task.start, task.stop) if number not in self._received])
+
+    def disown(self) -> None:
+        """The owner died. If what it followed is lost with it, another worker follows it again from the start."""
+        self.owner = None
+        if self.ended is not None:
+            return
+        if not self.end_sent and not self.settled and self.cases and not self.dropped:
+            known = set(self.unfinished)
+            self._todo = deque([range(self.cases)] if not known else [])
+            if known:
+                self._again([number for number in range(self.cases) if number not in known])
+        self.end_sent = False
+
+    def _again(self, numbers: list[int]) -> None:
+        for number in reversed(numbers):
+            if self._todo and self._todo[0].start == number + 1:
+                self._todo[0] = range(number, self._todo[0].stop)
+            else:
+                self._todo.appendleft(range(number, number + 1))
+
+    @property
+    def _mean(self) -> float:
+        return self._seconds / max(1, len(self._received))
+
+    def _size(self, left: int, workers: int) -> int:
+        if self.slow:
+            return 1
+        if not self._received:
+            return FIRST
+        fair = max(1, left // (2 * workers)) if self.settled else left
+        return max(1, min(MOST, fair, int(CHUNK / self._mean) if self._mean else MOST))

@@ -1,0 +1,317 @@
+"""Runs cases in workers, and gives their results in the order of the plan. How workers are reached is a
+:class:`Workers`; what is handed out next is decided here and in :mod:`kcheck.runner.progress`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, Self, TypeAlias
+
+from kcheck.errors import InternalError, SpecError
+from kcheck.model import Fault, OpSpec
+from kcheck.runner.progress import WORTH_HELP, Progress
+from kcheck.runner.work import Prepared, Ran, Said
+from kcheck.runner.worker import Advised, Answer, CaseRan, Crashed, Done, Ended, Refusal, Task
+
+AHEAD = 2
+"""Tasks that a worker has at most, so that it need not wait while reports are written."""
+
+HELD = 512 << 20
+"""Bytes of results that wait for their turn from which only the spec whose turn it is goes on."""
+
+_VERDICT = 4096  # bytes, about, of a result without arrays
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """A worker is gone; a new one has its number if ``replaced``. ``why``: ``signal 11``."""
+
+    why: str
+    replaced: bool = True
+
+
+Message: TypeAlias = "tuple[int, Answer | Died]"
+"""The number of a worker, and what it says."""
+
+
+class Workers(Protocol):
+    """Processes that do tasks.
+
+    Attributes:
+        name, description: of their device, once they have begun.
+    """
+
+    name: str
+    description: str
+
+    def begin(self, specs: Sequence[OpSpec]) -> int:
+        """Start them; returns how many there are, numbered from 0.
+
+        Raises:
+            UserError: they cannot run the specs.
+        """
+
+    def send(self, worker: int, task: Task) -> None:
+        """Give a worker one more task. If it is dead, :meth:`receive` says so."""
+
+    def receive(self, *, wait: bool) -> list[Message]:
+        """What workers have said since the last call. ``wait``: until there is something."""
+
+
+class Remote:
+    """A :class:`kcheck.runner.work.Executor` of workers."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self.name = self.description = ""
+        self._specs: Sequence[OpSpec] = ()
+        self.progress: list[Progress] = []
+        self._tasks: list[deque[Task]] = []  # by worker, the one that it does first
+        self._gone: set[int] = set()
+        self._head = 0  # the spec whose turn it is
+        self._held = 0
+        self._no_more = False
+
+    def begin(self, specs: Sequence[OpSpec]) -> None:
+        """As :meth:`kcheck.runner.work.Executor.begin`."""
+        self._specs = specs
+        self.progress = [Progress(place) for place in range(len(specs))]
+        if specs:
+            self._tasks = [deque() for _ in range(self._workers.begin(specs))]
+        self.name, self.description = self._workers.name, self._workers.description
+
+    def work(self, place: int) -> RemoteWork:
+        """As :meth:`kcheck.runner.work.Executor.work`."""
+        self._head = place
+        return RemoteWork(self, self.progress[place], self._specs[place])
+
+    def no_more_cases(self) -> None:
+        """As :meth:`kcheck.runner.work.Executor.no_more_cases`."""
+        self._no_more = True
+
+    def until(self, is_true: Callable[[], object]) -> None:
+        """Hand out tasks and take answers until something is true."""
+        self._pump(wait=False)
+        while not is_true():
+            self._pump(wait=True)
+
+    def taken(self, ran: Ran) -> None:
+        """A result has had its turn."""
+        self._held -= _size(ran)
+
+    def dropped(self, progress: Progress) -> None:
+        """A spec is over: nothing of it is kept."""
+        progress.dropped = True
+        for ran in progress.results.values():
+            self.taken(ran)
+        progress.results.clear()
+        for worker in range(len(self._tasks)):
+            if worker not in self._gone and progress.begun:
+                self._give(worker, Task("forget", progress.place))
+
+    def advised(self, progress: Progress, before: int) -> tuple[str, ...]:
+        """The linter's advice on a spec of which only some cases ran."""
+        workers = [worker for worker in range(len(self._tasks)) if worker not in self._gone]
+        owner = progress.owner if progress.owner is not None else workers[0]
+        self._give(owner, Task("advice", progress.place, launched=progress.launched(before)))
+        self.until(lambda: progress.advice is not None)
+        return progress.advice or ()
+
+    def _pump(self, *, wait: bool) -> None:
+        self._hand_out()
+        for worker, answer in self._workers.receive(wait=wait):
+            if isinstance(answer, Died):
+                self._died(worker, answer)
+            elif isinstance(answer, Done):
+                self.progress[self._tasks[worker].popleft().spec].busy += answer.seconds
+            elif self._tasks[worker]:
+                self._answered(self.progress[self._tasks[worker][0].spec], self._tasks[worker][0], answer)
+        self._hand_out()
+
+    def _answered(self, progress: Progress, task: Task, answer: Answer) -> None:
+        if isinstance(answer, CaseRan):
+            if progress.dropped:
+                return
+            before = len(progress.results)
+            progress.take(answer)
+            if len(progress.results) > before:
+                self._held += _size(answer.ran)
+        elif isinstance(answer, Prepared):
+            progress.plan(answer)
+        elif isinstance(answer, Ended):
+            progress.ended = answer
+        elif isinstance(answer, Advised):
+            progress.advice = answer.advice
+        elif isinstance(answer, Refusal | Crashed):
+            self._broken(progress, task, answer)
+
+    def _broken(self, progress: Progress, task: Task, answer: Refusal | Crashed) -> None:
+        """A task cannot be done. Told when the spec has its turn, so that earlier ones are told first."""
+        if task.kind == "prepare" or progress.prepared is None:
+            progress.prepared = answer
+        else:
+            progress.ended = answer
+            progress.dropped = True
+        progress.advice = ()
+
+    def _died(self, worker: int, death: Died) -> None:
+        tasks, self._tasks[worker] = self._tasks[worker], deque()
+        if not death.replaced:
+            self._gone.add(worker)
+            if len(self._gone) == len(self._tasks):
+                raise InternalError(f"every worker is gone; the last one ended: {death.why}")
+        for place, task in enumerate(tasks):
+            progress = self.progress[task.spec]
+            if place:
+                progress.requeue(task)
+            elif progress.orphan(task, death.why):
+                message = (
+                    f"{self._specs[task.spec].path}: two worker processes ended in '{task.kind}': {death.why}"
+                )
+                self._broken(progress, task, Crashed(message, True))
+        for progress in self.progress:
+            if progress.owner == worker:
+                progress.disown()
+                progress.begun = progress.prepared is not None
+        for task in tasks:
+            if task.kind == "advice" and self.progress[task.spec].advice is None:
+                self._give(worker if death.replaced else self._living(), task)
+
+    def _living(self) -> int:
+        return next(worker for worker in range(len(self._tasks)) if worker not in self._gone)
+
+    def _hand_out(self) -> None:
+        for depth in range(AHEAD):
+            for worker, tasks in enumerate(self._tasks):
+                if worker not in self._gone and len(tasks) == depth:
+                    task = self._next(worker, ahead=depth > 0)
+                    if task is not None:
+                        self._give(worker, task)
+
+    def _give(self, worker: int, task: Task) -> None:
+        self._tasks[worker].append(task)
+        self._workers.send(worker, task)
+
+    def _next(self, worker: int, *, ahead: bool) -> Task | None:
+        """What a worker does next. ``ahead``: while it does something else; then only cases of its own."""
+        own = [one for one in self.progress if one.owner == worker and not one.dropped]
+        for one in own:
+            if self._may_run(one) and (task := one.next_cases(len(self._tasks))):
+                return task
+        if ahead:
+            return None
+        for one in own:
+            if one.is_complete and not one.end_sent:
+                one.end_sent = True
+                return Task("end", one.place, settled=one.settled, launched=one.launched())
+        return self._begun(worker) or self._help(worker)
+
+    def _begun(self, worker: int) -> Task | None:
+        """A spec that nobody has."""
+        for one in self.progress:
+            if one.owner is None and not one.dropped and one.begun and one.cases and one.ended is None:
+                one.owner = worker  # its owner died
+                return self._next(worker, ahead=False)
+            if not one.begun and one.prepared is None and (one.place == self._head or self._held < HELD):
+                one.owner, one.begun = worker, True
+                return Task("prepare", one.place)
+        return None
+
+    def _help(self, worker: int) -> Task | None:
+        """Cases of a spec that another worker has."""
+        left = [one for one in self.progress if one.settled and one.has_cases and self._may_run(one)]
+        most = max(left, key=lambda one: one.seconds_left, default=None)
+        if most is None or (most.seconds_left < WORTH_HELP and not most.unfinished and not most.slow):
+            return None
+        return most.next_cases(len(self._tasks))
+
+    def _may_run(self, one: Progress) -> bool:
+        return not self._no_more and (one.place == self._head or self._held < HELD)
+
+
+class RemoteWork:
+    """A :class:`kcheck.runner.work.Work` of workers."""
+
+    def __init__(self, remote: Remote, progress: Progress, spec: OpSpec) -> None:
+        self._remote = remote
+        self._progress = progress
+        self._spec = spec
+        self._taken = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._remote.dropped(self._progress)
+
+    def prepare(self) -> Prepared:
+        """As :meth:`kcheck.runner.work.Work.prepare`."""
+        self._remote.until(lambda: self._progress.prepared is not None)
+        prepared = self._progress.prepared
+        if isinstance(prepared, Prepared):
+            return prepared
+        assert prepared is not None
+        raise self._error(prepared)
+
+    def ran(self) -> Iterator[Ran]:
+        """As :meth:`kcheck.runner.work.Work.ran`."""
+        progress = self._progress
+        for number in range(progress.cases):
+            self._remote.until(partial(self._has, number))
+            if number not in progress.results:
+                assert isinstance(progress.ended, Refusal | Crashed)
+                raise self._error(progress.ended)
+            ran = progress.results.pop(number)
+            self._remote.taken(ran)
+            self._taken = number + 1
+            yield ran
+
+    def _has(self, number: int) -> bool:
+        return number in self._progress.results or self._progress.ended is not None
+
+    def vacuous(self) -> Said:
+        """As :meth:`kcheck.runner.work.Work.vacuous`."""
+        return self._ended().vacuous
+
+    @property
+    def compiling(self) -> bool:
+        """As :attr:`kcheck.runner.work.Work.compiling`."""
+        return self._spec.artifact is not None and self._progress.ended is None
+
+    def artifact(self) -> Said:
+        """As :meth:`kcheck.runner.work.Work.artifact`."""
+        return self._ended().artifact
+
+    def advice(self) -> tuple[str, ...]:
+        """As :meth:`kcheck.runner.work.Work.advice`."""
+        if self._progress.is_complete and self._taken == self._progress.cases:
+            return self._ended().advice
+        return self._remote.advised(self._progress, self._taken)
+
+    def seconds(self, since: float) -> float:
+        """As :meth:`kcheck.runner.work.Work.seconds`: what the workers took, who may have begun long before."""
+        return self._progress.busy
+
+    def _ended(self) -> Ended:
+        self._remote.until(lambda: self._progress.ended is not None)
+        ended = self._progress.ended
+        if isinstance(ended, Ended):
+            return ended
+        assert ended is not None
+        raise self._error(ended)
+
+    def _error(self, answer: Refusal | Crashed) -> Exception:
+        if isinstance(answer, Crashed):
+            return answer.error()
+        return SpecError([*answer.faults] or [Fault(self._spec.span, "cannot be run")])
+
+
+def _size(ran: Ran) -> int:
+    if ran.captured is None:
+        return _VERDICT
+    taken = ran.captured.snapshot
+    inputs = sum(array.values.nbytes for array in taken.arrays if array.values is not None)
+    return _VERDICT + inputs + sum(array.nbytes for array in ran.captured.outputs.values())

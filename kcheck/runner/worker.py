@@ -1,0 +1,193 @@
+"""What a worker does: tasks come in, answers go out. The same for processes of this machine and of a cluster."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from kcheck.device import Device
+from kcheck.errors import InternalError, KernelError, SpecError, UserError
+from kcheck.model import Fault, Finding, OpSpec
+from kcheck.model.compiled import Launched
+from kcheck.runner.budget import Budget
+from kcheck.runner.options import Options
+from kcheck.runner.select import parse
+from kcheck.runner.work import LocalWork, Prepared, Ran, Said
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a worker is asked to do for one spec.
+
+    Attributes:
+        kind: ``prepare``; ``cases`` from ``start`` to ``stop`` of the plan; ``unfinished``: the verdict on the
+            case ``start``, which ended two workers; ``end``: judge the spec as a whole; ``advice``; ``forget`` it.
+        spec: its place in the run.
+        settled: whether it is known that the spec tests something.
+        launched: the kernels that the cases launched, of all workers.
+        why: how the workers ended.
+    """
+
+    kind: Literal["prepare", "cases", "unfinished", "end", "advice", "forget"]
+    spec: int
+    start: int = 0
+    stop: int = 0
+    settled: bool = False
+    launched: tuple[Launched, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The spec cannot be run."""
+
+    faults: tuple[Fault, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class CaseRan:
+    """A case that was run.
+
+    Attributes:
+        number: its place in the plan.
+        launched: the kernels that it was the first to launch in its worker.
+        settled: as of :class:`Task`.
+    """
+
+    number: int
+    ran: Ran
+    launched: tuple[Launched, ...]
+    settled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What is said about the spec as a whole."""
+
+    vacuous: Said
+    artifact: Said
+    advice: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Advised:
+    """The advice alone, of a spec of which only some cases ran."""
+
+    advice: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Crashed:
+    """An error that ends the run. ``is_internal``: it is kcheck's own; ``log``: the worker's traceback."""
+
+    message: str
+    is_internal: bool
+    log: str = ""
+
+    def error(self) -> InternalError | UserError:
+        """The error to raise."""
+        if not self.is_internal:
+            return UserError(self.message)
+        made = InternalError(self.message)
+        made.add_note(self.log)
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The task is done. ``seconds``: what it took."""
+
+    seconds: float
+
+
+Answer: TypeAlias = Prepared | Refusal | CaseRan | Ended | Advised | Crashed | Done
+
+
+class Bench:
+    """Does tasks, one at a time. It keeps the plan of each spec that it has begun.
+
+    Args:
+        specs: of the run, in order.
+        device: ready to run.
+    """
+
+    def __init__(self, specs: Sequence[OpSpec], options: Options, device: Device) -> None:
+        self._specs = specs
+        self._options = options
+        self._device = device
+        self._budget = Budget()
+        self._selects = parse(options.keyword) if options.keyword else None
+        self._works: dict[int, LocalWork] = {}
+        self._began: set[int] = set()  # specs whose artifact is being compiled here
+        self._told: dict[int, int] = {}  # by spec, how many of its launched kernels were reported
+
+    def do(self, task: Task) -> Iterator[Answer]:
+        """The answers to a task; the last is :class:`Done`."""
+        begun = time.monotonic()
+        try:
+            yield from self._answers(task)
+        except SpecError as error:
+            yield Refusal(error.faults)
+        except KernelError as error:
+            yield Refusal((error.fault,))
+        except UserError as error:
+            yield Crashed(str(error), False)
+        except Exception as error:
+            message = str(error) if isinstance(error, InternalError) else f"{type(error).__name__}: {error}"
+            yield Crashed(message, True, traceback.format_exc())
+        yield Done(time.monotonic() - begun)
+
+    def _answers(self, task: Task) -> Iterator[Answer]:
+        if task.kind == "forget":
+            work = self._works.pop(task.spec, None)
+            if work is not None:
+                work.__exit__()
+            return
+        fresh = task.spec not in self._works
+        if fresh:
+            work = LocalWork(self._specs[task.spec], self._options, self._device, self._budget, self._selects)
+            prepared = work.prepare()
+            self._works[task.spec] = work
+            if task.kind == "prepare":
+                yield prepared
+        work = self._works[task.spec]
+        match task.kind:
+            case "cases":
+                yield from self._cases(task, work)
+            case "unfinished":
+                fix = "look for code that ends the process, or that needs more memory than there is"
+                message = f"two worker processes ended while they ran this case: {task.why}"
+                finding = Finding("worker", message, fix=fix, place=self._specs[task.spec].runs.span)
+                yield CaseRan(task.start, work.unfinished(task.start, finding), (), task.settled)
+            case "end":
+                self._begin_artifact(task.spec, work)
+                vacuous = Said() if task.settled else work.vacuous()
+                artifact = work.artifact(task.launched)
+                advice = work.advice(task.launched) if self._wants_advice else ()
+                yield Ended(vacuous, artifact, advice)
+            case "advice":
+                yield Advised(work.advice(task.launched))
+
+    def _cases(self, task: Task, work: LocalWork) -> Iterator[Answer]:
+        if task.start == 0:
+            self._begin_artifact(task.spec, work)
+        for number in range(task.start, task.stop):
+            ran = work.run(number, observe=not task.settled)
+            launched = work.launched
+            new = launched[self._told.get(task.spec, 0) :]
+            self._told[task.spec] = len(launched)
+            yield CaseRan(number, ran, new, task.settled or work.settled)
+            if ran.verdict.rule == "timeout" or ran.lost:
+                return  # so ends the spec
+
+    def _begin_artifact(self, spec: int, work: LocalWork) -> None:
+        if spec not in self._began:
+            self._began.add(spec)
+            work.begin_artifact()
+
+    @property
+    def _wants_advice(self) -> bool:
+        return self._options.lint and self._options.is_whole
