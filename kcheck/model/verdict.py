@@ -13,6 +13,9 @@ from kcheck.model.outcome import Finding
 UNSUPPORTED = "unsupported"
 """The rule of a finding that says that a device cannot run a kernel."""
 
+WORKER = "worker"
+"""The rule of a case that ended the worker processes that ran it."""
+
 
 class Status(StrEnum):
     """How a case ended. ERROR is not caused by the kernel: its reference or its spec could not be used."""

@@ -105,6 +105,11 @@ RULES: Mapping[str, Rule] = {
         "The kernel does not compile",
         "The compiler rejected the kernel for these types.",
     ),
+    "worker": Rule(
+        "A case that ends the process",
+        "With `--jobs`, two worker processes ended while they ran this case, so it has no verdict.\n\n"
+        "Look for code that ends the process, or that needs more memory than there is.",
+    ),
     "reference": Rule(
         "The reference cannot be used",
         "The reference raised an exception or returned something other than the declared outputs, so the "

@@ -25,7 +25,7 @@ from kcheck.model import (
     Status,
     Verdict,
 )
-from kcheck.model.verdict import UNSUPPORTED
+from kcheck.model.verdict import UNSUPPORTED, WORKER
 from kcheck.runner.options import STORED, Options, replay
 from kcheck.runner.provenance import versions
 from kcheck.runner.reaching import Reaching
@@ -265,7 +265,8 @@ class _Run:
 
     def _broken(self, verdict: Verdict, tally: _Tally, planned: int) -> bool:
         """Whether a spec's first case shows that no case can be judged: the reference raises, for example."""
-        if tally.cases > 1 or verdict.status is not Status.ERROR or verdict.is_unsupported:
+        is_of_case = verdict.is_unsupported or verdict.rule == WORKER
+        if tally.cases > 1 or verdict.status is not Status.ERROR or is_of_case:
             return False
         if planned > 1:
             self._notes.setdefault(f"the first case could not be judged; {_others(planned - 1)} not run")

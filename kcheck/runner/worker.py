@@ -12,6 +12,7 @@ from kcheck.device import Device
 from kcheck.errors import InternalError, KernelError, SpecError, UserError
 from kcheck.model import Fault, Finding, OpSpec
 from kcheck.model.compiled import Launched
+from kcheck.model.verdict import WORKER
 from kcheck.runner.budget import Budget
 from kcheck.runner.options import Options
 from kcheck.runner.select import parse
@@ -160,7 +161,7 @@ class Bench:
             case "unfinished":
                 fix = "look for code that ends the process, or that needs more memory than there is"
                 message = f"two worker processes ended while they ran this case: {task.why}"
-                finding = Finding("worker", message, fix=fix, place=self._specs[task.spec].runs.span)
+                finding = Finding(WORKER, message, fix=fix, place=self._specs[task.spec].runs.span)
                 yield CaseRan(task.start, work.unfinished(task.start, finding), (), task.settled)
             case "end":
                 self._begin_artifact(task.spec, work)

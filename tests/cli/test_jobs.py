@@ -1,0 +1,141 @@
+"""``--jobs`` on the command line. What workers do with a plan is in ``tests/runner/test_remote.py``."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from small_project import Kcheck
+
+SPEC = """\
+kcheck: 1
+op: {name}
+function: ops.py:{name}
+reference: ops.py:reference
+dims: {{N: [1, 2, 3, 4, 5, 6, 7, 8]}}
+inputs: {{x: [N]}}
+outputs: {{y: [N]}}
+cases: {{count: 12}}
+"""
+OPS = """
+import os
+import time
+from pathlib import Path
+
+
+def reference(x):
+    return 2 * x
+
+
+def right(x):
+    return x + x
+
+
+def wrong(x):
+    return x + x + (x.size == 5)
+
+
+def fatal(x):
+    if x.size == 6:
+        os._exit(7)
+    return x + x
+
+
+def endless(x):
+    Path(f"running.{os.getpid()}").touch()
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def ops(tmp_path: Path) -> Kcheck:
+    """``kcheck`` in a project of array functions, which start quickly."""
+    (tmp_path / "kcheck.yaml").write_text("")
+    (tmp_path / "ops.py").write_text(OPS)
+    for name in ("right", "wrong", "fatal", "endless"):
+        (tmp_path / f"{name}.yaml").write_text(SPEC.format(name=name))
+    return Kcheck(tmp_path)
+
+
+def timeless(value: object) -> object:
+    """A JSON report without times and without the command."""
+    if isinstance(value, dict):
+        return {key: timeless(part) for key, part in value.items() if key not in ("time", "command")}
+    return [timeless(part) for part in value] if isinstance(value, list) else value
+
+
+def test_the_report_is_that_of_one_process(ops: Kcheck) -> None:
+    """Byte for byte but for times and the command, whatever set the number of workers."""
+    found = []
+    for jobs in ("1", "3"):
+        done = ops("run", "wrong.yaml", "right.yaml", "--format", "json", KCHECK_JOBS=jobs)
+        assert done.returncode == 1, done.stderr
+        found.append(timeless(json.loads(done.stdout)))
+    assert found[0] == found[1]
+
+
+def test_a_function_that_ends_its_process_is_an_error_of_its_cases(ops: Kcheck) -> None:
+    """The other cases have verdicts, and so has the next spec."""
+    done = ops("run", "fatal.yaml", "right.yaml", "-j2", "--format", "json")
+    assert done.returncode == 2, done.stderr
+    fatal, right = json.loads(done.stdout)["specs"]
+    wrong = [case for case in fatal["cases"] if case["status"] != "passed"]
+    assert wrong
+    assert all(case["dims"] == {"N": 6} and case["findings"][0]["rule"] == "worker" for case in wrong)
+    assert "exit code 7" in wrong[0]["findings"][0]["message"]
+    assert (fatal["passed"], fatal["errors"]) == (12 - len(wrong), len(wrong))
+    assert right["passed"] == 12
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_workers_end_with_the_run(ops: Kcheck, number: signal.Signals, code: int) -> None:
+    """After Ctrl-C, and if the run is killed: nothing is left running."""
+    process = subprocess.Popen(
+        ops.command("run", "endless.yaml", "-j2", "--timeout", "0"),
+        cwd=ops.folder,
+        env=ops.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    while not (running := list(ops.folder.glob("running.*"))):
+        assert process.poll() is None
+        time.sleep(0.02)
+    worker = int(running[0].suffix[1:])
+    assert worker != process.pid
+    process.send_signal(number)
+    assert process.wait(60) == code
+    while _runs(worker):  # the kernel ends it; the test's own limit is the limit here
+        time.sleep(0.02)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{process}/stat")
+    return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.parametrize("jobs", ["0", "many", "257"])
+def test_a_number_of_workers_that_cannot_be_is_refused(ops: Kcheck, jobs: str) -> None:
+    """With what to write instead."""
+    done = ops("run", "right.yaml", "--jobs", jobs)
+    assert done.returncode == 2
+    assert "or auto" in done.stderr
+
+
+def test_the_settings_of_the_project_set_jobs(ops: Kcheck) -> None:
+    """``jobs:`` in kcheck.yaml, as a number or ``auto``."""
+    (ops.folder / "kcheck.yaml").write_text("jobs: auto\n")
+    assert "jobs" in (shown := ops("config").stdout)
+    assert "auto" in shown
+    (ops.folder / "kcheck.yaml").write_text("jobs: 0\n")
+    done = ops("config")
+    assert done.returncode == 2
+    assert "kcheck.yaml:1" in done.stderr
