@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from kcheck.device import choose_for, unused
 from kcheck.model import OpSpec
 from kcheck.runner import Options
-from kcheck.runner.work import Executor, InProcess
+from kcheck.runner.work import CaseExecutor, InProcess
 
 
 @contextmanager
 def executor_for(
     specs: Sequence[OpSpec], options: Options, device: str, jobs: int | str, targets: Sequence[str] = ()
-) -> Iterator[Executor]:
+) -> Iterator[CaseExecutor]:
     """The executor of a run; its workers are gone at the end of the context.
 
     Args:
@@ -45,6 +45,8 @@ def executor_for(
 
 
 def _count(jobs: int | str) -> int:
+    if isinstance(jobs, int):
+        return jobs
     from kcheck.runner.processes import cores
 
-    return cores() if jobs == "auto" else int(jobs)
+    return cores()

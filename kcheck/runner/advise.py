@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kcheck.device import Device
@@ -28,14 +28,14 @@ _ASKED = 8  # cases whose block is looked at
 
 
 def advice_notes(
-    spec: OpSpec, device: Device, cases: Sequence[Case], launched: Sequence[Launched]
+    spec: OpSpec, device: Device, cases: Sequence[Case], launched: Callable[[], Sequence[Launched]]
 ) -> tuple[str, ...]:
     """``lint: kernels/k.py:9, 12: 0.1 is a float64 constant ...; write np.float32(0.1)``; equal advice once.
 
     Args:
         device: on which the cases ran; only one that compiles in this process has PTX to look at.
         cases: that were run.
-        launched: by them, as of :meth:`kcheck.device.base.Device.launched`.
+        launched: returns what they launched, as of :meth:`kcheck.device.base.Device.launched`.
     """
     if not device.compiles_in_process or not cases or (spec.kernel is not None and spec.kernel.kind != "numba"):
         return ()
@@ -63,7 +63,7 @@ def as_typed_spec(spec: OpSpec) -> str:
 
 
 def _kernels(
-    spec: OpSpec, cases: Sequence[Case], launched: Sequence[Launched]
+    spec: OpSpec, cases: Sequence[Case], launched: Callable[[], Sequence[Launched]]
 ) -> Iterator[tuple[FunctionRef, Index3]]:
     """The kernels of a spec, each with the block that it is usually launched with."""
     if spec.kernel is not None and spec.launch is not None:
@@ -80,7 +80,7 @@ def _kernels(
         return
     from kcheck.runner.artifact import kernels_launched
 
-    for kernel in kernels_launched(spec, launched, []):
+    for kernel in kernels_launched(spec, launched(), []):
         yield kernel.function, kernel.largest[0]
 
 

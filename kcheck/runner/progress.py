@@ -1,8 +1,8 @@
-"""What is known of each spec while workers run its cases, and which cases are handed out next. Pure: no processes.
+"""What is known of each spec while workers run its cases, and which cases run next. Pure: no processes.
 
-A spec is first one worker's, which compiles its kernels and follows whether it tests anything. It is handed out in
-chunks of about CHUNK seconds, so that workers that have nothing else to begin can help with it. They may once its
-first cases have shown that it tests something: what decides that is followed from case to case.
+A spec is first one worker's, which compiles its kernels and follows whether it tests anything. Its cases are
+sent in chunks of about CHUNK seconds, so that workers that have nothing else to begin can help with it. They may
+once its first cases have shown that it tests something: what decides that is followed from case to case.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from kcheck.model.compiled import Launched
 from kcheck.runner.work import Prepared, Ran
-from kcheck.runner.worker import CaseRan, Crashed, Ended, Refusal, Task
+from kcheck.runner.worker import CaseRan, Crashed, Refusal, SpecEnded, Task
 
 CHUNK = 0.25
-"""Seconds that a worker should take for the cases that it is handed at once."""
+"""Seconds that a worker should take for one chunk of cases."""
 
 FIRST = 4
 """Cases in the first chunk of a spec."""
@@ -28,7 +28,7 @@ WORTH_HELP = 0.5
 
 
 @dataclass(slots=True)
-class Progress:
+class SpecProgress:
     """One spec.
 
     Attributes:
@@ -38,7 +38,7 @@ class Progress:
         prepared: its plan, or why it cannot be run.
         results: by number of the case, those that the run has not taken yet.
         settled: the spec is known to test something.
-        dropped: no case of it is wanted any more.
+        dropped: its cases are no longer needed.
         slow: hand out its cases one at a time: a worker died with them.
         advice: of a spec of which only some cases ran.
         busy: seconds that workers have spent on it.
@@ -49,7 +49,7 @@ class Progress:
     begun: bool = False
     prepared: Prepared | Refusal | Crashed | None = None
     results: dict[int, Ran] = field(default_factory=dict)
-    ended: Ended | Refusal | Crashed | None = None
+    ended: SpecEnded | Refusal | Crashed | None = None
     end_sent: bool = False
     advice: tuple[str, ...] | None = None
     settled: bool = False
@@ -128,7 +128,7 @@ class Progress:
 
     def orphan(self, task: Task, why: str) -> bool:
         """A worker died with a task that it had begun. Its cases run again; a case that ends a second worker is
-        told as such.
+        an error.
 
         Returns:
             Whether the task cannot be done: it ended two workers, and is not a case.

@@ -1,5 +1,5 @@
-"""Runs cases in workers, and gives their results in the order of the plan. How workers are reached is a
-:class:`Workers`; what is handed out next is decided here and in :mod:`kcheck.runner.progress`.
+"""Runs cases in workers, and gives their results in the order of the plan. A :class:`Workers` connects
+to them; this module and :mod:`kcheck.runner.progress` decide what each does next.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Protocol, Self, TypeAlias
 
 from kcheck.errors import InternalError, SpecError
 from kcheck.model import Fault, OpSpec
-from kcheck.runner.progress import WORTH_HELP, Progress
+from kcheck.runner.progress import WORTH_HELP, SpecProgress
 from kcheck.runner.work import Prepared, Ran, Said
-from kcheck.runner.worker import Advised, Answer, CaseRan, Crashed, Done, Ended, Refusal, Task
+from kcheck.runner.worker import Advised, Answer, CaseRan, Crashed, Done, Refusal, SpecEnded, Task
 
 AHEAD = 2
-"""Tasks that a worker has at most, so that it need not wait while reports are written."""
+"""The maximum number of tasks of a worker: one more than it can do, so that it does not wait for reports."""
 
 HELD = 512 << 20
 """Bytes of results that wait for their turn from which only the spec whose turn it is goes on."""
@@ -62,13 +62,13 @@ class Workers(Protocol):
 
 
 class Remote:
-    """A :class:`kcheck.runner.work.Executor` of workers."""
+    """A :class:`kcheck.runner.work.CaseExecutor` of workers."""
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
         self.name = self.description = ""
         self._specs: Sequence[OpSpec] = ()
-        self.progress: list[Progress] = []
+        self.progress: list[SpecProgress] = []
         self._tasks: list[deque[Task]] = []  # by worker, the one that it does first
         self._gone: set[int] = set()
         self._head = 0  # the spec whose turn it is
@@ -76,20 +76,20 @@ class Remote:
         self._no_more = False
 
     def begin(self, specs: Sequence[OpSpec]) -> None:
-        """As :meth:`kcheck.runner.work.Executor.begin`."""
+        """As :meth:`kcheck.runner.work.CaseExecutor.begin`."""
         self._specs = specs
-        self.progress = [Progress(place) for place in range(len(specs))]
+        self.progress = [SpecProgress(place) for place in range(len(specs))]
         if specs:
             self._tasks = [deque() for _ in range(self._workers.begin(specs))]
         self.name, self.description = self._workers.name, self._workers.description
 
     def work(self, place: int) -> RemoteWork:
-        """As :meth:`kcheck.runner.work.Executor.work`."""
+        """As :meth:`kcheck.runner.work.CaseExecutor.work`."""
         self._head = place
         return RemoteWork(self, self.progress[place], self._specs[place])
 
     def no_more_cases(self) -> None:
-        """As :meth:`kcheck.runner.work.Executor.no_more_cases`."""
+        """As :meth:`kcheck.runner.work.CaseExecutor.no_more_cases`."""
         self._no_more = True
 
     def until(self, is_true: Callable[[], object]) -> None:
@@ -102,7 +102,7 @@ class Remote:
         """A result has had its turn."""
         self._held -= _size(ran)
 
-    def dropped(self, progress: Progress) -> None:
+    def dropped(self, progress: SpecProgress) -> None:
         """A spec is over: nothing of it is kept."""
         progress.dropped = True
         for ran in progress.results.values():
@@ -112,7 +112,7 @@ class Remote:
             if worker not in self._gone and progress.begun:
                 self._give(worker, Task("forget", progress.place))
 
-    def advised(self, progress: Progress, before: int) -> tuple[str, ...]:
+    def advised(self, progress: SpecProgress, before: int) -> tuple[str, ...]:
         """The linter's advice on a spec of which only some cases ran."""
         workers = [worker for worker in range(len(self._tasks)) if worker not in self._gone]
         owner = progress.owner if progress.owner is not None else workers[0]
@@ -131,7 +131,7 @@ class Remote:
                 self._answered(self.progress[self._tasks[worker][0].spec], self._tasks[worker][0], answer)
         self._hand_out()
 
-    def _answered(self, progress: Progress, task: Task, answer: Answer) -> None:
+    def _answered(self, progress: SpecProgress, task: Task, answer: Answer) -> None:
         if isinstance(answer, CaseRan):
             if progress.dropped:
                 return
@@ -141,15 +141,15 @@ class Remote:
                 self._held += _size(answer.ran)
         elif isinstance(answer, Prepared):
             progress.plan(answer)
-        elif isinstance(answer, Ended):
+        elif isinstance(answer, SpecEnded):
             progress.ended = answer
         elif isinstance(answer, Advised):
             progress.advice = answer.advice
         elif isinstance(answer, Refusal | Crashed):
             self._broken(progress, task, answer)
 
-    def _broken(self, progress: Progress, task: Task, answer: Refusal | Crashed) -> None:
-        """A task cannot be done. Told when the spec has its turn, so that earlier ones are told first."""
+    def _broken(self, progress: SpecProgress, task: Task, answer: Refusal | Crashed) -> None:
+        """A task cannot be done. Reported when the spec has its turn, after those before it."""
         if task.kind == "prepare" or progress.prepared is None:
             progress.prepared = answer
         else:
@@ -196,7 +196,7 @@ class Remote:
         self._workers.send(worker, task)
 
     def _next(self, worker: int, *, ahead: bool) -> Task | None:
-        """What a worker does next. ``ahead``: while it does something else; then only cases of its own."""
+        """What a worker does next. ``ahead``: while it does something else; then only its own cases."""
         own = [one for one in self.progress if one.owner == worker and not one.dropped]
         for one in own:
             if self._may_run(one) and (task := one.next_cases(len(self._tasks))):
@@ -210,7 +210,7 @@ class Remote:
         return self._begun(worker) or self._help(worker)
 
     def _begun(self, worker: int) -> Task | None:
-        """A spec that nobody has."""
+        """A spec that no worker has."""
         for one in self.progress:
             if one.owner is None and not one.dropped and one.begun and one.cases and one.ended is None:
                 one.owner = worker  # its owner died
@@ -228,14 +228,14 @@ class Remote:
             return None
         return most.next_cases(len(self._tasks))
 
-    def _may_run(self, one: Progress) -> bool:
+    def _may_run(self, one: SpecProgress) -> bool:
         return not self._no_more and (one.place == self._head or self._held < HELD)
 
 
 class RemoteWork:
-    """A :class:`kcheck.runner.work.Work` of workers."""
+    """A :class:`kcheck.runner.work.SpecWork` of workers."""
 
-    def __init__(self, remote: Remote, progress: Progress, spec: OpSpec) -> None:
+    def __init__(self, remote: Remote, progress: SpecProgress, spec: OpSpec) -> None:
         self._remote = remote
         self._progress = progress
         self._spec = spec
@@ -248,7 +248,7 @@ class RemoteWork:
         self._remote.dropped(self._progress)
 
     def prepare(self) -> Prepared:
-        """As :meth:`kcheck.runner.work.Work.prepare`."""
+        """As :meth:`kcheck.runner.work.SpecWork.prepare`."""
         self._remote.until(lambda: self._progress.prepared is not None)
         prepared = self._progress.prepared
         if isinstance(prepared, Prepared):
@@ -257,7 +257,7 @@ class RemoteWork:
         raise self._error(prepared)
 
     def ran(self) -> Iterator[Ran]:
-        """As :meth:`kcheck.runner.work.Work.ran`."""
+        """As :meth:`kcheck.runner.work.SpecWork.ran`."""
         progress = self._progress
         for number in range(progress.cases):
             self._remote.until(partial(self._has, number))
@@ -273,32 +273,32 @@ class RemoteWork:
         return number in self._progress.results or self._progress.ended is not None
 
     def vacuous(self) -> Said:
-        """As :meth:`kcheck.runner.work.Work.vacuous`."""
+        """As :meth:`kcheck.runner.work.SpecWork.vacuous`."""
         return self._ended().vacuous
 
     @property
     def compiling(self) -> bool:
-        """As :attr:`kcheck.runner.work.Work.compiling`."""
+        """As :attr:`kcheck.runner.work.SpecWork.compiling`."""
         return self._spec.artifact is not None and self._progress.ended is None
 
     def artifact(self) -> Said:
-        """As :meth:`kcheck.runner.work.Work.artifact`."""
+        """As :meth:`kcheck.runner.work.SpecWork.artifact`."""
         return self._ended().artifact
 
     def advice(self) -> tuple[str, ...]:
-        """As :meth:`kcheck.runner.work.Work.advice`."""
+        """As :meth:`kcheck.runner.work.SpecWork.advice`."""
         if self._progress.is_complete and self._taken == self._progress.cases:
             return self._ended().advice
         return self._remote.advised(self._progress, self._taken)
 
     def seconds(self, since: float) -> float:
-        """As :meth:`kcheck.runner.work.Work.seconds`: what the workers took, who may have begun long before."""
+        """As :meth:`kcheck.runner.work.SpecWork.seconds`: what the workers took, who may have begun earlier."""
         return self._progress.busy
 
-    def _ended(self) -> Ended:
+    def _ended(self) -> SpecEnded:
         self._remote.until(lambda: self._progress.ended is not None)
         ended = self._progress.ended
-        if isinstance(ended, Ended):
+        if isinstance(ended, SpecEnded):
             return ended
         assert ended is not None
         raise self._error(ended)

@@ -30,7 +30,7 @@ from kcheck.runner.options import STORED, Options, replay
 from kcheck.runner.provenance import versions
 from kcheck.runner.reaching import Reaching
 from kcheck.runner.select import parse
-from kcheck.runner.work import Executor, InProcess, Work
+from kcheck.runner.work import CaseExecutor, InProcess, SpecWork
 from kcheck.version import __version__
 
 
@@ -48,8 +48,8 @@ def run(specs: Sequence[OpSpec | SpecRefused], options: Options, device: Device)
     return run_with(InProcess(options, device), specs, options)
 
 
-def run_with(executor: Executor, specs: Sequence[OpSpec | SpecRefused], options: Options) -> Iterator[Event]:
-    """As :func:`run`, with cases that an executor runs: the same events but for times.
+def run_with(executor: CaseExecutor, specs: Sequence[OpSpec | SpecRefused], options: Options) -> Iterator[Event]:
+    """As :func:`run`, with cases that an executor runs: the same events, except for times.
 
     Raises:
         UserError: also what the executor cannot begin with; before the first event.
@@ -109,7 +109,7 @@ class _Tally:
 @dataclass(slots=True)
 class _Run:
     options: Options
-    executor: Executor
+    executor: CaseExecutor
     failures: int = 0
     interrupted: bool = False
     _lost: str = ""  # why the device can run nothing more
@@ -149,7 +149,7 @@ class _Run:
         left = specs[done + self._told :] if self.interrupted else ()
         yield RunFinished(time.monotonic() - begun, self.interrupted, tuple(spec.path for spec in left))
 
-    def _spec(self, spec: OpSpec, work: Work) -> Iterator[Event]:
+    def _spec(self, spec: OpSpec, work: SpecWork) -> Iterator[Event]:
         started, begun = _now(), time.monotonic()
         self._notes = {}
         try:
@@ -195,7 +195,7 @@ class _Run:
             self.interrupted = True
         yield tally.finished(spec, prepared.cases, tuple(self._notes), work.seconds(begun))
 
-    def _cases(self, spec: OpSpec, work: Work, planned: int, tally: _Tally) -> Iterator[Event]:
+    def _cases(self, spec: OpSpec, work: SpecWork, planned: int, tally: _Tally) -> Iterator[Event]:
         """The cases, and what the spec and the compiled kernel are judged to be once all of them were run."""
         has_artifact = spec.artifact is not None
         if has_artifact and not self.options.is_whole:

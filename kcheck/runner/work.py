@@ -77,7 +77,7 @@ class Said:
     notes: tuple[str, ...] = ()
 
 
-class Work(Protocol):
+class SpecWork(Protocol):
     """The cases of one spec. A context: at its end, what still runs for it is stopped."""
 
     def prepare(self) -> Prepared:
@@ -111,7 +111,7 @@ class Work(Protocol):
     def __exit__(self, *raised: object) -> None: ...
 
 
-class Executor(Protocol):
+class CaseExecutor(Protocol):
     """Runs the cases of specs, here or elsewhere.
 
     Attributes:
@@ -128,7 +128,7 @@ class Executor(Protocol):
             UserError: the device, or a worker, cannot be used.
         """
 
-    def work(self, place: int) -> Work:
+    def work(self, place: int) -> SpecWork:
         """The cases of the spec at a place in that order. Asked for in that order, too."""
 
     def no_more_cases(self) -> None:
@@ -147,11 +147,11 @@ class InProcess:
         self._selects = parse(options.keyword) if options.keyword else None
 
     def begin(self, specs: Sequence[OpSpec]) -> None:
-        """As :meth:`Executor.begin`."""
+        """As :meth:`CaseExecutor.begin`."""
         self._specs = specs
 
     def work(self, place: int) -> LocalWork:
-        """As :meth:`Executor.work`."""
+        """As :meth:`CaseExecutor.work`."""
         return LocalWork(self._specs[place], self._options, self._device, self._budget, self._selects)
 
     def no_more_cases(self) -> None:
@@ -159,7 +159,7 @@ class InProcess:
 
 
 class LocalWork:
-    """A :class:`Work` in this process.
+    """A :class:`SpecWork` in this process.
 
     Args:
         budget: of this process, across specs.
@@ -187,7 +187,7 @@ class LocalWork:
         self._stack.close()
 
     def prepare(self) -> Prepared:
-        """As :meth:`Work.prepare`."""
+        """As :meth:`SpecWork.prepare`."""
         self._spec = spec = calibrated(self._spec)
         self._queued = self._queue(spec)
         if self._queued:
@@ -197,7 +197,7 @@ class LocalWork:
         return Prepared(len(self._queued), sources, self._device.lost)
 
     def ran(self) -> Iterator[Ran]:
-        """As :meth:`Work.ran`."""
+        """As :meth:`SpecWork.ran`."""
         self.begin_artifact()
         for number in range(len(self._queued)):
             yield self.run(number)
@@ -240,7 +240,7 @@ class LocalWork:
         return self._vacuity.settled or not self._spec.judged or not self._options.is_whole
 
     def vacuous(self) -> Said:
-        """As :meth:`Work.vacuous`: not known from cases that were picked out, or are too few."""
+        """As :meth:`SpecWork.vacuous`: not known from cases that were picked out, or are too few."""
         if not self._options.is_whole:
             return Said()
         found = self._vacuity.findings()
@@ -250,11 +250,11 @@ class LocalWork:
 
     @property
     def compiling(self) -> bool:
-        """As :attr:`Work.compiling`."""
+        """As :attr:`SpecWork.compiling`."""
         return self._artifact is not None and self._artifact.waits
 
     def artifact(self, launched: Sequence[Launched] | None = None) -> Said:
-        """As :meth:`Work.artifact`. ``launched``: by the cases, if other processes ran some of them."""
+        """As :meth:`SpecWork.artifact`. ``launched``: by the cases, if other processes ran some of them."""
         if self._artifact is None:
             return Said()
         try:
@@ -263,12 +263,14 @@ class LocalWork:
             return Said((as_finding(error.fault, "artifact"),))
 
     def advice(self, launched: Sequence[Launched] | None = None) -> tuple[str, ...]:
-        """As :meth:`Work.advice`. ``launched``: as of :meth:`artifact`."""
+        """As :meth:`SpecWork.advice`. ``launched``: as of :meth:`artifact`."""
         cases = tuple(one.case for one in self._queued)
-        return advice_notes(self._spec, self._device, cases, self.launched if launched is None else launched)
+        return advice_notes(
+            self._spec, self._device, cases, lambda: self.launched if launched is None else tuple(launched)
+        )
 
     def seconds(self, since: float) -> float:
-        """As :meth:`Work.seconds`."""
+        """As :meth:`SpecWork.seconds`."""
         return time.monotonic() - since
 
     def _queue(self, spec: OpSpec) -> list[Queued]:

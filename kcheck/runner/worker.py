@@ -65,8 +65,8 @@ class CaseRan:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """What is said about the spec as a whole."""
+class SpecEnded:
+    """Findings and notes about the spec as a whole."""
 
     vacuous: Said
     artifact: Said
@@ -104,7 +104,7 @@ class Done:
     seconds: float
 
 
-Answer: TypeAlias = Prepared | Refusal | CaseRan | Ended | Advised | Crashed | Done
+Answer: TypeAlias = Prepared | Refusal | CaseRan | SpecEnded | Advised | Crashed | Done
 
 
 class Bench:
@@ -168,7 +168,7 @@ class Bench:
                 vacuous = Said() if task.settled else work.vacuous()
                 artifact = work.artifact(task.launched)
                 advice = work.advice(task.launched) if self._wants_advice else ()
-                yield Ended(vacuous, artifact, advice)
+                yield SpecEnded(vacuous, artifact, advice)
             case "advice":
                 yield Advised(work.advice(task.launched))
 
