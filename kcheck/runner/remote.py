@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, Self, TypeAlias
 
 from kcheck.errors import InternalError, SpecError
 from kcheck.model import Fault, OpSpec
+from kcheck.model.coverage import CodePoint
 from kcheck.runner.progress import WORTH_HELP, SpecProgress
 from kcheck.runner.work import Prepared, Ran, Said
 from kcheck.runner.worker import Advised, Answer, CaseRan, Crashed, Done, Refusal, SpecEnded, Task
@@ -73,6 +74,7 @@ class Remote:
         self._gone: set[int] = set()
         self._head = 0  # the spec whose turn it is
         self._held = 0
+        self._points: dict[str, tuple[CodePoint, ...]] = {}  # by code
         self._no_more = False
 
     def begin(self, specs: Sequence[OpSpec]) -> None:
@@ -136,7 +138,7 @@ class Remote:
             if progress.dropped:
                 return
             before = len(progress.results)
-            progress.take(answer)
+            progress.take(replace(answer, ran=self._shared(answer.ran)))
             if len(progress.results) > before:
                 self._held += _size(answer.ran)
         elif isinstance(answer, Prepared):
@@ -147,6 +149,16 @@ class Remote:
             progress.advice = answer.advice
         elif isinstance(answer, Refusal | Crashed):
             self._broken(progress, task, answer)
+
+    def _shared(self, ran: Ran) -> Ran:
+        """With the lists of points that it shares with other cases: each arrived as a copy."""
+        if not ran.reached:
+            return ran
+        reached = []
+        for each in ran.reached:
+            known = self._points.setdefault(each.code, each.points)
+            reached.append(replace(each, points=known) if known == each.points else each)
+        return replace(ran, reached=tuple(reached))
 
     def _broken(self, progress: SpecProgress, task: Task, answer: Refusal | Crashed) -> None:
         """A task cannot be done. Reported when the spec has its turn, after those before it."""
