@@ -213,12 +213,12 @@ def _masked(modifiers: tuple[str, ...], sources: list[Bounds]) -> Bounds | None:
     return 0, min(highest)
 
 
-def _smaller_or_larger(
-    pick: Callable[[int, int], int],
+def _smallest_or_largest(
+    pick: Callable[..., int],
 ) -> Callable[[tuple[str, ...], list[Bounds]], Bounds | None]:
     def rule(modifiers: tuple[str, ...], sources: list[Bounds]) -> Bounds | None:
-        (a, b), (c, d) = sources
-        return _exact(modifiers[0], sources, (pick(a, c), pick(b, d))) if len(modifiers) == 1 else None
+        lows, highs = zip(*sources, strict=True)  # of two or three
+        return _exact(modifiers[0], sources, (pick(lows), pick(highs))) if len(modifiers) == 1 else None
 
     return rule
 
@@ -238,7 +238,7 @@ _RULES: Mapping[str, Callable[[tuple[str, ...], list[Bounds]], Bounds | None]] =
     "shl": _shifted_left,
     "shr": _shifted_right,
     "and": _masked,
-    "min": _smaller_or_larger(min),
-    "max": _smaller_or_larger(max),
+    "min": _smallest_or_largest(min),
+    "max": _smallest_or_largest(max),
     "selp": _selected,
 }
