@@ -91,7 +91,7 @@ def measure(request: Request) -> dict[str, Any]:
         answer["artifact"] = []
         if spec.artifact is not None and (not request.twin or "artifact" in expected):
             with ArtifactCheck(spec, device, mix(spec, request.cases, spec.seed)) as check:
-                answer["artifact"] = [finding.message for finding in check.result()[0]]
+                answer["artifact"] = [finding.message for finding in check.result(device.launched(spec))[0]]
     return answer | {"seconds": time.process_time() - begun}
 
 

@@ -17,8 +17,8 @@ _LLVM_MODE = {"rz": 0, "rn": 1, "rp": 2, "rm": 3}
 
 _CONVERSIONS = frozenset({"sitofp", "uitofp", "fptrunc"})
 _MOST_HALVES = 8
-"""LLVM 22 ends the process on a constrained conversion to more, "Should not custom lower this!": to 32 on AVX-512, to
-16 on AVX2."""
+"""LLVM 22 ends the process on a constrained conversion to more, "Should not custom lower this!": to 32 on AVX-512,
+to 16 on AVX2."""
 
 
 def directed(b: Builder, operation: str, mode: str, *arguments: Value, result: str | None = None) -> Value:
