@@ -1,6 +1,6 @@
 """What is known of each spec while workers run its cases, and which cases run next. Pure: no processes.
 
-A spec is first one worker's, which compiles its kernels and follows whether it tests anything. Its cases are
+A spec starts on one worker, which compiles its kernels and follows whether it tests anything. Its cases are
 sent in chunks of about CHUNK seconds, so that workers that have nothing else to begin can help with it. They may
 once its first cases have shown that it tests something: what decides that is followed from case to case.
 """
