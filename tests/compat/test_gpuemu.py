@@ -451,6 +451,10 @@ def test_a_float64_result_of_a_float32_op_is_converted(client: gpuemu.Client) ->
         (lambda c: c.fuzz_op_client_side("softmax"), "pass the function that runs the op as run_op="),
         (lambda c: c.validate_op("softmax", {"y": np.ones(2)}, np.ones(2)), "no input 'x'; the inputs are x"),
         (lambda c: c.validate_op("softmax", {"x": np.ones(2)}, np.ones(2)), "shape [2], the spec declares [M, N]"),
+        (
+            lambda c: c.validate_op("softmax", {"x": np.ones((1, 2), "f")}, np.ones((1, 2)), dtype="float23"),
+            "there is no dtype 'float23'; did you mean 'float32'?",
+        ),
         (lambda c: gpuemu.register("nothing"), "nothing: register either a spec or a reference"),
     ],
 )  # fmt: skip

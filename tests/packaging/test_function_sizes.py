@@ -14,7 +14,6 @@ COMMANDS = {f"cli/{name}.py:command" for name in ("calibrate", "lint", "minimize
 """Click passes each option of a command as a parameter."""
 
 SIGNATURES = {
-    "compat/gpuemu/client.py:_validated",
     "compat/gpuemu/client.py:fuzz_op",
     "compat/gpuemu/client.py:fuzz_op_client_side",
     "compat/gpuemu/client.py:validate_op",

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from kcheck import api
-from kcheck.api.calls import case_of_call
-from kcheck.api.judging import case_of_output
 from kcheck.compat.gpuemu.fuzzing import Array
+from kcheck.compat.gpuemu.given import Derive, GivenCall
 from kcheck.compat.gpuemu.history import HISTORY, GpuemuRecord
 from kcheck.compat.gpuemu.kept import lint_text, write_baseline
-from kcheck.compat.gpuemu.ops import ClientError, Op, as_declared, by_keyword, find, reference_of, run_by, spec_of
+from kcheck.compat.gpuemu.ops import ClientError, Op, as_declared, by_keyword, find, run_by, spec_of
 from kcheck.compat.gpuemu.results import (
     FuzzResults,
     MinimizeResult,
@@ -25,8 +24,7 @@ from kcheck.compat.gpuemu.results import (
     result_of,
 )
 from kcheck.compat.gpuemu.rng import random_seed
-from kcheck.frameworks import as_numpy
-from kcheck.model import DTYPES, OpSpec
+from kcheck.model import OpSpec
 from kcheck.version import __version__
 
 PROTOCOL_VERSION = 1
@@ -107,58 +105,13 @@ class Client:
             ClientError: the op is not known.
             SpecError, UserError: the inputs do not fit the op.
         """
-        return self._validated(op_name, inputs, output, None, dtype, seed, atol=atol, rtol=rtol, **kwargs)
+        return self.judged(GivenCall(op_name, inputs, output, dtype, atol, rtol, kwargs), seed)
 
-    def _validated(
-        self,
-        op_name: str,
-        inputs: Mapping[str, object],
-        output: object,
-        derive: Callable[[Mapping[str, Array]], Mapping[str, object]] | None = None,
-        dtype: str | None = None,
-        seed: int | None = None,
-        *,
-        atol: float | None = None,
-        rtol: float | None = None,
-        **kwargs: Any,
-    ) -> ValidationResult:
-        """As :meth:`validate_op`.
-
-        Args:
-            derive: the derivatives of ``sum(output * c)`` by input, from the c of each output. They are checked if
-                the output passes.
-        """
+    def judged(self, call: GivenCall, seed: int | None = None, derive: Derive | None = None) -> ValidationResult:
+        """Judge a call, and its derivatives if it passes; the result is kept."""
         begun = time.monotonic()
-        op, seed = find(op_name), random_seed() if seed is None else seed
-        arrays = {name: as_numpy(value, f"the input {name}") for name, value in inputs.items()}
-        array = as_numpy(output, "the output")
-        if (
-            dtype is not None
-            and array.dtype.name != dtype
-            and DTYPES[dtype].is_inexact
-            and array.dtype.kind == "f"
-        ):
-            array = array.astype(DTYPES[dtype].numpy)
-        keys = dict(op.keys)
-        if atol is not None or rtol is not None:
-            keys["tolerance"] = {array.dtype.name: {"atol": atol or 0.0, "rtol": rtol or 0.0}}
-        if op.spec is not None and not keys and not kwargs:
-            model = spec_of(op)
-            case, told = case_of_call(model, inputs), as_declared(array, model, inputs)
-        else:
-            numbers = {name: value for name, value in inputs.items() if isinstance(value, bool | int | float)}
-            reference = reference_of(op, tuple(inputs), kwargs)
-            case, told = case_of_output(op_name, {**arrays, **numbers}, array, reference, **keys)
-        verdict = case.judge(told)
-        result = result_of(verdict, op_name, seed, arrays, "contiguous")
-        if derive is not None and verdict.passed:
-            try:
-                gradients = derive(case.cotangents)
-            except Exception as error:  # the op is the user's; whatever its backward pass raises is its failure
-                result = raised(error, op_name, seed, arrays, "contiguous", "the backward pass")
-            else:
-                result = result_of(case.judge(told, gradients), op_name, seed, arrays, "contiguous")
-        return self._kept(result, begun, None, None, arrays)
+        result = call.result(random_seed() if seed is None else seed, derive)
+        return self._kept(result, begun, None, None, call.arrays())
 
     def _kept(
         self,

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from kcheck import api
 from kcheck.compat.gpuemu.client import Client
+from kcheck.compat.gpuemu.given import GivenCall
 from kcheck.compat.gpuemu.ops import ClientError, by_keyword, find, reference_of
 from kcheck.compat.gpuemu.results import ValidationResult, result_of
 from kcheck.compat.gpuemu.rng import random_seed
@@ -102,7 +103,10 @@ def validated_block(
     output = context["output"]
     if output is None:
         raise ClientError(f"{name}: the block set no output; assign it: ctx['output'] = y")
-    result = asked._validated(name, arrays, output, None if derive is None else partial(derive, output), **kwargs)
+    seed = kwargs.pop("seed", None)
+    how = {key: kwargs.pop(key) for key in ("dtype", "atol", "rtol") if key in kwargs}
+    call = GivenCall(name, arrays, output, **how, kwargs=kwargs)
+    result = asked.judged(call, seed, None if derive is None else partial(derive, output))
     context["result"] = result
     if raise_on_failure and not result.passed:
         raise ValidationError(result)

@@ -1,0 +1,85 @@
+"""A call that the program made itself: its inputs, its output, and how to judge them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from kcheck import api
+from kcheck.api.calls import case_of_call
+from kcheck.api.judging import case_of_output
+from kcheck.compat.gpuemu.fuzzing import Array
+from kcheck.compat.gpuemu.ops import ClientError, as_declared, find, reference_of, spec_of
+from kcheck.compat.gpuemu.results import ValidationResult, raised, result_of
+from kcheck.frameworks import as_numpy
+from kcheck.model import DTYPES
+from kcheck.nearest import did_you_mean
+
+Derive: TypeAlias = Callable[[Mapping[str, Array]], Mapping[str, object]]
+"""The derivatives of ``sum(output * c)`` by input, from the c of each output."""
+
+
+@dataclass(frozen=True, eq=False)
+class GivenCall:
+    """A call of an op, and the keywords of :meth:`Client.validate_op`.
+
+    Attributes:
+        inputs: arrays of any framework; numbers are params.
+        dtype: the precision of the op, if the output has a wider dtype.
+        atol, rtol: a fixed tolerance, instead of the spec's or of what rounding can do to these inputs.
+        kwargs: passed to a registered reference.
+    """
+
+    op_name: str
+    inputs: Mapping[str, object]
+    output: object
+    dtype: str | None = None
+    atol: float | None = None
+    rtol: float | None = None
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    def arrays(self) -> dict[str, Array]:
+        """The inputs as NumPy arrays."""
+        return {name: as_numpy(value, f"the input {name}") for name, value in self.inputs.items()}
+
+    def result(self, seed: int, derive: Derive | None) -> ValidationResult:
+        """Judge the output and, if it passes, the derivatives.
+
+        Raises:
+            ClientError: the op or the dtype is not known.
+            SpecError, UserError: the inputs do not fit the op.
+        """
+        arrays = self.arrays()
+        case, output = self._case(arrays)
+        verdict = case.judge(output)
+        if derive is not None and verdict.passed:
+            try:
+                gradients = derive(case.cotangents)
+            except Exception as error:  # the op is the user's; whatever its backward pass raises is its failure
+                return raised(error, self.op_name, seed, arrays, "contiguous", "the backward pass")
+            verdict = case.judge(output, gradients)
+        return result_of(verdict, self.op_name, seed, arrays, "contiguous")
+
+    def _case(self, arrays: Mapping[str, Array]) -> tuple[api.Case, object]:
+        """The case of the call, and the output as its op declares it."""
+        op, output = find(self.op_name), _of_dtype(as_numpy(self.output, "the output"), self.dtype)
+        keys = dict(op.keys)
+        if self.atol is not None or self.rtol is not None:
+            keys["tolerance"] = {output.dtype.name: {"atol": self.atol or 0.0, "rtol": self.rtol or 0.0}}
+        if op.spec is not None and not keys and not self.kwargs:
+            model = spec_of(op)
+            return case_of_call(model, self.inputs), as_declared(output, model, self.inputs)
+        numbers = {name: value for name, value in self.inputs.items() if isinstance(value, bool | int | float)}
+        reference = reference_of(op, tuple(self.inputs), self.kwargs)
+        return case_of_output(self.op_name, {**arrays, **numbers}, output, reference, **keys)
+
+
+def _of_dtype(output: Array, dtype: str | None) -> Array:
+    """A floating-point output in the precision of its op; other outputs as they are."""
+    if dtype is None or output.dtype.name == dtype:
+        return output
+    if dtype not in DTYPES:
+        raise ClientError(f"there is no dtype {dtype!r}; {did_you_mean(dtype, DTYPES) or 'use float32'}")
+    is_narrower = DTYPES[dtype].is_inexact and output.dtype.kind == "f"
+    return output.astype(DTYPES[dtype].numpy) if is_narrower else output
