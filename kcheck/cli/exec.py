@@ -79,7 +79,7 @@ def command(
     """
     from kcheck.driver.finding_log import collected, summary
     from kcheck.driver.install import read_cc
-    from kcheck.driver.session import environment, mark_of_use
+    from kcheck.driver.session import environment, mark_of_use, what_is_absent
     from kcheck.report.json_report import finding_document
     from kcheck.triton.session import TORCH_CUDA
 
@@ -94,12 +94,15 @@ def command(
                 variables[TORCH_CUDA] = torch_cuda
             code = _run(words, variables)
             found, used = collected(findings), os.path.exists(mark_of_use(findings))
+            absent = what_is_absent(findings)
             if file is not None:
                 file.stream.writelines(json.dumps(finding_document(finding)) + "\n" for finding in found)
                 file.commit()
         finally:
             if file is not None:
                 file.discard()
+    if absent and not used:
+        click.echo(absent, err=True)
     if used and "racecheck" not in levels:
         click.echo("kcheck: did not check for races; add --sanitize racecheck", err=True)
     for line in summary(found):

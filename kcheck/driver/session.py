@@ -72,6 +72,19 @@ def mark_of_use(findings: str) -> str:
     return f"{findings}.used"
 
 
+def what_is_absent(findings: str) -> str:
+    """What a process without Numba should have installed; empty if every process that wanted Numba has it.
+
+    Args:
+        findings: the file of the findings.
+    """
+    try:
+        with open(f"{findings}.absent", encoding="utf-8") as file:
+            return file.readline().rstrip("\n")
+    except FileNotFoundError:
+        return ""
+
+
 def start(variables: Mapping[str, str]) -> Installed:
     """Install the device in this process; a second call returns the same one.
 

@@ -134,7 +134,7 @@ class SpecFinished:
             spec, or a device that does not support them.
         sanitizers: the ones that are not off.
         unsupported: how many of ``skipped`` the device does not support; only with ``--touched``.
-        recalled: how many of the cases that ran are open failures beyond the planned cases.
+        recalled: how many of the cases that ran are open failures beyond the planned cases; with ``--lf``, all.
         fixed: stored failures that pass now. The store fills it in, as the runner does not know them.
         fixed_since: when the last of these failed.
         coverage: what the cases reached of the kernel; None if no case ran in code that counts.

@@ -68,6 +68,7 @@ def run_with(executor: CaseExecutor, specs: Sequence[OpSpec | SpecRefused], opti
 class _Tally:
     """The results of one spec's cases so far."""
 
+    only_failed: bool = False  # every case is an open failure, also one that the plan contains
     counts: Counter[Status] = field(default_factory=Counter)
     seen: Counter[str] = field(default_factory=Counter)  # cases by sanitizer
     endless: str = ""  # the id of a case that hit the time limit
@@ -86,7 +87,7 @@ class _Tally:
         self.seen.update(verdict.checked)
         if verdict.rule == "timeout":
             self.endless = verdict.case.id
-        self.recalled += verdict.case.label.startswith(STORED)
+        self.recalled += self.only_failed or verdict.case.label.startswith(STORED)
 
     def finished(self, spec: OpSpec, planned: int, notes: tuple[str, ...], seconds: float) -> SpecFinished:
         return SpecFinished(
@@ -171,7 +172,7 @@ class _Run:
                 f"{options.profile}; --cases {spec.profile_count} overrides both"
             )
         seed = spec.seed if options.seed is None else options.seed
-        tally = _Tally()
+        tally = _Tally(self.options.only_failed)
         self._told = True
         try:
             yield SpecStarted(

@@ -57,6 +57,15 @@ def test_the_sum_tells_cases_from_open_failures(stored: Kcheck) -> None:
     assert "3 cases + 1 open failure: " in done.stdout.splitlines()[-1]
 
 
+def test_lf_counts_every_case_as_an_open_failure(stored: Kcheck) -> None:
+    """Also those that the plan would run anyway, so that the sum is the number that the store had open."""
+    stored(*BAD, "--cases", "3")
+    stored(*BAD, "--cases", "2", "--seed", "99")
+    assert (
+        stored(*BAD, "--lf").stdout.splitlines()[-1].startswith("1 of 1 spec failed · 5 open failures: 5 failed")
+    )
+
+
 def test_zero_cases_without_examples_says_so(stored: Kcheck) -> None:
     """The message names --cases, not an option that was not given."""
     done = stored(*BAD, "--cases", "0")

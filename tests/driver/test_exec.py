@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import venv
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,13 @@ def folder(tmp_path: Path) -> Path:
     made = tmp_path / "a folder"
     made.mkdir()
     return made
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """A Python with nothing installed."""
+    venv.create(tmp_path / "bare", with_pip=False, symlinks=True)
+    return tmp_path / "bare" / "bin" / "python"
 
 
 def test_a_program_runs_unchanged(folder: Path) -> None:
@@ -280,6 +288,34 @@ def test_programs_without_numba_load_nothing(folder: Path) -> None:
         folder, "import sys; print([name for name in ('kcheck', 'ctypes', 'numba') if name in sys.modules])"
     )
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "code"),
+    [
+        ("from numba import cuda", 1),
+        ("import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import numba'], stderr=-3)", 0),
+        ("try:\n    import numba\nexcept ImportError:\n    pass", 0),
+    ],
+)
+def test_a_python_without_numba_is_named_with_the_fix(folder: Path, bare: Path, program: str, code: int) -> None:
+    """One line on stderr after the program's own, also if a child process or optional import looked for Numba."""
+    done = run(folder, program, words=(str(bare), "program.py"), PYTHONPATH=str(ROOT))
+    note = (
+        f"kcheck: {bare} has no numba, which kcheck needs; install kcheck there ({bare} -m pip install kcheck), "
+        f"or use the Python that has kcheck: kcheck exec -- {sys.executable} ...\n"
+    )
+    assert done.returncode == code
+    assert done.stderr.endswith(note)
+    assert done.stderr.count("has no numba") == 1
+
+
+def test_a_python_without_numba_runs_what_does_not_need_it(folder: Path, bare: Path) -> None:
+    """Looking for an absent package still finds nothing, and a program that never looks hears of nothing."""
+    done = run(folder, "print(1)", words=(str(bare), "program.py"), PYTHONPATH=str(ROOT))
+    assert (done.stdout, done.stderr, done.returncode) == ("1\n", "", 0)
+    program = "import importlib.util\nprint(importlib.util.find_spec('numba'))"
+    assert run(folder, program, words=(str(bare), "program.py"), PYTHONPATH=str(ROOT)).stdout == "None\n"
 
 
 def test_exec_says_that_races_were_not_looked_for(folder: Path) -> None:

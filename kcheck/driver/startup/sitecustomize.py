@@ -37,20 +37,29 @@ class _Trigger(importlib.abc.MetaPathFinder):
             except ModuleNotFoundError as missing:
                 if (missing.name or "kcheck").startswith("kcheck"):
                     raise
-                _say_what_to_install(missing.name)
+                print(_what_to_install(missing.name), file=sys.stderr)
                 raise SystemExit(2) from None
             # the finders that it has added come first, and this import has passed them
             return importlib.util.find_spec(name) if "." not in name else None
         return None
 
 
-def _say_what_to_install(missing: "str | None") -> None:
+class _LastResort(importlib.abc.MetaPathFinder):
+    """Records what to install when no finder before it knows Numba. A program may do without, so it goes on."""
+
+    def find_spec(self, name, path, target=None):  # type: ignore[no-untyped-def]
+        if name in ("numba", "cuda"):
+            with open(os.environ["KCHECK_EXEC"] + ".absent", "a", encoding="utf-8") as file:
+                file.write(_what_to_install(name) + "\n")
+        return None
+
+
+def _what_to_install(missing: "str | None") -> str:
     """The command's Python lacks what kcheck needs."""
-    print(
+    return (
         f"kcheck: {sys.executable} has no {missing}, which kcheck needs; install kcheck there "
         f"({sys.executable} -m pip install kcheck), or use the Python that has kcheck: "
-        f"kcheck exec -- {os.environ.get('KCHECK_PYTHON', 'python')} ...",
-        file=sys.stderr,
+        f"kcheck exec -- {os.environ.get('KCHECK_PYTHON', 'python')} ..."
     )
 
 
@@ -67,4 +76,5 @@ def _chain() -> None:
 if os.environ.get("KCHECK_EXEC"):
     for session, names in _STARTS.items():
         sys.meta_path.insert(0, _Trigger(session, names))  # type: ignore[no-untyped-call]
+    sys.meta_path.append(_LastResort())
 _chain()
