@@ -132,7 +132,7 @@ def no_checks() -> Iterator[None]:
     Raises:
         SystemExit: there is no such test: the benchmark must follow the code.
     """
-    from kcheck.ptx.runtime import memory
+    from kcheck.ptx.runtime import admission, memory
 
     dropped = 0
 
@@ -145,8 +145,8 @@ def no_checks() -> Iterator[None]:
         return address.eq(address)
 
     with (
-        mock.patch.object(memory, "is_inside", inside),
-        mock.patch.object(memory, "is_aligned", aligned),
+        mock.patch.multiple(memory, is_inside=inside, is_aligned=aligned),
+        mock.patch.multiple(admission, is_inside=inside, is_aligned=aligned),
         nothing_kept(),
     ):
         yield

@@ -24,6 +24,6 @@ def command(which: str) -> None:
 
         click.echo(report_schema_text(), nl=False)
         return
-    from kcheck.specfile.schema import schema_text
+    from kcheck.specfile.schema_files import schema_text
 
     click.echo(schema_text(f"{which}.schema.json"), nl=False)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from kcheck.device import Device
-from kcheck.device.artifact import Compilation, assembled, compile_here, no_compiler
+from kcheck.device.artifact import Compilation, compile_here, no_compiler
+from kcheck.device.assembler import assembled
 from kcheck.device.kinds import KINDS, WantedArtifact, Work
 from kcheck.lint.check import check, unchecked
 from kcheck.model import Case, Finding, FunctionRef, Index3, OpSpec

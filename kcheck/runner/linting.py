@@ -10,7 +10,8 @@ from typing import TypeAlias
 
 from kcheck.cases import materialize, plan
 from kcheck.device import Device, unheard
-from kcheck.device.artifact import Compilation, assemble, assembled, link, no_compiler
+from kcheck.device.artifact import Compilation, no_compiler
+from kcheck.device.assembler import assemble, assembled, link
 from kcheck.device.disassembler import ToolFailed, disassemble, find_disassembler, no_disassembler
 from kcheck.device.kinds import KINDS, WantedArtifact, Work
 from kcheck.device.plan import Geometry, LaunchFault, geometry

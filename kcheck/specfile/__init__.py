@@ -8,7 +8,7 @@ from kcheck.specfile.calibration import calibrated
 from kcheck.specfile.discover import Discovery, discover, files_of
 from kcheck.specfile.load import load_function
 from kcheck.specfile.paths import find_root
-from kcheck.specfile.schema import schema_text
+from kcheck.specfile.schema_files import schema_text
 
 __all__ = [
     "Discovery",

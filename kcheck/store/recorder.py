@@ -6,25 +6,19 @@ shows is stored.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from kcheck.model import (
     SANITIZERS,
     Captured,
-    Case,
     CaseFinished,
-    Distribution,
     Event,
-    Finding,
-    FunctionRef,
     RunFinished,
     RunStarted,
-    Span,
     SpecFinished,
     SpecRefused,
     SpecStarted,
@@ -35,8 +29,9 @@ from kcheck.model import (
 from kcheck.store import retention
 from kcheck.store.database import database_file, explained, open_for_writing, transaction
 from kcheck.store.details import forget_details, packed, put_refused
-from kcheck.store.documents import DocumentRefused, StoreError, StoreFull, dumps, loads
-from kcheck.store.snapshots import LARGEST, bits, compress, digest, pack
+from kcheck.store.documents import DocumentRefused, StoreError, StoreFull, loads
+from kcheck.store.rows import case_row, put_failure, put_findings, put_snapshot, when
+from kcheck.store.snapshots import bits
 
 NEW_SNAPSHOTS = 20
 """Snapshots that one spec may add in one run: a hundred failures have a few causes."""
@@ -189,7 +184,7 @@ class Recorder:
             "UPDATE specs SET skipped = ?, seconds = ?, finish = ? WHERE id = ?",
             (event.skipped, event.seconds, packed(_with_fixed(event, store.fixed)), store.spec),
         )
-        _findings(store, None, event.findings)
+        put_findings(store.connection, store.spec, None, event.findings)
 
     def _end_run(self, store: _OpenSpec, event: RunFinished) -> None:
         with explained(database_file(store.root)):
@@ -231,7 +226,7 @@ class Recorder:
                 for c in verdict.comparisons
             ],
         )
-        _findings(store, row, verdict.findings)
+        put_findings(store.connection, store.spec, row, verdict.findings)
         if verdict.status is Status.FAILED:
             self._failed(store, event, case, captured)
         elif verdict.status is Status.PASSED:
@@ -301,103 +296,3 @@ def _only_milder(rule: str, failed: str, passed: Verdict) -> bool:
         return False
     is_milder = not is_as_strict(passed.levels.get(rule, "error"), before)
     return is_milder and any(finding.rule == rule for finding in passed.findings)
-
-
-def when(moment: datetime) -> str:
-    """A time as text that sorts by time."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds")
-
-
-def recipe(case: Case) -> str:
-    """Everything that identifies a case: all but its label and the places in its spec."""
-    values = {name: _unplaced(distribution) for name, distribution in case.values.items()}
-    return dumps(replace(case, spec="", label="", values=values))
-
-
-def _unplaced(distribution: Distribution) -> Distribution:
-    argument = distribution.argument
-    if isinstance(argument, Distribution):
-        argument = _unplaced(argument)
-    elif isinstance(argument, FunctionRef):
-        argument = replace(argument, span=Span(argument.path))
-    return Distribution(distribution.name, argument)
-
-
-def case_row(connection: sqlite3.Connection, case: Case) -> int:
-    """The row of a case; a new case gets one."""
-    document = recipe(case)
-    name = digest(document.encode())
-    found = connection.execute("SELECT id FROM cases WHERE digest = ?", (name,)).fetchone()
-    if found is None:
-        made = connection.execute(
-            "INSERT INTO cases (digest, op, seed, document) VALUES (?, ?, ?, ?)",
-            (name, case.op, str(case.seed), document),
-        )
-        return int(made.lastrowid or 0)
-    return int(found[0])
-
-
-def put_failure(
-    connection: sqlite3.Connection,
-    case: int,
-    verdict: Verdict,
-    *,
-    path: str,
-    at: str,
-    bits: dict[str, str],
-    snapshot: int | None,
-) -> None:
-    """Store that a case failed: it is open from now on."""
-    connection.execute(
-        """INSERT INTO failures
-               ("case", path, device, rule, state, first_seen, last_seen, times, verdict, bits, snapshot)
-           VALUES (?, ?, ?, ?, 'open', ?, ?, 1, ?, ?, ?)
-           ON CONFLICT ("case") DO UPDATE SET
-               path = excluded.path, device = excluded.device, rule = excluded.rule, state = 'open', closed = NULL,
-               last_seen = excluded.last_seen, times = times + 1, verdict = excluded.verdict, bits = excluded.bits,
-               snapshot = coalesce(excluded.snapshot, snapshot)""",
-        (case, path, verdict.device, verdict.rule, at, at, dumps(verdict), json.dumps(bits), snapshot),
-    )
-
-
-def put_snapshot(
-    connection: sqlite3.Connection, captured: Captured, at: str, *, only_known: bool = False
-) -> tuple[int | None, bool]:
-    """The row of a snapshot, and whether it is new. None if it is too large, or new with ``only_known``."""
-    taken = captured.snapshot
-    if sum(array.values.nbytes for array in taken.arrays if array.values is not None) > LARGEST:
-        return None, False
-    document, blobs = pack(replace(taken, case=replace(taken.case, label="")))
-    name = digest(document.encode())
-    find = "SELECT id FROM snapshots WHERE digest = ?"
-    found = connection.execute(find, (name,)).fetchone()
-    if found is not None or only_known:
-        return found and int(found[0]), False
-    row = connection.execute(
-        "INSERT INTO snapshots (digest, document, stored) VALUES (?, ?, ?)", (name, document, at)
-    ).lastrowid
-    for blob, content in blobs.items():
-        if connection.execute("SELECT 1 FROM blobs WHERE digest = ?", (blob,)).fetchone() is None:
-            connection.execute("INSERT INTO blobs VALUES (?, ?, ?)", (blob, len(content), compress(content)))
-        connection.execute("INSERT INTO snapshot_blobs VALUES (?, ?)", (row, blob))
-    retention.make_room(connection)
-    found = connection.execute(find, (name,)).fetchone()
-    return found and int(found[0]), True
-
-
-def _findings(store: _OpenSpec, verdict: int | None, findings: tuple[Finding, ...]) -> None:
-    store.connection.executemany(
-        "INSERT INTO findings (spec, verdict, rule, severity, message, file, line) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        [
-            (
-                store.spec,
-                verdict,
-                finding.rule,
-                finding.severity,
-                finding.message,
-                None if finding.place is None else finding.place.file,
-                None if finding.place is None else finding.place.line,
-            )
-            for finding in findings
-        ],
-    )

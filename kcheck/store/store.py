@@ -42,8 +42,8 @@ from kcheck.store.database import (
 from kcheck.store.details import stored_events, unpacked
 from kcheck.store.documents import DocumentRefused, StoreError, loads
 from kcheck.store.ids import hexadecimal, letters, shortened
-from kcheck.store.recorder import case_row, put_failure, put_snapshot, recipe, when
 from kcheck.store.retention import Forgotten
+from kcheck.store.rows import case_row, put_failure, put_snapshot, recipe, when
 from kcheck.store.snapshots import bits, checked, decompress, digest, unpack
 
 

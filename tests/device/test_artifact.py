@@ -9,7 +9,8 @@ import psutil
 import pytest
 
 from kcheck.cases.layouts import GUARDS, allocate, geometry
-from kcheck.device.artifact import Compilation, assemble, link, read_ptxas_log
+from kcheck.device.artifact import Compilation
+from kcheck.device.assembler import assemble, link, read_ptxas_log
 from kcheck.device.launched import signature_of_values
 from kcheck.device.specialize import signatures
 from kcheck.driver.cubin import read_resources

@@ -55,8 +55,8 @@ print(begin(spec, cases, sanitizers))
 def refuse(*arguments, **options):
     raise SystemExit("compiled again")
 
-import kcheck.ptx.compile, kcheck.device.artifact, numba.cuda.dispatcher
-kcheck.ptx.compile.lower = kcheck.device.artifact._assemble = refuse
+import kcheck.ptx.compile, kcheck.device.assembler, numba.cuda.dispatcher
+kcheck.ptx.compile.lower = kcheck.device.assembler.link = refuse
 numba.cuda.dispatcher._Kernel.__init__ = refuse
 for event in run([spec], Options(), device):
     print(type(event).__name__, *(finding.message for finding in getattr(event, "findings", ())))

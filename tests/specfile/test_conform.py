@@ -11,7 +11,7 @@ import yaml
 from jsonschema import Draft202012Validator
 from test_mutation import _SMALL, _WHOLE, _change_tree
 
-from kcheck.specfile import schema
+from kcheck.specfile import schema_files
 from kcheck.specfile.conform import conforms
 from kcheck.specfile.extends import extended
 from kcheck.specfile.yamltree import plain, read
@@ -69,12 +69,12 @@ def test_a_valid_spec_needs_no_more_than_the_quick_check(path):
     """Every spec of this project is a yes."""
     tree, _ = read(path, path.name)
     top, _ = extended(path, tree, path.parents[1])
-    assert conforms(plain(top), json.loads(schema.schema_text()))
+    assert conforms(plain(top), json.loads(schema_files.schema_text()))
 
 
 def test_damaged_specs_are_judged_as_by_jsonschema():
     """On mutated specs both say the same."""
-    whole, validator = json.loads(schema.schema_text()), schema._validator("op-spec.schema.json")
+    whole, validator = json.loads(schema_files.schema_text()), schema_files.validator("op-spec.schema.json")
     answers = []
     for number in range(MUTANTS):
         rng = random.Random(number)

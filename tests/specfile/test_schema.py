@@ -9,7 +9,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from kcheck.model import DTYPES, LAYOUTS, SANITIZERS
-from kcheck.specfile import schema as prose
+from kcheck.specfile import schema_prose as prose
 from kcheck.specfile import schema_text
 from kcheck.specfile.distribution import DISTRIBUTIONS
 

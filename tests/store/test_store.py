@@ -29,7 +29,7 @@ from kcheck.model import (
 )
 from kcheck.store import Store, retention
 from kcheck.store.documents import DocumentRefused, dumps, loads
-from kcheck.store.recorder import recipe
+from kcheck.store.rows import recipe
 from kcheck.store.snapshots import pack, unpack
 
 

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import Any, Protocol
 
-from kcheck.device.artifact import assembled
+from kcheck.device.assembler import assembled
 from kcheck.device.base import Backend
 from kcheck.device.kinds.base import Called, Passed, WantedArtifact, Work
 from kcheck.device.kinds.entry import check, fitted, pack

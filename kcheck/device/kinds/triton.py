@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from kcheck.cases.expand import element_type
-from kcheck.device.artifact import assembled
+from kcheck.device.assembler import assembled
 from kcheck.device.base import Backend
 from kcheck.device.kinds.base import Called, WantedArtifact, Work
 from kcheck.device.kinds.compiled import AsNeeded

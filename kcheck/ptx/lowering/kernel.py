@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kcheck.errors import PtxError
@@ -26,6 +26,7 @@ from kcheck.ptx.isa.mma import capability
 from kcheck.ptx.isa.verify import verify_function
 from kcheck.ptx.lowering import affine_loops
 from kcheck.ptx.lowering.function import FunctionLowering
+from kcheck.ptx.lowering.local_memory import local_align, local_bytes, local_frame, local_variables
 from kcheck.ptx.lowering.module import (
     ModuleLowering,
     module_variables,
@@ -37,7 +38,7 @@ from kcheck.ptx.lowering.sanitizer import Sanitizer
 from kcheck.ptx.lowering.suspension import StateLayout, SuspensionPoint
 from kcheck.ptx.lowering.warp import ControlFacts, WarpFunction
 from kcheck.ptx.lowering.warp_emulation import POSTED, TAKEN, posted_bytes, posted_columns
-from kcheck.ptx.program import Program, SharedVariable
+from kcheck.ptx.program import Program
 from kcheck.ptx.runtime import copies, faults
 from kcheck.ptx.runtime.block_scheduler import Fresh
 from kcheck.ptx.runtime.copy_queue import CopyQueue, capacity, is_copy
@@ -59,8 +60,7 @@ from kcheck.ptx.runtime.layout import (
     vector_bytes_ir,
 )
 from kcheck.ptx.runtime.lookup import LocalLayout, resolve_ir
-from kcheck.ptx.syntax.ast import Call, Function, Instruction, Label, Module, Operation, Symbol
-from kcheck.ptx.syntax.types import TYPES
+from kcheck.ptx.syntax.ast import Function, Instruction, Label, Module, Operation
 
 WIDTHS = (1, 2, 4, 8, 16, 32)
 
@@ -104,9 +104,9 @@ def lower(
     unit.axis = axis
     variables = module_variables(module)
     slots, param_bytes = param_slots(kernel)
-    align = _local_align(functions)
-    frames = {f.name: _local_frame(f, align) for f in functions}
-    stride = align_up(_local_bytes(module, functions, frames), align)
+    align = local_align(functions)
+    frames = {f.name: local_frame(f, align) for f in functions}
+    stride = align_up(local_bytes(module, functions, frames), align)
     graphs = {f.name: control.build(f, module.file, waits) for f in functions}
     context = _Context(unit, sanitizers, graphs, frames, waits, param_bytes)
     state = StateLayout(0)
@@ -137,7 +137,7 @@ def lower(
         cooperative=any(s.arrival.kind == "grid" for s in entry_warp.points),
         prints=unit.prints,
         shared=shared_variables(module, functions, unit.shared),
-        local=tuple(_local_variables(kernel, frames[entry][1])),
+        local=tuple(local_variables(kernel, frames[entry][1])),
         local_offset=local,
         float_atomics=adds_floats_atomically(functions),
         narrow_floats=narrow_floats(functions),
@@ -312,59 +312,6 @@ def _memory_accesses(functions: list[Function]) -> int:
         for f in functions
         for s in f.body or ()
     )
-
-
-RECURSION_LOCAL_BYTES = 16384
-"""Local memory of one thread for the frames of recursive functions (a GPU's default is 1024)."""
-
-
-def _local_align(functions: list[Function]) -> int:
-    """The alignment of a thread's local memory and of each frame in it."""
-    return max([16, *(v.align for f in functions for v in f.variables.values() if v.space == "local")])
-
-
-def _local_frame(function: Function, align: int) -> tuple[int, dict[str, int]]:
-    """The size of a function's local variables, a multiple of ``align``, and the offset of each."""
-    end = 0
-    offsets: dict[str, int] = {}
-    for variable in function.variables.values():
-        if variable.space == "local":
-            end = align_up(end, variable.align)
-            offsets[variable.name] = end
-            end += (variable.count or 0) * TYPES[variable.type].bytes
-    return align_up(end, align), offsets
-
-
-def _local_variables(kernel: Function, offsets: dict[str, int]) -> Iterator[SharedVariable]:
-    for name, offset in offsets.items():
-        variable = kernel.variables[name]
-        yield SharedVariable(name, offset, (variable.count or 0) * TYPES[variable.type].bytes)
-
-
-def _local_bytes(module: Module, functions: list[Function], frames: dict[str, tuple[int, dict[str, int]]]) -> int:
-    """Local memory of one thread: the deepest chain of frames, or room for recursion where calls have a cycle."""
-    callees: dict[str, set[str]] = {}
-    for function in functions:
-        found = callees.setdefault(function.name, set())
-        for statement in function.body or ():
-            if isinstance(statement, Call):
-                if isinstance(statement.target, Symbol):
-                    found.add(statement.target.name)
-                else:
-                    found.update(f.name for f in functions if not f.is_entry)
-        found &= set(frames)
-    deepest: dict[str, int] = {}
-    left = {name: set(found) for name, found in callees.items()}
-    while True:
-        ready = [name for name, found in left.items() if found <= set(deepest)]
-        if not ready:
-            break
-        for name in ready:
-            deepest[name] = frames[name][0] + max((deepest[c] for c in callees[name]), default=0)
-            del left[name]
-    if not left:
-        return deepest[functions[0].name]
-    return sum(size for size, _ in frames.values()) + RECURSION_LOCAL_BYTES
 
 
 def _prepare(context: _Context, function: Function, params: dict[str, int], state: StateLayout) -> WarpFunction:

@@ -12,9 +12,10 @@ from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import integer_of
 from kcheck.ptx.program import GlobalVariable, SharedVariable, Site
 from kcheck.ptx.runtime import memory
+from kcheck.ptx.runtime.access import AccessKind, CompanionMemory
+from kcheck.ptx.runtime.admission import Admission, admit_ir
 from kcheck.ptx.runtime.copy_queue import CopyQueue
 from kcheck.ptx.runtime.lookup import LocalLayout
-from kcheck.ptx.runtime.memory import CompanionMemory
 from kcheck.ptx.syntax.ast import Address, Call, Float, Function, Instruction, Integer, Module, Symbol, Variable
 from kcheck.ptx.syntax.types import TYPES
 from kcheck.span import is_users
@@ -93,10 +94,10 @@ class ModuleLowering:
 
     def _access_of(
         self, store: bool, element: str, space: str, width: int, companions: CompanionMemory | None = None
-    ) -> memory.AccessKind:
+    ) -> AccessKind:
         """A kind of access; const memory is checked as global memory."""
         space = "global" if space == "const" else space
-        return memory.AccessKind(store, element, space, width, self.local, companions)
+        return AccessKind(store, element, space, width, self.local, companions)
 
     def access(self, store: bool, element: str, space: str, scalar: bool, carries: bool = False) -> str:
         """The function for a checked access; ``carries``: of the value's companion too."""
@@ -142,8 +143,8 @@ class ModuleLowering:
         ``by_offset``: it takes offsets in the shared window, not addresses.
         """
         space = "global" if space == "const" else space
-        admission = memory.Admission(space, kind, size, size if extent is None else extent, by_offset)
-        name, texts = memory.admit_ir(admission, self.width, self.local, self.declarations)
+        admission = Admission(space, kind, size, size if extent is None else extent, by_offset)
+        name, texts = admit_ir(admission, self.width, self.local, self.declarations)
         self.definitions.update(texts)
         return name
 

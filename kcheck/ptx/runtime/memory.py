@@ -21,223 +21,27 @@ multiple of its size.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Protocol
-
-from kcheck.ptx.abi import FaultKind, SiteCache, Worker
-from kcheck.ptx.ir.builder import Value, integer_of, mangle, vector_type
+from kcheck.ptx.ir.builder import Value, integer_of, mangle
 from kcheck.ptx.ir.function import LIKELY, FunctionBuilder, Term
 from kcheck.ptx.ir.masked import masked_gather, masked_load, masked_scatter, masked_store
-from kcheck.ptx.ir.records import record
-from kcheck.ptx.ir.signature import Signature
-from kcheck.ptx.runtime.lookup import CONTEXT, RESOLVE, SHARED_CONTEXT, SPACES, LocalLayout, context
-from kcheck.ptx.syntax.types import LLVM_BITS
-
-
-class CompanionMemory(Protocol):
-    """Where companions are in memory: what the functions for checked accesses do for them.
-
-    Attributes:
-        suffix: of the names of functions that move companions too.
-    """
-
-    @property
-    def suffix(self) -> str: ...
-
-    def load_beside(
-        self, f: FunctionBuilder, access: AccessKind, address: Value, lane: Value | None = None, lanes: int = 1
-    ) -> None:
-        """Load the companions of an access at a scalar, admitted address, and store them at ``%so``.
-
-        Args:
-            lane: which makes the access; None: lanes act side by side, and the memory is not local.
-            lanes: the lanes that get the one loaded element; 1: each lane has its own.
-        """
-        ...
-
-    def store_beside(
-        self, f: FunctionBuilder, access: AccessKind, address: Value, lane: Value | None = None
-    ) -> None:
-        """Store the companions ``%s`` of an access at a scalar, admitted address, in the lanes of ``%m``."""
-        ...
-
-    def signature(self, store: bool, element: str, space: str, width: int) -> Signature:
-        """The function of :meth:`out_of_line`."""
-        ...
-
-    def out_of_line(
-        self, store: bool, element: str, space: str, width: int, declarations: dict[str, str]
-    ) -> tuple[str, str]:
-        """The companion of ``width`` elements anywhere, under a mask: name and definition of a function.
-
-        A load takes (addresses, mask, pointer to the result, context), lanes that are off get 0; a store takes
-        (addresses, companion, mask, context). ``element`` is an integer type.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class AccessKind:
-    """A kind of access: a load or store of one element by each lane.
-
-    Attributes:
-        element: its LLVM type.
-        width: lanes of a vector; 1 for an access of one address.
-        local: where local memory is.
-        companions: where those of values are, for an access that moves them too; else None.
-    """
-
-    store: bool
-    element: str
-    space: str
-    width: int
-    local: LocalLayout
-    companions: CompanionMemory | None = None
-
-    @property
-    def size(self) -> int:
-        """Bytes of an element."""
-        return max(LLVM_BITS[self.element] // 8, 1)
-
-    @property
-    def kind(self) -> FaultKind:
-        """The fault if it is outside."""
-        return FaultKind.OUT_OF_BOUNDS_STORE if self.store else FaultKind.OUT_OF_BOUNDS_LOAD
-
-    @property
-    def vector(self) -> str:
-        """The LLVM type of the elements of all lanes."""
-        return vector_type(self.element, self.width)
-
-    @property
-    def mask(self) -> str:
-        """The LLVM type of the lanes' mask."""
-        return vector_type("i1", self.width)
-
-    @property
-    def addresses(self) -> str:
-        """The LLVM type of the lanes' addresses."""
-        return vector_type("i64", self.width)
-
-    @property
-    def companion(self) -> str:
-        """The LLVM type of the elements' companions."""
-        return vector_type(integer_of(self.element), self.width)
-
-    def signature(self, shape: str, parameters: Mapping[str, str]) -> Signature:
-        """A function for it: ``shape`` distinguishes its name."""
-        name = f"@kcheck.{'st' if self.store else 'ld'}.{self.space}.{shape}"
-        return Signature(name, "void" if self.store else self.vector, parameters)
-
-    @property
-    def value(self) -> dict[str, str]:
-        """The parameters for what is stored."""
-        return {"v": self.vector} if self.store else {}
-
-    @property
-    def value_and_companion(self) -> dict[str, str]:
-        """The same with companions: a load takes a pointer for them instead."""
-        if self.companions is None:
-            return self.value
-        return {"v": self.vector, "s": self.companion} if self.store else {"so": "ptr"}
-
-
-def context_of(space: str) -> dict[str, str]:
-    """The parameters of an access that serve to check it."""
-    return CONTEXT | (SHARED_CONTEXT if space == "shared" else {})
-
-
-def slow_signature(access: AccessKind) -> Signature:
-    """The function for what the quick one of :func:`vector_ir` does not handle."""
-    parameters = {"a": access.addresses, **access.value, "m": access.mask, **CONTEXT}
-    return access.signature(f"{mangle(access.element, access.width)}.slow", parameters)
-
-
-# --- the checks
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """A range of memory: its base, and how many addresses from there an access may begin at."""
-
-    base: Value
-    limit: Value
-
-
-def known_window(f: FunctionBuilder, space: str, size: int) -> Window:
-    """The window of all lanes: the allocation that this instruction touched before, or all of shared memory, so
-    that nothing has to be loaded and LLVM sees through the address."""
-    if space == "shared":
-        return Window(f.argument("window"), f.saturating_sub(f.argument("extent"), size - 1))
-    return _site_window(f)
-
-
-def _site_window(f: FunctionBuilder) -> Window:
-    """The part of the allocation that this instruction touched before at which it may access memory."""
-    cache = record(f, "worker", Worker).records(Worker.sites, SiteCache)[f.argument("site")]
-    return Window(cache.load(SiteCache.base), cache.load(SiteCache.limit))
-
-
-def _lane_window(f: FunctionBuilder, space: str, size: int, local: LocalLayout, lane: Value | int) -> Window:
-    """The window of one lane."""
-    if space != "local":
-        return known_window(f, space, size)
-    number = f.term(f.const("i64", lane)) if isinstance(lane, int) else f.term(lane).to("i64")
-    base = f.argument("warp").to("i64") + number * local.stride + local.offset
-    return Window(base, f.const("i64", max(local.stride - size + 1, 0)))
-
-
-def _lane_windows(f: FunctionBuilder, known: Window | None, size: int, width: int, local: LocalLayout) -> Window:
-    """The window of each lane, as vectors. ``known``: the same for all lanes; None: in their local memory."""
-    if known is not None:
-        return Window(f.splat(known.base, width), f.splat(known.limit, width))
-    limit = f.const("i64", max(local.stride - size + 1, 0))
-    return Window(_own_memory(f, width, local), f.splat(limit, width))
-
-
-def _own_memory(f: FunctionBuilder, width: int, local: LocalLayout) -> Term:
-    """Where the local memory of each lane begins."""
-    offsets = f.lanes_const("i64", [local.offset + lane * local.stride for lane in range(width)])
-    return f.term(f.splat(f.argument("warp").to("i64"), width)) + offsets
-
-
-def is_inside(distance: Term, limit: Value) -> Term:
-    """Whether an access so far from the base of a window is in it."""
-    return distance < limit
-
-
-def is_aligned(f: FunctionBuilder, space: str, address: Term, distance: Term, size: int) -> Term:
-    """Whether an address is a multiple of the size. The shared window is aligned, so there the distance is."""
-    return ((distance if space == "shared" else address) & f.splat(f.const("i64", size - 1), address.lanes)).eq(0)
-
-
-def _none_of(f: FunctionBuilder, lanes: Value, mask: Value) -> Term:
-    """Whether some lanes are all off in a mask.
-
-    The two meet as integers: a mask is one where it comes from, and processors without mask registers need an
-    instruction for each lane to turn it into a vector.
-    """
-    return (f.term(f.mask_bits(lanes)) & f.mask_bits(mask)).eq(0)
+from kcheck.ptx.runtime.access import AccessKind, context_of, slow_signature
+from kcheck.ptx.runtime.lookup import context
+from kcheck.ptx.runtime.windows import (
+    is_aligned,
+    is_inside,
+    known_window,
+    lane_window,
+    lane_windows,
+    look_up,
+    none_of,
+    own_memory,
+    site_window,
+)
 
 
 def _resolve(f: FunctionBuilder, access: AccessKind, address: Value, lane: Value | int) -> Term:
     """Look up one lane's address, and record a fault if it may not be accessed."""
     return look_up(f, access.space, access.kind, (access.size, access.size), address, lane)
-
-
-def look_up(
-    f: FunctionBuilder,
-    space: str,
-    kind: FaultKind,
-    extent_and_align: tuple[int, int],
-    address: Value,
-    lane: Value | int,
-) -> Term:
-    """Whether a lane may access bytes at an address, by the table of allocations; else a fault is recorded."""
-    extent, align = extent_and_align
-    where = {"space": SPACES[space], "kind": int(kind), "lane": lane}
-    return f.run(RESOLVE, **context(f), a=address, size=extent, align=align, **where)
 
 
 # --- one address
@@ -253,7 +57,7 @@ def scalar_ir(access: AccessKind, declarations: dict[str, str]) -> tuple[str, st
     given = {"a": "i64", **access.value_and_companion, "lane": "i32", **context_of(access.space)}
     f = FunctionBuilder(access.signature(shape, given), "alwaysinline", declarations=declarations)
     address, size, lane = f.argument("a"), access.size, f.argument("lane")
-    window = _lane_window(f, access.space, size, access.local, lane)
+    window = lane_window(f, access.space, size, access.local, lane)
     distance = address - window.base
     is_fine = is_inside(distance, window.limit) & is_aligned(f, access.space, address, distance, size)
     with f.unless(is_fine, LIKELY), f.unless(_resolve(f, access, address, lane)):
@@ -311,7 +115,7 @@ def _quick(f: FunctionBuilder, access: AccessKind) -> None:
     low = f.term(f.extract(addresses, 0))
     all_low = f.term(f.splat(low, W))
     steps = f.lanes_const("i64", [lane * size for lane in range(W)])
-    side_by_side = _none_of(f, (all_low + steps).ne(addresses), mask)
+    side_by_side = none_of(f, (all_low + steps).ne(addresses), mask)
     distance = low - window.base
     room = f.saturating_sub(window.limit, (W - 1) * size)
     aligned = is_aligned(f, access.space, low, distance, size)
@@ -320,7 +124,7 @@ def _quick(f: FunctionBuilder, access: AccessKind) -> None:
     with f.if_(is_fine, LIKELY if access.store else ""):
         _whole(f, access, low)
     if not access.store:
-        is_same = _none_of(f, all_low.ne(addresses), mask)
+        is_same = none_of(f, all_low.ne(addresses), mask)
         with f.if_(is_same & is_inside(distance, window.limit) & aligned, LIKELY):
             if access.companions is not None:
                 access.companions.load_beside(f, access, low, lanes=W)
@@ -365,16 +169,16 @@ def _slow(access: AccessKind, declarations: dict[str, str]) -> str:
     """The function for lanes that are not side by side, or not all inside."""
     f = FunctionBuilder(slow_signature(access), "noinline", access.width, declarations)
     addresses, mask = f.argument("a"), f.argument("m")
-    known = None if access.space == "local" else _site_window(f)
-    windows = _lane_windows(f, known, access.size, access.width, access.local)
+    known = None if access.space == "local" else site_window(f)
+    windows = lane_windows(f, known, access.size, access.width, access.local)
     distance = addresses - windows.base
     inside = is_inside(distance, windows.limit)
     if access.space == "generic" and access.local.stride >= access.size:  # or in the lane's local memory
-        own = addresses - _own_memory(f, access.width, access.local)
+        own = addresses - own_memory(f, access.width, access.local)
         limit = f.const("i64", access.local.stride - access.size + 1)
         inside = inside | (own < f.splat(limit, access.width))
     aligned = (addresses & f.splat(f.const("i64", access.size - 1), access.width)).eq(0)
-    with f.if_(_none_of(f, ~(inside & aligned), mask)):
+    with f.if_(none_of(f, ~(inside & aligned), mask)):
         _scattered(f, access)
     result = f.local(access.vector)
     if not access.store:
@@ -399,7 +203,7 @@ def _scattered(f: FunctionBuilder, access: AccessKind) -> None:
     first = (f.trailing_zeros(f.mask_bits(mask)) & (W - 1)).to("i64")
     zero = f.term(f.extract(addresses, first)) - first * size
     steps = f.lanes_const("i64", [lane * size for lane in range(W)])
-    with f.if_(_none_of(f, (f.term(f.splat(zero, W)) + steps).ne(addresses), mask)):
+    with f.if_(none_of(f, (f.term(f.splat(zero, W)) + steps).ne(addresses), mask)):
         if access.store:
             masked_store(f, f.argument("v"), zero.to("ptr"), size, mask)
             f.ret()
@@ -434,69 +238,3 @@ def row_ir(access: AccessKind, declarations: dict[str, str], outlined: bool) -> 
     result = f.run(slow_signature(access), a=addresses, m=f.argument("m"), **context(f), **values)
     f.ret(None if access.store else result)
     return signature.name, f.text()
-
-
-# --- permission for accesses that others make
-
-
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """Accesses of ``extent`` bytes (vectors, atomics), at addresses that must be multiples of ``size``.
-
-    Attributes:
-        kind: the fault of a lane that may not.
-        by_offset: the function takes offsets in the shared window instead of addresses; for W > 1.
-    """
-
-    space: str
-    kind: FaultKind
-    size: int
-    extent: int
-    by_offset: bool = False
-
-
-def admit_ir(
-    access: Admission, width: int, local: LocalLayout, declarations: dict[str, str]
-) -> tuple[str, dict[str, str]]:
-    """``<W x i1> admit(addresses, mask, context)``: the lanes that may access memory; name and definitions."""
-    space, W = access.space, width
-    name = f"@kcheck.admit.{space}.{int(access.kind)}.{access.extent}.{access.size}.v{W}"
-    M, A = vector_type("i1", W), vector_type("i64", W)
-    slow = Signature(f"{name}.slow", M, {"a": A, "m": M, **CONTEXT})
-    quick = f"{name}.by_offset" if access.by_offset else name
-    given = {"d" if access.by_offset else "a": A, "m": M, **context_of(space)}
-    f = FunctionBuilder(Signature(quick, M, given), "alwaysinline", W, declarations)
-    mask = f.argument("m")
-    if W == 1:
-        window = _lane_window(f, space, access.extent, local, 0)
-    else:
-        known = None if space == "local" else known_window(f, space, access.extent)
-        window = _lane_windows(f, known, access.extent, W, local)
-    if access.by_offset:
-        distance = f.argument("d")
-        address = distance + window.base
-    else:
-        address = f.argument("a")
-        distance = address - window.base
-    is_fine = is_inside(distance, window.limit) & is_aligned(f, space, address, distance, access.size)
-    with f.if_(_none_of(f, ~is_fine, mask), LIKELY):
-        f.ret(mask)
-    if W == 1:
-        f.ret(look_up(f, space, access.kind, (access.extent, access.size), address, 0))
-        return quick, {quick: f.text()}
-    f.ret(f.run(slow, a=address, m=mask, **context(f)))
-    return quick, {quick: f.text(), slow.name: _admit_one_by_one(slow, access, W, declarations)}
-
-
-def _admit_one_by_one(slow: Signature, access: Admission, width: int, declarations: dict[str, str]) -> str:
-    f = FunctionBuilder(slow, "noinline cold", width, declarations)
-    room = Value(f.local(f"[{width} x i8]", 64), "ptr")
-    admitted = f.array(room, "i8")
-    with f.range(width) as lane:
-        admitted[lane] = 0
-        with f.if_(f.term(f.extract(f.argument("m"), lane))):
-            address = f.extract(f.argument("a"), lane)
-            may = look_up(f, access.space, access.kind, (access.extent, access.size), address, lane)
-            admitted[lane] = may.to("i8")
-    f.ret(f.load("i8", room, 0, width).ne(0))
-    return f.text()

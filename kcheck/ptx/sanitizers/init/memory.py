@@ -17,8 +17,8 @@ from kcheck.ptx.ir.function import FunctionBuilder
 from kcheck.ptx.ir.masked import masked_gather, masked_scatter, masked_store
 from kcheck.ptx.ir.records import load_field, record
 from kcheck.ptx.ir.signature import Signature
+from kcheck.ptx.runtime.access import AccessKind
 from kcheck.ptx.runtime.lookup import CONTEXT, LocalLayout
-from kcheck.ptx.runtime.memory import AccessKind
 from kcheck.ptx.syntax.types import LLVM_BITS
 
 _PAGE = 4096
@@ -35,7 +35,7 @@ class Places:
     def load_beside(
         self, f: FunctionBuilder, access: AccessKind, address: Value, lane: Value | None = None, lanes: int = 1
     ) -> None:
-        """See :meth:`kcheck.ptx.runtime.memory.CompanionMemory.load_beside`."""
+        """See :meth:`kcheck.ptx.runtime.access.CompanionMemory.load_beside`."""
         at = _beside(f, access, self, address, lane)
         loaded = f.load(integer_of(access.element), at, access.size, 1 if lanes > 1 else access.width)
         f.store(f.splat(loaded, lanes) if lanes > 1 else loaded, f.argument("so"))
@@ -43,7 +43,7 @@ class Places:
     def store_beside(
         self, f: FunctionBuilder, access: AccessKind, address: Value, lane: Value | None = None
     ) -> None:
-        """See :meth:`kcheck.ptx.runtime.memory.CompanionMemory.store_beside`."""
+        """See :meth:`kcheck.ptx.runtime.access.CompanionMemory.store_beside`."""
         at = _beside(f, access, self, address, lane)
         if access.width == 1:
             f.store(f.argument("s"), at, access.size)
@@ -51,13 +51,13 @@ class Places:
             masked_store(f, f.argument("s"), at, access.size, f.argument("m"))
 
     def signature(self, store: bool, element: str, space: str, width: int) -> Signature:
-        """See :meth:`kcheck.ptx.runtime.memory.CompanionMemory.signature`."""
+        """See :meth:`kcheck.ptx.runtime.access.CompanionMemory.signature`."""
         return shadow_signature(store, element, space, width)
 
     def out_of_line(
         self, store: bool, element: str, space: str, width: int, declarations: dict[str, str]
     ) -> tuple[str, str]:
-        """See :meth:`kcheck.ptx.runtime.memory.CompanionMemory.out_of_line`."""
+        """See :meth:`kcheck.ptx.runtime.access.CompanionMemory.out_of_line`."""
         return shadow_ir(store, element, space, self, width, declarations)
 
 
