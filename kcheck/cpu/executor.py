@@ -133,7 +133,7 @@ class Executor:
     ) -> None:
         self.memory = memory
         self._width = host().width
-        self._widens = True
+        self._adapts = True
         self._checks = self.lends = Checks()
         self.deadline: float | None = None
         self.limit: float | None = None
@@ -175,12 +175,12 @@ class Executor:
 
     @property
     def width(self) -> int:
-        """Lanes per vector; small kernels may use more, unless it was set."""
+        """Lanes per vector. Unless it was set, small kernels may use more, and blocks with short rows fewer."""
         return self._width
 
     @width.setter
     def width(self, lanes: int) -> None:
-        self._width, self._widens = lanes, False
+        self._width, self._adapts = lanes, False
 
     def load(self, text: str) -> LoadedModule:
         """A module; raises PtxError."""
@@ -256,7 +256,7 @@ class Executor:
         """
         begun = self._clock()
         again = replace(launch, module=reporting)
-        options = CodeOptions(self.width, _NO_CHECKS, self._widens)
+        options = CodeOptions(self.width, _NO_CHECKS, self._adapts)
         known = self.kernels.find(reporting, launch.entry, launch.block, options)
         variables = {**reporting.variables(), **launch.module.variables()}
         self._allocate_heap()
@@ -320,11 +320,10 @@ class Executor:
     ) -> CachedKernel:
         """The code for a launch. Sanitizers and the orders of a schedule follow warps, which lie along x."""
         is_plain = self.checks == _NO_CHECKS
-        widens, any_axis = self._widens and is_plain, is_plain and self.schedule == NATURAL
-        options = CodeOptions(self.width, self.checks, widens, any_axis)
+        options = CodeOptions(self.width, self.checks, self._adapts, is_plain and self.schedule == NATURAL)
         if launch is not None and is_plain and self.lends != _NO_CHECKS:
-            wanted = self.kernels.variant(module, entry, block, options)
-            lent = self.kernels.lend(module, wanted, self.lends, (launch.grid, block, launch.shared))
+            checked = replace(options, checks=self.lends, any_axis=False)
+            lent = self.kernels.lend(module, entry, (launch.grid, block, launch.shared), options, checked)
             if lent is not None:
                 return lent
         return self.kernels.find(module, entry, block, options)

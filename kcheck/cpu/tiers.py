@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 from kcheck.cpu.cache import ObjectCache
@@ -23,6 +23,12 @@ from kcheck.cpu.scheduler import Job
 from kcheck.errors import InternalError
 from kcheck.model import Index3
 from kcheck.ptx.abi import Checks, row_of
+
+_NO_CHECKS = Checks()
+
+_NARROWEST, _NARROWEST_CHECKED = 2, 4
+"""Vectors are no wider than the rows of a block, down to this many lanes, without and with checks: the threads of
+one row access neighboring elements, and those of several rows do not."""
 
 
 @dataclass(slots=True)
@@ -67,13 +73,13 @@ class CodeOptions:
     """What code to compile for a kernel.
 
     Attributes:
-        width: lanes per vector; ``widens``: use more if they suit the kernel.
+        width: lanes per vector; ``adapts``: use more or fewer if they suit the kernel and its blocks.
         any_axis: vectors may lie along the axis that suits the kernel, not only along x.
     """
 
     width: int
     checks: Checks
-    widens: bool
+    adapts: bool
     any_axis: bool = False
 
 
@@ -121,23 +127,32 @@ class TieredKernels:
 
     def variant(self, module: LoadedModule, entry: str, block: Index3, code: CodeOptions) -> Variant:
         """Which code :meth:`find` looks for."""
-        axis = module.entries[entry].axis if code.any_axis else "x"
-        if not 1 < code.width <= row_of(block, axis):
-            axis = "x"
-        return Variant(entry, code.width, code.checks, row_of(block, axis), code.widens, axis)
+        preferred = module.entries[entry].axis
+        narrowest = _NARROWEST if code.checks == _NO_CHECKS else _NARROWEST_CHECKED
+        fits = min(code.width, narrowest) if code.adapts else code.width
+        axis = preferred if code.any_axis and 1 < fits <= row_of(block, preferred) else "x"
+        row, width = row_of(block, axis), code.width
+        if code.adapts and axis == preferred and narrowest <= row < width:
+            width = row
+        return Variant(entry, width, code.checks, row, code.adapts and code.checks == _NO_CHECKS, axis)
 
     def lend(
-        self, module: LoadedModule, wanted: Variant, checks: Checks, shape: tuple[Index3, Index3, int]
+        self,
+        module: LoadedModule,
+        entry: str,
+        shape: tuple[Index3, Index3, int],
+        wanted: CodeOptions,
+        checked: CodeOptions,
     ) -> CachedKernel | None:
-        """The kernel with ``checks``, for a short launch that needs none, if ``wanted``, which has none, is not
-        compiled yet.
+        """The kernel with the checks of ``checked``, for a short launch that needs none, if it is compiled and
+        ``wanted``, which has none, is not.
 
         Args:
             shape: grid, block and dynamic shared memory of the launch.
         """
         variants = self.known.get(module, {})
-        found = variants.get(replace(wanted, checks=checks, widens=False, row=row_of(shape[1]), axis="x"))
-        if found is None or wanted in variants:
+        found = variants.get(self.variant(module, entry, shape[1], checked))
+        if found is None or self.variant(module, entry, shape[1], wanted) in variants:
             return None
         return found if found.lent + found.expected(shape) < found.kernel.compile_seconds else None
 

@@ -25,7 +25,7 @@ from kcheck.cpu.module import LoadedModule
 from kcheck.cpu.scheduler import Completion, Job, Scheduler
 from kcheck.cpu.tiers import CachedKernel, CodeOptions
 from kcheck.errors import InternalError
-from kcheck.model import NATURAL, Finding, Schedule
+from kcheck.model import NATURAL, Finding, Index3, Schedule
 from kcheck.ptx.abi import Checks
 
 # On AVX-512, LLVM's fast way to select instructions copies the call's mask from a register that it cannot copy.
@@ -100,7 +100,7 @@ class Device:
     @property
     def known(self) -> CachedKernel:
         """The kernel, as the next launch would find it."""
-        options = CodeOptions(self.executor.width, Checks(), widens=True, any_axis=True)
+        options = CodeOptions(self.executor.width, Checks(), adapts=True, any_axis=True)
         return self.executor.kernels.find(self.module, "roots", (BLOCK, 1, 1), options)
 
 
@@ -122,6 +122,28 @@ def test_sanitizers_and_orders_of_threads_follow_warps(
     device.executor.schedule, device.executor.checks = schedule, checks
     device.executor.compile(device.module, "roots")
     assert [code.any_axis for code in asked] == [any_axis]
+
+
+@pytest.mark.parametrize(
+    ("block", "checks", "adapts", "width"),
+    [
+        ((64, 1, 1), Checks(), True, 16),
+        ((16, 16, 1), Checks(), True, 16),
+        ((8, 8, 8), Checks(), True, 8),
+        ((12, 12, 1), Checks(), True, 4),
+        ((10, 10, 1), Checks(), True, 2),
+        ((7, 7, 1), Checks(), True, 16),
+        ((8, 8, 8), Checks(race=True), True, 8),
+        ((10, 10, 1), Checks(race=True), True, 16),
+        ((8, 8, 8), Checks(), False, 16),
+    ],
+)
+def test_vectors_are_no_wider_than_rows_that_divide_them(
+    device: Device, block: Index3, checks: Checks, adapts: bool, width: int
+) -> None:
+    """The threads of a vector are then neighbors, down to two of them, or four with sanitizers."""
+    options = CodeOptions(16, checks, adapts, any_axis=True)
+    assert device.executor.kernels.variant(device.module, "roots", block, options).width == width
 
 
 @pytest.fixture
