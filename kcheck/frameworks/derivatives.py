@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -60,22 +61,34 @@ def _torch(
 
 
 def _from_graph(
-    outputs: Mapping[str, Any], inputs: Mapping[str, Any], weights: Mapping[str, Array]
+    outputs: Mapping[str, Any], inputs: Mapping[str, Any], weights: Mapping[str, Array], keep: bool = False
 ) -> dict[str, Any]:
-    """By torch's autograd; the graph stays, so that the caller can differentiate again."""
+    """By torch's autograd.
+
+    Args:
+        keep: leave the graph, if possible, so that the caller can differentiate again. The backward pass of a
+            compiled function may reuse the memory of the graph; then it is freed.
+    """
     import torch  # type: ignore[import-not-found,unused-ignore]
 
     attached = [name for name in weights if getattr(outputs[name], "requires_grad", False)]
     if not attached:
         return {name: torch.zeros_like(tensor) for name, tensor in inputs.items()}
     host = Framework("torch")
-    found = torch.autograd.grad(
+    upstream = [passed_array(weights[name].copy(), host)[0].to(outputs[name]) for name in attached]
+    differentiate = partial(
+        torch.autograd.grad,
         [outputs[name] for name in attached],
         list(inputs.values()),
-        grad_outputs=[passed_array(weights[name].copy(), host)[0].to(outputs[name]) for name in attached],
+        grad_outputs=upstream,
         allow_unused=True,
-        retain_graph=True,
     )
+    try:
+        found = differentiate(retain_graph=keep)
+    except RuntimeError as error:
+        if not keep or "retain_graph=False" not in str(error):
+            raise
+        found = differentiate(retain_graph=False)
     return {
         name: torch.zeros_like(tensor) if gradient is None else gradient
         for (name, tensor), gradient in zip(inputs.items(), found, strict=True)
@@ -100,7 +113,7 @@ def recorded_derivatives(
         Exception: whatever the backward pass raises.
     """
     if tape is None:
-        found = _from_graph(outputs, inputs, weights)
+        found = _from_graph(outputs, inputs, weights, keep=True)
     else:
         targets = [outputs[name] for name in weights]
         scales = [c.astype(outputs[name].dtype.as_numpy_dtype) for name, c in weights.items()]

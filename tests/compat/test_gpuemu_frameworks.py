@@ -99,6 +99,21 @@ def test_check_backward_compares_torchs_derivatives_with_those_of_the_reference(
             ctx["output"] = changed_in_place(x)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, while its compiler is imported
+def test_check_backward_of_a_compiled_op_whose_graph_cannot_be_kept(client: gpuemu.Client) -> None:
+    """torch.compile reuses the memory of what the backward pass needs, and refuses to keep it."""
+    torch = pytest.importorskip("torch")
+    x = torch.randn(5, 33, requires_grad=True)
+    gpuemu.register("gram", reference=lambda x: np.exp(np.sin(x @ x.T)))
+    gram = torch.compile(lambda x: (x @ x.T).sin().exp(), dynamic=True)
+    with gpuemu.validate_pytorch(client, "gram", {"x": x}, check_backward=True) as ctx:
+        ctx["output"] = gram(x)
+    assert ctx.result.passed
+    with pytest.raises(gpuemu.ValidationError, match=r"the derivative of sum"):  # noqa: SIM117
+        with gpuemu.validate_pytorch(client, "gram", {"x": x}, check_backward=True) as ctx:
+            ctx["output"] = gram(x) + (x - x.detach()).sum()
+
+
 def test_jax_arrays(client: gpuemu.Client) -> None:
     jax = pytest.importorskip("jax")
     x = jax.numpy.linspace(-3, 3, 99, dtype="float32")
