@@ -8,17 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from kcheck import model
 from kcheck.api.report import _failure
 from kcheck.api.running import device_of
 from kcheck.api.spec import SpecLike, runnable
 from kcheck.api.verdict import Array, Failure, Verdict
-from kcheck.cases import expand, plan
+from kcheck.cases import case_of_seed
 from kcheck.errors import UserError
 from kcheck.minimize import MOST_RUNS, Minimizer, Strategy
 from kcheck.model import Captured, OpSpec
 from kcheck.model.limits import TIMEOUT
-from kcheck.rng import derive
 from kcheck.runner import KnownFailure, Reproduced, as_judged, current
 from kcheck.runner import reproduce as run_again
 from kcheck.store import read_kcase
@@ -189,18 +187,10 @@ def _known(spec: OpSpec, case: CaseLike) -> KnownFailure:
             raise UserError(f"the failure is a case of {case.case.op}, not of {spec.op}")
         return KnownFailure(case.case, case.rule, None, case._snapshot, case.verdict._model.levels)
     if isinstance(case, int):
-        return KnownFailure(_drawn(spec, case))
+        return KnownFailure(case_of_seed(spec, case))
     held = read_kcase(Path(case))
     found = held.snapshot.case if held.verdict is None else held.verdict.case
     if found.op != spec.op:
         raise UserError(f"{case} is a case of {found.op}, not of {spec.op}")
     rule, levels = ("", {}) if held.verdict is None else (held.verdict.rule, held.verdict.levels)
     return KnownFailure(found, rule, held.bits, held.snapshot, levels)
-
-
-def _drawn(spec: OpSpec, seed: int) -> model.Case:
-    """The case of a seed; an example if the spec's master seed gives the example that seed."""
-    for number in range(len(spec.examples)):
-        if derive(spec.seed, f"example_{number}") == seed:
-            return plan(spec, count=0, master=spec.seed)[number]
-    return replace(expand(spec, seed), label="seed")

@@ -11,7 +11,7 @@ from kcheck.cases.distributions import HELD
 from kcheck.cases.expand import Expander, element_type, expand, shape_of
 from kcheck.cases.layouts import GUARDS, POISON, Allocation, repoison
 from kcheck.cases.materialize import MEMORY_LIMIT, CaseArrays, materialize
-from kcheck.cases.plan import plan
+from kcheck.cases.plan import case_of_seed, plan
 from kcheck.cases.recall import MINIMIZED, Gone, check_fits, differences, is_held, recall, restated
 from kcheck.cases.shapes import block_tiles
 from kcheck.cases.snapshot import SnapshotRefused, restore, snapshot
@@ -33,6 +33,7 @@ __all__ = [
     "SnapshotRefused",
     "Support",
     "block_tiles",
+    "case_of_seed",
     "check_fits",
     "cotangents",
     "covered",

@@ -7,11 +7,12 @@ the greedy choice takes, time after time, the seed that adds the most untried pa
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 
-from kcheck.cases.expand import Expander
+from kcheck.cases.expand import Expander, expand
 from kcheck.model import Case, OpSpec
 from kcheck.rng import derive
 
@@ -45,6 +46,18 @@ def plan(spec: OpSpec, *, count: int, master: int) -> tuple[Case, ...]:
         for label in (f"iter_{n}" for n in range(min(wanted, count + _MOST_SPARE) if count else 0))
     ]
     return (*examples, *(candidates[n] for n in _covering(expander, examples, candidates, count)))
+
+
+def case_of_seed(spec: OpSpec, seed: int) -> Case:
+    """The case of a seed; an example if the spec's master seed gives the example that seed.
+
+    Raises:
+        SpecError: as ``Expander.case``.
+    """
+    for number in range(len(spec.examples)):
+        if derive(spec.seed, f"example_{number}") == seed:
+            return plan(spec, count=0, master=spec.seed)[number]
+    return replace(expand(spec, seed), label="seed")
 
 
 def _covering(expander: Expander, tried: list[Case], candidates: list[Case], count: int) -> list[int]:

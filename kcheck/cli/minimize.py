@@ -89,7 +89,7 @@ def command(
     """
     from kcheck.cli.interrupt import Interrupts
     from kcheck.cli.outputs import claimed_stdout
-    from kcheck.cli.resolve import device_of, resolve
+    from kcheck.cli.resolve import device_of, keep, resolve
     from kcheck.cli.stored import here, say, say_rows, say_title
     from kcheck.minimize import Minimizer
     from kcheck.runner import as_judged
@@ -124,7 +124,7 @@ def command(
     say(_headline(found, interrupted, max_iters), bold=True)
     say_rows(_rows(found))
     if found.steady and stored:
-        _store(meant, found)
+        keep(meant.root, found.captured, found.executed.verdict, "this")
     return Exit.INTERRUPTED if interrupted else Exit.GOOD
 
 
@@ -226,14 +226,3 @@ def _rows(found: Minimized) -> Iterator[DetailRow]:
         yield from error_map_rows(comparison)
     yield DetailRow("seed", (str(found.case.seed),))
     yield replay
-
-
-def _store(meant: Meant, found: Minimized) -> None:
-    """Store the smallest case; print a warning if the store cannot be written."""
-    from kcheck.store import Store, StoreError
-
-    try:
-        with Store.open(meant.root, writing=True) as store:
-            store.keep(found.captured, found.executed.verdict, datetime.now(UTC))
-    except StoreError as error:
-        click.echo(f"kcheck: warning: {error}; this is not stored", err=True)

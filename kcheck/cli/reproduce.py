@@ -167,9 +167,8 @@ def _rows(meant: Meant, done: Reproduced, device: Device) -> Iterator[DetailRow]
 
 def _store(meant: Meant, done: Reproduced) -> None:
     """Store the result; print a warning if the store cannot be written."""
-    from kcheck.cli.resolve import settle
+    from kcheck.cli.resolve import keep, settle
     from kcheck.runner import ReplayResult
-    from kcheck.store import Store, StoreError
 
     if done.result is ReplayResult.GONE:
         settle(meant, "gone")
@@ -177,11 +176,7 @@ def _store(meant: Meant, done: Reproduced) -> None:
         settle(meant, "fixed", done.executed.verdict.device)
     if done.result is not ReplayResult.FAILS or done.executed is None or done.captured is None:
         return
-    try:
-        with Store.open(meant.root, writing=True) as store:
-            store.keep(done.captured, done.executed.verdict, datetime.now(UTC))
-    except StoreError as error:
-        click.echo(f"kcheck: warning: {error}; the result is not stored", err=True)
+    keep(meant.root, done.captured, done.executed.verdict, "the result")
 
 
 def _keep_others(script: Path) -> None:

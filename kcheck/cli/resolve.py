@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kcheck.cases import expand, plan
+from kcheck.cases import case_of_seed
 from kcheck.cli.casename import NamedCase, is_position, stored_failures, unknown
 from kcheck.errors import SpecError
-from kcheck.model import Case, OpSpec, Verdict
+from kcheck.model import Captured, OpSpec, Verdict
 from kcheck.model.paths import source_file
-from kcheck.rng import derive
 from kcheck.runner import KnownFailure
 from kcheck.specfile import discover, load_spec
 from kcheck.specfile.discover import named_ops
@@ -107,15 +106,7 @@ def _from_seed(named: NamedCase, op: str, root: Path) -> Meant:
     if spec is None:
         known = ", ".join(sorted(_ops(root))[:20]) or "none"
         raise click.UsageError(f"no spec has the op {op!r}; the ops are {known}")
-    return Meant(root, op, KnownFailure(_case_of(spec, named.value)), spec)
-
-
-def _case_of(spec: OpSpec, seed: int) -> Case:
-    """The case of a seed; an example if the spec's master seed gives the example that seed."""
-    for number in range(len(spec.examples)):
-        if derive(spec.seed, f"example_{number}") == seed:
-            return plan(spec, count=0, master=spec.seed)[number]
-    return replace(expand(spec, seed), label="seed")
+    return Meant(root, op, KnownFailure(case_of_seed(spec, named.value)), spec)
 
 
 def settle(meant: Meant, state: str, device: str = "") -> None:
@@ -132,6 +123,19 @@ def settle(meant: Meant, state: str, device: str = "") -> None:
                     store.settle(failure, state, datetime.now(UTC))
     except StoreError as error:
         click.echo(f"kcheck: warning: {error}; the result is not stored", err=True)
+
+
+def keep(root: Path, captured: Captured, verdict: Verdict, what: str) -> None:
+    """Store a case and what came of it; print a warning if the store cannot be written.
+
+    Args:
+        what: names the case in the warning.
+    """
+    try:
+        with Store.open(root, writing=True) as store:
+            store.keep(captured, verdict, datetime.now(UTC))
+    except StoreError as error:
+        click.echo(f"kcheck: warning: {error}; {what} is not stored", err=True)
 
 
 def device_of(name: str | None, meant: Meant) -> Device:

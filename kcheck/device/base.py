@@ -154,6 +154,21 @@ class Backend(Protocol):
         """Whether an object is a ``@cuda.jit`` kernel (and not a device function)."""
 
 
+class Uninstrumented:
+    """The part of a :class:`Backend` that runs code as it is compiled: it instruments nothing."""
+
+    def instrument(self, sanitizers: Collection[str]) -> None:
+        """Do nothing."""
+
+    def instrumented(self) -> float:
+        """Nothing was instrumented."""
+        return 0.0
+
+    def reached(self) -> tuple[Reached, ...]:
+        """Nothing was counted."""
+        return ()
+
+
 @contextmanager
 def unheard() -> Iterator[None]:
     """Drop what kernels and launchers print in the meantime, since the user did not ask for these launches. This

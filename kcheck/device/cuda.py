@@ -9,12 +9,12 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TypeAlias
 
 from kcheck.cases import Allocation
-from kcheck.device.base import Staged
+from kcheck.device.base import Staged, Uninstrumented
 from kcheck.device.harvest import Bytes
 from kcheck.device.kinds.modules import DriverError, Modules
 from kcheck.device.launched import launched, signature_of_types
@@ -26,7 +26,6 @@ from kcheck.driver.signatures import SignatureMismatch, check_signature
 from kcheck.errors import DeviceUnavailable, UserError
 from kcheck.model import Finding, Index3, OpSpec, Schedule, Span, TensorSum
 from kcheck.model.compiled import Launched
-from kcheck.model.coverage import Reached
 from kcheck.span import as_typed
 from kcheck.triton.launcher import LaunchError
 
@@ -50,7 +49,7 @@ def driver_answers() -> bool:
     return False
 
 
-class CudaBackend:
+class CudaBackend(Uninstrumented):
     """A :class:`kcheck.device.base.Backend` over the CUDA driver.
 
     Raises:
@@ -90,17 +89,6 @@ class CudaBackend:
         if not dtype.startswith("float8"):
             return ""
         return f"numba-cuda does not support arrays of {dtype}: this dtype is not checked on the {self.name}"
-
-    def instrument(self, sanitizers: Collection[str]) -> None:
-        """Hardware runs code as Numba compiles it."""
-
-    def instrumented(self) -> float:
-        """Nothing was instrumented."""
-        return 0.0
-
-    def reached(self) -> tuple[Reached, ...]:
-        """Nothing was counted."""
-        return ()
 
     def launched(self) -> tuple[Launched, ...]:
         """As :meth:`kcheck.device.base.Backend.launched`: every specialization that Numba has of those kernels,

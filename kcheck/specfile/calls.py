@@ -43,24 +43,22 @@ MAX_THREADS = 1024
 
 def read_reference(reader: Reader) -> FunctionRef | None:
     """The reference; each parameter that it needs must be an input, a param or a dim."""
-    node = reader.get(reader.top, "reference")
-    found = reader.function(node, "reference")
-    if found is None or node is None:
-        return None
-    function, definition = found
-    known = tuple(reader.named("input", "param", "dim", "constant"))
-    _check_signature(reader, node, f"reference {function.name!r}", definition, known)
-    return function
+    return _read_called(reader, "reference", ("input", "param", "dim", "constant"))
 
 
 def read_launcher(reader: Reader) -> FunctionRef | None:
     """The launcher; each parameter that it needs must be declared."""
-    node = reader.get(reader.top, "launcher")
-    found = reader.function(node, "launcher")
+    return _read_called(reader, "launcher", _ANY)
+
+
+def _read_called(reader: Reader, key: str, kinds: tuple[Kind, ...]) -> FunctionRef | None:
+    """The function that a key names; each parameter that it needs must be a name of one of these kinds."""
+    node = reader.get(reader.top, key)
+    found = reader.function(node, key)
     if found is None or node is None:
         return None
     function, definition = found
-    _check_signature(reader, node, f"launcher {function.name!r}", definition, tuple(reader.named(*_ANY)))
+    _check_signature(reader, node, f"{key} {function.name!r}", definition, tuple(reader.named(*kinds)))
     return function
 
 
@@ -143,13 +141,7 @@ def read_function(reader: Reader, aliases: dict[str, str]) -> FunctionRef | None
             f"the output {name!r} of a function cannot be an alias of {source!r}: a function returns its outputs"
         )
         reader.fault(node.span, what, "remove 'alias'")
-    found = reader.function(node, "function")
-    if found is None:
-        return None
-    function, definition = found
-    known = tuple(reader.named("input", "param", "dim"))
-    _check_signature(reader, node, f"function {function.name!r}", definition, known)
-    return function
+    return _read_called(reader, "function", ("input", "param", "dim"))
 
 
 _NOT_BESIDE = {

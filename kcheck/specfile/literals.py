@@ -36,6 +36,17 @@ class SourceText:
         return Span(self.file, node.lineno, len(line[: node.col_offset].decode("utf-8", "replace")) + 1)
 
 
+def dotted(node: ast.expr, imported: Mapping[str, str]) -> str:
+    """``numba.cuda.jit`` for what an expression names in a file that imports these; empty if it is unknown."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.insert(0, node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name) or node.id not in imported:
+        return ""
+    return ".".join((imported[node.id], *parts))
+
+
 @dataclass(frozen=True, slots=True)
 class FileNames:
     """What the names at the top level of a Python file stand for.
@@ -64,13 +75,7 @@ class FileNames:
 
     def full(self, node: ast.expr) -> str:
         """``numba.cuda.jit`` for what an expression names, whatever the file calls it; empty if it is unknown."""
-        parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.insert(0, node.attr)
-            node = node.value
-        if not isinstance(node, ast.Name) or node.id not in self.imported:
-            return ""
-        return ".".join((self.imported[node.id], *parts))
+        return dotted(node, self.imported)
 
     def is_kernel(self, function: ast.FunctionDef) -> bool:
         """Whether ``@cuda.jit`` of Numba or ``@triton.jit`` decorates a function."""

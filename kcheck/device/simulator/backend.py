@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 from kcheck.cases import Allocation
-from kcheck.device.base import Staged
+from kcheck.device.base import Staged, Uninstrumented
 from kcheck.device.harvest import Bytes
 from kcheck.device.kinds.modules import Modules
 from kcheck.device.places import error_place, one_line, user_place
@@ -17,11 +17,10 @@ from kcheck.device.simulator.module import NAME, KernelStopped, NotSimulated, Se
 from kcheck.device.simulator.schedule import Divergence, ThreadFailure
 from kcheck.model import Finding, OpSpec, Schedule, Span, TensorSum
 from kcheck.model.compiled import Launched
-from kcheck.model.coverage import Reached
 from kcheck.span import as_typed
 
 
-class SimulatorBackend:
+class SimulatorBackend(Uninstrumented):
     """A :class:`kcheck.device.base.Backend`. Make one per process, before any kernel's module is imported.
 
     Args:
@@ -42,17 +41,6 @@ class SimulatorBackend:
     def unsupported(self, dtype: str) -> str:
         """Empty: the interpreter supports all dtypes of NumPy and ml_dtypes."""
         return ""
-
-    def instrument(self, sanitizers: Collection[str]) -> None:
-        """Do nothing: an interpreter does not instrument code."""
-
-    def instrumented(self) -> float:
-        """Nothing was instrumented."""
-        return 0.0
-
-    def reached(self) -> tuple[Reached, ...]:
-        """Nothing was counted."""
-        return ()
 
     def launched(self) -> tuple[Launched, ...]:
         """As :meth:`kcheck.device.base.Backend.launched`."""

@@ -278,24 +278,25 @@ class Grid:
 
     def barrier(self, worker: SimulatorThread, vote: bool) -> list[bool]:
         """Wait for every live thread of the block. Returns the votes of the threads that reached it."""
-        fiber = worker.fiber
-        assert fiber is not None
-        if self.aborted:
-            raise Stop
-        fiber.site = _caller_site()
+        fiber = self._arrived(worker, _caller_site())
         fiber.vote = vote
         fiber.block.waiting.append(fiber)
         self._rotations = 0
         self._wait(fiber)
         return fiber.block.votes
 
-    def grid_barrier(self, worker: SimulatorThread) -> None:
-        """``cuda.cg.this_grid().sync()``: wait for every live thread of the grid."""
+    def _arrived(self, worker: SimulatorThread, site: tuple[str, int]) -> Fiber:
+        """What runs on a worker that has reached a barrier there."""
         fiber = worker.fiber
         assert fiber is not None
         if self.aborted:
             raise Stop
-        fiber.site = _caller_site()
+        fiber.site = site
+        return fiber
+
+    def grid_barrier(self, worker: SimulatorThread) -> None:
+        """``cuda.cg.this_grid().sync()``: wait for every live thread of the grid."""
+        fiber = self._arrived(worker, _caller_site())
         self._at_grid_barrier.append(fiber)
         self._wait(fiber)
 

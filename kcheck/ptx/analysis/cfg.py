@@ -280,10 +280,7 @@ def postdominators(cfg: Cfg) -> dict[int, int]:
     A block that cannot reach an exit (an endless loop) counts as having an edge to the exit.
     """
     leaves = {n for n in cfg.order if not cfg.blocks[n].successors or _may_leave(cfg.blocks[n])}
-    back: dict[int, list[int]] = {n: [] for n in cfg.order}
-    for n in cfg.order:
-        for s in cfg.blocks[n].successors:
-            back[s].append(n)
+    back = cfg.predecessors
     reaches: set[int] = set()
     while True:
         stack = [n for n in leaves if n not in reaches]

@@ -133,16 +133,12 @@ def _leads(barrier: int, decided_by: Mapping[int, list[Edge]]) -> set[Edge]:
 def _inert(cfg: Cfg) -> set[int]:
     """The blocks from which nothing is reached that has an effect."""
     inert = set(cfg.order)
-    before: dict[int, list[int]] = {n: [] for n in cfg.order}
-    for n in cfg.order:
-        for s in cfg.blocks[n].successors:
-            before[s].append(n)
     left = [n for n in cfg.order if any(_has_effect(o) for o in cfg.blocks[n].operations)]
     while left:
         n = left.pop()
         if n in inert:
             inert.remove(n)
-            left.extend(before[n])
+            left.extend(cfg.predecessors[n])
     return inert
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from kcheck.specfile.kinds.tritonuse import read_uses
+from kcheck.specfile.literals import dotted
 
 Config: TypeAlias = Mapping[str, "int | float | bool"]
 """A configuration of autotuning: its keyword arguments, ``num_warps`` and ``num_stages``."""
@@ -94,13 +95,7 @@ class _Names:
 
     def full(self, node: ast.expr) -> str:
         """``triton.jit`` for what a decorator names, whatever the file calls it; empty for anything else."""
-        parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.insert(0, node.attr)
-            node = node.value
-        if not isinstance(node, ast.Name) or node.id not in self.of_triton:
-            return ""
-        return ".".join((self.of_triton[node.id], *parts))
+        return dotted(node, self.of_triton)
 
 
 def _kernel(node: ast.FunctionDef, names: _Names) -> TritonKernel | None:
