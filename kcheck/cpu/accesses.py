@@ -102,7 +102,7 @@ def _told_shape(shape: tuple[str, ...]) -> str:
 
 
 def _shared(verb: str, fault: FaultRecord, site: Site | None, naming: Naming) -> Told:
-    label = naming.shared(site, fault.address)
+    label = naming.shared(site, fault.address, outside=fault.size)
     if label is not None:
         return _outside(verb, fault, site, label, naming, is_shared=True)
     base, size = naming.window(fault.address)

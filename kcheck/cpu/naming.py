@@ -173,13 +173,19 @@ class Naming:
 
     # --- shared memory
 
-    def shared(self, site: Site | None, address: int) -> RangeLabel | None:
+    def shared(self, site: Site | None, address: int, outside: int = 0) -> RangeLabel | None:
         """The array in shared memory that contains an address, or that the address was computed from. None if it
-        has no name."""
+        has no name.
+
+        Args:
+            outside: the size of an access that was not allowed: it is not for an array that contains it.
+        """
         base, _ = self.window(address)
         made = self.made_of(site)
         roots = [v for v in self._program.shared if made is not None and v.symbol in made.roots]
         inside = [v for v in self._program.shared if self._holds(v, address - base)]
+        if outside:
+            inside = [v for v in inside if not self._holds(v, address - base + outside - 1)]
         candidates = [v for v in inside if v in roots] or inside or roots
         labels = {
             (label.name, label.base): label for v in candidates if (label := self._shared_label(v, base, site))

@@ -67,6 +67,71 @@ def global_index_into_shared(x, y):
     y[i] = tile[31 - t]
 
 
+@pair(1, 32, x=np.arange(33, dtype=np.float32), y=np.zeros(32, np.float32))
+@cuda.jit
+def neighbor_past_the_shared_array(x, y):
+    """The last thread looks for its neighbor in the shared array that lies behind: inside the block's memory."""
+    left = cuda.shared.array(32, float32)
+    right = cuda.shared.array(32, float32)
+    i = cuda.threadIdx.x
+    left[i] = x[i]
+    right[i] = x[i + 1]
+    cuda.syncthreads()
+    j = i % 31  # bug: j = i
+    y[i] = left[j + 1] - right[i]  # memcheck
+
+
+@pair(1, 32, x=np.arange(32, dtype=np.float32), y=np.zeros(32, np.float32))
+@cuda.jit
+def threads_before_the_second_shared_array(x, y):
+    """An index before the start of the second array leads into the first."""
+    seen = cuda.shared.array(32, float32)
+    sums = cuda.shared.array(32, float32)
+    i = cuda.threadIdx.x
+    seen[i] = x[i]
+    sums[i] = x[i]
+    cuda.syncthreads()
+    j = i  # bug: j = i - 40
+    y[i] = sums[j] + seen[i]  # memcheck
+
+
+@pair(1, 64, values=np.arange(64, dtype=np.int32), counts=np.zeros(8, np.int32))
+@cuda.jit
+def bin_past_the_last_shared_bin(values, counts):
+    """The largest value is counted in the first bin of the next array."""
+    bins = cuda.shared.array(8, int32)
+    others = cuda.shared.array(8, int32)
+    i = cuda.threadIdx.x
+    if i < 8:
+        bins[i] = 0
+        others[i] = 0
+    cuda.syncthreads()
+    width = 8  # bug: width = 7
+    cuda.atomic.add(bins, values[i] // width, 1)  # memcheck
+    cuda.syncthreads()
+    if i < 8:
+        counts[i] = bins[i] + others[i]
+
+
+@pair(1, 32, x=np.arange(32, dtype=np.float32), y=np.zeros(32, np.float32))
+@cuda.jit
+def buffers_that_change_places(x, y):
+    """One name stands for two shared arrays in turn: only the whole of them is known."""
+    first = cuda.shared.array(32, float32)
+    second = cuda.shared.array(32, float32)
+    i = cuda.threadIdx.x
+    first[i] = x[i]
+    second[i] = 0
+    old, new = first, second
+    for _ in range(3):
+        cuda.syncthreads()
+        new[i] = old[31 - i] + 1
+        cuda.syncthreads()
+        old, new = new, old
+    j = i  # bug: j = i + 64
+    y[i] = old[j]  # memcheck
+
+
 @pair(1, 4, x=np.arange(36, dtype=np.int32), y=np.zeros(4, np.int32), n=9)
 @cuda.jit
 def local_too_small(x, y, n):

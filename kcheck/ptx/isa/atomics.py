@@ -72,9 +72,10 @@ def atom(fn: Surroundings, i: Instruction) -> None:
     offset = fn.shared_offset(operands[0]) if space == "shared" and W > 1 else None
     within = fn.within_word(operands[0])
     narrow = within or offset
-    checked = address if narrow is None else b.splat(narrow)
+    placed = address if narrow is None else b.splat(narrow)
     size = kind.bytes if within is None else 1
     by_offset = within is None and offset is not None
+    checked = b.splat(b.sub(offset, fn.unit.array_start(site))) if by_offset and offset is not None else placed
     admit = fn.unit.admit(space, FaultKind.OUT_OF_BOUNDS_ATOMIC, size, by_offset=by_offset)
     mask = b.splat(fn.active)
     allowed = b.value(
@@ -103,7 +104,7 @@ def atom(fn: Surroundings, i: Instruction) -> None:
     if not wanted_back:
         integer = kind.kind not in ("float", "packed")
         if W >= 4 and operation in _COMMUTING and integer and not (fn.unit.outlined or fn.inlining):
-            _in_place(fn, atomic, address, checked, allowed, values[0], out_of_line)
+            _in_place(fn, atomic, address, placed, allowed, values[0], out_of_line)
         else:
             out_of_line()
         for observer in fn.observers:

@@ -74,8 +74,12 @@ class ModuleSurroundings(Protocol):
     ) -> str:
         """The function that returns which lanes may access ``extent`` (or ``size``) bytes, aligned to ``size``.
 
-        ``by_offset``: it takes offsets in the shared window, not addresses.
+        ``by_offset``: it takes offsets from where checks of the site begin (:meth:`array_start`), not addresses.
         """
+        ...
+
+    def array_start(self, site: int) -> int:
+        """The offset in the shared window of the array that a site accesses; 0 if that is not known."""
         ...
 
 

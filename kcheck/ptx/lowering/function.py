@@ -396,8 +396,11 @@ class FunctionLowering(Registers):
         """The arguments that checked accesses take last."""
         if self.unit.sites[site].space != "shared":
             return self.context(site)
-        window = self.field(Worker, Worker.shared)
-        return f"{self.context(site)}, {self.b.typed(window)}, {self.b.typed(self.shared_extent())}"
+        window, extent = self.field(Worker, Worker.shared), self.shared_extent()
+        if site in self.unit.bounds:
+            offset, size = self.unit.bounds[site]
+            window, extent = self.b.add(window, offset), self.b.const("i64", size)
+        return f"{self.context(site)}, {self.b.typed(window)}, {self.b.typed(extent)}"
 
     def shared_extent(self) -> Value:
         """How many bytes of the shared window an access may touch without a look-up: the static bytes, which are

@@ -20,6 +20,7 @@ from kcheck.ptx.analysis.kernel_facts import (
     param_slots,
     tensor_sums,
 )
+from kcheck.ptx.analysis.shared_arrays import access_bytes, arrays_of_accesses
 from kcheck.ptx.analysis.spin import may_spin
 from kcheck.ptx.ir.records import constant
 from kcheck.ptx.isa.mma import capability
@@ -38,7 +39,7 @@ from kcheck.ptx.lowering.sanitizer import Sanitizer
 from kcheck.ptx.lowering.suspension import StateLayout, SuspensionPoint
 from kcheck.ptx.lowering.warp import ControlFacts, WarpFunction
 from kcheck.ptx.lowering.warp_emulation import POSTED, TAKEN, posted_bytes, posted_columns
-from kcheck.ptx.program import Program
+from kcheck.ptx.program import Program, SharedVariable
 from kcheck.ptx.runtime import copies, faults
 from kcheck.ptx.runtime.block_scheduler import Fresh
 from kcheck.ptx.runtime.copy_queue import CopyQueue, capacity, is_copy
@@ -59,7 +60,7 @@ from kcheck.ptx.runtime.layout import (
     table_ir,
     vector_bytes_ir,
 )
-from kcheck.ptx.runtime.lookup import LocalLayout, resolve_ir
+from kcheck.ptx.runtime.lookup import LocalLayout, bounds_ir, resolve_ir
 from kcheck.ptx.syntax.ast import Function, Instruction, Label, Module, Operation
 
 WIDTHS = (1, 2, 4, 8, 16, 32)
@@ -179,12 +180,29 @@ def _unit(
     )
     for sanitizer in sanitizers:
         sanitizer.begin(unit, functions)
+    unit.array_of = _array_of(module, functions, unit)
     unit.in_rows = 1 < width <= row and not sanitizers
     scopes = [module.variables, *(f.variables for f in functions)]
     unit.dynamic_shared = any(v.space == "shared" and open_size(v) for scope in scopes for v in scope.values())
     unit.outlined = _memory_accesses(functions) > INLINED_ACCESSES
     unit.posted_columns = posted_columns(s for f in functions for s in f.body or () if not isinstance(s, Label))
     return unit
+
+
+def _array_of(module: Module, functions: list[Function], unit: ModuleLowering) -> dict[int, SharedVariable]:
+    """The accesses (by ``id``) that are checked against one shared array of fixed size, and that array.
+
+    None if there is one array, which is the whole window. Quick checks of alignment count from the start of an
+    array: that must be aligned for the access.
+    """
+    arrays = {v.symbol: v for v in shared_variables(module, functions, unit.shared) if v.size is not None}
+    if not arrays or [v.size for v in arrays.values()] == [unit.shared_bytes]:
+        return {}
+    return {
+        id(access): arrays[name]
+        for access, name in arrays_of_accesses(functions, arrays)
+        if arrays[name].offset % access_bytes(access) == 0
+    }
 
 
 def _called_text(context: _Context, function: Function) -> str:
@@ -204,7 +222,7 @@ def _module_ir(
         kernel.loop_site(point.block) if point.operation is None else unit.site(point.operation, "")
         for point in points
     ]
-    unit.definitions.update(resolve_ir(unit.local, unit.shared_bytes, context.param_bytes))
+    unit.definitions.update(resolve_ir(unit.local, unit.shared_bytes, context.param_bytes, bool(unit.bounds)))
     for name, kinds in (("memset", "ptr, i8"), ("memcpy", "ptr, ptr")):
         mangled = f"@llvm.{name}.p0.{'p0.' if name == 'memcpy' else ''}i64"
         unit.declarations[mangled] = f"declare void {mangled}({kinds}, i64, i1 immarg)"
@@ -225,6 +243,8 @@ def _module_ir(
     for signature in (faults.FAULT, faults.RUNNING):
         unit.declarations[signature.name] = signature.declaration
     tables = [constant(SHAPE, shape), *_tables(points, sites)]
+    if unit.bounds:
+        tables.append(bounds_ir([unit.bounds.get(site, (0, 0)) for site in range(len(unit.sites))]))
     return "\n".join([*unit.declarations.values(), *unit.definitions.values(), *texts, *tables, _METADATA])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kcheck.errors import PtxError
@@ -45,6 +45,8 @@ class ModuleLowering:
         observer_columns: columns that observers post for a warp-level operation, with the operands.
         follows_barriers: whether a sanitizer must see each barrier that a block passes.
         tests: the loads (by ``id``) that only decide whether to try an atomic, where a sanitizer looks for them.
+        array_of: the shared array that an access (by ``id``) means, where the code shows it.
+        bounds: offset and bytes of that array in the shared window, by site.
     """
 
     module: Module
@@ -69,6 +71,8 @@ class ModuleLowering:
     observer_columns: int = 0
     follows_barriers: bool = False
     tests: frozenset[int] = frozenset()
+    array_of: Mapping[int, SharedVariable] = field(default_factory=dict)
+    bounds: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def fail(self, line: int, what: str) -> PtxError:
         """The error to raise for a line."""
@@ -82,8 +86,15 @@ class ModuleLowering:
         chain_of_calls = stack if len(stack) > 1 else ()
         tests = id(operation) in self.tests
         address = _address(operation) if isinstance(operation, Instruction) else ""
+        array = self.array_of.get(id(operation))
+        if array is not None and array.size is not None:
+            self.bounds[len(self.sites)] = array.offset, array.size
         self.sites.append(Site(operation.line, text, file, source_line, space, chain_of_calls, tests, address))
         return len(self.sites) - 1
+
+    def array_start(self, site: int) -> int:
+        """The offset in the shared window of the array that a site accesses; 0 if that is not known."""
+        return self.bounds.get(site, (0, 0))[0]
 
     def places(self, operation: Instruction | Call) -> tuple[tuple[str, int], ...]:
         """(file, line) in the source of an operation and of each call that was inlined, innermost first: those of
@@ -140,7 +151,7 @@ class ModuleLowering:
     ) -> str:
         """The function that returns which lanes may access ``extent`` (or ``size``) bytes, aligned to ``size``.
 
-        ``by_offset``: it takes offsets in the shared window, not addresses.
+        ``by_offset``: it takes offsets from where checks of the site begin (:meth:`array_start`), not addresses.
         """
         space = "global" if space == "const" else space
         admission = Admission(space, kind, size, size if extent is None else extent, by_offset)

@@ -27,7 +27,7 @@ class Admission:
 
     Attributes:
         kind: the fault of a lane that may not.
-        by_offset: the function takes offsets in the shared window instead of addresses; for W > 1.
+        by_offset: the function takes offsets from ``window`` instead of addresses; for W > 1.
     """
 
     space: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kcheck.ptx.abi import AllocationRecord, FaultKind, Launch, SiteCache, Worker
@@ -43,6 +44,8 @@ RESOLVE = Signature(
 """Whether one lane may access [address, address + size), recording a fault if not. The address must also be a
 multiple of ``align``."""
 
+_BOUNDS = "@kcheck.bounds"
+
 ALLOCATION = Signature("@kcheck.allocation", "ptr", {"launch": "ptr", "a": "i64"})
 """The last allocation that begins at or below an address; null if there is none."""
 
@@ -79,15 +82,29 @@ def find_allocation(f: FunctionBuilder, address: Value) -> Record:
     return Record(f, f.run(ALLOCATION, launch=f.argument("launch"), a=address), AllocationRecord)
 
 
-def resolve_ir(local: LocalLayout, static_shared: int, param_bytes: int) -> dict[str, str]:
+def resolve_ir(
+    local: LocalLayout, static_shared: int, param_bytes: int, has_bounds: bool = False
+) -> dict[str, str]:
     """The functions of this file, by name.
 
     Args:
         local: where local memory is.
         static_shared: bytes of the shared window before the dynamic part.
         param_bytes: the size of the kernel's parameters.
+        has_bounds: whether the module has the table of :func:`bounds_ir`.
     """
-    return {ALLOCATION.name: _allocation(), RESOLVE.name: _Resolve(local, static_shared, param_bytes).text()}
+    resolve = _Resolve(local, static_shared, param_bytes, has_bounds)
+    return {ALLOCATION.name: _allocation(), RESOLVE.name: resolve.text()}
+
+
+def bounds_ir(bounds: Sequence[tuple[int, int]]) -> str:
+    """The table of the parts of the shared window that instructions may access.
+
+    Args:
+        bounds: by site: offset in the window and size, in bytes; a size of 0 stands for the whole window.
+    """
+    numbers = ", ".join(f"i64 {number}" for pair in bounds for number in pair)
+    return f"{_BOUNDS} = internal constant [{2 * len(bounds)} x i64] [{numbers}]"
 
 
 def _allocation() -> str:
@@ -113,8 +130,9 @@ def _allocation() -> str:
 class _Resolve:
     """Emits RESOLVE."""
 
-    def __init__(self, local: LocalLayout, static_shared: int, param_bytes: int) -> None:
+    def __init__(self, local: LocalLayout, static_shared: int, param_bytes: int, has_bounds: bool) -> None:
         self.local = local
+        self.has_bounds = has_bounds
         self.static_shared = static_shared
         self.param_bytes = param_bytes
         self.f = FunctionBuilder(RESOLVE, "noinline cold")
@@ -130,9 +148,9 @@ class _Resolve:
         with f.if_among(self.space, [SPACES["global"], SPACES["generic"]]):
             self._try_allocations()
         with f.if_among(self.space, [SPACES["shared"], SPACES["generic"]]):
-            size = self.launch.load(Launch.dynamic_shared).to("i64") + self.static_shared
-            with f.if_(self._inside(self.worker.load(Worker.shared), size)):
-                self._remember(self.worker.load(Worker.shared), size)
+            base, size = self._shared()
+            with f.if_(self._inside(base, size)):
+                self._remember(base, size)
         if self.param_bytes:
             self._try_parameters()
         with f.if_among(self.space, [SPACES["local"], SPACES["generic"]]):
@@ -142,6 +160,18 @@ class _Resolve:
                 f.ret(1)
         self._refuse(f.argument("kind"))
         return f.text()
+
+    def _shared(self) -> tuple[Term, Term]:
+        """The part of the shared window that the instruction may access: an array, or all of it."""
+        f, base = self.f, self.worker.load(Worker.shared)
+        size = self.launch.load(Launch.dynamic_shared).to("i64") + self.static_shared
+        if not self.has_bounds:
+            return base, size
+        bounds, row = f.array(_BOUNDS, "i64"), f.argument("site") * 2
+        own = f.variable("i64", bounds[row + 1])
+        with f.if_(own.value.eq(0)):
+            own.value = size
+        return base + bounds[row], own.value
 
     def _inside(self, base: Term, size: Term) -> Term:
         return (size >= self.size) & (self.address - base <= size - self.size)
