@@ -139,12 +139,19 @@ class Texture(ctypes.Structure):
 
 
 class SiteCache(ctypes.Structure):
-    """The allocation that an instruction touched last, on one worker.
+    """The allocation that an instruction touched last, on one worker. All 0: none yet.
 
-    ``limit`` is the number of addresses from ``base`` at which the instruction's access is allowed; 0: none yet.
+    ``limit`` is the number of addresses from ``base`` at which the instruction's access is allowed. ``elements``
+    and ``rows`` count only those at a multiple of its alignment, for an access by one lane and by all lanes of a
+    vector side by side; 0 if ``base`` is not such a multiple itself.
     """
 
-    _fields_ = [("base", ctypes.c_uint64), ("limit", ctypes.c_uint64)]
+    _fields_ = [
+        ("base", ctypes.c_uint64),
+        ("limit", ctypes.c_uint64),
+        ("elements", ctypes.c_uint64),
+        ("rows", ctypes.c_uint64),
+    ]
 
 
 class FaultRecord(ctypes.Structure):

@@ -347,6 +347,10 @@ class FunctionBuilder(Builder):
         """The difference, or 0 if it would be negative."""
         return self.term(self.intrinsic("usub.sat", x, self.operand(y, x.type)))
 
+    def rotate_right(self, x: Value, count: int) -> Term:
+        """The bits of an integer moved down, those that fall out coming in at the top."""
+        return self.term(self.intrinsic("fshr", x, x, self.const(x.type, count)) if count else x)
+
     def fill(self, pointer: Value, byte: int, count: Value | int) -> None:
         """Set bytes."""
         self.declarations["@llvm.memset.p0.i64"] = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1 immarg)"

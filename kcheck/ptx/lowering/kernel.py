@@ -222,7 +222,9 @@ def _module_ir(
         kernel.loop_site(point.block) if point.operation is None else unit.site(point.operation, "")
         for point in points
     ]
-    unit.definitions.update(resolve_ir(unit.local, unit.shared_bytes, context.param_bytes, bool(unit.bounds)))
+    has_bounds = bool(unit.bounds)
+    found = resolve_ir(unit.local, unit.shared_bytes, context.param_bytes, unit.width, has_bounds)
+    unit.definitions.update(found)
     for name, kinds in (("memset", "ptr, i8"), ("memcpy", "ptr, ptr")):
         mangled = f"@llvm.{name}.p0.{'p0.' if name == 'memcpy' else ''}i64"
         unit.declarations[mangled] = f"declare void {mangled}({kinds}, i64, i1 immarg)"

@@ -83,7 +83,7 @@ def find_allocation(f: FunctionBuilder, address: Value) -> Record:
 
 
 def resolve_ir(
-    local: LocalLayout, static_shared: int, param_bytes: int, has_bounds: bool = False
+    local: LocalLayout, static_shared: int, param_bytes: int, width: int, has_bounds: bool = False
 ) -> dict[str, str]:
     """The functions of this file, by name.
 
@@ -91,9 +91,10 @@ def resolve_ir(
         local: where local memory is.
         static_shared: bytes of the shared window before the dynamic part.
         param_bytes: the size of the kernel's parameters.
+        width: lanes of a vector.
         has_bounds: whether the module has the table of :func:`bounds_ir`.
     """
-    resolve = _Resolve(local, static_shared, param_bytes, has_bounds)
+    resolve = _Resolve(local, static_shared, param_bytes, width, has_bounds)
     return {ALLOCATION.name: _allocation(), RESOLVE.name: resolve.text()}
 
 
@@ -130,11 +131,14 @@ def _allocation() -> str:
 class _Resolve:
     """Emits RESOLVE."""
 
-    def __init__(self, local: LocalLayout, static_shared: int, param_bytes: int, has_bounds: bool) -> None:
+    def __init__(
+        self, local: LocalLayout, static_shared: int, param_bytes: int, width: int, has_bounds: bool
+    ) -> None:
         self.local = local
         self.has_bounds = has_bounds
         self.static_shared = static_shared
         self.param_bytes = param_bytes
+        self.width = width
         self.f = FunctionBuilder(RESOLVE, "noinline cold")
         self.launch, self.worker = record(self.f, "launch", Launch), record(self.f, "worker", Worker)
         self.address, self.size = self.f.argument("a"), self.f.argument("size")
@@ -196,6 +200,11 @@ class _Resolve:
         cache = self.worker.records(Worker.sites, SiteCache)[self.f.argument("site")]
         cache.store(SiteCache.base, base)
         cache.store(SiteCache.limit, size - self.size + 1)
+        f, align = self.f, self.f.argument("align")
+        is_aligned = (base & (align - 1)).eq(0)
+        for field, extent in ((SiteCache.elements, self.size), (SiteCache.rows, self.size * self.width)):
+            places = f.term((extent <= size).select((size - extent) // align + 1, 0))
+            cache.store(field, is_aligned.select(places, 0))
         self.f.ret(1)
 
     def _refuse(self, kind: Value | int) -> None:

@@ -28,9 +28,9 @@ from kcheck.ptx.ir.masked import masked_gather, masked_load, masked_scatter, mas
 from kcheck.ptx.runtime.access import AccessKind, context_of, slow_signature
 from kcheck.ptx.runtime.lookup import context
 from kcheck.ptx.runtime.windows import (
+    KnownElements,
     is_aligned,
     is_inside,
-    known_window,
     lane_window,
     lane_windows,
     look_up,
@@ -58,9 +58,12 @@ def scalar_ir(access: AccessKind, declarations: dict[str, str]) -> tuple[str, st
     given = {"a": "i64", **access.value_and_companion, "lane": "i32", **context_of(access.space)}
     f = FunctionBuilder(access.signature(shape, given), "alwaysinline", declarations=declarations)
     address, size, lane = f.argument("a"), access.size, f.argument("lane")
-    window = lane_window(f, access.space, size, access.local, lane)
-    distance = address - window.base
-    is_fine = is_inside(distance, window.limit) & is_aligned(f, access.space, address, distance, size)
+    if access.space == "local":
+        window = lane_window(f, access.space, size, access.local, lane)
+        distance = address - window.base
+        is_fine = is_inside(distance, window.limit) & is_aligned(f, access.space, address, distance, size)
+    else:
+        is_fine = KnownElements.of(f, access.space, size, access.width).include(address, row=False)
     with f.unless(is_fine, LIKELY), f.unless(_resolve(f, access, address, lane)):
         _refuse(f, access)
     if access.companions is not None:
@@ -112,21 +115,18 @@ def _quick(f: FunctionBuilder, access: AccessKind) -> None:
     """What does not look at the mask: lanes side by side, and loads from one address."""
     W, size, mask = access.width, access.size, f.argument("m")
     addresses = f.argument("a")
-    window = known_window(f, access.space, size)
+    known = KnownElements.of(f, access.space, size, W)
     low = f.term(f.extract(addresses, 0))
     all_low = f.term(f.splat(low, W))
     steps = f.lanes_const("i64", [lane * size for lane in range(W)])
     side_by_side = none_of(f, (all_low + steps).ne(addresses), mask)
-    distance = low - window.base
-    room = f.saturating_sub(window.limit, (W - 1) * size)
-    aligned = is_aligned(f, access.space, low, distance, size)
     # Values used on paths marked unlikely get the spills, so the path for one address must not be.
-    is_fine = side_by_side & is_inside(distance, room) & aligned
+    is_fine = side_by_side & known.include(low, row=True)
     with f.if_(is_fine, LIKELY if access.store else ""):
         _whole(f, access, low)
     if not access.store:
         is_same = none_of(f, all_low.ne(addresses), mask)
-        with f.if_(is_same & is_inside(distance, window.limit) & aligned, LIKELY):
+        with f.if_(is_same & known.include(low, row=False), LIKELY):
             if access.companions is not None:
                 access.companions.load_beside(f, access, low, lanes=W)
             f.ret(f.splat(f.load(access.element, low.to("ptr"), size), W))
@@ -227,10 +227,8 @@ def row_ir(access: AccessKind, declarations: dict[str, str], outlined: bool) -> 
     given = {"lo": "i64", **access.value, "m": access.mask, **context_of(access.space)}
     signature = access.signature(f"row{W}{mangle(access.element)}", given)
     f = FunctionBuilder(signature, "noinline" if outlined else "alwaysinline", W, declarations)
-    window, low = known_window(f, access.space, size), f.argument("lo")
-    distance = low - window.base
-    room = f.saturating_sub(window.limit, (W - 1) * size)
-    is_fine = is_inside(distance, room) & is_aligned(f, access.space, low, distance, size)
+    low = f.argument("lo")
+    is_fine = KnownElements.of(f, access.space, size, W).include(low, row=True)
     with f.if_(is_fine, LIKELY):
         _whole(f, access, low)
     steps = f.lanes_const("i64", [lane * size for lane in range(W)])

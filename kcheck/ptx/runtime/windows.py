@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kcheck.ptx.abi import FaultKind, SiteCache, Worker
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.function import FunctionBuilder, Term
-from kcheck.ptx.ir.records import record
+from kcheck.ptx.ir.records import Record, record
 from kcheck.ptx.runtime.lookup import RESOLVE, SPACES, LocalLayout, context
 
 
@@ -29,8 +29,46 @@ def known_window(f: FunctionBuilder, space: str, size: int) -> Window:
 
 def site_window(f: FunctionBuilder) -> Window:
     """The part of the allocation that this instruction touched before at which it may access memory."""
-    cache = record(f, "worker", Worker).records(Worker.sites, SiteCache)[f.argument("site")]
+    cache = _site(f)
     return Window(cache.load(SiteCache.base), cache.load(SiteCache.limit))
+
+
+@dataclass(frozen=True, slots=True)
+class KnownElements:
+    """The elements of ``size`` bytes, a power of two, that an instruction may access according to what it accessed
+    before (:class:`kcheck.ptx.abi.SiteCache`), or those of shared memory."""
+
+    f: FunctionBuilder
+    space: str
+    size: int
+    width: int
+    base: Value
+    cache: Record
+
+    @classmethod
+    def of(cls, f: FunctionBuilder, space: str, size: int, width: int) -> KnownElements:
+        """In a function with the parameters of an access in this space."""
+        cache = _site(f)
+        base = f.argument("window") if space == "shared" else cache.load(SiteCache.base)
+        return cls(f, space, size, width, base, cache)
+
+    def include(self, address: Term, *, row: bool) -> Term:
+        """Whether the element at an address, or a whole row of them from there on, is among these and aligned."""
+        f, size = self.f, self.size
+        distance = address - self.base
+        if self.space == "shared":
+            beyond = (self.width if row else 1) * size - 1
+            room = f.saturating_sub(f.argument("extent"), beyond)
+            return is_inside(distance, room) & is_aligned(f, self.space, address, distance, size)
+        # The bits that an aligned distance does not have become its highest ones: one comparison for both rules.
+        number = f.rotate_right(distance, size.bit_length() - 1)
+        return number < self.cache.load(SiteCache.rows if row else SiteCache.elements)
+
+
+def _site(f: FunctionBuilder) -> Record:
+    """What an instruction accessed before."""
+    sites = record(f, "worker", Worker).load(Worker.sites, hints=", !invariant.load !1")
+    return Record(f, sites.to("ptr"), SiteCache)[f.argument("site")]
 
 
 def lane_window(f: FunctionBuilder, space: str, size: int, local: LocalLayout, lane: Value | int) -> Window:
