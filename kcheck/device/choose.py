@@ -145,6 +145,8 @@ def _set_mode(name: str, *, simulated: bool) -> None:
     config = sys.modules.get("numba.cuda.core.config")
     if config is None:
         os.environ[_MODE] = "1" if simulated else "0"
+        if read := sys.modules.get("numba.core.config"):  # Numba has read the variable; numba.cuda takes its word
+            read.ENABLE_CUDASIM = int(simulated)  # type: ignore[attr-defined]
     elif bool(config.ENABLE_CUDASIM) != simulated:
         raise DeviceUnavailable(
             f"--device {name}: numba.cuda was already imported {'without' if simulated else 'with'} its simulator;"

@@ -67,6 +67,18 @@ def test_numba_imported_for_another_device_is_refused_with_the_fix():
     assert "NUMBA_ENABLE_CUDASIM=1" in said
 
 
+@pytest.mark.parametrize(("name", "before"), [("simulator", "0"), ("cpu", "1")])
+def test_numba_without_its_cuda_may_be_imported_before(name, before):
+    """A program that has Numba for its own code gets the device that it names, whatever Numba read at import."""
+    if name == "cpu" and missing():
+        pytest.skip(missing())
+    simulated = "import numba.cuda; print(int(numba.cuda.config.ENABLE_CUDASIM))"
+    code, said, told = python(
+        f"import numba\n{CHOOSE.format(name=name)}\n{simulated}", NUMBA_ENABLE_CUDASIM=before
+    )
+    assert (code, said, told) == (0, f"{name}\n{int(name == 'simulator')}\n", "")
+
+
 def test_choosing_imports_numba_only_when_a_device_is_made():
     """Importing the package imports no Numba, so that the choice can still be made."""
     code, said, _ = python("import sys, kcheck.device; print('numba' in sys.modules)")
