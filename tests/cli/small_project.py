@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from forked_python import run_module, start_module
+
 CHECKOUT = Path(__file__).parents[2]
 
 KERNELS = """\
@@ -95,11 +97,10 @@ class Kcheck:
         return [sys.executable, "-m", "kcheck", *arguments]
 
     def __call__(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(*arguments),
-            cwd=self.folder,
-            env={**self.environment, **environment},
-            capture_output=True,
-            encoding="utf-8",
-            timeout=120,
-        )
+        variables = {**self.environment, **environment}
+        return run_module(("kcheck", *arguments), self.folder, variables, seconds=120)
+
+    def start(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """As a call, but Python starts the process, and imports what it needs."""
+        variables = {**self.environment, **environment}
+        return start_module(("kcheck", *arguments), self.folder, variables, seconds=120)
