@@ -27,7 +27,7 @@ from kcheck.ptx.abi import Checks, row_of
 _NO_CHECKS = Checks()
 
 _NARROWEST, _NARROWEST_CHECKED = 2, 4
-"""Vectors are no wider than the rows of a block, down to this many lanes, without and with checks: the threads of
+"""Vectors are at most as wide as the rows of a block, down to this many lanes, without and with checks: threads of
 one row access neighboring elements, and those of several rows do not."""
 
 
