@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from kcheck.cases.rounding import DrawError, at_least, below, scalar
 from kcheck.model import DType
+from kcheck.model.alignment import ceil_div
 from kcheck.rng import Xorshift128Plus, real
 
 Drawn: TypeAlias = npt.NDArray[Any]
@@ -90,7 +91,7 @@ class Request:
 
     def few(self) -> npt.NDArray[np.int64]:
         """A few drawn positions in the flat array: one in 64, at least one; may repeat."""
-        count = -(-self.size // 64)
+        count = ceil_div(self.size, 64)
         return self.stream.integers(0, self.size - 1, count) if count else np.empty(0, np.int64)
 
 
@@ -138,7 +139,7 @@ def _offset(r: Request) -> Drawn:
 def _cancelling(r: Request) -> Drawn:
     """Per row, shuffled: a and -a (1 - d), a log-uniform from 1 to 100, d from a few units of roundoff to 1/8."""
     least = 2.0 ** (2 - r.dtype.precision)
-    half = -(-r.row // 2)
+    half = ceil_div(r.row, 2)
     a = r.stream.log_uniform(1.0, 100.0, r.rows * half) * r.stream.signs(r.rows * half)
     d = r.stream.log_uniform(least, max(least, 0.125), r.rows * half)
     pairs = np.stack([a, -a * (1.0 - d)], axis=-1).reshape(r.rows, 2 * half)[:, : r.row]

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from kcheck.model import DType
 from kcheck.model.alignment import align_up
+from kcheck.model.indexing import offset_range
 from kcheck.rng import Xorshift128Plus
 
 ALIGNMENT = 256
@@ -100,10 +101,11 @@ def geometry(
             raise ValueError(f"unknown layout {layout!r}")
     if 0 in shape:
         return ArrayGeometry(tuple(stride * itemsize for stride in strides), 0, 0)
-    reach = [stride * (extent - 1) for stride, extent in zip(strides, shape, strict=True)]
-    first = offset - sum(step for step in reach if step < 0)
-    last = first + sum(reach) - sum(min(step, 0) for step in reach)
-    return ArrayGeometry(tuple(stride * itemsize for stride in strides), first * itemsize, (last + 1) * itemsize)
+    low, high = offset_range(shape, strides)
+    first = offset - low
+    return ArrayGeometry(
+        tuple(stride * itemsize for stride in strides), first * itemsize, (first + high + 1) * itemsize
+    )
 
 
 def guard_zone(span: int) -> int:

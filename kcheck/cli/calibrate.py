@@ -193,7 +193,7 @@ def _row(width: int, op: str, *cells: str) -> str:
     from kcheck.report import layout
 
     dtype, cases, *numbers = cells
-    head = f"{layout.pad(layout.shorten(op, width), width)}  {dtype:<13}  {cases:>5}"
+    head = f"{layout.pad(layout.cut_end(op, width), width)}  {dtype:<13}  {cases:>5}"
     return (head + "".join(f"  {number:>8}" for number in numbers)).rstrip()
 
 
@@ -204,7 +204,7 @@ def _lines(measured: Measured, width: int) -> Iterator[str]:
     op = measured.spec.op
     if measured.refusal or measured.nothing:
         text = f"not calibrated: {measured.refusal}" if measured.refusal else "integers: nothing to calibrate"
-        first = layout.pad(layout.shorten(op, width), width) + "  "
+        first = layout.pad(layout.cut_end(op, width), width) + "  "
         for number, line in enumerate(layout.wrap(plain.line(text).split(), " ", 80 - len(first))):
             yield (" " * len(first) if number else first) + line
         if measured.see:

@@ -83,7 +83,7 @@ def _tell(before: Baseline, found: Difference, color: str, out: TextIO) -> None:
     for mark, kernels in (("new", found.new), ("gone", found.gone)):
         for op, kernel, target, types in kernels:
             what = "  ".join(part for part in (op, kernel, target, short_types(types)) if part)
-            lines.append(layout.shorten(plain.line(f"{mark:<4}  {what}"), width))
+            lines.append(layout.cut_end(plain.line(f"{mark:<4}  {what}"), width))
     for op in found.other_cases:
         lines += layout.wrap(
             f"note: {plain.line(op)} ran other cases than before: its spec has changed, so its errors are not "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kcheck.model import NATURAL, Schedule
+from kcheck.model.alignment import ceil_div
 from kcheck.ptx.abi import Launch
 from kcheck.rng import Xorshift128Plus, arranged
 
@@ -12,7 +13,7 @@ def set_order(launch: Launch, schedule: Schedule, width: int) -> object:
     launch.vector_order = launch.lane_order = 0
     if schedule == NATURAL:
         return None
-    vectors = arranged(schedule, -(-launch.threads // width), "warps")
+    vectors = arranged(schedule, ceil_div(launch.threads, width), "warps")
     launch.vector_order = vectors.ctypes.data
     if width > 1:
         launch.lane_order = width - 1

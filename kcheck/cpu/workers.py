@@ -11,6 +11,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 
+from kcheck.model.alignment import ceil_div
 from kcheck.ptx.abi import SHARED_INIT_SPARE, Origin, Origins, SiteCache
 from kcheck.ptx.abi import Worker as Context
 
@@ -64,7 +65,7 @@ class Workspace:
         """Make room for initcheck (bytes of shared memory) and origins: threads of a block, a number of sites."""
         self.context.shared_init = self._shared_init.reserve(shared + SHARED_INIT_SPARE)
         ctypes.memset(self.context.shared_init, 0, shared + SHARED_INIT_SPARE)
-        records = sites * -(-threads // 32) * 32
+        records = sites * ceil_div(threads, 32) * 32
         self.context.origins = self._origins.reserve(ctypes.sizeof(Origins) + records * ctypes.sizeof(Origin))
 
 

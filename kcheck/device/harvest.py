@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from kcheck.cases import Allocation
 from kcheck.model import DType, Finding, OpSpec
+from kcheck.model.indexing import first_index, offset_range
 
 if TYPE_CHECKING:
     from kcheck.model.outcome import Mask
@@ -135,11 +136,6 @@ def nondeterministic_finding(
     )
 
 
-def first_index(mask: npt.NDArray[Any]) -> tuple[int, ...]:
-    """The index of the first True in C order."""
-    return tuple(int(i) for i in np.unravel_index(int(np.argmax(mask)), mask.shape))
-
-
 def may_change(spec: OpSpec) -> frozenset[str]:
     """Inputs that a kernel may write: those in ``mutates``, and those that an output is an alias of."""
     aliased = {output.alias for output in spec.outputs.values() if output.alias is not None}
@@ -164,10 +160,8 @@ def extent(memory: Allocation) -> tuple[int, int]:
     """First byte of the elements and the byte after their last, in the buffer."""
     if 0 in memory.shape:
         return memory.offset, memory.offset
-    reach = [(n - 1) * stride for n, stride in zip(memory.shape, memory.strides, strict=True)]
-    low = memory.offset + sum(part for part in reach if part < 0)
-    high = memory.offset + sum(part for part in reach if part > 0) + memory.dtype.itemsize
-    return low, high
+    low, high = offset_range(memory.shape, memory.strides)
+    return memory.offset + low, memory.offset + high + memory.dtype.itemsize
 
 
 def _scalar_text(dtype: DType, written: Bytes) -> str:

@@ -29,7 +29,7 @@ from kcheck.driver.raising import reporting_of
 from kcheck.driver.result import DriverFault, Result
 from kcheck.errors import PtxError
 from kcheck.model import Index3
-from kcheck.model.alignment import align_up
+from kcheck.model.alignment import align_up, ceil_div
 from kcheck.model.multiprocessor import REGISTERS, RESERVED_SHARED, WARP
 
 # CUfunction_attribute
@@ -105,7 +105,7 @@ class LoadedLibraries:
         if not 0 < threads <= MAX_THREADS_PER_BLOCK:
             raise DriverFault(Result.INVALID_VALUE)
         resources = self.resources(kernel)
-        warps = -(-threads // WARP)
+        warps = ceil_div(threads, WARP)
         shared = resources.shared + dynamic_shared + RESERVED_SHARED
         return min(
             MAX_BLOCKS_PER_MULTIPROCESSOR,
@@ -117,7 +117,7 @@ class LoadedLibraries:
     def registers(self, kernel: LibraryKernel, threads: int) -> int:
         """Registers of a block, which each warp allocates in units."""
         per_warp = align_up(max(self.resources(kernel).registers, 1) * WARP, _REGISTER_UNIT)
-        return per_warp * -(-threads // WARP)
+        return per_warp * ceil_div(threads, WARP)
 
     def reset(self) -> None:
         """Unload everything."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from kcheck.model.alignment import ceil_div
 from kcheck.ptx.analysis import cfg as control
 from kcheck.ptx.analysis import liveness, uniformity
 from kcheck.ptx.analysis.inline import expand
@@ -209,7 +210,7 @@ def sectors(access: LaneAccess, lanes: int = _WARP) -> tuple[int, int]:
         for byte in (lane * access.stride, lane * access.stride + access.size - 1)
     }
     wanted = {lane * access.stride for lane in range(lanes)}
-    return len(touched), -(-len(wanted) * access.size // 32)
+    return len(touched), ceil_div(len(wanted) * access.size, 32)
 
 
 def conflicts(access: LaneAccess, lanes: int = _WARP) -> int:

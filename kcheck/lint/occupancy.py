@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from kcheck.model.alignment import align_up
+from kcheck.model.alignment import align_up, ceil_div
 from kcheck.model.metrics import Occupancy
 from kcheck.model.multiprocessor import BY_CAPABILITY, REGISTERS, RESERVED_SHARED, WARP, Multiprocessor
 
@@ -44,7 +44,7 @@ def occupancy(target: str, block: int, registers: int, shared: int) -> Occupancy
     if found is None or cc is None:
         return None
     is_old = cc < (8, 0)
-    warps = -(-block // WARP)
+    warps = ceil_div(block, WARP)
     per_warp = align_up(max(registers, 1) * WARP, _REGISTERS_PER_PIECE)
     per_block = align_up(shared + (0 if is_old else RESERVED_SHARED), 256 if is_old else 128)
     # Of equal limits the first is reported: fewer registers do not help if the threads do not fit.

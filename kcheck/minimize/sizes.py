@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from kcheck.cases import block_tiles
 from kcheck.minimize.search import Search
 from kcheck.model import OpSpec, Range
+from kcheck.model.alignment import ceil_div
 
 _FIRST = (0, 1, 2, 3, 4, 5)
 _WALK = 16  # sizes to either side of a middle that are tried for the constraints
@@ -133,7 +134,7 @@ class Sizes:
                 self._try(exchanged)
         for large, small in itertools.permutations(search.free, 2):
             while search.dims[large] > 4 * max(1, search.dims[small]):
-                changed = {large: -(-search.dims[large] // 2), small: 2 * max(1, search.dims[small])}
+                changed = {large: ceil_div(search.dims[large], 2), small: 2 * max(1, search.dims[small])}
                 if not self._try(changed):
                     break
 

@@ -16,6 +16,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from kcheck.model.alignment import ceil_div
+
 Array: TypeAlias = npt.NDArray[Any]
 Floats: TypeAlias = npt.NDArray[np.float64]
 
@@ -246,7 +248,7 @@ def _block(array: Array, turn: int) -> Floats:
     elif array.ndim > 2:
         array = array.reshape(len(array), -1) if array.flags.c_contiguous else _thinned(array)
     rows, features = array.shape
-    across = -(-features // FEATURES)
+    across = ceil_div(features, FEATURES)
     down = -(-rows * min(features, FEATURES) // ELEMENTS)
     start = turn % down if down > 1 else 0
     return array[start::down, ::across].astype(np.float64)
@@ -255,10 +257,10 @@ def _block(array: Array, turn: int) -> Floats:
 def _thinned(array: Array) -> Array:
     """A copy of some of an array whose elements are in no order that can be viewed as rows."""
     kept = FEATURES
-    slices = [slice(None, None, -(-array.shape[0] // ELEMENTS))]
+    slices = [slice(None, None, ceil_div(array.shape[0], ELEMENTS))]
     for size in array.shape[1:]:
-        step = -(-size // kept)
+        step = ceil_div(size, kept)
         slices.append(slice(None, None, step))
-        kept = max(1, kept // -(-size // step))
+        kept = max(1, kept // ceil_div(size, step))
     part = array[tuple(slices)]
     return part.reshape(len(part), -1)

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kcheck.model import DType, TensorSum
+from kcheck.model.alignment import ceil_div
 from kcheck.oracle import tensor_sums
 from kcheck.oracle.rounding import Floats, half_step, round_to, truncate_to
 
@@ -78,7 +79,7 @@ class Arithmetic:
         """Random numbers of either sign, magnitude 0.5 to 1.5: never so small that a draw moves nothing, and not
         all equal, or two opposite moves would cancel in every second draw."""
         count = int(np.prod(shape, dtype=np.int64))
-        words = np.atleast_1d(self._bits.random_raw(-(-count // 8) or 1)).astype("<u8")
+        words = np.atleast_1d(self._bits.random_raw(ceil_div(count, 8) or 1)).astype("<u8")
         steps: Floats = words.view(np.int8)[:count] / 128.0
         return (steps + np.where(steps < 0, -0.5, 0.5)).reshape(shape)
 

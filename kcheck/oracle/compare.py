@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kcheck.model import Compare, Comparison, DType, Element, ErrorMap
+from kcheck.model.indexing import index_at
 from kcheck.oracle.error_map import error_map
 from kcheck.oracle.rounding import overflow_threshold, round_to, ulp_distance
 from kcheck.oracle.tolerance import Allowance, ToleranceRule, typical_magnitude
@@ -276,7 +277,7 @@ class _Compared:
         """One element, by its flat index."""
         code, actual, expected = self.codes[n], self.actual[n], self.expected[n]
         return Element(
-            tuple(int(i) for i in np.unravel_index(n, self.shape)),
+            index_at(n, self.shape),
             _scalar(actual, self.dtype),
             _scalar(expected, self.dtype),
             float(self.error[n]) if code in _WITH_ERROR else None,

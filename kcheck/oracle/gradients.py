@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kcheck.model import Finding, Span
+from kcheck.model.indexing import index_at
 from kcheck.oracle.arithmetic import Arithmetic
 from kcheck.oracle.reference import ReferenceFailed
 from kcheck.oracle.rounding import half_step
@@ -225,7 +226,7 @@ class _Input:
         return step / np.maximum(magnitude, 1e-60 * step)
 
     def _finding(self, element: int, judged: _Judged, wrong: int, parts: int) -> Finding:
-        index = tuple(int(i) for i in np.unravel_index(element, self._shape))
+        index = index_at(element, self._shape)
         step = float(self._scale[element])
         outputs = " + ".join(f"sum({name} * c)" if len(self._weights) > 1 else name for name in self._weights)
         what = f"sum({outputs} * c)" if len(self._weights) == 1 else outputs

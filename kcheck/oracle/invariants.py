@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kcheck.model import DType, Finding, Invariant, OpSpec
+from kcheck.model.indexing import first_index
 from kcheck.oracle.reference import Reference
 from kcheck.oracle.rounding import Floats, overflow_threshold
 from kcheck.oracle.tolerance import compute_precision
@@ -58,10 +59,6 @@ def _finding(invariant: Invariant, message: str, array: str | None = None, index
     return Finding("invariant", f"{invariant}: {message}", array=array, index=place, place=invariant.span)
 
 
-def _first(mask: Mask) -> tuple[int, ...]:
-    return tuple(int(n) for n in np.unravel_index(int(np.argmax(mask)), mask.shape))
-
-
 def _at(array: str, index: tuple[int, ...]) -> str:
     return f"{array}[{', '.join(map(str, index))}]" if index else array
 
@@ -85,7 +82,7 @@ def _finite(invariant: Invariant, on: Judged) -> list[Finding]:
         wrong = np.isnan(actual) & np.isfinite(largest)
         wrong |= np.isinf(actual) & (largest < overflow_threshold(dtype))
         if wrong.any():
-            index = _first(wrong)
+            index = first_index(wrong)
             count = int(np.count_nonzero(wrong))
             expected = f"{on.expected[name][index]:.6g}"
             message = f"{_at(name, index)} is {_number(actual[index])} where the reference is {expected}"
@@ -116,7 +113,7 @@ def _non_negative(invariant: Invariant, on: Judged) -> list[Finding]:
             continue
         wrong = actual < 0
         if wrong.any():
-            index = _first(wrong)
+            index = first_index(wrong)
             findings.append(_finding(invariant, f"{_at(name, index)} is {actual[index]:.9g}", name, index))
     return findings
 
@@ -147,11 +144,11 @@ def _normalized(invariant: Invariant, on: Judged) -> list[Finding]:
         judged = np.isfinite(right)
         broken = judged & (np.abs(right - 1.0) > relative)
         if broken.any():
-            findings.append(_not_of_reference(invariant, name, f"it sums to {right[_first(broken)]:.9g}"))
+            findings.append(_not_of_reference(invariant, name, f"it sums to {right[first_index(broken)]:.9g}"))
             continue
         wrong = np.asarray(judged & ~(np.abs(sums - 1.0) <= allowed))
         if wrong.any():
-            row = _first(wrong)
+            row = first_index(wrong)
             where = list(row)
             where.insert(invariant.axis % actual.ndim, 0)
             message = f"{name} sums to {_number(np.asarray(sums)[row])} along axis {invariant.axis} at {list(row)}"
@@ -188,7 +185,7 @@ def _symmetric(invariant: Invariant, on: Judged) -> list[Finding]:
             same |= np.abs(wide - mirror) <= allowed
         same |= ~np.isfinite(on.expected[name])
         if not same.all():
-            index = _first(~same)
+            index = first_index(~same)
             other = (*index[:-2], index[-1], index[-2])
             message = f"{_at(name, index)} is {wide[index]:.9g}, {_at(name, other)} is {wide[other]:.9g}"
             findings.append(_finding(invariant, message, name, index))
@@ -211,14 +208,14 @@ def _expression(invariant: Invariant, on: Judged) -> list[Finding]:
     if not ideal.all():
         values = [np.asarray({**on.reference.values, **on.expected}[name]) for name in used]
         if all(np.isfinite(value).all() for value in values if value.dtype.kind in "fc"):
-            return [_not_of_reference(invariant, None, f"at {list(_first(~ideal))}" if ideal.ndim else "")]
+            return [_not_of_reference(invariant, None, f"at {list(first_index(~ideal))}" if ideal.ndim else "")]
     wrong = np.asarray(~holds & ideal)
     stored = {name: _stored(array, on.reference.dtypes[name]) for name, array in on.expected.items()}
     if wrong.any() and any(stored[name] is not on.expected[name] for name in used if name in stored):
         wrong &= np.asarray(evaluate_arrays(node, {**on.reference.values, **stored}), np.bool_)
     if not wrong.any():
         return []
-    index = _first(wrong)
+    index = first_index(wrong)
     array = next((name for name in on.outputs if name in used and on.outputs[name].shape == wrong.shape), None)
     message = f"does not hold at {list(index)}" if index else "does not hold"
     if array is not None:

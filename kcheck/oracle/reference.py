@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from kcheck.errors import KernelError
 from kcheck.model import DType, Finding, OpSpec, Span
+from kcheck.model.indexing import first_index
 from kcheck.nearest import did_you_mean
 from kcheck.specfile.load import load_function
 
@@ -238,7 +239,7 @@ class Reference:
         # The largest int64 rounds up to 2**63 as a float; the number after it is exact for every dtype.
         fits = (wide == np.floor(wide)) & (wide >= low) & (wide < float(high + 1))
         if not fits.all():
-            index = tuple(int(i) for i in np.unravel_index(int(np.argmin(fits)), fits.shape))
+            index = first_index(~fits)
             element = f"{name}{list(index)}" if index else name
             self.fail(
                 f"the reference's {element} is {wide[index]}, the spec declares {dtype}",

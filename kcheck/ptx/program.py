@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kcheck.model.alignment import ceil_div
 from kcheck.model.coverage import CodePoint
 from kcheck.model.tensor_sum import TensorSum
 from kcheck.ptx.abi import Checks
@@ -147,5 +148,5 @@ class Program:
 
     def state_bytes(self, threads: int) -> int:
         """Bytes that ``Worker.state`` needs for a block of ``threads`` threads."""
-        warps = -(-threads // 32)
+        warps = ceil_div(threads, 32)
         return self.block_state_bytes + warps * (32 // self.width * self.warp_state_bytes + 3 * 4 * 32)

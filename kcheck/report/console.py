@@ -246,7 +246,7 @@ class ConsoleReporter:
         time = f"  {line.time:>7}" if line.time else ""
         name = [
             *layout.wrap(
-                [layout.shorten_path(line.path, width - 7), *([f"· {line.op}"] if line.op else [])], " ", width - 7
+                [layout.cut_folders(line.path, width - 7), *([f"· {line.op}"] if line.op else [])], " ", width - 7
             )
         ]
         head = Text.assemble((f"{line.mark:<5}", style), "  ", (name[0], "" if line.mark == "ok" else "bold"))

@@ -53,7 +53,7 @@ def sentence(label: str, text: str, role: Role = "plain") -> DetailRow:
     return DetailRow(label, tuple(_WORD.findall(plain.line(text))), " ", role)
 
 
-def listed(label: str, items: Sequence[str]) -> DetailRow:
+def list_row(label: str, items: Sequence[str]) -> DetailRow:
     """A row of ``one, two, three`` that may break after a comma."""
     return DetailRow(label, (*(f"{item}," for item in items[:-1]), *items[-1:]), " ")
 

@@ -22,7 +22,7 @@ def pad(text: str, width: int) -> str:
     return text + " " * (width - cell_len(text))
 
 
-def shorten(text: str, width: int) -> str:
+def cut_end(text: str, width: int) -> str:
     """``text`` in at most ``width`` cells, its end cut."""
     if cell_len(text) <= width:
         return text
@@ -31,7 +31,7 @@ def shorten(text: str, width: int) -> str:
     return text + "…"
 
 
-def shorten_path(path: str, width: int) -> str:
+def cut_folders(path: str, width: int) -> str:
     """``path`` in at most ``width`` cells. Leading folders are cut first."""
     if cell_len(path) <= width:
         return path
@@ -96,10 +96,10 @@ def labeled(row: DetailRow, indent: int, width: int) -> Iterator[tuple[str, str]
     if row.role == "paste":
         lines = _continued(row.text, room, first)
     elif row.role == "source":
-        lines = iter([shorten(row.text, first)])
+        lines = iter([cut_end(row.text, first)])
     elif row.role == "place":
         before = " ".join([*row.items[:-1], ""])
-        lines = iter([before + shorten_path(row.items[-1], first - cell_len(before))])
+        lines = iter([before + cut_folders(row.items[-1], first - cell_len(before))])
     else:
         lines = wrap(row.items, row.gap, room, first)
     for number, line in enumerate(lines):
@@ -133,6 +133,9 @@ def table(
 ) -> Iterator[str]:
     """Rows in columns, two cells between them; the last column is cut at ``width``.
 
+    Not Rich's Table: where there is not enough room, that shortens every column, also ids and seeds that have to
+    be copied; and it pads each line with spaces.
+
     Args:
         right: the columns aligned to the right.
         wrapped: wrap the last column instead, below its row if there is no room beside.
@@ -145,7 +148,7 @@ def table(
             line += (space + cell if n in right else cell + space) + "  "
         indent = cell_len(line)
         if not wrapped:
-            yield (line + shorten(row[-1], max(8, width - indent))).rstrip()
+            yield (line + cut_end(row[-1], max(8, width - indent))).rstrip()
             continue
         if width - indent < min(_CELL, cell_len(row[-1])):
             yield line.rstrip()

@@ -38,7 +38,7 @@ def lint_lines(
     for kernel in dict.fromkeys(metric.kernel for metric in metrics):
         mine = [metric for metric in metrics if metric.kernel == kernel]
         place = mine[0].place
-        parts = [plain.line(kernel), layout.shorten_path(plain.line(place.short), width - 2)]
+        parts = [plain.line(kernel), layout.cut_folders(plain.line(place.short), width - 2)]
         yield from (paint(f"  {line}", "place") for line in layout.wrap(parts, "  ", width - 2))
         whole = [metric for metric in mine if not metric.problem]
         if whole:
@@ -104,7 +104,7 @@ def _table(metrics: Sequence[Metrics], width: int) -> Iterator[str]:
         cells = [row[0].ljust(sizes[0])]
         cells += [text.rjust(size) for text, size in zip(row[1:-1], sizes[1:], strict=True)]
         if room >= 8:
-            cells.append(layout.shorten(row[-1], room))
+            cells.append(layout.cut_end(row[-1], room))
         yield ("    " + "  ".join(cells)).rstrip()
 
 

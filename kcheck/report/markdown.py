@@ -35,7 +35,7 @@ def page(run: Collected, *, most: int = MOST, changes: Sequence[Change] = (), so
 
     Args:
         most: characters; what does not fit is counted.
-        changes: against a baseline; the ones that are worse are listed.
+        changes: against a baseline; the ones that are worse are list_row.
         source: reads the source line of a place that a finding names.
     """
     head = [MARKER, *_head(run)]

@@ -14,7 +14,7 @@ from kcheck.report.detail import (
     ReadLine,
     comparison_rows,
     finding_rows,
-    listed,
+    list_row,
     read_line,
     sentence,
 )
@@ -96,7 +96,7 @@ def _rows(cause: Cause, run: Sequence[CaseFinished], source: ReadLine, form: _Fo
     also = list(also_texts(cause))
     if also and form.also:
         more = len(also) - form.also
-        yield listed("also", [*also[: form.also], *([f"and {more} more"] if more > 0 else [])])
+        yield list_row("also", [*also[: form.also], *([f"and {more} more"] if more > 0 else [])])
     seed = form.seed and str(verdict.case.seed) not in cause.simplest.replay
     yield DetailRow("smallest", tuple(case_words(verdict.case, seed=seed, recipe=form.recipe)), " ")
     yield DetailRow("replay", (plain.line(cause.simplest.replay),), role="paste")

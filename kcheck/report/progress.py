@@ -81,7 +81,7 @@ class Progress:
         self._bar.update(
             self._task,
             completed=self._cases_done,
-            op=layout.shorten(self._op, max(8, min(24, self._console.width // 4))),
+            op=layout.cut_end(self._op, max(8, min(24, self._console.width // 4))),
             doing=doing or f"{self._cases_done}/{self._cases} cases",
             failed=f"{self._failed} failed" if self._failed else "",
             spec=f"{min(self._specs_done + 1, self._specs)}/{self._specs}",

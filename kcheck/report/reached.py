@@ -11,7 +11,7 @@ from itertools import groupby
 from kcheck.model import CodeCoverage, FileCoverage
 from kcheck.model.coverage import both_ways
 from kcheck.report import plain, wording
-from kcheck.report.detail import DetailRow, listed, sentence
+from kcheck.report.detail import DetailRow, list_row, sentence
 
 
 def ranges(lines: Iterable[int]) -> list[str]:
@@ -39,9 +39,9 @@ def reached_rows(found: CodeCoverage, cases: int) -> Iterator[DetailRow]:
     for file in found.files:
         yield DetailRow("coverage", (f"{plain.line(file.path)}:", share(file)), " ")
         if file.missed:
-            yield listed("", ["no case reached line " + ranges(file.missed)[0], *ranges(file.missed)[1:]])
+            yield list_row("", ["no case reached line " + ranges(file.missed)[0], *ranges(file.missed)[1:]])
         if file.one_sided:
-            yield listed("", ["one way only at line " + ranges(file.one_sided)[0], *ranges(file.one_sided)[1:]])
+            yield list_row("", ["one way only at line " + ranges(file.one_sided)[0], *ranges(file.one_sided)[1:]])
     if found.cases < cases:
         yield sentence("", f"counted in {found.cases:,} of {cases:,} cases; --coverage counts every case")
 

@@ -11,7 +11,7 @@ from kcheck.model import RunFinished, RunStarted, SpecFinished, SpecRefused
 from kcheck.model.paths import names_op
 from kcheck.report import coverage, plain, wording
 from kcheck.report.collect import OpenSpec
-from kcheck.report.detail import DetailRow, listed, sentence
+from kcheck.report.detail import DetailRow, list_row, sentence
 
 Mark = Literal["ok", "warn", "stop", "FAIL", "ERROR"]
 _NAMED = 5  # specs that were not run and are named; of more, the rest is counted
@@ -103,7 +103,7 @@ class Totals:
         never = [*self.not_run, *map(plain.line, self.finished.not_begun if self.finished is not None else ())]
         if never:
             more = [f"and {len(never) - _NAMED:,} more"] if len(never) > _NAMED else []
-            yield listed("not run", [*never[:_NAMED], *more])
+            yield list_row("not run", [*never[:_NAMED], *more])
 
     def parts(self) -> Iterator[str]:
         """The parts of the last line; a line break does not split a part."""

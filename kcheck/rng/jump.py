@@ -16,6 +16,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from kcheck.model.alignment import ceil_div
+
 Words: TypeAlias = npt.NDArray[np.uint64]
 
 WORD = np.dtype("<u8")
@@ -100,7 +102,7 @@ def _draw_chunk(state: tuple[int, int], out: Words) -> tuple[int, int]:
     """As ``draw``, for at most _LANE_LIMIT**2 words."""
     exponent = max(3, ((out.size - 1).bit_length() + 1) // 2)
     length = 1 << exponent
-    lanes = -(-out.size // length)
+    lanes = ceil_div(out.size, length)
     whole = lanes - 1  # lanes filled to their end; the last one is cut where the draw ends
     rest = out.size - whole * length
     target = out[: whole * length].reshape(whole, length)

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kcheck.model import Schedule
+from kcheck.model.alignment import ceil_div
 from kcheck.rng.derive import derive
 from kcheck.rng.xorshift import Xorshift128Plus
 
@@ -25,6 +26,6 @@ def pieces(schedule: Schedule, n: int, domain: str) -> list[range]:
     MOST_PIECES ranges, else ranges of equal length except the last. The natural order is a single range."""
     if schedule.order == "natural":
         return [range(n)]
-    size = max(-(-n // MOST_PIECES), 1)
-    count = -(-n // size)
+    size = max(ceil_div(n, MOST_PIECES), 1)
+    count = ceil_div(n, size)
     return [range(k * size, min((k + 1) * size, n)) for k in arranged(schedule, count, domain).tolist()]

@@ -36,7 +36,7 @@ class SourceText:
         return Span(self.file, node.lineno, len(line[: node.col_offset].decode("utf-8", "replace")) + 1)
 
 
-def dotted(node: ast.expr, imported: Mapping[str, str]) -> str:
+def full_name(node: ast.expr, imported: Mapping[str, str]) -> str:
     """``numba.cuda.jit`` for what an expression names in a file that imports these; empty if it is unknown."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
@@ -75,7 +75,7 @@ class FileNames:
 
     def full(self, node: ast.expr) -> str:
         """``numba.cuda.jit`` for what an expression names, whatever the file calls it; empty if it is unknown."""
-        return dotted(node, self.imported)
+        return full_name(node, self.imported)
 
     def is_kernel(self, function: ast.FunctionDef) -> bool:
         """Whether ``@cuda.jit`` of Numba or ``@triton.jit`` decorates a function."""

@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from kcheck.cpu.memory import RangeLabel
+from kcheck.model.indexing import offset_range
 
 _BITS = re.compile(r"(?:[a-z]+?)(\d+)")
 _NAMES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64", "i1": "bool"}
@@ -105,5 +106,5 @@ def _span(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
     """The elements of an array, from its first one: a half-open range."""
     if 0 in shape:
         return 0, 0
-    ends = [(size - 1) * stride for size, stride in zip(shape, strides, strict=True)]
-    return sum(min(end, 0) for end in ends), sum(max(end, 0) for end in ends) + 1
+    low, high = offset_range(shape, strides)
+    return low, high + 1

@@ -101,7 +101,7 @@ def test_line_is_always_safe(text: str) -> None:
 @given(st.text(), st.integers(3, 30))
 def test_shortened_text_fits(text: str, width: int) -> None:
     """Shortening gives at most the width in cells, and leaves alone what fits."""
-    short = layout.shorten(plain.line(text), width)
+    short = layout.cut_end(plain.line(text), width)
     assert cell_len(short) <= width
     if cell_len(plain.line(text)) <= width:
         assert short == plain.line(text)
@@ -120,7 +120,7 @@ def test_shortened_text_fits(text: str, width: int) -> None:
 )
 def test_paths_lose_folders_first(path: str, width: int, short: str) -> None:
     """The file's name says which spec it is, so it is the last to be cut."""
-    assert layout.shorten_path(path, width) == short
+    assert layout.cut_folders(path, width) == short
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kcheck.cases import plan
+from kcheck.cases import Expander, plan
 from kcheck.device import choose
 from kcheck.errors import UserError
 from kcheck.model import (
@@ -54,6 +54,16 @@ def events(specs, device=None, **options):
 def cases(found):
     """The finished cases among events."""
     return [event for event in found if isinstance(event, CaseFinished)]
+
+
+def test_a_spec_is_read_for_its_cases_once(project, monkeypatch):
+    """Its dims, constraints and distributions are worked out once, however many cases it has."""
+    made = []
+    plain = Expander.__init__
+    monkeypatch.setattr(Expander, "__init__", lambda self, spec: made.append(spec.path) or plain(self, spec))
+    found = events([project.spec(SPEC, KERNEL, REFERENCE)])
+    assert len(cases(found)) == 7
+    assert len(made) == 1
 
 
 def test_a_run_yields_its_events_in_order(project):

@@ -20,7 +20,7 @@ from kcheck.device.kinds.modules import Unit, UnitRun
 from kcheck.device.places import function_place
 from kcheck.device.plan import Geometry, LaunchFault, geometry, scalars
 from kcheck.device.specialize import signature_of_case
-from kcheck.errors import DeviceUnavailable, KernelError
+from kcheck.errors import KernelError
 from kcheck.model import Case, Finding, KernelRef, NameArg, OpSpec, Scalar, Span, TritonOptions
 from kcheck.model.compiled import CompiledKernel, Signature
 from kcheck.model.multiprocessor import WARP
@@ -30,7 +30,7 @@ from kcheck.triton.session import patch_triton_to_compile
 from kcheck.triton.signature import is_pointer, laid_out, packed
 from kcheck.triton.signature import scalars as flattened
 from kcheck.triton.tensors import address_of
-from kcheck.triton.versions import read_version
+from kcheck.triton.versions import UnsupportedTriton, read_version
 
 _WIDTHS = {"int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64"} | {
     f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)
@@ -104,8 +104,8 @@ def load(spec: OpSpec) -> Any:
         raise KernelError(spec.kernel.span, what, 'pip install "kcheck[triton]"')
     try:
         read_version(importlib.metadata.version("triton"))
-    except DeviceUnavailable as fault:
-        raise KernelError(spec.kernel.span, *str(fault).split("; ", 1)) from None
+    except UnsupportedTriton as fault:
+        raise KernelError(spec.kernel.span, fault.what, fault.fix) from None
     if "tensorflow" in sys.modules and "triton" not in sys.modules:
         what = "TensorFlow is loaded in this process, and Triton crashes the process if it is loaded second"
         raise KernelError(spec.kernel.span, what, "run this spec by itself, or import triton before tensorflow")

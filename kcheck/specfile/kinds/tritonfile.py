@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from kcheck.specfile.kinds.tritonuse import read_uses
-from kcheck.specfile.literals import dotted
+from kcheck.specfile.literals import full_name
 
 Config: TypeAlias = Mapping[str, "int | float | bool"]
 """A configuration of autotuning: its keyword arguments, ``num_warps`` and ``num_stages``."""
@@ -95,7 +95,7 @@ class _Names:
 
     def full(self, node: ast.expr) -> str:
         """``triton.jit`` for what a decorator names, whatever the file calls it; empty for anything else."""
-        return dotted(node, self.of_triton)
+        return full_name(node, self.of_triton)
 
 
 def _kernel(node: ast.FunctionDef, names: _Names) -> TritonKernel | None:
