@@ -102,12 +102,12 @@ def _judged(verdict: Verdict, snapshot: Snapshot | None, again: str, path: str =
             "inputs",
             f"not stored: a run stores those of {NEW_SNAPSHOTS} new failures per spec; the seed makes them again",
         )
-    yield from _spread(verdict.comparisons)
+    yield from _error_maps(verdict.comparisons)
     yield DetailRow("seed", (str(verdict.case.seed),))
     yield replay
 
 
-def _spread(comparisons: tuple[Comparison, ...]) -> Iterator[DetailRow]:
+def _error_maps(comparisons: tuple[Comparison, ...]) -> Iterator[DetailRow]:
     from kcheck.report.error_map import error_map_rows
 
     for comparison in comparisons:

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from kcheck.ptx.isa import EFFECTS
 from tests.isa import (
+    test_blocks_and_grids,
     test_copies,
     test_matrices,
     test_mbarrier,
     test_mma,
     test_textures,
-    test_together,
     test_warp,
     test_wmma,
 )
@@ -98,7 +98,7 @@ def test_every_effect_has_a_case() -> None:
     used = {line for batch in memory_batches() for case in batch.cases for line in case.lines}
     used |= {instruction.line for instruction in test_warp.instructions()}
     used |= {str(form) for form in test_mma.forms()}
-    text = "\n".join(line + ";" for line in used) + test_together.TEXTS
+    text = "\n".join(line + ";" for line in used) + test_blocks_and_grids.TEXTS
     text += test_matrices.loading(1, transposed=False, stride=16) + test_matrices.MOVE
     text += test_wmma.kernel(test_wmma.SHARED)
     text += test_mbarrier.kernel(test_mbarrier.ARRIVE)
@@ -136,7 +136,8 @@ def test_a_wrong_bit_is_told(cpu: Callable[[int], Cpu]) -> None:
 def test_the_device_path_runs() -> None:
     """What runs the tests on a CUDA device runs them on kcheck's own driver too: so it does not rot."""
     script = (
-        "from tests.isa import machines, test_together as t; t.check_parameters(machines.Gpu()); print('agreed')"
+        "from tests.isa import machines, test_blocks_and_grids as t; "
+        "t.check_parameters(machines.Gpu()); print('agreed')"
     )
     command = [sys.executable, "-m", "kcheck", "exec", "--", sys.executable, "-c", script]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=Path(__file__).parents[2])

@@ -7,9 +7,8 @@ import pytest
 from ptx_machine import HEAD, launch
 
 from kcheck.ptx import abi
-from kcheck.ptx.analysis import affine as strides
+from kcheck.ptx.analysis import affine, liveness, uniformity
 from kcheck.ptx.analysis import cfg as control
-from kcheck.ptx.analysis import liveness, uniformity
 from kcheck.ptx.syntax.parser import parse
 
 WIDTH = 16
@@ -30,7 +29,7 @@ def stride_of(body: str, register: str = "%r1") -> int | None:
     live = liveness.analyze(graph)
     found = uniformity.analyze(graph, live, lambda name: False, frozenset(), WIDTH)
     constants = liveness.constants(graph)
-    return strides.analyze(graph, live, found, constants, lambda name: False, WIDTH).get(register)
+    return affine.analyze(graph, live, found, constants, lambda name: False, WIDTH).get(register)
 
 
 @pytest.mark.parametrize(

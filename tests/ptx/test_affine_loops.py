@@ -12,7 +12,7 @@ from ptx_machine import HEAD, launch
 
 from kcheck.ptx import abi
 from kcheck.ptx.compile import lower
-from kcheck.ptx.lowering import affine_loops as lines
+from kcheck.ptx.lowering import affine_loops
 from kcheck.ptx.program import Program
 
 LANES = 64
@@ -125,7 +125,7 @@ def test_lanes_in_a_line_compute_what_each_would(seed: int, steps: str, monkeypa
     wherever the lanes begin: in a line, wrapping around, with one of them elsewhere."""
     draw = random.Random(f"{seed} {steps}")
     if steps == "any":
-        monkeypatch.setattr(lines._Iteration, "_wanted", lambda self: _AnySteps())
+        monkeypatch.setattr(affine_loops._Iteration, "_wanted", lambda self: _AnySteps())
     body = " ".join(
         draw.choice(OPERATIONS).format(k=draw.choice([-3, 2, 8, 1000, 2**20]), s=draw.choice([1, 5, 31, 63]))
         for _ in range(draw.randint(0, 4))

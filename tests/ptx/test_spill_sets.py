@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from kcheck.ptx.analysis import cfg as control
-from kcheck.ptx.analysis import liveness
-from kcheck.ptx.analysis import spill_sets as saving
+from kcheck.ptx.analysis import liveness, spill_sets
 from kcheck.ptx.syntax.ast import Instruction
 from kcheck.ptx.syntax.parser import parse
 
@@ -48,7 +47,7 @@ def kept(body: str) -> list[frozenset[str]]:
         for n in cfg.order
         if (end := cfg.blocks[n].terminator) is not None and control.is_barrier(end)
     }
-    found = saving.unchanged(cfg, live, names, frozenset(names))
+    found = spill_sets.unchanged(cfg, live, names, frozenset(names))
     return [found[n] for n in sorted(found)]
 
 
@@ -67,14 +66,14 @@ def kept(body: str) -> list[frozenset[str]]:
 )
 def test_what_one_pure_instruction_makes_is_made_again(instruction: str, again: bool) -> None:
     """A scalar is made again if one pure instruction makes it of parameters, constants and special registers."""
-    found = saving.rematerialized(graph(instruction), UNIFORM)
+    found = spill_sets.rematerialized(graph(instruction), UNIFORM)
     assert ("%r4" in found) is again
 
 
 def test_a_register_is_made_again_after_its_operands() -> None:
     """The instructions for a register begin with those for its operands."""
     cfg = graph("add.u32 %r4, %r2, 1;\n shl.b32 %r5, %r4, 2;")
-    chain = saving.rematerialized(cfg, UNIFORM)["%r5"]
+    chain = spill_sets.rematerialized(cfg, UNIFORM)["%r5"]
     assert [o.opcode for o in chain if isinstance(o, Instruction)] == ["mov", "add", "shl"]
 
 

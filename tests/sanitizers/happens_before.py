@@ -186,7 +186,7 @@ def racing(steps: list[Step]) -> dict[Byte, set[tuple[int, int]]]:
     }
 
 
-def harmful(steps: list[Step]) -> bool:
+def is_error(steps: list[Step]) -> bool:
     """Whether some race can be seen: two writes of other values, or a read beside a write that may change it."""
     for (space, _, _), accesses in _touched(steps).items():
         writes = [done for done in accesses if done.kind == "write"]

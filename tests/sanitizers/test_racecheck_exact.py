@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from happens_before import BLOCKS, BYTES, THREADS, Step, draw, draw_values, harmful, ptx, racing
+from happens_before import BLOCKS, BYTES, THREADS, Step, draw, draw_values, is_error, ptx, racing
 
 from kcheck.cpu import races
 from kcheck.cpu.cache import ObjectCache
@@ -109,7 +109,7 @@ def test_a_race_is_an_error_if_and_only_if_it_can_be_seen(bench: Bench, seed: in
     found = bench.races(steps, width)
     errors = [finding for finding in bench.found if finding.severity == "error"]
     assert found <= _true(steps), steps
-    assert bool(errors) == harmful(steps), steps
+    assert bool(errors) == is_error(steps), steps
     assert bool(found) == bool(_true(steps)), steps
 
 

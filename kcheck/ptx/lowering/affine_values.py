@@ -110,7 +110,7 @@ class Evaluator:
         first = self.fn.read(i, operand, kind)
         self.fn.first_lane = False
         if isinstance(operand, Register):
-            line = self.fn.lines.get(operand.name)
+            line = self.fn.affine_values.get(operand.name)
             if line is not None:
                 return AffineValue(first, line.step)
             if operand.name in self.fn.strides:

@@ -106,7 +106,7 @@ class FunctionLowering(Registers):
     @property
     def in_affine_loop(self) -> bool:
         """Whether this is the version of a loop in which indices are scalars."""
-        return bool(self.lines)
+        return bool(self.affine_values)
 
     def fail(self, operation: Instruction | Call, what: str) -> PtxError:
         """The error to raise for an instruction."""
@@ -346,8 +346,8 @@ class FunctionLowering(Registers):
         base = operand.base if isinstance(operand, Address) else None
         if not isinstance(base, Register):
             return None
-        if base.name in self.lines:  # checked when the iteration begins
-            if self.lines[base.name].uniform:
+        if base.name in self.affine_values:  # checked when the iteration begins
+            if self.affine_values[base.name].uniform:
                 return None
         elif self.strides.get(base.name) != size:
             return None

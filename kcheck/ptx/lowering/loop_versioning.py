@@ -60,7 +60,7 @@ class LoopVersion:
         self._look(waiting)
         b.label(f"affine{n}")
         carried = {name: self._load(name) for name in self.loop.carried}
-        fn.lines = dict(carried)
+        fn.affine_values = dict(carried)
         evaluator = Evaluator(fn)
         made: dict[int, AffineValue] = {}
         for operation in self.block.body:
@@ -68,12 +68,12 @@ class LoopVersion:
                 self._side_by_side(evaluator, operation)
             if id(operation) in self.loop.evaluated and isinstance(operation, Instruction):
                 made[id(operation)] = evaluator.evaluate(operation)
-                fn.lines[writes(operation)[0].name] = made[id(operation)]
+                fn.affine_values[writes(operation)[0].name] = made[id(operation)]
         self._keep_steps(evaluator)
         agreed = b.const("i1", 1)
         for condition in evaluator.holds:
             agreed = b.land(agreed, condition)
-        fn.lines = {}
+        fn.affine_values = {}
         b.line(f"br i1 {agreed.text}, label %abreast{n}, label %back{n}, !prof !0")
         b.label(f"back{n}")
         self._to_lanes(carried, n)
@@ -117,7 +117,7 @@ class LoopVersion:
         b = self.b
         changed: Value | None = None
         for name, step in self.loop.steps.items():
-            now = self.fn.lines[name].step
+            now = self.fn.affine_values[name].step
             if step is not None and now != b.const(now.type, step):
                 other = b.compare("ne", now, step)
                 changed = other if changed is None else b.lor(changed, other)
@@ -125,7 +125,7 @@ class LoopVersion:
             end = self.block.terminator
             assert end is not None
             assert end.guard is not None
-            if end.guard.name in self.fn.lines:
+            if end.guard.name in self.fn.affine_values:
                 changed = b.land(changed, self._again())
             evaluator.holds.append(b.invert(changed))
 
@@ -142,7 +142,7 @@ class LoopVersion:
         operand = i.operands[1 if i.opcode == "ld" else 0]
         assert isinstance(operand, Address)
         assert isinstance(operand.base, Register)
-        line = self.fn.lines[operand.base.name]
+        line = self.fn.affine_values[operand.base.name]
         if not line.uniform:
             evaluator.holds.append(self.b.compare("eq", line.step, self.loop.accesses[id(i)]))
 
@@ -152,14 +152,14 @@ class LoopVersion:
         fn.begin_block(True)
         fn.active = Value("splat (i1 true)", "i1", fn.width)
         fn.blend = lambda register: False
-        fn.lines = dict(carried)
+        fn.affine_values = dict(carried)
         for operation in self.block.body:
             target = next((r.name for r in writes(operation)), "")
             if id(operation) not in made or fn.is_scalar(target):
                 apply(fn, operation)
             else:
-                fn.lines[target] = made[id(operation)]
-        return fn.lines
+                fn.affine_values[target] = made[id(operation)]
+        return fn.affine_values
 
     def _end(
         self,
@@ -171,7 +171,7 @@ class LoopVersion:
         b, fn, n = self.b, self.fn, self.header
         condition = self._again()
         again, halt, on = b.fresh("again"), b.fresh("halt"), b.fresh("on")
-        fn.lines = {}
+        fn.affine_values = {}
         b.line(f"br i1 {condition.text}, label %{again}, label %through{n}")
         b.label(again)
         b.line(f"br i1 {stop_flag().text}, label %{halt}, label %{on}")

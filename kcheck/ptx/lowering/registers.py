@@ -42,7 +42,7 @@ class Registers:
         self.each = Builder(unit.width, unit.declarations, unit.definitions, prefix="e")
         self.uniform = uniform
         self.strides: Mapping[str, int] = {}
-        self.lines: dict[str, AffineValue] = {}
+        self.affine_values: dict[str, AffineValue] = {}
         self.first_lane = False
         self.active = Value("true", "i1")
         self.guard: Value | None = None
@@ -96,7 +96,7 @@ class Registers:
 
     def load(self, register: str, kind: str) -> Value:
         """The value of a register, of its declared type."""
-        line = self.lines.get(register)
+        line = self.affine_values.get(register)
         if line is not None:
             return line.first if self.first_lane or line.uniform else self.lanes_of(line)
         value = self.load_slot(register, kind)
