@@ -22,6 +22,7 @@ VERBS = {
 _NULL = 1 << 16
 """Addresses below are a null pointer plus an offset."""
 _NEAR = 64
+_LIKELY = 2  # how far a thread's number usually is from an index that is computed from it and a loaded value
 """Elements. An index that exceeds a thread's by at most this much is treated as that index plus a constant."""
 
 
@@ -211,7 +212,7 @@ def _fix(
         threads = next(count for i, count in ids if i == value)
         return f"the {who} has {threads:,} threads along this axis: guard the access with `if {letter} < {bound}`"
     offset = min((value - i for i, _ in ids if 0 < value - i <= _NEAR), default=None)
-    if (loaded := _loaded(site, naming)) and (offset is None or value > size + _NEAR):
+    if (loaded := _loaded(site, naming)) and (offset is None or offset > _LIKELY or value > size + _NEAR):
         return loaded
     if offset is not None:
         return f"compare the index itself with {bound}: it is {offset} more than the thread's number"

@@ -225,17 +225,17 @@ def _undefined(
 ) -> tuple[str | None, tuple[int, ...] | None, str, str]:
     """Array, index, message and fix of a use of uninitialized memory; the fault names the load of the value."""
     load = _source(fault, program)
-    array, index, what, fix = None, None, "a value", "write it before reading it"
-    if load is not None:
-        space = load.space
-        if space == "shared" or (space != "global" and _inside(naming.windows.shared, fault.address)):
-            what = naming.told_shared(load, fault.address)
-            fix = "write it first, and put cuda.syncthreads() between the write and the read"
-        elif space == "local" or (space != "global" and _inside(naming.windows.state, fault.address)):
-            what, fix = naming.told_local(load, fault), "write every element of cuda.local.array() first"
-        else:
-            array, index, what = naming.told_global(load, fault.address)
-            fix = "write it first: cuda.device_array() does not zero memory"
+    if load is None:
+        return None, None, f"{_UNDEFINED[kind]} an uninitialized value", "write it before reading it"
+    array, index, space = None, None, load.space
+    if space == "shared" or (space != "global" and _inside(naming.windows.shared, fault.address)):
+        what = naming.told_shared(load, fault.address)
+        fix = "write it first, and put cuda.syncthreads() between the write and the read"
+    elif space == "local" or (space != "global" and _inside(naming.windows.state, fault.address)):
+        what, fix = naming.told_local(load, fault), "write every element of cuda.local.array() first"
+    else:
+        array, index, what = naming.told_global(load, fault.address)
+        fix = "write it first: cuda.device_array() does not zero memory"
     message = f"{_UNDEFINED[kind]} {what}, which is uninitialized"
     start = place(load)
     if start is not None and start != place(site):

@@ -133,7 +133,8 @@ class CpuBackend(CudaBackend):
             self.modules.took = self._compiled
             self.modules.names_object = self._name_object
         threads = len(os.sched_getaffinity(0))
-        self.description = f"{self.description}, {self._executor.width} lanes on {threads} threads"
+        cc = self.description.rpartition(", ")[2]  # without the name that programs see
+        self.description = f"{cc}, {self._executor.width} lanes on {threads} thread{'s' * (threads != 1)}"
 
     def _name_object(self, handle: int, name: str, shape: tuple[int, ...], dtype: str) -> None:
         """Call the memory of an object by the name of its array."""

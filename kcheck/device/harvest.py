@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +79,7 @@ def mutated_finding(memory: Allocation, after: Bytes, kernel: str | None) -> Fin
     return Finding(
         "mutated",
         f"input {memory.name} was changed in {count} of {_elements(changed.size)}:"
-        f" {_at(index)} was {old}, is {new}",
+        f" {_at(memory.name, index)} was {old}, is {new}",
         fix=f"if the kernel may write it, set 'mutates: [{memory.name}]'; if an output replaces it, set 'alias:'",
         array=memory.name,
         index=index,
@@ -97,7 +98,7 @@ def unwritten_finding(name: str, mask: Mask, kernel: str | None, launched: bool)
     return Finding(
         "unwritten",
         f"{count} of {_elements(mask.size)} of {name} {'was' if count == 1 else 'were'} never written,"
-        f" the first at {_at(index)}{why}",
+        f" the first at {_at(name, index)}{why}",
         fix=fix,
         array=name,
         index=index,
@@ -128,7 +129,7 @@ def nondeterministic_finding(
     return Finding(
         "nondeterministic",
         f"{whose} {count} of {_elements(different.size)} of {name}:"
-        f" {_at(index)} is {old} {when[0]} and {new} {when[1]}",
+        f" {_at(name, index)} is {old} {when[0]} and {new} {when[1]}",
         fix="look for a race or a missing barrier; if atomics may run in any order, set 'deterministic: false'",
         array=name,
         index=index,
@@ -167,7 +168,8 @@ def extent(memory: Allocation) -> tuple[int, int]:
 def _scalar_text(dtype: DType, written: Bytes) -> str:
     if len(written) < dtype.itemsize:
         return "cut off"
-    return str(np.frombuffer(np.ascontiguousarray(written).tobytes(), dtype.numpy)[0])
+    text = str(np.frombuffer(np.ascontiguousarray(written).tobytes(), dtype.numpy)[0])
+    return re.sub("nan|inf", lambda word: {"nan": "NaN", "inf": "Inf"}[word[0]], text)
 
 
 def _bytes(count: int) -> str:
@@ -178,5 +180,5 @@ def _elements(count: int) -> str:
     return "1 element" if count == 1 else f"{count} elements"
 
 
-def _at(index: tuple[int, ...]) -> str:
-    return f"[{', '.join(map(str, index))}]" if index else "the only element"
+def _at(name: str, index: tuple[int, ...]) -> str:
+    return f"{name}[{', '.join(map(str, index))}]" if index else name

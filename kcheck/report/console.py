@@ -148,14 +148,14 @@ class ConsoleReporter:
             return
         device = plain.line(event.device)
         if event.device_name and event.device_name != event.device:
-            device += f" ({plain.line(event.device_name)})"
-        head = f"kcheck {event.version} · {device} · {wording.count(event.specs, 'spec')}"
-        head += f" · profile {plain.line(event.profile)}" if event.profile else ""
-        head += " · strict" if event.strict else ""
-        head += "".join(f" · {text}" for text in coverage.overridden(event.sanitize))
-        words = head.replace("· ", "·\N{NO-BREAK SPACE}").split(" ")  # no line ends with a dot
-        lines = layout.wrap(words, " ", self._settings.width)
-        self._print(*(Text(line.replace("\N{NO-BREAK SPACE}", " "), "dim") for line in lines))
+            device += f": {plain.line(event.device_name)}"
+        parts = [f"kcheck {event.version}", device, wording.count(event.specs, "spec")]
+        parts += [f"profile {plain.line(event.profile)}"] if event.profile else []
+        parts += ["strict"] if event.strict else []
+        parts += coverage.overridden(event.sanitize)
+        width = self._settings.width
+        fitting = [piece for part in parts for piece in layout.wrap(part.split(" "), " ", width)]
+        self._print(*(Text(line, "dim") for line in layout.wrap(fitting, " · ", width)))
         self._after_block = True
 
     def _refuse(self, event: SpecRefused) -> None:
@@ -257,7 +257,7 @@ class ConsoleReporter:
             return
         self._print(head, *rest)
         if 7 + right.cell_len <= width:
-            self._print(Text.assemble(" " * 7, right))
+            self._print(Text.assemble(" " * (width - right.cell_len), right))
             return
         for part in layout.wrap([*line.result.split(" "), time.strip()], " ", width - 7):
             self._print(Text(" " * 7 + part, result.style))

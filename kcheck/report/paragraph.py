@@ -109,7 +109,10 @@ def cases_text(cause: Cause, run: Sequence[CaseFinished]) -> str:
         seen = [event for event in run if cause.rule in event.verdict.checked]
     number = f"{len(cause.cases):,}"
     if len(seen) < len(run):
-        text = f"{number} of the {len(seen):,} that {cause.rule} checked"
+        these = f"{number} of the {len(seen):,}"
+        if len(cause.cases) == len(seen):
+            these = f"all {number}" if len(seen) > 1 else "the one"
+        text = f"{these} that {cause.rule} checked"
     elif len(cause.cases) == len(run):
         text = f"all {number}" if len(run) > 1 else "1 of 1"
     else:

@@ -161,8 +161,8 @@ def test_one_element_is_counted_as_one(project):
         "launch: {args: [x, y], grid: [1], block: [1]}\n"
     )
     mutated, unwritten = run(project, spec, kernel)[0].findings
-    assert "was changed in 1 of 1 element: [0] was" in mutated.message
-    assert unwritten.message == "1 of 1 element of y was never written, the first at [0]"
+    assert "was changed in 1 of 1 element: x[0] was" in mutated.message
+    assert unwritten.message == "1 of 1 element of y was never written, the first at y[0]"
 
 
 def test_unwritten_is_exact_even_for_a_kernel_that_writes_the_poison(project):

@@ -82,6 +82,11 @@ WRONG_INDEX = {
         "reads x[1000000000], axis 0 has size 70",
         "the index is computed from values loaded at line 11",
     ),
+    "loaded_and_small": (
+        "if i == 0: y[i] = x[int(x[0] * 0) + 80]",
+        "reads x[80], axis 0 has size 70",
+        "the index is computed from values loaded at line 11",
+    ),
     "loop": ("for k in range(32, n + 1): y[k - i] = x[k] + i", "x[70], axis 0 has size 70", "one past the end"),
     "shared_by_grid": ("größe[i] = i; y[i % n] = größe[t]", "writes größe[32], axis 0 has size 32", "threadIdx"),
     "local_in_2d": (

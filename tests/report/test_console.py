@@ -91,6 +91,17 @@ def test_no_line_is_wider_than_the_terminal(name: str, verbosity: int) -> None:
             assert cell_len(line) <= width, f"{width}: {line}"
 
 
+@pytest.mark.parametrize("width", [80, 60, 40])
+def test_the_head_breaks_between_its_parts(width: int) -> None:
+    """Version, device and number of specs: a part that fits a line stays whole."""
+    name = "compute capability 8.0, 16 lanes"
+    parts = [f"cpu: {name}", "1 spec", "racecheck error"]
+    head = fake_events.started(1, device="cpu", device_name=name, sanitize={"racecheck": "error"})
+    lines = render([head], width).partition("\n\n")[0].splitlines()
+    assert " · ".join(lines) == " · ".join(["kcheck 0.1.0", *parts])
+    assert len(lines) == {80: 1, 60: 2, 40: 3}[width]
+
+
 @pytest.mark.parametrize("width", [20, 33, 40])
 def test_narrow_terminal_loses_no_verdict(width: int) -> None:
     """However narrow the terminal is, each mark and every count is there."""
@@ -377,6 +388,12 @@ def test_sanitizer_that_saw_a_part_of_the_cases_says_so() -> None:
     assert "cases      1 of the 2 that racecheck checked" in text
     assert "also       wrong values in 1 of 2, racecheck did not check 1 of these" in text
     assert text.count("replay") == 1
+    everyone = [
+        replace(case, verdict=replace(case.verdict, checked=("racecheck",))) for case in (cases[0], cases[0])
+    ]
+    for seen, words in ((everyone[:1], "the one"), (everyone, "all 2")):
+        text = render([*events[:2], *seen, cases[2], fake_events.spec_finished(failed=len(seen) + 1)])
+        assert f"cases      {words} that racecheck checked" in text
 
 
 def test_ascii_stream_gets_ascii() -> None:
