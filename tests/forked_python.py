@@ -85,6 +85,16 @@ def start_module(
     )
 
 
+def environment(*without: str) -> dict[str, str]:
+    """That of the tests, for a command that chooses its device.
+
+    Args:
+        without: variables that are left out.
+    """
+    left_out = {"NUMBA_ENABLE_CUDASIM", *without}
+    return {**{k: v for k, v in os.environ.items() if k not in left_out}, "PYTHONPATH": str(ROOT)}
+
+
 def _is_simulated(words: Sequence[str]) -> bool:
     """Whether a command certainly uses the simulator."""
     return [device for option, device in pairwise(words) if option == "--device"][-1:] == ["simulator"]

@@ -13,6 +13,7 @@ import jsonschema
 import pytest
 import yaml
 from action_runner import Ran, run_action
+from forked_python import environment, run_module
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = ROOT / "tests/report/schemas"
@@ -160,9 +161,7 @@ def test_templates_are_valid_and_run_kcheck_ci(tmp_path: Path) -> None:
     """By the schemas of GitHub workflows and GitLab CI; `kcheck init --ci` writes them and overwrites nothing."""
 
     def init(host: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "kcheck", "init", "--ci", host]
-        environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-        return subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, encoding="utf-8")
+        return run_module(("kcheck", "init", "--ci", host), tmp_path, environment(), seconds=60)
 
     for host, file, schema in (
         ("github", ".github/workflows/kcheck.yml", "github-workflow.json"),

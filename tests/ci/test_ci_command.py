@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked_python import run_module
 from test_action import KERNEL, SPEC, Repository
 
 
 def ci(repository: Repository, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "kcheck", "ci", *arguments],
-        cwd=repository.folder,
-        env=repository.environ,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=300,
-    )
+    return run_module(("kcheck", "ci", *arguments), repository.folder, repository.environ, seconds=300)
 
 
 @pytest.mark.slow
@@ -47,8 +40,8 @@ def test_a_regression_fails_the_job(tmp_path: Path) -> None:
     """A kernel that is still correct but needs more than the baseline allows."""
     repository = Repository(tmp_path)
     (repository.folder / "specs/double.yaml").write_text(SPEC + "regression: {instructions: +0}\n")
-    command = [sys.executable, "-m", "kcheck", "baseline", "save", "main"]
-    subprocess.run(command, cwd=repository.folder, env=repository.environ, check=True, capture_output=True)
+    saved = run_module(("kcheck", "baseline", "save", "main"), repository.folder, repository.environ, seconds=300)
+    assert saved.returncode == 0, saved.stderr
     slower = KERNEL.replace(
         "y[i] = x[i] + x[i]", "y[i] = x[i] + x[i]\n        y[i] = y[i] * 1 if i != 77 else x[0]"
     )

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
+
+from forked_python import run_module
 
 CHECKOUT = Path(__file__).parents[2]
 HEAD = "import math\nimport numpy as np\nfrom numba import cuda, float32, float64, int32\n"
@@ -46,11 +47,8 @@ class CpuProject:
 
     def run(self, *arguments: str, device: str = "cpu", **more: str) -> subprocess.CompletedProcess[str]:
         """``kcheck run`` there."""
-        words = [sys.executable, "-m", "kcheck", "run", *arguments, "--device", device]
-        env = environment(**more)
-        return subprocess.run(
-            words, cwd=self.root, env=env, capture_output=True, encoding="utf-8", timeout=600, check=False
-        )
+        words = ("kcheck", "run", *arguments, "--device", device)
+        return run_module(words, self.root, environment(**more), seconds=600)
 
     def report(self, *arguments: str, **more: str) -> dict[str, dict[str, Any]]:
         """The JSON report's specs, by op."""

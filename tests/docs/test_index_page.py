@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked_python import environment, run_module
 
 from kcheck.device.cpu import missing
 
@@ -26,14 +24,7 @@ def test_the_three_kernels_pass_as_shown(tmp_path: Path) -> None:
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text, "utf-8")
     (tmp_path / "kcheck.yaml").write_text("")
-    ran = subprocess.run(
-        [sys.executable, "-m", "kcheck", "run", "--device", "cpu", "--cases", "3"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    words = ("kcheck", "run", "--device", "cpu", "--cases", "3")
+    ran = run_module(words, tmp_path, environment(), seconds=300)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "3 specs passed" in ran.stdout

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
+
+from forked_python import run_module
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -69,15 +70,8 @@ class KindsProject:
     def kcheck(self, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
         """Run ``kcheck`` there."""
         clean = {k: v for k, v in os.environ.items() if k not in ("NUMBA_ENABLE_CUDASIM", "KCHECK_CC", "COLUMNS")}
-        return subprocess.run(
-            [sys.executable, "-m", "kcheck", *words],
-            cwd=self.root,
-            env={**clean, "PYTHONPATH": str(CHECKOUT), "COLUMNS": "200", **more},
-            capture_output=True,
-            encoding="utf-8",
-            timeout=600,
-            check=False,
-        )
+        variables = {**clean, "PYTHONPATH": str(CHECKOUT), "COLUMNS": "200", **more}
+        return run_module(("kcheck", *words), self.root, variables, seconds=600)
 
     def report(self, *words: str, **more: str) -> dict[str, dict[str, Any]]:
         """``kcheck run`` on all specs: those of its JSON report, by op."""

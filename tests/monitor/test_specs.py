@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from forked_python import environment, run_module
 
 import kcheck
 from kcheck.errors import UserError
@@ -79,19 +77,13 @@ def test_a_saved_mismatch_is_reproduced_and_minimized(project: Path) -> None:
     assert smallest is not None
     assert smallest.dims == {"M": 1, "N": 65}
 
-    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "COLUMNS": "80"}
+    variables = {**environment(), "COLUMNS": "80"}
     for command, code, shown in (
         ("reproduce", 1, "STILL FAILS  same bits"),
         ("minimize", 0, "fails when N > 64, for any M"),
     ):
-        done = subprocess.run(
-            [sys.executable, "-m", "kcheck", command, str(file.relative_to(project))],
-            cwd=project,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        words = ("kcheck", command, str(file.relative_to(project)))
+        done = run_module(words, project, variables, seconds=300)
         assert done.returncode == code, done.stdout + done.stderr
         assert shown in done.stdout
 

@@ -6,13 +6,11 @@ and test_twins.py.
 
 import functools
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forked_python import environment, run_module
 
 from benchmarks.evidence.corpus import twins
 
@@ -38,15 +36,8 @@ TWINS = {
 @functools.cache
 def run(spec: str, *options: str) -> tuple[int, dict[str, Any]]:
     """Exit code and the spec's part of the JSON report of ``kcheck run`` on the simulator."""
-    child = subprocess.run(
-        [sys.executable, "-m", "kcheck", "run", spec, "--device", "simulator", "--format", "json", *options],
-        cwd=ROOT,
-        env={**os.environ, "NUMBA_ENABLE_CUDASIM": "0"},  # kcheck switches the simulator on by itself
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
+    words = ("kcheck", "run", spec, "--device", "simulator", "--format", "json", *options)
+    child = run_module(words, ROOT, environment(), seconds=600)
     assert child.stdout, child.stderr[-2000:]
     specs = json.loads(child.stdout)["specs"]
     assert len(specs) == 1

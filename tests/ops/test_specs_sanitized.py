@@ -1,12 +1,11 @@
 """The project's own correct kernels under every sanitizer: none cries wolf."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forked_python import environment, run_module
 
 pytestmark = pytest.mark.slow
 
@@ -27,15 +26,8 @@ GROUP = 8
 
 def run(names: list[str], *options: str) -> tuple[int, list[dict[str, Any]]]:
     """Exit code and the specs of the JSON report of ``kcheck run`` on the cpu device."""
-    command = [sys.executable, "-m", "kcheck", "run", *(f"specs/{name}.yaml" for name in names), "--device", "cpu"]
-    child = subprocess.run(
-        [*command, "--format", "json", *options],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
+    words = ("kcheck", "run", *(f"specs/{name}.yaml" for name in names), "--device", "cpu", "--format", "json")
+    child = run_module((*words, *options), ROOT, environment(), seconds=600)
     assert child.stdout, child.stderr[-2000:]
     return child.returncode, json.loads(child.stdout)["specs"]
 

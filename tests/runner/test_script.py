@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from forked_python import run_module
 
 from kcheck.device.cpu import missing
 
@@ -91,8 +92,7 @@ def kcheck(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """``kcheck`` as users have it, with a cache of its own."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("NUMBA_", "KCHECK_"))}
     variables = {**kept, "PYTHONPATH": str(CHECKOUT), "KCHECK_CACHE_DIR": str(folder / "cache")}
-    command = [sys.executable, "-m", "kcheck", *words]
-    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=300)
+    return run_module(("kcheck", *words), folder, variables, seconds=300)
 
 
 DAILY = ("mismatch", "two files and a launcher")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "device"))
 
 from cpu_project import CpuProject
 from cpu_project import environment as environment_of_tests
+from forked_python import run_module
 
 from kcheck.cli.sanitize import Sanitize
 from kcheck.device.cpu import missing
@@ -103,14 +103,8 @@ def test_a_failure_of_the_command_line_is_not_fixed_without_it(tmp_path: Path) -
 
     def kcheck(*words: str) -> tuple[int, str]:
         variables = {key: value for key, value in environment_of_tests().items() if key != "KCHECK_STORE"}
-        done = subprocess.run(
-            [sys.executable, "-m", "kcheck", *words],
-            cwd=project.root,
-            env={**variables, "KCHECK_CACHE_DIR": str(tmp_path / "cache")},
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-        )
+        variables["KCHECK_CACHE_DIR"] = str(tmp_path / "cache")
+        done = run_module(("kcheck", *words), project.root, variables, seconds=300)
         return done.returncode, done.stdout
 
     assert kcheck("run", "--device", "cpu", "--sanitize", "racecheck=error")[0] == 1
