@@ -14,7 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from conformance.cuda_text import Global, Item, inlined, items, kernels, launched, without
+from conformance.cuda_text import Global, inlined, kernels, launched
+from kcheck.device.kinds.host_code import Item, items, without
 from kcheck.device.kinds.nvrtc import INCLUDE, toolkit_folders
 from kcheck.errors import PtxError
 from kcheck.ptx.abi import Checks
@@ -24,7 +25,7 @@ from kcheck.ptx.syntax.parser import parse
 TARGET = "compute_89"
 WIDTH = 8
 _ROUNDS = 40
-_FORMAT = 1
+_FORMAT = 2
 """Counts changes of what is compiled, or of how it is kept."""
 _ERROR = re.compile(r"^[^\n(]*\((\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (.*)", re.MULTILINE)
 _THROUGH = re.compile(r"at line (\d+)")

@@ -48,11 +48,6 @@ ROWS = {
         'there is no file "nowhere.h" to include',
         "add its folder to compile, as in `compile: {include: [include]}`, or fix the name",
     ),
-    "host_code": (
-        "kernel: kernels/host.cu:twice",
-        'there is no file "vector" to include',
-        "kcheck compiles the kernels only: put host code between #ifndef __CUDACC_RTC__ and #endif",
-    ),
     "ptx_of_one_family": (
         "kernel: kernels/family.ptx:twice",
         "kernel: kernels/family.ptx:2: the .target is sm_100a, which is code for one family of GPUs only",
@@ -125,7 +120,6 @@ def refused(tmp_path_factory):
     template = DOUBLE.replace("__global__", "template <class T, int K> __global__")
     project.write("kernels/template.cu", template.replace('extern "C" ', ""))
     project.write("kernels/lost.cu", '#include "nowhere.h"\n' + DOUBLE)
-    project.write("kernels/host.cu", "#include <vector>\n" + DOUBLE)
     project.write("kernels/twice.ptx", PTX)
     project.write("kernels/family.ptx", PTX.replace("sm_75", "sm_100a"))
     project.write("kernels/newer.ptx", PTX.replace("sm_75", "sm_90"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -13,6 +13,7 @@ from kcheck.device.artifact import no_compiler
 from kcheck.device.kinds.compiled import CompiledKind, NotCompiled
 from kcheck.device.kinds.cpp import defines, instance, varying
 from kcheck.device.kinds.entry import Parameter, find_entry, ptx_parameters
+from kcheck.device.kinds.host_code import is_host_header
 from kcheck.device.kinds.modules import Unit
 from kcheck.device.kinds.nvrtc import (
     INCLUDE,
@@ -31,26 +32,15 @@ from kcheck.specfile.paths import shown
 
 _MOST_ERRORS = 5  # of one compilation that are reported
 _NO_FILE = re.compile(r'cannot open source file "([^"]+)"')
-_HOST = frozenset(
-    {
-        "iostream",
-        "vector",
-        "string",
-        "map",
-        "memory",
-        "chrono",
-        "fstream",
-        "sstream",
-        "random",
-        "thread",
-        "iomanip",
-    }
-)
 _OF_TOOLKIT = re.compile(
     r"^(?:crt|cub|cuda|thrust|cooperative_groups|nv)/|^(?:cuda|mma|curand|cooperative_groups)\w*\.h"
 )
 _OF_ROCM = re.compile(r"^(?:roc|hipcub|hiprand|hipblas|ck/|amd_)")
 _HOST_CALL = re.compile(r'identifier "(?:cuda|hip)(?:Malloc|Memcpy|Memset|Free|Launch|Get|Device|Stream|Event)')
+_HOST_CLASS = re.compile(
+    r'"std" has no member "(?:vector|string|map|set|unordered_\w+|list|deque|cout|cerr|endl|thread|mutex)"'
+)
+_OF_PYTORCH = re.compile(r"\b(?:torch|at|c10)::|\b(?:TORCH|AT|C10)_[A-Z]")
 _AMDS = re.compile(r"(?:__builtin_amdgcn|__ockl|__ocml|__llvm_amdgcn|__amdgcn|amd_)\w*")
 
 
@@ -126,7 +116,16 @@ def _source(file: Path, expression: str, folders: tuple[str, ...], options: tupl
             for place, real in sorted(found.items())
         )
     text = file.read_text(encoding="utf-8")
-    return Source(os.path.realpath(file), text, expression, folders, options, contents)
+    on_host = tuple(sorted(_host_headers(file, found)))
+    return Source(os.path.realpath(file), text, expression, folders, options, contents, on_host)
+
+
+def _host_headers(file: Path, found: Mapping[str, str | None]) -> set[str]:
+    """The names of headers of host code that a file or its headers include, and that the project does not have."""
+    there = {place for place, real in found.items() if real is not None}
+    files = {os.path.realpath(file), *(real for real in found.values() if real is not None)}
+    names = {name for path in files for name, _ in read_cuda(Path(path)).includes if is_host_header(name)}
+    return {name for name in names if not any(place.endswith("/" + name) for place in there)}
 
 
 @lru_cache(maxsize=256)
@@ -218,20 +217,28 @@ def _declared(kernel: KernelRef, file: Path) -> str:
 
 def _fix(message: Message) -> str:
     """What to do about an error, if that is known."""
-    if "<<<" in message.text or _HOST_CALL.search(message.text):
-        return _HOST_FIX
+    if "<<<" in message.text:
+        return "launches from kernels are not supported: launch from a launcher"
+    if _HOST_CALL.search(message.text) or _HOST_CLASS.search(message.text):
+        return "this is code of the host; device code cannot use it"
+    if _OF_PYTORCH.search(_line(message)):
+        return "kernels are compiled without the headers of PyTorch: pass pointers and sizes"
     if found := _AMDS.search(message.text):
         return f"{found[0]} is AMD's alone: kcheck runs HIP as on an NVIDIA GPU"
     return ""
 
 
-_HOST_FIX = "kcheck compiles the kernels only: put host code between #ifndef __CUDACC_RTC__ and #endif"
+def _line(message: Message) -> str:
+    """The source at which an error is; empty if that is not a file."""
+    try:
+        lines = Path(message.file).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return lines[message.line - 1] if 0 < message.line <= len(lines) else ""
 
 
 def _where(name: str) -> str:
     """How to make an included file available."""
-    if name in _HOST:
-        return _HOST_FIX
     if _OF_TOOLKIT.match(name):
         return "pip install 'kcheck[cu13]', which brings the headers of CUDA"
     if _OF_ROCM.match(name):

@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from kcheck.cpu.cache import ObjectCache
+from kcheck.device.kinds.host_code import Item, declared, items, rejected, stand_in, whole, without
 from kcheck.driver.install import settings
 
-_FORMAT = 1  # of what is cached
+_FORMAT = 2  # of what is cached
+_ROUNDS = 12  # of leaving out host code: each shows errors that the last one hid
 INCLUDE = Path(__file__).parent / "include"
 """Headers of kcheck: what nvcc declares without an #include, and the headers of C and C++ that NVRTC lacks."""
 
@@ -63,6 +65,7 @@ class Source:
         options: of NVRTC, without the target and the folders.
         headers: (name, content) of everything of the project that it may include; None if that is not known, so
             that the result cannot be cached.
+        host_headers: names of headers that only host code needs, and that the project does not have.
     """
 
     file: str
@@ -71,6 +74,7 @@ class Source:
     folders: tuple[str, ...]
     options: tuple[str, ...]
     headers: tuple[tuple[str, str], ...] | None
+    host_headers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +145,7 @@ def compile_source(source: Source, target: str) -> Compiled:
 
 def _key(source: Source, target: str) -> str:
     parts = [f"nvrtc {_FORMAT}", _versions(), target, source.file, source.expression]
-    parts += [*source.folders, "", *source.options, "", source.text]
+    parts += [*source.folders, "", *source.options, "", *source.host_headers, "", source.text]
     parts += [part for header in source.headers or () for part in header]
     return "\0".join(parts)
 
@@ -182,8 +186,46 @@ def toolkit_folders() -> tuple[str, ...]:
 
 
 def _compile(source: Source, target: str) -> Compiled:
+    """Compile the device code: what the compiler rejects is left out if it is host code.
+
+    If device code needs something that was left out, the error in that comes first.
+    """
+    try:
+        return _compile_text(source.text, source, target)
+    except CompileFailed as failed:
+        problem = failed
+    full = whole(source.file, source.text, source.folders)
+    everything = items(full.text)
+    left_out: dict[Item, Message] = {}
+    for _ in range(_ROUNDS):
+        causes = {place: message for message in reversed(problem.messages) for place in _places(message)}
+        lines = full.lines_at(causes)
+        found = rejected(everything, lines, has_host_header=bool(source.host_headers))
+        for item in found:
+            at = min(line for line in lines if item.first <= line <= item.last)
+            left_out.setdefault(item, causes[lines[at]])
+        if not found:
+            break
+        try:
+            return _compile_text(without(full.text, left_out), source, target)
+        except CompileFailed as failed:
+            problem = failed
+    missing = {name for message in problem.messages for name in _UNDEFINED.findall(message.text)}
+    reasons = [message for item, message in left_out.items() if missing & declared(full.text, item)]
+    raise CompileFailed((*reasons, *problem.messages), problem.log)
+
+
+_UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
+
+
+def _places(message: Message) -> list[tuple[str, int]]:
+    """Where an error is, and where the instantiations are that led there: (file, line)."""
+    return [(message.file, message.line), *message.through]
+
+
+def _compile_text(text: str, source: Source, target: str) -> Compiled:
     nvrtc: Any = import_module("cuda.bindings.nvrtc")
-    text = source.text + _question(source.expression)
+    text += _question(source.expression)
     folders = (*source.folders, str(INCLUDE), *toolkit_folders())
     options = [
         f"--gpu-architecture={target.replace('sm_', 'compute_')}",
@@ -193,7 +235,9 @@ def _compile(source: Source, target: str) -> Compiled:
         *(f"--include-path={folder}" for folder in folders),
         *source.options,
     ]
-    program = _checked(nvrtc.nvrtcCreateProgram(text.encode(), source.file.encode(), 0, [], []))
+    names = [name.encode() for name in source.host_headers]
+    contents = [stand_in(name).encode() for name in source.host_headers]
+    program = _checked(nvrtc.nvrtcCreateProgram(text.encode(), source.file.encode(), len(names), contents, names))
     try:
         for expression in (source.expression, f"&{_ASKING}"):
             _checked(nvrtc.nvrtcAddNameExpression(program, expression.encode()))

@@ -1,0 +1,238 @@
+"""Host code in a file of CUDA C++, which NVRTC does not compile: the headers that only it needs, and the functions
+that are left out.
+
+The text is split into *items*: what a ``;`` or a closing brace ends at file scope or in a namespace. Only items
+that the compiler rejects, and that are not marked as device code, are left out, and only from a file that shows
+that it has host code: launches, a ``main``, calls of the CUDA runtime, headers of the host.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_HEADERS_OF_C = (
+    "aio|arpa/\\w+|cctype|cerrno|cinttypes|clocale|complex|csetjmp|csignal|cstdarg|ctime|ctype|cwchar|dirent|dlfcn"
+    "|errno|fcntl|getopt|inttypes|io|locale|malloc|memory|mpi|netinet/\\w+|omp|process|pthread|sched|semaphore"
+    "|setjmp|signal|stdarg|stdbool|strings|sys/\\w+|time|unistd|wchar|windows"
+)
+_HEADERS_OF_CPP = (
+    "any|atomic|bitset|cctype|cerrno|charconv|chrono|cinttypes|clocale|codecvt|condition_variable|csetjmp|csignal"
+    "|cstdarg|ctime|cwchar|deque|exception|execution|filesystem|format|forward_list|fstream|functional|future"
+    "|initializer_list|iomanip|ios|iosfwd|iostream|istream|iterator|list|locale|map|memory|mutex|new|numeric"
+    "|optional|ostream|print|queue|random|ranges|ratio|regex|set|shared_mutex|span|sstream|stack|stdexcept"
+    "|streambuf|string|string_view|strstream|system_error|thread|typeindex|typeinfo|unordered_map|unordered_set"
+    "|valarray|variant|vector"
+)
+_LIBRARIES = (
+    r"(?:torch|ATen|c10|caffe2|pybind11|jax|xla|gtest|gmock|benchmark|opencv2|boost|Eigen|fmt|spdlog|nvtx3|GL|GLFW)/.*"
+    r"|(?:cublas|cudnn|cufft|cusolver|cusparse|cutensor|nccl|npp|nvml|nvToolsExt|nvjpeg|helper_(?!math))\w*\.h(?:pp)?"
+    r"|thrust/(?!(?:complex|functional|pair|swap|tuple)\.h).*|cub/(?:cub\.cuh|device/.*)"
+    r"|(?:curand|cuda_profiler_api|cuda_gl_interop|exception|tensorflow\w*|stb_image\w*)\.h"
+)
+_HOST_HEADER = re.compile(rf"(?:{_HEADERS_OF_C})\.h|(?:{_HEADERS_OF_CPP})|{_LIBRARIES}")
+
+_BESIDE = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
+"""What stands for a header of a library on the host: many bring the types of 16 bits to the kernels."""
+
+_CUB = {
+    "block": "discontinuity exchange histogram load merge_sort radix_rank radix_sort reduce scan shuffle store",
+    "warp": "exchange load merge_sort reduce scan store",
+}
+"""What ``cub/cub.cuh`` brings to kernels."""
+
+
+def stand_in(header: str) -> str:
+    """What the compiler gets instead of a header of host code."""
+    if header == "cub/cub.cuh":
+        return "".join(
+            f"#include <cub/{of}/{of}_{name}.cuh>\n" for of, names in _CUB.items() for name in names.split()
+        )
+    return _BESIDE
+
+
+_TOKEN = re.compile(
+    r'//[^\n]*|/\*.*?\*/|R"\(.*?\)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|^[ \t]*#(?:\\\n|[^\n])*|[{}();]',
+    re.DOTALL | re.MULTILINE,
+)
+_SCOPE = re.compile(r'(?:\bnamespace\b[^(;]*|\bextern\s*"C"\s*)$')
+_DEVICE = re.compile(r"\b(?:__global__|__device__|__constant__)\b")
+_HOST = re.compile(
+    r"<<<|\bmain\s*\(|\bcu(?:da)?[A-Z]\w+\s*\(|\bhip[A-Z](?!IdxOr)\w+\s*\(|\bcublas\w+|\bcudnn\w+|\bnccl\w+"
+    r"|\b(?:checkCudaErrors|cudaCheck|CUDA_CHECK|malloc|fopen|fprintf|exit|srand|rand)\s*\("
+    r"|\bstd::|\bgl[A-Z]\w+\(|\b(?:torch|at|c10|py|pybind11)::|\b(?:AT|TORCH|PYBIND11)_[A-Z]\w+"
+)
+
+
+def is_host_header(name: str) -> bool:
+    """Whether only host code needs what a header declares: one of the host's C and C++ libraries, or of libraries
+    that call kernels."""
+    return _HOST_HEADER.fullmatch(name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A declaration at file scope: where its text begins and ends, its first and last line.
+
+    Attributes:
+        is_device: it is marked as device code.
+        is_host: it has words of host code.
+    """
+
+    start: int
+    end: int
+    first: int
+    last: int
+    is_device: bool
+    is_host: bool
+
+
+def items(text: str) -> list[Item]:
+    """The items of a text, in order. Preprocessor lines are not items."""
+    found: list[Item] = []
+    start, depth, parens, scopes = 0, 0, 0, 0
+    in_head = True
+
+    def close(end: int) -> None:
+        body = blanked(text[start:end])
+        lead = len(body) - len(body.lstrip())
+        if body.strip(" \t\n;"):
+            first = text.count("\n", 0, start + lead) + 1
+            last = text.count("\n", 0, end) + 1
+            device, host = bool(_DEVICE.search(body)), bool(_HOST.search(body))
+            found.append(Item(start + lead, end, first, last, device, host))
+
+    for token in _TOKEN.finditer(text):
+        word = token[0]
+        if word.lstrip().startswith("#"):
+            if depth == 0 and parens == 0 and not blanked(text[start : token.start()]).strip():
+                start = token.end()
+        elif word == "(":
+            parens += 1
+        elif word == ")":
+            parens = max(parens - 1, 0)
+        elif word == "{":
+            if depth == 0 and parens == 0 and _SCOPE.search(text[start : token.start()].rstrip()):
+                scopes, start = scopes + 1, token.end()
+                continue
+            if depth == 0:
+                in_head = _is_function(blanked(text[start : token.start()]))
+            depth += 1
+        elif word == "}":
+            if depth == 0:
+                scopes, start, parens = max(scopes - 1, 0), token.end(), 0
+                continue
+            depth -= 1
+            if depth == 0:
+                parens = 0
+                if in_head:
+                    close(token.end())
+                    start = token.end()
+        elif word == ";" and depth == 0 and parens == 0:
+            close(token.end())
+            start = token.end()
+    return found
+
+
+def blanked(text: str) -> str:
+    """The text with blanks for comments, strings and preprocessor lines; every letter keeps its place."""
+    return _TOKEN.sub(lambda token: token[0] if len(token[0]) == 1 else _blank(token[0]), text)
+
+
+def _blank(text: str) -> str:
+    return re.sub(r"[^\n]", " ", text)
+
+
+def _is_function(head: str) -> bool:
+    """Whether a brace after this text begins the body of a function, after which there is no ``;``."""
+    return ")" in head and not re.search(r"=\s*$", head)
+
+
+def without(text: str, dropped: Iterable[Item]) -> str:
+    """The text with blanks instead of some items; lines keep their numbers."""
+    parts, at = [], 0
+    for item in sorted(dropped, key=lambda item: item.start):
+        parts += [text[at : item.start], _blank(text[item.start : item.end])]
+        at = item.end
+    return "".join((*parts, text[at:]))
+
+
+def declared(text: str, item: Item) -> set[str]:
+    """The words before the body of an item: the name that it declares is one of them."""
+    return set(re.findall(r"\w+", blanked(text[item.start : item.end]).partition("{")[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class WholeText:
+    """A file with the headers of its project instead of their includes, and the place of each line: (file, line),
+    or ("", 0) for a line that is in none."""
+
+    text: str
+    places: tuple[tuple[str, int], ...]
+
+    def lines_at(self, places: Collection[tuple[str, int]]) -> dict[int, tuple[str, int]]:
+        """The lines, counted from 1, that have one of these places."""
+        return {number: place for number, place in enumerate(self.places, 1) if place in places}
+
+
+def whole(file: str, text: str, folders: Sequence[str]) -> WholeText:
+    """A file with the headers of its project, which are beside what includes them, or in ``folders``."""
+    lines: list[str] = []
+    places: list[tuple[str, int]] = []
+    once: set[str] = set()
+
+    def add(path: str, content: str, depth: int) -> None:
+        if _ONCE.search(content):
+            once.add(path)
+        includes = {
+            content.count("\n", 0, t.start()): t[0] for t in _TOKEN.finditer(content) if _INCLUDE.match(t[0])
+        }
+        for number, line in enumerate(content.split("\n")):
+            found = _INCLUDE.match(includes.get(number, ""))
+            header = None if found is None or depth > _DEEPEST else _find(found, path, folders)
+            if header is None:
+                lines.append("" if _ONCE.match(line) else line)
+                places.append((path, number + 1))
+            elif header not in once:
+                enter(header, Path(header).read_text(encoding="utf-8", errors="replace"), depth + 1)
+                mark(path, number + 2)
+            else:
+                lines.append("")
+                places.append((path, number + 1))
+
+    def enter(path: str, content: str, depth: int) -> None:
+        mark(path, 1)
+        add(path, content, depth)
+
+    def mark(path: str, line: int) -> None:
+        lines.append(f'#line {line} "{path}"')
+        places.append(("", 0))
+
+    add(file, text.replace("\r\n", "\n"), 0)
+    return WholeText("\n".join(lines), tuple(places))
+
+
+_INCLUDE = re.compile(r'[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)')
+_ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once\b.*$", re.MULTILINE)
+_DEEPEST = 20
+
+
+def _find(include: re.Match[str], path: str, folders: Sequence[str]) -> str | None:
+    """The real path of an included file, if one of the folders has it."""
+    beside = [os.path.dirname(path)] if include[1] else []
+    for folder in (*beside, *folders):
+        place = os.path.join(folder, include[1] or include[2])
+        if os.path.isfile(place):
+            return os.path.realpath(place)
+    return None
+
+
+def rejected(everything: Sequence[Item], lines: Collection[int], *, has_host_header: bool) -> set[Item]:
+    """The items to leave out because of errors in these lines: none from a program without host code."""
+    if not has_host_header and not any(item.is_host and not item.is_device for item in everything):
+        return set()
+    hosts = [item for item in everything if not item.is_device]
+    return {item for item in hosts if any(item.first <= line <= item.last for line in lines)}
