@@ -80,7 +80,7 @@ conformance-cuda: .venv/installed-dev  ## kernels of cuda-samples, llm.c (SOURCE
 	@PYTHONPATH=. $(BIN)/python conformance/cuda_run.py "$(SOURCES)"
 
 frameworks: $(FRAMEWORKS_VENV)/installed  ## one op in numba.cuda, NumPy, torch, JAX, TensorFlow; writes docs/frameworks.md
-	@$(FRAMEWORKS) -m pytest tests/functions/test_frameworks_installed.py tests/compat/test_gpuemu_frameworks.py -q -n 0
+	@$(FRAMEWORKS) -m pytest tests/functions/test_frameworks_installed.py tests/compat/test_gpuemu_frameworks.py tests/monitor/test_jax.py -q -n 0
 	@$(FRAMEWORKS) tests/functions/same_verdicts.py --write
 
 monitor-soak: .venv/installed-dev  ## a million monitored calls, a hundred of them wrong; writes docs/monitor.md

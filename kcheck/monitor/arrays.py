@@ -186,6 +186,17 @@ def is_array(value: Any) -> bool:
     )
 
 
+def is_traced(value: Any) -> bool:
+    """Whether an array has no values: a transformation of JAX or torch.func (jit, grad, vmap) runs the
+    function to learn what it does."""
+    if isinstance(value, np.ndarray):
+        return False
+    framework = _framework(value)
+    if framework == "jax":
+        return isinstance(value, sys.modules["jax"].core.Tracer)
+    return framework == "torch" and bool(sys.modules["torch"]._C._functorch.is_functorch_wrapped_tensor(value))
+
+
 def arrays_in(*values: Any) -> Iterator[Any]:
     """The arrays among arguments, also in tuples, lists and dicts, in order."""
     for value in values:

@@ -73,7 +73,7 @@ def equivalent(
         ground_truth_function, failure_callback: cuda-kernel-verifier's names of the first two.
 
     Raises:
-        UserError: there is no reference, or ``"save"`` without ``spec``.
+        UserError: there is no reference, ``"save"`` without ``spec``, or the function is a coroutine or generator.
         SpecError: the spec is invalid.
     """
     return monitored(EquivalenceChecker.default(), reference, on_mismatch, **settings)
@@ -109,9 +109,21 @@ def monitored(
         if torch is not None and isinstance(function, torch.nn.Module):
             function.forward = decorate(function.forward)
             return function
+        kind = next((word for is_, word in _LATER if is_(function)), None)
+        if kind is not None:
+            name = getattr(function, "__qualname__", function)
+            raise UserError(f"@equivalent: {name} is a {kind}; decorate the function that computes the result")
         return _wrapped(checker, _site(function, reference, on_mismatch, settings), function)
 
     return decorate
+
+
+_LATER: tuple[tuple[Callable[[Any], bool], str], ...] = (
+    (inspect.iscoroutinefunction, "coroutine"),
+    (inspect.isgeneratorfunction, "generator"),
+    (inspect.isasyncgenfunction, "generator"),
+)
+"""Functions that have not run when they return."""
 
 
 def _site(

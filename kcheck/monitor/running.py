@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from kcheck.monitor.arrays import Copies, arrays_in, host_view, ready, size_of
+from kcheck.errors import KcheckError
+from kcheck.monitor.arrays import Copies, arrays_in, host_view, is_traced, ready, size_of
 from kcheck.monitor.lifetime import IMPORTING
 from kcheck.monitor.mismatch import Frames, Mismatch, MismatchError, frames
 from kcheck.monitor.outliers import ExecutionOutlierDetector, OutlierDetector
@@ -31,6 +32,12 @@ LOGGED = 10
 """How many messages of a kind are logged in full; then the 100th, the 1,000th ..."""
 WATCHED = 4
 """The most array arguments that the default detector looks at."""
+FIXES = {
+    "full": "the queue is full; lower sample_probability or add workers",
+    "too large": "the queue is too small for it; raise max_queue_bytes",
+    "traced": "a transformation traces it, so its arrays have no values; call it outside jit, grad and vmap",
+}
+"""By the reason why a call was dropped; other reasons are not logged."""
 
 inside = threading.local()
 """``inside.checking`` is the run in the threads that check: what a reference calls is not monitored."""
@@ -204,6 +211,11 @@ class Run:
         chosen = self._random.random() < wanted
         try:
             arrays = list(arrays_in(*args, *kwargs.values()))
+            if any(map(is_traced, arrays)):
+                if chosen:
+                    self.add(site, "sampled")
+                    self.drop(site, "traced")
+                return None
             unusual = site.is_outlier(arrays)
             if not chosen and unusual is False:
                 return None
@@ -260,7 +272,12 @@ class Run:
         reason = "screening" if not call.certain else ""
         try:
             seen = (args, dict(kwargs)) if result is None else result
-            size = size_of(arrays_in(seen))
+            arrays = list(arrays_in(seen))
+            if any(map(is_traced, arrays)):
+                self._forget(call)
+                self.drop(site, reason or "traced")
+                return
+            size = size_of(iter(arrays))
             why = self._grow(call, size)
             if not why:
                 copies = Copies()
@@ -320,11 +337,8 @@ class Run:
         counts = self.counts_of(site)
         with self.lock:
             counts.dropped[reason] = counts.dropped.get(reason, 0) + 1
-        if reason not in ("stopped", "screening"):
-            fix = "raise max_queue_bytes" if reason == "too large" else "lower sample_probability or add workers"
-            self.tell(
-                site, f"dropped, {reason}", f"a call of {site.name} is not checked: the queue is {reason}; {fix}"
-            )
+        if reason in FIXES:
+            self.tell(site, f"dropped, {reason}", f"a call of {site.name} is not checked: {FIXES[reason]}")
 
     def _evicted(self, call: MonitoredCall) -> None:
         self.drop(call.site, "full" if call.certain else "screening")
@@ -393,7 +407,10 @@ class Run:
             mismatch = check(call, args, kwargs)
         except (Exception, SystemExit) as error:
             self.add(site, "reference_errors")
-            self.tell(site, "reference", f"the reference of {site.name} raised an exception", error)
+            if isinstance(error, KcheckError):
+                self.tell(site, "reference", f"a call of {site.name} could not be compared: {error}")
+            else:
+                self.tell(site, "reference", f"the reference of {site.name} raised an exception", error)
             return
         self.add(site, "checked")
         if mismatch is not None:

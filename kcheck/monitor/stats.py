@@ -34,8 +34,9 @@ class FunctionStats:
         reference_errors, copy_errors, callback_errors: exceptions of the reference, of copying, of
             ``on_mismatch``.
         raised: chosen calls whose function raised an exception.
-        dropped: by reason: ``full``, ``too large``, ``stopped``; and ``screening``: calls with inputs on a device
-            that were not chosen by chance, and for which there was no room until a detector could look at them.
+        dropped: by reason: ``full``, ``too large``, ``stopped``; ``traced``: a transformation of JAX or torch.func
+            ran the function, so the arrays have no values; and ``screening``: calls with inputs on a device that
+            were not chosen by chance, and for which there was no room until a detector could look at them.
     """
 
     calls: int = 0

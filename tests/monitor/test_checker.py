@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -412,6 +412,23 @@ def test_a_decorator_without_a_reference_or_with_an_unknown_policy_is_refused() 
         checker.equivalent(twice, "save")
     with pytest.raises(TypeError, match="unexpected keyword argument 'rtoll'"):
         checker.equivalent(twice, rtoll=1)
+
+
+async def coroutine(x: np.ndarray) -> np.ndarray:
+    return 2 * x
+
+
+def generator(x: np.ndarray) -> Iterator[np.ndarray]:
+    yield 2 * x
+
+
+@pytest.mark.parametrize("function", [coroutine, generator])
+def test_a_function_that_has_not_run_when_it_returns_is_refused(function: Callable[..., Any]) -> None:
+    """Its result, a coroutine or a generator, would differ from that of every reference."""
+    with pytest.raises(
+        UserError, match=f"{function.__name__} is a {function.__name__}; decorate the function that"
+    ):
+        EquivalenceChecker().equivalent(twice)(function)
 
 
 def test_the_counts_as_prometheus_text() -> None:

@@ -107,6 +107,20 @@ def test_the_uses_of_the_verifiers_readme() -> None:
     assert not EquivalenceChecker.is_running()
 
 
+def test_a_call_under_vmap_or_grad_is_dropped_and_counted() -> None:
+    """The values of a tensor under a transformation of torch.func are not those of a call."""
+    found: list[Mismatch] = []
+    checker = EquivalenceChecker()
+    double = checker.equivalent(lambda x: x + x, found.append)(lambda x: 2 * x)
+    with checker.start(**ALL):
+        assert torch.func.vmap(double)(torch.ones(2, 3)).shape == (2, 3)
+        assert torch.func.grad(lambda x: double(x).sum())(torch.ones(3)).tolist() == [2, 2, 2]
+        double(torch.ones(3))
+    stats = checker.stats()
+    assert (stats.checked, stats.reference_errors, stats.dropped) == (1, 0, {"traced": 2})
+    assert found == []
+
+
 class RowSum(torch.autograd.Function):
     """A row sum that is wrong for seven columns."""
 
