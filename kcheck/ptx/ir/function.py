@@ -23,11 +23,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
+from kcheck.ptx.ir.flow import FlowBuilder, LoopLabels
 from kcheck.ptx.ir.signature import Signature, call, operand
 from kcheck.ptx.syntax.types import LLVM_BITS
-
-UNLIKELY, LIKELY = "!2", "!0"
-"""The branch weights of a module, for conditions that are rarely true, or nearly always."""
 
 
 class Term(Value):
@@ -159,42 +157,13 @@ class Array:
         self.code.line(f"store {self.element} {value.text}, ptr {self.at(index).text}")
 
 
-@dataclass(slots=True)
-class Branch:
-    """What ``if_`` gives: its other side, which may be written right after it."""
-
-    code: FunctionBuilder
-    otherwise: str
-    end: str
-    written: int = -1
-
-    @contextlib.contextmanager
-    def else_(self) -> Iterator[None]:
-        """What to do if the condition does not hold."""
-        assert len(self.code.lines) == self.written, "else_ must follow if_ directly"
-        del self.code.lines[-2:]
-        self.code.is_open = True
-        yield
-        self.code.jump(self.end)
-        self.code.label(self.end)
-
-
-@dataclass(frozen=True, slots=True)
-class _Loop:
-    """The labels of a loop that is being emitted, or of a block, which does not begin again."""
-
-    again: str
-    after: str
-
-
 @dataclass
-class FunctionBuilder(Builder):
+class FunctionBuilder(FlowBuilder):
     """The body of one function.
 
     Attributes:
         signature: of the function.
         attributes: LLVM's, after the parameters; ``linkage``: before the result.
-        is_open: whether the current basic block still has to end.
     """
 
     signature: Signature
@@ -203,29 +172,15 @@ class FunctionBuilder(Builder):
     declarations: dict[str, str] = field(default_factory=dict)
     definitions: dict[str, str] = field(default_factory=dict)
     linkage: str = "internal "
-    is_open: bool = True
     _allocations: list[str] = field(default_factory=list)
-    _loops: list[_Loop] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__init__(self.width, self.declarations, self.definitions)
 
     # --- text
 
-    def line(self, text: str) -> None:
-        """An instruction without a result."""
-        assert self.is_open, text
-        super().line(text)
-
-    def label(self, name: str) -> None:
-        """Begin a basic block, where the one before has ended."""
-        assert not self.is_open, name
-        super().label(name)
-        self.is_open = True
-
     def value(self, text: str, element: str, lanes: int = 1) -> Term:
         """An instruction with a result."""
-        assert self.is_open, text
         return self.term(super().value(text, element, lanes))
 
     def text(self) -> str:
@@ -372,21 +327,6 @@ class FunctionBuilder(Builder):
 
     # --- control flow
 
-    def end(self, text: str) -> None:
-        """The instruction that ends a basic block."""
-        self.line(text)
-        self.is_open = False
-
-    def jump(self, label: str) -> None:
-        """Go to a block, if the current one has not ended yet."""
-        if self.is_open:
-            self.end(f"br label %{label}")
-
-    def branch(self, condition: Value, yes: str, no: str, weights: str = "") -> None:
-        """Go to one of two blocks. ``weights``: LIKELY, UNLIKELY or none."""
-        known = f", !prof {weights}" if weights else ""
-        self.end(f"br i1 {condition.text}, label %{yes}, label %{no}{known}")
-
     def ret_group(self, values: Sequence[Value]) -> None:
         """Return several values: a :func:`group`."""
         kind, last = self.signature.result, "poison"
@@ -402,70 +342,10 @@ class FunctionBuilder(Builder):
             self.end(f"ret {self.signature.result} {value if isinstance(value, int) else value.text}")
 
     @contextlib.contextmanager
-    def if_(self, condition: Value, weights: str = "") -> Iterator[Branch]:
-        """What to do if a condition holds."""
-        then, branch = self.fresh("then"), Branch(self, self.fresh("else"), self.fresh("end"))
-        self.branch(condition, then, branch.otherwise, weights)
-        with self._one_side(then, branch):
-            yield branch
-
-    @contextlib.contextmanager
-    def _one_side(self, then: str, branch: Branch) -> Iterator[None]:
-        """The block that a branch goes to, and an empty other side, which ``else_`` may replace."""
-        self.label(then)
-        yield
-        self.jump(branch.end)
-        self.label(branch.otherwise)
-        self.jump(branch.end)
-        self.label(branch.end)
-        branch.written = len(self.lines)
-
-    @contextlib.contextmanager
-    def unless(self, condition: Value, weights: str = "") -> Iterator[None]:
-        """What to do if a condition does not hold. ``weights``: of the condition."""
-        otherwise, end = self.fresh("unless"), self.fresh("end")
-        self.branch(condition, end, otherwise, weights)
-        self.label(otherwise)
-        yield
-        self.jump(end)
-        self.label(end)
-
-    @contextlib.contextmanager
-    def if_among(self, value: Value, numbers: Sequence[int]) -> Iterator[Branch]:
-        """What to do if an integer is one of these constants."""
-        then, branch = self.fresh("then"), Branch(self, self.fresh("else"), self.fresh("end"))
-        cases = " ".join(f"{value.type} {number}, label %{then}" for number in numbers)
-        self.end(f"switch {self.typed(value)}, label %{branch.otherwise} [{cases}]")
-        with self._one_side(then, branch):
-            yield branch
-
-    @contextlib.contextmanager
-    def block(self) -> Iterator[None]:
-        """A part of the function that ``break_`` leaves early."""
-        after = self.fresh("after")
-        self._loops.append(_Loop("", after))
-        yield
-        self._loops.pop()
-        self.jump(after)
-        self.label(after)
-
-    @contextlib.contextmanager
-    def loop(self) -> Iterator[None]:
-        """Do something again and again, until ``break_`` or ``ret``."""
-        loop = _Loop(self.fresh("loop"), self.fresh("after"))
-        self.jump(loop.again)
-        self.label(loop.again)
-        self._loops.append(loop)
-        yield
-        self._loops.pop()
-        self.jump(loop.again)
-        self.label(loop.after)
-
-    @contextlib.contextmanager
     def range(self, count: Value | int, step: int = 1) -> Iterator[Term]:
         """For each number from 0 below ``count``."""
         element = count.type if isinstance(count, Value) else "i32"
-        head, loop = self.fresh("head"), _Loop(self.fresh("next"), self.fresh("after"))
+        head, loop = self.fresh("head"), LoopLabels(self.fresh("next"), self.fresh("after"))
         number = self.variable(element, 0)
         body = self.fresh("body")
         self.jump(head)
@@ -492,11 +372,3 @@ class FunctionBuilder(Builder):
                 self.break_()
             left.value = now & (now - 1)
             yield self.trailing_zeros(now)
-
-    def break_(self) -> None:
-        """Leave the innermost loop or block."""
-        self.jump(self._loops[-1].after)
-
-    def continue_(self) -> None:
-        """Go on with the next round of the innermost loop."""
-        self.jump(self._loops[-1].again)

@@ -13,6 +13,7 @@ from functools import partial
 
 from kcheck.ptx.abi import FaultKind, Launch, Worker
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
+from kcheck.ptx.ir.flow import LIKELY
 from kcheck.ptx.ir.function import FunctionBuilder
 from kcheck.ptx.ir.records import load_field
 from kcheck.ptx.ir.signature import call
@@ -140,23 +141,18 @@ def _in_place(
     if atomic.space != "shared":
         workers = load_field(b, Launch, "%launch", Launch.workers)
         quiet = b.land(quiet, b.compare("eq", workers, 1))
-    alone, other, done = b.fresh("alone"), b.fresh("other"), b.fresh("done")
-    b.line(f"br i1 {quiet.text}, label %{alone}, label %{other}, !prof !0")
-    b.label(alone)
-    base, bits = Value("null", "ptr"), 64
-    if offset is not address:
-        base = fn.field(Worker, Worker.shared, element="ptr")
-        bits = 32 if fn.unit.dynamic_shared or fn.unit.shared_bytes > 1 << 16 else 16
-    combine = combination(atomic.operation)
-    for where, x in zip(_pieces(b, b.resize(offset, f"i{bits}")), _lanes(b, value), strict=True):
-        pointer = b.value(f"getelementptr i8, ptr {base.text}, i64 {where.text}", "ptr")
-        old = b.value(f"load {kind.llvm}, ptr {pointer.text}, align {kind.bytes}", kind.llvm)
-        b.line(f"store {b.typed(combine(b, kind, old, (x,)))}, ptr {pointer.text}, align {kind.bytes}")
-    b.line(f"br label %{done}")
-    b.label(other)
-    out_of_line()
-    b.line(f"br label %{done}")
-    b.label(done)
+    with b.if_(quiet, LIKELY) as alone:
+        base, bits = Value("null", "ptr"), 64
+        if offset is not address:
+            base = fn.field(Worker, Worker.shared, element="ptr")
+            bits = 32 if fn.unit.dynamic_shared or fn.unit.shared_bytes > 1 << 16 else 16
+        combine = combination(atomic.operation)
+        for where, x in zip(_pieces(b, b.resize(offset, f"i{bits}")), _lanes(b, value), strict=True):
+            pointer = b.value(f"getelementptr i8, ptr {base.text}, i64 {where.text}", "ptr")
+            old = b.value(f"load {kind.llvm}, ptr {pointer.text}, align {kind.bytes}", kind.llvm)
+            b.line(f"store {b.typed(combine(b, kind, old, (x,)))}, ptr {pointer.text}, align {kind.bytes}")
+    with alone.else_():
+        out_of_line()
 
 
 def _lanes(b: Builder, value: Value) -> list[Value]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.ir.flow import UNLIKELY
 from kcheck.ptx.ir.signature import call
 from kcheck.ptx.isa import mbarrier
 from kcheck.ptx.isa.effects import effect, ordered, without_policy
@@ -161,24 +162,14 @@ def _admit_parts(fn: Surroundings, source: Value, amount: Value, lanes: Value, s
     fn.prologue.line(f"{slot} = alloca i32")
     bits = b.resize(b.mask_bits(lanes), "i32")
     b.line(f"store {b.typed(bits)}, ptr {slot}")
-    look, done = b.fresh("parts"), b.fresh("whole")
-    b.line(f"br i1 {b.compare('ne', bits, 0).text}, label %{look}, label %{done}, !prof !2")
-    b.label(look)
-    allowed = b.const("i32", 0)
     kind = {"space": SPACES["global"], "kind": int(FaultKind.OUT_OF_BOUNDS_LOAD)}
-    for lane in range(fn.width):
-        on, off = b.fresh("part"), b.fresh("next")
-        bit = b.compare("ne", b.land(bits, 1 << lane), 0)
-        b.line(f"br i1 {bit.text}, label %{on}, label %{off}")
-        b.label(on)
-        at, extent = b.extract(source, lane), b.resize(b.extract(amount, lane), "i64")
-        found = call(b, RESOLVE, a=at, size=extent, align=size, **kind, lane=lane, **code_context(site))
-        dropped = b.select(found, b.const("i32", 0), b.const("i32", 1 << lane))
-        left = b.value(f"load i32, ptr {slot}", "i32")
-        b.line(f"store {b.typed(b.xor(left, dropped))}, ptr {slot}")
-        b.line(f"br label %{off}")
-        b.label(off)
-    b.line(f"br label %{done}")
-    b.label(done)
+    with b.when(b.compare("ne", bits, 0), UNLIKELY):
+        for lane in range(fn.width):
+            with b.when(b.compare("ne", b.land(bits, 1 << lane), 0)):
+                at, extent = b.extract(source, lane), b.resize(b.extract(amount, lane), "i64")
+                found = call(b, RESOLVE, a=at, size=extent, align=size, **kind, lane=lane, **code_context(site))
+                dropped = b.select(found, b.const("i32", 0), b.const("i32", 1 << lane))
+                left = b.value(f"load i32, ptr {slot}", "i32")
+                b.line(f"store {b.typed(b.xor(left, dropped))}, ptr {slot}")
     allowed = b.value(f"load i32, ptr {slot}", "i32")
     return b.bits_mask(b.resize(allowed, "i1" if fn.width == 1 else f"i{fn.width}"), fn.width)

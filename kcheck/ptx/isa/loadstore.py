@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from kcheck.ptx.abi import FaultKind, Launch
-from kcheck.ptx.ir.builder import Value, mangle, vector_type
+from kcheck.ptx.ir.builder import Value, vector_type
+from kcheck.ptx.ir.masked import masked_gather, masked_scatter
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.isa.events import Access, Companion
 from kcheck.ptx.isa.surroundings import Surroundings
@@ -229,27 +230,18 @@ def admitted(
 
 def unchecked_load(fn: Surroundings, address: Value, mask: Value, kind: PtxType) -> Value:
     """The element at an address in the lanes of a mask; 0 in the others."""
-    b, W = fn.b, fn.width
-    if W == 1:
-        done, taken = b.fresh("ldone"), b.fresh("ldo")
+    b = fn.b
+    if fn.width == 1:
         slot = f"%{b.fresh('ldslot')}"
         fn.prologue.line(f"{slot} = alloca {kind.llvm}")
         zero = "0.0" if kind.llvm in ("half", "float", "double") else "0"
         b.line(f"store {kind.llvm} {zero}, ptr {slot}")
-        b.line(f"br i1 {mask.text}, label %{taken}, label %{done}")
-        b.label(taken)
-        pointer = b.value(f"inttoptr i64 {address.text} to ptr", "ptr")
-        loaded = b.value(f"load {kind.llvm}, ptr {pointer.text}, align {kind.bytes}", kind.llvm)
-        b.line(f"store {kind.llvm} {loaded.text}, ptr {slot}")
-        b.line(f"br label %{done}")
-        b.label(done)
+        with b.when(mask):
+            pointer = b.value(f"inttoptr i64 {address.text} to ptr", "ptr")
+            loaded = b.value(f"load {kind.llvm}, ptr {pointer.text}, align {kind.bytes}", kind.llvm)
+            b.line(f"store {kind.llvm} {loaded.text}, ptr {slot}")
         return b.value(f"load {kind.llvm}, ptr {slot}", kind.llvm)
-    V = vector_type(kind.llvm, W)
-    name = f"@llvm.masked.gather.v{W}{mangle(kind.llvm)}.v{W}p0"
-    fn.unit.declarations[name] = f"declare {V} {name}(<{W} x ptr>, i32, <{W} x i1>, {V})"
-    pointers = b.value(f"inttoptr {b.typed(address)} to <{W} x ptr>", "ptr", W)
-    text = f"call {V} {name}({b.typed(pointers)}, i32 {kind.bytes}, {b.typed(mask)}, {V} zeroinitializer)"
-    return b.value(text, kind.llvm, W)
+    return masked_gather(b, kind.llvm, address, kind.bytes, mask)
 
 
 @effect("st")
@@ -309,22 +301,13 @@ def store_values(
 
 def unchecked_store(fn: Surroundings, address: Value, value: Value, mask: Value, kind: PtxType) -> None:
     """Store an element in the lanes of a mask."""
-    b, W = fn.b, fn.width
-    if W == 1:
-        done, taken = b.fresh("stdone"), b.fresh("sto")
-        b.line(f"br i1 {mask.text}, label %{taken}, label %{done}")
-        b.label(taken)
-        pointer = b.value(f"inttoptr i64 {address.text} to ptr", "ptr")
-        b.line(f"store {b.typed(value)}, ptr {pointer.text}, align {kind.bytes}")
-        b.line(f"br label %{done}")
-        b.label(done)
+    b = fn.b
+    if fn.width == 1:
+        with b.when(mask):
+            pointer = b.value(f"inttoptr i64 {address.text} to ptr", "ptr")
+            b.line(f"store {b.typed(value)}, ptr {pointer.text}, align {kind.bytes}")
         return
-    V = vector_type(kind.llvm, W)
-    name = f"@llvm.masked.scatter.v{W}{mangle(kind.llvm)}.v{W}p0"
-    fn.unit.declarations[name] = f"declare void {name}({V}, <{W} x ptr>, i32, <{W} x i1>)"
-    pointers = b.value(f"inttoptr {b.typed(address)} to <{W} x ptr>", "ptr", W)
-    value = b.splat(value)
-    b.line(f"call void {name}({b.typed(value)}, {b.typed(pointers)}, i32 {kind.bytes}, {b.typed(mask)})")
+    masked_scatter(b, b.splat(value), address, kind.bytes, mask)
 
 
 # The .param space: a kernel's parameters are in one block of memory, the same for all lanes. Those of a function,

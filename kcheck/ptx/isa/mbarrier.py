@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from kcheck.ptx.abi import FaultKind, Launch
 from kcheck.ptx.ir.builder import Value, vector_type
-from kcheck.ptx.ir.function import UNLIKELY, FunctionBuilder
+from kcheck.ptx.ir.flow import UNLIKELY
+from kcheck.ptx.ir.function import FunctionBuilder
 from kcheck.ptx.ir.records import record
 from kcheck.ptx.ir.signature import Signature, call
 from kcheck.ptx.isa.effects import effect

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
-from kcheck.ptx.ir.function import UNLIKELY, FunctionBuilder
+from kcheck.ptx.ir.flow import UNLIKELY
+from kcheck.ptx.ir.function import FunctionBuilder
 from kcheck.ptx.ir.signature import Signature, call, group, members
 from kcheck.ptx.isa import dot
 from kcheck.ptx.isa.effects import effect, ordered

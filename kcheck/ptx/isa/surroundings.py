@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from kcheck.errors import PtxError
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import Builder, Value
+from kcheck.ptx.ir.flow import FlowBuilder
 from kcheck.ptx.isa.events import Carrier, Companion, Observer
 from kcheck.ptx.runtime.copy_queue import CopyQueue
 from kcheck.ptx.syntax.ast import Function, Instruction, Module, Operand, Operation
@@ -102,7 +103,7 @@ class Surroundings(Protocol):
         param_offsets: of a kernel: the offset of each parameter.
     """
 
-    b: Builder
+    b: FlowBuilder
     prologue: Builder
     each: Builder
     width: int

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kcheck.ptx.abi import FaultKind
-from kcheck.ptx.ir.builder import Builder, Value, vector_type
+from kcheck.ptx.ir.builder import Value, vector_type
+from kcheck.ptx.ir.flow import LIKELY, FlowBuilder
 from kcheck.ptx.ir.signature import call
 from kcheck.ptx.isa.effects import effect, without_policy
 from kcheck.ptx.isa.events import Access, Companion
@@ -90,36 +91,27 @@ def _each_lane(fn: Surroundings, place: _TexelPlace, act: Callable[[Value, Value
     words = [b.splat(word) for word in place.words]
     room, number = _room(fn, "i32", 4), _room(fn, "i32", 1)
     mask = b.splat(fn.active)
-    loop, on, following, done = (b.fresh(name) for name in ("lanes", "lane", "next", "done"))
     b.line(f"store i32 0, ptr {number}")
-    b.line(f"br label %{loop}")
-    b.label(loop)
-    lane = b.value(f"load i32, ptr {number}", "i32")
-    b.line(f"br i1 {b.extract(mask, lane).text}, label %{on}, label %{following}")
-    b.label(on)
-    for n, word in enumerate(words):
-        at = b.value(f"getelementptr i32, ptr {room}, i32 {n}", "ptr")
-        b.line(f"store {b.typed(b.extract(word, lane))}, ptr {at.text}")
-    act(lane, b.extract(handle, lane), Value(room, "ptr"))
-    b.line(f"br label %{following}")
-    b.label(following)
-    after = b.add(lane, 1)
-    b.line(f"store {b.typed(after)}, ptr {number}")
-    b.line(f"br i1 {b.compare('ult', after, W).text}, label %{loop}, label %{done}")
-    b.label(done)
+    with b.loop():
+        lane = b.value(f"load i32, ptr {number}", "i32")
+        with b.when(b.extract(mask, lane)):
+            for n, word in enumerate(words):
+                at = b.value(f"getelementptr i32, ptr {room}, i32 {n}", "ptr")
+                b.line(f"store {b.typed(b.extract(word, lane))}, ptr {at.text}")
+            act(lane, b.extract(handle, lane), Value(room, "ptr"))
+        after = b.add(lane, 1)
+        b.line(f"store {b.typed(after)}, ptr {number}")
+        with b.unless(b.compare("ult", after, W)):
+            b.break_()
 
 
 _READING = Instruction(0, "tex", (), ())
 
 
-def _check_handle(b: Builder, found: Value, handle: Value, lane: Value, site: int, size: int) -> None:
+def _check_handle(b: FlowBuilder, found: Value, handle: Value, lane: Value, site: int, size: int) -> None:
     """Record a handle that no object has. ``size``: 0 for a texture, 1 for a surface."""
-    bad, good = b.fresh("wild"), b.fresh("known")
-    b.line(f"br i1 {found.text}, label %{good}, label %{bad}, !prof !0")
-    b.label(bad)
-    report_fault(b, FaultKind.TEXTURE_HANDLE, site, address=handle, size=size, lane=lane)
-    b.line(f"br label %{good}")
-    b.label(good)
+    with b.unless(found, LIKELY):
+        report_fault(b, FaultKind.TEXTURE_HANDLE, site, address=handle, size=size, lane=lane)
 
 
 @effect("tex", "tld4")

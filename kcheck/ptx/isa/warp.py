@@ -16,6 +16,7 @@ from functools import partial
 
 from kcheck.ptx.abi import FaultKind, Launch
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
+from kcheck.ptx.ir.flow import UNLIKELY
 from kcheck.ptx.ir.function import FunctionBuilder
 from kcheck.ptx.ir.records import load_field, record
 from kcheck.ptx.ir.signature import Signature, call
@@ -118,18 +119,14 @@ def report(fn: Surroundings, site: int, some: Value, tell: Callable[[], tuple[Va
         tell: writes instructions for the kind of fault and the lanes.
     """
     b = fn.b
-    say, done = b.fresh("absent"), b.fresh("present")
-    b.line(f"br i1 {b.compare('ne', some, 0).text}, label %{say}, label %{done}, !prof !2")
-    b.label(say)
-    kind, lanes = tell()
-    lane = b.flagged_intrinsic("cttz", lanes, False)
-    here = b.shift("shl", b.resize(fn.active_bits(), "i64"), 32)
-    wide = b.op("or", b.resize(lanes, "i64"), here)
-    where = {name: Value(f"%{name}", "ptr") for name in ("launch", "worker", "block")}
-    call(b, _WARP_FAULT, **where, t0=Value("%t0", "i32"), site=site, kind=kind, missing=wide, lane=lane)
     fn.unit.definitions[_WARP_FAULT.name] = _warp_fault(fn.unit.declarations)
-    b.line(f"br label %{done}")
-    b.label(done)
+    with b.when(b.compare("ne", some, 0), UNLIKELY):
+        kind, lanes = tell()
+        lane = b.flagged_intrinsic("cttz", lanes, False)
+        here = b.shift("shl", b.resize(fn.active_bits(), "i64"), 32)
+        wide = b.op("or", b.resize(lanes, "i64"), here)
+        where = {name: Value(f"%{name}", "ptr") for name in ("launch", "worker", "block")}
+        call(b, _WARP_FAULT, **where, t0=Value("%t0", "i32"), site=site, kind=kind, missing=wide, lane=lane)
 
 
 _WARP_FAULT = Signature(

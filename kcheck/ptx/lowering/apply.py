@@ -5,6 +5,7 @@ from __future__ import annotations
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.analysis.liveness import CARRY, writes
 from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.ir.flow import UNLIKELY
 from kcheck.ptx.isa import rows
 from kcheck.ptx.isa.effects import EFFECTS
 from kcheck.ptx.isa.integer import CARRY_READERS
@@ -95,15 +96,11 @@ def _divisor(fn: FunctionLowering, i: Instruction, divisor: Value) -> None:
         divisor = b.splat(divisor)
     zero = b.land(b.splat(fn.active), b.splat(b.compare("eq", divisor, 0)))
     site = fn.unit.site(i, "")
-    say, done = b.fresh("zero"), b.fresh("nonzero")
-    b.line(f"br i1 {b.any(zero).text}, label %{say}, label %{done}, !prof !2")
-    b.label(say)
-    lane = b.const("i32", 0)
-    if fn.width > 1:
-        lane = b.resize(b.flagged_intrinsic("cttz", b.mask_bits(zero), False), "i32")
-    report_fault(b, FaultKind.DIVISION_BY_ZERO, site, lane=lane)
-    b.line(f"br label %{done}")
-    b.label(done)
+    with b.when(b.any(zero), UNLIKELY):
+        lane = b.const("i32", 0)
+        if fn.width > 1:
+            lane = b.resize(b.flagged_intrinsic("cttz", b.mask_bits(zero), False), "i32")
+        report_fault(b, FaultKind.DIVISION_BY_ZERO, site, lane=lane)
 
 
 def _operands(fn: FunctionLowering, i: Instruction, row: Row, mods: Mods) -> tuple[list[Value], list[Operand]]:

@@ -55,16 +55,12 @@ def _where(fn: FunctionLowering, condition: Value, body: Callable[[], Value | No
     b = fn.b
     bits = f"i{fn.width}"
     keep = f"%{b.fresh('left')}"
-    do, done = b.fresh("do"), b.fresh("done")
     fn.prologue.line(f"{keep} = alloca {bits}")
     b.line(f"store {bits} 0, ptr {keep}")
-    b.line(f"br i1 {condition.text}, label %{do}, label %{done}")
-    b.label(do)
-    gone = body()
-    if gone is not None:
-        b.line(f"store {bits} {gone.text}, ptr {keep}")
-    b.line(f"br label %{done}")
-    b.label(done)
+    with b.when(condition):
+        gone = body()
+        if gone is not None:
+            b.line(f"store {bits} {gone.text}, ptr {keep}")
     return b.value(f"load {bits}, ptr {keep}", bits)
 
 
@@ -174,29 +170,21 @@ def _each_lane(fn: FunctionLowering, body: Callable[[Value], None]) -> None:
     """Run code once for each active lane; it gets the lane's number."""
     b = fn.b
     if fn.width == 1:
-        do, done = b.fresh("lane"), b.fresh("lanedone")
-        b.line(f"br i1 {fn.active.text}, label %{do}, label %{done}")
-        b.label(do)
-        body(b.const("i32", 0))
-        b.line(f"br label %{done}")
-        b.label(done)
+        with b.when(fn.active):
+            body(b.const("i32", 0))
         return
     active = fn.active_bits()
     counter = f"%{b.fresh('lanes')}"
     fn.prologue.line(f"{counter} = alloca {active.type}")
     b.line(f"store {active.type} {active.text}, ptr {counter}")
-    loop, do, done = b.fresh("lane"), b.fresh("lanedo"), b.fresh("lanedone")
-    b.line(f"br label %{loop}")
-    b.label(loop)
-    left = b.value(f"load {active.type}, ptr {counter}", active.type)
-    b.line(f"br i1 {b.compare('ne', left, 0).text}, label %{do}, label %{done}")
-    b.label(do)
-    lane = b.resize(b.flagged_intrinsic("cttz", left, False), "i32")
-    rest = b.land(left, b.sub(left, 1))
-    b.line(f"store {active.type} {rest.text}, ptr {counter}")
-    body(lane)
-    b.line(f"br label %{loop}")
-    b.label(done)
+    with b.loop():
+        left = b.value(f"load {active.type}, ptr {counter}", active.type)
+        with b.unless(b.compare("ne", left, 0)):
+            b.break_()
+        lane = b.resize(b.flagged_intrinsic("cttz", left, False), "i32")
+        rest = b.land(left, b.sub(left, 1))
+        b.line(f"store {active.type} {rest.text}, ptr {counter}")
+        body(lane)
 
 
 def _vprintf(fn: FunctionLowering, operation: Call) -> Value | None:

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from kcheck.ptx.analysis.cfg import BasicBlock
 from kcheck.ptx.analysis.liveness import Liveness, writes
 from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.ir.flow import LIKELY
 from kcheck.ptx.lowering.affine import AffineLoop, AffineValue
 from kcheck.ptx.lowering.affine_values import Evaluator
 from kcheck.ptx.lowering.apply import apply
@@ -74,10 +75,10 @@ class LoopVersion:
         for condition in evaluator.holds:
             agreed = b.land(agreed, condition)
         fn.affine_values = {}
-        b.line(f"br i1 {agreed.text}, label %abreast{n}, label %back{n}, !prof !0")
+        b.branch(agreed, f"abreast{n}", f"back{n}", LIKELY)
         b.label(f"back{n}")
         self._to_lanes(carried, n)
-        b.line(f"br label %B{n}")
+        b.jump(f"B{n}")
         b.label(f"abreast{n}")
         last = self._round(carried, made)
         self._end(last, waiting, stop_flag, leave)
@@ -85,7 +86,7 @@ class LoopVersion:
     def _look(self, waiting: Value) -> None:
         """Whether all lanes are on and in line."""
         b, fn, n = self.b, self.fn, self.header
-        b.line(f"br i1 {b.compare('eq', waiting, -1).text}, label %look{n}, label %B{n}")
+        b.branch(b.compare("eq", waiting, -1), f"look{n}", f"B{n}")
         b.label(f"look{n}")
         irregular: Value | None = None
         for name, kind in self.loop.carried.items():
@@ -100,11 +101,10 @@ class LoopVersion:
                 b.line(f"store {b.typed(part)}, ptr {slot}")
             differs = b.compare("ne", value, fn.lanes_of(line))
             irregular = differs if irregular is None else b.lor(irregular, differs)
-        b.line(
-            f"br label %affine{n}"
-            if irregular is None
-            else f"br i1 {b.any(irregular).text}, label %B{n}, label %affine{n}"
-        )
+        if irregular is None:
+            b.jump(f"affine{n}")
+        else:
+            b.branch(b.any(irregular), f"B{n}", f"affine{n}")
 
     def _load(self, name: str) -> AffineValue:
         kind = TYPES[self.loop.carried[name]].llvm
@@ -170,19 +170,14 @@ class LoopVersion:
     ) -> None:
         b, fn, n = self.b, self.fn, self.header
         condition = self._again()
-        again, halt, on = b.fresh("again"), b.fresh("halt"), b.fresh("on")
         fn.affine_values = {}
-        b.line(f"br i1 {condition.text}, label %{again}, label %through{n}")
-        b.label(again)
-        b.line(f"br i1 {stop_flag().text}, label %{halt}, label %{on}")
-        b.label(halt)
-        leave(waiting)
-        b.label(on)
-        for name, slots in self.slots.items():
-            for slot, part in zip(slots, (last[name].first, last[name].step), strict=True):
-                b.line(f"store {b.typed(part)}, ptr {slot}")
-        b.line(f"br label %affine{n}")
-        b.label(f"through{n}")
+        with b.when(condition):
+            with b.when(stop_flag()):
+                leave(waiting)
+            for name, slots in self.slots.items():
+                for slot, part in zip(slots, (last[name].first, last[name].step), strict=True):
+                    b.line(f"store {b.typed(part)}, ptr {slot}")
+            b.jump(f"affine{n}")
         on_from = next(s for s in self.block.successors if s != n)
         self._to_lanes(last, on_from)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
+from kcheck.ptx.ir.flow import FlowBuilder
 from kcheck.ptx.ir.records import load_field
 from kcheck.ptx.lowering.affine import AffineValue
 from kcheck.ptx.lowering.module import ModuleLowering
@@ -37,7 +38,7 @@ class Registers:
     def __init__(self, unit: ModuleLowering, uniform: frozenset[str]) -> None:
         self.unit = unit
         self.width = unit.width
-        self.b = Builder(unit.width, unit.declarations, unit.definitions)
+        self.b = FlowBuilder(unit.width, unit.declarations, unit.definitions)
         self.prologue = Builder(unit.width, unit.declarations, unit.definitions, prefix="p")
         self.each = Builder(unit.width, unit.declarations, unit.definitions, prefix="e")
         self.uniform = uniform

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kcheck.ptx.abi import Launch
-from kcheck.ptx.ir.builder import Builder, Value
+from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.ir.flow import FlowBuilder
 from kcheck.ptx.ir.records import field_address
 from kcheck.ptx.ir.signature import call
 from kcheck.ptx.runtime.layout import SEVERAL, VECTOR_BYTES, lanes_from
@@ -27,7 +28,7 @@ def loop(width: int, body: Sequence[str], outcomes: Sequence[tuple[str, str]], p
         outcomes: the outcome for its vector from each block that branches there, and the block.
         plain: numbers of the suspension points at which vectors wait for nothing but each other.
     """
-    b = Builder(width, prefix="next")
+    b = FlowBuilder(width, prefix="next")
     bits, i32 = f"i{width}", "i32"
     end, before = Value("%end", i32), Value("%sofar", i32)
     b.label("over")
@@ -35,30 +36,29 @@ def loop(width: int, body: Sequence[str], outcomes: Sequence[tuple[str, str]], p
     agrees = b.lor(b.compare("eq", before, _NONE_YET), b.compare("eq", code, before))
     outcome = b.select(agrees, code, b.const(i32, SEVERAL))
     first = b.add(Value("%t0", i32), width)
-    b.line(f"br i1 {b.compare('ult', first, end).text}, label %onward, label %last")
+    b.branch(b.compare("ult", first, end), "onward", "last")
     b.label("onward")
     state = b.value(f"getelementptr i8, ptr %warp, {b.typed(call(b, VECTOR_BYTES))}", "ptr")
     lanes = lanes_from(b, first, end, width)
-    b.line("br label %vector")
+    b.jump("vector")
     b.label("last")
-    b.line(f"br i1 {b.compare('eq', end, 0).text}, label %back, label %met")
+    b.branch(b.compare("eq", end, 0), "back", "met")
     b.label("met")
-    cases = " ".join(f"i32 {number + 1}, label %passed" for number in plain)
-    b.line(f"switch {b.typed(outcome)}, label %back [{cases}]")
+    b.switch(outcome, "back", [(number + 1, "passed") for number in plain])
     b.label("passed")
     stop = field_address(b, Launch, "%launch", Launch.stop)
     stopped = b.compare("ne", b.value(f"load atomic i32, ptr {stop.text} monotonic, align 4", i32), 0)
-    b.line(f"br i1 {stopped.text}, label %back, label %again")
+    b.branch(stopped, "back", "again")
     b.label("again")
-    b.line("br label %pass")
+    b.jump("pass")
     b.label("back")
-    b.line(f"ret {b.typed(outcome)}")
+    b.leave(outcome)
 
-    head = Builder(width)
-    head.line("br label %pass")
+    head = FlowBuilder(width)
+    head.jump("pass")
     head.label("pass")
     head.phi(i32, [("%stop", "entry"), (outcome.text, "again")], "%resume")
-    head.line("br label %vector")
+    head.jump("vector")
     head.label("vector")
     head.phi("ptr", [("%state", "pass"), (state.text, "onward")], "%warp")
     head.phi(i32, [("%first", "pass"), (first.text, "onward")], "%t0")

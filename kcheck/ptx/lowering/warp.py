@@ -22,6 +22,7 @@ from kcheck.ptx.analysis import skips, spin
 from kcheck.ptx.analysis.cfg import Cfg, Loop
 from kcheck.ptx.analysis.liveness import Liveness
 from kcheck.ptx.ir.builder import Builder, Value
+from kcheck.ptx.ir.flow import LIKELY
 from kcheck.ptx.ir.records import field_address, load_field, store_field
 from kcheck.ptx.ir.signature import call
 from kcheck.ptx.isa.effects import EFFECTS
@@ -126,7 +127,7 @@ class WarpFunction:
         b.label("fin")
         self._finish()
         b.label("abort")
-        b.line(f"ret {f'i32 {ABORTED}' if fn.function.is_entry else self.bits + ' -1'}")
+        b.leave(b.const("i32", ABORTED) if fn.function.is_entry else Value("-1", self.bits))
         masks = [self._mask(n) for n in order] + [f"%w{point.number}" for point in self.points] + ["%exited"]
         counters = [f"%spins{header}" for header in sorted(self.spinning)]
         entry, zeros = Builder(self.width), Builder(self.width)
@@ -135,9 +136,9 @@ class WarpFunction:
             for room in names:
                 entry.line(f"{room} = alloca {element}")
                 zeros.line(f"store {element} 0, ptr {room}")
-        body, b.lines = b.lines, []
+        body = b.take()
         self._enter()
-        dispatch, b.lines = b.lines, []
+        dispatch = b.take()
         head = [*entry.lines, *fn.prologue.lines]
         each = [*zeros.lines, *fn.each.lines, *dispatch, *body]
         if not fn.function.is_entry:
@@ -155,17 +156,17 @@ class WarpFunction:
             for observer in self.fn.observers:
                 observer.enters()
             b.line(f"store {self.bits} %mask, ptr {self._mask(first)}")
-            b.line("br label %C0")
+            b.jump("C0")
             return
-        cases = " ".join(f"i32 {s.number + 1}, label %resume{s.number}" for s in self.points)
-        b.line(f"switch i32 %resume, label %begin [{cases}]")
+        resumed = [(s.number + 1, f"resume{s.number}") for s in self.points]
+        b.switch(Value("%resume", "i32"), "begin", resumed)
         b.label("begin")
         for point in self.points:
             b.line(f"store [{POINT_BYTES} x i8] zeroinitializer, ptr {point_address(b, point.number).text}")
         if self.fn.unit.copies is not None:
             self.fn.unit.copies.clear(b)
         b.line(f"store {self.bits} %mask, ptr {self._mask(first)}")
-        b.line("br label %C0")
+        b.jump("C0")
         for point in self.points:
             b.label(f"resume{point.number}")
             suspended = point_address(b, point.number).text
@@ -176,7 +177,7 @@ class WarpFunction:
             if point.number in self._barriers.values():
                 self._mark_skips(self._skips.skipped, Value("%mask", self.bits), False)
             b.line(f"store {self.bits} %mask, ptr {self._mask(point.block)}")
-            b.line(f"br label %B{point.block}")
+            b.jump(f"B{point.block}")
 
     def _guard_stack(self) -> None:
         """Refuse to recurse deeper than the worker's stack, or to continue after the launch was stopped."""
@@ -187,20 +188,15 @@ class WarpFunction:
         end = b.add(Value("%frame", "i64"), fn.local_bytes)
         full = b.compare("ugt", end, fn.unit.local.stride)
         deep = b.lor(b.compare("ult", here, limit), full)
-        b.line(f"br i1 {deep.text}, label %overflow, label %shallow")
-        b.label("overflow")
         function = fn.function
         loc = next((s.loc for s in function.body or () if not isinstance(s, Label) and s.loc is not None), None)
         site = fn.unit.site(Instruction(function.line, ".func", (), (), loc=loc), "")
-        lane = b.resize(b.flagged_intrinsic("cttz", Value("%mask", self.bits), False), "i32")
-        report_fault(b, FaultKind.STACK_OVERFLOW, site, address=here, lane=lane)
-        b.line("br label %abort")
-        b.label("shallow")
-        stop = self._stop_flag()
-        b.line(f"br i1 {stop.text}, label %halt, label %within")
-        b.label("halt")
-        self._abort(site, Value("%mask", self.bits))
-        b.label("within")
+        with b.when(deep):
+            lane = b.resize(b.flagged_intrinsic("cttz", Value("%mask", self.bits), False), "i32")
+            report_fault(b, FaultKind.STACK_OVERFLOW, site, address=here, lane=lane)
+            b.jump("abort")
+        with b.when(self._stop_flag()):
+            self._abort(site, Value("%mask", self.bits))
 
     def loop_site(self, header: int) -> int:
         """The site of a loop, for findings: where it tests whether to continue."""
@@ -223,7 +219,7 @@ class WarpFunction:
             lane = b.resize(b.flagged_intrinsic("cttz", lanes, False), "i32")
         where = {"launch": Value("%launch", "ptr"), "block": Value("%block", "ptr"), "t0": Value("%t0", "i32")}
         call(b, RUNNING, **where, site=site, lane=lane)
-        b.line("br label %abort")
+        b.jump("abort")
 
     def _stop_flag(self) -> Value:
         b = self.b
@@ -238,7 +234,7 @@ class WarpFunction:
         waiting = self._read_mask(self._mask(n))
         empty = b.compare("eq", waiting, 0)
         affine_loop = self.fn.affine_loops.get(n)
-        b.line(f"br i1 {empty.text}, label %K{k}, label %{'B' if affine_loop is None else 'T'}{n}")
+        b.branch(empty, f"K{k}", f"{'B' if affine_loop is None else 'T'}{n}")
         if affine_loop is not None:
             self._affine_version(k, n, affine_loop, waiting)
         b.label(f"B{n}")
@@ -256,11 +252,11 @@ class WarpFunction:
                 self._drop(fn.exits, k)
                 fn.exits = None
         self._terminate(n)
-        b.line(f"br label %K{k}")
+        b.jump(f"K{k}")
         b.label(f"K{k}")
         for loop in self._loop_ends.get(k, ()):
             self._latch(loop)
-        b.line(f"br label %C{k + 1}" if k + 1 < len(self.cfg.order) else "br label %fin")
+        b.jump(f"C{k + 1}" if k + 1 < len(self.cfg.order) else "fin")
 
     def _affine_version(self, k: int, n: int, loop: AffineLoop, waiting: Value) -> None:
         """The version of a loop for lanes in a line, before the general one."""
@@ -271,7 +267,7 @@ class WarpFunction:
         LoopVersion(self.fn, self.live, loop, n, block).write(waiting, self._stop_flag, leave)
         self.b.line(f"store {self.bits} 0, ptr {self._mask(n)}")
         self._send(next(s for s in block.successors if s != n), waiting)
-        self.b.line(f"br label %K{k}")
+        self.b.jump(f"K{k}")
 
     def _drop(self, exited: Value, k: int) -> None:
         """Lanes that exited the kernel inside a call; the block is left when none remains."""
@@ -279,37 +275,26 @@ class WarpFunction:
         old = self._read_mask("%exited")
         b.line(f"store {self.bits} {b.op('or', old, exited).text}, ptr %exited")
         self.lanes = b.op("and", self.lanes, b.invert(exited))
-        remain = b.fresh("remain")
-        b.line(f"br i1 {b.compare('eq', self.lanes, 0).text}, label %K{k}, label %{remain}")
-        b.label(remain)
+        with b.when(b.compare("eq", self.lanes, 0)):
+            b.jump(f"K{k}")
         self.fn.active = b.bits_mask(self.lanes, self.width)
 
     def _latch(self, loop: Loop) -> None:
         b, header = self.b, loop.header
         lanes = self._read_mask(self._mask(header))
-        again, out = b.fresh("again"), b.fresh("out")
-        b.line(f"br i1 {b.compare('ne', lanes, 0).text}, label %{again}, label %{out}")
-        b.label(again)
-        go, halt = b.fresh("go"), b.fresh("halt")
-        b.line(f"br i1 {self._stop_flag().text}, label %{halt}, label %{go}")
-        b.label(halt)
-        self._abort(self.loop_site(header), lanes)
-        b.label(go)
-        point = next((p for p in self.points if p.operation is None and p.block == header), None)
-        if point is None:
-            b.line(f"br label %B{header}")
-        else:
+        with b.when(b.compare("ne", lanes, 0)):
+            with b.when(self._stop_flag()):
+                self._abort(self.loop_site(header), lanes)
+            point = next((p for p in self.points if p.operation is None and p.block == header), None)
+            if point is None:
+                b.jump(f"B{header}")
+                return
             iterations = b.value(f"load i32, ptr %spins{header}", "i32")
             b.line(f"store i32 {b.add(iterations, 1).text}, ptr %spins{header}")
-            suspend, stay = b.fresh("suspend"), b.fresh("stay")
-            b.line(f"br i1 {b.compare('ult', iterations, SPIN_LIMIT).text}, label %{stay}, label %{suspend}")
-            b.label(suspend)
+            with b.when(b.compare("ult", iterations, SPIN_LIMIT)):
+                b.jump(f"B{header}")
             b.line(f"store {self.bits} 0, ptr {self._mask(header)}")
             self._suspend(point, lanes)
-            b.line(f"br label %{out}")
-            b.label(stay)
-            b.line(f"br label %B{header}")
-        b.label(out)
 
     # --- the ends of blocks
 
@@ -392,15 +377,11 @@ class WarpFunction:
     def _trap(self, end: Instruction, lanes: Value) -> None:
         b = self.b
         site = self.fn.unit.site(end, "")
-        do, done = b.fresh("trap"), b.fresh("trapped")
-        b.line(f"br i1 {b.compare('ne', lanes, 0).text}, label %{do}, label %{done}")
-        b.label(do)
-        lane = b.const("i32", 0)
-        if self.width > 1:
-            lane = b.resize(b.flagged_intrinsic("cttz", lanes, False), "i32")
-        report_fault(b, FaultKind.TRAP, site, lane=lane)
-        b.line(f"br label %{done}")
-        b.label(done)
+        with b.when(b.compare("ne", lanes, 0)):
+            lane = b.const("i32", 0)
+            if self.width > 1:
+                lane = b.resize(b.flagged_intrinsic("cttz", lanes, False), "i32")
+            report_fault(b, FaultKind.TRAP, site, lane=lane)
 
     def _barrier(self, n: int, end: Operation) -> None:
         point = next(p for p in self.points if p.operation is end)
@@ -422,18 +403,13 @@ class WarpFunction:
         before = fn.active
         fn.active = b.bits_mask(lanes, self.width)
         named = warp_emulation.members(fn, end)
-        here, missing, on = b.fresh("here"), b.fresh("absent"), b.fresh("on")
         absent = b.land(named, b.invert(b.resize(lanes, "i32")))
-        b.line(f"br i1 {b.compare('eq', absent, 0).text}, label %{here}, label %{missing}, !prof !0")
-        b.label(here)
-        EFFECTS[end.opcode](fn, end)
-        fn.active = before
-        self._send(point.block, lanes)
-        b.line(f"br label %{on}")
-        b.label(missing)
-        self._suspend(point, lanes)
-        b.line(f"br label %{on}")
-        b.label(on)
+        with b.if_(b.compare("eq", absent, 0), LIKELY) as all_here:
+            EFFECTS[end.opcode](fn, end)
+            fn.active = before
+            self._send(point.block, lanes)
+        with all_here.else_():
+            self._suspend(point, lanes)
 
     # --- suspending lanes
 
@@ -444,7 +420,7 @@ class WarpFunction:
         # three quarters of the time of a scan with 15 barriers.
         leave, stay = b.fresh("leave"), b.fresh("partly")
         everyone = b.compare("eq", lanes, Value("%mask", self.bits))
-        b.line(f"br i1 {everyone.text}, label %{leave}, label %{stay}")
+        b.branch(everyone, leave, stay)
         b.label(leave)
         self.suspender.report(point, lanes)
         self._outcome(b.const("i32", point.number + 1), leave)
@@ -457,7 +433,7 @@ class WarpFunction:
         """Add the suspended lanes to the state, and record where they are."""
         b = self.b
         if not self.fn.function.is_entry:
-            b.line(f"ret {self.bits} {self._read_mask('%exited').text}")
+            b.leave(self._read_mask("%exited"))
             return
         code = b.const("i32", 0)
         for point in self.points:
@@ -475,7 +451,7 @@ class WarpFunction:
     def _outcome(self, code: Value, block: str) -> None:
         """End the vector's turn in a block of the LLVM function, with an outcome."""
         self.outcomes.append((code.text, block))
-        self.b.line("br label %over")
+        self.b.jump("over")
 
 
 ATTRIBUTES = 'alignstack(64) "min-legal-vector-width"="512" "prefer-vector-width"="512"'

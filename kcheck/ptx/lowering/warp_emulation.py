@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kcheck.ptx.analysis.cfg import is_collective
 from kcheck.ptx.analysis.liveness import has_result
-from kcheck.ptx.ir.builder import Builder, Value, vector_type
+from kcheck.ptx.ir.builder import Value, vector_type
+from kcheck.ptx.ir.flow import FlowBuilder
 from kcheck.ptx.ir.records import load_field
 from kcheck.ptx.ir.signature import call
 from kcheck.ptx.isa.effects import EFFECTS
@@ -163,7 +164,7 @@ class WarpView(FunctionLowering):
         super().__init__(real.unit, real.function, frozenset(), real.param_offsets)
         self.real = real
         self.width = _WARP
-        self.b = Builder(_WARP, real.unit.declarations, real.unit.definitions, prefix=real.b.fresh("w"))
+        self.b = FlowBuilder(_WARP, real.unit.declarations, real.unit.definitions, prefix=real.b.fresh("w"))
         self.b.lines = real.b.lines
         self.prologue, self.each = real.prologue, real.each
         self.taken = place(TAKEN, posted_bytes(real.unit), 64)

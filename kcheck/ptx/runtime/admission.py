@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import Value, vector_type
-from kcheck.ptx.ir.function import LIKELY, FunctionBuilder
+from kcheck.ptx.ir.flow import LIKELY
+from kcheck.ptx.ir.function import FunctionBuilder
 from kcheck.ptx.ir.signature import Signature
 from kcheck.ptx.runtime.access import context_of
 from kcheck.ptx.runtime.lookup import CONTEXT, LocalLayout, context

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kcheck.ptx.ir.builder import vector_type
-from kcheck.ptx.ir.function import LIKELY, FunctionBuilder, Term
+from kcheck.ptx.ir.flow import LIKELY
+from kcheck.ptx.ir.function import FunctionBuilder, Term
 from kcheck.ptx.ir.records import Record
 from kcheck.ptx.ir.signature import Signature
 from kcheck.ptx.runtime.copy_queue import CopyQueue

@@ -23,7 +23,8 @@ multiple of its size.
 from __future__ import annotations
 
 from kcheck.ptx.ir.builder import Value, integer_of, mangle
-from kcheck.ptx.ir.function import LIKELY, FunctionBuilder, Term
+from kcheck.ptx.ir.flow import LIKELY
+from kcheck.ptx.ir.function import FunctionBuilder, Term
 from kcheck.ptx.ir.masked import masked_gather, masked_load, masked_scatter, masked_store
 from kcheck.ptx.runtime.access import AccessKind, context_of, slow_signature
 from kcheck.ptx.runtime.lookup import context

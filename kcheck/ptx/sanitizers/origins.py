@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from kcheck.ptx.abi import FaultKind, Launch, Origin, Origins, SiteCache, Worker
 from kcheck.ptx.ir.builder import Value, vector_type
+from kcheck.ptx.ir.flow import UNLIKELY
 from kcheck.ptx.ir.function import FunctionBuilder, Term
 from kcheck.ptx.ir.records import Record
 from kcheck.ptx.ir.records import record as record_of
@@ -39,13 +40,8 @@ The report names the one that this thread executed last."""
 
 def rarely(fn: FunctionLowering, condition: Value, body: Callable[[], None]) -> None:
     """Run rarely executed code if a scalar condition holds."""
-    b = fn.b
-    do, done = b.fresh("rare"), b.fresh("usual")
-    b.line(f"br i1 {condition.text}, label %{do}, label %{done}, !prof !2")
-    b.label(do)
-    body()
-    b.line(f"br label %{done}")
-    b.label(done)
+    with fn.b.when(condition, UNLIKELY):
+        body()
 
 
 class OriginLog(Sanitizer):

@@ -1,0 +1,185 @@
+"""Structured control flow in LLVM IR: branches and loops with what they guard, and basic blocks that end once."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kcheck.ptx.ir.builder import Builder, Value
+
+UNLIKELY, LIKELY = "!2", "!0"
+"""The branch weights of a module, for conditions that are rarely true, or nearly always."""
+
+
+@dataclass(slots=True)
+class Branch:
+    """What ``if_`` gives: its other side, which may be written right after it."""
+
+    code: FlowBuilder
+    otherwise: str
+    end: str
+    written: int = -1
+
+    @contextlib.contextmanager
+    def else_(self) -> Iterator[None]:
+        """What to do if the condition does not hold."""
+        assert len(self.code.lines) == self.written, "else_ must follow if_ directly"
+        del self.code.lines[-2:]
+        self.code.is_open = True
+        yield
+        self.code.jump(self.end)
+        self.code.label(self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopLabels:
+    """The labels of a loop that is being emitted, or of a block, which does not begin again."""
+
+    again: str
+    after: str
+
+
+class FlowBuilder(Builder):
+    """A builder that knows whether the current basic block has ended; args as of :class:`Builder`.
+
+    Attributes:
+        is_open: whether the current basic block still has to end.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        declarations: dict[str, str] | None = None,
+        definitions: dict[str, str] | None = None,
+        prefix: str = "v",
+    ) -> None:
+        super().__init__(width, declarations, definitions, prefix)
+        self.is_open = True
+        self._loops: list[LoopLabels] = []
+
+    # --- basic blocks
+
+    def line(self, text: str) -> None:
+        """An instruction without a result."""
+        assert self.is_open, text
+        super().line(text)
+
+    def value(self, text: str, element: str, lanes: int = 1) -> Value:
+        """An instruction with a result."""
+        assert self.is_open, text
+        return super().value(text, element, lanes)
+
+    def label(self, name: str) -> None:
+        """Begin a basic block, where the one before has ended."""
+        assert not self.is_open or not self.lines, name
+        super().label(name)
+        self.is_open = True
+
+    def take(self) -> list[str]:
+        """The lines so far, which another part of the function begins after."""
+        lines, self.lines, self.is_open = self.lines, [], True
+        return lines
+
+    def end(self, text: str) -> None:
+        """The instruction that ends a basic block."""
+        self.line(text)
+        self.is_open = False
+
+    def jump(self, label: str) -> None:
+        """Go to a block, if the current one has not ended yet."""
+        if self.is_open:
+            self.end(f"br label %{label}")
+
+    def branch(self, condition: Value, yes: str, no: str, weights: str = "") -> None:
+        """Go to one of two blocks. ``weights``: LIKELY, UNLIKELY or none."""
+        known = f", !prof {weights}" if weights else ""
+        self.end(f"br i1 {condition.text}, label %{yes}, label %{no}{known}")
+
+    def switch(self, value: Value, otherwise: str, cases: Sequence[tuple[int, str]]) -> None:
+        """Go to the block of the integer that a value is, or else to another."""
+        known = " ".join(f"{value.type} {number}, label %{label}" for number, label in cases)
+        self.end(f"switch {self.typed(value)}, label %{otherwise} [{known}]")
+
+    def leave(self, value: Value) -> None:
+        """Return a value."""
+        self.end(f"ret {self.typed(value)}")
+
+    # --- what a condition guards
+
+    @contextlib.contextmanager
+    def if_(self, condition: Value, weights: str = "") -> Iterator[Branch]:
+        """What to do if a condition holds."""
+        then, branch = self.fresh("then"), Branch(self, self.fresh("else"), self.fresh("end"))
+        self.branch(condition, then, branch.otherwise, weights)
+        with self._one_side(then, branch):
+            yield branch
+
+    @contextlib.contextmanager
+    def _one_side(self, then: str, branch: Branch) -> Iterator[None]:
+        """The block that a branch goes to, and an empty other side, which ``else_`` may replace."""
+        self.label(then)
+        yield
+        self.jump(branch.end)
+        self.label(branch.otherwise)
+        self.jump(branch.end)
+        self.label(branch.end)
+        branch.written = len(self.lines)
+
+    @contextlib.contextmanager
+    def when(self, condition: Value, weights: str = "") -> Iterator[None]:
+        """What to do if a condition holds, where there is nothing else to do."""
+        then, end = self.fresh("then"), self.fresh("end")
+        self.branch(condition, then, end, weights)
+        self.label(then)
+        yield
+        self.jump(end)
+        self.label(end)
+
+    @contextlib.contextmanager
+    def unless(self, condition: Value, weights: str = "") -> Iterator[None]:
+        """What to do if a condition does not hold. ``weights``: of the condition."""
+        otherwise, end = self.fresh("unless"), self.fresh("end")
+        self.branch(condition, end, otherwise, weights)
+        self.label(otherwise)
+        yield
+        self.jump(end)
+        self.label(end)
+
+    @contextlib.contextmanager
+    def if_among(self, value: Value, numbers: Sequence[int]) -> Iterator[Branch]:
+        """What to do if an integer is one of these constants."""
+        then, branch = self.fresh("then"), Branch(self, self.fresh("else"), self.fresh("end"))
+        self.switch(value, branch.otherwise, [(number, then) for number in numbers])
+        with self._one_side(then, branch):
+            yield branch
+
+    @contextlib.contextmanager
+    def block(self) -> Iterator[None]:
+        """A part of the function that ``break_`` leaves early."""
+        after = self.fresh("after")
+        self._loops.append(LoopLabels("", after))
+        yield
+        self._loops.pop()
+        self.jump(after)
+        self.label(after)
+
+    @contextlib.contextmanager
+    def loop(self) -> Iterator[None]:
+        """Do something again and again, until ``break_`` or ``ret``."""
+        loop = LoopLabels(self.fresh("loop"), self.fresh("after"))
+        self.jump(loop.again)
+        self.label(loop.again)
+        self._loops.append(loop)
+        yield
+        self._loops.pop()
+        self.jump(loop.again)
+        self.label(loop.after)
+
+    def break_(self) -> None:
+        """Leave the innermost loop or block."""
+        self.jump(self._loops[-1].after)
+
+    def continue_(self) -> None:
+        """Go on with the next round of the innermost loop."""
+        self.jump(self._loops[-1].again)
