@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from kcheck import model
 from kcheck.api.drawing import Case
 from kcheck.api.spec import caller, caller_runs
 from kcheck.api.verdict import Array, Verdict, comparison_text
-from kcheck.cases import MEMORY_LIMIT, expand, materialize
+from kcheck.cases import MEMORY_LIMIT, CaseArrays, expand, materialize
 from kcheck.errors import UserError
 from kcheck.frameworks import as_numpy
-from kcheck.model import DTYPES, Compare, OpSpec
+from kcheck.model import DTYPES, Compare, Finding, OpSpec
 from kcheck.oracle.compare import compare
 from kcheck.oracle.tolerance import FIXED_DEFAULTS, ExactTolerance, Fixed
 from kcheck.specfile.build import given_spec
@@ -77,11 +79,61 @@ def case_of_output(
     arrays = {name: array for name, array in arrays.items() if name not in numbers}
     outputs = dict(output) if isinstance(output, Mapping) else {_output_name(inputs): output}
     made = {name: as_numpy(value, f"the output {name}") for name, value in outputs.items()}
-    spec = _spec_of(op, arrays, numbers, made, reference, {**keys, **({"compute": compute} if compute else {})})
+    shapes: dict[str, tuple[int, ...]] = {}
+    noted = _noting_shapes(reference, tuple(made), shapes)
+    spec = _spec_of(op, arrays, numbers, made, noted, {**keys, **({"compute": compute} if compute else {})})
     held = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()}
     case = replace(expand(spec, 0), label="call")
     told = replace(case, dtypes={}, layouts={}, values={})  # what was drawn is not what the caller passed
-    return Case(spec, told, materialize(spec, case, held)), made
+    return _CallerCase(spec, told, materialize(spec, case, held), shapes), made
+
+
+class _CallerCase(Case):
+    """The case of an output that the caller has: its spec declares the shape of that output, which may be wrong.
+
+    Args:
+        expected: the shapes that the reference returned, by output.
+    """
+
+    def __init__(
+        self, spec: OpSpec, case: model.Case, arrays: CaseArrays, expected: Mapping[str, tuple[int, ...]]
+    ) -> None:
+        super().__init__(spec, case, arrays)
+        self._expected = expected
+
+    def judge(self, output: object = None, gradients: Mapping[str, object] | None = None) -> Verdict:
+        found = super().judge(output, gradients)
+        shapes = {name: tuple(self._arrays.allocation(name).shape) for name in self._spec.outputs}
+        wrong = [name for name, shape in shapes.items() if self._expected.get(name, shape) != shape]
+        if found.status != model.Status.ERROR.value or not wrong:
+            return found
+        findings = tuple(
+            Finding(
+                "output",
+                f"the output {name} has shape {list(shapes[name])}, the reference returned "
+                f"{list(self._expected[name])}",
+                array=name,
+            )
+            for name in wrong
+        )
+        return Verdict.of(replace(found._model, status=model.Status.FAILED, findings=findings), found._inputs)
+
+
+def _noting_shapes(
+    reference: Callable[..., object], outputs: Sequence[str], shapes: dict[str, tuple[int, ...]]
+) -> Callable[..., object]:
+    """The reference; it notes the shapes of what it returns, by output."""
+
+    @functools.wraps(reference)
+    def noted(*args: Any, **kwargs: Any) -> object:
+        result = reference(*args, **kwargs)
+        named: Mapping[str, Any] = (
+            result if isinstance(result, Mapping) else {outputs[0]: result} if len(outputs) == 1 else {}
+        )
+        shapes.update({name: np.shape(named[name]) for name in outputs if hasattr(named.get(name), "shape")})
+        return result
+
+    return noted
 
 
 def _output_name(inputs: Mapping[str, object]) -> str:

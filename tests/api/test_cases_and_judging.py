@@ -132,6 +132,15 @@ def test_a_reference_that_raises_is_an_error_not_a_failure() -> None:
     assert "the reference raised ZeroDivisionError: no luck" in str(verdict)
 
 
+def test_an_output_of_another_shape_than_the_references_is_a_failure_of_the_output() -> None:
+    x = np.ones((5, 7), np.float32)
+    verdict = kcheck.validate("double", {"x": x}, (x + x)[:4], lambda x: x + x)
+    assert (verdict.status, verdict.rule) == ("failed", "output")
+    assert verdict.findings[0].message == "the output output has shape [4, 7], the reference returned [5, 7]"
+    with pytest.raises(AssertionError, match=r"the output actual has shape \[\], the reference returned \[7\]"):
+        kcheck.assert_close(x.sum(), reference=lambda x: x.sum(axis=0), inputs={"x": x})
+
+
 def test_validate_takes_numbers_as_params() -> None:
     x = np.float32([1, 2, 3])
     verdict = kcheck.validate(

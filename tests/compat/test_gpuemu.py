@@ -441,6 +441,15 @@ def test_a_float64_result_of_a_float32_op_is_converted(client: gpuemu.Client) ->
     assert client.validate_op("fused_gelu", {"x": x}, gelu_reference({"x": x}), dtype="float32").passed
 
 
+def test_the_precision_of_an_op_without_a_spec_is_that_of_its_inputs(client: gpuemu.Client) -> None:
+    """As for specs: a float64 constant makes float64 of a float32 op, whose errors are those of float32."""
+    x = np.linspace(-2, 2, 30, dtype=np.float32)
+    wide = np.float64(gelu(x))
+    assert client.validate_op("fused_gelu", {"x": x}, wide).passed
+    assert not client.validate_op("fused_gelu", {"x": np.float64(x)}, wide).passed
+    assert not client.validate_op("fused_gelu", {"x": x}, wide, dtype="float64").passed
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

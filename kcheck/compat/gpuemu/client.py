@@ -96,7 +96,7 @@ class Client:
 
         Args:
             inputs: arrays of any framework; numbers are params.
-            dtype: the precision of the op, if the output has a wider dtype.
+            dtype: the precision of the op; default: that of the widest input, if the output is wider.
             seed: to find the result by; default: a random one.
             atol, rtol: a fixed tolerance, instead of the spec's or of what rounding can do to these inputs.
             kwargs: passed to a registered reference.

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from kcheck import api
 from kcheck.api.calls import case_of_call
 from kcheck.api.judging import case_of_output
@@ -26,7 +28,7 @@ class GivenCall:
 
     Attributes:
         inputs: arrays of any framework; numbers are params.
-        dtype: the precision of the op, if the output has a wider dtype.
+        dtype: the precision of the op; default: that of the widest input, if the output is wider.
         atol, rtol: a fixed tolerance, instead of the spec's or of what rounding can do to these inputs.
         kwargs: passed to a registered reference.
     """
@@ -63,7 +65,7 @@ class GivenCall:
 
     def _case(self, arrays: Mapping[str, Array]) -> tuple[api.Case, object]:
         """The case of the call, and the output as its op declares it."""
-        op, output = find(self.op_name), _of_dtype(as_numpy(self.output, "the output"), self.dtype)
+        op, output = find(self.op_name), self._output(arrays)
         keys = dict(op.keys)
         if self.atol is not None or self.rtol is not None:
             keys["tolerance"] = {output.dtype.name: {"atol": self.atol or 0.0, "rtol": self.rtol or 0.0}}
@@ -74,12 +76,19 @@ class GivenCall:
         reference = reference_of(op, tuple(self.inputs), self.kwargs)
         return case_of_output(self.op_name, {**arrays, **numbers}, output, reference, **keys)
 
-
-def _of_dtype(output: Array, dtype: str | None) -> Array:
-    """A floating-point output in the precision of its op; other outputs as they are."""
-    if dtype is None or output.dtype.name == dtype:
-        return output
-    if dtype not in DTYPES:
-        raise ClientError(f"there is no dtype {dtype!r}; {did_you_mean(dtype, DTYPES) or 'use float32'}")
-    is_narrower = DTYPES[dtype].is_inexact and output.dtype.kind == "f"
-    return output.astype(DTYPES[dtype].numpy) if is_narrower else output
+    def _output(self, arrays: Mapping[str, Array]) -> Array:
+        """A floating-point output in the precision of its op, which is that of its widest input unless ``dtype``
+        says another; other outputs as they are."""
+        output = as_numpy(self.output, "the output")
+        if self.dtype is not None and self.dtype not in DTYPES:
+            fix = did_you_mean(self.dtype, DTYPES) or "use float32"
+            raise ClientError(f"there is no dtype {self.dtype!r}; {fix}")
+        floats = [DTYPES[array.dtype.name] for array in arrays.values() if DTYPES[array.dtype.name].is_float]
+        widest = max(floats, key=lambda dtype: dtype.itemsize, default=None)
+        wanted = widest if self.dtype is None else DTYPES[self.dtype]
+        if wanted is None or not (wanted.is_float and DTYPES[output.dtype.name].is_float):
+            return output
+        if self.dtype is None and output.dtype.itemsize <= wanted.itemsize:
+            return output
+        with np.errstate(over="ignore"):
+            return output.astype(wanted.numpy)
