@@ -58,17 +58,24 @@ def _read_called(reader: Reader, key: str, kinds: tuple[Kind, ...]) -> FunctionR
     if found is None or node is None:
         return None
     function, definition = found
-    _check_signature(reader, node, f"{key} {function.name!r}", definition, tuple(reader.named(*kinds)))
+    known = tuple(reader.named(*kinds))
+    _check_signature(reader, node, f"{key} {function.name!r}", definition, known, key == "reference")
     return function
 
 
 def _check_signature(
-    reader: Reader, node: YamlNode, who: str, definition: Definition | None, known: tuple[str, ...]
+    reader: Reader,
+    node: YamlNode,
+    who: str,
+    definition: Definition | None,
+    known: tuple[str, ...],
+    by_position: bool = False,
 ) -> None:
+    """A fault for each parameter that cannot be passed. A reference may take some by position only, as np.tanh."""
     signature = definition.signature if definition is not None else None
     if signature is None:
         return
-    if signature.positional_only:
+    if signature.positional_only and not by_position:
         what = f"{who} takes {signature.positional_only[0]!r} by position only, but kcheck passes it by keyword"
         reader.fault(node.span, what, "remove the '/' from its parameters")
         return

@@ -141,6 +141,20 @@ def test_an_output_of_another_shape_than_the_references_is_a_failure_of_the_outp
         kcheck.assert_close(x.sum(), reference=lambda x: x.sum(axis=0), inputs={"x": x})
 
 
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_ufunc_is_a_reference(wrong: bool) -> None:
+    """NumPy's functions take their arguments by position only; the first is called x."""
+    x = np.linspace(-3, 3, 50, dtype=np.float32)
+    assert kcheck.validate("tanh", {"x": x}, np.tanh(x) + wrong, np.tanh).passed is not wrong
+    spec = kcheck.Spec("tanh", dims={"N": [1, 9]}, inputs={"x": ["N"]}, outputs={"y": ["N"]}, reference=np.tanh)
+    assert [case.judge(np.tanh(case.inputs["x"]) + wrong).passed for case in kcheck.cases(spec, count=2)] == [
+        not wrong,
+        not wrong,
+    ]
+    with pytest.raises(kcheck.SpecError, match="takes 'x', which kcheck does not pass"):
+        kcheck.validate("tanh", {"input": x}, np.tanh(x), np.tanh)
+
+
 def test_validate_takes_numbers_as_params() -> None:
     x = np.float32([1, 2, 3])
     verdict = kcheck.validate(
