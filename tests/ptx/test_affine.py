@@ -117,6 +117,33 @@ def test_the_sign_of_an_index_that_cannot_be_negative_is_one_for_all(body: str, 
 
 
 @pytest.mark.parametrize(
+    ("comparison", "stride"),
+    [
+        ("setp.lt.s64 %p, %rd4, 0;", 0),
+        ("setp.lt.s64 %p, %rd4, -8;", 0),
+        ("setp.ge.s64 %p, %rd4, -8;", 0),
+        ("setp.gt.s64 %p, %rd4, -1;", 0),
+        ("setp.eq.s64 %p, %rd4, -1;", 0),
+        ("setp.gt.u32 %p, %t, 1023;", 0),
+        ("setp.lt.u32 %p, %t, 1024;", 0),
+        ("setp.lt.s64 %p, -1, %rd4;", 0),
+        ("setp.lt.s64 %p, %rd4, 1;", None),
+        ("setp.le.s64 %p, %rd4, 0;", None),
+        ("setp.ne.s64 %p, %rd4, 0;", None),
+        ("setp.gt.u32 %p, %t, 1022;", None),
+        ("setp.lt.u64 %p, %rd4, -8;", None),
+        ("setp.lt.s64 %p, %rd4, 0xFFFFFFFFFFFFFFF8;", None),
+        ("setp.lt.and.s64 %p, %rd4, 0, %q;", None),
+        ("setp.lt.s64 %p, %rd4, %a;", None),
+    ],
+)
+def test_a_comparison_that_bounds_decide_is_one_for_all(comparison: str, stride: int | None) -> None:
+    """The size that Numba adds to indices that are negative is added in all lanes, or in none."""
+    body = f"{PLACE} {comparison} selp.b64 %rd5, %o, 0, %p;"
+    assert stride_of(body, "%rd5") == stride
+
+
+@pytest.mark.parametrize(
     ("block", "row"),
     [((7, 1, 1), 32), ((1, 7, 1), 1), ((16, 16, 1), 16), ((48, 2, 1), 16), ((64, 1, 2), 32), ((3, 2, 1), 1)],
 )

@@ -214,10 +214,32 @@ class _AffineAnalysis:
             return _SAME
         return AffineShape(1, True) if lanes == self.width - 1 else None
 
+    def compared(self, i: Instruction, sources: list[AffineShape]) -> AffineShape | None:
+        """The same for all lanes where the bounds decide: ``i < -8`` for an index."""
+        if (
+            len(i.operands) != 3
+            or len(i.modifiers) != 2
+            or TYPES[i.modifiers[1]].kind not in ("signed", "unsigned")
+        ):
+            return None
+        x, y = (self._bounds_of(operand) for operand in i.operands[1:])
+        if x is None or y is None or (TYPES[i.modifiers[1]].kind == "unsigned" and min(x[0], y[0]) < 0):
+            return None
+        is_decided = {
+            "lt": x[1] < y[0] or y[1] <= x[0],
+            "le": x[1] <= y[0] or y[1] < x[0],
+            "eq": x[1] < y[0] or y[1] < x[0],
+        }
+        return _SAME if is_decided.get(_ASKS.get(i.modifiers[0], ""), False) else None
+
+    def _bounds_of(self, operand: Operand) -> ranges.Bounds | None:
+        if isinstance(operand, Register):
+            return self.bounds.get(operand.name)
+        return (operand.value, operand.value) if isinstance(operand, Integer) else None
+
     def _is_shifted_out(self, i: Instruction, by: int) -> bool:
         """Whether nothing but the sign is left, and it is the same in all lanes."""
-        x, kind = i.operands[1], TYPES[i.modifiers[0]]
-        bounds = self.bounds.get(x.name) if isinstance(x, Register) else None
+        kind, bounds = TYPES[i.modifiers[0]], self._bounds_of(i.operands[1])
         return bounds is not None and bounds[0] >= 0 and by >= 0 and bounds[1] >> min(by, kind.bits) == 0
 
     def _is_exact_product(self, i: Instruction, this: int, shape: AffineShape, by: int) -> bool:
@@ -230,7 +252,7 @@ class _AffineAnalysis:
 
     def _is_exact(self, operand: Operand, kind: PtxType, shape: AffineShape) -> bool:
         """Whether the lanes are apart by their stride as numbers of a type too, so that widening keeps it."""
-        bounds = self.bounds.get(operand.name) if isinstance(operand, Register) else None
+        bounds = self._bounds_of(operand)
         if bounds is None or abs(shape.stride) >= _SMALL:
             return False
         low, high = bounds
@@ -253,7 +275,15 @@ _RULES = {
     "shr": _AffineAnalysis.shifted_right,
     "and": _AffineAnalysis.masked,
     "selp": _AffineAnalysis.selected,
+    "setp": _AffineAnalysis.compared,
 }
+
+_ASKS = {
+    **dict.fromkeys(("lt", "ge", "lo", "hs"), "lt"),
+    **dict.fromkeys(("le", "gt", "ls", "hi"), "le"),
+    **dict.fromkeys(("eq", "ne"), "eq"),
+}
+"""Which question a comparison asks, or denies."""
 
 
 def _linear(operation: Operation, register: Register) -> bool:
