@@ -24,7 +24,7 @@ from kcheck.cpu.native import Native
 from kcheck.cpu.order import set_order
 from kcheck.cpu.printf import printed
 from kcheck.cpu.races import Races
-from kcheck.cpu.reached import ReachedCode
+from kcheck.cpu.reached import ReachedCode, new_table
 from kcheck.cpu.rehearsal import Reach, put_back, reachable, strayed
 from kcheck.cpu.sanitizers import CHECKS
 from kcheck.cpu.scheduler import Completion, Job, Scheduler, TierUp
@@ -429,7 +429,10 @@ class Executor:
         """Set where a launch notes what it reaches; returns the array that it points to."""
         if not program.checks.cover:
             return None
-        table = self.reached.table(program, module.text)
+        if self.checks.cover:
+            table = self.reached.table(program, module.text)
+        else:  # lent code notes what it reaches whether or not the launch counts
+            table = new_table(program)
         context.coverage = ctypes.addressof(table)
         return table
 

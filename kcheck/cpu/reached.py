@@ -9,6 +9,11 @@ from kcheck.model.coverage import Reached
 from kcheck.ptx.program import Program
 
 
+def new_table(program: Program) -> Any:
+    """A byte for each point of a program, zero: not reached."""
+    return (ctypes.c_uint8 * max(len(program.points), 1))()
+
+
 class ReachedCode:
     """What launches have reached since the last :meth:`take`; a table for each piece of code."""
 
@@ -22,8 +27,7 @@ class ReachedCode:
             text: the PTX of its module.
         """
         if id(program) not in self._tables:
-            table = (ctypes.c_uint8 * max(len(program.points), 1))()
-            self._tables[id(program)] = program, text, table
+            self._tables[id(program)] = program, text, new_table(program)
         return self._tables[id(program)][2]
 
     def take(self) -> tuple[Reached, ...]:

@@ -152,7 +152,6 @@ class CpuBackend(CudaBackend):
         """As :meth:`kcheck.device.base.Backend.instrument`; memcheck and synccheck are in all code here."""
         self._instrumented = 0.0
         self._executor.checks = checks(sanitizers)
-        self._executor.reached.take()  # of launches that no case made
         if self._executor.checks != Checks():
             self._executor.lends = self._executor.checks
 

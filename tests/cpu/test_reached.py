@@ -183,3 +183,28 @@ def test_code_without_coverage_tells_nothing(tmp_path: Path) -> None:
     reaching = Reaching()
     reaching.add(())
     assert reaching.result("/p") is None
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_launch_that_does_not_count_leaves_nothing(tmp_path: Path, again: bool) -> None:
+    """Repeats of a case run in the code of its first launch, which counts: they reached lines of the next spec.
+
+    ``again``: also with the parameters renewed in the job of the launch before.
+    """
+    memory = Memory(64 << 20)
+    executor = Executor(memory, 1, ObjectCache(tmp_path), time.monotonic, lambda _: None, lambda _: None)
+    executor.lends = executor.checks = Checks(cover=True, overflow=True)
+    given = memory.allocate(128, MemoryKind.DEVICE).to_bytes(8, "little") + (20).to_bytes(4, "little")
+    launch = KernelLaunch(executor.load(BRANCHES), "kernel", given, (1, 1, 1), (32, 1, 1), 0, False)
+    assert executor.launch(launch) is Ending.FINISHED
+    assert len(executor.reached.take()) == 1
+    executor.checks = Checks()
+    for _ in range(1 + again):
+        assert executor.launch(launch) is Ending.FINISHED
+        (variants,) = executor.kernels.known.values()
+        assert len(variants) == 1, "the launch was not lent the code"
+        assert executor.reached.take() == ()
+    executor.checks = executor.lends
+    assert executor.launch(launch) is Ending.FINISHED
+    (reached,) = executor.reached.take()
+    assert any(reached.hits)
