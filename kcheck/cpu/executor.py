@@ -429,10 +429,9 @@ class Executor:
         """Set where a launch notes what it reaches; returns the array that it points to."""
         if not program.checks.cover:
             return None
-        if self.checks.cover:
-            table = self.reached.table(program, module.text)
-        else:  # lent code notes what it reaches whether or not the launch counts
-            table = new_table(program)
+        # Lent code notes what it reaches, whether or not the launch counts.
+        counts = self.checks.cover
+        table = self.reached.table(program, module.text) if counts else new_table(program)
         context.coverage = ctypes.addressof(table)
         return table
 
