@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -78,25 +79,29 @@ class Watch:
         )
         self._until_ready()
 
-    def _until_ready(self) -> None:
+    def _until_ready(self) -> float:
+        """Wait for the end of a round; when its cases had their verdict, on the clock."""
         assert self._process.stdout is not None
+        verdict = 0.0
         for line in self._process.stdout:
+            if not verdict and (line.startswith(("ok ", "FAIL ")) or "all cases passed" in line):
+                verdict = time.monotonic()
             if "Ctrl-C stops" in line:
-                return
+                return verdict
         raise SystemExit("kcheck run --watch ended")
 
     def _children(self) -> float:
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
 
-    def round(self, text: str) -> float:
-        """Save the kernel; processor time of the round that follows."""
-        before = self._children()
+    def round(self, text: str) -> tuple[float, float]:
+        """Save the kernel; seconds on the clock to the verdict, and processor time of the whole round."""
+        before, begun = self._children(), time.monotonic()
         aside = self.kernel.with_name("~aside")  # in one step: a round of half a file is not measured
         aside.write_text(text)
         os.replace(aside, self.kernel)
-        self._until_ready()
-        return self._children() - before
+        verdict = self._until_ready() - begun
+        return verdict, self._children() - before
 
     def close(self) -> None:
         """Stop it."""
@@ -104,8 +109,8 @@ class Watch:
         self._process.communicate()
 
 
-def measure_watch(op: str, folder: Path, environment: dict[str, str]) -> tuple[float, float]:
-    """Processor time from an edit to the verdicts: of code that is new, and of code that was seen before."""
+def measure_watch(op: str, folder: Path, environment: dict[str, str]) -> list[float]:
+    """Seconds to the verdict and processor time of a round: with code that is new, and with code that is not."""
     watch = Watch(op, folder / op, environment)
     text = watch.kernel.read_text()
     old, new = EDITS[op]
@@ -113,7 +118,7 @@ def measure_watch(op: str, folder: Path, environment: dict[str, str]) -> tuple[f
     first = [watch.round(text.replace(old, new.format(1 + n / 1000))) for n in range(1, 4)]
     again = [watch.round(text if n % 2 else text.replace(old, new.format(1.001))) for n in range(6)][2:]
     watch.close()
-    return statistics.median(first), statistics.median(again)
+    return [statistics.median(row) for rounds in (first, again) for row in zip(*rounds, strict=True)]
 
 
 def table() -> str:
@@ -136,12 +141,13 @@ def table() -> str:
         lines.append(f"| {run} | {times[run]:.2f} s | {times[run] / times['import']:.2f} | {target} |")
     lines += [
         "",
-        "`--watch`: processor time from an edit of one line of the kernel to the verdicts of its 30 cases and its "
-        "`artifact`. New code is compiled, once for each dtype and layout of the spec. Code that was seen before "
-        "is in the caches.",
+        "`--watch`: seconds on the clock from an edit of one line of the kernel to the verdict of its 30 cases, "
+        "and processor time of the whole round. New code is compiled once for each choice of dtypes; if all cases "
+        "pass, as for attention, also for each layout, for the `artifact`. Code that was seen before is in the "
+        f"caches. The load average was {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores.",
         "",
-        "| edit of | new code | seen before |",
-        "|---|---:|---:|",
-        *(f"| {op} | {first:.2f} s | {again:.2f} s |" for op, (first, again) in rounds.items()),
+        "| edit of | new code: verdict | processor time | seen before: verdict | processor time |",
+        "|---|---:|---:|---:|---:|",
+        *(f"| {op} | {' | '.join(f'{time:.2f} s' for time in row)} |" for op, row in rounds.items()),
     ]
     return "\n".join(lines) + "\n"

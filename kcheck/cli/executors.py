@@ -30,7 +30,7 @@ def executor_for(
     if not specs:
         yield InProcess(options, unused(device))
     elif count == 1:
-        yield InProcess(options, choose_for(specs, device, targets))
+        yield InProcess(options, choose_for(specs, device, targets, any_stride=options.cases_first))
     else:
         from kcheck.device.choose import warm
         from kcheck.runner.processes import Processes

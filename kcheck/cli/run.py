@@ -201,7 +201,7 @@ def _run(wanted: Wanted, outputs: tuple[ReportOutput, ...], this_round: Round | 
     specs = _selected(wanted, this_round)
     if not specs:
         return wanted.without_cases
-    options = _options(wanted, specs)
+    options = replace(_options(wanted, specs), cases_first=this_round is not None)
     if wanted.last_failed and not options.recalled and not any(isinstance(s, SpecRefused) for s in specs):
         click.echo("kcheck: nothing selected: no failure is open in the store", err=True)
         return wanted.without_cases

@@ -37,9 +37,20 @@ def choose(name: str, targets: Sequence[str] = ()) -> Device:
     return make(targets)
 
 
-def choose_for(specs: Iterable[OpSpec], name: str, targets: Sequence[str] = ()) -> Device:
-    """As :func:`choose`, for a run of some specs: array functions run in this process and need no other device."""
-    return choose(name, targets) if any(spec.function is None for spec in specs) else HOST
+def choose_for(
+    specs: Iterable[OpSpec], name: str, targets: Sequence[str] = (), *, any_stride: bool = False
+) -> Device:
+    """As :func:`choose`, for a run of some specs: array functions run in this process and need no other device.
+
+    Args:
+        any_stride: as of :meth:`kcheck.device.launching.LaunchingDevice.take_any_stride`.
+    """
+    if all(spec.function is not None for spec in specs):
+        return HOST
+    device = choose(name, targets)
+    if any_stride and isinstance(device, LaunchingDevice):
+        device.take_any_stride()
+    return device
 
 
 def warm(name: str, targets: Sequence[str] = (), *, compiles: bool = True) -> None:

@@ -57,6 +57,7 @@ class CudaBackend(Uninstrumented):
     """
 
     orders_threads = False
+    any_stride = False
     compiles_in_process = False
     # Hardware alone shows no races or skipped barriers, and only accesses to unmapped addresses.
     sanitizers: tuple[str, ...] = ("memcheck", "unwritten", "mutated", "nondeterministic")

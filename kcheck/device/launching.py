@@ -108,6 +108,10 @@ class LaunchingDevice:
         """Why this device can run nothing more in this process; empty while it can."""
         return self._backend.lost
 
+    def take_any_stride(self) -> None:
+        """Launch kernels of ``launch:`` as for arrays of any stride, if the device compiles in this process."""
+        self._backend.any_stride = self._backend.compiles_in_process
+
     def prepare(self, spec: OpSpec) -> None:
         """As :meth:`kcheck.device.base.Device.prepare`."""
         if spec.launcher is not None:

@@ -20,7 +20,8 @@ from typing import Any
 from kcheck.device.artifact import NoNumbaType, compile_kernel, from_json, numba_type, to_json
 from kcheck.device.child import Child, Forked, may_fork
 from kcheck.device.kernel_cache import KeptKernels, kept_kernels
-from kcheck.device.specialize import in_order
+from kcheck.device.specialize import in_order, of_any_stride
+from kcheck.driver.compile_errors import is_compiler_error
 from kcheck.driver.install import threads
 from kcheck.errors import KernelError, PtxError
 from kcheck.model import Case, KernelRef, OpSpec, Span
@@ -58,8 +59,11 @@ class Precompile:
             child.kill()
 
 
-def begin(spec: OpSpec, cases: Iterable[Case], sanitizers: Collection[str]) -> Precompile | None:
-    """Compile the kernel of a spec with ``launch:`` and ``artifact:`` ahead of its cases, the last first.
+def begin(
+    spec: OpSpec, cases: Iterable[Case], sanitizers: Collection[str], *, any_stride: bool = False
+) -> Precompile | None:
+    """Compile the kernel of a spec with ``launch:`` ahead of its cases, the last first: for the targets of its
+    ``artifact:`` too, or for arrays of any stride.
 
     None if that would not help: there is a single processor, or little that is not cached. The cpu device must be
     running in this process, and the kernel loaded.
@@ -67,14 +71,15 @@ def begin(spec: OpSpec, cases: Iterable[Case], sanitizers: Collection[str]) -> P
     spare = threads(os.environ) - 1
     if spare < 1:
         return None
-    absent = _missing(spec, in_order(spec, cases))[::-1]
+    absent = _missing(spec, of_any_stride(spec, cases) if any_stride else in_order(spec, cases))[::-1]
+    targets = () if any_stride or spec.artifact is None else spec.artifact.targets
     if may_fork():
         if len(absent) < LEAST_FORKED:
             return None
         _warm()
         count = min(spare, len(absent) - 1, MOST)
-        return Precompile([_forked(spec, absent[first::count], sanitizers) for first in range(count)])
-    return Precompile([_child(spec, absent, sanitizers)]) if len(absent) >= LEAST else None
+        return Precompile([_forked(spec, absent[first::count], sanitizers, targets) for first in range(count)])
+    return Precompile([_child(spec, absent, sanitizers, targets)]) if len(absent) >= LEAST else None
 
 
 def _warm() -> None:
@@ -86,12 +91,13 @@ def _warm() -> None:
     target.target_context.refresh()
 
 
-def _forked(spec: OpSpec, missing: Sequence[Signature], sanitizers: Collection[str]) -> Forked:
+def _forked(
+    spec: OpSpec, missing: Sequence[Signature], sanitizers: Collection[str], targets: Sequence[str]
+) -> Forked:
     from kcheck.device.cpu import surviving_fork
 
     assert spec.kernel is not None
-    assert spec.artifact is not None
-    dispatcher, targets = load_function(spec.root, spec.kernel), spec.artifact.targets
+    dispatcher = load_function(spec.root, spec.kernel)
 
     def work() -> None:
         # Numba refuses to use a driver after a fork, since NVIDIA's does not survive one. kcheck's does.
@@ -102,17 +108,18 @@ def _forked(spec: OpSpec, missing: Sequence[Signature], sanitizers: Collection[s
         return Forked(work)
 
 
-def _child(spec: OpSpec, missing: Sequence[Signature], sanitizers: Collection[str]) -> Child:
+def _child(
+    spec: OpSpec, missing: Sequence[Signature], sanitizers: Collection[str], targets: Sequence[str]
+) -> Child:
     """A new process, for one that cannot be forked."""
     assert spec.kernel is not None
-    assert spec.artifact is not None
     major, minor = import_module("numba.cuda").get_current_device().compute_capability
     request = {
         "files": loaded_files(),
         "root": spec.root,
         "kernel": asdict(replace(spec.kernel, given=None)),
         "signatures": [[to_json(part) for part in signature] for signature in missing],
-        "targets": list(spec.artifact.targets),
+        "targets": list(targets),
         "sanitizers": sorted(sanitizers),
     }
     return Child(__name__, request, {"KCHECK_CC": f"{major}.{minor}"})
@@ -141,11 +148,17 @@ def _compile(
 
     backend = CpuBackend()
     for signature in signatures:
-        (made, *_) = compile_kernel(dispatcher, [signature], targets, is_linked_as_ptx=True)
-        if not made.problem:
+        made = compile_kernel(dispatcher, [signature], targets, is_linked_as_ptx=True)
+        if made and made[0].problem:
+            continue
+        try:
             kernel = dispatcher.compile(tuple(numba_type(part) for part in signature))
-            with contextlib.suppress(PtxError):
-                backend.compile(kernel, sanitizers)
+        except Exception as error:
+            if is_compiler_error(error):
+                continue
+            raise
+        with contextlib.suppress(PtxError):
+            backend.compile(kernel, sanitizers)
 
 
 def _answer(request: dict[str, Any]) -> None:

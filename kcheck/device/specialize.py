@@ -38,6 +38,18 @@ def signature_of_case(spec: OpSpec, case: Case) -> Signature:
     return tuple(_argument(spec, arg, case.dtypes, letters) for arg in spec.launch.args)
 
 
+def of_any_stride(spec: OpSpec, cases: Iterable[Case]) -> tuple[Signature, ...]:
+    """The signatures that suffice for cases whose arrays all count as strided, in the order of the cases."""
+    assert spec.launch is not None
+    owners = (_owner(spec, name) for name in (*spec.inputs, *spec.outputs))
+    letters = {name: "A" if _array(spec, name).shape else "C" for name in owners if name is not None}
+    return tuple(
+        dict.fromkeys(
+            tuple(_argument(spec, arg, case.dtypes, letters) for arg in spec.launch.args) for case in cases
+        )
+    )
+
+
 def in_order(spec: OpSpec, cases: Iterable[Case]) -> tuple[Signature, ...]:
     """Every signature of a spec with ``launch:``: in the order in which its cases need them, then the others."""
     order: dict[Signature, None] = {}

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from kcheck.model import (
     CaseFinished,
+    Compiling,
     Event,
     Fault,
     RunFinished,
@@ -107,6 +108,9 @@ class ConsoleReporter:
                     self._open.take(event)
                     if self._settings.early:
                         self._announce(self._open)
+            case Compiling():
+                if self._open is not None and self._settings.early:
+                    self._say(f"{plain.line(event.path)}: all cases passed; checking its artifact", "")
             case SpecFinished():
                 self._close_spec(event)
             case RunFinished():
@@ -119,8 +123,11 @@ class ConsoleReporter:
             return
         opened.announced = True
         number, path = f"{len(opened.cases)} of {opened.started.cases}", plain.line(last.path)
-        text = f"{path}: case {number} failed: {plain.line(last.verdict.rule)}; running the others"
-        self._print(*(Text(line, "red") for line in layout.wrap(text.split(" "), " ", self._settings.width)))
+        self._say(f"{path}: case {number} failed: {plain.line(last.verdict.rule)}; running the others", "red")
+
+    def _say(self, text: str, style: str) -> None:
+        """Prints a sentence ahead of the spec's own lines."""
+        self._print(*(Text(line, style) for line in layout.wrap(text.split(" "), " ", self._settings.width)))
 
     def close(self) -> None:
         """Prints the specs that failed again, and the summary."""

@@ -49,6 +49,8 @@ class Options:
         device: ``--device`` if given, for the replay line; else empty.
         profile: ``--profile``, for the replay line.
         group: of the planned cases, run only those for which this is true: part of a run that others complete.
+        cases_first: for ``--watch``: compile one specialization for each choice of dtypes, for arrays of any
+            stride, and those of ``artifact:`` after the cases, if all of them passed.
         coverage: count what every case reaches of the kernel, also of a case that no sanitizer instruments.
         replay_by: the command at the start of the replay line, if it is not `kcheck run`.
     """
@@ -72,6 +74,7 @@ class Options:
     lint: bool = True
     group: Callable[[Case], bool] | None = None
     coverage: bool = False
+    cases_first: bool = False
 
     @property
     def is_replay(self) -> bool:

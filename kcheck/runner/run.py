@@ -230,11 +230,15 @@ class _Run:
         if tally.cases == planned:
             vacuous = work.vacuous()
             self._note(*vacuous.notes)
+            tally.findings = vacuous.findings
+            if self.options.cases_first and has_artifact and tally.counts[Status.PASSED] < planned:
+                self._note("artifact was not checked, since cases failed")
+                return
             if work.compiling:
                 yield Compiling(spec.path, spec.op)
             artifact = work.artifact()
             self._note(*artifact.notes)
-            tally.findings = vacuous.findings + artifact.findings
+            tally.findings += artifact.findings
         elif has_artifact:
             self._note(_PART)
 

@@ -24,7 +24,7 @@ from kcheck.model.compiled import Launched
 from kcheck.model.coverage import Reached
 from kcheck.oracle import Vacuity
 from kcheck.runner.advise import advice_notes
-from kcheck.runner.artifact import ArtifactCheck
+from kcheck.runner.artifact import ArtifactCheck, compile_ahead
 from kcheck.runner.budget import Budget
 from kcheck.runner.execute import Executed, as_finding, device_for, every_instrument, execute
 from kcheck.runner.options import Options
@@ -203,10 +203,16 @@ class LocalWork:
             yield self.run(number)
 
     def begin_artifact(self) -> None:
-        """Begin to compile what ``artifact:`` asks for, beside the cases."""
+        """Begin to compile beside the cases: what ``artifact:`` asks for, or what the cases need."""
+        cases = tuple(one.case for one in self._queued)
+        if not self._options.cases_first:
+            self._check_artifact(cases)
+        elif (ahead := compile_ahead(self._spec, self._device, cases)) is not None:
+            self._stack.callback(ahead.cancel)
+
+    def _check_artifact(self, cases: Sequence[Case]) -> None:
         if self._spec.artifact is not None and self._options.is_whole:
-            check = ArtifactCheck(self._spec, self._device, tuple(one.case for one in self._queued))
-            self._artifact = self._stack.enter_context(check)
+            self._artifact = self._stack.enter_context(ArtifactCheck(self._spec, self._device, cases))
 
     def run(self, number: int, *, observe: bool = True) -> Ran:
         """Run one case.
@@ -251,10 +257,14 @@ class LocalWork:
     @property
     def compiling(self) -> bool:
         """As :attr:`SpecWork.compiling`."""
+        if self._options.cases_first:
+            return self._spec.artifact is not None and self._options.is_whole
         return self._artifact is not None and self._artifact.waits
 
     def artifact(self, launched: Sequence[Launched] | None = None) -> Said:
         """As :meth:`SpecWork.artifact`. ``launched``: by the cases, if other processes ran some of them."""
+        if self._options.cases_first:
+            self._check_artifact(tuple(one.case for one in self._queued))
         if self._artifact is None:
             return Said()
         try:

@@ -29,6 +29,7 @@ class SimulatorBackend(Uninstrumented):
 
     name = "simulator"
     orders_threads = True
+    any_stride = False
     compiles_in_process = False
     sanitizers: tuple[str, ...] = ("memcheck", "synccheck", "unwritten", "mutated", "nondeterministic")
 
