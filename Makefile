@@ -9,7 +9,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check bench frameworks monitor-soak monitor-torch calibrate conformance conformance-triton conformance-cuda conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme release-check report-check editor-check format format-check lint types layers soak site wheel clean
+.PHONY: help demo test test-gpu check bench frameworks monitor-soak monitor-torch calibrate compare-trees conformance conformance-triton conformance-cuda conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme release-check report-check editor-check format format-check lint types layers soak site wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1 /' | awk '{ \
@@ -47,6 +47,10 @@ check: format-check lint types layers test conformance-check  ## everything that
 
 bench: .venv/installed-dev  ## the cpu device against plain @njit and the simulator; writes docs/performance.md
 	@$(BIN)/python benchmarks/bench.py --write
+
+compare-trees: .venv/installed-dev  ## launches and first launches of this tree and of another one in turns (OTHER=path)
+	@test -n "$(OTHER)" || { echo "Say where the other checkout is: make compare-trees OTHER=path" >&2; exit 2; }
+	@$(BIN)/python benchmarks/compare_trees.py "$(OTHER)" --rounds 25
 
 calibrate: .venv/installed-dev  ## check the constant of the noise floor with every correct kernel; writes docs/oracle.md
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/corpus.py --write
