@@ -216,15 +216,15 @@ class _AffineAnalysis:
 
     def compared(self, i: Instruction, sources: list[AffineShape]) -> AffineShape | None:
         """The same for all lanes where the bounds decide: ``i < -8`` for an index."""
-        if (
-            len(i.operands) != 3
-            or len(i.modifiers) != 2
-            or TYPES[i.modifiers[1]].kind not in ("signed", "unsigned")
-        ):
+        kind = TYPES[i.modifiers[-1]]
+        if len(i.operands) != 3 or len(i.modifiers) != 2 or kind.kind not in ("signed", "unsigned"):
             return None
         x, y = (self._bounds_of(operand) for operand in i.operands[1:])
-        if x is None or y is None or (TYPES[i.modifiers[1]].kind == "unsigned" and min(x[0], y[0]) < 0):
+        if x is None or y is None:
             return None
+        least, most = ranges.bounds_of_type(kind.bits)
+        if min(x[0], y[0]) < (least if kind.kind == "signed" else 0) or max(x[1], y[1]) > most:
+            return None  # the comparison reads another number
         is_decided = {
             "lt": x[1] < y[0] or y[1] <= x[0],
             "le": x[1] <= y[0] or y[1] < x[0],
