@@ -12,6 +12,9 @@ _GENERATION = 32  # the bits of a handle above its place in the table
 _TAG = 0x54 << 56
 
 
+_NO_TEXTURES = (Texture * 1)()
+
+
 class Textures:
     """The objects of one device. A handle is used once, so that a destroyed object is never another one.
 
@@ -73,7 +76,9 @@ class Textures:
     def table(self) -> tuple[ctypes.Array[Texture], int]:
         """The current table, which does not change, and its length. Objects without memory are not in it."""
         with self._lock:
-            made = (Texture * max(len(self._objects), 1))()
+            if not self._objects:
+                return _NO_TEXTURES, 0
+            made = (Texture * len(self._objects))()
             for place, texture in enumerate(self._objects):
                 if texture is not None and self._memory.find(*self._spans[place]) is not None:
                     made[place] = texture
