@@ -101,7 +101,7 @@ class ArtifactCheck:
 
 
 def compile_ahead(spec: OpSpec, device: Device, cases: Sequence[Case]) -> Precompile | None:
-    """Compile in other processes for cases with arrays that count as strided; None if that is no gain."""
+    """Compile in other processes for cases with arrays that count as strided; None if that gains nothing."""
     of_numba = spec.kernel is not None and spec.launch is not None and spec.kernel.kind == "numba"
     if not of_numba or not device.compiles_in_process:
         return None
