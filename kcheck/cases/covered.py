@@ -74,6 +74,15 @@ def covered(spec: OpSpec, cases: Iterable[Case], most: int = 20) -> Covered:
     return Covered(len(ran), tuple(factors), len(pairs), len(every), tuple(map(_named, left[:most])))
 
 
+def shape_classes(spec: OpSpec, cases: Iterable[Case]) -> dict[str, tuple[str, ...]]:
+    """By drawn dim the classes of its sizes in these cases, as in the factors of :func:`covered`."""
+    expander = Expander(spec)
+    found = _values([expander.coordinates(case) for case in cases])
+    return {
+        factor.removeprefix("dim "): tuple(values) for factor, values in found.items() if factor.startswith("dim ")
+    }
+
+
 Coordinates = tuple[tuple[str, str], ...]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +45,12 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Output file of --sign.",
 )
+@click.option(
+    "--pdf",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="With --sign: also write what is signed as a PDF, and sign its digest.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show every failing case in full.")
 @click.option("-q", "--quiet", is_flag=True, help="Show only what is wrong.")
 @COLOR
@@ -57,6 +64,7 @@ def command(
     files: tuple[str, ...],
     sign: Path | None,
     envelope: Path,
+    pdf: Path | None,
     verbose: bool,
     quiet: bool,
     color: str,
@@ -68,6 +76,7 @@ def command(
       kcheck report --run 12 --format sarif -o r.sarif
       kcheck report --since 24h --format markdown        the newest run of each spec
       kcheck report --format html -o r.html --sign kcheck.key
+      kcheck report --sign kcheck.key --pdf r.pdf        what is signed, as a PDF
 
     Runs nothing. The exit code is 0 also if the run failed.
     """
@@ -75,6 +84,8 @@ def command(
         raise click.UsageError("-v and -q exclude each other")
     if sign is not None and since is not None:
         raise click.UsageError("--sign signs one run; choose it with --run instead of --since")
+    if pdf is not None and sign is None:
+        raise click.UsageError("--pdf shows what is signed; add --sign KEY")
     if run is not None and since is not None:
         raise click.UsageError("--run and --since exclude each other")
     outputs = pair(ctx.meta["kcheck.order"], formats, files)
@@ -95,29 +106,45 @@ def command(
     if reports.lost or code is Exit.PIPE:
         return code
     if sign is not None:
-        _sign(events, sign, envelope, [output.path for output in outputs if output.path is not None])
+        _sign(events, Signing(sign, envelope, pdf), [output.path for output in outputs if output.path is not None])
     return code if code is Exit.INTERRUPTED and not reports.summary.interrupted else Exit.GOOD
 
 
-def _sign(events: Sequence[Event], key: Path, envelope: Path, reports: Sequence[Path]) -> None:
+@dataclass(frozen=True, slots=True)
+class Signing:
+    """``--sign``, ``--envelope`` and ``--pdf``."""
+
+    key: Path
+    envelope: Path
+    pdf: Path | None
+
+
+def _sign(events: Sequence[Event], signing: Signing, reports: Sequence[Path]) -> None:
     """Sign what a run has shown, and the reports that were written of it.
 
     Raises:
-        UserError: the key cannot be used, or the envelope cannot be written.
+        UserError: the key cannot be used, a package is missing, or a file cannot be written.
     """
     from kcheck.cli.outputs import ReportFile
-    from kcheck.cli.signing import digest, sign
+    from kcheck.cli.signing import digest, key_id, pages, sign
     from kcheck.report.collect import EventCollector
     from kcheck.report.statement import statement
 
     collector = EventCollector()
     for event in events:
         collector.handle(event)
-    text = sign(key, statement(collector.collected(), {path.name: digest(path) for path in reports}))
-    file = ReportFile(envelope, "--envelope")
+    run, digests = collector.collected(), {path.name: digest(path) for path in reports}
+    if signing.pdf is not None:
+        shown = pages(statement(run, digests), key_id(signing.key), signing.envelope.name)
+        file = ReportFile(signing.pdf, "--pdf")
+        file.stream.buffer.write(shown)
+        file.commit()
+        digests[signing.pdf.name] = digest(signing.pdf)
+    text = sign(signing.key, statement(run, digests))
+    file = ReportFile(signing.envelope, "--envelope")
     file.stream.write(text)
     file.commit()
-    click.echo(f"signed: {envelope}", err=True)
+    click.echo(f"signed: {signing.envelope}", err=True)
 
 
 def _run(store: Store, number: int | None) -> list[Event]:

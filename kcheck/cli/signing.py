@@ -55,6 +55,33 @@ def sign(key: Path, document: dict[str, Any]) -> str:
     return json.dumps(signed(document, private.sign, _id(private.public_key())), indent=1) + "\n"
 
 
+def key_id(key: Path) -> str:
+    """SHA-256 of the public key of a private one, as envelopes name it.
+
+    Raises:
+        UserError: the key cannot be used.
+    """
+    return _id(_private(key).public_key())
+
+
+def pages(statement: dict[str, Any], key_id: str, envelope: str) -> bytes:
+    """The PDF of a statement.
+
+    Args:
+        key_id, envelope: as of :func:`kcheck.report.pdf.pdf`.
+
+    Raises:
+        UserError: reportlab is not installed.
+    """
+    try:
+        from kcheck.report.pdf import pdf
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "reportlab":
+            raise
+        raise UserError("--pdf needs the package reportlab; run: pip install 'kcheck[pdf]'") from None
+    return pdf(statement, key_id=key_id, envelope=envelope)
+
+
 def verified(envelope: Path, key: Path) -> dict[str, Any]:
     """The statement of an envelope whose signature is valid.
 

@@ -138,6 +138,8 @@ class SpecFinished:
         fixed: stored failures that pass now. The store fills it in, as the runner does not know them.
         fixed_since: when the last of these failed.
         coverage: what the cases reached of the kernel; None if no case ran in code that counts.
+        shapes: by drawn dim the classes of the sizes that ran: a boundary size itself, ``prime``,
+            ``power of two``, ``equal`` (to another dim) or ``unequal``. Empty in runs that an older kcheck stored.
     """
 
     path: str
@@ -155,6 +157,7 @@ class SpecFinished:
     fixed: int = 0
     fixed_since: datetime | None = None
     coverage: CodeCoverage | None = None
+    shapes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,10 @@ def _op(opened: OpenSpec, finished: SpecFinished, found: Sequence[Problem]) -> d
             "notRun": finished.skipped,
         },
         "dtypes": dtypes,
-        "dims": {n: {"min": min(s), "max": max(s), "sizes": len(set(s))} for n, s in dims.items()},
+        "dims": {
+            n: {"min": min(s), "max": max(s), "sizes": len(set(s)), "classes": list(finished.shapes.get(n, ()))}
+            for n, s in dims.items()
+        },
         "layouts": sorted({layout for case in cases for layout in case.layouts.values()}),
         "values": sorted({drawn.name for case in cases for drawn in case.values.values()}),
         "sanitizers": {each.name: {"level": str(each.level), "cases": each.cases} for each in finished.sanitizers},

@@ -8,9 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from kcheck.cases import shape_classes
 from kcheck.device import Device
 from kcheck.errors import KernelError, SpecError
 from kcheck.model import (
+    Case,
     CaseFinished,
     Compiling,
     Event,
@@ -77,6 +79,7 @@ class _Tally:
     judging: float = 0.0  # seconds, nearly all of them in the reference
     findings: tuple[Finding, ...] = ()  # about the spec, not about a case
     reaching: Reaching = field(default_factory=Reaching)
+    shapes: dict[tuple[int, ...], Case] = field(default_factory=dict)  # a case of each combination of sizes
 
     @property
     def cases(self) -> int:
@@ -85,6 +88,7 @@ class _Tally:
     def add(self, verdict: Verdict) -> None:
         self.counts[verdict.status] += 1
         self.seen.update(verdict.checked)
+        self.shapes.setdefault(tuple(verdict.case.dims.values()), verdict.case)
         if verdict.rule == "timeout":
             self.endless = verdict.case.id
         self.recalled += self.only_failed or verdict.case.label.startswith(STORED)
@@ -104,6 +108,7 @@ class _Tally:
             len(self.unsupported),
             self.recalled,
             coverage=self.reaching.result(spec.root),
+            shapes=shape_classes(spec, self.shapes.values()),
         )
 
 

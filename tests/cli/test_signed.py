@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from pypdf import PdfReader
 from small_project import CHECKOUT, Kcheck, write_project
 
 
@@ -30,7 +31,7 @@ def signed(tmp_path_factory: pytest.TempPathFactory) -> Kcheck:
     assert kcheck("keygen").stdout == (
         "created kcheck.key, the private key\ncreated kcheck.key.pub, the public key\n"
     )
-    result = kcheck("report", "-q", "--format", "html", "-o", "r.html", "--sign", "kcheck.key")
+    result = kcheck("report", "-q", "--format", "html", "-o", "r.html", "--sign", "kcheck.key", "--pdf", "r.pdf")
     assert (result.returncode, result.stderr) == (0, "signed: kcheck.dsse.json\n")
     return kcheck
 
@@ -61,13 +62,26 @@ def test_the_statement_is_what_the_run_has_shown(signed: Kcheck) -> None:
     assert (bad["op"], bad["verdict"], bad["problems"]) == ("bad", "failed", ["mismatch"])
     sizes = good["dims"]["N"]
     assert 1 <= sizes["min"] < sizes["max"] <= 5
-    assert sizes["sizes"] == 2
+    assert sizes["sizes"] == len(sizes["classes"]) == 2
     digest = hashlib.sha256((signed.folder / "kernels/k.py").read_bytes()).hexdigest()
     assert good["sources"]["kernels/k.py"] == digest
     assert set(good["sources"]) == {"kcheck.yaml", "kernels/k.py", "references/r.py", "specs/good.yaml"}
     subjects = {each["name"]: each["digest"]["sha256"] for each in statement["subject"]}
     assert subjects["r.html"] == hashlib.sha256((signed.folder / "r.html").read_bytes()).hexdigest()
+    assert subjects["r.pdf"] == hashlib.sha256((signed.folder / "r.pdf").read_bytes()).hexdigest()
     assert subjects["kernels/k.py"] == digest
+
+
+def test_the_pdf_shows_what_is_signed(signed: Kcheck) -> None:
+    """Verdicts, digests of the checked files and of the HTML report, and the key; not its own digest."""
+    statement = opened(signed.folder)
+    text = " ".join(" ".join(page.extract_text() for page in PdfReader(signed.folder / "r.pdf").pages).split())
+    for each in statement["predicate"]["ops"]:
+        assert f"{each['verdict']} {each['op']}" in text
+    subjects = {each["name"]: each["digest"]["sha256"] for each in statement["subject"]}
+    assert {name for name, digest in subjects.items() if digest not in text} == {"r.pdf"}
+    envelope = json.loads((signed.folder / "kcheck.dsse.json").read_text())
+    assert envelope["signatures"][0]["keyid"] in text
 
 
 def test_verify_shows_the_verdicts_and_compares_files(signed: Kcheck) -> None:
@@ -80,6 +94,7 @@ def test_verify_shows_the_verdicts_and_compares_files(signed: Kcheck) -> None:
     assert "  not run    specs/broken/typo.yaml" in result.stdout
     assert "  as signed          kernels/k.py" in result.stdout
     assert "  as signed          r.html" in result.stdout
+    assert "  as signed          r.pdf" in result.stdout
 
 
 def test_a_change_is_noticed(signed: Kcheck, tmp_path: Path) -> None:
@@ -122,6 +137,8 @@ def test_the_private_key_is_for_its_owner_and_is_not_overwritten(signed: Kcheck)
     [
         (("report", "--sign", "kcheck.yaml"), "kcheck.yaml is not an unencrypted Ed25519 private key in PEM"),
         (("report", "--sign", "kcheck.key", "--since", "1h"), "--sign signs one run"),
+        (("report", "--pdf", "r.pdf"), "--pdf shows what is signed; add --sign KEY"),
+        (("report", "--sign", "kcheck.key", "--pdf", "gone/r.pdf"), "--pdf gone/r.pdf: no such folder"),
         (("verify", "kcheck.yaml", "--key", "kcheck.key.pub"), "kcheck.yaml is not a signed report"),
         (("verify", "kcheck.dsse.json", "--key", "kcheck.key"), "kcheck.key is not an Ed25519 public key in PEM"),
         (("verify", "gone.json", "--key", "kcheck.key.pub"), "gone.json: cannot be read"),
@@ -140,3 +157,14 @@ def test_without_the_extra_the_error_says_what_to_install(signed: Kcheck, tmp_pa
     result = signed("keygen", "new.key", PYTHONPATH=path)
     assert result.returncode == 2
     assert "signing needs the package cryptography; run: pip install 'kcheck[sign]'" in result.stderr
+
+
+def test_without_the_extra_for_pdf_nothing_is_signed(signed: Kcheck, tmp_path: Path) -> None:
+    """reportlab is an extra of its own: an envelope does not need it."""
+    (tmp_path / "reportlab.py").write_text("raise ModuleNotFoundError('no reportlab', name='reportlab')\n")
+    path = f"{tmp_path}{os.pathsep}{CHECKOUT}"
+    arguments = ("report", "-q", "--sign", "kcheck.key", "--pdf", "x.pdf", "--envelope", "x.json")
+    result = signed(*arguments, PYTHONPATH=path)
+    assert result.returncode == 2
+    assert "--pdf needs the package reportlab; run: pip install 'kcheck[pdf]'" in result.stderr
+    assert not any((signed.folder / name).exists() for name in ("x.pdf", "x.json"))

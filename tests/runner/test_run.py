@@ -56,14 +56,14 @@ def cases(found):
     return [event for event in found if isinstance(event, CaseFinished)]
 
 
-def test_a_spec_is_read_for_its_cases_once(project, monkeypatch):
-    """Its dims, constraints and distributions are worked out once, however many cases it has."""
+def test_a_spec_is_not_read_again_for_each_case(project, monkeypatch):
+    """Its dims and constraints are read for the plan and for the classes of the sizes that ran, not per case."""
     made = []
     plain = Expander.__init__
     monkeypatch.setattr(Expander, "__init__", lambda self, spec: made.append(spec.path) or plain(self, spec))
     found = events([project.spec(SPEC, KERNEL, REFERENCE)])
     assert len(cases(found)) == 7
-    assert len(made) == 1
+    assert len(made) == 2
 
 
 def test_a_run_yields_its_events_in_order(project):
