@@ -27,6 +27,8 @@ from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 
+from forked_compiler import fork_compilers
+
 ROOT = Path(__file__).resolve().parents[1]
 MODULES = (
     "kcheck.__main__",
@@ -108,6 +110,21 @@ def _at_start() -> dict[str, str]:
 
 
 @functools.cache
+def _compilers() -> socket.socket:
+    """A socket of the server of the commands' compilers."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    process = subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("forked_compiler.py")), str(theirs.fileno())],
+        env={**os.environ, **_at_start(), "NUMBA_ENABLE_CUDASIM": "0"},
+        pass_fds=[theirs.fileno()],
+    )
+    theirs.close()
+    atexit.register(process.wait)
+    atexit.register(ours.close)  # before
+    return ours
+
+
+@functools.cache
 def _server(simulated: bool) -> Server:
     server = Server(simulated)
     atexit.register(server.close)
@@ -123,12 +140,13 @@ class Server:
 
     def __init__(self, simulated: bool) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ends = [theirs.fileno(), _compilers().fileno()]
         clean = {name: value for name, value in os.environ.items() if name != "NUMBA_ENABLE_CUDASIM"}
         self._process = subprocess.Popen(
-            [sys.executable, __file__, str(theirs.fileno()), *(SIMULATOR if simulated else ())],
+            [sys.executable, __file__, *map(str, ends), *(SIMULATOR if simulated else ())],
             env={**clean, **_at_start(), **({"NUMBA_ENABLE_CUDASIM": "1"} if simulated else {})},
             stdout=subprocess.DEVNULL,  # no terminal, whatever the tests have
-            pass_fds=[theirs.fileno()],
+            pass_fds=ends,
         )
         theirs.close()
         self._lock = threading.Lock()
@@ -227,7 +245,7 @@ def serve(client: socket.socket) -> list[str]:
             client.send(str(os.waitstatus_to_exitcode(status)).encode())
 
 
-def program(client: int, more: Sequence[str]) -> None:
+def program(client: int, compilers: int, more: Sequence[str]) -> None:
     """The server, and the commands that it forks."""
     for name in (*MODULES, *more):
         import_module(name)
@@ -235,8 +253,9 @@ def program(client: int, more: Sequence[str]) -> None:
         with contextlib.suppress(ImportError):
             import_module(name)
     sys.argv[1:] = serve(socket.socket(fileno=client))[1:]
+    fork_compilers(compilers)
     import_module("kcheck.__main__").process()
 
 
 if __name__ == "__main__":
-    program(int(sys.argv[1]), sys.argv[2:])
+    program(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
