@@ -16,6 +16,7 @@ from kcheck.cases import CaseArrays, cotangents, expand, materialize, plan, snap
 from kcheck.device.harvest import input_findings, values
 from kcheck.device.returned import returned_gradients, returned_outputs
 from kcheck.errors import UserError
+from kcheck.frameworks import may_flush
 from kcheck.model import OpSpec, Outcome
 from kcheck.nearest import did_you_mean
 from kcheck.oracle import judge
@@ -46,6 +47,7 @@ class Case:
         self._spec = spec
         self._case = case
         self._given = arrays
+        self._flushes = False
         self.seed = case.seed
         self.dims: Mapping[str, int] = dict(case.dims)
         self.dtypes: Mapping[str, str] = dict(case.dtypes)
@@ -130,7 +132,16 @@ class Case:
         changed = input_findings(self._spec, self._arrays.allocations, self._memory, None)
         checked = ("mutated",) if self._spec.sanitize["mutated"] != "off" else ()
         found = (*wrong, *odd, *changed)
-        outcome = Outcome(self._case, DEVICE, outputs, {}, found, checked=checked, gradients=derived)
+        outcome = Outcome(
+            self._case,
+            DEVICE,
+            outputs,
+            {},
+            found,
+            checked=checked,
+            gradients=derived,
+            flushes=self._flushes or may_flush(output),
+        )
         return Verdict.of(judge(self._spec, self._arrays, outcome), snapshot(self._arrays))
 
     def _check_names(self, gradients: Mapping[str, object]) -> None:

@@ -17,7 +17,7 @@ from kcheck.api.spec import caller, caller_runs
 from kcheck.api.verdict import Array, Verdict, comparison_text
 from kcheck.cases import MEMORY_LIMIT, CaseArrays, expand, materialize
 from kcheck.errors import UserError
-from kcheck.frameworks import as_numpy
+from kcheck.frameworks import as_numpy, may_flush
 from kcheck.model import DTYPES, Compare, Finding, OpSpec
 from kcheck.oracle.compare import compare
 from kcheck.oracle.tolerance import FIXED_DEFAULTS, ExactTolerance, Fixed
@@ -85,7 +85,9 @@ def case_of_output(
     held = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()}
     case = replace(expand(spec, 0), label="call")
     told = replace(case, dtypes={}, layouts={}, values={})  # what was drawn is not what the caller passed
-    return _CallerCase(spec, told, materialize(spec, case, held), shapes), made
+    given = _CallerCase(spec, told, materialize(spec, case, held), shapes)
+    given._flushes = may_flush(output)
+    return given, made
 
 
 class _CallerCase(Case):

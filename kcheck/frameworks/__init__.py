@@ -1,15 +1,17 @@
 """Arrays of other frameworks, both ways: torch, JAX, TensorFlow, CuPy, numba.cuda, and by DLPack."""
 
-from kcheck.frameworks.arrays import NotAnArray, as_numpy
+from kcheck.frameworks.arrays import FLUSHING, NotAnArray, as_numpy, may_flush
 from kcheck.frameworks.derivatives import derivatives, recorded_derivatives
 from kcheck.frameworks.passing import FrameworkMissing, framework_of, passed_array
 
 __all__ = [
+    "FLUSHING",
     "FrameworkMissing",
     "NotAnArray",
     "as_numpy",
     "derivatives",
     "framework_of",
+    "may_flush",
     "passed_array",
     "recorded_derivatives",
 ]

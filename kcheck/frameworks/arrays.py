@@ -6,6 +6,7 @@ Sources: the DLPack specification (``__dlpack__``, ``__dlpack_device__``), NumPy
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,6 +19,10 @@ Array: TypeAlias = npt.NDArray[Any]
 
 _HOST = (1, 3, 13)
 """DLPack devices that the CPU can read: kDLCPU, kDLCUDAHost, kDLCUDAManaged."""
+
+
+FLUSHING = ("jax", "jaxlib", "tensorflow")
+"""Frameworks whose CPU code takes subnormal numbers for 0."""
 
 
 class NotAnArray(UserError):
@@ -44,6 +49,15 @@ def as_numpy(value: object, name: str = "the value") -> Array:
         known = ", ".join(DTYPES)
         raise NotAnArray(f"{name} has the dtype {array.dtype}; convert it to one of {known}")
     return array
+
+
+def may_flush(value: object) -> bool:
+    """Whether an array, or one in a tuple, list or dict, is of a framework that takes subnormal numbers for 0."""
+    if isinstance(value, Mapping):
+        return any(map(may_flush, value.values()))
+    if isinstance(value, tuple | list):
+        return any(map(may_flush, value))
+    return type(value).__module__.partition(".")[0] in FLUSHING
 
 
 def _host_array(value: Any, name: str) -> Array:

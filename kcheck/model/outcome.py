@@ -106,6 +106,7 @@ class Outcome:
         tensor_sums: the sums in float32 that tensor cores truncate; none where the device cannot tell.
         gradients: by input, what the function's framework says the derivatives of sum(output * c) are, of the
             input's shape and dtype.
+        flushes: whether what ran may take subnormal numbers for 0, as JAX and TensorFlow do on a CPU.
     """
 
     case: Case
@@ -120,3 +121,4 @@ class Outcome:
     reached: tuple[Reached, ...] = ()
     tensor_sums: frozenset[TensorSum] = frozenset()
     gradients: Mapping[str, Array] = field(default_factory=dict)
+    flushes: bool = False

@@ -41,6 +41,7 @@ class Arithmetic:
         products: the format of the operands of matrix products, if it is narrower: truncated in ``nearest`` mode,
             as tensor cores do, rounded to nearest in ``backwards`` mode.
         sums: how tensor cores add the products of matrices up, if they do; else each sum is rounded to nearest.
+        flushes: numbers below the normal range become 0 in ``nearest`` mode.
 
     Attributes:
         uses: how often the array type that carries it was operated on, copied or returned: 0 means that a
@@ -54,7 +55,9 @@ class Arithmetic:
         seed: int = 0,
         products: DType | None = None,
         sums: TensorSum | None = None,
+        flushes: bool = False,
     ) -> None:
+        self._least = precision.smallest_normal if flushes and mode == "nearest" else 0.0
         self.precision = precision
         self._products = products
         self._sums = sums
@@ -91,10 +94,14 @@ class Arithmetic:
     def _nearest(self, array: Array) -> Array:
         if np.iscomplexobj(array):
             parts: Array = np.empty(array.shape, np.complex128)
-            parts.real = round_to(np.ascontiguousarray(array.real), self.precision)
-            parts.imag = round_to(np.ascontiguousarray(array.imag), self.precision)
+            parts.real = self._rounded(np.ascontiguousarray(array.real))
+            parts.imag = self._rounded(np.ascontiguousarray(array.imag))
             return parts
-        return round_to(array, self.precision)
+        return self._rounded(array)
+
+    def _rounded(self, array: Floats) -> Floats:
+        near = round_to(array, self.precision)
+        return np.where(np.abs(near) < self._least, 0.0, near) if self._least else near
 
     def after(
         self, array: Array, roundings: float = 1.0, noise: Floats | None = None, checked: bool = True

@@ -51,8 +51,8 @@ def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome, expected: Expected
         return _verdict(outcome, [error.finding, *findings], ())
     rule, rule_notes = truth.rule, truth.notes
     is_tf32 = spec.compute is None and outcome.narrow is not None and TF32.name in outcome.narrow
-    if is_tf32 or outcome.tensor_sums:
-        rule, rule_notes = _on_tensor_cores(truth, outcome, arrays.case.seed, is_tf32)
+    if is_tf32 or outcome.tensor_sums or outcome.flushes:
+        rule, rule_notes = _rules_of_launch(truth, outcome, arrays.case.seed, is_tf32)
     comparisons = tuple(
         compare(
             name,
@@ -89,16 +89,16 @@ def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome, expected: Expected
     return dataclasses.replace(verdict, comparisons=comparisons, status=status)
 
 
-def _on_tensor_cores(
+def _rules_of_launch(
     truth: Truth, outcome: Outcome, seed: int, is_tf32: bool
 ) -> tuple[Callable[[str], ToleranceRule], Callable[[], tuple[str, ...]]]:
-    """The rules for a kernel whose matrix products tensor cores add up.
+    """The rules for a kernel whose matrix products tensor cores add up, or whose subnormal numbers become 0.
 
     Args:
-        is_tf32: they also round float32 operands to TF32, as Triton's do by default.
+        is_tf32: tensor cores also round float32 operands to TF32, as Triton's do by default.
     """
     spec = dataclasses.replace(truth.spec, compute=TF32.name) if is_tf32 else truth.spec
-    rule, notes = rules(spec, truth.reference, truth.expected, seed, outcome.tensor_sums)
+    rule, notes = rules(spec, truth.reference, truth.expected, seed, outcome.tensor_sums, outcome.flushes)
     said = (
         f"{spec.op}: the kernel's matrix products round float32 operands to TF32, which is allowed for; "
         "set 'compute: float32' to require float32 products",

@@ -146,6 +146,7 @@ class NoiseFloor:
         seed: int,
         products: DType | None = None,
         sums: TensorSum | None = None,
+        flushes: bool = False,
     ) -> None:
         """Args: as of :class:`Arithmetic`; ``precision`` is the compute precision."""
         self._reference = reference
@@ -154,6 +155,7 @@ class NoiseFloor:
         self._seed = seed
         self._products = products
         self._sums = sums
+        self._flushes = flushes
         self._noise: dict[str, Floats] = {}
         self._unjudged: dict[str, Mask] = {}
         self.draws = 0
@@ -192,7 +194,7 @@ class NoiseFloor:
         self.draw(DRAWS)
 
     def _arithmetic(self, mode: Literal["nearest", "backwards", "random"], seed: int = 0) -> Arithmetic:
-        return Arithmetic(self._precision, mode, seed, self._products, self._sums)
+        return Arithmetic(self._precision, mode, seed, self._products, self._sums, self._flushes)
 
     def draw(self, until: int) -> None:
         """Evaluate under random rounding until there are this many draws."""
@@ -286,11 +288,13 @@ def rules(
     expected: Mapping[str, Array],
     seed: int,
     sums: Iterable[TensorSum] = (),
+    flushes: bool = False,
 ) -> tuple[Callable[[str], ToleranceRule], Callable[[], tuple[str, ...]]]:
     """The rule of each output by name, and what notes the rules have gathered once they were used.
 
     Args:
         sums: how tensor cores add up the kernel's products, if they do. The coarsest of them is allowed for.
+        flushes: subnormal numbers may have become 0.
 
     Raises:
         ReferenceFailed: ``calibrated``, without an envelope for the dtype of an output.
@@ -324,7 +328,7 @@ def rules(
         if precision.name not in floors:
             products = TF32 if spec.compute == TF32.name else None
             truncated = min(sums, default=None) if precision.precision == 24 else None
-            floors[precision.name] = NoiseFloor(reference, expected, precision, seed, products, truncated)
+            floors[precision.name] = NoiseFloor(reference, expected, precision, seed, products, truncated, flushes)
         return Conditioned(dtype, floors[precision.name], whole=tolerance.whole)
 
     return rule, lambda: tuple(note for floor in floors.values() for note in floor.notes)

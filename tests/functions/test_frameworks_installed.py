@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kcheck
@@ -68,6 +70,25 @@ def test_tensorflow_functions_by_framework() -> None:
     assert kcheck.check(spec(good, framework="tensorflow")).ok
     assert kcheck.check(spec(tf.function(good), framework="tensorflow")).ok
     assert not kcheck.check(spec(lambda x: good(x) * 1.5, framework="tensorflow")).ok
+
+
+@pytest.mark.parametrize("framework", ["jax", "tensorflow", "torch"])
+def test_a_framework_may_take_subnormal_numbers_for_zero(framework: str) -> None:
+    """JAX and TensorFlow do on a CPU: each softmax has such numbers where inputs are far apart."""
+    module = pytest.importorskip(framework)
+    softmax = {"jax": "nn.softmax", "tensorflow": "nn.softmax", "torch": "softmax"}[framework]
+    function = attrgetter(softmax)(module)
+
+    def reference(x: Any):
+        e = np.exp(x - x.max(axis=-1, keepdims=True))
+        return e / e.sum(axis=-1, keepdims=True)
+
+    for run, is_right in ((lambda x: function(x, -1), True), (lambda x: function(x * 1.001, -1), False)):
+        given = spec(run, framework=framework, dtypes=["float32"], inputs={"x": ["M", "N"]}, reference=reference)
+        assert kcheck.check(given, cases=40).ok is is_right
+    x = np.linspace(-95, 0, 40, dtype=np.float32)
+    array = module.from_numpy(x) if framework == "torch" else x
+    assert kcheck.validate("softmax", {"x": x}, function(array, -1), reference).passed
 
 
 def torch_bell() -> Any:

@@ -9,7 +9,7 @@ import pytest
 from oracle_bench import Bench, invariant
 
 from kcheck.errors import InternalError
-from kcheck.model import Bounds, Finding, Outcome, Status
+from kcheck.model import DTYPES, Bounds, Finding, Outcome, Status
 from kcheck.oracle import judge
 
 DOUBLE = "def ref(x):\n    return 2 * x\n"
@@ -158,6 +158,27 @@ def test_signatures(bench: Bench, signature: str) -> None:
     """Defaults, positional-only, and gathered parameters are called as Python means them."""
     body = "given['x']" if signature == "**given" else "x"
     assert verdict(bench, f"def ref({signature}):\n    return 2 * {body}\n").status is Status.PASSED
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_subnormal_numbers_may_become_zero_where_the_framework_flushes_them(bench: Bench, dtype: str) -> None:
+    """Both in the results and in the numbers that they are computed of; a normal number may not."""
+    smallest = DTYPES[dtype].smallest_normal
+    spec = bench.spec("def ref(x):\n    return x * x * 4\n", {"x": dtype}, {"y": dtype})
+    root = np.sqrt(np.float64(smallest))
+    arrays = bench.arrays(spec, {"x": np.array([root / 4, root * 0.75, root * 2, 1.0])}, {"y": (4,)})
+    x = np.float64(arrays.allocation("x").view())
+    y = 4 * x * x  # the first is subnormal; the square of the second is, but not its result
+    for flushed, passes, without in (
+        ([0], True, False),
+        ([0, 1], True, False),
+        ([2], False, False),
+        ([], True, True),
+    ):
+        actual = np.where(np.isin(np.arange(4), flushed), 0, y)
+        for flushes, expected in ((True, passes), (False, without)):
+            found = judge(spec, arrays, bench.outcome(arrays, {"y": actual}, flushes=flushes))
+            assert (found.status is Status.PASSED) is expected, (flushed, flushes, found)
 
 
 def test_warnings_of_a_reference_are_kept_quiet(bench: Bench) -> None:

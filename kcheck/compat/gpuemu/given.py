@@ -66,15 +66,16 @@ class GivenCall:
     def _case(self, arrays: Mapping[str, Array]) -> tuple[api.Case, object]:
         """The case of the call, and the output as its op declares it."""
         op, output = find(self.op_name), self._output(arrays)
+        told = self.output if as_numpy(self.output).dtype == output.dtype else output
         keys = dict(op.keys)
         if self.atol is not None or self.rtol is not None:
             keys["tolerance"] = {output.dtype.name: {"atol": self.atol or 0.0, "rtol": self.rtol or 0.0}}
         if op.spec is not None and not keys and not self.kwargs:
             model = spec_of(op)
-            return case_of_call(model, self.inputs), as_declared(output, model, self.inputs)
+            return case_of_call(model, self.inputs), as_declared(told, model, self.inputs)
         numbers = {name: value for name, value in self.inputs.items() if isinstance(value, bool | int | float)}
         reference = reference_of(op, tuple(self.inputs), self.kwargs)
-        return case_of_output(self.op_name, {**arrays, **numbers}, output, reference, **keys)
+        return case_of_output(self.op_name, {**arrays, **numbers}, told, reference, **keys)
 
     def _output(self, arrays: Mapping[str, Array]) -> Array:
         """A floating-point output in the precision of its op, which is that of its widest input unless ``dtype``

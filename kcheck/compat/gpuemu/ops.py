@@ -284,7 +284,7 @@ def as_declared(output: object, model: OpSpec, inputs: Mapping[str, object]) -> 
     alike = [as_numpy(inputs[name]).dtype for name, each in model.inputs.items() if each.dtype == declared]
     wanted = DTYPES[declared].numpy if declared in DTYPES else alike[0] if alike else array.dtype
     both = DTYPES[array.dtype.name].is_inexact and DTYPES[wanted.name].is_inexact
-    if not both or array.dtype.kind == "c" != wanted.kind:
-        return array
+    if not both or array.dtype == wanted or array.dtype.kind == "c" != wanted.kind:
+        return output
     with np.errstate(over="ignore"):
         return array.astype(wanted)
