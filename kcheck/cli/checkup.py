@@ -222,14 +222,12 @@ def size_of(path: Path) -> str:
 def project() -> Iterator[CheckupLine]:
     """The project of the current folder: root, settings, specs, store, pre-commit hook."""
     from kcheck.specfile.discover import project_specs
-    from kcheck.specfile.paths import nearest_root, shown
+    from kcheck.specfile.paths import NO_PROJECT, nearest_root, shown
     from kcheck.specfile.project import read_project
 
     root = nearest_root(Path())
     if root is None:
-        yield CheckupLine(
-            "root", "this folder is in no project", "warn", "run `kcheck init`, or go to your project"
-        )
+        yield CheckupLine("root", NO_PROJECT, "warn", "run `kcheck init`, or change to your project")
         return
     yield CheckupLine("root", str(root))
     try:

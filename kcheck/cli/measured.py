@@ -34,13 +34,11 @@ def project(paths: Sequence[Path]) -> Path:
     Raises:
         UserError: they are in several projects, or in none.
     """
-    from kcheck.specfile.paths import nearest_root
+    from kcheck.specfile.paths import NO_PROJECT, nearest_root
 
     roots = {nearest_root(path) for path in paths or (Path("."),)}
     if None in roots:
-        raise UserError(
-            "no folder above is a project root; put an empty kcheck.yaml into the one that paths start from"
-        )
+        raise UserError(f"{NO_PROJECT}; change to your project, or create an empty kcheck.yaml in its root")
     if len(roots) > 1:
         raise UserError(f"a baseline is of one project, and these are in {len(roots)}")
     root = roots.pop()

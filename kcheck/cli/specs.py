@@ -11,7 +11,7 @@ from kcheck.errors import SpecError, UserError
 from kcheck.model import Fault, OpSpec, SpecRefused
 from kcheck.specfile import discover, duplicate_ops, find_root, load_spec
 from kcheck.specfile.kinds.text import SOURCE_SUFFIXES
-from kcheck.specfile.paths import ROOT_MARKERS, nearest_root, shown
+from kcheck.specfile.paths import NO_PROJECT, nearest_root, shown
 from kcheck.specfile.project import read_project
 
 
@@ -27,10 +27,7 @@ def project_specs(command: str) -> tuple[Path, ...]:
     """
     root = nearest_root(Path())
     if root is None:
-        raise UserError(
-            f"no project here: neither this folder nor one above it has {', '.join(ROOT_MARKERS[:-1])} or "
-            f"{ROOT_MARKERS[-1]}; run `kcheck init`, or name the specs: kcheck {command} PATH"
-        )
+        raise UserError(f"{NO_PROJECT}; run `kcheck init`, or name the specs: kcheck {command} PATH")
     folders = [root / folder for folder in read_project(root).settings().specs]
     missing = [folder for folder in folders if not folder.is_dir()]
     if len(missing) == len(folders):

@@ -69,14 +69,11 @@ def here() -> Path:
     Raises:
         click.UsageError: no project contains it.
     """
-    from kcheck.specfile.paths import ROOT_MARKERS, nearest_root
+    from kcheck.specfile.paths import NO_PROJECT, nearest_root
 
     root = nearest_root(Path())
     if root is None:
-        raise click.UsageError(
-            f"not in a project: neither this folder nor one above it has {' or '.join(ROOT_MARKERS)}; change to "
-            f"your project, or create an empty {ROOT_MARKERS[0]} in its root"
-        )
+        raise click.UsageError(f"{NO_PROJECT}; change to your project, or create an empty kcheck.yaml in its root")
     return root
 
 

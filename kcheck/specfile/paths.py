@@ -14,6 +14,9 @@ from kcheck.symbolic import shorten
 ROOT_MARKERS = ("kcheck.yaml", "pyproject.toml", ".git")
 """A folder with one of these files is a project root."""
 
+NO_PROJECT = "no project here: neither this folder nor one above it has kcheck.yaml, pyproject.toml or .git"
+"""What every command says outside of a project; a fix follows."""
+
 
 class PathRefused(ValueError):
     """A path in a spec that names no file of the project; ``what`` and ``fix`` make the message."""

@@ -131,7 +131,7 @@ def test_outside_a_project_it_says_how_to_start(
     """A warning: kcheck itself can run."""
     monkeypatch.chdir(tmp_path)
     assert main(["doctor"]) == 0
-    assert rows(capsys.readouterr().out)["root"][1].endswith("→ run `kcheck init`, or go to your project")
+    assert rows(capsys.readouterr().out)["root"][1].endswith("→ run `kcheck init`, or change to your project")
 
 
 def test_the_git_hook(inside: Path) -> None:

@@ -42,6 +42,18 @@ def test_spec_folders_are_those_of_the_settings(
     assert capsys.readouterr().out == "2 specs valid\n" * 2
 
 
+def test_commands_of_the_store_name_what_is_missing_in_the_same_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also what only looks: ``kcheck doctor``."""
+    monkeypatch.chdir(tmp_path)
+    for arguments in (["failures"], ["runs"], ["show", "last"], ["diff", "a"], ["doctor"]):
+        main(arguments)
+        said = capsys.readouterr()
+        words = " ".join((said.out + said.err).split())
+        assert "no project here: neither this folder nor one above it has" in words
+
+
 EMPTY = [["run"], ["validate"], ["lint"], ["baseline", "save", "b"]]
 
 

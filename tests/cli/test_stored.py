@@ -112,9 +112,8 @@ def test_outside_of_a_project(stored: Kcheck, tmp_path: Path) -> None:
     stored.folder = tmp_path
     done = stored("runs")
     assert done.returncode == 2
-    assert (
-        "not in a project: neither this folder nor one above it has kcheck.yaml or pyproject.toml or .git"
-        in done.stderr
+    assert "no project here: neither this folder nor one above it has kcheck.yaml, pyproject.toml or .git" in (
+        done.stderr
     )
     assert "create an empty kcheck.yaml in its root" in done.stderr
 
