@@ -25,6 +25,7 @@ from kcheck.ptx.runtime.faults import report_fault
 from kcheck.ptx.sanitizers.origins import rarely
 from kcheck.ptx.syntax.ast import Instruction
 from kcheck.ptx.syntax.parser import parse
+from tests.isa import one_instruction
 from tests.ptx import ptx_machine
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -175,3 +176,11 @@ def test_the_example_sanitizer_reports_a_stored_nan(monkeypatch: pytest.MonkeyPa
     numbers[3] = np.nan
     for width in (1, WIDTH):
         assert [fault[:3] for fault in ptx_machine.launch(ptx, [numbers], width).faults] == [("TRAP", 13, 3)]
+
+
+def test_the_instruction_of_the_page_agrees_with_its_model() -> None:
+    """By the command of the last step."""
+    assert "python -m tests.isa.one_instruction bmsk" in PAGE
+    count, found = one_instruction.differing("bmsk")
+    assert count == 2
+    assert found == []

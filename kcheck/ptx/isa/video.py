@@ -79,16 +79,33 @@ def _scalar(name: str) -> Emit:
 
     def emit(b: Builder, m: Mods, x: Value, y: Value, z: Value | None = None) -> Value:
         operation = _test(m.get("cmp")) if name == "vset" else _OPERATIONS[name]
-        kind = m.get("D") or "u32"
         result = operation(b, _number(b, x, 0, 32, m.bound["A"]), _number(b, y, 0, 32, m.bound["B"]))
-        if "sat" in m:
-            result = _clamped(b, result, 32, kind)
-        narrow = b.resize(result, "i32")
-        if z is None:
-            return narrow
-        if m.get("then") == "add":
-            return b.add(narrow, z)
-        return b.intrinsic(("s" if kind == _SIGNED else "u") + m.get("then"), narrow, z)
+        return _finished(b, m, result, z)
+
+    return emit
+
+
+def _finished(b: Builder, m: Mods, result: Value, z: Value | None) -> Value:
+    """A number in i64 clamped or cut to 32 bits, and the second operation with the third source."""
+    kind = m.get("D") or "u32"
+    if "sat" in m:
+        result = _clamped(b, result, 32, kind)
+    narrow = b.resize(result, "i32")
+    if z is None:
+        return narrow
+    if m.get("then") == "add":
+        return b.add(narrow, z)
+    return b.intrinsic(("s" if kind == _SIGNED else "u") + m.get("then"), narrow, z)
+
+
+def _shift(name: str) -> Emit:
+    """``vshl`` and ``vshr``: by at most 32 bits, or by the amount modulo 32; what comes in is the sign."""
+
+    def emit(b: Builder, m: Mods, x: Value, amount: Value, z: Value | None = None) -> Value:
+        wraps = m.get("mode") == "wrap"
+        amount = b.land(amount, 31) if wraps else b.intrinsic("umin", amount, b.const("i32", 32))
+        number = _number(b, x, 0, 32, m.bound["A"])
+        return _finished(b, m, b.shift(name, number, b.resize(amount, "i64")), z)
 
     return emit
 
@@ -116,6 +133,12 @@ for _name in _OPERATIONS:
     if _name != "vavrg":
         row(f"{_name} {_D} {_A} {_B} [.sat]", "d:D a:A b:B", _scalar(_name))
         row(f"{_name} {_D} {_A} {_B} [.sat] <.add|.min|.max=then>", "d:D a:A b:B c:D", _scalar(_name))
+# The result of an operation has 34 bits (PTX ISA, "Scalar Video Instructions"), and not which of a number that was
+# shifted beyond them: without .sat for vshl.
+for _name, _how, _sat in (("vshl", "shl", ""), ("vshr", "ashr", " [.sat]")):
+    _head = f"{_name} {_D} {_A} .u32{_sat} <.clamp|.wrap=mode>"
+    row(_head, "d:D a:A b:u32", _shift(_how))
+    row(f"{_head} <.add|.min|.max=then>", "d:D a:A b:u32 c:D", _shift(_how))
 row(f"vmad {_D} {_A} {_B} [.sat] [.shr7|.shr15=scale]", "d:D a:A b:B c:D", _mad)
 row(f"vset {_A} {_B} {_COMPARE}", "d:u32 a:A b:B", _scalar("vset"))
 row(f"vset {_A} {_B} {_COMPARE} <.add|.min|.max=then>", "d:u32 a:A b:B c:u32", _scalar("vset"))

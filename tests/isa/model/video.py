@@ -40,6 +40,8 @@ def form(opcode: str, mods: list[str], arity: int) -> Form | None:
     """What a video instruction gives; None: it is none."""
     if opcode == "vmad":
         return _mad(mods)
+    if opcode in ("vshl", "vshr"):
+        return _shift(opcode, mods, arity)
     found = re.fullmatch(r"(v[a-z]+)([24]?)", opcode)
     if found is None or (found[1] not in _OPERATIONS and found[1] != "vset"):
         return None
@@ -74,6 +76,24 @@ def form(opcode: str, mods: list[str], arity: int) -> Form | None:
     _starts = range(0, 32, width)
     sources = ("bytes32", "bytes32", "u32") if count > 1 else (*kinds[1:], kinds[0])[:arity]
     return Form((32,), sources, compute)
+
+
+def _shift(opcode: str, mods: list[str], arity: int) -> Form:
+    """PTX ISA, "vshl, vshr": the amount is cut to 32 or to its low five bits; then as the other ones."""
+    kinds, rest = mods[:3], mods[3:]
+    after = next((r for r in rest if r in ("add", "min", "max")), "")
+    need((arity == 3) == bool(after), "a third source")
+
+    def compute(a: int, amount: int, c: int = 0) -> int:
+        by = min(amount, 32) if "clamp" in rest else amount % 32
+        moved = _number(kinds[1], a, 32) * 2**by if opcode == "vshl" else _number(kinds[1], a, 32) // 2**by
+        if "sat" in rest:
+            moved = _clamp(kinds[0], moved, 32)
+        first, second = _number(kinds[0], moved, 32), _number(kinds[0], c, 32)
+        found = {"": first, "add": first + second, "min": min(first, second), "max": max(first, second)}[after]
+        return found & 0xFFFFFFFF
+
+    return Form((32,), (kinds[1], "amount", kinds[0])[:arity], compute)
 
 
 def _mad(mods: list[str]) -> Form:
