@@ -17,13 +17,17 @@ SITE = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
 CODE = re.compile(r"^ *```.*?^ *```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 
 
-def hook(markdown: str) -> str:
+def module() -> Any:
     spec = importlib.util.spec_from_file_location("site_hook", ROOT / SITE["hooks"][0])
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    result = module.on_page_markdown(markdown, page=None)
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+def hook(markdown: str) -> str:
+    result = module().on_page_markdown(markdown, page=None)
     assert isinstance(result, str)
     return result
 
@@ -69,6 +73,14 @@ def test_a_table_right_below_a_comment_is_a_table() -> None:
 
 def test_text_in_details_is_markdown() -> None:
     assert hook("<details><summary>All</summary>\n") == '<details markdown="1"><summary>All</summary>\n'
+
+
+def test_roles_of_docstrings_are_names() -> None:
+    """MkDocs does not know Sphinx's roles."""
+    page = ":class:<code>kcheck.report.ReportSettings</code> and :attr:<code>~Case.id</code>: <code>x</code>"
+    assert module().on_page_content(page, None) == (
+        "<code>ReportSettings</code> and <code>id</code>: <code>x</code>"
+    )
 
 
 def test_paragraphs_of_a_numbered_item_have_four_spaces() -> None:
