@@ -300,7 +300,7 @@ class _Run:
             reference = spec.reference
             self._notes.setdefault(
                 f"comparing with the reference ({reference.path}:{reference.name}) took {tally.judging:.0f} s of "
-                f"{seconds:.0f} s; write it without Python loops, or run fewer cases"
+                f"{seconds:.0f} s; if it has Python loops, vectorize them; or run fewer cases"
             )
 
 
