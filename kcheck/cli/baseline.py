@@ -92,7 +92,7 @@ def save(name: str, paths: tuple[Path, ...], *, device: str, cases: int | None, 
 
 @command.command("list")
 def list_() -> int:
-    """The baselines of this project."""
+    """List the baselines of this project."""
     from kcheck.report import wording
     from kcheck.store import baselines
 
@@ -115,7 +115,7 @@ def list_() -> int:
 @click.argument("name")
 @click.argument("ops", nargs=-1, metavar="[OP]...")
 def show(name: str, ops: tuple[str, ...]) -> int:
-    """What a baseline holds, of every op or of some."""
+    """Show what a baseline contains, for every op or for some."""
     from kcheck.errors import UserError
     from kcheck.nearest import did_you_mean
     from kcheck.report import plain, wording

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command("report", cls=PairedCommand)
-@click.option("--run", "run", type=click.IntRange(min=1), metavar="ID", help="A run of `kcheck runs`.")
+@click.option("--run", "run", type=click.IntRange(min=1), metavar="ID", help="A run, by its ID in `kcheck runs`.")
 @click.option(
     "--since",
     type=SINCE,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     "--sign",
     metavar="KEY",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Sign what the run has shown with this private key (`kcheck keygen`).",
+    help="Sign the results of the run with this private key (`kcheck keygen`).",
 )
 @click.option(
     "--envelope",

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 @click.command("runs")
-@click.option("-n", "most", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number.")
+@click.option(
+    "-n", "most", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of runs."
+)
 def command(most: int) -> int:
     """List the stored runs of this project, the newest first.
 

@@ -273,7 +273,7 @@ class CpuBackend(CudaBackend):
 
     def _driver_finding(self, code: int, kernel: str | None, place: Span | None) -> Finding:
         """A launch that a GPU would reject too. The device is never lost: the next launch runs normally."""
-        return Finding("launch", f"the driver answered {result_name(code)}", kernel=kernel, place=place)
+        return Finding("launch", f"the driver returned {result_name(code)}", kernel=kernel, place=place)
 
     def _told(self, spec: OpSpec) -> list[Finding]:
         """The findings of the executor in terms of the spec: its arrays, and paths as the user types them.

@@ -85,7 +85,7 @@ class _Constants:
         if not chosen or any(set(other) != set(shown.configs[0]) for other in shown.configs):
             if chosen:
                 what = f"the configurations of {self.kernel.name!r} set different arguments"
-                self.reader.fault(span, what, "let each set the same ones")
+                self.reader.fault(span, what, "make all of them set the same ones")
             return "", keys
         if word == "best":
             chosen = chosen[:1]
@@ -182,7 +182,7 @@ class _Constants:
                 self.reader.fault(
                     item.span,
                     f"{name} must be a number, true or false",
-                    "a text is an expression, and not part of a list",
+                    "a string is an expression, which cannot be in a list",
                 )
                 return
             values.append(item.value)

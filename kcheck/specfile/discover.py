@@ -91,7 +91,7 @@ def _missing(argument: Path) -> Fault:
     if file.endswith(".py") and Path(file).is_file():
         return Fault(
             Span(shown(Path(file))),
-            f"{str(argument)!r} names a kernel, and specs are run",
+            f"{str(argument)!r} names a kernel, not a spec",
             f"for the specs that use the file: kcheck run {file}; without a spec: kcheck try {argument}",
         )
     near = did_you_mean(argument.name, names_in(folder))

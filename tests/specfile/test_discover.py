@@ -91,7 +91,7 @@ def test_from_elsewhere_paths_are_absolute(tree: Path, monkeypatch: pytest.Monke
         ("spec", "spec:1:1: no such file or folder; did you mean 'specs'?"),
         (
             "kernels/softmax.py:k",
-            "kernels/softmax.py:1:1: 'kernels/softmax.py:k' names a kernel, and specs are run; "
+            "kernels/softmax.py:1:1: 'kernels/softmax.py:k' names a kernel, not a spec; "
             "for the specs that use the file: kcheck run kernels/softmax.py; "
             "without a spec: kcheck try kernels/softmax.py:k",
         ),
