@@ -168,10 +168,12 @@ class SpecItem(pytest.Item):
 
     _spec: OpSpec
     _chosen: Callable[[Case], bool] | None
+    funcargs: dict[str, object]
 
     def begin(self, spec: OpSpec, chosen: Callable[[Case], bool] | None) -> None:
         """Set what the item runs; pytest makes items with its own arguments."""
         self._spec, self._chosen = spec, chosen
+        self.funcargs = {}  # no fixtures; hooks of other plug-ins, such as pytest-lsp's, require it
         self.extra_keyword_matches.update((spec.op, *spec.tags))  # -k selects by tag
 
     def runtest(self) -> None:

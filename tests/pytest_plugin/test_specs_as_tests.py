@@ -102,6 +102,22 @@ def test_a_spec_is_one_test_for_its_examples_and_one_for_each_choice_of_dtypes(f
     assert outcomes(again) == {"half[float64]": "FAILED"}
 
 
+def test_the_run_stops_at_the_first_failure_where_that_is_asked_for(folder: Path) -> None:
+    done = run(folder, "specs/half.yaml", "specs/good.yaml", "-x", "-v")
+    assert outcomes(done) == {
+        "half[examples]": "PASSED",
+        "half[float32]": "PASSED",
+        "half[float64]": "FAILED",
+    }, done.stdout
+
+
+def test_specs_run_beside_plug_ins_that_read_the_fixtures_of_a_test(folder: Path) -> None:
+    """pytest-lsp fails at a test that has no ``funcargs``."""
+    plugins = ("-p", "pytest_asyncio", "-p", "pytest_lsp", "-W", "ignore")
+    done = run(folder, "specs/good.yaml", "-v", *plugins)
+    assert set(outcomes(done).values()) == {"PASSED"}, done.stdout
+
+
 def test_specs_are_selected_by_name_and_by_tag(folder: Path) -> None:
     done = run(folder, "specs", "-v", "-k", "float64 and clean", "--kcheck-cases", "2")
     assert set(outcomes(done)) == {"good[float64]"}
