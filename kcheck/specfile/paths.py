@@ -15,7 +15,7 @@ ROOT_MARKERS = ("kcheck.yaml", "pyproject.toml", ".git")
 """A folder with one of these files is a project root."""
 
 NO_PROJECT = "no project here: neither this folder nor one above it has kcheck.yaml, pyproject.toml or .git"
-"""What every command says outside of a project; a fix follows."""
+"""What every command says outside a project; a fix follows."""
 
 
 class PathRefused(ValueError):
