@@ -10,9 +10,10 @@ from functools import lru_cache
 import numpy as np
 
 from kcheck.cpu.jit import LoadedCode, compile_ir
+from kcheck.cpu.kernel import _compiled_scheduler
 from kcheck.ptx import abi
 from kcheck.ptx.abi import row_of
-from kcheck.ptx.compile import lower, scheduler
+from kcheck.ptx.compile import lower
 from kcheck.ptx.program import Program
 from kcheck.ptx.syntax.declarations import PAGE
 from kcheck.ptx.syntax.parser import parse
@@ -32,11 +33,11 @@ class Ended:
 @lru_cache(maxsize=64)
 def compiled(text: str, width: int, row: int = 1, axis: str = "x") -> tuple[Program, LoadedCode]:
     """The first kernel of a module, for blocks in which ``row`` lanes are neighbors: quick code for 8 and 32
-    lanes, the better one for others."""
+    lanes, the better one for others. All kernels of a variant share a scheduler, as in a run."""
     module = parse(text, "test.ptx")
     program = lower(module, module.entries[0].name, width, row=row, axis=axis)
-    texts = program.ir, scheduler(program.scheduler)
-    code = [compile_ir(ir, program.width, quick=width in (8, 32)) for ir in texts]
+    quick = width in (8, 32)
+    code = compile_ir(program.ir, program.width, quick=quick), _compiled_scheduler(program.scheduler, quick)
     return program, LoadedCode(code, ("kcheck_run", "kcheck_block"))
 
 
