@@ -43,6 +43,7 @@ SECTIONS = {
         "export": "Write a case to a file that `kcheck reproduce` runs anywhere.",
         "runs": "List the stored runs.",
         "report": "Write reports of stored runs.",
+        "merge": "Write one report from the reports of several machines.",
         "keygen": "Make a pair of keys to sign reports with.",
         "verify": "Check the signature of a report.",
         "gc": "Delete old runs and snapshots to free disk space.",

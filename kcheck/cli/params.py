@@ -15,6 +15,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 MAX_SEED = 2**64 - 1
 MAX_CASES = 1_000_000
 MAX_JOBS = 256
+MAX_SHARDS = 1000
 
 
 class Seed(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
@@ -88,7 +89,25 @@ class Jobs(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.
         return number
 
 
+class ShardOf(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
+    """A part of a run: ``2/3``."""
+
+    name = "shard"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+        """Read the two numbers; refuse a part that does not exist."""
+        if isinstance(value, tuple):
+            return value
+        number, slash, of = str(value).strip().partition("/")
+        if not (slash and number.isdecimal() and of.isdecimal()):
+            self.fail(f"{value!r} is not a shard; write 1/3 for the first of three", param, ctx)
+        if not 1 <= int(number) <= int(of) <= MAX_SHARDS:
+            self.fail(f"{value} does not exist; write 1/{of} to {of}/{of}, of at most {MAX_SHARDS}", param, ctx)
+        return int(number), int(of)
+
+
 SEED = Seed()
+SHARD_OF = ShardOf()
 JOBS_KIND = Jobs()
 SECONDS = Seconds()
 CASES = Count()

@@ -21,6 +21,7 @@ from kcheck.model import Event
 from kcheck.report import REPORTERS, Reporter, ReportSettings, TrendPoint, progress_bar
 from kcheck.runner import Summary
 from kcheck.store import Recorder
+from kcheck.store.records import record
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,7 @@ class Reports:
                 base=checkout(Path(".")),
                 step_summary=step_summary(os.environ),
                 trend=self._trend,
+                record=record,
                 warn=lambda sentence: click.echo(f"kcheck: warning: {sentence}", err=True),
             )
             for output, file in zip(self._outputs, files, strict=True):

@@ -18,7 +18,7 @@ from kcheck.cli.code_host import with_annotations
 from kcheck.cli.exits import Exit
 from kcheck.cli.formats import FILES, FORMATS
 from kcheck.cli.outputs import PairedCommand, ReportOutput, pair
-from kcheck.cli.params import COLOR, DEVICE, JOBS, SEED, TIME_LIMIT, cases_option, tags_option
+from kcheck.cli.params import COLOR, DEVICE, JOBS, SEED, SHARD_OF, TIME_LIMIT, cases_option, tags_option
 from kcheck.cli.sanitize import Sanitize
 from kcheck.cli.settings import PROFILE, given, on_command_line, sanitize_levels, settings_for
 from kcheck.model import LEVELS, Level, OpSpec, SpecRefused
@@ -39,6 +39,7 @@ class Wanted:
     profile: str
     device: str
     jobs: int | str
+    shard: tuple[int, int] | None
     cases: int | None
     seed: int | None
     case_seed: int | None
@@ -72,6 +73,8 @@ class Wanted:
             raise click.UsageError("--lf needs the store; remove --no-store and KCHECK_STORE=off")
         if self.last_failed and (drawn or self.case_seed is not None):
             raise click.UsageError("--lf runs stored failures; it takes none of --cases, --seed and --case-seed")
+        if self.shard is not None and (self.touched or self.watch):
+            raise click.UsageError(f"--shard and {'--touched' if self.touched else '--watch'} exclude each other")
 
     @property
     def without_cases(self) -> int:
@@ -85,6 +88,12 @@ class Wanted:
 @PROFILE
 @DEVICE
 @JOBS
+@click.option(
+    "--shard",
+    type=SHARD_OF,
+    metavar="I/N",
+    help="Run the I-th of N parts of the cases, on one of N machines; `kcheck merge` makes one report of them.",
+)
 @cases_option(" per spec (default: the spec's). 0 runs only the spec's examples.")
 @click.option("--seed", type=SEED, metavar="S", help="Master seed of the cases (default: the spec's).")
 @click.option("--case-seed", type=SEED, metavar="S", help="Run only the case of this seed.")
@@ -166,6 +175,7 @@ def command(ctx: click.Context, /, **typed: Any) -> int:
       kcheck run kernels/softmax.py --watch        again after each save
       kcheck run --sanitize all                    every case with every sanitizer
       kcheck run --jobs auto                       on all cores
+      kcheck run --shard 1/3 --format json -o 1.json    one of three machines
       kcheck run --format junit -o r.xml --format json -o r.json
     """
     wanted = Wanted(**typed)
@@ -205,6 +215,11 @@ def _run(wanted: Wanted, outputs: tuple[ReportOutput, ...], this_round: Round | 
     if wanted.last_failed and not options.recalled and not any(isinstance(s, SpecRefused) for s in specs):
         click.echo("kcheck: nothing selected: no failure is open in the store", err=True)
         return wanted.without_cases
+    every = specs
+    if wanted.shard is not None:
+        from kcheck.runner.sharding import shared_out
+
+        specs, options = shared_out(specs, options, *wanted.shard)
     with (
         ExitStack() as ending,
         Reports(
@@ -221,8 +236,8 @@ def _run(wanted: Wanted, outputs: tuple[ReportOutput, ...], this_round: Round | 
             from kcheck.cli.executors import executor_for
             from kcheck.runner import run_with
 
-            runs = [spec for spec in specs if isinstance(spec, OpSpec)]
-            executor = ending.enter_context(executor_for(runs, options, device, wanted.jobs, _targets(specs)))
+            runs = [spec for spec in every if isinstance(spec, OpSpec)]  # all shards have the same device
+            executor = ending.enter_context(executor_for(runs, options, device, wanted.jobs, _targets(every)))
         code = reports.consume(run_with(executor, specs, options))
     if this_round is not None:
         this_round.failing = list(reports.summary.failing)
@@ -230,6 +245,8 @@ def _run(wanted: Wanted, outputs: tuple[ReportOutput, ...], this_round: Round | 
         click.echo(line, err=True)
     if code is not Exit.NOTHING:
         return code
+    if options.shard is not None and options.shard.others_run(len(specs)):
+        return Exit.GOOD
     if not wanted.touched:
         click.echo(f"kcheck: nothing selected: {_no_case(wanted.keyword, wanted.cases)}", err=True)
     return wanted.without_cases

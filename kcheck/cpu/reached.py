@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from functools import lru_cache
+from hashlib import blake2b
 from typing import Any
 
 from kcheck.model.coverage import Reached
@@ -34,6 +36,12 @@ class ReachedCode:
         """What was reached since the last call."""
         tables, self._tables = self._tables, {}
         return tuple(
-            Reached(f"{program.entry} {hash(text)}", program.points, bytes(table))
+            Reached(f"{program.entry} {_digest(text)}", program.points, bytes(table))
             for program, text, table in tables.values()
         )
+
+
+@lru_cache(256)
+def _digest(text: str) -> str:
+    """The same in every process: workers and shards report on the same code."""
+    return blake2b(text.encode(), digest_size=16).hexdigest()

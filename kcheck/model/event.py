@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kcheck.model.coverage import CodeCoverage
 from kcheck.model.levels import Level
 from kcheck.model.outcome import Finding
+from kcheck.model.shard import Part, Shard, Tally
 from kcheck.model.snapshot import Snapshot
 from kcheck.model.verdict import Verdict
 from kcheck.span import Fault
@@ -36,6 +37,7 @@ class RunStarted:
         strict: warnings about a spec as a whole are errors; their findings have that severity.
         profile: ``--profile``; empty without one.
         versions: of the packages that compile and judge kernels; empty if the run is not stored.
+        shard: the part of a run that this is; None if it is all of it.
     """
 
     version: str
@@ -48,6 +50,7 @@ class RunStarted:
     strict: bool = False
     profile: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
+    shard: Shard | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ class SpecStarted:
     """A spec's cases begin. ``line`` is where the spec names its kernel or launcher; ``root`` is its project.
 
     ``sources`` are the SHA-256 digests of the files that its verdicts depend on, by path from the root; empty if
-    the run is not stored.
+    the run is not stored. ``part``: of its cases, if this run has only some of them.
     """
 
     path: str
@@ -79,6 +82,7 @@ class SpecStarted:
     started: datetime
     root: str = ""
     sources: Mapping[str, str] = field(default_factory=dict)
+    part: Part | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -140,6 +144,7 @@ class SpecFinished:
         coverage: what the cases reached of the kernel; None if no case ran in code that counts.
         shapes: by drawn dim the classes of the sizes that ran: a boundary size itself, ``prime``,
             ``power of two``, ``equal`` (to another dim) or ``unequal``. Empty in runs that an older kcheck stored.
+        tally: for the report of the whole spec, if this run has only a part of its cases.
     """
 
     path: str
@@ -158,6 +163,7 @@ class SpecFinished:
     fixed_since: datetime | None = None
     coverage: CodeCoverage | None = None
     shapes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    tally: Tally | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ class ReportSettings:
         warn: gets one sentence about what a report leaves out.
         coverage: show which lines of the kernels were reached, also without verbosity.
         trend: the stored runs up to this one, the oldest first.
+        record: makes an event the text that `kcheck merge` reads, for the report of a shard.
     """
 
     verbosity: int = 0
@@ -54,6 +55,7 @@ class ReportSettings:
     step_summary: Path | None = None
     warn: Callable[[str], None] = _ignore
     trend: Callable[[], Sequence[TrendPoint]] = _no_trend
+    record: Callable[[Event], str] | None = None
 
 
 class Reporter(Protocol):

@@ -15,6 +15,7 @@ import math
 from typing import Any, TextIO
 
 from kcheck.model import (
+    Captured,
     Case,
     CaseFinished,
     Comparison,
@@ -32,14 +33,20 @@ from kcheck.model import (
 from kcheck.report import ReportSettings
 
 VERSION = 2
+RECORDED_INPUTS = 20
+"""Cases of a spec in one shard whose inputs are in its report."""
+
 _SAFE = 2**53  # integers up to here are exact in an IEEE 754 double
 
 
 class JsonReporter:
-    """Writes the JSON report. ``settings`` are ignored."""
+    """Writes the JSON report. Of ``settings`` it only uses ``record``."""
 
     def __init__(self, stream: TextIO, settings: ReportSettings) -> None:
         self._stream = stream
+        self._settings = settings
+        self._inputs = ""  # of the next case, recorded
+        self._captured = 0  # inputs of the open spec that were recorded
         self._begun = False  # the document's head is written
         self._specs = 0
         self._open: SpecStarted | None = None
@@ -59,6 +66,8 @@ class JsonReporter:
                 self._refused(event)
             case SpecStarted():
                 self._start(event)
+            case Captured():
+                self._capture(event)
             case CaseFinished():
                 self._case(event)
             case SpecFinished():
@@ -81,10 +90,12 @@ class JsonReporter:
             time["started"] = self._run.started.isoformat()
         if self._finished is not None:
             time["seconds"] = _seconds(self._finished.seconds)
-        tail = {
+        tail: dict[str, Any] = {
             **self._totals,
             "interrupted": self._finished is None or self._finished.interrupted,
         }
+        if self._finished is not None:
+            tail |= self._record(self._finished)
         self._stream.write(f'\n],\n"summary": {_dump(tail)},\n"time": {_dump(time)}\n}}\n')
         self._stream.flush()
 
@@ -99,6 +110,9 @@ class JsonReporter:
             head["device"] = {"kind": self._run.device, "name": self._run.device_name}
             head["sanitize"] = dict(self._run.sanitize)
             head["strict"] = self._run.strict
+            if self._run.shard is not None:
+                shard = self._run.shard
+                head["shard"] = {"number": shard.number, "of": shard.of, **self._record(self._run)}
         fields = ",\n".join(f"{_dump(key)}: {_dump(value)}" for key, value in head.items())
         self._stream.write(f'{{\n{fields},\n"specs": [')
 
@@ -122,7 +136,8 @@ class JsonReporter:
             for fault in event.faults
         ]
         time = {"started": event.started.isoformat()}
-        self._stream.write(_dump({"path": event.path, "status": "refused", "faults": faults, "time": time}))
+        document = {"path": event.path, "status": "refused", "faults": faults, "time": time, **self._record(event)}
+        self._stream.write(_dump(document))
         self._stream.flush()
 
     def _start(self, event: SpecStarted) -> None:
@@ -136,12 +151,17 @@ class JsonReporter:
             "tags": list(event.tags),
             "seed": str(event.seed),
             "planned": event.cases,
+            **self._record(event, "begin"),
         }
+        self._captured = 0
         self._stream.write(_dump(head)[:-1] + ', "cases": [')
 
     def _case(self, event: CaseFinished) -> None:
         self._spec_counts[event.verdict.status] += 1
-        self._stream.write((",\n  " if self._cases else "\n  ") + _dump(case_document(event)))
+        document = {**case_document(event), **self._record(event)}
+        if self._inputs:
+            document["inputs"], self._inputs = self._inputs, ""
+        self._stream.write((",\n  " if self._cases else "\n  ") + _dump(document))
         self._stream.flush()
         self._cases += 1
 
@@ -164,9 +184,23 @@ class JsonReporter:
             "notes": list(event.notes),
             "sanitizers": {each.name: {"level": each.level, "cases": each.cases} for each in event.sanitizers},
             "time": {"started": opened.started.isoformat(), "seconds": _seconds(event.seconds)},
+            **self._record(event, "end"),
         }
         self._stream.write(("\n" if self._cases else "") + "], " + _dump(document)[1:])
         self._stream.flush()
+
+    def _capture(self, event: Captured) -> None:
+        """Records the inputs of the first cases of a spec that fail: the HTML report shows them."""
+        if self._captured < RECORDED_INPUTS:
+            self._inputs = self._record(event).get("record", "")
+            self._captured += bool(self._inputs)
+
+    def _record(self, event: Event, key: str = "record") -> dict[str, str]:
+        """What `kcheck merge` reads, in the report of a shard."""
+        make = self._settings.record
+        if make is None or self._run is None or self._run.shard is None:
+            return {}
+        return {key: make(event)}
 
 
 def case_document(event: CaseFinished) -> dict[str, Any]:

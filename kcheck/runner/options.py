@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from kcheck.model import Case, Level, OpSpec, Snapshot, level_word
 from kcheck.model.limits import TIMEOUT
+from kcheck.model.shard import Part, Shard
 from kcheck.span import as_typed
 
 STORED = "stored_"
@@ -52,6 +53,8 @@ class Options:
         cases_first: for ``--watch``: compile one specialization for each choice of dtypes, for arrays of any
             stride, and those of ``artifact:`` after the cases, if all of them passed.
         coverage: count what every case reaches of the kernel, also of a case that no sanitizer instruments.
+        shard: the part of a run that this is; None if it is all of it.
+        parts: by root, path and op of a spec, the cases to run of a spec that several shards have.
         replay_by: the command at the start of the replay line, if it is not `kcheck run`.
     """
 
@@ -75,6 +78,8 @@ class Options:
     group: Callable[[Case], bool] | None = None
     coverage: bool = False
     cases_first: bool = False
+    shard: Shard | None = None
+    parts: Mapping[tuple[str, str, str], Part] = field(default_factory=dict)
 
     @property
     def is_replay(self) -> bool:

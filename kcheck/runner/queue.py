@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kcheck.cases import CaseArrays, SnapshotRefused, materialize, restore, snapshot
+from kcheck.cases import CaseArrays, SnapshotRefused, expand, materialize, plan, restore, snapshot
 from kcheck.errors import KernelError, SpecError
 from kcheck.model import Case, OpSpec, Snapshot
-from kcheck.runner.options import STORED, Recalled
+from kcheck.runner.options import STORED, Options, Recalled
+from kcheck.runner.select import Matcher
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -27,6 +28,32 @@ class Queued:
         return None if self.snapshot is None else restore(self.snapshot)
 
 
+def queued_cases(spec: OpSpec, options: Options, selects: Matcher | None) -> list[Queued]:
+    """The cases of a spec in one run, in order; of all shards.
+
+    Args:
+        selects: ``options.keyword``, parsed.
+
+    Raises:
+        SpecError: the spec has no such cases.
+    """
+    if options.case_seed is not None:
+        cases: tuple[Case, ...] = (expand(spec, options.case_seed),)
+    else:
+        count = spec.count if options.count is None else options.count
+        master = spec.seed if options.seed is None else options.seed
+        cases = plan(spec, count=count, master=master)
+        if options.group is not None:
+            cases = tuple(filter(options.group, cases))
+    recalled = options.recalled.get((spec.root, spec.path), ())
+    if options.is_replay and not options.only_failed:
+        recalled = ()
+    queued = queue(spec, cases, recalled, only_failed=options.only_failed)
+    if selects is None:
+        return queued
+    return [one for one in queued if selects(one.case.id, spec.tags)]
+
+
 def queue(
     spec: OpSpec, planned: Iterable[Case], recalled: Sequence[Recalled], *, only_failed: bool = False
 ) -> list[Queued]:
@@ -41,10 +68,10 @@ def queue(
     cases = list(planned)
     if not recalled:
         return [] if only_failed else [Queued(case) for case in cases]
-    by_recipe = {_recipe(case): case for case in cases}
+    by_recipe = {recipe(case): case for case in cases}
     extra, moved = list[Queued](), list[Case]()
     for one in recalled:
-        planned_case = by_recipe.get(_recipe(one.case))
+        planned_case = by_recipe.get(recipe(one.case))
         same = one.snapshot is None or makes(spec, one.case, one.snapshot)
         if planned_case is not None and same:
             moved.append(planned_case)
@@ -84,7 +111,7 @@ def _once(queued: Iterable[Queued]) -> Iterator[Queued]:
             yield one
 
 
-def _recipe(case: Case) -> str:
+def recipe(case: Case) -> str:
     """Everything that identifies a case: all but its label and the places of its distributions."""
     values = [(name, str(drawn)) for name, drawn in case.values.items()]
     return repr((case.seed, dict(case.dims), dict(case.dtypes), dict(case.layouts), values, dict(case.params)))

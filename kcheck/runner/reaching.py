@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from kcheck.model.coverage import CodeCoverage, CodePoint, FileCoverage, Place, Reached, both_ways
+from kcheck.model.shard import Tally
 
 Way = tuple[Place, str, int, int]
 """A way out of a branch: its line, the code that it is in, its number there, and which way."""
@@ -28,8 +30,31 @@ class Reaching:
         self._points.update((id(each.points), each.points) for each in reached)
         self._counts[tuple((each.code, id(each.points), each.hits) for each in reached)] += 1
 
+    def tally(self, root: str, notes: tuple[tuple[str, ...], ...]) -> Tally:
+        """As of one shard, for :meth:`add_tally`. ``root``, ``notes``: of the spec."""
+        codes: dict[tuple[str, int], int] = {}
+        patterns = []
+        for pattern, cases in self._counts.items():
+            part = [(codes.setdefault((code, points), len(codes)), hits.hex()) for code, points, hits in pattern]
+            patterns.append((cases, tuple(part)))
+        found = ((code, tuple(_relative(point, root) for point in self._points[points])) for code, points in codes)
+        return Tally(notes, tuple(found), tuple(patterns), self.cases)
+
+    def add_tally(self, tally: Tally) -> None:
+        """The cases of a shard were counted. Paths stay as they are there: from the root of the project."""
+        self.cases += tally.counted
+        for _, points in tally.codes:
+            self._points[id(points)] = points
+        for cases, pattern in tally.patterns:
+            parts = [(*tally.codes[number], bytes.fromhex(hits)) for number, hits in pattern]
+            self._counts[tuple((code, id(points), hits) for code, points, hits in parts)] += cases
+
     def result(self, root: str) -> CodeCoverage | None:
-        """What the cases reached; None if nothing was counted. ``root``: paths in there are relative to it."""
+        """What the cases reached; None if nothing was counted.
+
+        Args:
+            root: paths in there become relative to it; empty if they are relative already.
+        """
         if not self.cases:
             return None
         lines: Counter[Place] = Counter()
@@ -59,17 +84,25 @@ def _files(lines: Mapping[Place, int], ways: Mapping[Way, int], root: str) -> li
     for (place, _, _), found in branches.items():
         here = tuple(cases for _, cases in sorted(found.items()))
         best[place] = max(best.get(place, here), here, key=both_ways)
-    files = dict.fromkeys(sorted(file for file, _ in lines))
+    files = sorted((_path(file, root), file) for file in {file for file, _ in lines})
     return [
         FileCoverage(
-            _path(file, root),
+            path,
             tuple(sorted((line, cases) for (where, line), cases in lines.items() if where == file)),
             tuple(sorted((line, found) for (where, line), found in best.items() if where == file)),
         )
-        for file in files
+        for path, file in files
     ]
 
 
+def _relative(point: CodePoint, root: str) -> CodePoint:
+    lines = tuple((_path(file, root), line) for file, line in point.lines)
+    branch = None if point.branch is None else (_path(point.branch[0], root), point.branch[1])
+    return replace(point, lines=lines, branch=branch)
+
+
 def _path(file: str, root: str) -> str:
+    if not root:
+        return file
     relative = os.path.relpath(file, root)
     return file if relative.startswith("..") else relative

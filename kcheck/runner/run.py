@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -27,6 +27,7 @@ from kcheck.model import (
     Status,
     Verdict,
 )
+from kcheck.model.shard import Part
 from kcheck.model.verdict import UNSUPPORTED, WORKER
 from kcheck.runner.options import STORED, Options, replay
 from kcheck.runner.provenance import versions
@@ -71,6 +72,7 @@ class _Tally:
     """The results of one spec's cases so far."""
 
     only_failed: bool = False  # every case is an open failure, also one that the plan contains
+    part: Part | None = None  # of the spec's cases
     counts: Counter[Status] = field(default_factory=Counter)
     seen: Counter[str] = field(default_factory=Counter)  # cases by sanitizer
     endless: str = ""  # the id of a case that hit the time limit
@@ -93,7 +95,8 @@ class _Tally:
             self.endless = verdict.case.id
         self.recalled += self.only_failed or verdict.case.label.startswith(STORED)
 
-    def finished(self, spec: OpSpec, planned: int, notes: tuple[str, ...], seconds: float) -> SpecFinished:
+    def finished(self, spec: OpSpec, planned: int, notes: Mapping[str, int], seconds: float) -> SpecFinished:
+        grouped = tuple(tuple(note for note in notes if notes[note] == stage) for stage in range(_ADVICE + 1))
         return SpecFinished(
             spec.path,
             spec.op,
@@ -102,13 +105,14 @@ class _Tally:
             self.counts[Status.ERROR],
             planned - self.cases,
             self.findings,
-            notes,
+            tuple(notes),
             seconds,
             tuple(Sanitized(n, level, self.seen[n]) for n, level in spec.sanitize.items() if level != "off"),
             len(self.unsupported),
             self.recalled,
             coverage=self.reaching.result(spec.root),
             shapes=shape_classes(spec, self.shapes.values()),
+            tally=self.reaching.tally(spec.root, grouped) if self.part is not None else None,
         )
 
 
@@ -120,7 +124,8 @@ class _Run:
     interrupted: bool = False
     _lost: str = ""  # why the device can run nothing more
     _told: bool = False  # the current spec has had its first event
-    _notes: dict[str, None] = field(default_factory=dict)
+    _notes: dict[str, int] = field(default_factory=dict)  # each with the stage that it is of
+    _stage: int = 0
 
     def events(self, specs: Sequence[OpSpec | SpecRefused]) -> Iterator[Event]:
         begun = time.monotonic()
@@ -137,6 +142,7 @@ class _Run:
                 self.options.strict,
                 self.options.profile,
                 versions() if self.options.capture else {},
+                self.options.shard,
             )
             for spec in specs:
                 if self.interrupted:
@@ -157,7 +163,7 @@ class _Run:
 
     def _spec(self, spec: OpSpec, work: SpecWork) -> Iterator[Event]:
         started, begun = _now(), time.monotonic()
-        self._notes = {}
+        self._notes, self._stage = {}, 0
         try:
             prepared = work.prepare()
         except SpecError as error:
@@ -172,12 +178,13 @@ class _Run:
         if not prepared.cases and (not options.is_whole or options.count == 0):
             return  # none of its cases is selected
         if spec.profile_count is not None and options.count is None and options.is_whole:
-            self._notes.setdefault(
+            self._note(
                 f"{spec.count} cases, as the spec says, instead of the {spec.profile_count} of profile "
                 f"{options.profile}; --cases {spec.profile_count} overrides both"
             )
         seed = spec.seed if options.seed is None else options.seed
-        tally = _Tally(self.options.only_failed)
+        part = options.parts.get((spec.root, spec.path, spec.op))
+        tally = _Tally(self.options.only_failed, part)
         self._told = True
         try:
             yield SpecStarted(
@@ -191,19 +198,23 @@ class _Run:
                 started,
                 spec.root,
                 prepared.sources,
+                part,
             )
             yield from self._cases(spec, work, prepared.cases, tally)
+            self._stage = _END
             self._note_unsupported(tally)
             self._note_slow_reference(spec, tally, work.seconds(begun))
             if options.lint and options.is_whole:
+                self._stage = _ADVICE
                 self._note(*work.advice())
         except KeyboardInterrupt:
             self.interrupted = True
-        yield tally.finished(spec, prepared.cases, tuple(self._notes), work.seconds(begun))
+        yield tally.finished(spec, prepared.cases, self._notes, work.seconds(begun))
 
     def _cases(self, spec: OpSpec, work: SpecWork, planned: int, tally: _Tally) -> Iterator[Event]:
         """The cases, and what the spec and the compiled kernel are judged to be once all of them were run."""
         has_artifact = spec.artifact is not None
+        self._stage = _CASES
         if has_artifact and not self.options.is_whole:
             self._note(_PART)
             has_artifact = False
@@ -232,6 +243,7 @@ class _Run:
             )
             if self._broken(verdict, tally, planned):
                 break
+        self._stage = _WHOLE
         if tally.cases == planned:
             vacuous = work.vacuous()
             self._note(*vacuous.notes)
@@ -248,12 +260,13 @@ class _Run:
             self._note(_PART)
 
     def _note(self, *notes: str) -> None:
-        self._notes.update(dict.fromkeys(notes))
+        for note in notes:
+            self._notes.setdefault(note, self._stage)
 
     def _stopped(self) -> bool:
         """Whether no further case is run, with a note that says why where the run's options do not."""
         if self._lost:
-            self._notes.setdefault(f"cases were not run: {self._lost}")
+            self._note(f"cases were not run: {self._lost}")
             return True
         most = self.options.max_failures
         if most is None or self.failures < most:
@@ -270,7 +283,7 @@ class _Run:
         """
         if not endless:
             return False
-        self._notes.setdefault(f"{endless} did not end within {self.options.timeout:g} s; {_others(left)} not run")
+        self._note(f"{endless} did not end within {self.options.timeout:g} s; {_others(left)} not run")
         return True
 
     def _broken(self, verdict: Verdict, tally: _Tally, planned: int) -> bool:
@@ -279,7 +292,7 @@ class _Run:
         if tally.cases > 1 or verdict.status is not Status.ERROR or is_of_case:
             return False
         if planned > 1:
-            self._notes.setdefault(f"the first case could not be judged; {_others(planned - 1)} not run")
+            self._note(f"the first case could not be judged; {_others(planned - 1)} not run")
         return True
 
     def _note_unsupported(self, tally: _Tally) -> None:
@@ -292,13 +305,13 @@ class _Run:
         )
         for reason, cases in reasons.items():
             count = f"{cases} case{'s' if cases > 1 else ''}"
-            self._notes.setdefault(f"{count} skipped, not supported on the {self.executor.name}: {reason}")
+            self._note(f"{count} skipped, not supported on the {self.executor.name}: {reason}")
 
     def _note_slow_reference(self, spec: OpSpec, tally: _Tally, seconds: float) -> None:
         """Note a reference that took most of a spec's time: it is evaluated several times for each case."""
         if tally.judging >= _SLOW_REFERENCE and tally.judging > seconds / 2:
             reference = spec.reference
-            self._notes.setdefault(
+            self._note(
                 f"comparing with the reference ({reference.path}:{reference.name}) took {tally.judging:.0f} s of "
                 f"{seconds:.0f} s; if it has Python loops, vectorize them; or run fewer cases"
             )
@@ -306,6 +319,9 @@ class _Run:
 
 _SLOW_REFERENCE = 5.0
 """Seconds of one spec from which a slow reference is noted."""
+
+_CASES, _WHOLE, _END, _ADVICE = range(1, 5)
+"""When a note arose; 0 is before the cases."""
 
 _PART = "artifact was not checked: only a part of the cases was run"
 

@@ -9,6 +9,7 @@ The order of events, the counts and the rules that stop a run are in :mod:`kchec
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -16,12 +17,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol, Self
 
-from kcheck.cases import expand, plan, snapshot
+from kcheck.cases import materialize, snapshot
 from kcheck.device import Device
-from kcheck.errors import KernelError
+from kcheck.errors import KernelError, SpecError
 from kcheck.model import COVERAGE, Captured, Case, Finding, OpSpec, Status, Verdict
 from kcheck.model.compiled import Launched
 from kcheck.model.coverage import Reached
+from kcheck.model.shard import Part
 from kcheck.oracle import Vacuity
 from kcheck.runner.advise import advice_notes
 from kcheck.runner.artifact import ArtifactCheck, compile_ahead
@@ -29,7 +31,7 @@ from kcheck.runner.budget import Budget
 from kcheck.runner.execute import Executed, as_finding, device_for, every_instrument, execute
 from kcheck.runner.options import Options
 from kcheck.runner.provenance import digests
-from kcheck.runner.queue import Queued, queue
+from kcheck.runner.queue import Queued, queued_cases
 from kcheck.runner.select import Matcher, parse
 from kcheck.specfile import calibrated
 from kcheck.specfile.load import load_function
@@ -175,6 +177,8 @@ class LocalWork:
         self._budget = budget
         self._selects = selects
         self._queued: list[Queued] = []
+        self._part: Part | None = None
+        self._before: list[Queued] = []  # cases of other shards that come before these, not followed yet
         self._vacuity = Vacuity()
         self._artifact: ArtifactCheck | None = None
         self._stack = ExitStack()
@@ -221,6 +225,8 @@ class LocalWork:
             number: its place in the plan.
             observe: whether its outputs may show that the spec tests something.
         """
+        if observe and self._before:
+            self._follow()
         when = datetime.now(UTC)
         done = self._execute(self._queued[number], observe and self._spec.judged)
         captured = None
@@ -243,16 +249,21 @@ class LocalWork:
     @property
     def settled(self) -> bool:
         """Whether the cases so far have shown that the spec tests something, or that is not judged."""
-        return self._vacuity.settled or not self._spec.judged or not self._options.is_whole
+        return self._vacuity.settled or not self._spec.judged or not self._judges_spec
 
     def vacuous(self) -> Said:
         """As :meth:`SpecWork.vacuous`: not known from cases that were picked out, or are too few."""
-        if not self._options.is_whole:
+        if not self._judges_spec:
             return Said()
         found = self._vacuity.findings()
         if self._options.strict:
             found = tuple(replace(finding, severity="error") for finding in found)
         return Said(found, (self._vacuity.undecided,) if self._vacuity.undecided else ())
+
+    @property
+    def _judges_spec(self) -> bool:
+        """Whether this run can say that the spec tests nothing. Of several shards, the last follows all cases."""
+        return self._options.is_whole and (self._part is None or self._part.is_last)
 
     @property
     def compiling(self) -> bool:
@@ -284,22 +295,23 @@ class LocalWork:
         return time.monotonic() - since
 
     def _queue(self, spec: OpSpec) -> list[Queued]:
-        options = self._options
-        if options.case_seed is not None:
-            cases: tuple[Case, ...] = (expand(spec, options.case_seed),)
-        else:
-            count = spec.count if options.count is None else options.count
-            master = spec.seed if options.seed is None else options.seed
-            cases = plan(spec, count=count, master=master)
-            if options.group is not None:
-                cases = tuple(filter(options.group, cases))
-        recalled = options.recalled.get((spec.root, spec.path), ())
-        if options.is_replay and not options.only_failed:
-            recalled = ()
-        queued = queue(spec, cases, recalled, only_failed=options.only_failed)
-        if self._selects is None:
+        queued = queued_cases(spec, self._options, self._selects)
+        self._part = self._options.parts.get((spec.root, spec.path, spec.op))
+        if self._part is None:
             return queued
-        return [one for one in queued if self._selects(one.case.id, spec.tags)]
+        if self._part.is_last:
+            self._before = queued[: self._part.first]
+        return queued[self._part.first : self._part.stop]
+
+    def _follow(self) -> None:
+        """Show what follows whether the spec tests something the cases of other shards that come before these."""
+        before, self._before = self._before, []
+        for one in before:
+            if self._vacuity.settled:
+                return
+            with contextlib.suppress(SpecError, KernelError):  # of its verdict, in the shard that has the case
+                arrays = one.arrays() or materialize(self._spec, one.case)
+                self._vacuity.observe(self._spec, arrays)
 
     def _execute(self, queued: Queued, observe: bool) -> Executed:
         done = execute(

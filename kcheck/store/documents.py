@@ -38,6 +38,8 @@ from kcheck.model import (
     Strict,
     Verdict,
 )
+from kcheck.model.coverage import CodePoint
+from kcheck.model.shard import Part, PlannedSpec, Shard, Tally
 
 _KINDS: dict[str, type[Any]] = {
     kind.__name__: kind
@@ -45,6 +47,7 @@ _KINDS: dict[str, type[Any]] = {
         *(
             Case,
             CodeCoverage,
+            CodePoint,
             Comparison,
             Distribution,
             Element,
@@ -53,8 +56,12 @@ _KINDS: dict[str, type[Any]] = {
             FileCoverage,
             Finding,
             FunctionRef,
+            Part,
+            PlannedSpec,
             Sanitized,
+            Shard,
             Span,
+            Tally,
             Verdict,
         ),
         *(CaseFinished, RunFinished, RunStarted, SpecFinished, SpecRefused, SpecStarted),
