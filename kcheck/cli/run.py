@@ -6,7 +6,7 @@ import gc
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +25,9 @@ from kcheck.model import LEVELS, Level, OpSpec, SpecRefused
 
 if TYPE_CHECKING:
     from kcheck.cli.watch import Round
-    from kcheck.runner import Options
+    from kcheck.report import TrendPoint
+    from kcheck.runner import Options, Recalled
+    from kcheck.store import Recorder
 
 SANITIZE = Sanitize()
 
@@ -196,10 +198,7 @@ def _run(wanted: Wanted, outputs: tuple[ReportOutput, ...], this_round: Round | 
     with _kept():
         from kcheck.cli.reports import Reports
         from kcheck.cli.specs import project_specs
-        from kcheck.cli.stored import trend
-        from kcheck.cli.unchecked import unchecked
         from kcheck.runner import parse_keyword
-        from kcheck.store import Recorder
 
     if wanted.keyword:
         parse_keyword(wanted.keyword)
@@ -226,10 +225,10 @@ def _run(wanted: Wanted, outputs: tuple[ReportOutput, ...], this_round: Round | 
             outputs,
             verbosity=wanted.verbose - wanted.quiet,
             color=wanted.color,
-            recorder=Recorder(_not_stored) if wanted.stored else None,
+            recorder=_recorder() if wanted.stored else None,
             early=this_round is not None,
             coverage=wanted.coverage,
-            trend=trend if wanted.stored else list,
+            trend=_trend if wanted.stored else list,
         ) as reports,
     ):
         with _kept():
@@ -241,8 +240,11 @@ def _run(wanted: Wanted, outputs: tuple[ReportOutput, ...], this_round: Round | 
         code = reports.consume(run_with(executor, specs, options))
     if this_round is not None:
         this_round.failing = list(reports.summary.failing)
-    if wanted.touched and (line := unchecked(reports.summary, executor.name)):
-        click.echo(line, err=True)
+    if wanted.touched:
+        from kcheck.cli.unchecked import unchecked
+
+        if line := unchecked(reports.summary, executor.name):
+            click.echo(line, err=True)
     if code is not Exit.NOTHING:
         return code
     if options.shard is not None and options.shard.others_run(len(specs)):
@@ -271,7 +273,6 @@ def _selected(wanted: Wanted, this_round: Round | None) -> tuple[OpSpec | SpecRe
 def _options(wanted: Wanted, specs: Sequence[OpSpec | SpecRefused]) -> Options:
     """The options of the run, with the failures in the store that it repeats."""
     with _kept():
-        from kcheck.cli.recall import recalled
         from kcheck.runner import Options
 
     recalls = wanted.stored and wanted.case_seed is None and (wanted.last_failed or not wanted.keyword)
@@ -284,7 +285,7 @@ def _options(wanted: Wanted, specs: Sequence[OpSpec | SpecRefused]) -> Options:
         max_failures=1 if wanted.fail_fast else wanted.max_failures,
         timeout=wanted.timeout,
         capture=wanted.stored,
-        recalled=recalled(specs, _not_stored, only_open=wanted.last_failed) if recalls else {},
+        recalled=_recalled(specs, wanted.last_failed) if recalls else {},
         device="" if wanted.device == "auto" else wanted.device,
         strict=wanted.strict,
         sanitize=sanitize_levels(SANITIZE, wanted.sanitize),
@@ -294,6 +295,29 @@ def _options(wanted: Wanted, specs: Sequence[OpSpec | SpecRefused]) -> Options:
         skip_unsupported=wanted.touched,
         coverage=wanted.coverage,
     )
+
+
+def _recorder() -> Recorder:
+    with _kept():
+        from kcheck.store import Recorder
+
+    return Recorder(_not_stored)
+
+
+def _trend() -> list[TrendPoint]:
+    from kcheck.cli.stored import trend
+
+    return trend()
+
+
+def _recalled(
+    specs: Sequence[OpSpec | SpecRefused], only_open: bool
+) -> Mapping[tuple[str, str], Sequence[Recalled]]:
+    """The failures in the store that the run starts with; a run without the store does not read them."""
+    with _kept():
+        from kcheck.cli.recall import recalled
+
+    return recalled(specs, _not_stored, only_open=only_open)
 
 
 def _watch(wanted: Wanted, outputs: tuple[ReportOutput, ...]) -> int:
