@@ -107,7 +107,7 @@ RULES: Mapping[str, Rule] = {
     ),
     "worker": Rule(
         "A case that ends the process",
-        "With `--jobs`, two worker processes ended while they ran this case, so it has no verdict.\n\n"
+        "With `--jobs`, two worker processes ended while they ran this case.\n\n"
         "Look for code that ends the process, or that needs more memory than there is.",
     ),
     "reference": Rule(

@@ -28,7 +28,7 @@ from kcheck.model import (
     Verdict,
 )
 from kcheck.model.shard import Part
-from kcheck.model.verdict import UNSUPPORTED, WORKER
+from kcheck.model.verdict import UNSUPPORTED
 from kcheck.runner.options import STORED, Options, replay
 from kcheck.runner.provenance import versions
 from kcheck.runner.reaching import Reaching
@@ -288,8 +288,7 @@ class _Run:
 
     def _broken(self, verdict: Verdict, tally: _Tally, planned: int) -> bool:
         """Whether a spec's first case shows that no case can be judged: the reference raises, for example."""
-        is_of_case = verdict.is_unsupported or verdict.rule == WORKER
-        if tally.cases > 1 or verdict.status is not Status.ERROR or is_of_case:
+        if tally.cases > 1 or verdict.status is not Status.ERROR or verdict.is_unsupported:
             return False
         if planned > 1:
             self._note(f"the first case could not be judged; {_others(planned - 1)} not run")

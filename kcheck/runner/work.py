@@ -238,7 +238,7 @@ class LocalWork:
     def unfinished(self, number: int, finding: Finding) -> Ran:
         """A case that no process finishes, with the finding that says so."""
         case, device = self._queued[number].case, device_for(self._spec, self._device).name
-        verdict = Verdict(case, Status.ERROR, device, findings=(finding,), levels=self._spec.sanitize)
+        verdict = Verdict(case, Status.FAILED, device, findings=(finding,), levels=self._spec.sanitize)
         return Ran(verdict, datetime.now(UTC))
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -46,6 +47,12 @@ def fatal(x):
     return x + x
 
 
+def hangs(x):
+    if x.size == 6:
+        time.sleep(600)
+    return x + x
+
+
 def endless(x):
     Path(f"running.{os.getpid()}").touch()
     time.sleep(600)
@@ -57,7 +64,7 @@ def ops(tmp_path: Path) -> Kcheck:
     """``kcheck`` in a project of array functions, which start quickly."""
     (tmp_path / "kcheck.yaml").write_text("")
     (tmp_path / "ops.py").write_text(OPS)
-    for name in ("right", "wrong", "fatal", "endless"):
+    for name in ("right", "wrong", "fatal", "hangs", "endless"):
         (tmp_path / f"{name}.yaml").write_text(SPEC.format(name=name))
     return Kcheck(tmp_path)
 
@@ -79,17 +86,48 @@ def test_the_report_is_that_of_one_process(ops: Kcheck) -> None:
     assert found[0] == found[1]
 
 
-def test_a_function_that_ends_its_process_is_an_error_of_its_cases(ops: Kcheck) -> None:
-    """The other cases have verdicts, and so has the next spec."""
+def test_a_function_that_ends_its_process_fails_the_cases_in_which_it_does(ops: Kcheck) -> None:
+    """Exit code 1. The other cases have verdicts, and so has the next spec."""
     done = ops("run", "fatal.yaml", "right.yaml", "-j2", "--format", "json")
-    assert done.returncode == 2, done.stderr
+    assert done.returncode == 1, done.stderr
     fatal, right = json.loads(done.stdout)["specs"]
     wrong = [case for case in fatal["cases"] if case["status"] != "passed"]
     assert wrong
     assert all(case["dims"] == {"N": 6} and case["findings"][0]["rule"] == "worker" for case in wrong)
     assert "exit code 7" in wrong[0]["findings"][0]["message"]
-    assert (fatal["passed"], fatal["errors"]) == (12 - len(wrong), len(wrong))
+    assert (fatal["passed"], fatal["failed"], fatal["errors"]) == (12 - len(wrong), len(wrong), 0)
     assert right["passed"] == 12
+
+
+def test_a_case_that_does_not_end_stops_its_spec_only(ops: Kcheck) -> None:
+    """``--timeout`` in workers: a failure, the other cases of the spec are skipped, and the next spec runs."""
+    done = ops("run", "hangs.yaml", "right.yaml", "-j2", "--timeout", "0.5", "--format", "json")
+    assert done.returncode == 1, done.stderr
+    hangs, right = json.loads(done.stdout)["specs"]
+    assert hangs["cases"][-1]["findings"][0]["rule"] == "timeout"
+    assert hangs["failed"] == 1
+    assert hangs["passed"] + hangs["failed"] + hangs["skipped"] == 12
+    assert right["passed"] == 12
+
+
+def test_ci_runs_with_workers(ops: Kcheck) -> None:
+    """``KCHECK_JOBS`` sets the workers of `kcheck ci`; its report is that of one process."""
+    found = []
+    for jobs in ("1", "2"):
+        shutil.rmtree(ops.folder / ".kcheck", ignore_errors=True)  # else the second run starts with the failures
+        done = ops("ci", "right.yaml", "wrong.yaml", "-o", f"out{jobs}", KCHECK_JOBS=jobs)
+        assert done.returncode == 1, done.stderr
+        found.append(timeless(json.loads((ops.folder / f"out{jobs}/report.json").read_text())))
+    assert found[0] == found[1]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_costs_the_report_and_no_verdict(ops: Kcheck) -> None:
+    """Exit code 2 says that the report is lost; the report that goes elsewhere is whole."""
+    done = ops("run", "wrong.yaml", "-j2", "--format", "junit", "-o", "/dev/full", "--format", "json")
+    assert done.returncode == 2
+    assert "the disk is full" in done.stderr
+    assert json.loads(done.stdout)["summary"]["failed"] >= 1
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])

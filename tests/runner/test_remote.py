@@ -165,14 +165,14 @@ def test_the_cases_of_a_worker_that_dies_run_again(specs, jobs, place):
 
 
 @pytest.mark.parametrize(("jobs", "number"), [(1, 0), (3, 5), (2, 11)])
-def test_a_case_that_ends_two_workers_is_an_error_of_that_case(specs, jobs, number):
+def test_a_case_that_ends_two_workers_fails(specs, jobs, number):
     """The other cases of its spec have their verdicts."""
     found, _ = remote(specs[:1], Options(), jobs, deadly={(0, number): 9})
     cases = [event.verdict for event in found if isinstance(event, CaseFinished)]
     assert len(cases) == 12
     (wrong,) = [verdict for verdict in cases if verdict.status is not Status.PASSED]
     assert wrong is cases[number]
-    assert (wrong.status, wrong.rule) == (Status.ERROR, "worker")
+    assert (wrong.status, wrong.rule) == (Status.FAILED, "worker")
     assert "SIGSEGV" in wrong.findings[0].message
 
 
