@@ -122,7 +122,7 @@ def _op(op: Mapping[str, Any]) -> Table:
     counts += [f"{cases[name]:,} {word}" for name, word in _OTHERS.items() if cases[name]]
     rows = {
         "cases": ", ".join(counts),
-        "dtypes": _listed(op["dtypes"], " "),
+        "dtypes": _joined(op["dtypes"], " "),
         "shapes": "; ".join(_shape(name, dim) for name, dim in op["dims"].items()),
         "layouts": ", ".join(op["layouts"]),
         "values": ", ".join(op["values"]),
@@ -150,7 +150,7 @@ def _shape(name: str, dim: Mapping[str, Any]) -> str:
     return f"{sizes}: {', '.join(dim['classes'])}" if dim["classes"] and low != high else sizes
 
 
-def _listed(found: Mapping[str, Sequence[str]], between: str) -> str:
+def _joined(found: Mapping[str, Sequence[str]], between: str) -> str:
     return "; ".join(f"{name}: {between.join(values)}" for name, values in found.items())
 
 

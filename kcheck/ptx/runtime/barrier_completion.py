@@ -38,7 +38,7 @@ def take_reduction_ir() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class BarrierTally:
     """What waits at the barriers of a block, in one round; the arrays are by barrier.
 
     Attributes:
@@ -63,7 +63,7 @@ class Tally:
     released: Array
 
     @classmethod
-    def new(cls, f: FunctionBuilder) -> Tally:
+    def new(cls, f: FunctionBuilder) -> BarrierTally:
         """Room for a tally."""
         arrays = [Array(f, f.local(f"[{BARRIERS} x i32]"), "i32") for _ in range(6)]
         alive, at_grid = (LocalVariable(f, "i32", f.local("i32")) for _ in range(2))
@@ -103,7 +103,7 @@ class BarrierCompletion:
 
     state: BlockState
     block: Record
-    tally: Tally
+    tally: BarrierTally
     progress: LocalVariable
     found: Array
 

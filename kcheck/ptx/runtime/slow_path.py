@@ -21,7 +21,7 @@ from kcheck.ptx.runtime.barrier_completion import (
     BARRIERS,
     TAKE_REDUCTION,
     BarrierCompletion,
-    Tally,
+    BarrierTally,
     take_reduction_ir,
 )
 from kcheck.ptx.runtime.layout import (
@@ -86,7 +86,7 @@ class _SlowPath:
         self.launch = record(f, "launch", Launch)
         self.block = record(f, "block", Block)
         self.order = self.launch.array(Launch.vector_order, "i32")
-        self.tally = Tally.new(f)
+        self.tally = BarrierTally.new(f)
         self.progress = f.variable("i1", 0)
         self.mode = f.variable("i32", _GRID)
         found = Array(f, f.local("[3 x i32]"), "i32")
