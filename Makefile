@@ -9,7 +9,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check bench frameworks monitor-soak monitor-torch calibrate compare-trees conformance conformance-triton conformance-cuda conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme release-check report-check editor-check format format-check lint types layers soak site wheel clean
+.PHONY: help demo test test-gpu check bench frameworks monitor-soak monitor-torch calibrate compare-trees conformance conformance-triton conformance-cuda conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme rules release-check report-check editor-check editor-end-to-end format format-check lint types layers soak site wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1 /' | awk '{ \
@@ -117,6 +117,9 @@ evidence-soak: .venv/installed-dev  ## 2,000 cases of every correct kernel: no f
 minimize-corpus: .venv/installed-dev  ## compare every buggy kernel's smallest failing case with the true one; writes docs/minimize.md
 	@$(BIN)/python -W ignore -m benchmarks.minimize --write
 
+rules: .venv/installed-dev  ## run the examples of docs/rules.md again and write what kcheck says
+	@$(BIN)/python tests/docs/rule_examples.py
+
 format: .venv/installed-dev  ## format the code
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
@@ -147,6 +150,21 @@ report-check: .venv/report-check  ## HTML reports in Chromium, SARIF by its vali
 # Needs Node.js 20 or newer and npm.
 editor-check: .venv/installed-dev  ## the extension for VS Code: built, linted, tested, packaged; writes docs/editor_check.md
 	@cd editors/vscode && npm ci --ignore-scripts --silent && node scripts/check.mjs --write
+
+# The newest code-server that runs on Node.js 20. Without install scripts, as one downloads ripgrep from GitHub: only
+# the modules that code-server itself needs are compiled. Needs a C++ compiler, and Chromium with its driver.
+.venv/code-server/installed: Makefile
+	@echo "Installing code-server into .venv/code-server"
+	@rm -rf .venv/code-server && mkdir -p .venv/code-server
+	@cd .venv/code-server && npm init -y >/dev/null 2>&1 && npm install code-server@4.99.4 --ignore-scripts --silent && npm rebuild argon2 --silent
+	@cd .venv/code-server/node_modules/code-server/lib/vscode && npm install --omit=dev --ignore-scripts --silent && \
+		npm rebuild @vscode/spdlog node-pty native-watchdog @parcel/watcher --silent
+	@cd .venv/code-server/node_modules/code-server/lib/vscode/extensions && npm install --omit=dev --ignore-scripts --silent
+	@touch $@
+
+editor-end-to-end: editor-check .venv/code-server/installed  ## the extension in code-server, driven by Chromium; writes docs/editor_end_to_end.md
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'selenium>=4.20' 'pygls>=2.0,<3'
+	@$(BIN)/python -m benchmarks.editor_end_to_end .venv/code-server --write
 
 soak: .venv/installed-dev  ## slow tests, and 100,000 damaged PTX files through the reader; writes docs/soak.md
 	@$(BIN)/python benchmarks/fuzz_ptx.py --write
