@@ -31,10 +31,6 @@ def merged(runs: Sequence[Sequence[Event]]) -> list[Event]:
 
 def _parts(events: Sequence[Event]) -> list[list[Event]]:
     """The events of each spec that a run finished."""
-    found: list[list[Event]] = []
-    for event in events:
-        if isinstance(event, SpecRefused | SpecStarted):
-            found.append([event])
-        elif found and not isinstance(event, RunFinished):
-            found[-1].append(event)
-    return [part for part in found if isinstance(part[-1], SpecRefused | SpecFinished)]
+    from kcheck.runner.merge import events_by_spec
+
+    return [part for part in events_by_spec(events) if isinstance(part[-1], SpecRefused | SpecFinished)]

@@ -34,7 +34,7 @@ def merged_shards(shards: Sequence[_Named]) -> list[Event]:
     head = heads[0]
     specs: list[list[Event]] = []
     for number, (_, events) in enumerate(ordered):
-        for place, spec in enumerate(_specs(events)):
+        for place, spec in enumerate(events_by_spec(events)):
             if (
                 not place
                 and specs
@@ -142,8 +142,8 @@ def _whole(command: str) -> str:
     return shlex.join(kept)
 
 
-def _specs(events: Iterable[Event]) -> list[list[Event]]:
-    """The events of each spec, from its start to its end."""
+def events_by_spec(events: Iterable[Event]) -> list[list[Event]]:
+    """The events of each spec of a run, from its start or refusal on."""
     found: list[list[Event]] = []
     for event in events:
         if isinstance(event, SpecRefused | SpecStarted):
