@@ -28,7 +28,7 @@ _HEADERS_OF_CPP = (
     "|valarray|variant|vector"
 )
 _LIBRARIES = (
-    r"(?:torch|ATen|c10|caffe2|pybind11|jax|xla|gtest|gmock|benchmark|opencv2|boost|Eigen|fmt|spdlog|nvtx3|GL|GLFW)/.*"
+    r"(?:torch|ATen|c10|caffe2|pybind11|jax|xla|EGL|GLES\d?|gtest|gmock|benchmark|opencv2|boost|Eigen|fmt|spdlog|nvtx3|GL|GLFW)/.*"
     r"|(?:cublas|cudnn|cufft|cusolver|cusparse|cutensor|nccl|npp|nvml|nvToolsExt|nvjpeg|helper_(?!math))\w*\.h(?:pp)?"
     r"|thrust/(?!(?:complex|functional|pair|swap|tuple)\.h).*|cub/(?:cub\.cuh|device/.*)"
     r"|(?:curand|cuda_profiler_api|cuda_gl_interop|exception|tensorflow\w*|stb_image\w*)\.h"
