@@ -152,13 +152,13 @@ editor-check: .venv/installed-dev  ## the extension for VS Code: built, linted, 
 	@cd editors/vscode && npm ci --ignore-scripts --silent && node scripts/check.mjs --write
 
 # The newest code-server that runs on Node.js 20. Without install scripts, as one downloads ripgrep from GitHub: only
-# the modules that code-server itself needs are compiled. Needs a C++ compiler, and Chromium with its driver.
+# the modules that it needs are compiled, not that of terminals. Needs a C++ compiler, and Chromium with its driver.
 .venv/code-server/installed: Makefile
 	@echo "Installing code-server into .venv/code-server"
 	@rm -rf .venv/code-server && mkdir -p .venv/code-server
 	@cd .venv/code-server && npm init -y >/dev/null 2>&1 && npm install code-server@4.99.4 --ignore-scripts --silent && npm rebuild argon2 --silent
 	@cd .venv/code-server/node_modules/code-server/lib/vscode && npm install --omit=dev --ignore-scripts --silent && \
-		npm rebuild @vscode/spdlog node-pty native-watchdog @parcel/watcher --silent
+		npm rebuild @vscode/spdlog native-watchdog @parcel/watcher --silent
 	@cd .venv/code-server/node_modules/code-server/lib/vscode/extensions && npm install --omit=dev --ignore-scripts --silent
 	@touch $@
 
