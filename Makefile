@@ -9,7 +9,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check bench frameworks monitor-soak monitor-torch calibrate compare-trees conformance conformance-triton conformance-cuda conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme rules release-check report-check editor-check editor-end-to-end format format-check lint types layers soak site wheel clean
+.PHONY: help demo test test-gpu check bench scale frameworks monitor-soak monitor-torch calibrate compare-trees conformance conformance-triton conformance-cuda conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme rules release-check report-check editor-check editor-end-to-end format format-check lint types layers soak site wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1 /' | awk '{ \
@@ -47,6 +47,9 @@ check: format-check lint types layers test conformance-check  ## everything that
 
 bench: .venv/installed-dev  ## the cpu device against plain @njit and the simulator; writes docs/performance.md
 	@$(BIN)/python benchmarks/bench.py --write
+
+scale: .venv/installed-dev  ## how store and reports grow with the number of cases; writes docs/scale.md
+	@$(BIN)/python benchmarks/scale.py --write
 
 compare-trees: .venv/installed-dev  ## launches and first launches of this tree and of another one in turns (OTHER=path)
 	@test -n "$(OTHER)" || { echo "Say where the other checkout is: make compare-trees OTHER=path" >&2; exit 2; }

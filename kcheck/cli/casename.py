@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -102,10 +102,10 @@ def the_case(what: NamedCase | None, seed: int | None, last: bool) -> NamedCase:
     return given[0]
 
 
-def numbered(store: Store) -> list[StoredFailure]:
-    """The open failures as ``kcheck failures`` numbers them, from 1: by spec, newest first in each."""
+def numbered(open_ones: Iterable[StoredFailure]) -> list[StoredFailure]:
+    """The open failures, given the newest first, as ``kcheck failures`` numbers them, from 1: by spec."""
     by_spec: dict[tuple[str, str], list[StoredFailure]] = {}
-    for failure in store.failures():
+    for failure in open_ones:
         by_spec.setdefault((failure.case.op, failure.path), []).append(failure)
     return [failure for failures in by_spec.values() for failure in failures]
 
@@ -135,7 +135,7 @@ def stored_failures(store: Store, named: NamedCase, op: str) -> list[StoredFailu
     found = store.failures(seed=named.value, op=op, states=STATES)
     if found or named.kind == "seed" or op:
         return found
-    everything = numbered(store)
+    everything = numbered(store.failures())
     if 1 <= named.value <= len(everything):
         return [everything[named.value - 1]]
     return []

@@ -42,7 +42,9 @@ def command(op: str, rule: str, since: datetime | None, everything: bool) -> int
 
     with Store.open(here()) as store:
         found = store.failures(op=op, rule=rule, since=since, states=STATES if everything else ("open",))
-        number_of = {failure.id: number for number, failure in enumerate(numbered(store), start=1)}
+        is_all = not (op or rule or since or everything)  # to read two thousand failures takes 0.15 s
+        order = numbered(found if is_all else store.failures())
+        number_of = {failure.id: number for number, failure in enumerate(order, start=1)}
     if not found:
         filtered = op or rule or since or everything
         say("no stored failure matches" if filtered else "no failure is open")
