@@ -3,7 +3,7 @@
 A command spends most of its time on imports. :func:`run_module` forks it from a server, a process that has done
 them and nothing else, so that the command has its own memory, folder, environment, streams and end, as a process
 that Python starts. What it has not is a hash seed of its own, and imports that can fail: a test about those takes
-:func:`start_module`, as do the tests of every command in ``tests/cli/test_processes.py``.
+:func:`start_module`, as do the tests of every command in ``tests/cli/test_started_commands.py``.
 
 Run as a program, this file is the server.
 """

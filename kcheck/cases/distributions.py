@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from kcheck.alignment import ceil_div
 from kcheck.cases.rounding import DrawError, at_least, below, scalar
 from kcheck.model import DType
-from kcheck.model.alignment import ceil_div
 from kcheck.rng import Xorshift128Plus, real
 
 Drawn: TypeAlias = npt.NDArray[Any]

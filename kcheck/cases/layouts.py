@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from kcheck.alignment import align_up
 from kcheck.model import DType
-from kcheck.model.alignment import align_up
 from kcheck.model.indexing import offset_range
 from kcheck.rng import Xorshift128Plus
 

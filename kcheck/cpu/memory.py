@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kcheck.model.alignment import align_up
+from kcheck.alignment import align_up
 from kcheck.ptx.abi import AllocationRecord as Entry
 
 PAGE = 4096

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kcheck.alignment import ceil_div
 from kcheck.model import NATURAL, Schedule
-from kcheck.model.alignment import ceil_div
 from kcheck.ptx.abi import Launch
 from kcheck.rng import Xorshift128Plus, arranged
 

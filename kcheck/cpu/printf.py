@@ -13,7 +13,7 @@ import re
 import struct
 from collections.abc import Callable
 
-from kcheck.model.alignment import align_up
+from kcheck.alignment import align_up
 from kcheck.ptx.abi import PrintRecord
 
 _CONVERSION = re.compile(

@@ -11,7 +11,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 
-from kcheck.model.alignment import ceil_div
+from kcheck.alignment import ceil_div
 from kcheck.ptx.abi import SHARED_INIT_SPARE, Origin, Origins, SiteCache
 from kcheck.ptx.abi import Worker as Context
 

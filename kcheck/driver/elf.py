@@ -20,8 +20,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+from kcheck.alignment import align_up
 from kcheck.errors import DeviceUnavailable
-from kcheck.model.alignment import align_up
 
 PAGE = 0x10000  # the largest page that Linux uses on either machine
 

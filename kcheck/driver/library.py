@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from kcheck.alignment import align_up, ceil_div
 from kcheck.cpu.memory import OutOfMemory
 from kcheck.cpu.module import Entry, LoadedModule
 from kcheck.cpu.native import slots
@@ -29,7 +30,6 @@ from kcheck.driver.raising import reporting_of
 from kcheck.driver.result import DriverFault, Result
 from kcheck.errors import PtxError
 from kcheck.model import Index3
-from kcheck.model.alignment import align_up, ceil_div
 from kcheck.model.multiprocessor import REGISTERS, RESERVED_SHARED, WARP
 
 # CUfunction_attribute

@@ -11,11 +11,11 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kcheck.alignment import align_up
 from kcheck.cpu.memory import MemoryKind, OutOfMemory
 from kcheck.driver.call import DriverCall, Table, get_struct, put_u64
 from kcheck.driver.machine import Handles, Machine
 from kcheck.driver.result import DriverFault, Result
-from kcheck.model.alignment import align_up
 from kcheck.ptx.abi import Addressing, Texture, TextureFormat
 
 Wait = Callable[[int], None]

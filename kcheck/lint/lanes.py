@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kcheck.model.alignment import ceil_div
+from kcheck.alignment import ceil_div
 from kcheck.ptx.analysis import cfg as control
 from kcheck.ptx.analysis import liveness, uniformity
 from kcheck.ptx.analysis.inline import expand

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from kcheck.model.alignment import align_up, ceil_div
+from kcheck.alignment import align_up, ceil_div
 from kcheck.model.metrics import Occupancy
 from kcheck.model.multiprocessor import BY_CAPABILITY, REGISTERS, RESERVED_SHARED, WARP, Multiprocessor
 

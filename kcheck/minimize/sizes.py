@@ -9,10 +9,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 
+from kcheck.alignment import ceil_div
 from kcheck.cases import block_tiles
 from kcheck.minimize.search import Search
 from kcheck.model import OpSpec, Range
-from kcheck.model.alignment import ceil_div
 
 _FIRST = (0, 1, 2, 3, 4, 5)
 _WALK = 16  # sizes to either side of a middle that are tried for the constraints

@@ -19,8 +19,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from kcheck.alignment import ceil_div
 from kcheck.model import DType, TensorSum
-from kcheck.model.alignment import ceil_div
 from kcheck.oracle import tensor_sums
 from kcheck.oracle.rounding import Floats, half_step, round_to, truncate_to
 

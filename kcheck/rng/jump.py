@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from kcheck.model.alignment import ceil_div
+from kcheck.alignment import ceil_div
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from kcheck.alignment import ceil_div
 from kcheck.model import Schedule
-from kcheck.model.alignment import ceil_div
 from kcheck.rng.derive import derive
 from kcheck.rng.xorshift import Xorshift128Plus
 

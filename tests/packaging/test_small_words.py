@@ -13,7 +13,7 @@ PACKAGE = Path(kcheck.__file__).parent
 FILES = {file.relative_to(PACKAGE).as_posix(): file for file in PACKAGE.rglob("*.py")}
 TREES = {name: ast.parse(file.read_text("utf-8")) for name, file in FILES.items()}
 
-ROUND_UPS = {"model/alignment.py", "symbolic/functions.py"}
+ROUND_UPS = {"alignment.py", "symbolic/functions.py"}
 """``ceil_div`` of integers, and that of the expressions of specs, whose numbers may be floats."""
 
 ONCE = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from kcheck.model.alignment import align_up
+from kcheck.alignment import align_up
 from kcheck.model.tensor_sum import TensorSum
 from kcheck.ptx.isa import dot
 from kcheck.ptx.program import ParamSlot

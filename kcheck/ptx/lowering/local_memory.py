@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kcheck.model.alignment import align_up
+from kcheck.alignment import align_up
 from kcheck.ptx.program import SharedVariable
 from kcheck.ptx.syntax.ast import Call, Function, Module, Symbol
 from kcheck.ptx.syntax.types import TYPES

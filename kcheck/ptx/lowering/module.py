@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from kcheck.alignment import align_up
 from kcheck.errors import PtxError
-from kcheck.model.alignment import align_up
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import integer_of
 from kcheck.ptx.program import GlobalVariable, SharedVariable, Site

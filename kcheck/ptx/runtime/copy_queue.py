@@ -7,7 +7,7 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from kcheck.model.alignment import align_up
+from kcheck.alignment import align_up
 from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.ir.function import FunctionBuilder
 from kcheck.ptx.ir.records import Record, load_lanes, store_lanes

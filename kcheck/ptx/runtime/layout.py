@@ -7,7 +7,7 @@ import ctypes
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from kcheck.model.alignment import align_up
+from kcheck.alignment import align_up
 from kcheck.ptx.abi import Block
 from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.ir.function import Array, FunctionBuilder, Term

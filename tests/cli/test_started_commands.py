@@ -31,6 +31,7 @@ LINES: dict[str, tuple[tuple[str, ...], int]] = {
     "export": (("last", "-o", "case.kcase"), 0),
     "runs": ((), 0),
     "report": (("--format", "html", "-o", "r.html"), 0),
+    "merge": (("report.json", "report.json"), 2),
     "keygen": (("new.key",), 0),
     "verify": (("report.json", "--key", "kcheck.key.pub"), 2),
     "gc": ((), 0),
