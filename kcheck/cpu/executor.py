@@ -289,6 +289,8 @@ class Executor:
         begun = self._clock()
         completion = self._run(job, known, launch, native, LONG_SECONDS < expected < math.inf)
         took = self._clock() - begun
+        if len(completion.workspaces) > 1 and not launch.cooperative:
+            known.scales = not completion.is_faster_alone
         if self.checks == _NO_CHECKS != known.variant.checks:
             known.lent += took
         else:
@@ -307,7 +309,8 @@ class Executor:
         if here is not None:
             return here
         better = TierUp(known.left, known.kernel.tier_up_after, lambda: self.kernels.improve(known, launch.module))
-        return self._scheduler.run(job, deadline, self.schedule, better, is_long=is_long)
+        with_all = False if known.scales is False else (is_long and known.scales) or None
+        return self._scheduler.run(job, deadline, self.schedule, better, with_all=with_all)
 
     def _stop_at(self) -> float | None:
         if self.limit is None:

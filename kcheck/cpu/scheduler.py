@@ -1,8 +1,10 @@
 """Runs blocks on OS threads.
 
 A launch starts on one thread, in growing ranges of blocks. After about a millisecond the other threads join:
-waking them costs more than a short launch. A launch that is known to be long starts on all threads. A cooperative
-launch keeps every block resident and runs the blocks in turns, from grid barrier to grid barrier, on one thread.
+waking them costs more than a short launch. If they turn out to be slower together, as with atomics on words that
+all of them update, one thread goes on alone. A launch that is known to be long, and faster on several threads,
+starts on all. A cooperative launch keeps every block resident and runs the blocks in turns, from grid barrier to
+grid barrier, on one thread.
 
 Handing a launch to a thread and waiting for it costs more than a short launch, so a launch that is known to be
 short runs on the launching thread.
@@ -28,6 +30,8 @@ from kcheck.ptx.abi import FINISHED, GRID_BARRIER, STOP_REQUESTED, STOPPED, Laun
 from kcheck.rng import arranged, pieces
 
 ALONE_SECONDS = 1e-3
+_LEAST_PACE = 0.7
+"""Threads together that are slower than this share of one alone give way to it. Usually they are faster."""
 _RANGES_PER_WORKER = 8  # to balance uneven blocks
 _POLL_SECONDS = 0.05
 
@@ -91,6 +95,7 @@ class Completion:
         happened. timed_out, interrupted: it was stopped from outside.
         raised: an exception that a signal handler raised meanwhile.
         workspaces: those used.
+        is_faster_alone: several threads were slower than one.
     """
 
     reached_grid_barrier: bool = False
@@ -99,6 +104,7 @@ class Completion:
     interrupted: bool = False
     raised: BaseException | None = None
     workspaces: list[Workspace] = field(default_factory=list)
+    is_faster_alone: bool = False
 
     def reach(self, status: int, workspace: Workspace) -> None:
         """Note how a range of blocks ended in which grid barriers are not allowed."""
@@ -129,20 +135,26 @@ class Scheduler:
         self._stack: Stack | None = None
 
     def run(
-        self, job: Job, deadline: float | None, schedule: Schedule, better: TierUp, *, is_long: bool = False
+        self,
+        job: Job,
+        deadline: float | None,
+        schedule: Schedule,
+        better: TierUp,
+        *,
+        with_all: bool | None = None,
     ) -> Completion:
         """Run every block. Returns when all have ended; stops them at the deadline.
 
         Args:
             better: the code that blocks switch to.
-            is_long: start on all threads, since the launch is known to be long.
+            with_all: start on all threads (True), stay on one (False), or start on one and see (None).
         """
-        workers = self._workers if job.races is None else self._workers[:1]
+        workers = self._workers if job.races is None and with_all is not False else self._workers[:1]
         if schedule == NATURAL:
             run = _RunningJob(job, workers, self._clock)
         else:
             run = _Ordered(job, workers, self._clock, pieces(schedule, job.blocks, "blocks"))
-        start = workers[0].hand_over(lambda: run.start(is_long))
+        start = workers[0].hand_over(lambda: run.start(bool(with_all)))
         self._wait(start, run.finished, job, deadline, run.completion, better)
         return run.completion
 
@@ -272,6 +284,10 @@ class _RunningJob:
         self._next = 0
         self._active = 0
         self._range = 1
+        self._done = self._in_work = 0  # blocks
+        self._pace = 0.0  # of one thread alone, in blocks per second; 0: not measured
+        self._joined = 0.0, 0  # when the others joined, and how many blocks were done by then
+        self._ended = 0  # ranges since then
 
     def start(self, with_all: bool) -> None:
         """Start one worker, or as many as there are blocks for. Called on a worker, where no signal handler
@@ -296,26 +312,55 @@ class _RunningJob:
 
     def _work(self, workspace: Workspace) -> None:
         job = self._job
+        is_counted = True
         try:
             started = self._clock()
             while True:
                 with self._lock:
-                    if self._active == 1 and self._idle and self._clock() - started > ALONE_SECONDS:
-                        self._join_all()
+                    self._balance(started)
+                    if self.completion.is_faster_alone and self._active > 1:
+                        self._active -= 1  # before another thread looks: one of them has to stay
+                        is_counted = False
+                        return
                     first, last = self._take()
+                    self._in_work += last - first
                 if first == last:
                     return
                 kernel = job.kernel
                 status = kernel.run(job.address, workspace.address, first, last)
-                if status != FINISHED:
-                    self.completion.reach(status, workspace)
-                    with self._lock:
+                with self._lock:
+                    self._in_work -= last - first
+                    self._done += last - first
+                    self._ended += 1
+                    if status != FINISHED:
+                        self.completion.reach(status, workspace)
                         self._next = job.blocks
         finally:
-            with self._lock:
-                self._active -= 1
-                if self._active == 0:
-                    self.finished.set()
+            if is_counted:
+                with self._lock:
+                    self._active -= 1
+                    if self._active == 0:
+                        self.finished.set()
+
+    def _balance(self, started: float) -> None:
+        """Let the others join after a while, and note if all are slower than one was. Called with the lock held,
+        by a worker between two ranges.
+
+        Args:
+            started: when this worker did.
+        """
+        now = self._clock()
+        if self._active == 1:
+            if self.completion.is_faster_alone:  # the others have left
+                self._job.launch.workers = 1
+            elif self._idle and now - started > ALONE_SECONDS:
+                self._pace = self._done / (now - started)
+                self._joined, self._ended = (now, self._done), 0
+                self._join_all()
+        elif self._pace and self._ended >= self._active:
+            since, before = self._joined
+            done = self._done + self._in_work / 2 - before
+            self.completion.is_faster_alone |= done < _LEAST_PACE * self._pace * (now - since)
 
     def _take(self) -> tuple[int, int]:
         """The next range of blocks, half open; empty if there is none left."""

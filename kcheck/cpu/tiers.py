@@ -42,6 +42,7 @@ class CachedKernel:
         seconds: the time per thread of the last launch; infinite before the first one.
         spent: the total time of launches of quick code.
         lent: the total time of launches that needed none of its checks.
+        scales: whether several threads were faster than one; None if that was not tried.
     """
 
     variant: Variant
@@ -52,6 +53,7 @@ class CachedKernel:
     seconds: float = math.inf
     spent: float = 0.0
     lent: float = 0.0
+    scales: bool | None = None
 
     def expected(self, shape: tuple[Index3, Index3, int]) -> float:
         """The expected seconds of a launch, from the last launch and its number of threads; infinite if
