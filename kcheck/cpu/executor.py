@@ -291,10 +291,7 @@ class Executor:
         took = self._clock() - begun
         if len(completion.workspaces) > 1 and not launch.cooperative:
             known.scales = not completion.is_faster_alone
-        if self.checks == _NO_CHECKS != known.variant.checks:
-            known.lent += took
-        else:
-            known.spent += took
+        known.spend(took, is_lent=self.checks == _NO_CHECKS != known.variant.checks)
         return completion, took
 
     def _run(
@@ -309,7 +306,7 @@ class Executor:
         if here is not None:
             return here
         better = TierUp(known.left, known.kernel.tier_up_after, lambda: self.kernels.improve(known, launch.module))
-        with_all = False if known.scales is False else (is_long and known.scales) or None
+        with_all = known.starts_with_all(is_long)
         return self._scheduler.run(job, deadline, self.schedule, better, with_all=with_all)
 
     def _stop_at(self) -> float | None:

@@ -64,6 +64,19 @@ class CachedKernel:
         threads = math.prod(shape[0]) * math.prod(shape[1])
         return self.seconds * max(threads / before, 1) if before else math.inf
 
+    def spend(self, seconds: float, *, is_lent: bool) -> None:
+        """Count the time of a launch. ``is_lent``: it needed none of the checks."""
+        if is_lent:
+            self.lent += seconds
+        else:
+            self.spent += seconds
+
+    def starts_with_all(self, is_long: bool) -> bool | None:
+        """Whether a launch starts on all threads (True), stays on one (False), or starts on one to see (None)."""
+        if self.scales is False:
+            return False
+        return True if is_long and self.scales else None
+
     @property
     def left(self) -> float:
         """Seconds that its code may still run before better code pays off."""
