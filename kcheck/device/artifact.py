@@ -61,7 +61,7 @@ def compile_here(
     dispatcher = load_function(root, kernel)
     if not hasattr(dispatcher, "py_func"):
         raise _no_kernel(kernel)
-    return compile_kernel(dispatcher, signatures, targets, is_linked_as_ptx=True, sass=sass)
+    return compile_kernel(dispatcher, signatures, targets, is_linked_as_ptx=True, sass=sass, name=kernel.name)
 
 
 def _no_kernel(function: FunctionRef) -> KernelError:
@@ -151,6 +151,7 @@ def compile_kernel(
     lineinfo: bool = True,
     is_linked_as_ptx: bool = False,
     sass: bool = False,
+    name: str = "",
 ) -> tuple[CompiledKernel, ...]:
     """Compile a ``@cuda.jit`` kernel for each signature and target. If one does not compile, ``problem`` says why.
 
@@ -160,13 +161,14 @@ def compile_kernel(
         is_linked_as_ptx: kernels in this process are linked to PTX: those for the device's own target need no
             second compilation.
         sass: include the machine code.
+        name: of the kernel in its file, if that is another than its function's.
     """
     code = dispatcher.py_func.__code__
     place = Span(as_typed(os.path.realpath(code.co_filename)), code.co_firstlineno)
     made = []
     for target in targets:
         for signature in signatures:
-            kernel = CompiledKernel(dispatcher.py_func.__name__, place, signature, target)
+            kernel = CompiledKernel(name or dispatcher.py_func.__name__, place, signature, target)
             compiled = _compile(dispatcher, kernel, lineinfo, is_linked_as_ptx)
             if sass and not compiled.problem:
                 compiled = disassembled(compiled, _max_registers(dispatcher))
@@ -307,7 +309,12 @@ def _answer(request: dict[str, Any], load: Callable[..., Any] = load_function) -
     patch_variables(import_module("numba.cuda.debuginfo"))
     with _no_device_needed(request["targets"], request["lineinfo"]):
         kernels = compile_kernel(
-            dispatcher, signatures, request["targets"], request["lineinfo"], sass=request["sass"]
+            dispatcher,
+            signatures,
+            request["targets"],
+            request["lineinfo"],
+            sass=request["sass"],
+            name=function.name,
         )
     rows = [asdict(k) | {"signature": [to_json(part) for part in k.signature]} for k in kernels]
     return {"kernels": rows}

@@ -98,7 +98,7 @@ class CudaBackend(Uninstrumented):
         return (
             *own,
             *(
-                launched(dispatcher.py_func, signature_of_types(types), block, shared)
+                launched(dispatcher, signature_of_types(types), block, shared)
                 for dispatcher, sizes in self._called.items()
                 for types in dispatcher.overloads
                 for block, shared in sizes

@@ -3,7 +3,8 @@ lint`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,31 @@ from kcheck.model.compiled import ArrayType, Launched, ScalarType, Signature
 _SCALARS = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 
 
-def launched(function: Callable[..., Any], signature: Signature | None, block: Index3, shared: int) -> Launched:
+def launched(kernel: Any, signature: Signature | None, block: Index3, shared: int) -> Launched:
     """A record of one launch.
 
     Args:
-        function: the kernel's Python function.
+        kernel: what ``@cuda.jit`` made, of Numba or of its simulator.
     """
-    code = function.__code__
-    place = Span(code.co_filename, code.co_firstlineno)
-    return Launched(function.__name__, place, signature, block, shared)
+    function = _function_of(kernel)
+    place = Span(function.__code__.co_filename, function.__code__.co_firstlineno)
+    name = _top_level_name(kernel, function)
+    if name is None:
+        return Launched(function.__name__, place, signature, block, shared, is_local=True, given=kernel)
+    return Launched(name, place, signature, block, shared)
+
+
+def _function_of(kernel: Any) -> FunctionType:
+    function: FunctionType = getattr(kernel, "py_func", None) or kernel.fn  # the simulator's attribute
+    return function
+
+
+def _top_level_name(kernel: Any, function: FunctionType) -> str | None:
+    """The name that the kernel's file binds to it: another than the function's own if a function made it."""
+    names = function.__globals__
+    if names.get(function.__name__) is kernel:
+        return function.__name__
+    return next((name for name, value in names.items() if value is kernel), None)
 
 
 def signature_of_values(arguments: Iterable[Any]) -> Signature | None:

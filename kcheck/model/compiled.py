@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from kcheck.model.outcome import Index3
 from kcheck.span import Span
@@ -39,10 +40,14 @@ class Launched:
     """A kernel launched by a launcher, with the types of its arguments.
 
     Attributes:
-        kernel: the function's name; ``place`` is its absolute path and line.
+        kernel: the name at the top level of its file that is bound to it, else the function's own; ``place`` is
+            its absolute path and line.
         signature: None if an argument is neither an array nor a scalar of a known dtype.
         block: threads per block; ``shared``: bytes of dynamic shared memory.
         code: the code that ran, for a kernel that is not Numba's.
+        is_local: no name at the top level of its file is bound to it, as for a kernel that a function makes and
+            returns. It cannot be loaded from the file.
+        given: the kernel itself if it is local; None in other processes than the one that launched it.
     """
 
     kernel: str
@@ -51,6 +56,12 @@ class Launched:
     block: Index3
     shared: int
     code: CompiledKernel | None = None
+    is_local: bool = False
+    given: Callable[..., Any] | None = field(default=None, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = (self.kernel, self.place, self.signature, self.block, self.shared, self.code, self.is_local)
+        return Launched, values
 
 
 @dataclass(frozen=True, slots=True)

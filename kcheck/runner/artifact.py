@@ -85,6 +85,8 @@ class ArtifactCheck:
                     kernels += compile_here(
                         spec.root, seen.function, seen.signatures, targets, sass=self._wants_sass
                     )
+                elif seen.function.given is not None:
+                    notes.append(not_found(seen.function))
                 else:
                     self._begin(seen.function, seen.signatures)
         kernels += [kernel for compilation in self._begun for kernel in compilation.result()]
@@ -132,7 +134,7 @@ class LaunchedKernel:
 
 def kernels_launched(spec: OpSpec, launched: Iterable[Launched], notes: list[str]) -> tuple[LaunchedKernel, ...]:
     """The kernels that a launcher launched; notes are added about those that cannot be compiled again."""
-    found: dict[FunctionRef, tuple[dict[Signature, None], dict[tuple[Index3, int], None]]] = {}
+    found: dict[tuple[FunctionRef, object], tuple[dict[Signature, None], dict[tuple[Index3, int], None]]] = {}
     others: dict[FunctionRef, tuple[dict[CompiledKernel, None], dict[tuple[Index3, int], None]]] = {}
     for one in launched:
         if one.code is not None:
@@ -141,16 +143,27 @@ def kernels_launched(spec: OpSpec, launched: Iterable[Launched], notes: list[str
             sizes[one.block, one.shared] = None
             continue
         path = os.path.relpath(os.path.realpath(one.place.file), os.path.realpath(spec.root))
-        if one.signature is None:
+        function = FunctionRef(path.replace(os.sep, "/"), one.kernel, one.place, one.given)
+        if one.is_local and one.given is None:
+            notes.append(not_found(function))
+        elif one.signature is None:
             notes.append(f"artifact of {one.kernel} was not checked: an argument is neither an array nor a scalar")
         elif path.startswith(os.pardir):
             notes.append(f"artifact of {one.kernel} was not checked: its file is not in the project")
         else:
-            function = FunctionRef(path.replace(os.sep, "/"), one.kernel, one.place)
-            signatures, blocks = found.setdefault(function, ({}, {}))
+            signatures, blocks = found.setdefault((function, one.given), ({}, {}))
             signatures[one.signature] = None
             blocks[one.block, one.shared] = None
     return (
-        *(LaunchedKernel(function, tuple(types), tuple(blocks)) for function, (types, blocks) in found.items()),
+        *(
+            LaunchedKernel(function, tuple(types), tuple(blocks))
+            for (function, _), (types, blocks) in found.items()
+        ),
         *(LaunchedKernel(function, (), tuple(sizes), tuple(codes)) for function, (codes, sizes) in others.items()),
     )
+
+
+def not_found(kernel: FunctionRef) -> str:
+    """The note about a kernel that another process would have to load and cannot."""
+    fix = f"bind it to a name at the top level of {kernel.path}"
+    return f"artifact of {kernel.name} was not checked: a function makes this kernel; {fix}"

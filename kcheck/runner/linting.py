@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from kcheck.cases import materialize, plan
 from kcheck.device import Device, unheard
-from kcheck.device.artifact import Compilation, no_compiler
+from kcheck.device.artifact import Compilation, compile_here, no_compiler
 from kcheck.device.assembler import assemble, assembled, link
 from kcheck.device.disassembler import ToolFailed, disassemble, find_disassembler, no_disassembler
 from kcheck.device.kinds import KINDS, WantedArtifact, Work
@@ -23,7 +23,7 @@ from kcheck.model.compiled import CompiledKernel, Resources
 from kcheck.model.limits import TIMEOUT
 from kcheck.model.metrics import Metrics
 from kcheck.ptx.syntax.parser import parse
-from kcheck.runner.artifact import LaunchedKernel, kernels_launched
+from kcheck.runner.artifact import LaunchedKernel, kernels_launched, not_found
 
 _CASES_OF_A_LAUNCHER = 4
 """How many cases to run to find which kernels a launcher launches, for each choice of dtypes."""
@@ -86,9 +86,13 @@ def lint_spec(spec: OpSpec, device: Device | None, targets: Sequence[str], *, sa
         for seen in _launched(spec, device, notes):
             if seen.codes:
                 add([assembled(code, target, sass=sass) for target in chosen for code in seen.codes], seen.largest)
-            else:
+            elif seen.function.given is None:
                 made = Compilation(spec.root, seen.function, seen.signatures, chosen, sass=sass)
                 add(made.result(), seen.largest)
+            elif device.compiles_in_process:
+                add(compile_here(spec.root, seen.function, seen.signatures, chosen, sass=sass), seen.largest)
+            else:
+                notes.append(not_found(seen.function))
     return Linted(
         spec.op,
         spec.path,

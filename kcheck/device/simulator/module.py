@@ -190,7 +190,7 @@ class Simulation:
             self._argument(arg, kernel, names[i : i + 1], write_back, grid.tick) for i, arg in enumerate(args)
         ]
         signature = signature_of_values(map(raw, arguments))
-        session.launched.setdefault(launched(kernel.fn, signature, grid.block_dim, shared))
+        session.launched.setdefault(launched(kernel, signature, grid.block_dim, shared))
         self._fake.gridDim = self._dim3(*grid.grid_dim)
         self._fake.blockDim = self._dim3(*grid.block_dim)
         self._globals = Globals(self.cuda, self._fake)
