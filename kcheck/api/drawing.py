@@ -19,11 +19,9 @@ from kcheck.errors import UserError
 from kcheck.frameworks import may_flush
 from kcheck.model import OpSpec, Outcome
 from kcheck.nearest import did_you_mean
-from kcheck.oracle import judge
+from kcheck.oracle import CALLER, judge
 
 Array: TypeAlias = npt.NDArray[Any]
-DEVICE = "caller"
-"""The device of a case that the caller ran, in reports."""
 
 
 class Case:
@@ -47,7 +45,6 @@ class Case:
         self._spec = spec
         self._case = case
         self._given = arrays
-        self._flushes = False
         self.seed = case.seed
         self.dims: Mapping[str, int] = dict(case.dims)
         self.dtypes: Mapping[str, str] = dict(case.dtypes)
@@ -93,13 +90,19 @@ class Case:
         distributed, of the output's shape and dtype."""
         return cotangents(self._spec, self._arrays)
 
-    def judge(self, output: object = None, gradients: Mapping[str, object] | None = None) -> Verdict:
+    def judge(
+        self,
+        output: object = None,
+        gradients: Mapping[str, object] | None = None,
+        *,
+        flushes_subnormals: bool | None = None,
+    ) -> Verdict:
         """Compare what the op returned with the reference, and check that it left its inputs alone.
 
         >>> import kcheck
         >>> import numpy as np
         >>> spec = kcheck.Spec(
-        ...     "square", dims={"N": 8}, inputs={"x": ["N"]}, outputs={"y": ["N"]}, reference=lambda x: x * x
+        ...     "square", dims={"N": [8]}, inputs={"x": ["N"]}, outputs={"y": ["N"]}, reference=lambda x: x * x
         ... )
         >>> case = kcheck.case_of(spec, seed=1)
         >>> x, c = case.inputs["x"], case.cotangents["y"]
@@ -113,6 +116,9 @@ class Case:
                 None: the op wrote to :attr:`outputs`.
             gradients: the derivatives of ``sum(output * c)``, with c from :attr:`cotangents`, by the name of a
                 floating-point input; arrays of any framework. They are checked if the outputs pass.
+            flushes_subnormals: whether subnormal inputs, results and intermediates may become 0, as JAX and
+                TensorFlow make them on a CPU. None: if the output is an array of theirs. Say True for an output of
+                theirs that you have converted to NumPy.
 
         Returns:
             The verdict: within the noise floor of this case, unless the spec sets another tolerance.
@@ -122,6 +128,7 @@ class Case:
             UserError: there is no floating-point input of a name in ``gradients``.
         """
         self._check_names(gradients or {})
+        flushes = may_flush(output) if flushes_subnormals is None else flushes_subnormals
         if output is None:
             output = {
                 name: values(memory, self._memory[memory.name])
@@ -134,13 +141,13 @@ class Case:
         found = (*wrong, *odd, *changed)
         outcome = Outcome(
             self._case,
-            DEVICE,
+            CALLER,
             outputs,
             {},
             found,
             checked=checked,
             gradients=derived,
-            flushes=self._flushes or may_flush(output),
+            flushes=flushes,
         )
         return Verdict.of(judge(self._spec, self._arrays, outcome), snapshot(self._arrays))
 

@@ -34,6 +34,7 @@ def validate(
     reference: Callable[..., object],
     *,
     compute: str | None = None,
+    flushes_subnormals: bool | None = None,
     **keys: Any,
 ) -> Verdict:
     """Judge one output that the caller has.
@@ -50,9 +51,11 @@ def validate(
     Args:
         op: a name, for messages.
         inputs: the arrays of the call by name, of any framework; numbers are params.
-        output: an array, or a dict of arrays by name.
+        output: an array, a dict of arrays by name, or a tuple of arrays, which have the order of the reference's.
         reference: a NumPy function with parameters of these names.
         compute: the precision in which a correct op may accumulate; default: float32, and float64 for float64.
+        flushes_subnormals: whether subnormal numbers may become 0, as of :meth:`Case.judge`. None: if the output
+            or an input is an array of JAX or TensorFlow.
         keys: other keys of a spec, such as ``tolerance``, ``compare`` and ``invariants``.
 
     Raises:
@@ -61,7 +64,8 @@ def validate(
         NotAnArray: an input or output is not an array.
     """
     case, made = case_of_output(op, inputs, output, reference, compute=compute, **keys)
-    return case.judge(made)
+    flushes = may_flush([output, inputs]) if flushes_subnormals is None else flushes_subnormals
+    return case.judge(made, flushes_subnormals=flushes)
 
 
 def case_of_output(
@@ -77,7 +81,7 @@ def case_of_output(
     arrays = {name: as_numpy(value, f"the input {name}") for name, value in inputs.items()}
     numbers = {name: value for name, value in inputs.items() if isinstance(value, bool | int | float)}
     arrays = {name: array for name, array in arrays.items() if name not in numbers}
-    outputs = dict(output) if isinstance(output, Mapping) else {_output_name(inputs): output}
+    outputs = _outputs_by_name(inputs, output)
     made = {name: as_numpy(value, f"the output {name}") for name, value in outputs.items()}
     shapes: dict[str, tuple[int, ...]] = {}
     noted = _noting_shapes(reference, tuple(made), shapes)
@@ -85,9 +89,7 @@ def case_of_output(
     held = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()}
     case = replace(expand(spec, 0), label="call")
     told = replace(case, dtypes={}, layouts={}, values={})  # what was drawn is not what the caller passed
-    given = _CallerCase(spec, told, materialize(spec, case, held), shapes)
-    given._flushes = may_flush(output)
-    return given, made
+    return _CallerCase(spec, told, materialize(spec, case, held), shapes), made
 
 
 class _CallerCase(Case):
@@ -103,8 +105,14 @@ class _CallerCase(Case):
         super().__init__(spec, case, arrays)
         self._expected = expected
 
-    def judge(self, output: object = None, gradients: Mapping[str, object] | None = None) -> Verdict:
-        found = super().judge(output, gradients)
+    def judge(
+        self,
+        output: object = None,
+        gradients: Mapping[str, object] | None = None,
+        *,
+        flushes_subnormals: bool | None = None,
+    ) -> Verdict:
+        found = super().judge(output, gradients, flushes_subnormals=flushes_subnormals)
         shapes = {name: tuple(self._arrays.allocation(name).shape) for name in self._spec.outputs}
         wrong = [name for name, shape in shapes.items() if self._expected.get(name, shape) != shape]
         if found.status != model.Status.ERROR.value or not wrong:
@@ -129,17 +137,27 @@ def _noting_shapes(
     @functools.wraps(reference)
     def noted(*args: Any, **kwargs: Any) -> object:
         result = reference(*args, **kwargs)
-        named: Mapping[str, Any] = (
-            result if isinstance(result, Mapping) else {outputs[0]: result} if len(outputs) == 1 else {}
-        )
+        named: Mapping[str, Any] = {}
+        if isinstance(result, Mapping):
+            named = result
+        elif len(outputs) == 1:
+            named = {outputs[0]: result}
+        elif isinstance(result, tuple | list):
+            named = dict(zip(outputs, result, strict=False))
         shapes.update({name: np.shape(named[name]) for name in outputs if hasattr(named.get(name), "shape")})
         return result
 
     return noted
 
 
-def _output_name(inputs: Mapping[str, object]) -> str:
-    return next(name for name in ("output", "result", "output_") if name not in inputs)
+def _outputs_by_name(inputs: Mapping[str, object], output: object) -> dict[str, object]:
+    """The outputs of a call, with names for messages unless they are a dict. A tuple of numbers is one array."""
+    if isinstance(output, Mapping):
+        return dict(output)
+    stem = next(name for name in ("output", "result", "output_") if name not in inputs)
+    if isinstance(output, tuple) and len(output) > 1 and all(hasattr(each, "shape") for each in output):
+        return {f"{stem}_{number}": each for number, each in enumerate(output)}
+    return {stem: output}
 
 
 def _spec_of(
@@ -184,6 +202,7 @@ def assert_close(
     reference: Callable[..., object] | None = None,
     inputs: Mapping[str, object] | None = None,
     compute: str | None = "float32",
+    flushes_subnormals: bool | None = None,
 ) -> None:
     """Fail unless an array is close enough to what it should be.
 
@@ -218,6 +237,8 @@ def assert_close(
         inputs: the inputs of the reference by name.
         compute: the precision in which a correct function may accumulate: ``float16``, ``bfloat16``, ``float32``
             or ``float64``. Outputs of float64 are computed in float64.
+        flushes_subnormals: with a reference, whether subnormal numbers may become 0, as of :meth:`Case.judge`.
+            None: if ``actual`` or an input is an array of JAX or TensorFlow.
 
     Raises:
         AssertionError: it is not close; the message has the worst elements, the error in ulp, and a map.
@@ -230,7 +251,11 @@ def assert_close(
         if inputs is None:
             raise UserError("assert_close: a reference needs its inputs, as inputs={'x': x}")
         wide = array.dtype.name in ("float64", "complex128")
-        verdict = validate(_ACTUAL, inputs, {_ACTUAL: array}, reference, compute=None if wide else compute)
+        case, made = case_of_output(
+            _ACTUAL, inputs, {_ACTUAL: array}, reference, compute=None if wide else compute
+        )
+        flushes = may_flush([actual, inputs]) if flushes_subnormals is None else flushes_subnormals
+        verdict = case.judge(made, flushes_subnormals=flushes)
         if not verdict.passed:
             raise AssertionError(f"not close\n{str(verdict).partition(chr(10))[2]}")
         return

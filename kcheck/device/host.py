@@ -27,7 +27,15 @@ from kcheck.device.harvest import Bytes, input_findings, nondeterministic_findin
 from kcheck.device.places import error_place, function_place, one_line
 from kcheck.device.returned import outputs_by_name, returned_gradients, returned_outputs
 from kcheck.errors import DeviceUnavailable, KernelError
-from kcheck.frameworks import FLUSHING, FrameworkMissing, as_numpy, derivatives, framework_of, passed_array
+from kcheck.frameworks import (
+    FLUSHING,
+    FrameworkMissing,
+    as_numpy,
+    derivatives,
+    framework_of,
+    may_flush,
+    passed_array,
+)
 from kcheck.model import Finding, Framework, FunctionRef, OpSpec, Outcome, Span
 from kcheck.model.compiled import Launched
 from kcheck.specfile import load_function
@@ -112,7 +120,7 @@ class HostDevice:
             gradients, wrong = _gradients(spec, arrays, function, framework, timeout)
             findings += wrong
         checked = tuple(name for name in _CHECKS if name in seen and spec.sanitize[name] != "off")
-        flushes = framework.name in FLUSHING
+        flushes = framework.name in FLUSHING or may_flush(result)
         return Outcome(
             arrays.case, NAME, outputs, {}, tuple(findings), notes, checked, gradients=gradients, flushes=flushes
         )

@@ -4,8 +4,8 @@
 kernel that computes nothing would pass.
 """
 
-from kcheck.oracle.judge import judge
+from kcheck.oracle.judge import CALLER, judge
 from kcheck.oracle.truth import Expected
 from kcheck.oracle.vacuous import Vacuity
 
-__all__ = ["Expected", "Vacuity", "judge"]
+__all__ = ["CALLER", "Expected", "Vacuity", "judge"]

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 
 from kcheck.cases import cotangents
@@ -16,7 +17,7 @@ from kcheck.oracle.compare import compare
 from kcheck.oracle.gradients import check_gradients
 from kcheck.oracle.reference import ReferenceFailed
 from kcheck.oracle.rounding import TF32
-from kcheck.oracle.tolerance import ToleranceRule, rules
+from kcheck.oracle.tolerance import ToleranceRule, compute_precision, rules
 from kcheck.oracle.truth import Expected, Truth
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def judge(spec: OpSpec, arrays: CaseArrays, outcome: Outcome, expected: Expected
     notes = list(rule_notes())
     if not any(finding.severity == "error" for finding in findings):
         notes += _narrow(truth, outcome, comparisons, arrays.case.seed)
+        notes += _flushed(truth, outcome, comparisons, arrays.case.seed)
     if outcome.gradients and all(comparison.passed for comparison in comparisons):
         weights = cotangents(spec, arrays)
         wrong, unjudged = check_gradients(truth, weights, outcome.gradients, arrays.case.seed, spec.runs.span)
@@ -140,6 +142,52 @@ def _narrow(truth: Truth, outcome: Outcome, comparisons: Iterable[Comparison], s
                 f"{truth.spec.op}: {found.output} is within the rounding of {dtype.name} arithmetic: {condition}"
                 f"compute in float32 and round once, or set 'compute: {dtype.name}'"
             )
+
+
+CALLER = "caller"
+"""The device of a case that the caller ran, in reports."""
+
+_ALLOW = {
+    CALLER: "if JAX or TensorFlow computed it on a CPU, pass their array itself, or flushes_subnormals=True",
+    "host": "if JAX or TensorFlow computes it on a CPU, return their array itself, or set 'framework'",
+}
+"""By device, how to allow for subnormal numbers that became 0."""
+
+
+def _flushed(truth: Truth, outcome: Outcome, comparisons: Iterable[Comparison], seed: int) -> Iterator[str]:
+    """A note if only subnormal numbers that became 0 explain every mismatch, and that is not allowed for."""
+    wrong = [found for found in comparisons if not found.passed]
+    if outcome.flushes or not wrong or not all(_may_be_flushed(truth, outcome, found.output) for found in wrong):
+        return
+    rule, _ = rules(truth.spec, truth.reference, truth.expected, seed, outcome.tensor_sums, flushes=True)
+    for found in wrong:
+        again = compare(
+            found.output,
+            truth.reference.dtypes[found.output],
+            outcome.outputs[found.output],
+            truth.expected[found.output],
+            rule(found.output),
+            truth.spec.compare,
+            outcome.unwritten.get(found.output),
+        )
+        if not again.passed:
+            return
+    names = ", ".join(found.output for found in wrong)
+    fix = _ALLOW.get(
+        outcome.device, "set an absolute tolerance to allow that (fastmath=True flushes them, for one)"
+    )
+    yield f"{truth.spec.op}: {names} would pass if subnormal numbers may become 0: {fix}"
+
+
+def _may_be_flushed(truth: Truth, outcome: Outcome, name: str) -> bool:
+    """Whether an input has a subnormal number, or an element of an output is 0 where it should be one."""
+    reference, dtype = truth.reference, truth.reference.dtypes[name]
+    if not dtype.is_inexact:
+        return False
+    least = compute_precision(truth.spec, dtype).smallest_normal
+    lost = np.abs(truth.expected[name])[outcome.outputs[name] == 0]
+    given = (np.abs(reference.values[each]) for each in reference.float_inputs)
+    return any(bool(((values > 0) & (values < least)).any()) for values in (lost, *given))
 
 
 _SPEC_FAULTS = frozenset({"reference", "calibration"})

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -171,7 +171,7 @@ class Reference:
 
     def fail(
         self, message: str, fix: str, output: str | None = None, index: tuple[int, ...] | None = None
-    ) -> None:
+    ) -> NoReturn:
         """Raise ReferenceFailed at the reference's ``def``."""
         raise ReferenceFailed(
             Finding("reference", message, fix=fix, array=output, index=index, place=self._place())
@@ -180,11 +180,7 @@ class Reference:
     def _checked(self, result: object, exact: bool, analytic: bool = False) -> dict[str, Array]:
         declared = list(self.spec.outputs)
         if not isinstance(result, Mapping):
-            if len(declared) != 1:
-                kind = type(result).__name__
-                names = ", ".join(f"{name!r}: ..." for name in declared)
-                self.fail(f"the reference returned a {kind} for {len(declared)} outputs", f"return {{{names}}}")
-            result = {declared[0]: result}
+            result = self._in_order(result, declared)
         for name in result:
             if name not in declared:
                 hint = did_you_mean(str(name), declared) or f"the outputs are {', '.join(declared)}"
@@ -193,6 +189,25 @@ class Reference:
         if missing:
             self.fail(f"the reference did not return the output {missing[0]!r}", "return every declared output")
         return {name: self._output(name, result[name], exact, analytic) for name in declared}
+
+    def _in_order(self, result: object, declared: list[str]) -> dict[str, object]:
+        """What is not a dict, by name: a tuple or list has the outputs in the order of the spec."""
+        if len(declared) == 1:
+            (name,) = declared
+            if isinstance(result, tuple) and len(result) == 1:
+                (only,) = result
+                if getattr(only, "shape", None) == self.shapes[name]:  # `return y,`; else the tuple is the array
+                    return {name: only}
+            return {name: result}
+        names = ", ".join(declared)
+        fix = f"return a tuple in the order {names}, or a dict by name"
+        if not isinstance(result, tuple | list):
+            kind = "nothing" if result is None else f"a value of type {type(result).__name__}"
+            self.fail(f"the reference returned {kind} for {len(declared)} outputs", fix)
+        if len(result) != len(declared):
+            count = f"{len(result)} value{'s' * (len(result) != 1)}"
+            self.fail(f"the reference returned {count} for {len(declared)} outputs", fix)
+        return dict(zip(declared, result, strict=True))
 
     def _output(self, name: str, value: object, exact: bool, analytic: bool) -> Array:
         if value is None:

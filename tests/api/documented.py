@@ -1,4 +1,4 @@
-"""Run the example in the docstring of every public name: ``python tests/api/documented.py``, in the checkout.
+"""Run the examples of every public name and its methods: ``python tests/api/documented.py``, in the checkout.
 
 A separate process: the examples run kernels on the cpu device, which is chosen before numba.cuda is imported.
 Prints what failed, and the names without an example.
@@ -26,7 +26,7 @@ def _name(member: object) -> str:
 
 def examples() -> tuple[list[doctest.DocTest], list[str]]:
     """The examples of public names, and the public names whose docstring has no example."""
-    finder, found, bare = doctest.DocTestFinder(recurse=False), [], []
+    found, bare = [], []
     for name in kcheck.__all__:
         value = getattr(kcheck, name)
         members = [value]
@@ -39,6 +39,7 @@ def examples() -> tuple[list[doctest.DocTest], list[str]]:
                 or (inspect.isclass(member) and issubclass(member, Exception))
             ):
                 continue
+            finder = doctest.DocTestFinder(recurse=inspect.isclass(member))
             tests = [test for test in finder.find(member, name, globs={}) if test.examples]
             found += tests
             bare += [] if tests else [name]

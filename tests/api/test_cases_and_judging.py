@@ -37,6 +37,98 @@ def test_outputs_may_be_a_tuple_in_order(spec: kcheck.Spec) -> None:
         assert case.judge((y, y.sum(axis=-1))).passed
 
 
+def test_a_reference_may_return_a_tuple_in_the_order_of_the_outputs() -> None:
+    """As the op may. The noise floor of each output is that of its own element of the tuple."""
+    spec = kcheck.Spec(
+        "spread",
+        dims={"N": range(1, 65)},
+        inputs={"x": ["N"]},
+        outputs={"largest": [], "total": {"shape": [], "dtype": "float32"}},
+        reference=lambda x: (x.max(), x.sum()),
+    )
+    for case in kcheck.cases(spec, count=20):
+        x = case.inputs["x"]
+        assert case.judge((x.max(), x[::-1].sum())).passed
+        assert not case.judge((x.max() + 1, x.sum())).passed
+    swapped = kcheck.case_of(spec, seed=next(c.seed for c in kcheck.cases(spec, count=9) if c.dims["N"] > 3))
+    x = swapped.inputs["x"]
+    assert [c.passed for c in swapped.judge((x.sum(), x.max())).comparisons] == [False, False]
+
+
+def test_validate_takes_a_tuple_of_outputs_in_the_order_of_the_reference() -> None:
+    x = np.linspace(1, 2, 7, dtype=np.float32)
+    assert kcheck.validate("both", {"x": x}, (x * 2, x.sum()), lambda x: (x * 2, x.sum())).passed
+    wrong = kcheck.validate("both", {"x": x}, (x * 2, x.sum() * 2), lambda x: [2 * x, x.sum()])
+    assert [(c.output, c.passed) for c in wrong.comparisons] == [("output_0", True), ("output_1", False)]
+    short = kcheck.validate("both", {"x": x}, (x * 2, x[:3]), lambda x: (2 * x, x))
+    assert short.findings[0].message == "the output output_1 has shape [3], the reference returned [7]"
+    lost = kcheck.validate("both", {"x": x}, (x, x), lambda x: (x, x, x))
+    assert lost.findings[0].message == "the reference returned 3 values for 2 outputs"
+
+
+def exponential(x):
+    return np.exp(x - x.max())
+
+
+def flushed(y: np.ndarray) -> np.ndarray:
+    """As JAX and TensorFlow compute on a CPU."""
+    return np.where(np.abs(y) < np.finfo(y.dtype).tiny, 0, y).astype(y.dtype)
+
+
+def test_an_output_with_flushed_subnormals_passes_if_it_is_said_and_otherwise_a_note_says_how() -> None:
+    """np.asarray(y) of a JAX array has lost where it is from."""
+    x = np.linspace(-95, 0, 40, dtype=np.float32)
+    given = ("exp", {"x": x}, flushed(exponential(x)), exponential)
+    assert kcheck.validate(*given, flushes_subnormals=True).passed
+    told = kcheck.validate(*given)
+    assert told.rule == "mismatch"
+    assert told.notes == (
+        "exp: output would pass if subnormal numbers may become 0: if JAX or TensorFlow computed it on a CPU, "
+        "pass their array itself, or flushes_subnormals=True",
+    )
+    kcheck.assert_close(given[2], reference=exponential, inputs={"x": x}, flushes_subnormals=True)
+    with pytest.raises(AssertionError) as refused:
+        kcheck.assert_close(given[2], reference=exponential, inputs={"x": x})
+    assert "flushes_subnormals=True" in str(refused.value).replace("\n             ", " ")
+    spec = kcheck.Spec(
+        "scale",
+        dims={"N": [64]},
+        inputs={"x": {"shape": ["N"], "values": "subnormal"}},
+        outputs={"y": ["N"]},
+        reference=lambda x: 4 * x,
+    )
+    for case in kcheck.cases(spec, count=3):
+        y = flushed(4 * flushed(case.inputs["x"]))
+        assert case.judge(y, flushes_subnormals=True).passed
+        assert "subnormal" in case.judge(y).notes[0]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda y: np.where(np.arange(40) == 39, 2, flushed(y)).astype(np.float32),
+        lambda y: np.zeros_like(y),
+        lambda y: y * np.float32(1.001),
+    ],
+    ids=["and something else", "zeros", "no subnormal lost"],
+)
+def test_what_flushing_does_not_explain_gets_no_note_and_fails_although_it_is_allowed(wrong) -> None:
+    x = np.linspace(-95, 0, 40, dtype=np.float32)
+    y = wrong(exponential(x))
+    assert kcheck.validate("exp", {"x": x}, y, exponential).notes == ()
+    assert not kcheck.validate("exp", {"x": x}, y, exponential, flushes_subnormals=True).passed
+
+
+def test_subnormals_are_not_flushed_where_the_caller_says_so() -> None:
+    """flushes_subnormals=False holds for arrays of JAX, too, as on a GPU."""
+    kind = type("Array", (np.ndarray,), {"__module__": "jaxlib._jax"})
+    x = np.linspace(-95, 0, 40, dtype=np.float32)
+    y = flushed(exponential(x)).view(kind)
+    assert kcheck.validate("exp", {"x": x}, y, exponential).passed
+    assert kcheck.validate("exp", {"x": x.view(kind)}, np.asarray(y), exponential).passed
+    assert not kcheck.validate("exp", {"x": x}, y, exponential, flushes_subnormals=False).passed
+
+
 def test_derivatives_are_judged_with_the_outputs(spec: kcheck.Spec) -> None:
     """c is drawn for each output; the derivative of sum(y * c) + sum(total * c) by x is (c_y + c_total) * w."""
     for case in kcheck.cases(spec, count=3):

@@ -133,7 +133,7 @@ def test_every_public_name_has_an_example_that_runs() -> None:
 def test_the_blocks_of_the_python_page_run() -> None:
     done = python("tests/docs/page_blocks.py", "docs/python.md")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.endswith("10 blocks ran\n")
+    assert done.stdout.endswith("11 blocks ran\n")
 
 
 def test_the_blocks_of_the_gpuemu_page_run() -> None:

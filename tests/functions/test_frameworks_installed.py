@@ -88,7 +88,22 @@ def test_a_framework_may_take_subnormal_numbers_for_zero(framework: str) -> None
         assert kcheck.check(given, cases=40).ok is is_right
     x = np.linspace(-95, 0, 40, dtype=np.float32)
     array = module.from_numpy(x) if framework == "torch" else x
-    assert kcheck.validate("softmax", {"x": x}, function(array, -1), reference).passed
+    y = function(array, -1)
+    assert kcheck.validate("softmax", {"x": x}, y, reference).passed
+    if framework == "torch":
+        assert kcheck.validate("softmax", {"x": x}, np.asarray(y), reference).passed
+        return
+    told = kcheck.validate("softmax", {"x": x}, np.asarray(y), reference)
+    assert "pass their array itself, or flushes_subnormals=True" in told.notes[0]
+    assert kcheck.validate("softmax", {"x": x}, np.asarray(y), reference, flushes_subnormals=True).passed
+    own = module.numpy.asarray(x) if framework == "jax" else module.constant(x)
+    assert kcheck.validate("softmax", {"x": own}, np.asarray(y), reference).passed
+    converting = spec(
+        lambda x: np.asarray(function(x, -1)), dtypes=["float32"], inputs={"x": ["M", "N"]}, reference=reference
+    )
+    assert not kcheck.check(converting, cases=40).ok
+    returning = spec(lambda x: function(x, -1), dtypes=["float32"], inputs={"x": ["M", "N"]}, reference=reference)
+    assert kcheck.check(returning, cases=40).ok
 
 
 def torch_bell() -> Any:

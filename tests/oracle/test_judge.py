@@ -192,16 +192,54 @@ def test_warnings_of_a_reference_are_kept_quiet(bench: Bench) -> None:
     assert found.status is Status.PASSED, found
 
 
-def test_several_outputs_go_by_name(bench: Bench) -> None:
-    """A dict gives each output; leaving one out, or returning a bare array for two, is an error."""
-    for result, status in (
-        ("{'y': x, 'n': np.array(3)}", Status.PASSED),
-        ("{'y': x}", Status.ERROR),
-        ("x", Status.ERROR),
-    ):
-        spec = bench.spec(f"def ref(x):\n    return {result}\n", {"x": "float32"}, {"y": "float32", "n": "int32"})
-        arrays = bench.arrays(spec, {"x": X}, {"y": (3,), "n": ()})
-        assert judge(spec, arrays, bench.outcome(arrays, {"y": X, "n": 3})).status is status
+@pytest.mark.parametrize(
+    "result", ["{'n': np.array(3), 'y': x}", "(x, np.array(3))", "[x, 3]", "np.broadcast_arrays(x, 3)[0], 3"]
+)
+def test_several_outputs_are_a_dict_by_name_or_a_tuple_in_order(bench: Bench, result: str) -> None:
+    """The order is that of the spec."""
+    spec = bench.spec(f"def ref(x):\n    return {result}\n", {"x": "float32"}, {"y": "float32", "n": "int32"})
+    arrays = bench.arrays(spec, {"x": X}, {"y": (3,), "n": ()})
+    assert judge(spec, arrays, bench.outcome(arrays, {"y": X, "n": 3})).status is Status.PASSED
+    wrong = judge(spec, arrays, bench.outcome(arrays, {"y": X + 1, "n": 3}))
+    assert [comparison.passed for comparison in wrong.comparisons] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("result", "message", "fix"),
+    [
+        ("{'y': x}", "the reference did not return the output 'n'", "return every declared output"),
+        (
+            "x",
+            "the reference returned a value of type ndarray for 2 outputs",
+            "a tuple in the order y, n, or a dict",
+        ),
+        ("None", "the reference returned nothing for 2 outputs", "a tuple in the order y, n, or a dict"),
+        ("(x,)", "the reference returned 1 value for 2 outputs", "a tuple in the order y, n, or a dict"),
+        ("(x, 3, x)", "the reference returned 3 values for 2 outputs", "a tuple in the order y, n, or a dict"),
+        ("3, x", "the reference's 'y' has shape [], the spec declares [3]", "return an array of shape [3]"),
+    ],
+)
+def test_another_number_of_outputs_is_an_error_of_the_reference(
+    bench: Bench, result: str, message: str, fix: str
+) -> None:
+    spec = bench.spec(f"def ref(x):\n    return {result}\n", {"x": "float32"}, {"y": "float32", "n": "int32"})
+    arrays = bench.arrays(spec, {"x": X}, {"y": (3,), "n": ()})
+    found = judge(spec, arrays, bench.outcome(arrays, {"y": X, "n": 3}))
+    assert found.status is Status.ERROR
+    assert found.findings[0].message == message
+    assert fix in found.findings[0].fix
+
+
+@pytest.mark.parametrize(
+    ("result", "shape"),
+    [("2 * x,", (3,)), ("x.sum() * 2,", (1,)), ("(2 * x).tolist()", (3,)), ("2 * x[:1],", (1,))],
+)
+def test_one_output_may_be_a_tuple_of_one(bench: Bench, result: str, shape: tuple[int, ...]) -> None:
+    """A tuple of numbers is an array of them."""
+    spec = bench.spec(f"def ref(x):\n    return {result}\n", {"x": "float32"}, {"y": "float32"})
+    arrays = bench.arrays(spec, {"x": X}, {"y": shape})
+    y = 2 * X if shape == (3,) else 2 * X[:1] if "[:1]" in result else np.reshape(2 * X.sum(), 1)
+    assert judge(spec, arrays, bench.outcome(arrays, {"y": y})).status is Status.PASSED
 
 
 @pytest.mark.parametrize(("level", "status"), [("error", "failed"), ("warn", "passed"), ("off", "passed")])

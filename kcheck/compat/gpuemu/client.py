@@ -24,6 +24,7 @@ from kcheck.compat.gpuemu.results import (
     result_of,
 )
 from kcheck.compat.gpuemu.rng import random_seed
+from kcheck.frameworks import may_flush
 from kcheck.model import OpSpec
 from kcheck.version import __version__
 
@@ -254,7 +255,7 @@ class Client:
             output = run(dict(case.inputs))
         except Exception as error:  # the op is the user's; whatever it raises is its failure
             return self._kept(raised(error, op_name, case.seed, before, layout), begun, model, run, before)
-        verdict = case.judge(as_declared(output, model, before))
+        verdict = case.judge(as_declared(output, model, before), flushes_subnormals=may_flush(output))
         return self._kept(result_of(verdict, op_name, case.seed, case.inputs, layout), begun, model, run, before)
 
     def get_test_case(self, op_name: str, seed: int | None = None) -> dict[str, Any]:
@@ -305,7 +306,7 @@ class Client:
         if waiting is None or kwargs:
             return self.validate_op(op_name, inputs, output, seed=seed, **kwargs)
         begun, case = time.monotonic(), waiting.case
-        verdict = case.judge(as_declared(output, waiting.spec, case.inputs))
+        verdict = case.judge(as_declared(output, waiting.spec, case.inputs), flushes_subnormals=may_flush(output))
         result = result_of(verdict, op_name, seed, case.inputs, _layout(case.layouts))
         return self._kept(result, begun, waiting.spec, None, case.inputs)
 

@@ -14,7 +14,7 @@ from kcheck.api.judging import case_of_output
 from kcheck.compat.gpuemu.fuzzing import Array
 from kcheck.compat.gpuemu.ops import ClientError, as_declared, find, reference_of, spec_of
 from kcheck.compat.gpuemu.results import ValidationResult, raised, result_of
-from kcheck.frameworks import as_numpy
+from kcheck.frameworks import as_numpy, may_flush
 from kcheck.model import DTYPES
 from kcheck.nearest import did_you_mean
 
@@ -31,6 +31,7 @@ class GivenCall:
         dtype: the precision of the op; default: that of the widest input, if the output is wider.
         atol, rtol: a fixed tolerance, instead of the spec's or of what rounding can do to these inputs.
         kwargs: passed to a registered reference.
+        flushes: subnormal numbers may have become 0; None: if the output is an array of JAX or TensorFlow.
     """
 
     op_name: str
@@ -40,6 +41,7 @@ class GivenCall:
     atol: float | None = None
     rtol: float | None = None
     kwargs: Mapping[str, Any] = field(default_factory=dict)
+    flushes: bool | None = None
 
     def arrays(self) -> dict[str, Array]:
         """The inputs as NumPy arrays."""
@@ -54,13 +56,14 @@ class GivenCall:
         """
         arrays = self.arrays()
         case, output = self._case(arrays)
-        verdict = case.judge(output)
+        flushes = may_flush([self.output, self.inputs]) if self.flushes is None else self.flushes
+        verdict = case.judge(output, flushes_subnormals=flushes)
         if derive is not None and verdict.passed:
             try:
                 gradients = derive(case.cotangents)
             except Exception as error:  # the op is the user's; whatever its backward pass raises is its failure
                 return raised(error, self.op_name, seed, arrays, "contiguous", "the backward pass")
-            verdict = case.judge(output, gradients)
+            verdict = case.judge(output, gradients, flushes_subnormals=flushes)
         return result_of(verdict, self.op_name, seed, arrays, "contiguous")
 
     def _case(self, arrays: Mapping[str, Array]) -> tuple[api.Case, object]:

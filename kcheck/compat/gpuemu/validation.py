@@ -14,7 +14,7 @@ from kcheck.compat.gpuemu.given import GivenCall
 from kcheck.compat.gpuemu.ops import ClientError, by_keyword, find, reference_of
 from kcheck.compat.gpuemu.results import ValidationResult, result_of
 from kcheck.compat.gpuemu.rng import random_seed
-from kcheck.frameworks import as_numpy
+from kcheck.frameworks import as_numpy, may_flush
 
 
 class ValidationError(AssertionError):
@@ -97,6 +97,7 @@ def validated_block(
     asked, name = (Client(), client) if isinstance(client, str) else (client, op_name)
     if name is None:
         raise ClientError("validate_op needs the name of an op")
+    flushes = may_flush(inputs or {})
     arrays = {each: as_numpy(value, f"the input {each}").copy() for each, value in (inputs or {}).items()}
     context = Context(inputs=dict(inputs or {}), output=None)
     yield context
@@ -105,7 +106,7 @@ def validated_block(
         raise ClientError(f"{name}: the block set no output; assign it: ctx['output'] = y")
     seed = kwargs.pop("seed", None)
     how = {key: kwargs.pop(key) for key in ("dtype", "atol", "rtol") if key in kwargs}
-    call = GivenCall(name, arrays, output, **how, kwargs=kwargs)
+    call = GivenCall(name, arrays, output, **how, kwargs=kwargs, flushes=flushes or may_flush(output))
     result = asked.judged(call, seed, None if derive is None else partial(derive, output))
     context["result"] = result
     if raise_on_failure and not result.passed:
