@@ -46,5 +46,9 @@ def as_typed(path: str) -> str:
 
 def is_users(file: str) -> bool:
     """Whether a file is the user's: not of an installed library or a compiler, not text given to one."""
-    is_compilers = os.path.basename(file).startswith("__nv_nvrtc_")
+    is_compilers = os.path.basename(file).startswith("__nv_nvrtc_") or file.startswith(_HEADERS)
     return bool(file) and not file.endswith(">") and "site-packages" not in file and not is_compilers
+
+
+_HEADERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "device", "kinds", "include")
+"""Of kcheck's own headers, for CUDA C++ and HIP."""

@@ -406,6 +406,7 @@ class Executor:
             heap_size=HEAP,
             heap_used=self._heap_used,
             grid_id=self._launches,
+            cooperative=int(launch.cooperative),
             init_delta=init_delta,
             init_low=init_low,
             init_size=init_size,

@@ -116,9 +116,10 @@ class LoadedModule:
     @functools.cached_property
     def tree(self) -> Tree:
         """The syntax tree, parsed on first use: code from the cache does not need it."""
+        from kcheck.ptx.syntax.grid_barrier import with_own_barrier
         from kcheck.ptx.syntax.parser import parse
 
-        return parse(self.text, self.file)
+        return with_own_barrier(parse(self.text, self.file))
 
     def _declared(self, cache: ObjectCache) -> tuple[dict[str, Entry], tuple[GlobalVariable, ...]]:
         """Kernels and variables, from the cache or from the text."""

@@ -220,7 +220,7 @@ class Launch(ctypes.Structure):
         ("init_delta", ctypes.c_uint64),  # added to an address: the address of its init byte
         ("vector_order", ctypes.c_uint64),  # uint32[vectors]: the order to run them in; 0: in memory order
         ("lane_order", ctypes.c_uint32),  # where lanes act one by one: the k-th is lane k ^ lane_order
-        ("reserved", ctypes.c_uint32),
+        ("cooperative", ctypes.c_uint32),  # 1: grid barriers are allowed
         ("init_low", ctypes.c_uint64),  # the addresses to which init_delta applies: from here …
         ("init_size", ctypes.c_uint64),  # … this many; two pages after their init bytes serve all other addresses
         ("textures", ctypes.c_uint64),  # address of Texture[texture_count]

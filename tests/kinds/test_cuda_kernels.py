@@ -69,15 +69,6 @@ extern "C" __global__ void twice(const float* x, float* y, int n) {
   if (i < n) y[i] = 2 * turned[63 - threadIdx.x] + 0 * turned[threadIdx.x];
 }
 """
-GRID = """
-#include <cooperative_groups.h>
-extern "C" __global__ void twice(const float* x, float* y, int n) {
-  int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) y[i] = x[i];
-  cooperative_groups::this_grid().sync();
-  if (i < n) y[i] *= 2;
-}
-"""
 COUNTED = """
 __device__ int calls = 1;
 extern "C" __global__ void counted(const float* x, float* y, int n) {
@@ -102,9 +93,6 @@ def made(tmp_path_factory):
     project.write("kernels/count.cu", COUNTED)
     project.write("kernels/race.cu", RACE)
     project.spec("race", "kernel: kernels/race.cu:twice")
-    project.write("kernels/grid.cu", GRID)
-    args = "args: [x, y, {N: int32}], grid: ['ceildiv(N, 64)'], block: [64], cooperative: true"
-    project.spec("grid", f"kernel: kernels/grid.cu:twice\nlaunch: {{{args}}}")
     for name in ("twice", "past", "wrong"):
         project.spec(f"{name}_cu", f"kernel: kernels/{name}.cu:twice")
     for name in ("twice", "past"):
@@ -165,12 +153,6 @@ def test_a_race_is_told_with_both_lines_and_a_fix_in_cuda_cpp(made):
     assert {found["place"]["line"], found["other_place"]["line"]} == {4, 5}
     assert "__syncthreads()" in found["fix"]
     assert re.search(r"turned\[\d+\]", found["message"]), found["message"]
-
-
-def test_a_grid_barrier_of_cooperative_groups_is_named(made):
-    found = next(f for case in made["grid"]["cases"] for f in case["findings"] if f["rule"] == "trap")
-    assert found["message"].startswith("grid.sync() of cooperative_groups does not run on the cpu device")
-    assert found["place"] == {"file": "kernels/grid.cu", "line": 5, "column": 1}
 
 
 def test_device_variables_have_their_first_values_in_every_case(made):

@@ -95,9 +95,15 @@ class Kernels:
 class NamedKernel:
     """A compiled kernel; ``kernel[grid, block]`` or ``kernel[grid, block, shared]`` launches it."""
 
-    def __init__(self, unit: Unit, modules: Modules) -> None:
+    def __init__(self, unit: Unit, modules: Modules, *, cooperative: bool = False) -> None:
         self._unit = unit
         self._modules = modules
+        self._cooperative = cooperative
+
+    @property
+    def cooperative(self) -> NamedKernel:
+        """The same kernel for cooperative launches, in which its blocks may wait for one another."""
+        return NamedKernel(self._unit, self._modules, cooperative=True)
 
     def __getitem__(self, sizes: tuple[Any, ...]) -> Callable[..., None]:
         """What launches it.
@@ -118,7 +124,8 @@ class NamedKernel:
             values = self._values(arguments)
             run = UnitRun(self._unit, block, shared, signature_of_launch(arguments, self._unit.parameters))
             if not shape.empty:
-                self._modules.launch(run, shape, pack(self._unit.parameters, values))
+                content = pack(self._unit.parameters, values)
+                self._modules.launch(run, shape, content, cooperative=self._cooperative)
 
         return launch
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from kcheck.errors import PtxError
 from kcheck.ptx.syntax.ast import Call, Function, Instruction, Label, Operation, Symbol
+from kcheck.ptx.syntax.grid_barrier import is_grid_barrier
 from kcheck.ptx.syntax.opcodes import BARRIERS, COLLECTIVE, RETURNS
 
 _MAX_NESTING = 256
@@ -78,7 +79,7 @@ class Cfg:
 def is_barrier(operation: Operation) -> bool:
     """Whether threads wait there for others of their block or grid, so that a warp must be suspended."""
     if isinstance(operation, Call):
-        return isinstance(operation.target, Symbol) and operation.target.name == "cudaCGSynchronize"
+        return is_grid_barrier(operation)
     if operation.opcode in BARRIERS:
         return "arrive" not in operation.modifiers and "warp" not in operation.modifiers
     return False

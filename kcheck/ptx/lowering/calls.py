@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from kcheck.ptx.abi import FaultKind
+from kcheck.ptx.abi import FaultKind, Launch
 from kcheck.ptx.ir.builder import Value, vector_type
 from kcheck.ptx.ir.signature import call as call_function
 from kcheck.ptx.lowering.function import FunctionLowering, function_signature
@@ -18,6 +18,7 @@ from kcheck.ptx.runtime.faults import report_fault
 from kcheck.ptx.runtime.lookup import VECTOR
 from kcheck.ptx.runtime.provided import MALLOC, PRINT, malloc_ir, print_ir
 from kcheck.ptx.syntax.ast import Call, Function, Register, Symbol
+from kcheck.ptx.syntax.grid_barrier import GRID_WORKSPACE
 from kcheck.ptx.syntax.raise_markers import is_marker
 from kcheck.ptx.syntax.types import TYPES
 
@@ -260,11 +261,19 @@ def _grid_handle(fn: FunctionLowering, operation: Call) -> Value | None:
     return None
 
 
+def _grid_workspace(fn: FunctionLowering, operation: Call) -> Value | None:
+    """``kcheck_grid_workspace``: an address that nothing accesses; 0 if the launch is not cooperative."""
+    is_cooperative = fn.b.compare("ne", fn.field(Launch, Launch.cooperative), 0)
+    _result(fn, operation, fn.b.select(is_cooperative, fn.b.const("i64", 8), fn.b.const("i64", 0)))
+    return None
+
+
 PROVIDED: dict[str, Callable[[FunctionLowering, Call], Value | None]] = {
     "vprintf": _vprintf,
     "malloc": _malloc,
     "free": _free,
     "__assertfail": _assert_fail,
     "cudaCGGetIntrinsicHandle": _grid_handle,
+    GRID_WORKSPACE: _grid_workspace,
 }
 """External functions that kernels may call."""

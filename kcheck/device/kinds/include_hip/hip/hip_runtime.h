@@ -31,13 +31,31 @@ __device__ inline unsigned int __lane_id() {
   asm("mov.u32 %0, %%laneid;" : "=r"(lane));
   return lane;
 }
-#define __ballot(predicate) ((unsigned long long)__ballot_sync(__activemask(), predicate))
-#define __any(predicate) __any_sync(__activemask(), predicate)
-#define __all(predicate) __all_sync(__activemask(), predicate)
-#define __shfl(...) __shfl_sync(__activemask(), __VA_ARGS__)
-#define __shfl_up(...) __shfl_up_sync(__activemask(), __VA_ARGS__)
-#define __shfl_down(...) __shfl_down_sync(__activemask(), __VA_ARGS__)
-#define __shfl_xor(...) __shfl_xor_sync(__activemask(), __VA_ARGS__)
+// Names, not macros with arguments: headers of CUDA declare some of these.
+#define __ballot __hip_ballot
+#define __any __hip_any
+#define __all __hip_all
+__device__ __forceinline__ unsigned long long __hip_ballot(int predicate) {
+  return __ballot_sync(__activemask(), predicate);
+}
+__device__ __forceinline__ int __hip_any(int predicate) { return __any_sync(__activemask(), predicate); }
+__device__ __forceinline__ int __hip_all(int predicate) { return __all_sync(__activemask(), predicate); }
+template <class T>
+__device__ __forceinline__ T __shfl(T value, int lane, int width = 32) {
+  return __shfl_sync(__activemask(), value, lane, width);
+}
+template <class T>
+__device__ __forceinline__ T __shfl_up(T value, unsigned int distance, int width = 32) {
+  return __shfl_up_sync(__activemask(), value, distance, width);
+}
+template <class T>
+__device__ __forceinline__ T __shfl_down(T value, unsigned int distance, int width = 32) {
+  return __shfl_down_sync(__activemask(), value, distance, width);
+}
+template <class T>
+__device__ __forceinline__ T __shfl_xor(T value, int bits, int width = 32) {
+  return __shfl_xor_sync(__activemask(), value, bits, width);
+}
 
 // Atomics whose result is not used, and those of doubles and floats that AMD names apart.
 template <class T>

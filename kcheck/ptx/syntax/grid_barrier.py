@@ -1,0 +1,33 @@
+"""The barrier of a grid: functions that the cpu device has its own version of.
+
+CUDA's cooperative groups wait in a loop over a word that the driver keeps. kcheck compiles them with a header
+(``kcheck/device/kinds/include/cooperative_groups.h``) in which this loop is a function.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kcheck.ptx.syntax.ast import Call, Module, Operation, Symbol
+
+GRID_WORKSPACE = "kcheck_grid_workspace"
+"""Returns the address of that word; 0 if the launch is not cooperative."""
+
+_GRID_SYNC = "kcheck_grid_sync"
+_BARRIERS = frozenset({"cudaCGSynchronize", _GRID_SYNC})
+
+
+def is_grid_barrier(operation: Operation) -> bool:
+    """Whether threads wait there for all others of the grid."""
+    return (
+        isinstance(operation, Call) and isinstance(operation.target, Symbol) and operation.target.name in _BARRIERS
+    )
+
+
+def with_own_barrier(module: Module) -> Module:
+    """The module without the bodies of these functions, which are for a GPU."""
+    functions = {
+        name: replace(function, body=None) if name in (GRID_WORKSPACE, _GRID_SYNC) else function
+        for name, function in module.functions.items()
+    }
+    return replace(module, functions=functions)
