@@ -24,10 +24,12 @@ from benchmarks.evidence.strategies import STRATEGIES, Strategy, friendly, mix, 
 from benchmarks.evidence.trial import INSTRUMENTED_CASES, POLICIES, Policy, Seen, cpu_device, look
 from kcheck.device import Device
 from kcheck.device.artifact import compile_here
+from kcheck.device.assembler import assembled
+from kcheck.device.kinds import KINDS, WantedArtifact
 from kcheck.device.specialize import in_order
 from kcheck.lint.ptx_text import find_entry
 from kcheck.model import SANITIZERS, Case, FunctionRef, Level, OpSpec
-from kcheck.model.compiled import Signature
+from kcheck.model.compiled import CompiledKernel, Signature
 from kcheck.runner import Calibrator, Options, run
 from kcheck.runner.artifact import ArtifactCheck
 from kcheck.runner.calibrate import measured_spec
@@ -85,7 +87,7 @@ def measure(request: Request) -> dict[str, Any]:
     else:
         measured = _Measured(device, spec, request)
         answer["runs"] = {"friendly": measured.runs(friendly, 1)}  # first: the device notes what it launched
-        answer["static"] = _static(device, spec)
+        answer["static"] = static_metrics(device, spec)
         answer["envelopes"] = measured.envelopes
         answer["runs"] |= measured.everything()
         answer["artifact"] = []
@@ -168,29 +170,40 @@ def _envelopes(device: Device, spec: OpSpec) -> dict[str, float]:
     return {}
 
 
-def _static(device: Device, spec: OpSpec) -> dict[str, int]:
+def static_metrics(device: Device, spec: OpSpec) -> dict[str, int]:
     """What the compiler reports about the kernels of the friendly case, and no run would show: PTX instructions in
     all, and the most registers of a thread."""
-    known: dict[str, tuple[FunctionRef, Signature]] = {}
-    if spec.kernel is not None and spec.launch is not None:
-        (case,) = friendly(spec, 1, 0)
-        known[spec.kernel.name] = (spec.kernel, in_order(spec, [case])[0])
-    for one in device.launched(spec):
-        if one.signature is not None:
-            path = os.path.relpath(os.path.realpath(one.place.file), os.path.realpath(spec.root))
-            known.setdefault(
-                one.kernel, (FunctionRef(Path(path).as_posix(), one.kernel, one.place), one.signature)
-            )
-    target = spec.artifact.targets[0] if spec.artifact is not None else "sm_80"
     instructions, registers = 0, 0
-    for function, signature in known.values():
-        (compiled,) = compile_here(spec.root, function, [signature], [target])
+    for compiled in _compiled(device, spec):
         entry = find_entry(compiled.ptx, compiled.entry)
         if entry is None or compiled.resources is None:
             return {}
         instructions += entry.instructions
         registers = max(registers, compiled.resources.registers)
-    return {"instructions": instructions, "registers": registers} if known else {}
+    return {"instructions": instructions, "registers": registers} if instructions else {}
+
+
+def _compiled(device: Device, spec: OpSpec) -> Iterator[CompiledKernel]:
+    """Each kernel of the friendly case, by the compiler of its kind."""
+    target = spec.artifact.targets[0] if spec.artifact is not None else "sm_80"
+    known: dict[str, tuple[FunctionRef, Signature]] = {}
+    if spec.kernel is not None and spec.launch is not None:
+        (case,) = friendly(spec, 1, 0)
+        if spec.kernel.kind == "numba":
+            known[spec.kernel.name] = (spec.kernel, in_order(spec, [case])[0])
+        else:
+            wanted = WantedArtifact([target], in_process=True)
+            yield from KINDS[spec.kernel.kind].artifact(spec, [case], wanted).result()
+    for one in device.launched(spec):
+        if one.code is not None:
+            yield assembled(one.code, target)
+        elif one.signature is not None:
+            path = os.path.relpath(os.path.realpath(one.place.file), os.path.realpath(spec.root))
+            known.setdefault(
+                one.kernel, (FunctionRef(Path(path).as_posix(), one.kernel, one.place), one.signature)
+            )
+    for function, signature in known.values():
+        yield from compile_here(spec.root, function, [signature], [target])
 
 
 def _soak(device: Device, spec: OpSpec, count: int) -> dict[str, Any]:

@@ -8,13 +8,23 @@ from pathlib import Path
 import pytest
 
 from benchmarks.evidence.__main__ import PAGE, alone, family, write
-from benchmarks.evidence.corpus import twins
-from benchmarks.evidence.measure import Request
+from benchmarks.evidence.corpus import control_spec, twins
+from benchmarks.evidence.measure import Request, static_metrics
 from benchmarks.evidence.page import acceptance, evidence_text, soak_faults, soak_text
 from benchmarks.evidence.pool import Pool
 from benchmarks.evidence.tables import Evidence, by_allclose, by_default
+from benchmarks.evidence.trial import cpu_device
 
 PLANTED = ("gelu_no_half", "matmul_griddim")
+
+
+@pytest.mark.parametrize("name", ["softmax_cuda", "softmax_triton"])
+def test_static_metrics_cover_kernels_that_are_not_numba_s(name: str) -> None:
+    """Each by the compiler of its own kind."""
+    spec = control_spec(name)
+    found = static_metrics(cpu_device([spec]), spec)
+    assert found["instructions"] > 50
+    assert found["registers"] > 16
 
 
 @pytest.mark.slow
