@@ -62,32 +62,45 @@ def registers(operand: Operand) -> Iterator[Register]:
         yield from registers(operand.second)
 
 
-def writes(operation: Operation) -> list[Register]:
+def writes(operation: Operation) -> tuple[Register, ...]:
     """Registers that it writes."""
-    if isinstance(operation, Call):
-        return [r for o in operation.returns for r in registers(o)]
-    if operation.operands and has_result(operation):
-        found = list(registers(operation.operands[0]))
-        if "cc" in operation.modifiers:
-            found.append(Register(CARRY, "pred"))
-        return found
-    return []
+    return (operation.effects or _find_effects(operation))[0]
 
 
-def reads(operation: Operation) -> list[Register]:
+def reads(operation: Operation) -> tuple[Register, ...]:
     """Registers that it reads, its guard among them."""
-    found = [operation.guard] if operation.guard is not None else []
+    return (operation.effects or _find_effects(operation))[1]
+
+
+def _find_effects(operation: Operation) -> list[tuple[Register, ...]]:
+    """What an operation writes and reads, kept in the operation: a dozen analyses ask for each."""
+    operation.effects.extend((tuple(_written(operation)), tuple(_read(operation))))
+    return operation.effects
+
+
+def _written(operation: Operation) -> Iterator[Register]:
+    if isinstance(operation, Call):
+        for operand in operation.returns:
+            yield from registers(operand)
+    elif operation.operands and has_result(operation):
+        yield from registers(operation.operands[0])
+        if "cc" in operation.modifiers:
+            yield Register(CARRY, "pred")
+
+
+def _read(operation: Operation) -> Iterator[Register]:
+    if operation.guard is not None:
+        yield operation.guard
     if isinstance(operation, Call):
         if isinstance(operation.target, Register):
-            found.append(operation.target)
+            yield operation.target
         operands = operation.arguments
     else:
         operands = operation.operands[1:] if has_result(operation) else operation.operands
         if operation.opcode in CARRY_READERS:
-            found.append(Register(CARRY, "pred"))
+            yield Register(CARRY, "pred")
     for operand in operands:
-        found.extend(registers(operand))
-    return found
+        yield from registers(operand)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ type. Source of the limits: CUDA C++ Programming Guide, "Technical Specification
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
 
 from kcheck.ptx.analysis.cfg import Cfg
 from kcheck.ptx.analysis.liveness import writes
@@ -46,90 +47,117 @@ def bounds_of_type(bits: int) -> Bounds:
     return -(1 << bits - 1), (1 << bits - 1) - 1
 
 
+_WHOLE = bounds_of_type(64)
+
+
 def analyze(cfg: Cfg) -> Mapping[str, Bounds]:
     """The bounds of each integer register of 32 or 64 bits that has closer ones than its type."""
-    found: dict[str, Bounds] = {}
-    definitions: list[tuple[Register, Instruction]] = []
+    definitions: list[_Definition] = []
     unknown: set[str] = set()
     for n in cfg.order:
         for operation in cfg.blocks[n].operations:
             for register in writes(operation):
                 if _may_have_bounds(operation, register):
                     assert isinstance(operation, Instruction)
-                    definitions.append((register, operation))
+                    definitions.append(_definition(operation, register))
                 else:
                     unknown.add(register.name)
-    for again in range(_ROUNDS):
-        changed = set()
-        for register, i in definitions:
-            if register.name in unknown:
-                continue
-            new = _result(i, TYPES[register.type].bits, found, unknown)
-            if new is None:  # its sources were not reached yet
-                continue
-            old = found.get(register.name, (0, 0))
-            joined = min(old[0], new[0]), max(old[1], new[1])
-            if found.get(register.name) != joined:
-                found[register.name] = joined
-                changed.add(register.name)
-        if again == _ROUNDS - 1:
-            unknown |= changed
-    # What is unknown makes what was computed from it unknown: the rounds above may have used its earlier bounds.
-    while True:
-        more = {
-            register.name
-            for register, i in definitions
-            if register.name not in unknown and not _still(register, i, found, unknown)
-        }
-        if not more:
-            break
+    found = _forward(definitions, unknown)
+    # What is unknown makes what was computed from it unknown: the rounds before may have used its earlier bounds.
+    pending = definitions
+    while pending:
+        more = {d.name for d in pending if d.name not in unknown and not d.stays_within(found, unknown)}
         unknown |= more
+        pending = [d for d in definitions if not more.isdisjoint(d.registers)] if more else []
     return {name: bounds for name, bounds in found.items() if name not in unknown}
 
 
-def _still(register: Register, i: Instruction, found: Mapping[str, Bounds], unknown: set[str]) -> bool:
-    """Whether a definition stays within the bounds of its register."""
-    result = _result(i, TYPES[register.type].bits, found, unknown)
-    bounds = found.get(register.name)
-    return result is not None and bounds is not None and bounds[0] <= result[0] and result[1] <= bounds[1]
+def _forward(definitions: Sequence[_Definition], unknown: set[str]) -> dict[str, Bounds]:
+    """Bounds after a few rounds; the registers whose bounds still grow then are added to the unknown ones."""
+    found: dict[str, Bounds] = {}
+    changed: set[str] = set()
+    for again in range(_ROUNDS):
+        before, changed = changed, set()
+        for d in definitions:
+            if d.name in unknown or (again and before.isdisjoint(d.registers) and changed.isdisjoint(d.registers)):
+                continue
+            new = d.result(found, unknown)
+            if new is None:  # its sources were not reached yet
+                continue
+            old = found.get(d.name, (0, 0))
+            joined = min(old[0], new[0]), max(old[1], new[1])
+            if found.get(d.name) != joined:
+                found[d.name] = joined
+                changed.add(d.name)
+    unknown |= changed
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Definition:
+    """One way in which a register gets its value.
+
+    Attributes:
+        name: of the register; ``whole``: the bounds of its type.
+        sources: the bounds of each source, or the name of the register that it is.
+        registers: those among the sources.
+    """
+
+    name: str
+    whole: Bounds
+    opcode: str
+    modifiers: tuple[str, ...]
+    sources: tuple[Bounds | str, ...]
+    registers: frozenset[str]
+
+    def result(self, found: Mapping[str, Bounds], unknown: Set[str]) -> Bounds | None:
+        """The bounds of what it writes; None: those of a source are unknown so far."""
+        sources = []
+        for source in self.sources:
+            if isinstance(source, str):
+                bounds = _WHOLE if source in unknown else found.get(source)
+                if bounds is None:
+                    return None
+                source = bounds
+            sources.append(source)
+        result = _RULES[self.opcode](self.modifiers, sources)
+        if result is None or result[0] < self.whole[0] or result[1] > self.whole[1]:
+            return self.whole
+        return result
+
+    def stays_within(self, found: Mapping[str, Bounds], unknown: Set[str]) -> bool:
+        """Whether what it writes is within the bounds of its register."""
+        result, bounds = self.result(found, unknown), found.get(self.name)
+        return result is not None and bounds is not None and bounds[0] <= result[0] and result[1] <= bounds[1]
+
+
+def _definition(i: Instruction, register: Register) -> _Definition:
+    sources = tuple(_source(operand) for operand in i.operands[1:4])
+    names = frozenset(source for source in sources if isinstance(source, str))
+    return _Definition(
+        register.name, bounds_of_type(TYPES[register.type].bits), i.opcode, i.modifiers, sources, names
+    )
 
 
 def _may_have_bounds(operation: Operation, register: Register) -> bool:
-    kind = TYPES[register.type]
-    if isinstance(operation, Call) or kind.kind in ("pred", "float", "packed") or kind.bits not in (32, 64):
+    if isinstance(operation, Call) or operation.opcode not in _RULES:
         return False
-    single = len(writes(operation)) == 1 and isinstance(operation.operands[0], Register)
-    return single and operation.opcode in _RULES
+    kind = TYPES[register.type]
+    if kind.kind in ("pred", "float", "packed") or kind.bits not in (32, 64):
+        return False
+    return len(writes(operation)) == 1 and isinstance(operation.operands[0], Register)
 
 
-def _result(i: Instruction, bits: int, found: Mapping[str, Bounds], unknown: set[str]) -> Bounds | None:
-    """The bounds of what an instruction writes; None: those of a source are unknown so far."""
-    sources = []
-    for operand in i.operands[1:4]:
-        source = _source(operand, found, unknown)
-        if source is None:
-            return None
-        sources.append(source)
-    whole = bounds_of_type(bits)
-    result = _RULES[i.opcode](i.modifiers, sources)
-    if result is None or result[0] < whole[0] or result[1] > whole[1]:
-        return whole
-    return result
-
-
-def _source(operand: Operand, found: Mapping[str, Bounds], unknown: set[str]) -> Bounds | None:
+def _source(operand: Operand) -> Bounds | str:
+    """The bounds of a source, or the register whose bounds it has."""
     if isinstance(operand, Integer):
         return operand.value, operand.value
     if isinstance(operand, Special):
-        return _SPECIALS.get(operand.name, bounds_of_type(64))
+        return _SPECIALS.get(operand.name, _WHOLE)
     if isinstance(operand, Register):
-        if operand.name in found and operand.name not in unknown:
-            return found[operand.name]
         kind = TYPES[operand.type]
-        if operand.name in unknown or kind.kind == "pred" or kind.bits not in (32, 64):
-            return bounds_of_type(64)
-        return None
-    return bounds_of_type(64)
+        return operand.name if kind.kind != "pred" and kind.bits in (32, 64) else _WHOLE
+    return _WHOLE
 
 
 # --- what instructions do to bounds; None: nothing is known

@@ -125,6 +125,7 @@ class Instruction:
         modifiers: without their dots.
         guard: the predicate, and ``negated`` for ``@!p``.
         loc: the place in the source, if any ``.loc`` came before.
+        effects: the registers that it writes and reads, once :mod:`kcheck.ptx.analysis.liveness` has found them.
     """
 
     line: int
@@ -134,6 +135,7 @@ class Instruction:
     guard: Register | None = None
     negated: bool = False
     loc: Loc | None = None
+    effects: list[tuple[Register, ...]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def mnemonic(self) -> str:
@@ -143,7 +145,8 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """``call (returns), target, (arguments), prototype``. ``target`` is a register for an indirect call."""
+    """``call (returns), target, (arguments), prototype``. ``target`` is a register for an indirect call;
+    ``effects`` as for an :class:`Instruction`."""
 
     line: int
     target: Symbol | Register
@@ -153,6 +156,7 @@ class Call:
     guard: Register | None = None
     negated: bool = False
     loc: Loc | None = None
+    effects: list[tuple[Register, ...]] = field(default_factory=list, init=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
