@@ -159,6 +159,8 @@ def fix_of(race: Race, here: RaceSide, other: RaceSide, *, is_one_warp: bool) ->
             fix = _UPDATE if _updates(other) else _SHIFT
     elif not race.is_near:
         fix = "blocks run in any order: use cuda.atomic, or do the rest in a second launch"
+    elif _is_update(here, other) or _is_update(other, here):
+        fix = _UPDATE
     elif is_one_warp:  # in a larger block, other threads may race across warps on the same lines
         between = _between(here, other)
         fix = f"put cuda.syncwarp() or cuda.syncthreads() {between}: lanes of a warp do not run in lockstep"
@@ -185,6 +187,14 @@ def _updates(reader: RaceSide) -> bool:
         site.address == read.address and site.text.startswith("st") and place(site) == place(read)
         for site in reader.sites
     )
+
+
+def _is_update(writer: RaceSide, reader: RaceSide) -> bool:
+    """Whether both are sides of one read-modify-write, on two lines, that several threads do to one word."""
+    wrote, read = writer.described, reader.described
+    if wrote is None or read is None or not wrote.text.startswith("st"):
+        return False
+    return read.updates and read.address == wrote.address
 
 
 def _between(here: RaceSide, other: RaceSide) -> str:

@@ -33,6 +33,8 @@ class Site:
         stack: (file, line) of the instruction and of each call that was inlined, innermost first; empty unless
             something was inlined.
         tests: a plain load that only decides whether an atomic on the same word is tried; known with racecheck.
+        updates: a plain load of a word that the same thread then stores a value to that it computes from it; known
+            with racecheck.
         address: the address operand of a memory access, as text: two accesses with the same text on one line
             usually access the same element.
     """
@@ -44,6 +46,7 @@ class Site:
     space: str
     stack: tuple[tuple[str, int], ...] = ()
     tests: bool = False
+    updates: bool = False
     address: str = ""
 
 

@@ -82,6 +82,20 @@ def updates_of_one_element(x, out):
     out[t] = s[t]
 
 
+@row(grid=1)
+def update_on_two_lines(x, out):
+    s = cuda.shared.array(THREADS, int32)
+    t = cuda.threadIdx.x
+    s[t] = x[t]
+    cuda.syncthreads()
+    if t % 32 == 0:
+        before = s[0]  # race
+        if before < 99:
+            s[0] = before + 1  # race
+    cuda.syncthreads()
+    out[t] = s[t]
+
+
 @row()
 def neighbour_with_barrier(x, out):
     s = cuda.shared.array(THREADS, int32)

@@ -45,6 +45,7 @@ class ModuleLowering:
         observer_columns: columns that observers post for a warp-level operation, with the operands.
         follows_barriers: whether a sanitizer must see each barrier that a block passes.
         tests: the loads (by ``id``) that only decide whether to try an atomic, where a sanitizer looks for them.
+        updates: the loads (by ``id``) of words that are updated with what they return, likewise.
         array_of: the shared array that an access (by ``id``) means, where the code shows it.
         bounds: offset and bytes of that array in the shared window, by site.
     """
@@ -71,6 +72,7 @@ class ModuleLowering:
     observer_columns: int = 0
     follows_barriers: bool = False
     tests: frozenset[int] = frozenset()
+    updates: frozenset[int] = frozenset()
     array_of: Mapping[int, SharedVariable] = field(default_factory=dict)
     bounds: dict[int, tuple[int, int]] = field(default_factory=dict)
 
@@ -84,12 +86,14 @@ class ModuleLowering:
         stack = self.places(operation)
         file, source_line = next((frame for frame in stack if is_users(frame[0])), stack[0])
         chain_of_calls = stack if len(stack) > 1 else ()
-        tests = id(operation) in self.tests
+        tests, updates = id(operation) in self.tests, id(operation) in self.updates
         address = _address(operation) if isinstance(operation, Instruction) else ""
         array = self.array_of.get(id(operation))
         if array is not None and array.size is not None:
             self.bounds[len(self.sites)] = array.offset, array.size
-        self.sites.append(Site(operation.line, text, file, source_line, space, chain_of_calls, tests, address))
+        self.sites.append(
+            Site(operation.line, text, file, source_line, space, chain_of_calls, tests, updates, address)
+        )
         return len(self.sites) - 1
 
     def array_start(self, site: int) -> int:

@@ -28,6 +28,7 @@ from kcheck.ptx.sanitizers.race.facts import RaceFacts, is_mbarrier, kind_of, ra
 from kcheck.ptx.sanitizers.race.guards import testing_loads
 from kcheck.ptx.sanitizers.race.inflight import WORD, FilledMemory
 from kcheck.ptx.sanitizers.race.layout import ATOMIC, READ, STRONG_READ, WRITE, RaceEvent, RaceState, Strong
+from kcheck.ptx.sanitizers.race.updates import updating_loads
 from kcheck.ptx.syntax.ast import Function, Instruction
 from kcheck.ptx.syntax.types import TYPES
 
@@ -44,6 +45,7 @@ class Racecheck(Sanitizer):
         needed = needed_loads(functions[0]) if unit.module.replicates and facts.checks("global") else {}
         self._checks = CheckFunctions(unit, facts, needed)
         unit.tests = testing_loads(functions, unit.module.file)
+        unit.updates = updating_loads(functions)
         unit.follows_barriers = True
         unit.definitions.update(sync.definitions(facts.fences))
         unit.definitions.update(judge.definitions(facts.fences))

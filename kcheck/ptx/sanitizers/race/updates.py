@@ -1,0 +1,58 @@
+"""Loads of a word whose value goes, changed, back to that word: the read of a read-modify-write.
+
+Two threads that do this to one word lose an update. A barrier between the read and the write does not help; an
+atomic does, so the fix of such a race is another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kcheck.ptx.analysis.liveness import reads, writes
+from kcheck.ptx.sanitizers.race.facts import kind_of
+from kcheck.ptx.sanitizers.race.layout import READ, WRITE
+from kcheck.ptx.syntax.ast import Address, Function, Instruction, Operand, Operation, Register
+
+_MOST = 64  # registers that are followed back from one store
+
+
+def updating_loads(functions: Iterable[Function]) -> frozenset[int]:
+    """Such loads of some functions, by ``id``.
+
+    Two accesses name one word if their address operands are equal: PTX as LLVM emits it sets a register once.
+    """
+    found: set[int] = set()
+    for function in functions:
+        body = [s for s in function.body or () if isinstance(s, Instruction)]
+        stores = [s for s in body if s.opcode == "st" and kind_of(s) == WRITE]
+        loaded = {_address(s) for s in body if s.opcode == "ld" and kind_of(s) == READ}
+        stores = [s for s in stores if _address(s) in loaded]
+        if stores:
+            setters: dict[str, list[Operation]] = {}
+            for operation in body:
+                for register in writes(operation):
+                    setters.setdefault(register.name, []).append(operation)
+            found.update(id(load) for store in stores for load in _sources(store, setters))
+    return frozenset(found)
+
+
+def _sources(store: Instruction, setters: Mapping[str, list[Operation]]) -> Iterable[Instruction]:
+    """The loads of a store's word from which the stored value is computed."""
+    address = _address(store)
+    value = store.operands[1]
+    left = [value.name] if isinstance(value, Register) else []
+    seen = set(left)
+    while left and len(seen) < _MOST:
+        for operation in setters.get(left.pop(), ()):
+            if not isinstance(operation, Instruction) or operation.opcode in ("atom", "shfl"):
+                continue
+            if operation.opcode != "ld":
+                new = {register.name for register in reads(operation)} - seen
+                seen |= new
+                left += new
+            elif _address(operation) == address:
+                yield operation
+
+
+def _address(access: Instruction) -> Operand | None:
+    return next((operand for operand in access.operands if isinstance(operand, Address)), None)
