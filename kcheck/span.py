@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+
+from kcheck.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+
+from kcheck.dataclass import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 from kcheck.cases.expand import Expander
 from kcheck.cases.recall import Gone, recall
+from kcheck.dataclass import dataclass
 from kcheck.model import Case, Choices, OpSpec
 from kcheck.rng import derive
 

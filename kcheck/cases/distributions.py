@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy.typing as npt
 
 from kcheck.alignment import ceil_div
 from kcheck.cases.rounding import DrawError, at_least, below, scalar
+from kcheck.dataclass import dataclass
 from kcheck.model import DType
 from kcheck.rng import Xorshift128Plus, real
 

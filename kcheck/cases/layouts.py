@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from kcheck.alignment import align_up
+from kcheck.dataclass import dataclass
 from kcheck.model import DType
 from kcheck.model.indexing import offset_range
 from kcheck.rng import Xorshift128Plus

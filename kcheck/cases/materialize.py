@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from kcheck.cases.expand import WORKING_BYTES, data_stream, element_type, geomet
 from kcheck.cases.layouts import GUARDS, Allocation, ArrayGeometry, allocate, buffer_size, elements, geometry
 from kcheck.cases.rounding import Array, DrawError
 from kcheck.cases.values import draw, free_axes
+from kcheck.dataclass import dataclass
 from kcheck.errors import KernelError, SpecError
 from kcheck.model import Case, Distribution, DType, Fault, FunctionRef, Input, OpSpec, Output
 from kcheck.specfile.load import load_function

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from kcheck.cases.distributions import DISTRIBUTIONS
 from kcheck.cases.rounding import DrawError, component
 from kcheck.cases.values import evaluated
+from kcheck.dataclass import dataclass
 from kcheck.model import Distribution, DType
 
 _PLAIN = (0, 1, -1, 2, -2, 3, 4, 0.5, -0.5, 0.25, 0.75, -0.25, -0.75)

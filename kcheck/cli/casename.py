@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from kcheck.cli.params import SEED
+from kcheck.dataclass import dataclass
 
 if TYPE_CHECKING:
     from kcheck.store import Store, StoredFailure

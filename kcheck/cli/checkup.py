@@ -7,11 +7,11 @@ import platform
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
+from kcheck.dataclass import dataclass
 from kcheck.errors import KcheckError
 from kcheck.version import __version__
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ import click
 from kcheck.cli.exits import Exit, worst
 from kcheck.cli.params import DEVICE
 from kcheck.cli.settings import PROFILE
+from kcheck.dataclass import dataclass
 
 if TYPE_CHECKING:
     from kcheck.model.baseline import Change

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ import click
 from kcheck.cli.exits import Exit
 from kcheck.cli.settings import PROFILE
 from kcheck.cli.stored import SINCE
+from kcheck.dataclass import dataclass
 
 if TYPE_CHECKING:
     from kcheck.cases import Covered

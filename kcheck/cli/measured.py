@@ -6,11 +6,12 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kcheck.dataclass import dataclass
 from kcheck.errors import SpecError, UserError
 from kcheck.version import __version__
 

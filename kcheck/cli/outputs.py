@@ -9,13 +9,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
 import click
 
 from kcheck.cli.full import FULL
+from kcheck.dataclass import dataclass
 from kcheck.errors import UserError
 
 

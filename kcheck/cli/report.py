@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from kcheck.cli.formats import FILES, FORMATS
 from kcheck.cli.outputs import PairedCommand, pair
 from kcheck.cli.params import COLOR
 from kcheck.cli.stored import SINCE
+from kcheck.dataclass import dataclass
 
 if TYPE_CHECKING:
     from kcheck.model import Event

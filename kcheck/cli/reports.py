@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TextIO
@@ -17,6 +17,7 @@ from kcheck.cli.code_host import checkout, step_summary
 from kcheck.cli.exits import Exit, worst
 from kcheck.cli.interrupt import Interrupts
 from kcheck.cli.outputs import COLUMNS, ReportFile, ReportOutput, claimed_stdout, columns, unwritable, wants_color
+from kcheck.dataclass import dataclass
 from kcheck.model import Event
 from kcheck.report import REPORTERS, Reporter, ReportSettings, TrendPoint, progress_bar
 from kcheck.runner import Summary

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import click
 
 from kcheck.cases import case_of_seed
 from kcheck.cli.casename import NamedCase, is_position, stored_failures, unknown
+from kcheck.dataclass import dataclass
 from kcheck.errors import SpecError
 from kcheck.model import Captured, OpSpec, Verdict
 from kcheck.model.paths import source_file

@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from kcheck.cli.outputs import PairedCommand, ReportOutput, pair
 from kcheck.cli.params import COLOR, DEVICE, JOBS, SEED, SHARD_OF, TIME_LIMIT, cases_option, tags_option
 from kcheck.cli.sanitize import Sanitize
 from kcheck.cli.settings import PROFILE, given, on_command_line, sanitize_levels, settings_for
+from kcheck.dataclass import dataclass
 from kcheck.model import LEVELS, Level, OpSpec, SpecRefused
 
 if TYPE_CHECKING:

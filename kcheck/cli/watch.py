@@ -20,7 +20,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ import click
 
 from kcheck.cli.exits import Exit
 from kcheck.cli.leaving import leave
+from kcheck.dataclass import dataclass
 from kcheck.model.paths import source_file
 
 POLL = 0.1  # seconds between two looks at the files

@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from kcheck.cpu.memory import Memory, MemoryBlock, MemoryKind, RangeLabel
 from kcheck.cpu.naming import Naming
 from kcheck.cpu.sources import local_arrays
+from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import FaultKind, FaultRecord
 from kcheck.ptx.program import Site
 

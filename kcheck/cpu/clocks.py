@@ -16,8 +16,9 @@ from __future__ import annotations
 import bisect
 import ctypes
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.sanitizers.race.layout import SITE_MASK, THREAD_BITS, THREAD_MASK, RaceEvent, RaceState, Strong
 
 ALL = -1

@@ -8,7 +8,7 @@ import math
 import re
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 
@@ -30,6 +30,7 @@ from kcheck.cpu.sanitizers import CHECKS
 from kcheck.cpu.scheduler import Completion, Job, Scheduler, TierUp
 from kcheck.cpu.textures import Textures
 from kcheck.cpu.tiers import CachedKernel, CodeOptions, TieredKernels
+from kcheck.dataclass import dataclass
 from kcheck.errors import PtxError
 from kcheck.model import NATURAL, Finding, Index3, TensorSum
 from kcheck.ptx.abi import FAULTS, Checks, FaultKind, FaultRecord

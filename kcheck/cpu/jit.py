@@ -11,9 +11,9 @@ import itertools
 import platform
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from kcheck.dataclass import dataclass
 from kcheck.errors import InternalError
 
 # One thread at a time in LLVM's global state (targets, the pass registry); machine code runs without it.

@@ -14,10 +14,10 @@ import mmap
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 
 from kcheck.alignment import align_up
+from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import AllocationRecord as Entry
 
 PAGE = 4096

@@ -11,7 +11,7 @@ import math
 import struct
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ import kcheck.ptx
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.memory import Memory, MemoryKind, RangeLabel
 from kcheck.cpu.replicated import in_lockstep
+from kcheck.dataclass import dataclass
 from kcheck.errors import PtxError
 from kcheck.ptx.program import GlobalVariable
 from kcheck.ptx.syntax.symbols import REPLICATES

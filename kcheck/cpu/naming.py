@@ -10,11 +10,12 @@ import functools
 import math
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from kcheck.cpu.memory import Memory, RangeLabel
 from kcheck.cpu.sources import only_local_array, parameters
+from kcheck.dataclass import dataclass
 from kcheck.model import Index3
 from kcheck.ptx.abi import FaultRecord
 from kcheck.ptx.program import Program, SharedVariable, Site

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 from kcheck.cpu.faults import place
 from kcheck.cpu.naming import Naming
+from kcheck.dataclass import dataclass
 from kcheck.model import Finding, Index3
 from kcheck.ptx.program import Site
 from kcheck.ptx.sanitizers.race.layout import (

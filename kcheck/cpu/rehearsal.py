@@ -10,9 +10,9 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from kcheck.cpu.memory import Memory, MemoryBlock, MemoryKind
+from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import FAULTS, AllocationRecord, FaultKind, FaultRecord
 
 

@@ -16,7 +16,7 @@ import ctypes
 import math
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kcheck.cpu.interrupts import from_signal
 from kcheck.cpu.kernel import Kernel
@@ -25,6 +25,7 @@ from kcheck.cpu.races import Races
 from kcheck.cpu.waiting import GridWait
 from kcheck.cpu.watch import Watch
 from kcheck.cpu.workers import STACK, HandOver, WorkerThread, Workspace
+from kcheck.dataclass import dataclass
 from kcheck.model import NATURAL, Schedule
 from kcheck.ptx.abi import FINISHED, GRID_BARRIER, STOP_REQUESTED, STOPPED, Launch
 from kcheck.rng import arranged, pieces

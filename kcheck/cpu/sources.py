@@ -7,7 +7,8 @@ import functools
 import linecache
 import operator
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from kcheck.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

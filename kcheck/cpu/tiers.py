@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from weakref import WeakKeyDictionary
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.kernel import Kernel, Variant, compile_kernel
 from kcheck.cpu.module import LoadedModule
 from kcheck.cpu.scheduler import Job
+from kcheck.dataclass import dataclass
 from kcheck.errors import InternalError
 from kcheck.model import Index3
 from kcheck.ptx.abi import Checks, row_of

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import FaultKind, FaultRecord, waiting
 from kcheck.ptx.program import Site
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kcheck.cases import Allocation, CaseArrays
+from kcheck.dataclass import dataclass
 from kcheck.device.harvest import Bytes
 from kcheck.model import Finding, OpSpec, Outcome, Schedule, TensorSum
 from kcheck.model.compiled import Launched

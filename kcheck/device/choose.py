@@ -7,9 +7,9 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import cast
 
+from kcheck.dataclass import dataclass
 from kcheck.device.base import Device
 from kcheck.device.cuda import CudaBackend, driver_answers
 from kcheck.device.host import HOST

@@ -11,10 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kcheck.cases import POISON, Allocation, CaseArrays
+from kcheck.dataclass import dataclass
 from kcheck.device import harvest
 from kcheck.device.base import Backend, Staged, unheard
 from kcheck.device.call import keywords, load_launcher

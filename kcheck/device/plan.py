@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kcheck.cases import Allocation
+from kcheck.dataclass import dataclass
 from kcheck.model import (
     DTYPES,
     Argument,

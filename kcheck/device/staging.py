@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from kcheck.cases import Allocation
 from kcheck.cpu.memory import Memory, MemoryKind, RangeLabel
+from kcheck.dataclass import dataclass
 from kcheck.device.harvest import Bytes, extent
 
 MOST = 16 << 20

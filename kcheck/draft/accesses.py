@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kcheck.dataclass import dataclass
 from kcheck.draft.names import dotted, expanded, single_assignments
 
 _SIZE_CASTS = ("int", "int32", "int64", "uint32", "uint64", "intp")

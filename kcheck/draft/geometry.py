@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from kcheck.dataclass import dataclass
 from kcheck.draft.accesses import Axis, KernelText, Node
 from kcheck.draft.names import constants_in, dotted, expanded, integer
 

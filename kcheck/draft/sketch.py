@@ -8,10 +8,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
 
+from kcheck.dataclass import dataclass
 from kcheck.draft.accesses import Axis, KernelText, Node, find_accesses
 from kcheck.draft.geometry import AXES, MAX_THREADS, WARP, Coordinate, grid_over, launched_blocks, shared_block
 from kcheck.draft.names import constants, dotted, integer, single_assignments

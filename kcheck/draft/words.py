@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from kcheck.dataclass import dataclass
 from kcheck.draft.sketch import Argument, Sketch
 from kcheck.errors import UserError
 

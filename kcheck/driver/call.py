@@ -9,10 +9,10 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from kcheck.cpu.interrupts import from_signal
+from kcheck.dataclass import dataclass
 from kcheck.driver.result import DriverFault, Result
 from kcheck.driver.signals import entered_from_c, keep
 

@@ -8,9 +8,9 @@ import os
 import re
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from kcheck.dataclass import dataclass
 from kcheck.model import Span
 from kcheck.span import as_typed, is_users
 

@@ -14,11 +14,12 @@ import json
 import re
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from kcheck.cpu.cache import ObjectCache
+from kcheck.dataclass import dataclass
 from kcheck.errors import PtxError
 
 _REGCOUNT, _MIN_STACK_SIZE = 0x2F, 0x12  # EIATTR_*

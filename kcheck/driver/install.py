@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Executor
 from kcheck.cpu.memory import Memory
+from kcheck.dataclass import dataclass
 from kcheck.driver import context, device, launch, library, link, memory, stream, textures
 from kcheck.driver.call import Table
 from kcheck.driver.cubin import assembler

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from kcheck.alignment import align_up, ceil_div
 from kcheck.cpu.memory import OutOfMemory
 from kcheck.cpu.module import Entry, LoadedModule
 from kcheck.cpu.native import slots
+from kcheck.dataclass import dataclass
 from kcheck.driver.call import DriverCall, Table, put_u32, put_u64
 from kcheck.driver.cubin import CubinResources
 from kcheck.driver.device import (

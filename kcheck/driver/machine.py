@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, TypeVar
 
 from kcheck.cpu.executor import Executor
 from kcheck.cpu.memory import Memory
+from kcheck.dataclass import dataclass
 from kcheck.driver.result import DriverFault, Result
 
 PRIMARY_CONTEXT = 0xC0DE0000

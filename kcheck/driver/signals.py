@@ -13,11 +13,11 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from types import CodeType
 from typing import Any
 
 from kcheck.cpu.interrupts import handled_signal, without_launch
+from kcheck.dataclass import dataclass
 
 _AGAIN_SECONDS = 0.02
 _kept: list[BaseException] = []  # of the main thread, which alone runs signal handlers

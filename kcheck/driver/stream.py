@@ -10,8 +10,9 @@ import ctypes
 import queue
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kcheck.dataclass import dataclass
 from kcheck.driver.call import DriverCall, Table, put_f32, put_u32, put_u64
 from kcheck.driver.machine import LEGACY_STREAM, PER_THREAD_STREAM, PRIMARY_CONTEXT, Handles, Machine
 from kcheck.driver.result import DriverFault, Result

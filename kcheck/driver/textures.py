@@ -9,10 +9,10 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from kcheck.alignment import align_up
 from kcheck.cpu.memory import MemoryKind, OutOfMemory
+from kcheck.dataclass import dataclass
 from kcheck.driver.call import DriverCall, Table, get_struct, put_u64
 from kcheck.driver.machine import Handles, Machine
 from kcheck.driver.result import DriverFault, Result

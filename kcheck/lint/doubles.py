@@ -13,8 +13,8 @@ import functools
 import linecache
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from kcheck.dataclass import dataclass
 from kcheck.lint.families import computes_in_float64
 from kcheck.lint.frames import Frames
 from kcheck.model import Span

@@ -10,9 +10,9 @@ indices: it only advises.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from kcheck.alignment import ceil_div
+from kcheck.dataclass import dataclass
 from kcheck.ptx.analysis import cfg as control
 from kcheck.ptx.analysis import liveness, uniformity
 from kcheck.ptx.analysis.inline import expand

@@ -7,8 +7,9 @@ labels that end in ``:``, scopes in braces, directives that start with a dot.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
+
+from kcheck.dataclass import dataclass
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _BRACE = re.compile(r"[{}]")

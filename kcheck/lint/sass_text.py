@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
+
+from kcheck.dataclass import dataclass
 
 _FUNCTION = re.compile(r'\.text\.("?)(?P<name>.+)\1:\s*$')
 _INSTRUCTION = re.compile(r"\s*/\*(?P<at>[0-9a-f]{4,})\*/\s*\{?\s*(?P<text>[^;]*;)")

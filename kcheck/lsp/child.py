@@ -10,9 +10,9 @@ import signal
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from kcheck.dataclass import dataclass
 from kcheck.lsp.results import Finished, read
 
 _PATIENCE = 3.0  # seconds that a canceled child has to end by itself

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from kcheck.dataclass import dataclass
 from kcheck.lsp import files, names, schema
 from kcheck.lsp.cursor import TextCursor, cursor_at
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from kcheck.dataclass import dataclass
 
 Path = tuple[str | None, ...]
 """Keys from the top of a spec; None is an item of a list."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from kcheck.dataclass import dataclass
 from kcheck.errors import SpecError
 from kcheck.model import Fault, OpSpec, Span
 from kcheck.model.paths import source_file

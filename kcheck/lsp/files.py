@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from kcheck.dataclass import dataclass
 from kcheck.errors import SpecError
 from kcheck.lsp.cursor import Path as KeyPath
 from kcheck.specfile.discover import project_specs

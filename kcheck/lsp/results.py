@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote, urlparse
 
+from kcheck.dataclass import dataclass
 from kcheck.span import Span
 
 State = Literal["passed", "failed", "refused", "error"]

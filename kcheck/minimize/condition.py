@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from kcheck.cases.condition import Condition, size_conditions
+from kcheck.dataclass import dataclass
 from kcheck.minimize.search import Search
 from kcheck.minimize.sizes import landmarks, tiles_of
 from kcheck.minimize.trials import Candidate, Spent

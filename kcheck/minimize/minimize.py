@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from kcheck.cases import HELD, MINIMIZED, is_held, restore, snapshot
+from kcheck.dataclass import dataclass
 from kcheck.device import Device
 from kcheck.minimize.condition import DimCondition, conditions
 from kcheck.minimize.kinds import shrink_dtypes, shrink_layouts, shrink_params

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from kcheck.cases import materialize
+from kcheck.dataclass import dataclass
 from kcheck.device import Device, unheard
 from kcheck.errors import KernelError, SpecError, UserError
 from kcheck.model import INSTRUMENTED, Case, OpSpec, Status, Verdict

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from kcheck.dataclass import dataclass
 from kcheck.model.spec import Distribution, Scalar
 
 

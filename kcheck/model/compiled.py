@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
+from kcheck.dataclass import dataclass
 from kcheck.model.outcome import Index3
 from kcheck.span import Span
 

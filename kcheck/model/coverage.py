@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from kcheck.dataclass import dataclass
 
 Place: TypeAlias = tuple[str, int]
 """A file and a line."""

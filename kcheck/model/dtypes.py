@@ -6,8 +6,9 @@ Sources: IEEE 754-2019 table 3.5 for the binary formats; bfloat16 and the float8
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from kcheck.dataclass import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,10 +8,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
+from kcheck.dataclass import dataclass
 from kcheck.model.coverage import CodeCoverage
 from kcheck.model.levels import Level
 from kcheck.model.outcome import Finding

@@ -6,7 +6,8 @@ Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capabi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from kcheck.dataclass import dataclass
 
 WARP = 32
 REGISTERS = 65536

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from kcheck.dataclass import dataclass
 from kcheck.model.case import Case
 from kcheck.model.coverage import Reached
 from kcheck.model.levels import Level, Strict

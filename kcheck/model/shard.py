@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
+from kcheck.dataclass import dataclass
 from kcheck.model.coverage import CodePoint
 
 Patterns: TypeAlias = tuple[tuple[int, tuple[tuple[int, str], ...]], ...]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from kcheck.dataclass import dataclass
 from kcheck.model.case import Case
 
 if TYPE_CHECKING:

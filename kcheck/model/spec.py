@@ -7,9 +7,10 @@ Expressions are kept as text (``kcheck.symbolic`` evaluates them) and functions 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
+from kcheck.dataclass import dataclass
 from kcheck.model.baseline import Limit
 from kcheck.model.calls import CompileOptions, Expression, FunctionRef, KernelRef, LaunchSpec
 from kcheck.model.levels import Level

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
+from kcheck.dataclass import dataclass
 from kcheck.model.case import Case
 from kcheck.model.levels import Level
 from kcheck.model.outcome import Finding

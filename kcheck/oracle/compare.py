@@ -7,13 +7,13 @@ themselves.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from kcheck.dataclass import dataclass
 from kcheck.model import Compare, Comparison, DType, Element, ErrorMap
 from kcheck.model.indexing import index_at
 from kcheck.oracle.error_map import error_map

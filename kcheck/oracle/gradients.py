@@ -12,13 +12,14 @@ cannot be evaluated, inputs and c alone move, and the square root of the longest
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from kcheck.dataclass import dataclass
 from kcheck.model import Finding, Span
 from kcheck.model.indexing import index_at
 from kcheck.oracle.arithmetic import Arithmetic

@@ -8,12 +8,12 @@ breaks it with finite values, the invariant is wrong, which is a fault of the sp
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from kcheck.dataclass import dataclass
 from kcheck.model import DType, Finding, Invariant, OpSpec
 from kcheck.model.indexing import first_index
 from kcheck.oracle.reference import Reference

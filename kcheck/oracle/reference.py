@@ -10,13 +10,13 @@ import inspect
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from kcheck.dataclass import dataclass
 from kcheck.errors import KernelError
 from kcheck.model import DType, Finding, OpSpec, Span
 from kcheck.model.indexing import first_index

@@ -12,13 +12,14 @@ SIAM Review 40(1), 1998.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from kcheck.dataclass import dataclass
 from kcheck.model import DType
 from kcheck.oracle.reference import Reference, ReferenceFailed
 from kcheck.oracle.rounded import under

@@ -9,12 +9,12 @@ docs/oracle.md explains them and gives the evidence for the constant.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from kcheck.dataclass import dataclass
 from kcheck.model import DTYPES, Bounds, DType, Finding, OpSpec, TensorSum
 from kcheck.oracle.arithmetic import Arithmetic
 from kcheck.oracle.reference import Reference, ReferenceFailed

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from kcheck.dataclass import dataclass
 from kcheck.model import OpSpec
 from kcheck.oracle.reference import Reference, ReferenceFailed
 from kcheck.oracle.tolerance import ToleranceRule, rules

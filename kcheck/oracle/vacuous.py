@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from kcheck.dataclass import dataclass
 from kcheck.model import DType, Finding, OpSpec
 from kcheck.oracle import invariants
 from kcheck.oracle.compare import compare

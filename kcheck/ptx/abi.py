@@ -42,8 +42,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
+
+from kcheck.dataclass import dataclass
 
 AXES = "xyz"
 """Of a block of threads. Vectors lie along one of them; the threads of the others follow in this order."""

@@ -7,12 +7,12 @@ then writes a complete, valid report of what it has seen, so Ctrl-C leaves one b
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol, TextIO, TypeAlias
 
+from kcheck.dataclass import dataclass
 from kcheck.model import Event
 
 TrendPoint: TypeAlias = tuple[datetime, int, int]

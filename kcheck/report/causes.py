@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
+from kcheck.dataclass import dataclass
 from kcheck.model import INSTRUMENTED, CaseFinished, Comparison, Finding, Verdict
 
 _RULES = (

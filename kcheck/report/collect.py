@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TextIO
 
+from kcheck.dataclass import dataclass
 from kcheck.model import (
     CaseFinished,
     Event,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import linecache
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from kcheck.dataclass import dataclass
 from kcheck.model import CaseFinished, Comparison, Finding, Span, Verdict
 from kcheck.report import plain, wording
 from kcheck.report.causes import split_at_values

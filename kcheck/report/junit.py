@@ -9,12 +9,13 @@ readers of the schema of Ant's JUnit task require.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
 from junit_xml import TestCase, TestSuite, to_xml_report_string
 
+from kcheck.dataclass import dataclass
 from kcheck.model import (
     CaseFinished,
     Event,

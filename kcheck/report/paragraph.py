@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from kcheck.dataclass import dataclass
 from kcheck.model import SANITIZERS, Case, CaseFinished, Status
 from kcheck.report import layout, plain
 from kcheck.report.causes import Cause, Warned

@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
+from kcheck.dataclass import dataclass
 from kcheck.model import CaseFinished, Finding, Span, SpecFinished, SpecRefused
 from kcheck.model.paths import file_name
 from kcheck.report import plain

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Literal
 
+from kcheck.dataclass import dataclass
 from kcheck.model import RunFinished, RunStarted, SpecFinished, SpecRefused
 from kcheck.model.paths import names_op
 from kcheck.report import coverage, plain, wording

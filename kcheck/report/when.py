@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 from kcheck.cases.condition import Condition, size_conditions
+from kcheck.dataclass import dataclass
 from kcheck.model import Case, Distribution
 
 _MODULI = (2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Self
 
+from kcheck.dataclass import dataclass
 from kcheck.device import Device
 from kcheck.device.artifact import Compilation, compile_here, no_compiler
 from kcheck.device.assembler import assembled

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kcheck.cases import CaseArrays, materialize
+from kcheck.dataclass import dataclass
 from kcheck.device import HOST, Device
 from kcheck.errors import InternalError, KcheckError, KernelError, SpecError
 from kcheck.model import Case, Fault, Finding, OpSpec, Outcome, Status, Verdict

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from kcheck.cases import materialize, plan
+from kcheck.dataclass import dataclass
 from kcheck.device import Device, unheard
 from kcheck.device.artifact import Compilation, compile_here, no_compiler
 from kcheck.device.assembler import assemble, assembled, link

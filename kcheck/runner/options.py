@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kcheck.dataclass import dataclass
 from kcheck.model import Case, Level, OpSpec, Snapshot, level_word
 from kcheck.model.limits import TIMEOUT
 from kcheck.model.shard import Part, Shard

@@ -8,8 +8,9 @@ once its first cases have shown that it tests something: what decides that is fo
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kcheck.dataclass import dataclass
 from kcheck.model.compiled import Launched
 from kcheck.runner.work import Prepared, Ran
 from kcheck.runner.worker import CaseRan, Crashed, Refusal, SpecEnded, Task

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kcheck.cases import CaseArrays, SnapshotRefused, expand, materialize, plan, restore, snapshot
+from kcheck.dataclass import dataclass
 from kcheck.errors import KernelError, SpecError
 from kcheck.model import Case, OpSpec, Snapshot
 from kcheck.runner.options import STORED, Options, Recalled

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from kcheck.dataclass import dataclass
 from kcheck.model import CaseFinished, Event, OpSpec, Status
 from kcheck.model.baseline import MEASURES, Change, Errors, Limit, OpBaseline
 from kcheck.model.metrics import Metrics

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Protocol, Self, TypeAlias
 
+from kcheck.dataclass import dataclass
 from kcheck.errors import InternalError, SpecError
 from kcheck.model import Fault, OpSpec
 from kcheck.model.coverage import CodePoint

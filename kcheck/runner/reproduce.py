@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 
 from kcheck.cases import (
@@ -18,6 +18,7 @@ from kcheck.cases import (
     restore,
     snapshot,
 )
+from kcheck.dataclass import dataclass
 from kcheck.device import Device
 from kcheck.errors import SpecError
 from kcheck.model import (

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 
 from kcheck.cases import shape_classes
+from kcheck.dataclass import dataclass
 from kcheck.device import Device
 from kcheck.errors import KernelError, SpecError
 from kcheck.model import (

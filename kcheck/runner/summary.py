@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kcheck.dataclass import dataclass
 from kcheck.model import CaseFinished, Event, RunFinished, SpecFinished, SpecRefused, Status
 
 

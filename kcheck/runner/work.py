@@ -13,11 +13,12 @@ import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Protocol, Self
 
 from kcheck.cases import materialize, snapshot
+from kcheck.dataclass import dataclass
 from kcheck.device import Device
 from kcheck.errors import KernelError, SpecError
 from kcheck.model import COVERAGE, Captured, Case, Finding, OpSpec, Status, Verdict

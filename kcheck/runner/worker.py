@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from kcheck.dataclass import dataclass
 from kcheck.device import Device
 from kcheck.errors import InternalError, KernelError, SpecError, UserError
 from kcheck.model import Fault, Finding, OpSpec

@@ -13,10 +13,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from kcheck.dataclass import dataclass
 from kcheck.errors import InternalError, SpecError
 from kcheck.model import (
     Compare,

@@ -11,10 +11,10 @@ import os
 import re
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from kcheck.dataclass import dataclass
 from kcheck.errors import SpecError
 from kcheck.model import Fault, Span
 from kcheck.model.paths import OP_MARK, source_file

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from kcheck.dataclass import dataclass
 from kcheck.errors import SpecError
 from kcheck.model import Fault, Span
 from kcheck.model.paths import OP_MARK, source_file

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from kcheck.dataclass import dataclass
 from kcheck.model import Distribution, DType
 from kcheck.nearest import did_you_mean
 from kcheck.specfile.reader import Kind, Reader

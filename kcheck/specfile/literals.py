@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from kcheck.dataclass import dataclass
 from kcheck.errors import SpecError
 from kcheck.model import DTYPES, Fault, Span
 from kcheck.nearest import did_you_mean

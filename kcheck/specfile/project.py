@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
+from kcheck.dataclass import dataclass
 from kcheck.errors import SpecError, UserError
 from kcheck.model import DEFAULT_CASES, DEFAULT_TARGETS, SANITIZERS, Fault, Level, as_set
 from kcheck.model.baseline import Limit

@@ -6,10 +6,10 @@ import ast
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from kcheck.dataclass import dataclass
 from kcheck.model import Fault, Span
 
 MAX_BYTES = 2**20

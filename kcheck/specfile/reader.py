@@ -9,10 +9,10 @@ from __future__ import annotations
 import keyword
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from kcheck.dataclass import dataclass
 from kcheck.model import DTYPES, DType, Expression, Fault, FunctionRef, Span, TypeVariable
 from kcheck.nearest import did_you_mean
 from kcheck.specfile.given import given_function

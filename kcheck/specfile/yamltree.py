@@ -12,12 +12,12 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import yaml
 
+from kcheck.dataclass import dataclass
 from kcheck.errors import SpecError
 from kcheck.model import Fault, Span
 from kcheck.specfile.yaml_errors import syntax_fault

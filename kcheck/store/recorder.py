@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from pathlib import Path
 
+from kcheck.dataclass import dataclass
 from kcheck.model import (
     SANITIZERS,
     Captured,

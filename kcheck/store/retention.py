@@ -8,7 +8,8 @@ reproduces it without a snapshot.
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+
+from kcheck.dataclass import dataclass
 
 RUNS = 200
 SNAPSHOT_BYTES = 256 << 20

@@ -6,9 +6,9 @@ Every node carries ``column``, counted from 1 in the expression's text, at which
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from kcheck.dataclass import dataclass
 from kcheck.errors import UserError
 
 

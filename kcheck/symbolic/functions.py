@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from kcheck.dataclass import dataclass
 
 Number: TypeAlias = int | float | bool
 

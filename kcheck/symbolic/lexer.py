@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
+from kcheck.dataclass import dataclass
 from kcheck.symbolic.ast import ExpressionError
 
 MAX_CHARACTERS = 2000

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Literal, TypeAlias
 
+from kcheck.dataclass import dataclass
 from kcheck.model import Choices, Dim, Expression, Range
 from kcheck.symbolic.ast import ExpressionError, Node
 from kcheck.symbolic.derive import derived_order

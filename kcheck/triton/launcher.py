@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kcheck.cpu.executor import Ending, KernelLaunch
 from kcheck.cpu.interrupts import without_launch
 from kcheck.cpu.memory import MemoryKind, RangeLabel
 from kcheck.cpu.module import Entry, LoadedModule
+from kcheck.dataclass import dataclass
 from kcheck.driver.host_ranges import HostRanges
 from kcheck.driver.launch import RESULTS
 from kcheck.driver.machine import Machine

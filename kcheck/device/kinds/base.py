@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
+from kcheck.dataclass import dataclass
 from kcheck.device.base import Backend
 from kcheck.device.plan import Geometry
 from kcheck.model import Argument, Case, OpSpec

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
+from kcheck.dataclass import dataclass
 from kcheck.device.kinds.base import Passed
 from kcheck.device.plan import integer_argument
 from kcheck.errors import SpecError

@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from kcheck.dataclass import dataclass
 
 _HEADERS_OF_C = (
     "aio|arpa/\\w+|cctype|cerrno|cinttypes|clocale|complex|csetjmp|csignal|cstdarg|ctime|ctype|cwchar|dirent|dlfcn"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from kcheck.dataclass import dataclass
 from kcheck.device.plan import Geometry
 from kcheck.model import KernelRef, Span
 from kcheck.model.compiled import CompiledKernel, Launched, Signature

@@ -12,12 +12,12 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
 from kcheck.cpu.cache import ObjectCache
+from kcheck.dataclass import dataclass
 from kcheck.device.kinds.host_code import Item, declared, items, rejected, stand_in, whole, without
 from kcheck.driver.install import settings
 

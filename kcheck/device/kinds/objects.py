@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from kcheck.cases import Allocation
+from kcheck.dataclass import dataclass
 from kcheck.device.kinds.modules import Modules, address, call
 from kcheck.errors import SpecError
 from kcheck.model import Fault, TextureArg

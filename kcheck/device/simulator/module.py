@@ -12,12 +12,13 @@ import inspect
 import threading
 import types
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from typing import Any, cast
 
 import numpy as np
 
+from kcheck.dataclass import dataclass
 from kcheck.device.launched import launched, signature_of_values
 from kcheck.device.simulator.language import Globals, strong
 from kcheck.device.simulator.memory import (

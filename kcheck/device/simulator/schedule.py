@@ -17,12 +17,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import FrameType
 from typing import Any
 
 import numpy as np
 
+from kcheck.dataclass import dataclass
 from kcheck.device.simulator.stopping import Stop, end, raise_stop
 from kcheck.model import NATURAL, Index3, Schedule
 from kcheck.rng import pieces

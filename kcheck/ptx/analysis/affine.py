@@ -14,8 +14,8 @@ sums and multiples are linear; widening is not, and needs a number that is known
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.analysis import ranges
 from kcheck.ptx.analysis.cfg import Cfg
 from kcheck.ptx.analysis.liveness import Liveness, reads, writes

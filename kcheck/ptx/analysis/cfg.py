@@ -9,8 +9,9 @@ with irreducible control flow; there a loop has several entries, which :class:`L
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kcheck.dataclass import dataclass
 from kcheck.errors import PtxError
 from kcheck.ptx.syntax.ast import Call, Function, Instruction, Label, Operation, Symbol
 from kcheck.ptx.syntax.grid_barrier import is_grid_barrier

@@ -9,8 +9,9 @@ call; shared variables keep one name, since all copies share them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from kcheck.dataclass import dataclass
 from kcheck.errors import PtxError
 from kcheck.ptx.analysis import cfg as control
 from kcheck.ptx.analysis.spin import may_spin

@@ -6,8 +6,8 @@ Sets of registers are integers, one bit for each register: functions of thousand
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.analysis.cfg import Cfg
 from kcheck.ptx.syntax.ast import (
     Address,

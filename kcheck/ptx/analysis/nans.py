@@ -18,8 +18,8 @@ sign bit.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.analysis.cfg import Cfg
 from kcheck.ptx.analysis.liveness import has_result, registers, writes
 from kcheck.ptx.isa import rows

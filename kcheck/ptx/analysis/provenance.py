@@ -8,8 +8,8 @@ is worked out after a launch went wrong, so nothing is paid for it before.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.analysis.liveness import reads, writes
 from kcheck.ptx.syntax.ast import (
     Address,

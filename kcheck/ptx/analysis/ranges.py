@@ -12,8 +12,8 @@ type. Source of the limits: CUDA C++ Programming Guide, "Technical Specification
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.analysis.cfg import Cfg
 from kcheck.ptx.analysis.liveness import writes
 from kcheck.ptx.syntax.ast import Call, Instruction, Integer, Operand, Operation, Register, Special

@@ -10,8 +10,8 @@ element in place. That is not a race: no result depends on it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.analysis.liveness import reads, writes
 from kcheck.ptx.isa.rows import ROWS
 from kcheck.ptx.syntax.ast import Function, Instruction, Integer, Label, Operand, Operation, Register, Special

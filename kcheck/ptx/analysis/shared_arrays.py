@@ -12,8 +12,8 @@ rely on.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.analysis.liveness import writes
 from kcheck.ptx.syntax.ast import Address, Call, Function, Instruction, Label, Operand, Register, Symbol
 from kcheck.ptx.syntax.types import TYPES

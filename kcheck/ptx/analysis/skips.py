@@ -9,8 +9,8 @@ follows where its two sides meet again.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.analysis.cfg import Cfg, is_barrier, is_collective, postdominators
 from kcheck.ptx.analysis.liveness import reads, writes
 from kcheck.ptx.syntax.ast import Call, Operation

@@ -20,8 +20,8 @@ register live there is taken to be divergent.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.analysis.cfg import Cfg, postdominators
 from kcheck.ptx.analysis.liveness import Liveness, reads, writes
 from kcheck.ptx.isa.rows import ROWS

@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
 from kcheck.ptx.ir.flow import FlowBuilder, LoopLabels
 from kcheck.ptx.ir.signature import Signature, call, operand

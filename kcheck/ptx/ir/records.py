@@ -8,9 +8,9 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
 from kcheck.ptx.ir.function import Array, FunctionBuilder, Term
 

@@ -7,8 +7,8 @@ machine.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import Launch, Worker
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
 from kcheck.ptx.ir.function import FunctionBuilder, Term

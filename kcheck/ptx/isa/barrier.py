@@ -7,9 +7,9 @@ them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import Block
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.records import load_field, store_field

@@ -7,8 +7,7 @@ Source: PTX ISA, "Data Movement and Conversion Instructions: cp.async, cp.async.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.flow import UNLIKELY

@@ -19,8 +19,8 @@ On sm_89 terms of 8-bit floats keep 13 bits, and their f32 results as well. NaNs
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from kcheck.dataclass import dataclass
 from kcheck.model.tensor_sum import TensorSum
 from kcheck.ptx.ir.builder import Builder, Value
 

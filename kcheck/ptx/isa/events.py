@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.isa.fragments import MatrixShape
 from kcheck.ptx.syntax.ast import Instruction, Operand, Operation

@@ -7,8 +7,8 @@ those of the Open Compute Project's 8-bit floating point, revision 1.0.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.isa.rows import Mods, row
 

@@ -12,7 +12,7 @@ A lane is ``4 * group + rank``; a register of 32 bits (64 for f64) holds P eleme
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from kcheck.dataclass import dataclass
 
 LANES = 32
 RANKS = 4

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import zip_longest
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import FaultKind, Launch
 from kcheck.ptx.ir.builder import Value, vector_type
 from kcheck.ptx.ir.masked import masked_gather, masked_scatter

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.syntax.ast import Instruction
 from kcheck.ptx.syntax.types import TYPES, PtxType

@@ -7,8 +7,8 @@ lane fetches and where it accesses a surface; the lanes go one after another.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import Value, vector_type
 from kcheck.ptx.ir.flow import LIKELY, FlowBuilder

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.ir.builder import Value, integer_of
 from kcheck.ptx.isa import mma
 from kcheck.ptx.isa.effects import effect

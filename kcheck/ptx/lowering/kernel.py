@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from kcheck.alignment import align_up
+from kcheck.dataclass import dataclass
 from kcheck.errors import PtxError
 from kcheck.ptx.abi import AXES, Checks
 from kcheck.ptx.analysis import affine, halves, liveness, nans, skips, uniformity

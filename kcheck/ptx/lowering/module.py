@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kcheck.alignment import align_up
+from kcheck.dataclass import dataclass
 from kcheck.errors import PtxError
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.ir.builder import integer_of

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from kcheck.alignment import align_up
+from kcheck.dataclass import dataclass
 from kcheck.ptx.analysis import spill_sets
 from kcheck.ptx.analysis.cfg import Cfg, is_collective
 from kcheck.ptx.analysis.liveness import Liveness, writes

@@ -14,9 +14,10 @@ iterations, so that lanes which left it (and other warps) run: independent threa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import FaultKind, Launch, Worker
 from kcheck.ptx.analysis import skips, spin
 from kcheck.ptx.analysis.cfg import Cfg, Loop

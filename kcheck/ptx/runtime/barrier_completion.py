@@ -9,8 +9,7 @@ Sources:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import Block, FaultKind
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.function import Array, FunctionBuilder, LocalVariable, Term

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import FINISHED, STOPPED, Block, Launch, Worker
 from kcheck.ptx.ir.function import FunctionBuilder, Term
 from kcheck.ptx.ir.records import record

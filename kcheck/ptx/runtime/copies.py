@@ -10,8 +10,8 @@ Source: PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.ir.builder import vector_type
 from kcheck.ptx.ir.flow import LIKELY
 from kcheck.ptx.ir.function import FunctionBuilder, Term

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from dataclasses import dataclass
 from typing import Any
 
 from kcheck.alignment import align_up
+from kcheck.dataclass import dataclass
 from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.ir.function import FunctionBuilder
 from kcheck.ptx.ir.records import Record, load_lanes, store_lanes

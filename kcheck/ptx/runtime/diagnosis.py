@@ -7,8 +7,7 @@ diverged from the rest of the block, and the one with the most.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import WAITING, Block, FaultKind
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.function import Array, FunctionBuilder, LocalVariable, Term

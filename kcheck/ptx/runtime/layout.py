@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kcheck.alignment import align_up
+from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import Block
 from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.ir.function import Array, FunctionBuilder, Term

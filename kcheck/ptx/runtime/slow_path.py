@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import FINISHED, GRID_BARRIER, STOPPED, Block, Launch, Worker
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.function import Array, FunctionBuilder, Term

@@ -9,8 +9,7 @@ weighted sum is rounded; here it is computed in float64 and rounded to float32 o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import Addressing, FaultKind, Launch, Texture, TextureFormat
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.function import Array, FunctionBuilder, Term

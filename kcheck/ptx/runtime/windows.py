@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import FaultKind, SiteCache, Worker
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.function import FunctionBuilder, Term

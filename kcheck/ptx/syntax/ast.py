@@ -7,8 +7,10 @@ Registers and variables are resolved: two declarations of one name in different 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
+
+from kcheck.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

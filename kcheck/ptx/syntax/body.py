@@ -6,8 +6,9 @@ declaration gets a unique name here (``p``, then ``p.1``), so the tree needs no 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.syntax.ast import (
     Call,
     Function,

@@ -7,9 +7,9 @@ one token with their dot, so that ``ld.param.u64`` is a name followed by two dot
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import NoReturn
 
+from kcheck.dataclass import dataclass
 from kcheck.errors import PtxError
 
 

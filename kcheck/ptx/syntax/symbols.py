@@ -7,7 +7,8 @@ arrays in shared memory symbols that contain their names and types (:func:`array
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from kcheck.dataclass import dataclass
 
 _CODES = {
     "b": "bool",

@@ -5,8 +5,9 @@ Source: PTX ISA, "Types". A packed type (``f16x2``) is carried by an integer of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from kcheck.dataclass import dataclass
 
 Kind = Literal["signed", "unsigned", "bits", "float", "pred", "packed"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from kcheck.dataclass import dataclass
 from kcheck.model import CompileOptions
 from kcheck.specfile.reader import Reader
 from kcheck.specfile.yamltree import YamlMap, YamlNode

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from kcheck.dataclass import dataclass
 from kcheck.specfile.kinds.text import read_text, without_comments
 
 _GLOBAL = re.compile(r"\b__global__\b")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from kcheck.dataclass import dataclass
 from kcheck.model import CompileOptions
 from kcheck.nearest import did_you_mean
 from kcheck.specfile.kinds.base import FoundKernel, Kind, Parameters

@@ -9,11 +9,11 @@ import itertools
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from kcheck.dataclass import dataclass
 from kcheck.specfile.kinds.tritonuse import read_uses
 from kcheck.specfile.literals import full_name
 

@@ -7,8 +7,8 @@ parameters, constants and special registers alone are defined; most of a kernel'
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.analysis.cfg import Cfg
 from kcheck.ptx.analysis.liveness import reads, registers, writes
 from kcheck.ptx.syntax.ast import Address, Call, Instruction, Integer, Operation, Pair, Register, Symbol

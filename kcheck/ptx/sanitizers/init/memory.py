@@ -8,9 +8,9 @@ bounds check: an address without such bytes goes to spare ones.
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import Any
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import SHARED_INIT_SPARE, Launch, Worker
 from kcheck.ptx.ir.builder import Builder, Value, integer_of, vector_type
 from kcheck.ptx.ir.function import FunctionBuilder

@@ -8,8 +8,9 @@ shifts): there a wrapped number is as good as any, and hashes and random numbers
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.analysis.cfg import Cfg
 from kcheck.ptx.analysis.liveness import writes
 from kcheck.ptx.syntax.ast import Address, Instruction, Integer, Operand, Register

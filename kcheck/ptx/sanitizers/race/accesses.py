@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import Worker
 from kcheck.ptx.ir.builder import Value, vector_type
 from kcheck.ptx.ir.function import FunctionBuilder, Term

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import functools
 import operator
-from dataclasses import dataclass
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.function import FunctionBuilder, Term
 from kcheck.ptx.ir.masked import masked_store

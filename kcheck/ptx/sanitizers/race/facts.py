@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.runtime.copy_queue import is_copy
 from kcheck.ptx.sanitizers.race.layout import ATOMIC, READ, STRONG_READ, WRITE
 from kcheck.ptx.syntax.ast import Address, Call, Function, Instruction, Label, Register

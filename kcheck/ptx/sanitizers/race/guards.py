@@ -13,8 +13,8 @@ PTX as LLVM emits it sets a register once; a load whose registers are set more o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from kcheck.dataclass import dataclass
 from kcheck.ptx.analysis.cfg import Cfg, build, postdominators
 from kcheck.ptx.analysis.liveness import Liveness, analyze, reads, writes
 from kcheck.ptx.isa.rows import ROWS
