@@ -82,12 +82,18 @@ class TritonOptions:
         options: ``num_warps``, ``num_stages``, if the spec or the configurations set them.
         config: ``best`` if autotuning chooses the configuration; otherwise empty.
         config_keys: the constants that the configurations set.
+        texts: the constants that are strings. The value of such a param is the number of a string.
     """
 
     constexprs: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     config: str = ""
     config_keys: tuple[str, ...] = ()
+    texts: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def words(self, values: Mapping[str, Any]) -> dict[str, str]:
+        """The strings among the constants of a case. ``values``: params by name."""
+        return {name: texts[int(values[name])] for name, texts in self.texts if name in values}
 
 
 CompileOptions: TypeAlias = CudaOptions | TritonOptions

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from kcheck.dataclass import dataclass
 from kcheck.errors import KernelError
-from kcheck.model import DType, Finding, OpSpec, Span
+from kcheck.model import DType, Finding, OpSpec, Span, TritonOptions
 from kcheck.model.indexing import first_index
 from kcheck.nearest import did_you_mean
 from kcheck.specfile.load import load_function
@@ -90,6 +90,8 @@ class Reference:
             raise ReferenceFailed(Finding("reference", fault.what, fix=fault.fix, place=fault.span)) from error
         values: dict[str, Any] = {name: scalar(value) for name, value in arrays.case.dims.items()}
         values |= {name: scalar(value) for name, value in arrays.params.items()}
+        if isinstance(spec.compile, TritonOptions):
+            values |= spec.compile.words(arrays.params)
         allocations = {name: arrays.allocation(name) for name in (*spec.inputs, *spec.outputs)}
         for name in spec.inputs:
             values[name] = upcast(allocations[name].view(), allocations[name].dtype)

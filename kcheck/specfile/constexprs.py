@@ -39,6 +39,7 @@ class _Constants:
         self.shown = read_triton(Path(reader.root) / kernel.path).get(kernel.name)
         self.params: dict[str, Param] = {}
         self.constants: list[str] = []
+        self.texts: dict[str, tuple[str, ...]] = {}
         self.faults = len(reader.faults)
         node = reader.get(reader.top, "compile")
         self.node: YamlMap | None = node if isinstance(node, YamlMap) else None
@@ -59,7 +60,8 @@ class _Constants:
         if len(reader.faults) > self.faults:
             declare_quietly(reader, self.kernel)
         options = tuple(name for name in _OPTIONS if name in self.params)
-        return self.params, TritonOptions(tuple(self.constants), options, config, tuple(keys))
+        texts = tuple(self.texts.items())
+        return self.params, TritonOptions(tuple(self.constants), options, config, tuple(keys), texts)
 
     # --- configurations
 
@@ -170,8 +172,26 @@ class _Constants:
             if expression is not None:
                 dtype = _dtype([_sample(expression)])
                 self.params[entry.key] = Param(entry.key, dtype, expression, (), entry.span)
+        elif (texts := self._texts(value)) is not None:
+            self.texts[entry.key] = texts
+            self._put(entry.key, tuple(range(len(texts))), value.span)
         else:
             self._values(entry.key, value)
+
+    def _texts(self, node: YamlNode) -> tuple[str, ...] | None:
+        """A list of strings, unless one is an expression of known names."""
+        items = node.items if isinstance(node, YamlList) else ()
+        texts = [item.value for item in items if isinstance(item, YamlScalar) and isinstance(item.value, str)]
+        if not items or len(texts) < len(items) or any(map(self._is_expression, texts)):
+            return None
+        return tuple(texts)
+
+    def _is_expression(self, text: str) -> bool:
+        try:
+            used = names(parse(text))
+        except ExpressionError:
+            return False
+        return not used or any(name in self.reader.kinds for name in used)
 
     def _values(self, name: str, node: YamlNode) -> None:
         """A number, or a list of which each case draws one."""
@@ -181,8 +201,8 @@ class _Constants:
             if not isinstance(item, YamlScalar) or not isinstance(item.value, (bool, int, float)):
                 self.reader.fault(
                     item.span,
-                    f"{name} must be a number, true or false",
-                    "a string is an expression, which cannot be in a list",
+                    f"{name} must be a number, true or false, or a list of strings",
+                    "an expression cannot be in a list",
                 )
                 return
             values.append(item.value)

@@ -37,6 +37,11 @@ ROWS = {
         "is passed",
         "pass an array here, or change the kernel",
     ),
+    "a_scalar_for_a_struct": (
+        f"kernel: kernels/struct.cu:twice\n{ARGS.format('[x, y, N]')}",
+        "'N' as int64 does not fit parameter 3 of kernel 'twice', `Sizes sizes`: it is a struct of 8 bytes",
+        "change the kernel: a spec passes arrays and scalars",
+    ),
     "other_elements": (
         f"{CU}\ninputs: {{x: {{shape: [N], dtype: float64}}}}",
         "the float64 array 'x' does not fit parameter 1 of kernel 'twice', `const float* x`: it is a pointer "
@@ -119,6 +124,8 @@ def refused(tmp_path_factory):
     project.write("kernels/twice.cu", DOUBLE)
     template = DOUBLE.replace("__global__", "template <class T, int K> __global__")
     project.write("kernels/template.cu", template.replace('extern "C" ', ""))
+    struct = "struct Sizes { int n; float factor; };\n" + DOUBLE.replace("int n", "Sizes sizes")
+    project.write("kernels/struct.cu", struct.replace("int i =", "int n = sizes.n, i ="))
     project.write("kernels/lost.cu", '#include "nowhere.h"\n' + DOUBLE)
     project.write("kernels/twice.ptx", PTX)
     project.write("kernels/family.ptx", PTX.replace("sm_75", "sm_100a"))

@@ -62,6 +62,13 @@ def times(x, y, a, n, BLOCK: tl.constexpr):
     tl.store(y + i, a * tl.load(x + i, mask=i < n), mask=i < n)
 
 
+@triton.jit
+def scaled(x, y, n, BLOCK: tl.constexpr, BY: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    factor = 2 if BY == "two" else 3
+    tl.store(y + i, factor * tl.load(x + i, mask=i < n), mask=i < n)
+
+
 def launch(x, y, N):
     twice[(triton.cdiv(N, 32),)](x, y, N, BLOCK=32)
 
@@ -73,6 +80,8 @@ LAUNCH = 'launch: {args: [x, y, N], grid: ["ceildiv(N, BLOCK)"]}'
 GOOD = {
     "constants": f"kernel: kernels/k.py:twice\n"
     f"compile: {{constexprs: {{BLOCK: [64, 32]}}, num_warps: 1}}\n{LAUNCH}",
+    "strings": "kernel: kernels/k.py:scaled\ncompile: {constexprs: {BLOCK: 128, BY: [two, three]}}\n"
+    "launch: {args: [x, y, N], grid: [1]}\nreference: references/by.py:scaled",
     "width": "kernel: kernels/k.py:twice\ncompile: {constexprs: {BLOCK: next_pow2(N)}}\n"
     "launch: {args: [x, y, {N: int64}], grid: [1]}",
     "each": f"kernel: kernels/k.py:tuned\n{LAUNCH}",
@@ -95,6 +104,7 @@ BAD = {
 def project(tmp_path_factory: pytest.TempPathFactory) -> KindsProject:
     made = KindsProject(tmp_path_factory.mktemp("triton") / "project")
     made.write("kernels/k.py", KERNELS)
+    made.write("references/by.py", "def scaled(x, BY):\n    return {'two': 2, 'three': 3}[BY] * x\n")
     made.write("references/block.py", "def double(x, BLOCK):\n    return 2 * x if BLOCK in (32, 64) else 0 * x\n")
     for op, text in (GOOD | BAD).items():
         made.spec(op, text + "\ndims: {N: [1, 70, 128]}")
@@ -247,6 +257,10 @@ FAULTS = {
         "kernel: kernels/k.py:twice\ncompile: {constexprs: {BLOCK: 32}}\n"
         "launch: {args: [x, y, N], grid: [1], block: [128]}",
         "Triton sets 'block' of its kernels; set num_warps instead",
+    ),
+    "strings and numbers in one list": (
+        f"kernel: kernels/k.py:twice\ncompile: {{constexprs: {{BLOCK: [32, next_pow2(N)]}}}}\n{LAUNCH}",
+        "BLOCK must be a number, true or false, or a list of strings; an expression cannot be in a list",
     ),
     "a constant in a shape": (
         f"kernel: kernels/k.py:twice\ncompile: {{constexprs: {{BLOCK: 32}}}}\n{LAUNCH}\ninputs: {{x: [BLOCK]}}",

@@ -151,7 +151,7 @@ def _parameter(slot: Parameter, typed: CppParameter, text: str) -> Parameter:
     if typed.is_pointer:
         form = "pointer"
     elif typed.is_class:
-        form = "bytes"
+        form = "class"
     elif typed.element in ("float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"):
         form = "float"
     elif typed.element:

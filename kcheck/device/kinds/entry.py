@@ -25,7 +25,8 @@ class Parameter:
 
     Attributes:
         offset, size: in bytes.
-        form: ``word``: 8 bytes that may be a pointer or an integer; ``bits``: of any type; ``bytes``: a struct.
+        form: ``word``: 8 bytes that may be a pointer or an integer; ``bits``: of any type; ``bytes``: an array of
+            bytes, as PTX declares a struct and a 16-bit float; ``class``: one of C++.
         element: the dtype of what a pointer points to, or of a scalar; empty if it is not known or has none.
         told: as messages show it: ``const float* x``, ``.u64 softmax_param_0``.
         space: of what a pointer points to; empty if it is not declared.
@@ -33,7 +34,7 @@ class Parameter:
 
     offset: int
     size: int
-    form: Literal["pointer", "word", "integer", "float", "bits", "bytes"]
+    form: Literal["pointer", "word", "integer", "float", "bits", "bytes", "class"]
     element: str
     told: str
     space: str = ""
@@ -134,9 +135,11 @@ def difference(dtype: str, is_array: bool, parameter: Parameter) -> str | None:
     if form == "pointer":
         return "it is a pointer, and a scalar is passed"
     size = DTYPES[dtype].itemsize
+    if form == "class" and (size != parameter.size or not _may_be_class(dtype)):
+        return f"it is {_shape(parameter)}"
     if size != parameter.size:
         return f"it has {parameter.size} bytes, and {dtype} has {size}"
-    if form in ("bits", "bytes") and not parameter.element:
+    if form in ("bits", "bytes", "class") and not parameter.element:
         return None
     if form == "bytes":
         return None if parameter.element == dtype else f"it is {parameter.element}"
@@ -144,6 +147,13 @@ def difference(dtype: str, is_array: bool, parameter: Parameter) -> str | None:
     if is_float != (form == "float"):
         return f"it is {_shape(parameter)}"
     return f"it is {parameter.element}" if is_float and parameter.element not in ("", dtype) else None
+
+
+def _may_be_class(dtype: str) -> bool:
+    """Whether C++ has a class of a dtype: complex numbers, and floats of at most 16 bits."""
+    kind = DTYPES[dtype]
+    is_float = not (kind.is_integer or dtype == "bool")
+    return dtype.startswith("complex") or (is_float and kind.itemsize <= 2)
 
 
 def _same_element(dtype: str, element: str) -> bool:

@@ -150,7 +150,7 @@ def _constants(spec: OpSpec, names: Mapping[str, Scalar]) -> dict[str, Any]:
         wanted += options.config_keys
     elif "num_warps" in wanted:  # the configuration has them
         wanted = list(options.constexprs)
-    return {name: names[name] for name in wanted}
+    return {name: names[name] for name in wanted} | options.words(names)
 
 
 def _numbers(chosen: Mapping[str, Any]) -> dict[str, Scalar]:
