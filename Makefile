@@ -9,7 +9,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check bench scale frameworks monitor-soak monitor-torch calibrate compare-trees conformance conformance-triton conformance-cuda conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme rules release-check report-check editor-check editor-end-to-end format format-check lint types layers soak site wheel clean
+.PHONY: help demo test test-gpu check bench scale frameworks monitor-soak monitor-torch calibrate compare-trees compare-reports conformance conformance-triton conformance-cuda conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme rules release-check report-check editor-check editor-end-to-end format format-check lint types layers soak site wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1 /' | awk '{ \
@@ -54,6 +54,10 @@ scale: .venv/installed-dev  ## how store and reports grow with the number of cas
 compare-trees: .venv/installed-dev  ## launches and first launches of this tree and of another one in turns (OTHER=path)
 	@test -n "$(OTHER)" || { echo "Say where the other checkout is: make compare-trees OTHER=path" >&2; exit 2; }
 	@$(BIN)/python benchmarks/compare_trees.py "$(OTHER)" --rounds 25
+
+compare-reports: .venv/installed-dev  ## what this tree and another one report of its specs, bit by bit (OTHER=path)
+	@test -n "$(OTHER)" || { echo "Say where the other checkout is: make compare-reports OTHER=path" >&2; exit 2; }
+	@$(BIN)/python benchmarks/compare_reports.py "$(OTHER)"
 
 calibrate: .venv/installed-dev  ## check the constant of the noise floor with every correct kernel; writes docs/oracle.md
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/corpus.py --write
