@@ -7,9 +7,9 @@
 Both trees run the specs, kernels and references of the other, so that only kcheck differs: ``kcheck run --format
 json`` with one master seed, hence with the same cases. The reports are kept in build/compare_reports. Statuses,
 errors, compared values, findings and their places have to be equal, and numbers to their last bit. Times are left
-out, and a remedy has been called ``fix`` since version 2 of the report, ``mend`` before. Differences that are meant
-are listed in benchmarks/intended_differences.yaml, each with its reason. It exits with 1 if there is any other, or
-if one that is listed does not occur.
+out, and a remedy has been called ``fix`` since version 2 of the report, ``mend`` before. Differences that are
+meant are listed in benchmarks/intended_differences.yaml, each with its reason. It exits with 1 if there is any
+other, or if one that is listed does not occur.
 """
 
 from __future__ import annotations
