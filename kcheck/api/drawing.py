@@ -131,7 +131,7 @@ class Case:
         flushes = may_flush(output) if flushes_subnormals is None else flushes_subnormals
         if output is None:
             output = {
-                name: values(memory, self._memory[memory.name])
+                name: values(memory, self._memory[memory.name].copy())
                 for name, memory in ((name, self._arrays.allocation(name)) for name in self._spec.outputs)
             }
         outputs, wrong = returned_outputs(self._spec, self._arrays, output)

@@ -20,11 +20,12 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def values(memory: Allocation, buffer: Bytes) -> npt.NDArray[Any]:
-    """The logical array as a new C-contiguous array of its dtype. A nonzero bool byte counts as 1."""
-    whole = np.ascontiguousarray(memory.bytes_view(buffer))
+    """The logical array, C-contiguous and of its dtype; over the buffer itself where the layout is that already. A
+    nonzero bool byte counts as 1."""
+    whole = memory.bytes_view(buffer)
     if memory.dtype.kind == "bool":
-        whole = (whole != 0).astype(np.uint8)
-    return np.frombuffer(whole.tobytes(), memory.dtype.numpy).reshape(memory.shape).copy()
+        whole = (whole != 0).view(np.uint8)
+    return np.ascontiguousarray(whole).view(memory.dtype.numpy).reshape(memory.shape)
 
 
 def poison(memory: Allocation, buffer: Bytes, byte: int) -> None:

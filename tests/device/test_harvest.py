@@ -60,12 +60,20 @@ def test_a_guard_finding_says_how_far_outside(project):
 
 @pytest.mark.parametrize("layout", [name for name in OF_TWO_AXES if name != "broadcast"])
 def test_values_come_back_as_the_logical_array(project, layout):
-    """C-contiguous, fresh, equal to the view."""
+    """C-contiguous, and equal to the view."""
     memory = allocation(project, layout)
     made = harvest.values(memory, memory.buffer)
     np.testing.assert_array_equal(made, memory.view())
     assert made.flags.c_contiguous
     assert made.flags.writeable
+
+
+@pytest.mark.parametrize(("layout", "is_shared"), [("contiguous", True), ("strided", False)])
+def test_values_are_copied_only_where_their_layout_is_another(project, layout, is_shared):
+    """What was fetched from the device is a copy already."""
+    memory = allocation(project, layout)
+    fetched = memory.buffer.copy()
+    assert np.shares_memory(harvest.values(memory, fetched), fetched) == is_shared
 
 
 def test_nan_payloads_are_alike_and_signed_zeros_are_not():

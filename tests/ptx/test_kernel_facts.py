@@ -1,8 +1,11 @@
 """What the tree of a kernel says of it before it is lowered."""
 
+from dataclasses import replace
+
 import pytest
 
 from kcheck.model import TensorSum
+from kcheck.ptx.analysis import kernel_facts
 from kcheck.ptx.analysis.kernel_facts import (
     adds_floats_atomically,
     called_functions,
@@ -11,6 +14,8 @@ from kcheck.ptx.analysis.kernel_facts import (
     tensor_sums,
     uses_thread_y,
 )
+from kcheck.ptx.compile import lower
+from kcheck.ptx.lowering.kernel import suitable_width
 from kcheck.ptx.syntax.parser import parse
 
 TF32_PRODUCT = """
@@ -103,3 +108,23 @@ def test_parameters_are_laid_out_in_order_each_aligned():
         ("c", 40, 8),
     ]
     assert size == 48
+
+
+def test_the_calls_of_a_kernel_are_followed_once_in_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading a module, choosing a width and lowering ask for them; a kernel with inlined functions is another."""
+    followed = []
+    plain = kernel_facts._reached
+    monkeypatch.setattr(
+        kernel_facts, "_reached", lambda module, kernel: followed.append(kernel) or plain(module, kernel)
+    )
+    module = parse(f"{HEAD}.visible .entry k() {{ ret; }}\n.visible .entry l() {{ ret; }}\n", "k.ptx")
+    for name in ("k", "l", "k"):
+        kernel = module.functions[name]
+        assert called_functions(module, kernel) == [kernel]
+    assert [function.name for function in followed] == ["k", "l"]
+    lower(module, "k", 8)
+    assert suitable_width(module, "k", 16, 32) == 32
+    assert len(followed) == 2
+    inlined = replace(module.functions["k"])
+    assert called_functions(module, inlined) == [inlined]
+    assert len(followed) == 3

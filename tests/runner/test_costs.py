@@ -33,25 +33,52 @@ def op(x, y):
 """
 
 
-@pytest.mark.skipif(bool(missing()), reason=missing())
-def test_a_small_case(tmp_path: Path) -> None:
-    """Numba launches a case once: the engine repeats that launch, on memory that is kept from case to case. A case
-    that passed leaves little behind."""
-    (tmp_path / "kcheck.yaml").touch()
-    (tmp_path / "op.yaml").write_text(SPEC)
-    (tmp_path / "k.py").write_text(KERNEL)
-    (tmp_path / "r.py").write_text("def op(x):\n    return x + x\n")
+@pytest.fixture(scope="module")
+def cost(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
+    """What a case of a run of 300 costs, and the run in all."""
+    if missing():
+        pytest.skip(missing())
+    folder = tmp_path_factory.mktemp("costs")
+    (folder / "kcheck.yaml").touch()
+    (folder / "op.yaml").write_text(SPEC)
+    (folder / "k.py").write_text(KERNEL)
+    (folder / "r.py").write_text("def op(x):\n    return x + x\n")
     done = subprocess.run(
         [sys.executable, str(CHILD), "op.yaml"],
-        cwd=tmp_path,
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    cost = json.loads(done.stdout)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def test_a_small_case(cost: dict[str, float]) -> None:
+    """Numba launches a case once: the engine repeats that launch, on memory that is kept from case to case. A case
+    that passed leaves little behind."""
     assert cost["launches"] > 2
     assert cost["numba"] <= 1
     assert cost["allocations"] < 0.05
     assert cost["bytes"] < 800
+
+
+def test_an_array_is_copied_once_on_each_side_of_a_launch(cost: dict[str, float]) -> None:
+    """To the device before each launch, and back after it: an input only after the launch that is judged."""
+    launches, judged = cost["launches"], cost["numba"]
+    assert cost["copies to the device"] == 2 * launches
+    assert cost["copies back"] == launches + judged
+
+
+def test_the_reference_of_a_case_is_evaluated_once(cost: dict[str, float]) -> None:
+    assert cost["evaluations"] == 1
+
+
+def test_a_spec_is_loaded_and_expanded_once(cost: dict[str, float]) -> None:
+    """The files of the kernel and the reference run once, the driver gets the PTX once, and the cases come from one
+    expander, however many there are."""
+    assert cost["total files of the project"] == 2
+    assert cost["total expanders"] == 1
+    assert cost["total modules"] == 1

@@ -32,7 +32,18 @@ def param_slots(kernel: Function) -> tuple[tuple[ParamSlot, ...], int]:
 
 
 def called_functions(module: Module, kernel: Function) -> list[Function]:
-    """The functions that a kernel may reach, the kernel first: those it calls, or whose address it takes."""
+    """The functions that a kernel may reach, the kernel first: those it calls, or whose address it takes.
+
+    The calls of a kernel of the module are followed once. One whose functions were inlined is another kernel.
+    """
+    if module.functions.get(kernel.name) is not kernel:
+        return _reached(module, kernel)
+    if kernel.name not in module.reached:
+        module.reached[kernel.name] = tuple(_reached(module, kernel))
+    return list(module.reached[kernel.name])
+
+
+def _reached(module: Module, kernel: Function) -> list[Function]:
     found = [kernel]
     seen = {kernel.name}
     for function in found:

@@ -245,6 +245,7 @@ class Module:
     Attributes:
         file: what messages call it.
         replicates: several threads may load, and lanes of a warp may store, copies of one value (REPLICATES).
+        reached: by kernel, what it may call, once :mod:`kcheck.ptx.analysis.kernel_facts` has found it.
     """
 
     file: str
@@ -255,6 +256,7 @@ class Module:
     variables: Mapping[str, Variable]
     functions: Mapping[str, Function]
     replicates: bool = False
+    reached: dict[str, tuple[Function, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def entries(self) -> tuple[Function, ...]:
