@@ -77,7 +77,7 @@ def test_the_reference_of_a_case_is_evaluated_once(cost: dict[str, float]) -> No
 
 
 def test_a_spec_is_loaded_and_expanded_once(cost: dict[str, float]) -> None:
-    """The files of the kernel and the reference run once, the driver gets the PTX once, and the cases come from one
+    """The files of kernel and reference run once, the driver gets the PTX once, and the cases come from one
     expander, however many there are."""
     assert cost["total files of the project"] == 2
     assert cost["total expanders"] == 1
