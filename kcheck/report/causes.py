@@ -8,6 +8,7 @@ case belongs to the first cause that it shows. The rest is counted in one line.
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
@@ -69,18 +70,25 @@ def causes(failures: Sequence[CaseFinished]) -> list[Cause]:
     shown = [_symptoms(event.verdict) for event in failures]
     root = _merged(shown)
     sets = [{root[key] for key in keys} for keys in shown]
-    counts = {key: sum(key in keys for keys in sets) for keys in sets for key in keys}
+    counts = Counter(key for keys in sets for key in keys)
     order = sorted(counts, key=lambda key: (_rank(key), -counts[key], key))
-    owner = [next(key for key in order if key in keys) for keys in sets]
-    first = next((key for key in order if key in owner), None)
+    place = {key: number for number, key in enumerate(order)}
+    owner = [min(keys, key=place.__getitem__) for keys in sets]
+    first = min(owner, key=place.__getitem__, default=None)
     unseen = _unseen(failures, owner, first)
-    found = []
-    for key in order:
-        mine = [n for n, owning in enumerate(owner) if owning == key and n not in unseen]
-        if mine:
-            same = [n for n, keys in enumerate(sets) if key in keys and owner[n][0] == key[0]]
-            found.append(_Making(failures, shown, root, key, mine, same, unseen if key == first else []).cause())
-    return found
+    left_out = set(unseen)
+    mine, same = defaultdict[Key, list[int]](list), defaultdict[Key, list[int]](list)
+    for n, (keys, owning) in enumerate(zip(sets, owner, strict=True)):
+        if n not in left_out:
+            mine[owning].append(n)
+        for key in keys:
+            if owning[0] == key[0]:
+                same[key].append(n)
+    return [
+        _Making(failures, shown, root, key, mine[key], same[key], unseen if key == first else []).cause()
+        for key in order
+        if key in mine
+    ]
 
 
 def split_at_values(found: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:

@@ -68,8 +68,9 @@ def cause_rows(
         width: columns; lines are counted at COLUMNS if there are fewer.
     """
     found: list[DetailRow] = []
+    cases = cases_text(cause, run)
     for form in _FORMS:
-        found = list(_rows(cause, run, source, form))
+        found = list(_rows(cause, cases, source, form))
         if sum(1 for row in found for _ in layout.labeled(row, _INDENT, max(width, COLUMNS))) <= LINES:
             break
     return found
@@ -82,7 +83,7 @@ def warning_rows(warning: Warned, cases: int, source: ReadLine = read_line) -> I
         yield sentence("cases", f"{len(warning.cases):,} of {cases:,}")
 
 
-def _rows(cause: Cause, run: Sequence[CaseFinished], source: ReadLine, form: _Form) -> Iterator[DetailRow]:
+def _rows(cause: Cause, cases: str, source: ReadLine, form: _Form) -> Iterator[DetailRow]:
     verdict = cause.simplest.verdict
     if cause.rule == "mismatch":
         differing = [comparison for comparison in verdict.comparisons if not comparison.passed]
@@ -92,7 +93,7 @@ def _rows(cause: Cause, run: Sequence[CaseFinished], source: ReadLine, form: _Fo
             yield sentence("failed", "for an unknown reason", "wrong")
     else:
         yield from finding_rows(cause.found[0], source, times=False, calls=form.calls, threads=form.threads)
-    yield sentence("cases", cases_text(cause, run))
+    yield sentence("cases", cases)
     also = list(also_texts(cause))
     if also and form.also:
         more = len(also) - form.also

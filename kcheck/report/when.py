@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations
 
 from kcheck.cases.condition import Condition, size_conditions
@@ -95,8 +95,12 @@ def _atoms(failing: Sequence[Case], passing: Sequence[Case]) -> Iterator[_Atom]:
     """Every condition considered that each failing case meets."""
     for text, cost, about, holds in _offered(failing, passing):
         if all(map(holds, failing)):
-            met = sum(1 << number for number, case in enumerate(passing) if holds(case))
-            yield _Atom(text, cost, frozenset(about), met)
+            yield _Atom(text, cost, frozenset(about), _bits(map(holds, passing)))
+
+
+def _bits(answers: Iterable[bool]) -> int:
+    """One bit for each answer, made at once: adding bit after bit copies all of them each time."""
+    return int("".join("1" if answer else "0" for answer in answers) or "0", 2)
 
 
 _Test = Callable[[Case], bool]
