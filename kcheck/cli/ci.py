@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import time
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +15,7 @@ import click
 
 from kcheck.cli.exits import Exit, worst
 from kcheck.cli.params import DEVICE
-from kcheck.cli.settings import PROFILE
+from kcheck.cli.settings import PROFILE, settings_for
 from kcheck.dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -29,13 +31,22 @@ REPORTS = {
 """The reports that the run writes, by format."""
 COMMENT = "comment.md"
 QUICK_CASES = 5
+QUICK_SECONDS = 40.0
+"""From the start of `kcheck ci --quick` until no case begins: the rest of the minute is for the cases that run
+then, and for the reports."""
+LEAST_SECONDS = 5.0
 
 
 @click.command("ci")
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(path_type=Path))
 @PROFILE
 @DEVICE
-@click.option("--quick", is_flag=True, help=f"Run {QUICK_CASES} cases of each spec, and leave out `kcheck lint`.")
+@click.option(
+    "--quick",
+    is_flag=True,
+    help=f"Less than a minute: run {QUICK_CASES} cases of each spec on all cores, changed specs first, until "
+    f"{QUICK_SECONDS:g} s have passed, and leave out `kcheck lint`.",
+)
 @click.option("--baseline", metavar="NAME", help="Compare with this baseline; fail on regressions.")
 @click.option(
     "-o",
@@ -66,10 +77,11 @@ def command(
     except OSError as error:
         raise click.UsageError(f"-o {folder}: cannot create the folder: {error.strerror}") from None
     chosen = profile or ("quick" if quick else "ci")
+    begun = time.monotonic()
     steps = _Steps(tuple(map(str, paths)), folder)
     on = () if device == "auto" else ("--device", device)
-    few = ("--cases", str(QUICK_CASES)) if quick else ()
     steps.run("validate")
+    few = _few(QUICK_SECONDS - (time.monotonic() - begun), settings_for(paths, chosen).jobs) if quick else ()
     formats = [word for name, file in REPORTS.items() for word in ("--format", name, "-o", str(folder / file))]
     steps.run("run", "--store", "--profile", chosen, *few, *on, *formats)
     if not quick:
@@ -79,6 +91,15 @@ def command(
     for line in steps.summary():
         click.echo(line)
     return worst(steps.codes.values())
+
+
+def _few(seconds: float, jobs: int | str) -> tuple[str, ...]:
+    """The options of `kcheck run` for a quick check that has some seconds left. ``jobs``: of the settings."""
+    chosen = jobs != 1 or "KCHECK_JOBS" in os.environ
+    return (
+        *("--cases", str(QUICK_CASES), "--no-lint", "--time-budget", f"{max(seconds, LEAST_SECONDS):.1f}"),
+        *(() if chosen else ("--jobs", "auto")),
+    )
 
 
 @dataclass(slots=True)

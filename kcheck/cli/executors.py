@@ -41,7 +41,7 @@ def executor_for(
                 warm(device, targets, compiles=False)
 
         with Processes(options, lambda: choose_for(specs, device, targets), count, prepare) as workers:
-            yield Remote(workers)
+            yield Remote(workers, options.deadline)
 
 
 def _count(jobs: int | str) -> int:

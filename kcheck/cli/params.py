@@ -153,6 +153,14 @@ def tags_option(what: str) -> Callable[[_Command], _Command]:
 
 TIME_LIMIT = time_limit_option(" A spec stops at its first case that does not end.")
 
+TIME_BUDGET = click.option(
+    "--time-budget",
+    type=SECONDS,
+    metavar="SECONDS",
+    help="Begin no case after this time; 0 means no limit. Specs whose files changed, by git, come first; the "
+    "report counts what was not run.",
+)
+
 DEVICE = click.option(
     "--device",
     type=click.Choice(["auto", "gpu", "cpu", "simulator"]),

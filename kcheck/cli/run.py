@@ -18,7 +18,17 @@ from kcheck.cli.code_host import with_annotations
 from kcheck.cli.exits import Exit
 from kcheck.cli.formats import FILES, FORMATS
 from kcheck.cli.outputs import PairedCommand, ReportOutput, pair
-from kcheck.cli.params import COLOR, DEVICE, JOBS, SEED, SHARD_OF, TIME_LIMIT, cases_option, tags_option
+from kcheck.cli.params import (
+    COLOR,
+    DEVICE,
+    JOBS,
+    SEED,
+    SHARD_OF,
+    TIME_BUDGET,
+    TIME_LIMIT,
+    cases_option,
+    tags_option,
+)
 from kcheck.cli.sanitize import Sanitize
 from kcheck.cli.settings import PROFILE, given, on_command_line, sanitize_levels, settings_for
 from kcheck.dataclass import dataclass
@@ -55,6 +65,7 @@ class Wanted:
     fail_fast: bool
     max_failures: int | None
     timeout: float | None
+    time_budget: float | None
     formats: tuple[str, ...]
     files: tuple[str, ...]
     coverage: bool
@@ -78,6 +89,10 @@ class Wanted:
             raise click.UsageError("--lf runs stored failures; it takes none of --cases, --seed and --case-seed")
         if self.shard is not None and (self.touched or self.watch):
             raise click.UsageError(f"--shard and {'--touched' if self.touched else '--watch'} exclude each other")
+        if self.time_budget is not None and (self.shard is not None or self.watch):
+            raise click.UsageError(
+                f"--time-budget and {'--watch' if self.watch else '--shard'} exclude each other"
+            )
 
     @property
     def without_cases(self) -> int:
@@ -132,6 +147,7 @@ class Wanted:
 @click.option("-x", "--fail-fast", is_flag=True, help="Stop after the first failure.")
 @click.option("--max-failures", type=click.IntRange(min=1), metavar="N", help="Stop after N failures.")
 @TIME_LIMIT
+@TIME_BUDGET
 @FORMATS
 @FILES
 @click.option(
@@ -198,7 +214,7 @@ def _run(wanted: Wanted, outputs: tuple[ReportOutput, ...], this_round: Round | 
     """One run. ``this_round``: of ``--watch``, if it is one of its rounds."""
     with _kept():
         from kcheck.cli.reports import Reports
-        from kcheck.cli.specs import project_specs
+        from kcheck.cli.specs import no_case, project_specs
         from kcheck.runner import parse_keyword
 
     if wanted.keyword:
@@ -251,7 +267,7 @@ def _run(wanted: Wanted, outputs: tuple[ReportOutput, ...], this_round: Round | 
     if options.shard is not None and options.shard.others_run(len(specs)):
         return Exit.GOOD
     if not wanted.touched:
-        click.echo(f"kcheck: nothing selected: {_no_case(wanted.keyword, wanted.cases)}", err=True)
+        click.echo(f"kcheck: {no_case(wanted.keyword, wanted.cases)}", err=True)
     return wanted.without_cases
 
 
@@ -265,6 +281,10 @@ def _selected(wanted: Wanted, this_round: Round | None) -> tuple[OpSpec | SpecRe
     if not specs and not wanted.touched:
         why = no_tag(found, wanted.tags) if found else none_found(wanted.paths, may_recurse=not wanted.recursive)
         click.echo(f"kcheck: {why}", err=True)
+    if wanted.time_budget is not None:
+        from kcheck.cli.changed import changed_first
+
+        return changed_first(specs, Path(), os.environ)
     if this_round is None:
         return specs
     first = this_round.first
@@ -275,6 +295,7 @@ def _options(wanted: Wanted, specs: Sequence[OpSpec | SpecRefused]) -> Options:
     """The options of the run, with the failures in the store that it repeats."""
     with _kept():
         from kcheck.runner import Options
+        from kcheck.runner.deadline import Deadline
 
     recalls = wanted.stored and wanted.case_seed is None and (wanted.last_failed or not wanted.keyword)
     return Options(
@@ -295,6 +316,7 @@ def _options(wanted: Wanted, specs: Sequence[OpSpec | SpecRefused]) -> Options:
         lint=wanted.lint,
         skip_unsupported=wanted.touched,
         coverage=wanted.coverage,
+        deadline=None if wanted.time_budget is None else Deadline.after(wanted.time_budget),
     )
 
 
@@ -349,14 +371,6 @@ def _watch(wanted: Wanted, outputs: tuple[ReportOutput, ...]) -> int:
             warm(*answer)
 
     return watch(paths, recursive=wanted.recursive, run=lambda this: main(arguments, this), warm=warm_up)
-
-
-def _no_case(keyword: str, count: int | None) -> str:
-    if keyword:
-        return "-k matches no case; `kcheck cases SPEC` lists them"
-    if count == 0:
-        return "--cases 0 runs only the examples of a spec, and there are none"
-    return "the specs have no cases"
 
 
 def _not_stored(why: str) -> None:

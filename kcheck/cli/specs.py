@@ -113,6 +113,15 @@ def no_tag(found: Sequence[OpSpec | SpecRefused], tags: Sequence[str]) -> str:
     return f"nothing selected: none of {len(found)} specs has the tag {asked}; {has}"
 
 
+def no_case(keyword: str, count: int | None) -> str:
+    """Why the specs have no case to run. ``keyword``, ``count``: ``-k`` and ``--cases``."""
+    if keyword:
+        return "nothing selected: -k matches no case; `kcheck cases SPEC` lists them"
+    if count == 0:
+        return "nothing selected: --cases 0 runs only the examples of a spec, and there are none"
+    return "nothing selected: the specs have no cases"
+
+
 def _is_spec(path: Path) -> bool:
     """Whether a changed file is an op spec: YAML in a spec folder of its project, or with a top key ``kcheck``."""
     if path.suffix not in (".yaml", ".yml") or not path.is_file():

@@ -174,11 +174,13 @@ class RunFinished:
     Attributes:
         interrupted: by Ctrl-C.
         not_begun: paths of the specs that were not reached.
+        budget: seconds of the time budget that ended it before its last case; None if none did.
     """
 
     seconds: float
     interrupted: bool
     not_begun: tuple[str, ...] = ()
+    budget: float | None = None
 
 
 Event: TypeAlias = (

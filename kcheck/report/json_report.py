@@ -95,6 +95,10 @@ class JsonReporter:
             "interrupted": self._finished is None or self._finished.interrupted,
         }
         if self._finished is not None:
+            if self._finished.not_begun:
+                tail["not_begun"] = list(self._finished.not_begun)
+            if self._finished.budget is not None:
+                tail["time_budget"] = self._finished.budget
             tail |= self._record(self._finished)
         self._stream.write(f'\n],\n"summary": {_dump(tail)},\n"time": {_dump(time)}\n}}\n')
         self._stream.flush()

@@ -117,6 +117,8 @@ class Totals:
             yield f"{specs} passed"
         elif not self._cases and not self._interrupted:
             yield "no case was run" if any(event.skipped for event in self._specs) else "nothing selected"
+        if self.finished is not None and self.finished.budget is not None:
+            yield f"stopped after the time budget of {wording.seconds(self.finished.budget)}"
         never = len(self.not_run) + self._not_begun
         if never:
             yield f"{wording.count(never, 'spec')} not run"

@@ -47,7 +47,10 @@ def merged_shards(shards: Sequence[_Named]) -> list[Event]:
     ends = [_finish(events) for _, events in ordered]
     begun = {event.path for event in body if isinstance(event, SpecRefused | SpecStarted)}
     left = dict.fromkeys(path for end in ends for path in end.not_begun if path not in begun)
-    finish = RunFinished(sum(end.seconds for end in ends), any(end.interrupted for end in ends), tuple(left))
+    budget = max((end.budget for end in ends if end.budget is not None), default=None)
+    finish = RunFinished(
+        sum(end.seconds for end in ends), any(end.interrupted for end in ends), tuple(left), budget
+    )
     command, started = _whole(head.command), min(head.started for head in heads)
     return [replace(head, command=command, started=started, specs=len(plan), shard=None), *body, finish]
 

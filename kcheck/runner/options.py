@@ -11,6 +11,7 @@ from kcheck.dataclass import dataclass
 from kcheck.model import Case, Level, OpSpec, Snapshot, level_word
 from kcheck.model.limits import TIMEOUT
 from kcheck.model.shard import Part, Shard
+from kcheck.runner.deadline import Deadline
 from kcheck.span import as_typed
 
 STORED = "stored_"
@@ -56,6 +57,7 @@ class Options:
         coverage: count what every case reaches of the kernel, also of a case that no sanitizer instruments.
         shard: the part of a run that this is; None if it is all of it.
         parts: by root, path and op of a spec, the cases to run of a spec that several shards have.
+        deadline: the end of the time budget; None: no limit.
         replay_by: the command at the start of the replay line, if it is not `kcheck run`.
     """
 
@@ -81,6 +83,12 @@ class Options:
     cases_first: bool = False
     shard: Shard | None = None
     parts: Mapping[tuple[str, str, str], Part] = field(default_factory=dict)
+    deadline: Deadline | None = None
+
+    @property
+    def late(self) -> bool:
+        """Whether the time budget is used up."""
+        return self.deadline is not None and self.deadline.passed
 
     @property
     def is_replay(self) -> bool:

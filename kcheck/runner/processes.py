@@ -84,10 +84,10 @@ class Processes:
         with contextlib.suppress(OSError):  # it died; its pipe has ended, which `receive` sees
             self._pipes[worker].send(task)
 
-    def receive(self, *, wait: bool) -> list[Message]:
+    def receive(self, *, wait: bool, most: float | None = None) -> list[Message]:
         """As :meth:`kcheck.runner.remote.Workers.receive`."""
         found: list[Message] = []
-        for pipe in _ready(self._pipes, None if wait else 0):
+        for pipe in _ready(self._pipes, most if wait else 0):
             worker = self._pipes.index(pipe)
             try:
                 found.append((worker, pipe.recv()))

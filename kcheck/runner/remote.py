@@ -14,6 +14,7 @@ from kcheck.dataclass import dataclass
 from kcheck.errors import InternalError, SpecError
 from kcheck.model import Fault, OpSpec
 from kcheck.model.coverage import CodePoint
+from kcheck.runner.deadline import Deadline
 from kcheck.runner.progress import WORTH_HELP, SpecProgress
 from kcheck.runner.work import Prepared, Ran, Said
 from kcheck.runner.worker import Advised, Answer, CaseRan, Crashed, Done, Refusal, SpecEnded, Task
@@ -23,6 +24,8 @@ AHEAD = 2
 
 HELD = 512 << 20
 """Bytes of results that wait for their turn from which only the spec whose turn it is goes on."""
+
+_NOT_JUDGED = "the spec as a whole was not judged: the time budget was used up"
 
 _VERDICT = 4096  # bytes, about, of a result without arrays
 
@@ -59,15 +62,23 @@ class Workers(Protocol):
     def send(self, worker: int, task: Task) -> None:
         """Give a worker one more task. If it is dead, :meth:`receive` says so."""
 
-    def receive(self, *, wait: bool) -> list[Message]:
-        """What workers have said since the last call. ``wait``: until there is something."""
+    def receive(self, *, wait: bool, most: float | None = None) -> list[Message]:
+        """What workers have said since the last call.
+
+        Args:
+            wait: until there is something.
+            most: seconds to wait; None for no limit.
+        """
 
 
 class Remote:
-    """A :class:`kcheck.runner.work.CaseExecutor` of workers."""
+    """A :class:`kcheck.runner.work.CaseExecutor` of workers. ``deadline``: that of the options."""
 
-    def __init__(self, workers: Workers) -> None:
+    def __init__(self, workers: Workers, deadline: Deadline | None = None) -> None:
         self._workers = workers
+        self._deadline = deadline
+        self._late = False  # no further case begins; changes only between two rounds of the pump
+        self._any = False  # a case has run
         self.name = self.description = ""
         self._specs: Sequence[OpSpec] = ()
         self.progress: list[SpecProgress] = []
@@ -95,11 +106,24 @@ class Remote:
         """As :meth:`kcheck.runner.work.CaseExecutor.no_more_cases`."""
         self._no_more = True
 
+    def reached(self, place: int) -> bool:
+        """As :meth:`kcheck.runner.work.CaseExecutor.reached`."""
+        self._late = True
+        self.until(lambda: False)
+        return bool(self.progress[place].results) or isinstance(self.progress[place].prepared, Refusal | Crashed)
+
     def until(self, is_true: Callable[[], object]) -> None:
-        """Hand out tasks and take answers until something is true."""
+        """Hand out tasks and take answers until something is true, or nothing more comes within the budget."""
         self._pump(wait=False)
-        while not is_true():
+        while not is_true() and not self._given_up:
             self._pump(wait=True)
+
+    @property
+    def _given_up(self) -> bool:
+        """Whether the budget is used up and the workers are idle, or too slow to wait for."""
+        if not self._late or self._deadline is None:
+            return False
+        return not any(self._tasks) or not self._deadline.patience
 
     def taken(self, ran: Ran) -> None:
         """A result has had its turn."""
@@ -125,17 +149,20 @@ class Remote:
 
     def _pump(self, *, wait: bool) -> None:
         self._hand_out()
-        for worker, answer in self._workers.receive(wait=wait):
+        most = self._deadline.patience if self._deadline is not None and self._any else None
+        for worker, answer in self._workers.receive(wait=wait, most=most):
             if isinstance(answer, Died):
                 self._died(worker, answer)
             elif isinstance(answer, Done):
                 self.progress[self._tasks[worker].popleft().spec].busy += answer.seconds
             elif self._tasks[worker]:
                 self._answered(self.progress[self._tasks[worker][0].spec], self._tasks[worker][0], answer)
+        self._late = self._late or (self._any and self._deadline is not None and self._deadline.passed)
         self._hand_out()
 
     def _answered(self, progress: SpecProgress, task: Task, answer: Answer) -> None:
         if isinstance(answer, CaseRan):
+            self._any = True
             if progress.dropped:
                 return
             before = len(progress.results)
@@ -228,7 +255,7 @@ class Remote:
             if one.owner is None and not one.dropped and one.begun and one.cases and one.ended is None:
                 one.owner = worker  # its owner died
                 return self._next(worker, ahead=False)
-            if not one.begun and one.prepared is None and (one.place == self._head or self._held < HELD):
+            if not one.begun and one.prepared is None and not self._late and self._has_room(one):
                 one.owner, one.begun = worker, True
                 return Task("prepare", one.place)
         return None
@@ -242,7 +269,10 @@ class Remote:
         return most.next_cases(len(self._tasks))
 
     def _may_run(self, one: SpecProgress) -> bool:
-        return not self._no_more and (one.place == self._head or self._held < HELD)
+        return not self._no_more and not self._late and self._has_room(one)
+
+    def _has_room(self, one: SpecProgress) -> bool:
+        return one.place == self._head or self._held < HELD
 
 
 class RemoteWork:
@@ -260,13 +290,12 @@ class RemoteWork:
     def __exit__(self, *raised: object) -> None:
         self._remote.dropped(self._progress)
 
-    def prepare(self) -> Prepared:
+    def prepare(self) -> Prepared | None:
         """As :meth:`kcheck.runner.work.SpecWork.prepare`."""
         self._remote.until(lambda: self._progress.prepared is not None)
         prepared = self._progress.prepared
-        if isinstance(prepared, Prepared):
+        if prepared is None or isinstance(prepared, Prepared):
             return prepared
-        assert prepared is not None
         raise self._error(prepared)
 
     def ran(self) -> Iterator[Ran]:
@@ -275,6 +304,8 @@ class RemoteWork:
         for number in range(progress.cases):
             self._remote.until(partial(self._has, number))
             if number not in progress.results:
+                if progress.ended is None:
+                    return  # the budget is used up
                 assert isinstance(progress.ended, Refusal | Crashed)
                 raise self._error(progress.ended)
             ran = progress.results.pop(number)
@@ -311,6 +342,8 @@ class RemoteWork:
     def _ended(self) -> SpecEnded:
         self._remote.until(lambda: self._progress.ended is not None)
         ended = self._progress.ended
+        if ended is None:
+            return SpecEnded(Said(notes=(_NOT_JUDGED,)), Said(), ())
         if isinstance(ended, SpecEnded):
             return ended
         assert ended is not None

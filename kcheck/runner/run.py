@@ -125,6 +125,9 @@ class _Run:
     interrupted: bool = False
     _lost: str = ""  # why the device can run nothing more
     _told: bool = False  # the current spec has had its first event
+    _ran: bool = False  # a case has run
+    _cut: bool = False  # the time budget ended a spec before its last case
+    _late: list[str] = field(default_factory=list)  # paths of the specs for which no time was left
     _notes: dict[str, int] = field(default_factory=dict)  # each with the stage that it is of
     _stage: int = 0
 
@@ -151,6 +154,9 @@ class _Run:
                 if isinstance(spec, SpecRefused):
                     self._told = True
                     yield spec
+                elif self._ran and self.options.late and not self.executor.reached(runs):
+                    self._late.append(spec.path)
+                    runs += 1
                 else:
                     with self.executor.work(runs) as work:
                         yield from self._spec(spec, work)
@@ -160,7 +166,9 @@ class _Run:
         except KeyboardInterrupt:
             self.interrupted = True
         left = specs[done + self._told :] if self.interrupted else ()
-        yield RunFinished(time.monotonic() - begun, self.interrupted, tuple(spec.path for spec in left))
+        budget = self.options.deadline.seconds if self.options.deadline and (self._late or self._cut) else None
+        not_begun = (*self._late, *(spec.path for spec in left))
+        yield RunFinished(time.monotonic() - begun, self.interrupted, not_begun, budget)
 
     def _spec(self, spec: OpSpec, work: SpecWork) -> Iterator[Event]:
         started, begun = _now(), time.monotonic()
@@ -174,6 +182,9 @@ class _Run:
         except KernelError as error:
             self._told = True
             yield SpecRefused(spec.path, (error.fault,), started, spec.root)
+            return
+        if prepared is None:
+            self._late.append(spec.path)
             return
         options, self._lost = self.options, prepared.lost
         if not prepared.cases and (not options.is_whole or options.count == 0):
@@ -205,7 +216,7 @@ class _Run:
             self._stage = _END
             self._note_unsupported(tally)
             self._note_slow_reference(spec, tally, work.seconds(begun))
-            if options.lint and options.is_whole:
+            if options.lint and options.is_whole and not options.late:
                 self._stage = _ADVICE
                 self._note(*work.advice())
         except KeyboardInterrupt:
@@ -223,7 +234,11 @@ class _Run:
         for _ in range(planned):
             if self._stopped() or self._skips_rest(tally.endless, planned - tally.cases):
                 break
-            done = next(ran)
+            done = next(ran, None)
+            if done is None:
+                self._cut = True
+                break
+            self._ran = True
             verdict, self._lost = done.verdict, done.lost
             tally.judging += done.judging
             if self.options.skip_unsupported and verdict.is_unsupported:

@@ -83,15 +83,16 @@ class Said:
 class SpecWork(Protocol):
     """The cases of one spec. A context: at its end, what still runs for it is stopped."""
 
-    def prepare(self) -> Prepared:
-        """Plan the cases and load what the spec names.
+    def prepare(self) -> Prepared | None:
+        """Plan the cases and load what the spec names. None if the time budget ended before that.
 
         Raises:
             SpecError, KernelError: the spec cannot be run.
         """
 
     def ran(self) -> Iterator[Ran]:
-        """The cases as they are run, in the order of the plan. The caller may stop early."""
+        """The cases as they are run, in the order of the plan; not all of them if the time budget ends before.
+        The caller may stop early."""
 
     def vacuous(self) -> Said:
         """Whether a kernel that computes nothing would pass, after all cases."""
@@ -137,6 +138,9 @@ class CaseExecutor(Protocol):
     def no_more_cases(self) -> None:
         """No further case of this run will be asked for."""
 
+    def reached(self, place: int) -> bool:
+        """Whether results of a spec are there, once the time budget is used up. The others are not begun."""
+
 
 class InProcess:
     """Runs cases in this process, one after the other."""
@@ -159,6 +163,10 @@ class InProcess:
 
     def no_more_cases(self) -> None:
         """Nothing runs ahead here."""
+
+    def reached(self, place: int) -> bool:
+        """Nothing runs ahead here."""
+        return False
 
 
 class LocalWork:
@@ -205,6 +213,8 @@ class LocalWork:
         """As :meth:`SpecWork.ran`."""
         self.begin_artifact()
         for number in range(len(self._queued)):
+            if number and self._options.late:
+                return
             yield self.run(number)
 
     def begin_artifact(self) -> None:

@@ -47,6 +47,9 @@ def test_a_regression_fails_the_job(tmp_path: Path) -> None:
     )
     (repository.folder / "kernels/k.py").write_text(slower)
     result = ci(repository, "--quick", "--baseline", "main")
+    command = json.loads((repository.folder / "kcheck-reports/report.json").read_text())["command"]
+    assert "--cases 5 --no-lint --time-budget 3" in command
+    assert "--jobs auto" in command
     assert result.returncode == 1, result.stdout + result.stderr
     assert result.stdout.splitlines()[-4:] == [
         "validate  passed",

@@ -25,7 +25,11 @@ def run(cases: int, one_fails_of: int) -> list[Event]:
         sizes = {"M": number % 127 + 1, "N": number * 7919 % 4093 + 1, "K": number}
         comparison = fake_events.mismatch(passed=not fails)
         events.append(fake_events.case("op", number, status, dims=sizes, comparisons=(comparison,)))
-    return [*events, fake_events.spec_finished("op", passed=cases - failed, failed=failed), RunFinished(1.0, False)]
+    return [
+        *events,
+        fake_events.spec_finished("op", passed=cases - failed, failed=failed),
+        RunFinished(1.0, False),
+    ]
 
 
 def calls(form: str, events: list[Event]) -> int:

@@ -78,8 +78,8 @@ class TurnTaking:
     def send(self, worker, task):
         self._tasks[worker].append(task)
 
-    def receive(self, *, wait):
-        busy = [n for n in range(self._jobs) if self._open[n] or self._tasks[n]]
+    def receive(self, *, wait, most=None):
+        busy = self._busy()
         assert busy or not wait, "the run waits, and no worker has anything to do"
         if not wait:
             return []
@@ -101,6 +101,9 @@ class TurnTaking:
                 return self._end(worker)
             self.ran.append(key)
         return [(worker, answer)]
+
+    def _busy(self):
+        return [n for n in range(self._jobs) if self._open[n] or self._tasks[n]]
 
     def _end(self, worker):
         self._tasks[worker].clear()

@@ -1,0 +1,66 @@
+"""The files that a change touches, by git: what a run with a time budget checks first."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kcheck.model import OpSpec, SpecRefused
+from kcheck.specfile import files_of
+
+_BASES = ("CI_MERGE_REQUEST_DIFF_BASE_SHA", "GITHUB_BASE_REF")
+"""Variables of GitLab and GitHub: the commit, or the branch, that a merge or pull request is compared with."""
+
+
+def changed_first(
+    specs: Sequence[OpSpec | SpecRefused], folder: Path, environ: Mapping[str, str]
+) -> tuple[OpSpec | SpecRefused, ...]:
+    """Specs in their order, but first refused ones, which take no time, and those whose files a change touches.
+
+    Args:
+        folder: in the checkout. Where there is none, or no git, the order stays.
+    """
+    changed = changed_files(folder, environ)
+    return tuple(sorted(specs, key=lambda spec: isinstance(spec, OpSpec) and not _uses(spec, changed)))
+
+
+def changed_files(folder: Path, environ: Mapping[str, str]) -> frozenset[str]:
+    """Real paths of the files that differ from the base of the change, committed or not.
+
+    The base is where the branch left the branch that it is compared with: that of the pull request, or the default
+    branch of the remote. On the default branch itself it is the commit before. A shallow clone may have neither;
+    then only files that are not committed count.
+    """
+    top = _git(folder, "rev-parse", "--show-toplevel").strip()
+    if not top:
+        return frozenset()
+    names = _git(folder, "diff", "--name-only", "-z", _base(folder, environ), "--", top)
+    names += _git(folder, "ls-files", "--others", "--exclude-standard", "--full-name", "-z", "--", top)
+    return frozenset(os.path.realpath(Path(top, name)) for name in names.split("\0") if name)
+
+
+def _base(folder: Path, environ: Mapping[str, str]) -> str:
+    """The commit to compare with; HEAD if no other is known."""
+    asked = [environ[name] for name in _BASES if environ.get(name)]
+    for branch in (*asked, *(f"origin/{name}" for name in asked), "origin/HEAD"):
+        base = _git(folder, "merge-base", "HEAD", branch).strip()
+        if base and base != _git(folder, "rev-parse", "HEAD").strip():
+            return base
+    return _git(folder, "rev-parse", "--verify", "--quiet", "HEAD~1").strip() or "HEAD"
+
+
+def _uses(spec: OpSpec, changed: frozenset[str]) -> bool:
+    return bool(changed) and any(
+        os.path.realpath(file) in changed for file in files_of(Path(spec.root, spec.path))
+    )
+
+
+def _git(folder: Path, *words: str) -> str:
+    """What git prints; empty if it fails, or is not installed."""
+    try:
+        done = subprocess.run(["git", *words], cwd=folder, capture_output=True, check=False)
+    except OSError:
+        return ""
+    return os.fsdecode(done.stdout) if done.returncode == 0 else ""
