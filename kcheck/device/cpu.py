@@ -88,17 +88,10 @@ def warm(targets: Iterable[str], *, compiles: bool = True) -> None:
     _installed(cc)
     for name in _WARM:
         import_module(name)
-    if not compiles:
-        return
-    # Numba reads its tables of what it can compile on the first compilation, which is half of that one's time.
-    cuda: Any = import_module("numba.cuda")
+    if compiles:
+        from kcheck.device.warming import compile_one  # a run from full caches compiles nothing
 
-    def kernel(x: Any) -> None:
-        i = cuda.grid(1)
-        if i < x.size:
-            x[i] += x[i]
-
-    cuda.compile_ptx(kernel, (cuda.types.float32[:],), cc=DEFAULT_CC)
+        compile_one()
 
 
 class CpuBackend(CudaBackend):
