@@ -14,6 +14,7 @@ from typing import Literal
 
 from kcheck.dataclass import dataclass
 from kcheck.draft.accesses import Axis, KernelText, Node, find_accesses
+from kcheck.draft.elements import integer_elements
 from kcheck.draft.geometry import AXES, MAX_THREADS, WARP, Coordinate, grid_over, launched_blocks, shared_block
 from kcheck.draft.names import constants, dotted, integer, single_assignments
 from kcheck.errors import UserError
@@ -255,7 +256,8 @@ class _Drawing:
         loads = any(access.loads for access in uses)
         if name in found.passed:
             self.guesses.append(f"{name} is passed to a function that is not in this file: check who writes it")
-        dtype = signed[0] or ("int32" if name in found.indexing and not stores else "")
+        indexes = "int32" if name in found.indexing and not stores else ""
+        dtype = signed[0] or integer_elements(self.function).get(name, "") or indexes
         shape = tuple(self._size(Axis(name, place)) for place in range(ranks[name]))
         indexed = found.indexing.get(name)
         most = f"{{integers: [0, {self._size(indexed)} - 1]}}" if indexed is not None else ""

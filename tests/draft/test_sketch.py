@@ -185,6 +185,50 @@ def test_an_explicit_signature_gives_dtypes(drawn) -> None:
     assert told(found) == {"x": "float64 [M, N] read", "s": "scalar int64", "y": "float32 [1] write"}
 
 
+def test_integer_tiles_give_the_dtype_of_what_is_copied_to_and_from_them(drawn) -> None:
+    """``tile[t] = x[i]`` into a shared array of int32 says what x holds, also through a local name."""
+    found = drawn("""
+        from numba import int32
+
+        @cuda.jit
+        def k(x, w, y, counts, n):
+            tile = cuda.shared.array(128, int32)
+            bins = cuda.local.array(4, dtype=np.uint8)
+            i, t = cuda.grid(1), cuda.threadIdx.x
+            value = x[i] if i < n else 0
+            tile[t] = value
+            bins[0] = w[i]
+            cuda.syncthreads()
+            if i < n:
+                y[i] = tile[t] + tile[t ^ 1]
+                cuda.atomic.add(counts, 0, bins[0])
+    """)
+    dtypes = {one.name: one.dtype for one in found.arrays}
+    assert dtypes == {"x": "int32", "w": "uint8", "y": "int32", "counts": "uint8"}
+
+
+@pytest.mark.parametrize(
+    ("tile", "store"),
+    [
+        ("np.float32", "x[i]"),  # float16 is often accumulated in float32
+        ("np.int32", "int(x[i] * 2.0)"),
+        ("np.int32", "x[i] / 2"),
+    ],
+)
+def test_other_tiles_leave_the_dtype_open(drawn, tile: str, store: str) -> None:
+    """A value that is converted says nothing about the array that it was read from."""
+    found = drawn(f"""
+        @cuda.jit
+        def k(x, y, n):
+            tile = cuda.shared.array(128, {tile})
+            i, t = cuda.grid(1), cuda.threadIdx.x
+            if i < n:
+                tile[t] = {store}
+                y[i] = tile[t] * 0.5
+    """)
+    assert [one.dtype for one in found.arrays] == ["", ""]
+
+
 def test_an_array_updated_in_place_keeps_its_dtype(drawn) -> None:
     """The output shares the memory of the input, so the draft declares the same dtype for both."""
     found = drawn("""
