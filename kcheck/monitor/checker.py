@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, Unpack
 
 from kcheck.errors import UserError
 from kcheck.monitor import lifetime
@@ -15,12 +15,16 @@ from kcheck.monitor.waiting import POLICIES, Policy
 from kcheck.nearest import did_you_mean
 
 if TYPE_CHECKING:
-    from kcheck.monitor.functions import EquivalentSettings, F
+    from kcheck.api.spec import SpecLike
+    from kcheck.monitor.functions import F, VerifierNames
+    from kcheck.monitor.outliers import ExecutionOutlierDetector
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 QUEUE_BYTES = 256 << 20
+RTOL, ATOL = 1e-2, 1e-8
+"""What ``equivalent`` allows by default; cuda-kernel-verifier's numbers."""
 AT_EXIT = 10.0
 """Seconds that the calls that wait may take when the interpreter exits."""
 
@@ -213,12 +217,19 @@ class EquivalenceChecker:
         self,
         reference: Callable[..., Any] | None = None,
         on_mismatch: OnMismatch | None = None,
-        **settings: Unpack[EquivalentSettings],
+        *,
+        rtol: float = RTOL,
+        atol: float = ATOL,
+        outlier_detector: ExecutionOutlierDetector | Literal[False] | None = None,
+        sample_probability: float | None = None,
+        spec: SpecLike | None = None,
+        **theirs: Unpack[VerifierNames],
     ) -> Callable[[F], F]:
         """:func:`kcheck.monitor.equivalent`, for functions of this checker."""
-        from kcheck.monitor.functions import monitored
+        from kcheck.monitor.functions import Settings, monitored
 
-        return monitored(self, reference, on_mismatch, **settings)
+        settings = Settings(rtol, atol, outlier_detector, sample_probability, spec)
+        return monitored(self, reference, on_mismatch, settings, **theirs)
 
     def __enter__(self) -> EquivalenceChecker:
         if self._run is None:

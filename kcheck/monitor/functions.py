@@ -6,10 +6,11 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack
 
 from kcheck.errors import UserError
-from kcheck.monitor.checker import EquivalenceChecker
+from kcheck.monitor.checker import ATOL, RTOL, EquivalenceChecker
 from kcheck.monitor.mismatch import Mismatch
 from kcheck.monitor.outliers import ExecutionOutlierDetector
 from kcheck.monitor.running import MonitoredCall, MonitoredSite, OnMismatch, inside
@@ -20,14 +21,20 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any] | type)
 
 
-class EquivalentSettings(TypedDict, total=False):
-    """The keyword arguments of :func:`equivalent`, which describes them."""
+@dataclass(frozen=True)
+class Settings:
+    """How calls of a function are chosen and judged: keyword arguments of :func:`equivalent`."""
 
     rtol: float
     atol: float
     outlier_detector: ExecutionOutlierDetector | Literal[False] | None
     sample_probability: float | None
     spec: SpecLike | None
+
+
+class VerifierNames(TypedDict, total=False):
+    """cuda-kernel-verifier's names of the first two arguments of :func:`equivalent`."""
+
     ground_truth_function: Callable[..., Any]
     failure_callback: Callable[[Mismatch], object]
 
@@ -35,7 +42,13 @@ class EquivalentSettings(TypedDict, total=False):
 def equivalent(
     reference: Callable[..., Any] | None = None,
     on_mismatch: OnMismatch | None = None,
-    **settings: Unpack[EquivalentSettings],
+    *,
+    rtol: float = RTOL,
+    atol: float = ATOL,
+    outlier_detector: ExecutionOutlierDetector | Literal[False] | None = None,
+    sample_probability: float | None = None,
+    spec: SpecLike | None = None,
+    **theirs: Unpack[VerifierNames],
 ) -> Callable[[F], F]:
     """A decorator: while a checker runs, calls of the function are compared with a reference in the background.
 
@@ -63,39 +76,40 @@ def equivalent(
         on_mismatch: what happens: a function that gets a :class:`Mismatch`, in another thread; ``"raise"``: at the
             next call or when the checker stops; ``"log"``; ``"save"``: a ``.kcase`` file, with ``spec``.
             None: ``"log"``.
-        rtol, atol: the largest errors, ``abs(actual - expected) <= atol + rtol * abs(expected)``; default: 1e-2
-            and 1e-8.
+        rtol, atol: the largest errors, ``abs(actual - expected) <= atol + rtol * abs(expected)``.
         outlier_detector: chooses calls that are checked in any case; None: an :class:`OutlierDetector` for each of
             the first four array arguments; False: none.
         sample_probability: of checking other calls; None: the checker's.
         spec: a spec, or the path of a spec file, whose inputs have the names of the function's parameters. The
             noise floor of each call then judges instead of ``rtol`` and ``atol``.
-        ground_truth_function, failure_callback: cuda-kernel-verifier's names of the first two.
+        theirs: ``ground_truth_function`` and ``failure_callback``, cuda-kernel-verifier's names of the first two.
 
     Raises:
         UserError: there is no reference, ``"save"`` without ``spec``, or the function is a coroutine or generator.
         SpecError: the spec is invalid.
     """
-    return monitored(EquivalenceChecker.default(), reference, on_mismatch, **settings)
+    settings = Settings(rtol, atol, outlier_detector, sample_probability, spec)
+    return monitored(EquivalenceChecker.default(), reference, on_mismatch, settings, **theirs)
 
 
 def monitored(
     checker: EquivalenceChecker,
-    reference: Callable[..., Any] | None = None,
-    on_mismatch: OnMismatch | None = None,
-    **settings: Unpack[EquivalentSettings],
+    reference: Callable[..., Any] | None,
+    on_mismatch: OnMismatch | None,
+    settings: Settings,
+    **theirs: Unpack[VerifierNames],
 ) -> Callable[[F], F]:
     """:func:`equivalent` for functions of a checker."""
-    reference = settings.pop("ground_truth_function", reference)
-    on_mismatch = settings.pop("failure_callback", on_mismatch)
-    unknown = set(settings) - set(EquivalentSettings.__annotations__)
+    unknown = set(theirs) - set(VerifierNames.__annotations__)
     if unknown:
         raise TypeError(f"equivalent() got an unexpected keyword argument {min(unknown)!r}")
-    if reference is None and settings.get("spec") is None:
+    reference = theirs.get("ground_truth_function", reference)
+    on_mismatch = theirs.get("failure_callback", on_mismatch)
+    if reference is None and settings.spec is None:
         raise UserError("@equivalent needs a reference, or spec= of a spec that has one")
     if not callable(on_mismatch) and on_mismatch not in (None, "raise", "log", "save"):
         raise UserError(f"on_mismatch is {on_mismatch!r}; use a function, 'raise', 'log' or 'save'")
-    if on_mismatch == "save" and settings.get("spec") is None:
+    if on_mismatch == "save" and settings.spec is None:
         raise UserError("on_mismatch='save' needs spec=, under which kcheck reproduce runs the case again")
 
     def decorate(function: Any) -> Any:
@@ -130,21 +144,21 @@ def _site(
     function: Any,
     reference: Callable[..., Any] | None,
     on_mismatch: OnMismatch | None,
-    settings: EquivalentSettings,
+    settings: Settings,
 ) -> MonitoredSite:
     judge = None
-    if (spec := settings.get("spec")) is not None:
+    if settings.spec is not None:
         from kcheck.monitor.specs import SpecJudge  # what judges is heavy, and most functions have no spec
 
-        judge = SpecJudge(spec, reference, function)
+        judge = SpecJudge(settings.spec, reference, function)
     return MonitoredSite(
         f"{getattr(function, '__module__', None) or ''}.{getattr(function, '__qualname__', function)}".lstrip("."),
         reference if reference is not None else _no_reference,
         on_mismatch or "log",
-        settings.get("rtol", 1e-2),
-        settings.get("atol", 1e-8),
-        settings.get("outlier_detector"),
-        settings.get("sample_probability"),
+        settings.rtol,
+        settings.atol,
+        settings.outlier_detector,
+        settings.sample_probability,
         judge,
     )
 

@@ -108,20 +108,41 @@ rng: kcheck.SeededRng = kcheck.SeededRng(1).derive("x")
 word: int = rng.choice([1, 2])
 strategy = kcheck.hypothesis.cases(spec)
 reveal_type(kcheck.lint(spec).ok)
+detector = kcheck.monitor.OutlierDetector(share=0.01)
+
+@kcheck.monitor.equivalent(None, "raise", rtol=1e-3, outlier_detector=detector, spec=spec)
+def monitored(x: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> float:
+    return float(x.sum())
+
+with kcheck.monitor.EquivalenceChecker.start(workers=2, policy="block") as checker:
+    total: float = monitored(np.ones(3, np.float32))
+mismatches: int = checker.stats().mismatches
+kcheck.monitor.equivalent(ground_truth_function=np.sum, failure_callback=print)
+"""
+WRONG = """
+import kcheck
+kcheck.check('s.yaml', cases='many')
+kcheck.chek('s')
+kcheck.monitor.equivalent(abs, rtoll=1)
 """
 
 
 def test_a_users_file_passes_mypy_strict_and_a_wrong_one_does_not(tmp_path: Path) -> None:
     """The annotations are complete, and precise enough for a program that uses every part of the API."""
     (tmp_path / "user.py").write_text(USER)
-    (tmp_path / "wrong.py").write_text("import kcheck\nkcheck.check('s.yaml', cases='many')\nkcheck.chek('s')\n")
+    (tmp_path / "wrong.py").write_text(WRONG)
     files = [str(tmp_path / name) for name in ("user.py", "wrong.py")]
     done = python("-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), *files)
     errors = [line for line in done.stdout.splitlines() if ": error: " in line]
-    assert [line.partition(".py:")[2].partition(":")[0] for line in errors if "wrong.py" in line] == ["2", "3"]
+    assert [line.partition(".py:")[2].partition(":")[0] for line in errors if "wrong.py" in line] == [
+        "3",
+        "4",
+        "5",
+    ]
     assert 'Argument "cases" to "check"' in errors[0]
     assert 'has no attribute "chek"' in errors[1]
-    assert len(errors) == 2, done.stdout
+    assert 'Unexpected keyword argument "rtoll" for "equivalent"' in errors[2]
+    assert len(errors) == 3, done.stdout
     assert re.search(r'Revealed type is "(builtins\.)?bool"', done.stdout)
 
 

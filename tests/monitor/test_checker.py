@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import pydoc
 import random
+import re
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +14,7 @@ import numpy as np
 import pytest
 
 from kcheck.errors import UserError
-from kcheck.monitor import EquivalenceChecker, Mismatch, MismatchError, Stats
+from kcheck.monitor import EquivalenceChecker, Mismatch, MismatchError, Stats, equivalent
 
 ALL = {"sample_probability": 1.0}
 
@@ -429,6 +431,16 @@ def test_a_function_that_has_not_run_when_it_returns_is_refused(function: Callab
         UserError, match=f"{function.__name__} is a {function.__name__}; decorate the function that"
     ):
         EquivalenceChecker().equivalent(twice)(function)
+
+
+@pytest.mark.parametrize("function", [equivalent, EquivalenceChecker().equivalent], ids=["function", "method"])
+def test_help_shows_the_arguments_with_their_defaults(function: Callable[..., Any]) -> None:
+    shown = " ".join(pydoc.render_doc(function, renderer=pydoc.plaintext).splitlines()[2].split())
+    plain = re.sub(r": '[^']*'", "", shown).partition(") ->")[0]
+    assert plain == (
+        "equivalent(reference = None, on_mismatch = None, *, rtol = 0.01, atol = 1e-08, outlier_detector = None, "
+        "sample_probability = None, spec = None, **theirs"
+    )
 
 
 def test_the_counts_as_prometheus_text() -> None:

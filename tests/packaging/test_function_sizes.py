@@ -23,9 +23,11 @@ SIGNATURES = {
     "compat/gpuemu/tolerances.py:calibrate_tolerance",
     "driver/launch.py:launch",
     "driver/launch.py:launch_cooperative",
+    "monitor/checker.py:equivalent",
+    "monitor/functions.py:equivalent",
     "triton/launcher.py:__call__",
 }
-"""Their parameters are those of gpuemu, of CUDA's driver and of Triton."""
+"""Their parameters are those of gpuemu, of cuda-kernel-verifier, of CUDA's driver and of Triton."""
 
 TABLES = {"driver/context.py:calls"}
 """Tables of small functions."""
