@@ -94,7 +94,8 @@ frameworks: $(FRAMEWORKS_VENV)/installed  ## one op in numba.cuda, NumPy, torch,
 	@$(FRAMEWORKS) -m pytest tests/functions/test_frameworks_installed.py tests/compat/test_gpuemu_frameworks.py tests/monitor/test_jax.py -q -n 0
 	@$(FRAMEWORKS) tests/functions/same_verdicts.py --write
 
-monitor-soak: .venv/installed-dev  ## a million monitored calls, a hundred of them wrong; writes docs/monitor.md
+monitor-soak: .venv/installed-dev  ## outlier detector on 35 shapes, a million calls with a hundred wrong; writes docs/monitor.md
+	@$(BIN)/python benchmarks/monitor_outliers.py --write
 	@$(BIN)/python benchmarks/monitor_soak.py --write
 
 monitor-torch: $(FRAMEWORKS_VENV)/installed  ## the monitor on torch: autograd, modules, compile, MNIST; writes docs/monitor.md

@@ -2,68 +2,43 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
+import monitor_outliers
+
 from kcheck.monitor import ExponentialRunningCentroidExecutionOutlierDetector, OutlierDetector
 from kcheck.monitor.outliers import FEATURES
 
-Draw = Callable[[int], np.ndarray]
+SHAPES = [(1, 1), (1, 4096), (32, 64), (512, 1), (100, 512)]
 
 
-def stationary(rng: np.random.Generator, shape: tuple[int, int]) -> Draw:
-    return lambda call: rng.standard_normal(shape)
-
-
-def drifting(rng: np.random.Generator, shape: tuple[int, int]) -> Draw:
-    return lambda call: rng.standard_normal(shape) + call / 100
-
-
-def wandering(rng: np.random.Generator, shape: tuple[int, int]) -> Draw:
-    place = np.zeros(1)
-
-    def draw(call: int) -> np.ndarray:
-        place[0] += rng.normal(0, 0.05)
-        return rng.standard_normal(shape) + place
-
-    return draw
-
-
-def heavy(rng: np.random.Generator, shape: tuple[int, int]) -> Draw:
-    return lambda call: rng.standard_cauchy(shape)
-
-
-STREAMS = [stationary, drifting, wandering, heavy]
-SHAPES = [(1, 1), (1, 4096), (32, 64), (512, 1)]
-
-
-@pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_the_share_of_flagged_calls_is_within_a_factor_of_two_of_the_target(
-    stream: Callable[..., Draw], shape: tuple[int, int]
+def test_the_share_is_within_a_factor_of_two_of_the_target_and_unusual_inputs_are_flagged_at_once(
+    shape: tuple[int, int],
 ) -> None:
-    draw, detector = stream(np.random.default_rng(1), shape), OutlierDetector(share=0.04)
-    flagged = [detector.is_outlier(draw(call).astype(np.float32)) for call in range(1500)]
-    assert 0.02 <= np.mean(flagged) <= 0.08
-    assert 0.02 <= np.mean(flagged[750:]) <= 0.08
+    """The sweep of docs/monitor.md, on fewer shapes: four streams, five kinds of unusual inputs."""
+    found = monitor_outliers.measured([shape], calls=1500)
+    monitor_outliers.check(found)
+    assert set(found.shares) == {"stationary", "drifting", "wandering", "heavy"}
+    assert {what for _, what, _, _ in found.unusual} >= {"shifted", "NaN", "new shape"}
+    assert len(found.unusual) == (12 if shape == (1, 1) else 20)
 
 
-@pytest.mark.parametrize("stream", ["stationary", "drifting", "heavy"])
-def test_the_share_at_the_largest_batch_and_the_most_features(stream: str) -> None:
-    """Inputs of 2 million numbers, each a part of 4 million at another place."""
-    rng, detector = np.random.default_rng(1), OutlierDetector(share=0.04)
-    pool = rng.standard_cauchy(1 << 22) if stream == "heavy" else rng.standard_normal(1 << 22)
-    pool = pool.astype(np.float32)
-    flagged = []
-    for call in range(1000):
-        start = rng.integers(1 << 21)
-        batch = pool[start : start + (1 << 21)].reshape(512, 4096)
-        flagged.append(detector.is_outlier(batch + np.float32(call / 100) if stream == "drifting" else batch))
-    assert 0.02 <= np.mean(flagged) <= 0.08
+def test_the_sweep_refuses_a_wrong_share_and_a_missed_input() -> None:
+    right = monitor_outliers.Measured({"stationary": [0.6, 1.9]}, [("stationary", "NaN", (1, 1), True)])
+    monitor_outliers.check(right)
+    for shares, flagged in (([0.4, 1.0], True), ([1.0, 2.1], True), ([1.0], False)):
+        wrong = monitor_outliers.Measured({"stationary": shares}, [("stationary", "NaN", (1, 1), flagged)])
+        with pytest.raises(AssertionError, match="stationary"):
+            monitor_outliers.check(wrong)
 
 
 UNUSUAL = {
@@ -81,25 +56,28 @@ UNUSUAL = {
 }
 
 
-@pytest.mark.parametrize("stream", [stationary, drifting, wandering])
+@pytest.mark.parametrize(
+    "stream", [monitor_outliers.stationary, monitor_outliers.drifting, monitor_outliers.wandering]
+)
 @pytest.mark.parametrize("shape", [(32, 16), (8, 1024), (512, 3)], ids=str)
-def test_unusual_inputs_are_flagged_at_once(stream: Callable[..., Draw], shape: tuple[int, int]) -> None:
+def test_more_kinds_of_unusual_inputs(stream: Callable[..., Iterator[Any]], shape: tuple[int, int]) -> None:
     for name, unusual in UNUSUAL.items():
-        draw, detector = stream(np.random.default_rng(3), shape), OutlierDetector()
-        for call in range(150):
-            detector.is_outlier(draw(call).astype(np.float32))
-        changed = unusual(draw(150).astype(np.float32))
+        inputs, detector = stream(np.random.default_rng(3), shape), OutlierDetector()
+        for _ in range(150):
+            detector.is_outlier(next(inputs))
+        changed = unusual(next(inputs))
         assert detector.is_outlier(changed if "dtype" in name else changed.astype(np.float32)), name
 
 
 def test_a_nan_does_not_change_what_is_usual() -> None:
     """After NaNs the detector flags as before; inputs that often have NaNs are not flagged each time."""
-    draw, detector = stationary(np.random.default_rng(4), (16, 16)), OutlierDetector(share=0.04)
+    inputs = monitor_outliers.stationary(np.random.default_rng(4), (16, 16))
+    detector = OutlierDetector(share=0.04)
     flagged = [
-        detector.is_outlier(np.full((16, 16), np.nan) if call % 3 == 0 else draw(call)) for call in range(1500)
+        detector.is_outlier(np.full((16, 16), np.nan) if call % 3 == 0 else next(inputs)) for call in range(1500)
     ]
     assert 0.02 <= np.mean(flagged[300:]) <= 0.08
-    assert detector.is_outlier(draw(0) * 1e5)
+    assert detector.is_outlier(next(inputs) * 1e5)
 
 
 @pytest.mark.parametrize(
