@@ -9,7 +9,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check bench scale frameworks monitor-soak monitor-torch calibrate compare-trees compare-reports conformance conformance-triton conformance-cuda conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme rules release-check report-check editor-check editor-end-to-end format format-check lint types layers soak site wheel clean
+.PHONY: help demo test test-gpu check bench scale frameworks monitor-readme monitor-soak monitor-torch calibrate compare-trees compare-reports conformance conformance-triton conformance-cuda conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme rules release-check report-check editor-check editor-end-to-end format format-check lint types layers soak site wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1 /' | awk '{ \
@@ -91,7 +91,7 @@ conformance-cuda: .venv/installed-dev  ## kernels of cuda-samples, llm.c (SOURCE
 	@PYTHONPATH=. $(BIN)/python conformance/cuda_run.py "$(SOURCES)"
 
 frameworks: $(FRAMEWORKS_VENV)/installed  ## one op in numba.cuda, NumPy, torch, JAX, TensorFlow; writes docs/frameworks.md
-	@$(FRAMEWORKS) -m pytest tests/functions/test_frameworks_installed.py tests/compat/test_gpuemu_frameworks.py tests/monitor/test_jax.py -q -n 0
+	@$(FRAMEWORKS) -m pytest tests/functions/test_frameworks_installed.py tests/functions/test_torch_on_cuda.py tests/compat/test_gpuemu_frameworks.py tests/monitor/test_jax.py -q -n 0
 	@$(FRAMEWORKS) tests/functions/same_verdicts.py --write
 
 monitor-soak: .venv/installed-dev  ## outlier detector on 35 shapes, a million calls with a hundred wrong; writes docs/monitor.md
@@ -100,6 +100,10 @@ monitor-soak: .venv/installed-dev  ## outlier detector on 35 shapes, a million c
 
 monitor-torch: $(FRAMEWORKS_VENV)/installed  ## the monitor on torch: autograd, modules, compile, MNIST; writes docs/monitor.md
 	@$(FRAMEWORKS) tests/monitor/torch_results.py --write
+
+monitor-readme: $(FRAMEWORKS_VENV)/installed  ## cuda-kernel-verifier's README and example (SOURCE=path), imports changed; writes docs/monitor.md
+	@test -n "$(SOURCE)" || { echo "Say where the checkout is: make monitor-readme SOURCE=path" >&2; exit 2; }
+	@$(FRAMEWORKS) tests/monitor/verifier_readme.py "$(SOURCE)" --write
 
 conformance: .venv/installed-dev  ## numba-cuda's own tests on the cpu device; writes docs/conformance.md
 	@$(BIN)/python conformance/run.py

@@ -127,6 +127,7 @@ def _shared_answers(torch: Any, machine: Machine) -> dict[str, Any]:
         "current_stream": lambda device=None: stream,
         "default_stream": lambda device=None: stream,
         "set_stream": _done,
+        "is_current_stream_capturing": lambda: False,
         "CUDAGraph": no_graphs,
         "graph": no_graphs,
         "make_graphed_callables": no_graphs,

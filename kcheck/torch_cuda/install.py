@@ -39,6 +39,8 @@ def install(torch: Any, machine: Machine, ranges: HostRanges) -> Storages:
     _generator(torch)
     _autocast(torch)
     _gradients(torch, storages)
+    # Not an answer of the mode: PyTorch reads the arguments first, and takes a stream of its own only.
+    torch.Tensor.record_stream = lambda self, stream: None
     in_every_thread(host_cuda_mode(torch, storages))
     return storages
 
@@ -51,6 +53,9 @@ def _accelerator(torch: Any) -> None:
         torch.accelerator.current_accelerator = lambda check_available=False: torch.device("cuda")
         torch.accelerator.current_device_index = lambda: 0
         torch.accelerator.synchronize = lambda device=None: None
+        torch.accelerator.current_stream = torch.cuda.current_stream
+        for name in ("set_device_index", "set_device_idx", "set_stream"):
+            setattr(torch.accelerator, name, lambda chosen: None)
 
 
 def _compile(torch: Any) -> None:

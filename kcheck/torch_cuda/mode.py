@@ -152,7 +152,6 @@ def _answers(torch: Any, storages: Storages) -> dict[Any, Answer]:
         tensor.cpu: to_cpu,
         tensor.pin_memory: lambda self, *_, **__: self.clone(),
         tensor.is_pinned: lambda self, *_, **__: False,
-        tensor.record_stream: lambda self, stream: None,
     }
 
 

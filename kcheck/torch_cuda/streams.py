@@ -80,5 +80,9 @@ class TorchStream:
         """True: everything is complete."""
         return True
 
+    def is_capturing(self) -> bool:
+        """False: CUDA graphs are not supported."""
+        return False
+
     def synchronize(self) -> None:
         """Return at once."""

@@ -1,4 +1,4 @@
-"""Run tests/monitor/test_torch.py where torch is installed: ``python tests/monitor/torch_results.py [--write]``.
+"""Run the monitor's tests of torch where that is installed: ``python tests/monitor/torch_results.py [--write]``.
 
 Prints a table of what passed; with --write it goes into docs/monitor.md.
 """
@@ -31,7 +31,8 @@ class Passed:
 
 if __name__ == "__main__":
     passed = Passed()
-    code = pytest.main([str(Path(__file__).with_name("test_torch.py")), "-q", "-p", "no:cacheprovider"], [passed])
+    files = [str(Path(__file__).with_name(name)) for name in ("test_torch.py", "test_monitor_on_cuda.py")]
+    code = pytest.main([*files, "-q", "-p", "no:cacheprovider", "-m", "not gpu"], [passed])
     if code or not passed.names or set(passed.names.values()) != {"passed"}:
         sys.exit(f"not every test passed: {passed.names}")
     rows = [("torch", metadata.version("torch")), ("triton", metadata.version("triton"))]
