@@ -21,7 +21,7 @@ from kcheck.device.launched import launched, signature_of_types
 from kcheck.device.places import error_place, function_place, one_line
 from kcheck.device.plan import TIMEOUT_FIX, LaunchFault
 from kcheck.device.tensor import answer_as_tensor
-from kcheck.driver.compile_errors import explain, is_compiler_error
+from kcheck.driver.compile_errors import explain, is_compiler_error, refuse_once
 from kcheck.driver.signatures import SignatureMismatch, check_signature
 from kcheck.errors import DeviceUnavailable, UserError
 from kcheck.model import Finding, Index3, OpSpec, Schedule, Span, TensorSum
@@ -78,7 +78,9 @@ class CudaBackend(Uninstrumented):
         self._cuda = cuda
         self.modules: Modules | None = Modules()
         self._called: _Called = {}
-        _watch_calls(import_module("numba.cuda.dispatcher").CUDADispatcher, self._called)
+        dispatchers = import_module("numba.cuda.dispatcher").CUDADispatcher
+        _watch_calls(dispatchers, self._called)
+        refuse_once(dispatchers)
         self._array: Callable[..., Any] = devicearray.DeviceNDArray
         answer_as_tensor(devicearray.DeviceNDArrayBase)
         label = device.name.decode() if isinstance(device.name, bytes) else str(device.name)

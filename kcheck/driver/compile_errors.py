@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import functools
 import linecache
 import os
 import re
 import traceback
 from collections.abc import Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from kcheck.dataclass import dataclass
 from kcheck.model import Span
@@ -47,13 +49,44 @@ class CompileError:
     place: Span | None
 
 
+class RefusedBefore(Exception):
+    """A compiler has refused a kernel for the same types before, for the reason ``why``."""
+
+    def __init__(self, why: CompileError) -> None:
+        super().__init__(why.message)
+        self.why = why
+
+
+def refuse_once(kind: Any) -> None:
+    """Let a class of dispatchers compile a kernel once for each signature, also if the compiler refuses it: later
+    calls of ``compile`` raise RefusedBefore. Numba would go through its passes again for every launch."""
+    plain = kind.compile
+    refused: WeakKeyDictionary[Any, dict[Any, CompileError]] = WeakKeyDictionary()
+
+    @functools.wraps(plain)
+    def compile_once(dispatcher: Any, signature: Any) -> Any:
+        why = refused.get(dispatcher, {}).get(signature)
+        if why is not None:
+            raise RefusedBefore(why)
+        try:
+            return plain(dispatcher, signature)
+        except Exception as error:
+            if is_compiler_error(error):
+                refused.setdefault(dispatcher, {})[signature] = explain(error)
+            raise
+
+    kind.compile = compile_once
+
+
 def is_compiler_error(error: BaseException) -> bool:
     """Whether Numba, NVVM, nvJitLink or NVRTC refused the kernel's code."""
-    return bool({kind.__name__ for kind in type(error).__mro__} & _ERRORS)
+    return isinstance(error, RefusedBefore) or bool({kind.__name__ for kind in type(error).__mro__} & _ERRORS)
 
 
 def explain(error: BaseException) -> CompileError:
     """A compiler's error in plain words."""
+    if isinstance(error, RefusedBefore):
+        return error.why
     place = compiler_place(error)
     line = _Line(place)
     text = re.sub(r"\x1b\[[0-9;]*m| at 0x[0-9a-f]+", "", str(error))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kcheck.driver.compile_errors import explain
+from kcheck.driver.compile_errors import RefusedBefore, explain, refuse_once
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = """\
@@ -94,7 +94,7 @@ BLOCK = 64
 LINE = {line[4:].partition("(")[0]: n for n, line in enumerate(KERNELS.splitlines(), 1) if line.startswith("def ")}
 CHILD = """
 import json, sys
-from kcheck.driver.compile_errors import explain
+from kcheck.driver.compile_errors import RefusedBefore, explain, refuse_once
 import kernels
 from numba import cuda, types
 told = {}
@@ -211,3 +211,35 @@ def test_a_kernel_that_returns_a_value_is_told_in_plain_words() -> None:
     why = explain(Exception("No conversion from float32 to none for '$80return_value.3', defined at None"))
     assert why.message == "does not compile: the kernel returns a value"
     assert why.fix == "write the result to an array argument"
+
+
+class NumbaError(Exception):
+    """Named as the base of Numba's errors."""
+
+
+def test_a_kernel_that_does_not_compile_is_compiled_once() -> None:
+    """The compiler's reason is the same at every later launch with these types; other types are compiled. An error
+    that is not about the code, such as a lack of memory, is tried again."""
+    tried = []
+
+    class Dispatcher:
+        def compile(self, signature: tuple[str, ...]) -> str:
+            tried.append(signature)
+            if signature == ("int64",):
+                return "compiled"
+            raise MemoryError if signature == ("large",) else NumbaError("cannot unify types")
+
+    refuse_once(Dispatcher)
+    one, other = Dispatcher(), Dispatcher()
+    with pytest.raises(NumbaError) as first:
+        one.compile(("str",))
+    with pytest.raises(RefusedBefore) as second:
+        one.compile(("str",))
+    assert explain(second.value) == explain(first.value)
+    with pytest.raises(NumbaError):
+        other.compile(("str",))
+    for _ in range(2):
+        with pytest.raises(MemoryError):
+            one.compile(("large",))
+    assert one.compile(("int64",)) == "compiled"
+    assert tried == [("str",), ("str",), ("large",), ("large",), ("int64",)]
