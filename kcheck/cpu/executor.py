@@ -237,7 +237,7 @@ class Executor:
             completion, took = self._timed(job, known, launch)
             self._heap_used = job.launch.heap_used
             if job.kernel.program.prints:
-                self._write(printed(self._prints, job.launch.print_used, self._string))
+                self._write(printed(self._prints, job.launch.print_used, self.memory.string))
             self.ending = self._judge(job, completion, launch)
             if self.ending is Ending.FINISHED:
                 known.seconds = took * len(completion.workspaces)
@@ -492,10 +492,3 @@ class Executor:
         geometry = LaunchGeometry(launch.grid, launch.block, launch.shared)
         program, module = job.kernel.program, launch.module
         return Naming(program, module, self.memory, windows, launch.params, geometry, launch.arrays)
-
-    def _string(self, address: int) -> bytes:
-        """The NUL-terminated string at a device address, up to the end of its allocation."""
-        block = self.memory.find(address)
-        if block is None:
-            return b"(null)" if address == 0 else b"(bad address)"
-        return ctypes.string_at(address, block.end - address).split(b"\0", 1)[0]

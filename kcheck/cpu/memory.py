@@ -345,6 +345,13 @@ class Memory:
             inside = address + size <= block.end or (address == block.base and block.size == 0 and size <= 1)
             return block if inside else None
 
+    def string(self, address: int) -> bytes:
+        """The NUL-terminated string at an address, up to the end of its allocation."""
+        block = self.find(address)
+        if block is None:
+            return b"(null)" if address == 0 else b"(bad address)"
+        return ctypes.string_at(address, block.end - address).split(b"\0", 1)[0]
+
     def nearest(self, address: int) -> tuple[MemoryBlock, bool] | None:
         """The block that an illegal address was probably meant for: the freed block that contained it last (True),
         else the live block that contains it or is closest (False), if that is within the larger guard zone."""
