@@ -180,6 +180,23 @@ JOBS = click.option(
     show_envvar=True,
     help="Worker processes. auto: one per core.",
 )
+EXECUTOR = click.option(
+    "--executor",
+    type=click.Choice(["local", "dask"]),
+    default="local",
+    show_default=True,
+    envvar="KCHECK_EXECUTOR",
+    show_envvar=True,
+    help="Where cases run: on this machine, or on the workers of a Dask cluster.",
+)
+SCHEDULER = click.option(
+    "--scheduler",
+    metavar="ADDRESS",
+    default="",
+    envvar="KCHECK_SCHEDULER",
+    show_envvar=True,
+    help="Scheduler of the cluster, for --executor dask: tcp://HOST:8786 (default: DASK_SCHEDULER_ADDRESS).",
+)
 COLOR = click.option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),

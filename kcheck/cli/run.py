@@ -21,7 +21,9 @@ from kcheck.cli.outputs import PairedCommand, ReportOutput, pair
 from kcheck.cli.params import (
     COLOR,
     DEVICE,
+    EXECUTOR,
     JOBS,
+    SCHEDULER,
     SEED,
     SHARD_OF,
     TIME_BUDGET,
@@ -52,6 +54,8 @@ class Wanted:
     profile: str
     device: str
     jobs: int | str
+    executor: str
+    scheduler: str
     shard: tuple[int, int] | None
     cases: int | None
     seed: int | None
@@ -87,6 +91,8 @@ class Wanted:
             raise click.UsageError("--lf needs the store; remove --no-store and KCHECK_STORE=off")
         if self.last_failed and (drawn or self.case_seed is not None):
             raise click.UsageError("--lf runs stored failures; it takes none of --cases, --seed and --case-seed")
+        if self.executor != "local" and self.watch:
+            raise click.UsageError("--executor dask and --watch exclude each other")
         if self.shard is not None and (self.touched or self.watch):
             raise click.UsageError(f"--shard and {'--touched' if self.touched else '--watch'} exclude each other")
         if self.time_budget is not None and (self.shard is not None or self.watch):
@@ -106,6 +112,8 @@ class Wanted:
 @PROFILE
 @DEVICE
 @JOBS
+@EXECUTOR
+@SCHEDULER
 @click.option(
     "--shard",
     type=SHARD_OF,
@@ -194,6 +202,7 @@ def command(ctx: click.Context, /, **typed: Any) -> int:
       kcheck run kernels/softmax.py --watch        again after each save
       kcheck run --sanitize all                    every case with every sanitizer
       kcheck run --jobs auto                       on all cores
+      kcheck run --executor dask --scheduler tcp://head:8786    on a Dask cluster
       kcheck run --shard 1/3 --format json -o 1.json    one of three machines
       kcheck run --format junit -o r.xml --format json -o r.json
     """

@@ -17,11 +17,11 @@ from multiprocessing.connection import Connection, Pipe, wait
 from typing import Self
 
 from kcheck.device import Device
-from kcheck.errors import DeviceUnavailable, InternalError, UserError
+from kcheck.errors import InternalError, UserError
 from kcheck.model import OpSpec
 from kcheck.runner.options import Options
 from kcheck.runner.remote import Died, Message
-from kcheck.runner.worker import Bench, Task
+from kcheck.runner.worker import Task, serve
 
 _PR_SET_PDEATHSIG = 1
 _RESTARTS = 100
@@ -134,7 +134,7 @@ class Processes:
                 for pipe in [ours, *self._pipes]:
                     with contextlib.suppress(OSError):  # that of the process that this one replaces is closed
                         pipe.close()
-                self._serve(theirs)
+                serve(theirs, self._choose, self._specs, self._options)
                 code = 0
             finally:
                 os._exit(code)
@@ -144,23 +144,6 @@ class Processes:
         else:
             self._pipes.append(ours)
             self._ids.append(process)
-
-    def _serve(self, pipe: Connection) -> None:
-        """A worker's life: tasks in, answers out, until the other side is gone."""
-        try:
-            device = self._choose()
-        except DeviceUnavailable as error:
-            pipe.send(error)
-            return
-        pipe.send((device.name, device.description))
-        bench = Bench(self._specs, self._options, device)
-        with contextlib.suppress(EOFError, ConnectionError):
-            while True:
-                task: Task = pipe.recv()
-                for answer in bench.do(task):
-                    pipe.send(answer)
-                sys.stdout.flush()
-                sys.stderr.flush()
 
 
 def _ready(pipes: Sequence[Connection], seconds: float | None) -> list[Connection]:

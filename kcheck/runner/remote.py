@@ -38,7 +38,12 @@ class Died:
     replaced: bool = True
 
 
-Message: TypeAlias = "tuple[int, Answer | Died]"
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """There is one worker more. It has the next number."""
+
+
+Message: TypeAlias = "tuple[int, Answer | Died | Joined]"
 """The number of a worker, and what it says."""
 
 
@@ -153,6 +158,8 @@ class Remote:
         for worker, answer in self._workers.receive(wait=wait, most=most):
             if isinstance(answer, Died):
                 self._died(worker, answer)
+            elif isinstance(answer, Joined):
+                self._tasks.append(deque())
             elif isinstance(answer, Done):
                 self.progress[self._tasks[worker].popleft().spec].busy += answer.seconds
             elif self._tasks[worker]:

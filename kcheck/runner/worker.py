@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, Protocol, TypeAlias
 
 from kcheck.dataclass import dataclass
 from kcheck.device import Device
-from kcheck.errors import InternalError, KernelError, SpecError, UserError
+from kcheck.errors import DeviceUnavailable, InternalError, KernelError, SpecError, UserError
 from kcheck.model import Fault, Finding, OpSpec
 from kcheck.model.compiled import Launched
 from kcheck.model.verdict import WORKER
@@ -194,3 +196,30 @@ class Bench:
     @property
     def _wants_advice(self) -> bool:
         return self._options.lint and self._options.is_whole
+
+
+class Channel(Protocol):
+    """The worker's end of a connection. ``recv`` raises EOFError when the other end is gone."""
+
+    def send(self, answer: Answer | DeviceUnavailable | tuple[str, str], /) -> None: ...
+
+    def recv(self) -> Any: ...
+
+
+def serve(channel: Channel, choose: Callable[[], Device], specs: Sequence[OpSpec], options: Options) -> None:
+    """A worker's life: the name and the description of its device out, tasks in and answers out, until the other
+    side is gone. ``choose``: makes the device; if there is none, the error is sent and that is all."""
+    try:
+        device = choose()
+    except DeviceUnavailable as error:
+        channel.send(error)
+        return
+    channel.send((device.name, device.description))
+    bench = Bench(specs, options, device)
+    with contextlib.suppress(EOFError, ConnectionError):
+        while True:
+            task: Task = channel.recv()
+            for answer in bench.do(task):
+                channel.send(answer)
+            sys.stdout.flush()
+            sys.stderr.flush()

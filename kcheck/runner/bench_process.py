@@ -1,0 +1,82 @@
+"""A process that runs cases for a worker of a cluster: ``python -m kcheck.runner.bench_process PIPE ALIVE``.
+
+Args:
+    PIPE: a file descriptor. A :class:`kcheck.runner.session.Setup` comes in, then tasks; answers go out.
+    ALIVE: a file descriptor whose other end the worker has: when it is closed, this process ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+
+from kcheck.device import choose_for
+from kcheck.errors import DeviceUnavailable, UserError
+from kcheck.model import OpSpec
+from kcheck.runner.mirror import kept_contents, mirror
+from kcheck.runner.options import Options
+from kcheck.runner.session import Setup
+from kcheck.runner.wire import at_worker, to_client
+from kcheck.runner.worker import Answer, Done, Task, serve
+
+
+class _Channel:
+    """A :class:`kcheck.runner.worker.Channel` to the client, by way of the worker."""
+
+    def __init__(self, pipe: Connection, folder: str) -> None:
+        self._pipe = pipe
+        self._folder = folder
+
+    def send(self, answer: Answer | DeviceUnavailable | tuple[str, str]) -> None:
+        """The first goes to the worker; then each begins with a byte that is 1 for the last one of a task."""
+        if isinstance(answer, DeviceUnavailable | tuple):
+            self._pipe.send(answer)
+        else:
+            last = b"\1" if isinstance(answer, Done) else b"\0"
+            self._pipe.send_bytes(last + to_client(answer, self._folder))
+
+    def recv(self) -> Task:
+        """The next task."""
+        task: Task = at_worker(self._pipe.recv_bytes(), self._folder)
+        return task
+
+
+def _serve(pipe: Connection) -> None:
+    setup: Setup = pipe.recv()
+    with mirror(setup.manifest) as folder:
+        os.chdir(folder + setup.manifest.cwd)
+        content = kept_contents().get(setup.work)
+        if content is None:
+            raise UserError("the specs have not reached this worker; run the command again")
+        specs: Sequence[OpSpec]
+        options: Options
+        specs, options = at_worker(content, folder)
+        serve(_Channel(pipe, folder), lambda: choose_for(specs, setup.device, setup.targets), specs, options)
+
+
+def _end_with(other: int) -> None:
+    """End when the other end of a pipe is closed: Linux sends SIGIO, whose default is to end the process."""
+    fcntl.fcntl(other, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(other, fcntl.F_SETFL, fcntl.fcntl(other, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def main() -> None:
+    """Run cases until the pipe ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is the worker's
+    pipe = Connection(int(sys.argv[1]))
+    _end_with(int(sys.argv[2]))
+    with contextlib.suppress(EOFError, ConnectionError):
+        try:
+            _serve(pipe)
+        except UserError as error:
+            pipe.send_bytes(pickle.dumps(UserError(str(error))))
+
+
+if __name__ == "__main__":
+    main()

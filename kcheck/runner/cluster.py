@@ -1,0 +1,376 @@
+"""The workers of a Dask cluster, as :class:`kcheck.runner.remote.Workers`: a process for each of their threads.
+
+Dask carries: contents by digest, tasks to the worker that a session is on, replies back. Which cases run where is
+decided in :mod:`kcheck.runner.remote`, as for the processes of one machine, so no more is in flight than there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import queue
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, TypeAlias
+
+import dask
+from distributed import Client, Future, get_worker
+from distributed.versions import get_versions
+
+from kcheck.errors import InternalError, UserError
+from kcheck.model import OpSpec
+from kcheck.runner.mirror import collected, digest_of
+from kcheck.runner.options import Options
+from kcheck.runner.processes import cores
+from kcheck.runner.remote import Died, Joined, Message
+from kcheck.runner.session import Reply, Session, Setup, do, greeting, keep, lacking, stop
+from kcheck.runner.wire import at_client, to_worker
+from kcheck.runner.worker import Task
+
+CONNECT = 5.0
+"""Seconds for the scheduler to answer."""
+
+ARRIVE = 10.0
+"""Seconds until the scheduler has a worker."""
+
+READY = 120.0
+"""Seconds until one of its workers is ready: each imports kcheck, and may be busy."""
+
+REJOIN = 30.0
+"""Seconds that a run waits for a worker when the last one is gone: a nanny starts another in its place."""
+
+_POLL = 1.0
+_ENVIRONMENT = ("KCHECK_CC",)  # variables that verdicts depend on
+_PACKAGES = ("kcheck", "numba", "numba-cuda", "llvmlite", "numpy", "ml_dtypes")
+_START = "start them with: dask scheduler; dask worker ADDRESS"
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A session is ready: its worker's address, its future, and what it said of itself."""
+
+    address: str
+    session: Future
+    said: tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """A worker cannot be used. ``error``: why."""
+
+    address: str
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """A task of a slot is done: its reply, or why there is none."""
+
+    slot: int
+    future: Future
+    reply: Reply | BaseException
+
+
+_News: TypeAlias = "_Opened | _Failed | _Answered"
+
+
+@dataclass(slots=True)
+class _Slot:
+    """One thread of a worker.
+
+    Attributes:
+        name: of its session. life: of the process in that.
+        last: the newest task, after which the next one runs.
+        open: the tasks whose replies are not here.
+    """
+
+    address: str
+    session: Future
+    name: str
+    life: int = 0
+    last: Future | None = None
+    open: set[Future] = field(default_factory=set)
+    gone: bool = False
+
+
+class Cluster:
+    """A context: at its end, the processes on the workers are gone.
+
+    Args:
+        address: of the scheduler: ``tcp://host:8786``.
+        device, targets: as of :func:`kcheck.device.choose`.
+        warn: is told which workers are left out, and why.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        address: str,
+        device: str,
+        targets: Sequence[str],
+        warn: Callable[[str], None],
+    ) -> None:
+        self.name = self.description = ""
+        self._options = options
+        self._address = address
+        self._device = device
+        self._targets = tuple(targets)
+        self._warn = warn
+        self._client: Any = None
+        self._slots: list[_Slot] = []
+        self._known: set[str] = set()  # addresses that were asked to open sessions, or refused
+        self._pending: dict[str, int] = {}  # sessions that are being opened
+        self._news: queue.SimpleQueue[_News] = queue.SimpleQueue()
+        self._roots: tuple[str, ...] = ()
+        self._contents: dict[str, bytes] = {}
+        self._setup: Setup | None = None
+        self._looked = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        if self._client is None:
+            return
+        names = tuple(slot.name for slot in self._slots if not slot.gone)
+        with contextlib.suppress(Exception):  # the cluster may be gone, and the run is over
+            self._client.sync(self._client.run, stop, names, on_error="ignore", callback_timeout=CONNECT)
+        with contextlib.suppress(Exception):
+            self._client.close(timeout=CONNECT)
+        self._client = None
+
+    def begin(self, specs: Sequence[OpSpec]) -> int:
+        """As :meth:`kcheck.runner.remote.Workers.begin`."""
+        self._connect()
+        self._collect_contents(specs)
+        limit = time.monotonic() + ARRIVE
+        while not self._slots or self._pending:
+            left = limit - time.monotonic()
+            if left < 0 and self._slots:
+                break  # the others join when they are ready
+            if left < 0:
+                self._none_ready()
+            if self._look() and not self._slots:
+                limit = time.monotonic() + READY
+            if self._known and not self._pending and not self._slots:
+                self._none_ready()
+            with contextlib.suppress(queue.Empty):
+                self._take(self._news.get(timeout=min(0.2, max(left, 0.01))))
+        return len(self._slots)
+
+    def send(self, worker: int, task: Task) -> None:
+        """As :meth:`kcheck.runner.remote.Workers.send`."""
+        slot = self._slots[worker]
+        if slot.gone:
+            return
+        content = to_worker(task, self._roots)
+        slot.last = self._submit(slot.address, do, slot.session, slot.life, content, slot.last)
+        slot.open.add(slot.last)
+        self._client.loop.add_callback(self._reply_of, worker, slot.last)
+
+    def receive(self, *, wait: bool) -> list[Message]:
+        """As :meth:`kcheck.runner.remote.Workers.receive`.
+
+        Raises:
+            UserError: the scheduler, or every worker, is gone.
+        """
+        found: list[Message] = []
+        limit: float | None = None
+        while True:
+            found += self._looked_for()
+            while not self._news.empty():
+                found += self._take(self._news.get())
+            if not all(slot.gone for slot in self._slots):
+                limit = None
+            elif limit is None:
+                limit = time.monotonic() + REJOIN
+            elif time.monotonic() > limit:
+                raise UserError(f"every worker of {self._address} is gone; {_START}")
+            if limit is None and (found or not wait):
+                return sorted(found, key=lambda one: not isinstance(one[1], Joined))
+            with contextlib.suppress(queue.Empty):
+                found += self._take(self._news.get(timeout=_POLL))
+
+    def _connect(self) -> None:
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is wrong is told here
+        try:
+            with warnings.catch_warnings(), dask.config.set({"distributed.comm.timeouts.connect": CONNECT}):
+                warnings.simplefilter("ignore")  # of versions: those that matter are compared here
+                self._client = Client(self._address, timeout=CONNECT, set_as_default=False, name="kcheck")
+        except (OSError, TimeoutError, ValueError) as error:
+            why = str(error) or type(error).__name__
+            raise UserError(f"--scheduler {self._address}: no scheduler answers: {why}; {_START}") from error
+
+    def _collect_contents(self, specs: Sequence[OpSpec]) -> None:
+        manifest, self._contents = collected(specs)
+        self._roots = manifest.folders
+        work = to_worker((list(specs), self._options), self._roots)
+        self._contents[digest_of(work)] = work
+        environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+        self._setup = Setup(manifest, digest_of(work), self._device, self._targets, environment)
+
+    def _none_ready(self) -> None:
+        if not self._known:
+            raise UserError(f"{self._address} has no workers; {_START.replace('ADDRESS', self._address)}")
+        raise UserError(
+            f"no worker of {self._address} can run the cases; see the warnings above, or its dashboard"
+        )
+
+    def _looked_for(self) -> list[Message]:
+        """Look for workers that have come or gone, if that is some time ago."""
+        if time.monotonic() - self._looked < _POLL:
+            return []
+        before = [slot.gone for slot in self._slots]
+        self._look()
+        return [
+            (worker, Died("its machine or its Dask worker is gone", replaced=False))
+            for worker, (slot, was_gone) in enumerate(zip(self._slots, before, strict=True))
+            if slot.gone and not was_gone
+        ]
+
+    def _look(self) -> bool:
+        """Whether workers have come. Sessions are opened on them; slots of workers that have gone are gone."""
+        if time.monotonic() - self._looked < _POLL:
+            return False
+        self._looked = time.monotonic()
+        try:
+            threads: Mapping[str, int] = self._client.sync(
+                self._client.scheduler.ncores, callback_timeout=2 * CONNECT
+            )
+        except (OSError, TimeoutError) as error:
+            raise UserError(f"the scheduler {self._address} is gone: {error or type(error).__name__}") from error
+        for slot in self._slots:
+            if slot.address not in threads and not slot.gone:
+                slot.gone = True
+                self._client.cancel([*slot.open])
+                slot.open.clear()
+        self._known &= threads.keys()
+        self._pending = {address: left for address, left in self._pending.items() if address in threads}
+        new = {address: count for address, count in threads.items() if address not in self._known}
+        if not new:
+            return False
+        self._known |= new.keys()
+        for address, why in self._other_versions().items():
+            if new.pop(address, None) is not None:
+                self._refuse(address, f"{why}; install the same versions")
+        for address, count in new.items():
+            self._pending[address] = count
+            self._client.loop.add_callback(self._open, address, count)
+        return bool(new)
+
+    def _other_versions(self) -> dict[str, str]:
+        """By address of a worker with other versions than this process: which."""
+        ours = get_versions(_PACKAGES)["packages"]
+        found = self._client.get_versions(packages=list(_PACKAGES))["workers"]
+        wrong: dict[str, str] = {}
+        for address, told in found.items():
+            there = (told or {}).get("packages", {})
+            differ = [name for name in ("python", *_PACKAGES) if there.get(name) != ours[name]]
+            if differ:
+                wrong[address] = ", ".join(
+                    f"{_version(name, there.get(name))} there and {_version(name, ours[name])} here"
+                    for name in differ
+                )
+        return wrong
+
+    def _refuse(self, address: str, why: str) -> None:
+        self._pending.pop(address, None)
+        self._warn(f"the worker {address} is left out: {why}")
+
+    async def _open(self, address: str, count: int) -> None:
+        """Bring what a worker lacks, and open its sessions. In the thread of the client."""
+        assert self._setup is not None
+        try:
+            missing = await self._submit(address, lacking, tuple(self._contents))
+            if missing:
+                await self._submit(address, keep, {digest: self._contents[digest] for digest in missing})
+            sessions = [self._submit(address, _session, self._setup) for _ in range(count)]
+            for session in sessions:
+                self._news.put(_Opened(address, session, await self._submit(address, greeting, session)))
+        except BaseException as error:
+            self._news.put(_Failed(address, error))
+
+    async def _reply_of(self, slot: int, future: Future) -> None:
+        try:
+            reply: Reply | BaseException = await future
+        except BaseException as error:
+            reply = error
+        self._news.put(_Answered(slot, future, reply))
+
+    def _submit(self, address: str, function: Callable[..., object], *arguments: object) -> Future:
+        return self._client.submit(function, *arguments, workers=[address], pure=False, allow_other_workers=False)
+
+    def _take(self, news: _News) -> list[Message]:
+        if isinstance(news, _Failed):
+            if isinstance(news.error, Exception) and news.address in self._pending:
+                self._refuse(news.address, str(news.error) or type(news.error).__name__)
+            return []
+        if isinstance(news, _Opened):
+            return self._joined(news)
+        slot = self._slots[news.slot]
+        if news.future not in slot.open:
+            return []
+        slot.open.remove(news.future)
+        if isinstance(news.reply, BaseException):
+            return self._lost(news.slot, news.reply)
+        return self._replied(news.slot, news.reply)
+
+    def _joined(self, opened: _Opened) -> list[Message]:
+        name, device, description = opened.said
+        if opened.address not in self._pending:  # it has gone, or is left out
+            return []
+        if self.name and device != self.name:
+            self._refuse(opened.address, f"its device is {device}, and that of the others {self.name}")
+            return []
+        if not self.name:
+            self.name, self.description = device, description
+        self._pending[opened.address] -= 1
+        if not self._pending[opened.address]:
+            del self._pending[opened.address]
+        self._slots.append(_Slot(opened.address, opened.session, name))
+        return [(len(self._slots) - 1, Joined())]
+
+    def _replied(self, worker: int, reply: Reply) -> list[Message]:
+        slot = self._slots[worker]
+        if reply.session != slot.name:  # its worker has started again under its old address
+            slot.name, slot.life = reply.session, 0
+            return self._ended(worker, "its Dask worker started again")
+        if reply.life != slot.life:
+            return []
+        found: list[Message] = [(worker, at_client(answer)) for answer in reply.answers]
+        if reply.died:
+            slot.life += 1
+            found += self._ended(worker, reply.died)
+        return found
+
+    def _ended(self, worker: int, why: str) -> list[Message]:
+        """The process of a slot has ended, and another one has taken its place."""
+        slot = self._slots[worker]
+        slot.open.clear()  # tasks of the process that ended have no answers
+        slot.last = None
+        return [(worker, Died(why))]
+
+    def _lost(self, worker: int, error: BaseException) -> list[Message]:
+        """A task has no reply: its worker is gone, or Dask or a session has an error."""
+        slot = self._slots[worker]
+        if isinstance(error, UserError | InternalError):
+            raise error
+        self._looked = 0.0
+        slot.gone = True
+        self._client.cancel([*slot.open])
+        slot.open.clear()
+        return [(worker, Died(str(error) or type(error).__name__, replaced=False))]
+
+
+def _session(setup: Setup) -> object:
+    """A session, on the worker that runs this, with its share of the cores."""
+    share = max(1, cores() // get_worker().state.nthreads)
+    return Session(replace(setup, environment={**setup.environment, "KCHECK_THREADS": str(share)}))
+
+
+def _version(name: str, version: str | None) -> str:
+    shown = "Python" if name == "python" else name
+    return f"no {shown}" if version is None else f"{shown} {version}"

@@ -1,0 +1,183 @@
+"""What a worker of a Dask cluster does for a run: it starts a process that runs cases, and passes tasks on to it.
+
+The process is apart from Dask's own, whose main thread is busy: time limits need a main thread, and a kernel that
+ends its process does not end the worker. It ends with the worker, and with the client, whose session it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, Pipe
+
+from kcheck.errors import UserError
+from kcheck.runner.mirror import Manifest, kept_contents
+
+_RESTARTS = 100
+_sessions: weakref.WeakValueDictionary[str, Session] = weakref.WeakValueDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a process needs to run the cases of a run.
+
+    Attributes:
+        work: the digest of its specs and options, a pickle of :func:`kcheck.runner.wire.to_worker`.
+        device, targets: as of :func:`kcheck.device.choose`.
+        environment: variables of its environment that are not the worker's.
+    """
+
+    manifest: Manifest
+    work: str
+    device: str
+    targets: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answers to a task.
+
+    Attributes:
+        session: which one answers.
+        life: the number of the process in it; a new one has no plan of what the one before had begun.
+        answers: pickles of :func:`kcheck.runner.wire.to_client`.
+        died: how the process ended, if it did before it had answered: ``SIGSEGV``.
+    """
+
+    session: str
+    life: int
+    answers: tuple[bytes, ...]
+    died: str = ""
+
+
+class Session:
+    """A process that runs cases, for one thread of a worker. At the end of this object it is gone.
+
+    Raises:
+        UserError: the device, or the cache folder, cannot be used.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        self.name = uuid.uuid4().hex
+        self.greeting: tuple[str, str] = ("", "")
+        self._setup = setup
+        self._life = 0
+        self._turn = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._start()
+        _sessions[self.name] = self
+
+    def __reduce__(self) -> str:
+        raise TypeError("a session stays on its worker")
+
+    def __del__(self) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._pipe.close()
+            os.close(self._alive)
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def do(self, life: int, task: bytes) -> Reply:
+        """Pass a task on and wait for its answers. A task for a process that has ended has none."""
+        answers: list[bytes] = []
+        with self._turn:
+            if life != self._life:
+                return Reply(self.name, life, ())
+            try:
+                self._pipe.send_bytes(task)
+                while not answers or answers[-1][:1] != b"\1":
+                    answers.append(self._pipe.recv_bytes())
+            except (EOFError, OSError):
+                died = self._ending()
+                self._life += 1
+                if self._life > _RESTARTS:
+                    raise RuntimeError(f"{self._life} worker processes ended; the last one by {died}") from None
+                self._start()
+                return Reply(self.name, life, tuple(answer[1:] for answer in answers), died)
+        return Reply(self.name, life, tuple(answer[1:] for answer in answers))
+
+    def _start(self) -> None:
+        ours, theirs = Pipe()
+        read, self._alive = os.pipe()
+        numbers = [theirs.fileno(), read]
+        # -P: a folder named kcheck in the current folder is not this package.
+        words = [sys.executable, "-P", "-B", "-m", "kcheck.runner.bench_process", *map(str, numbers)]
+        environment = {**os.environ, **self._setup.environment}
+        self._process = subprocess.Popen(words, pass_fds=numbers, stdin=subprocess.DEVNULL, env=environment)
+        theirs.close()
+        os.close(read)
+        self._pipe: Connection = ours
+        try:
+            ours.send(self._setup)
+            said = pickle.loads(ours.recv_bytes())
+        except (EOFError, OSError):
+            raise RuntimeError(f"a worker process ended before its first case: {self._ending()}") from None
+        if isinstance(said, UserError):
+            self.stop()
+            raise said
+        self.greeting = said
+
+    def _ending(self) -> str:
+        """How the process ended; :meth:`stop` may have ended it."""
+        process = self._process
+        if process is None:
+            return "stopped"
+        code = process.wait()
+        self.stop()
+        if code >= 0:
+            return f"exit code {code}"
+        with contextlib.suppress(ValueError):
+            return signal.Signals(-code).name
+        return f"signal {-code}"
+
+
+def lacking(digests: tuple[str, ...]) -> list[str]:
+    """Those that have not come to this machine, or have been deleted or damaged since."""
+    store = kept_contents()
+    return [digest for digest in digests if store.get(digest) is None]
+
+
+def keep(contents: Mapping[str, bytes]) -> None:
+    """Store what has come, by digest.
+
+    Raises:
+        UserError: the cache folder cannot be written.
+    """
+    store = kept_contents()
+    for digest, content in contents.items():
+        store.put(digest, content)
+        if store.get(digest) is None:
+            raise UserError("the cache folder cannot be written; set KCHECK_CACHE_DIR")
+
+
+def greeting(session: Session) -> tuple[str, str, str]:
+    """The name of a session, and the name and the description of its device."""
+    return (session.name, *session.greeting)
+
+
+def do(session: Session, life: int, task: bytes, after: object) -> Reply:
+    """As :meth:`Session.do`. ``after``: the reply to the task before this one."""
+    return session.do(life, task)
+
+
+def stop(names: tuple[str, ...]) -> None:
+    """End the processes of sessions, whatever they do."""
+    for name in names:
+        session = _sessions.get(name)
+        if session is not None:
+            session.stop()
