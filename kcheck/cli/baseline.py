@@ -6,12 +6,13 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
 from kcheck.cli.exits import Exit
 from kcheck.cli.measured import project, specs_of, take, versions
-from kcheck.cli.params import CASES, DEVICE, SEED
+from kcheck.cli.params import CASES, DEVICE, SEED, where_options
 
 
 @click.group("baseline")
@@ -32,9 +33,12 @@ def command() -> None:
 @click.argument("name")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[SPEC]...")
 @DEVICE
+@where_options
 @click.option("--cases", type=CASES, metavar="N", help="Number of cases per spec (default: the spec's).")
 @click.option("--seed", type=SEED, metavar="S", help="Master seed of the cases (default: the spec's).")
-def save(name: str, paths: tuple[Path, ...], *, device: str, cases: int | None, seed: int | None) -> int:
+def save(
+    name: str, paths: tuple[Path, ...], *, device: str, cases: int | None, seed: int | None, **where: Any
+) -> int:
     """Run specs, lint their kernels, and keep the numbers as NAME. Without paths: specs/.
 
     A baseline with the same name is replaced, with a note.

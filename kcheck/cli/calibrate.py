@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from kcheck.cli.exits import Exit, worst
-from kcheck.cli.params import CASES, DEVICE, SEED, TIME_LIMIT, tags_option
+from kcheck.cli.params import CASES, DEVICE, SEED, TIME_LIMIT, tags_option, where_options
 from kcheck.cli.settings import given, settings_for
 from kcheck.version import __version__
 
@@ -29,6 +29,7 @@ _OP_CELLS = 20
 @click.argument("paths", nargs=-1, required=True, metavar="SPEC...", type=click.Path(path_type=Path))
 @click.option("-r", "--recursive", is_flag=True, help="Calibrate the specs in subfolders, too.")
 @DEVICE
+@where_options
 @click.option("--cases", type=CASES, metavar="N", default=100, show_default=True, help="Number of cases per spec.")
 @click.option(
     "--seed",
@@ -49,6 +50,7 @@ def command(
     tags: tuple[str, ...],
     timeout: float | None,
     allow_failing: bool,
+    **where: Any,
 ) -> int:
     """Measure the errors of correct kernels, for `tolerance: calibrated`.
 
@@ -82,7 +84,7 @@ def command(
     options = Options(
         command=shlex.join(["kcheck", *sys.argv[1:]]), timeout=timeout, device="" if device == "auto" else device
     )
-    done = _measure(specs, options, device, allow_failing)
+    done = _measure(specs, options, (device, given("jobs", settings.jobs)), allow_failing)
     if done is None:
         return Exit.INTERRUPTED
     return worst(
@@ -95,14 +97,20 @@ def command(
     )
 
 
-def _measure(specs: Sequence[OpSpec], options: Options, device: str, allow_failing: bool) -> list[Measured] | None:
-    """Run the specs, show what was measured, and write it; None if it was interrupted."""
+def _measure(
+    specs: Sequence[OpSpec], options: Options, where: tuple[str, int | str], allow_failing: bool
+) -> list[Measured] | None:
+    """Run the specs, show what was measured, and write it; None if it was interrupted.
+
+    Args:
+        where: the device, and the number of worker processes.
+    """
+    from kcheck.cli.executors import executor_for
     from kcheck.cli.interrupt import Interrupts
     from kcheck.cli.outputs import claimed_stdout
-    from kcheck.device import choose_for
     from kcheck.model import RunFinished
     from kcheck.report import layout, plain, progress_bar, wording
-    from kcheck.runner import Calibrator, run
+    from kcheck.runner import Calibrator, run_with
 
     files = _CalibrationFiles(specs)
     calibrator, interrupts = Calibrator(specs, allow_failing), Interrupts()
@@ -114,14 +122,15 @@ def _measure(specs: Sequence[OpSpec], options: Options, device: str, allow_faili
         bar = progress_bar(sys.stderr) if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else None
         if bar is not None:
             stack.callback(bar.close)
-        chosen = choose_for(specs, device)
-        name = chosen.name if chosen.name != "gpu" else f"gpu {chosen.description}"
+        executor = stack.enter_context(executor_for(specs, options, *where))
+        events = run_with(executor, specs, options)
+        name = executor.name if executor.name != "gpu" else f"gpu {executor.description}"
         click.echo(f"kcheck {__version__} · {plain.line(name)} · {wording.count(len(specs), 'spec')}\n", file=out)
         width = min(_OP_CELLS, max((len(spec.op) for spec in specs), default=2))
         click.echo(_row(width, "op", "output", "cases", "median", "95 %", "largest", "envelope"), file=out)
         interrupted = False
         try:
-            for event in run(specs, options, chosen):
+            for event in events:
                 with interrupts.held():
                     interrupted = isinstance(event, RunFinished) and event.interrupted
                     if bar is not None:

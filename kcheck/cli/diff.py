@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from kcheck.cli.exits import Exit
 from kcheck.cli.measured import project, specs_of, take, versions
-from kcheck.cli.params import COLOR, DEVICE
+from kcheck.cli.params import COLOR, DEVICE, where_options
 
 if TYPE_CHECKING:
     from kcheck.model.baseline import Baseline
@@ -22,11 +22,19 @@ if TYPE_CHECKING:
 @click.argument("name")
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[SPEC]...")
 @DEVICE
+@where_options
 @click.option("--fail-on-regression", is_flag=True, help="Exit with 1 if a number is worse than its limit allows.")
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 @COLOR
 def command(
-    name: str, paths: tuple[Path, ...], *, device: str, fail_on_regression: bool, format_: str, color: str
+    name: str,
+    paths: tuple[Path, ...],
+    *,
+    device: str,
+    fail_on_regression: bool,
+    format_: str,
+    color: str,
+    **where: Any,
 ) -> int:
     """Show regressions and improvements against the baseline NAME.
 

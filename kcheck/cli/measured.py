@@ -81,30 +81,33 @@ def versions() -> dict[str, str]:
 
 def take(specs: Sequence[OpSpec], device: str) -> Taken:
     """Run the cases of specs and lint their kernels."""
+    from kcheck.cli.executors import executor_for
     from kcheck.cli.interrupt import Interrupts
     from kcheck.cli.settings import given, settings_for
     from kcheck.device import choose_for
     from kcheck.errors import KernelError
     from kcheck.model import SpecStarted
     from kcheck.report import progress_bar
-    from kcheck.runner import Options, run
+    from kcheck.runner import Options, run_with
     from kcheck.runner.linting import lint_spec
     from kcheck.runner.regression import ResultCollector
 
     settings = settings_for([Path(spec.root) for spec in specs])
     device = given("device", settings.device)
     command = shlex.join(["kcheck", *sys.argv[1:]])
-    interrupts, chosen = Interrupts(), choose_for(specs, device)
+    interrupts = Interrupts()
     bar = progress_bar(sys.stderr) if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else None
-    collectors = {(spec.root, spec.path): ResultCollector(spec, chosen.name) for spec in specs}
     running: ResultCollector | None = None
     notes: list[str] = []
     interrupted = False
-    with interrupts.installed():
-        # The linter checks `artifact` below; errors are reported in whole noise floors.
-        bare = [replace(spec, artifact=None, tolerance=replace(spec.tolerance, whole=True)) for spec in specs]
-        options = Options(command=command, timeout=settings.timeout, device="" if device == "auto" else device)
-        for event in run(bare, options, chosen):
+    # The linter checks `artifact` below; errors are reported in whole noise floors.
+    bare = [replace(spec, artifact=None, tolerance=replace(spec.tolerance, whole=True)) for spec in specs]
+    options = Options(command=command, timeout=settings.timeout, device="" if device == "auto" else device)
+    jobs = given("jobs", settings.jobs)
+    with interrupts.installed(), executor_for(bare, options, device, jobs) as executor:
+        events = run_with(executor, bare, options)
+        collectors = {(spec.root, spec.path): ResultCollector(spec, executor.name) for spec in specs}
+        for event in events:
             with interrupts.held():
                 if bar is not None:
                     bar.handle(event)
@@ -119,6 +122,7 @@ def take(specs: Sequence[OpSpec], device: str) -> Taken:
     ops: dict[str, OpBaseline] = {}
     if interrupted:  # half a measurement is useless
         return Taken(ops, tuple(notes), True)
+    chosen = choose_for(specs, device)
     for spec in specs:
         collector = collectors[spec.root, spec.path]
         if not collector.passed + collector.failed:

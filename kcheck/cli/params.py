@@ -197,6 +197,13 @@ SCHEDULER = click.option(
     show_envvar=True,
     help="Scheduler of the cluster, for --executor dask: tcp://HOST:8786 (default: DASK_SCHEDULER_ADDRESS).",
 )
+
+
+def where_options(command: _Command) -> _Command:
+    """``--jobs``, ``--executor`` and ``--scheduler``, as :func:`kcheck.cli.executors.executor_for` reads them."""
+    return JOBS(EXECUTOR(SCHEDULER(command)))
+
+
 COLOR = click.option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),

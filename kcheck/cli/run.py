@@ -21,15 +21,13 @@ from kcheck.cli.outputs import PairedCommand, ReportOutput, pair
 from kcheck.cli.params import (
     COLOR,
     DEVICE,
-    EXECUTOR,
-    JOBS,
-    SCHEDULER,
     SEED,
     SHARD_OF,
     TIME_BUDGET,
     TIME_LIMIT,
     cases_option,
     tags_option,
+    where_options,
 )
 from kcheck.cli.sanitize import Sanitize
 from kcheck.cli.settings import PROFILE, given, on_command_line, sanitize_levels, settings_for
@@ -111,9 +109,7 @@ class Wanted:
 @click.option("-r", "--recursive", is_flag=True, help="Run the specs in folders below, too.")
 @PROFILE
 @DEVICE
-@JOBS
-@EXECUTOR
-@SCHEDULER
+@where_options
 @click.option(
     "--shard",
     type=SHARD_OF,

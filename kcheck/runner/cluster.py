@@ -26,7 +26,7 @@ from kcheck.runner.mirror import collected, digest_of
 from kcheck.runner.options import Options
 from kcheck.runner.processes import cores
 from kcheck.runner.remote import Died, Joined, Message
-from kcheck.runner.session import Reply, Session, Setup, do, greeting, keep, lacking, stop
+from kcheck.runner.session import CaseProcess, Reply, Setup, do, greeting, keep, lacking, stop
 from kcheck.runner.wire import at_client, to_worker
 from kcheck.runner.worker import Task
 
@@ -34,7 +34,7 @@ CONNECT = 5.0
 """Seconds for the scheduler to answer."""
 
 ARRIVE = 10.0
-"""Seconds until the scheduler has a worker."""
+"""Seconds until the scheduler has a worker, and until the run begins without workers that are not ready."""
 
 READY = 120.0
 """Seconds until one of its workers is ready: each imports kcheck, and may be busy."""
@@ -102,7 +102,7 @@ class Cluster:
     Args:
         address: of the scheduler: ``tcp://host:8786``.
         device, targets: as of :func:`kcheck.device.choose`.
-        warn: is told which workers are left out, and why.
+        warn: called with which worker is not used, and why.
     """
 
     def __init__(
@@ -146,19 +146,16 @@ class Cluster:
         """As :meth:`kcheck.runner.remote.Workers.begin`."""
         self._connect()
         self._collect_contents(specs)
-        limit = time.monotonic() + ARRIVE
+        begun = time.monotonic()
         while not self._slots or self._pending:
-            left = limit - time.monotonic()
-            if left < 0 and self._slots:
+            waited = time.monotonic() - begun
+            if self._slots and waited > ARRIVE:
                 break  # the others join when they are ready
-            if left < 0:
+            if not self._slots and waited > (READY if self._pending else ARRIVE):
                 self._none_ready()
-            if self._look() and not self._slots:
-                limit = time.monotonic() + READY
-            if self._known and not self._pending and not self._slots:
-                self._none_ready()
+            self._look()
             with contextlib.suppress(queue.Empty):
-                self._take(self._news.get(timeout=min(0.2, max(left, 0.01))))
+                self._take(self._news.get(timeout=0.2))
         return len(self._slots)
 
     def send(self, worker: int, task: Task) -> None:
@@ -195,7 +192,7 @@ class Cluster:
                 found += self._take(self._news.get(timeout=_POLL))
 
     def _connect(self) -> None:
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is wrong is told here
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are reported here
         try:
             with warnings.catch_warnings(), dask.config.set({"distributed.comm.timeouts.connect": CONNECT}):
                 warnings.simplefilter("ignore")  # of versions: those that matter are compared here
@@ -231,10 +228,10 @@ class Cluster:
             if slot.gone and not was_gone
         ]
 
-    def _look(self) -> bool:
-        """Whether workers have come. Sessions are opened on them; slots of workers that have gone are gone."""
+    def _look(self) -> None:
+        """Open sessions on workers that have come; slots of those that have gone are gone."""
         if time.monotonic() - self._looked < _POLL:
-            return False
+            return
         self._looked = time.monotonic()
         try:
             threads: Mapping[str, int] = self._client.sync(
@@ -251,7 +248,7 @@ class Cluster:
         self._pending = {address: left for address, left in self._pending.items() if address in threads}
         new = {address: count for address, count in threads.items() if address not in self._known}
         if not new:
-            return False
+            return
         self._known |= new.keys()
         for address, why in self._other_versions().items():
             if new.pop(address, None) is not None:
@@ -259,7 +256,6 @@ class Cluster:
         for address, count in new.items():
             self._pending[address] = count
             self._client.loop.add_callback(self._open, address, count)
-        return bool(new)
 
     def _other_versions(self) -> dict[str, str]:
         """By address of a worker with other versions than this process: which."""
@@ -278,7 +274,7 @@ class Cluster:
 
     def _refuse(self, address: str, why: str) -> None:
         self._pending.pop(address, None)
-        self._warn(f"the worker {address} is left out: {why}")
+        self._warn(f"the worker {address} is not used: {why}")
 
     async def _open(self, address: str, count: int) -> None:
         """Bring what a worker lacks, and open its sessions. In the thread of the client."""
@@ -320,7 +316,7 @@ class Cluster:
 
     def _joined(self, opened: _Opened) -> list[Message]:
         name, device, description = opened.said
-        if opened.address not in self._pending:  # it has gone, or is left out
+        if opened.address not in self._pending:  # it has gone, or is not used
             return []
         if self.name and device != self.name:
             self._refuse(opened.address, f"its device is {device}, and that of the others {self.name}")
@@ -368,7 +364,7 @@ class Cluster:
 def _session(setup: Setup) -> object:
     """A session, on the worker that runs this, with its share of the cores."""
     share = max(1, cores() // get_worker().state.nthreads)
-    return Session(replace(setup, environment={**setup.environment, "KCHECK_THREADS": str(share)}))
+    return CaseProcess(replace(setup, environment={**setup.environment, "KCHECK_THREADS": str(share)}))
 
 
 def _version(name: str, version: str | None) -> str:

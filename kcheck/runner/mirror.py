@@ -1,6 +1,6 @@
 """The files of a run on another machine: each travels once, by digest, and lies in a copy of the project there.
 
-A copy keeps its path from run to run, since compiled kernels are kept by the paths of their files. A run that has
+A copy has the same path in every run, since the keys of compiled kernels have the paths of their files. A run that has
 other files than the one before changes the copy, unless another run uses it: then it takes the next one.
 """
 
@@ -86,7 +86,7 @@ def collected(specs: Sequence[OpSpec]) -> tuple[Manifest, dict[str, bytes]]:
 
 
 def kept_contents() -> ObjectCache:
-    """What has come to this machine, by digest."""
+    """What this machine has received, by digest."""
     return ObjectCache(settings(os.environ).cache / "sources", limit=256 << 20)
 
 
@@ -124,11 +124,11 @@ class _Lock:
         os.close(self._handle)
 
     def share(self) -> None:
-        """Wait until nobody changes the folder."""
+        """Wait until no other process changes the folder."""
         fcntl.flock(self._handle, fcntl.LOCK_SH)
 
     def own(self) -> bool:
-        """Whether nobody uses the folder, and until :meth:`share` nobody else will."""
+        """Whether no other process uses the folder; until :meth:`share`, none will."""
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -23,7 +23,7 @@ from kcheck.errors import UserError
 from kcheck.runner.mirror import Manifest, kept_contents
 
 _RESTARTS = 100
-_sessions: weakref.WeakValueDictionary[str, Session] = weakref.WeakValueDictionary()
+_sessions: weakref.WeakValueDictionary[str, CaseProcess] = weakref.WeakValueDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Reply:
     died: str = ""
 
 
-class Session:
+class CaseProcess:
     """A process that runs cases, for one thread of a worker. At the end of this object it is gone.
 
     Raises:
@@ -147,7 +147,7 @@ class Session:
 
 
 def lacking(digests: tuple[str, ...]) -> list[str]:
-    """Those that have not come to this machine, or have been deleted or damaged since."""
+    """Those that this machine does not have, or that are damaged."""
     store = kept_contents()
     return [digest for digest in digests if store.get(digest) is None]
 
@@ -165,13 +165,13 @@ def keep(contents: Mapping[str, bytes]) -> None:
             raise UserError("the cache folder cannot be written; set KCHECK_CACHE_DIR")
 
 
-def greeting(session: Session) -> tuple[str, str, str]:
+def greeting(session: CaseProcess) -> tuple[str, str, str]:
     """The name of a session, and the name and the description of its device."""
     return (session.name, *session.greeting)
 
 
-def do(session: Session, life: int, task: bytes, after: object) -> Reply:
-    """As :meth:`Session.do`. ``after``: the reply to the task before this one."""
+def do(session: CaseProcess, life: int, task: bytes, after: object) -> Reply:
+    """As :meth:`CaseProcess.do`. ``after``: the reply to the task before this one."""
     return session.do(life, task)
 
 
