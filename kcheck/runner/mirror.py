@@ -1,6 +1,6 @@
 """The files of a run on another machine: each travels once, by digest, and lies in a copy of the project there.
 
-A copy has the same path in every run, since the keys of compiled kernels have the paths of their files. A run that has
+A copy has the same path in every run, since the keys of compiled kernels have the paths of their files. A run with
 other files than the one before changes the copy, unless another run uses it: then it takes the next one.
 """
 
