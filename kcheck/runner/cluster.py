@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import queue
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Self, TypeAlias
 
 import dask
 from distributed import Client, Future, get_worker
 from distributed.versions import get_versions
 
+from kcheck.dataclass import dataclass
 from kcheck.errors import InternalError, UserError
 from kcheck.model import OpSpec
 from kcheck.runner.mirror import collected, digest_of
@@ -168,7 +170,7 @@ class Cluster:
         slot.open.add(slot.last)
         self._client.loop.add_callback(self._reply_of, worker, slot.last)
 
-    def receive(self, *, wait: bool) -> list[Message]:
+    def receive(self, *, wait: bool, most: float | None = None) -> list[Message]:
         """As :meth:`kcheck.runner.remote.Workers.receive`.
 
         Raises:
@@ -176,6 +178,7 @@ class Cluster:
         """
         found: list[Message] = []
         limit: float | None = None
+        until = math.inf if most is None else time.monotonic() + most
         while True:
             found += self._looked_for()
             while not self._news.empty():
@@ -186,10 +189,10 @@ class Cluster:
                 limit = time.monotonic() + REJOIN
             elif time.monotonic() > limit:
                 raise UserError(f"every worker of {self._address} is gone; {_START}")
-            if limit is None and (found or not wait):
+            if limit is None and (found or not wait or time.monotonic() >= until):
                 return sorted(found, key=lambda one: not isinstance(one[1], Joined))
             with contextlib.suppress(queue.Empty):
-                found += self._take(self._news.get(timeout=_POLL))
+                found += self._take(self._news.get(timeout=max(0.01, min(_POLL, until - time.monotonic()))))
 
     def _connect(self) -> None:
         logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are reported here
@@ -204,7 +207,7 @@ class Cluster:
     def _collect_contents(self, specs: Sequence[OpSpec]) -> None:
         manifest, self._contents = collected(specs)
         self._roots = manifest.folders
-        work = to_worker((list(specs), self._options), self._roots)
+        work = to_worker((list(specs), replace(self._options, deadline=None)), self._roots)  # clocks differ
         self._contents[digest_of(work)] = work
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         self._setup = Setup(manifest, digest_of(work), self._device, self._targets, environment)

@@ -16,10 +16,10 @@ import platform
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from kcheck.cpu.cache import ObjectCache
+from kcheck.dataclass import dataclass
 from kcheck.driver.install import settings
 from kcheck.errors import UserError
 from kcheck.model import OpSpec

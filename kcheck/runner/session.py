@@ -16,9 +16,9 @@ import threading
 import uuid
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe
 
+from kcheck.dataclass import dataclass
 from kcheck.errors import UserError
 from kcheck.runner.mirror import Manifest, kept_contents
 
