@@ -52,6 +52,13 @@ def stride_of(body: str, register: str = "%r1") -> int | None:
         ("and.b32 %r1, %t, -16;", 0),
         ("and.b32 %r1, %t, -2147483648;", 0),
         ("add.u32 %r2, %t, 1; and.b32 %r1, %r2, 31;", None),
+        ("shl.b32 %r2, %t, 2; or.b32 %r1, %r2, 3;", 4),
+        ("mul.lo.u32 %r2, %t, 12; mad.lo.u32 %r3, %n, 8, %r2; or.b32 %r1, 1, %r3;", 12),
+        ("shl.b32 %r2, %t, 2; or.b32 %r1, %r2, 4;", None),
+        ("shl.b32 %r2, %t, 2; or.b32 %r1, %r2, -1;", None),
+        ("shl.b32 %r2, %t, 2; or.b32 %r1, %r2, %n;", None),
+        ("or.b32 %r1, %t, 1;", None),
+        ("shl.b32 %r2, %t, 1; L: or.b32 %r1, %r2, 1; add.u32 %r2, %r2, 3; @%p bra L;", None),
         ("shr.u32 %r1, %t, 5;", 0),
         ("shr.u32 %r1, %t, 4;", 0),
         ("shr.u32 %r1, %t, 3;", None),
@@ -181,6 +188,72 @@ def test_rows_are_checked_to_their_last_element(width: int) -> None:
     assert ("OUT_OF_BOUNDS_LOAD", 0) in kinds
     assert ("OUT_OF_BOUNDS_LOAD", 1) in kinds
     assert out[0] == out[1] == 7
+
+
+EVERY = """
+mul.wide.s32 %rd1, %t, {stride}; add.u64 %rd2, %o, %rd1; add.u64 %rd3, %rd2, {start};
+setp.ge.u32 %p, %t, {least}; setp.lt.and.u32 %q, %t, {most}, %p; @!%q bra E;
+ld.global.u32 %r1, [%rd3]; mad.lo.u32 %r1, %t, 100, %r1; st.global.u32 [%rd3], %r1;
+E:"""
+"""Threads from ``least`` to ``most`` add 100 times their index to a word; words are ``stride`` bytes apart."""
+
+
+@pytest.mark.parametrize("width", [1, 2, 8, 32])
+@pytest.mark.parametrize("stride", [4, 8, 12, 64, -8, -4])
+@pytest.mark.parametrize(("least", "most"), [(0, 40), (3, 37), (9, 10), (33, 34), (5, 5)])
+def test_lanes_at_a_constant_distance_access_their_own_words(
+    width: int, stride: int, least: int, most: int
+) -> None:
+    """Whatever the distance and whichever lanes are on, each thread changes its own word and no other."""
+    out = np.arange(40 * 16, dtype=np.uint32)
+    want, start = out.copy(), 0 if stride > 0 else -39 * stride
+    for t in range(least, most):
+        want[(start + t * stride) // 4] += 100 * t
+    body = EVERY.format(stride=stride, start=start, least=least, most=most)
+    ended = launch(kernel(body), [out], width, block=(40,))
+    assert (ended.status, ended.faults) == (abi.FINISHED, ())
+    np.testing.assert_array_equal(out, want)
+
+
+@pytest.mark.parametrize("width", [1, 8, 32])
+@pytest.mark.parametrize(("stride", "start"), [(8, 0), (8, -24), (-8, 312 - 24), (64, 0), (4096, 0), (1 << 19, 0)])
+def test_each_lane_outside_is_told_at_a_constant_distance(width: int, stride: int, start: int) -> None:
+    """Threads whose word is outside the array are told, each with its address; the others change theirs."""
+    out = np.zeros(76, np.uint32)
+    places = [start + t * stride for t in range(30)]
+    inside = [t for t, place in enumerate(places) if 0 <= place < out.nbytes]
+    ended = launch(kernel(EVERY.format(stride=stride, start=start, least=0, most=30)), [out], width, block=(40,))
+    for kind in ("OUT_OF_BOUNDS_LOAD", "OUT_OF_BOUNDS_STORE"):
+        told = sorted(x for found, _, x, _ in ended.faults if found == kind)
+        assert told == [t for t in range(30) if t not in inside]
+    want = np.zeros_like(out)
+    for t in inside:
+        want[places[t] // 4] += 100 * t
+    np.testing.assert_array_equal(out, want)
+
+
+@pytest.mark.parametrize("width", [1, 8, 32])
+def test_words_at_a_constant_distance_must_be_aligned(width: int) -> None:
+    """Words that begin between multiples of their size are refused, all of them."""
+    out = np.zeros(76, np.uint32)
+    ended = launch(kernel(EVERY.format(stride=8, start=2, least=1, most=30)), [out], width, block=(40,))
+    assert {kind for kind, *_ in ended.faults} == {"MISALIGNED"}
+    assert sorted({x for _, _, x, _ in ended.faults}) == list(range(1, 30))
+    assert not out.any()
+
+
+@pytest.mark.parametrize("width", [1, 8, 16, 32])
+def test_columns_of_a_tile_in_shared_memory(width: int) -> None:
+    """A tile of 32 x 33 words: threads write a row and read a column."""
+    body = """
+    mov.u64 %rd1, tile; mov.u32 %r1, %tid.y; mad.lo.u32 %r2, %r1, 33, %t; mul.wide.u32 %rd2, %r2, 4;
+    add.u64 %rd3, %rd1, %rd2; mad.lo.u32 %r3, %r1, 32, %t; st.shared.u32 [%rd3], %r3; bar.sync 0;
+    mad.lo.u32 %r4, %t, 33, %r1; mul.wide.u32 %rd4, %r4, 4; add.u64 %rd5, %rd1, %rd4;
+    ld.shared.u32 %r5, [%rd5]; mul.wide.u32 %rd6, %r3, 4; add.u64 %rd7, %o, %rd6; st.global.u32 [%rd7], %r5;"""
+    out = np.zeros((32, 32), np.uint32)
+    ended = launch(kernel(body, ".shared .align 4 .b8 tile[4224];"), [out], width, block=(32, 32))
+    assert (ended.status, ended.faults) == (abi.FINISHED, ())
+    np.testing.assert_array_equal(out, np.arange(1024).reshape(32, 32).T)
 
 
 @pytest.mark.parametrize("width", [1, 8, 16, 32])

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kcheck.dataclass import dataclass
-from kcheck.ptx.analysis import ranges
+from kcheck.ptx.analysis import divisors, ranges
 from kcheck.ptx.analysis.cfg import Cfg
 from kcheck.ptx.analysis.liveness import Liveness, reads, writes
 from kcheck.ptx.analysis.uniformity import Uniformity
@@ -82,6 +82,7 @@ class _AffineAnalysis:
         self.constants = constants
         self.width = width
         self.bounds = ranges.analyze(cfg)
+        self.low_zeros = divisors.analyze(cfg)
         self.counts = (f"tid.{axis}", "laneid")
         self.shapes: dict[str, AffineShape] = {}
         self.definitions: list[tuple[str, Instruction]] = []
@@ -214,6 +215,15 @@ class _AffineAnalysis:
             return _SAME
         return AffineShape(1, True) if lanes == self.width - 1 else None
 
+    def joined(self, i: Instruction, sources: list[AffineShape]) -> AffineShape | None:
+        """``or`` of a number whose low bits are 0 and a constant that has no others: a sum."""
+        for this, other in ((1, 2), (2, 1)):
+            source, by = i.operands[this], self._constant(i.operands[other])
+            zeros = self.low_zeros.get(source.name, 0) if isinstance(source, Register) else 0
+            if by is not None and 0 <= by < 1 << zeros:
+                return AffineShape(sources[this - 1].stride)
+        return None
+
     def compared(self, i: Instruction, sources: list[AffineShape]) -> AffineShape | None:
         """The same for all lanes where the bounds decide: ``i < -8`` for an index."""
         kind = TYPES[i.modifiers[-1]]
@@ -274,6 +284,7 @@ _RULES = {
     "shl": _AffineAnalysis.shifted_left,
     "shr": _AffineAnalysis.shifted_right,
     "and": _AffineAnalysis.masked,
+    "or": _AffineAnalysis.joined,
     "selp": _AffineAnalysis.selected,
     "setp": _AffineAnalysis.compared,
 }

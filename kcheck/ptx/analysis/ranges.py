@@ -241,6 +241,13 @@ def _masked(modifiers: tuple[str, ...], sources: list[Bounds]) -> Bounds | None:
     return 0, min(highest)
 
 
+def _joined(modifiers: tuple[str, ...], sources: list[Bounds]) -> Bounds | None:
+    """``or``: not below a source, and without bits that are in none."""
+    (a, b), (c, d) = sources
+    result = max(a, c), (1 << max(b.bit_length(), d.bit_length())) - 1
+    return _exact(modifiers[0], sources, result) if min(a, c) >= 0 and len(modifiers) == 1 else None
+
+
 def _smallest_or_largest(
     pick: Callable[..., int],
 ) -> Callable[[tuple[str, ...], list[Bounds]], Bounds | None]:
@@ -266,6 +273,7 @@ _RULES: Mapping[str, Callable[[tuple[str, ...], list[Bounds]], Bounds | None]] =
     "shl": _shifted_left,
     "shr": _shifted_right,
     "and": _masked,
+    "or": _joined,
     "min": _smallest_or_largest(min),
     "max": _smallest_or_largest(max),
     "selp": _selected,

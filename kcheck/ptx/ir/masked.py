@@ -25,20 +25,20 @@ def masked_store(b: Builder, value: Value, pointer: Value, align: int, mask: Val
 
 
 def masked_gather(b: Builder, element: str, addresses: Value, align: int, mask: Value) -> Value:
-    """An element from each address, i64; 0 where the mask is off."""
+    """An element from each address, i64 or ptr; 0 where the mask is off."""
     W = mask.lanes
     V, M = vector_type(element, W), vector_type("i1", W)
     name = f"@llvm.masked.gather.{mangle(element, W)}.v{W}p0"
     b.declarations[name] = f"declare {V} {name}(<{W} x ptr>, i32, {M}, {V})"
-    pointers = b.cast("inttoptr", addresses, "ptr")
+    pointers = addresses if addresses.type == "ptr" else b.cast("inttoptr", addresses, "ptr")
     text = f"call {V} {name}({b.typed(pointers)}, i32 {align}, {b.typed(mask)}, {V} zeroinitializer)"
     return b.value(text, element, W)
 
 
 def masked_scatter(b: Builder, value: Value, addresses: Value, align: int, mask: Value) -> None:
-    """Store an element to each address, i64, where the mask is on."""
+    """Store an element to each address, i64 or ptr, where the mask is on."""
     W = mask.lanes
     name = f"@llvm.masked.scatter.{mangle(value.type, W)}.v{W}p0"
     b.declarations[name] = f"declare void {name}({b.type_of(value)}, <{W} x ptr>, i32, {b.type_of(mask)})"
-    pointers = b.cast("inttoptr", addresses, "ptr")
+    pointers = addresses if addresses.type == "ptr" else b.cast("inttoptr", addresses, "ptr")
     b.line(f"call void {name}({b.typed(value)}, {b.typed(pointers)}, i32 {align}, {b.typed(mask)})")

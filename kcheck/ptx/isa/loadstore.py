@@ -87,14 +87,15 @@ def ld(fn: Surroundings, i: Instruction) -> None:
     f = form(fn, i)
     targets = elements(fn, i, i.operands[0], f.count)
     companions: list[Companion] = []
-    first = _side_by_side(fn, i, i.operands[1], f)
+    first = _in_steps(fn, i, i.operands[1], f)
     if f.space == "param":
         values = _load_param(fn, i, f, companions)
     elif first is not None:
+        low, stride = first
         if fn.in_affine_loop and f.space in ("global", "generic"):
-            _fetch_ahead(fn, first)
-        name = fn.unit.row_access(False, f.kind.llvm, f.space)
-        values = [_by_lanes(fn, i, f, name, first)]
+            _fetch_ahead(fn, low)
+        name = fn.unit.row_access(False, f.kind.llvm, f.space, stride)
+        values = [_by_lanes(fn, i, f, name, low)]
     else:
         address = fn.address(i, i.operands[1], f.space)
         values = load_values(fn, i, address, f, _wanted(fn, targets), companions, fn.within_word(i.operands[1]))
@@ -123,8 +124,9 @@ def _fetch_ahead(fn: Surroundings, address: Value) -> None:
     b.line(f"call void @llvm.prefetch.p0(ptr {pointer.text}, i32 0, i32 3, i32 1)")
 
 
-def _side_by_side(fn: Surroundings, i: Instruction, operand: Operand, f: AccessForm) -> Value | None:
-    """The address of the first lane's element if the others follow it; None if that is unknown."""
+def _in_steps(fn: Surroundings, i: Instruction, operand: Operand, f: AccessForm) -> tuple[Value, int] | None:
+    """The address of the first lane's element, and the bytes to the next, if these are the same for all lanes; None
+    if that is unknown."""
     if not is_of_elements(f):
         return None
     return fn.first_address(i, operand, f.space, f.kind.bytes)
@@ -254,13 +256,14 @@ def st(fn: Surroundings, i: Instruction) -> None:
     if f.space == "param":
         _store_param(fn, i, f, values, sources)
         return
-    first = _side_by_side(fn, i, i.operands[0], f)
+    first = _in_steps(fn, i, i.operands[0], f)
     if first is not None:
         b = fn.b
-        name = fn.unit.row_access(True, f.kind.llvm, f.space)
+        low, stride = first
+        name = fn.unit.row_access(True, f.kind.llvm, f.space, stride)
         context = fn.access_context(fn.unit.site(i, f.space))
         active, value = b.splat(fn.active), b.splat(values[0])
-        b.line(f"call void {name}({b.typed(first)}, {b.typed(value)}, {b.typed(active)}, {context})")
+        b.line(f"call void {name}({b.typed(low)}, {b.typed(value)}, {b.typed(active)}, {context})")
         return
     address = fn.address(i, i.operands[0], f.space)
     companions = [] if fn.carrier is None else [fn.carrier.stored(i, source, f.kind) for source in sources]

@@ -66,8 +66,8 @@ class ModuleSurroundings(Protocol):
         """The function for a checked access; ``carries``: of the value's companion too."""
         ...
 
-    def row_access(self, store: bool, element: str, space: str) -> str:
-        """The function for a checked access of elements side by side."""
+    def row_access(self, store: bool, element: str, space: str, stride: int) -> str:
+        """The function for a checked access of elements ``stride`` bytes apart, a multiple of their size."""
         ...
 
     def admit(
@@ -171,8 +171,11 @@ class Surroundings(Protocol):
         """The host address that an address operand names, as i64."""
         ...
 
-    def first_address(self, operation: Instruction, operand: Operand, space: str, size: int) -> Value | None:
-        """The first lane's address, if each next lane's is ``size`` bytes on: elements side by side."""
+    def first_address(
+        self, operation: Instruction, operand: Operand, space: str, size: int
+    ) -> tuple[Value, int] | None:
+        """The first lane's address, and the bytes from there to the next lane's, if that is a multiple of ``size``
+        and the same for all lanes."""
         ...
 
     def within_word(self, operand: Operand) -> Value | None:

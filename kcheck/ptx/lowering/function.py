@@ -51,6 +51,10 @@ def function_signature(name: str, width: int, function: Function, *, carries: bo
     return Signature(name, f"i{width}", parameters)
 
 
+MOST_STRIDE = 1 << 20
+"""The most bytes from lane to lane of an access that is checked by its first and its last lane."""
+
+
 class FunctionLowering(Registers):
     """The state of lowering one function.
 
@@ -341,20 +345,26 @@ class FunctionLowering(Registers):
         start, part = self._sums[base.name]
         return self.b.add(self.load(part.name, part.type), start + operand.offset)
 
-    def first_address(self, operation: Instruction, operand: Operand, space: str, size: int) -> Value | None:
-        """The first lane's address, if each next lane's is ``size`` bytes on: elements side by side."""
+    def first_address(
+        self, operation: Instruction, operand: Operand, space: str, size: int
+    ) -> tuple[Value, int] | None:
+        """The first lane's address, and the bytes from there to the next lane's, if that is a multiple of ``size``
+        and the same for all lanes."""
         base = operand.base if isinstance(operand, Address) else None
         if not isinstance(base, Register):
             return None
         if base.name in self.affine_values:  # checked when the iteration begins
             if self.affine_values[base.name].uniform:
                 return None
-        elif self.strides.get(base.name) != size:
-            return None
+            stride = size
+        else:
+            stride = self.strides.get(base.name, 0)
+            if stride == 0 or stride % size or abs(stride) > MOST_STRIDE:
+                return None
         self.first_lane = True
         address = self.address(operation, operand, space)
         self.first_lane = False
-        return address
+        return address, stride
 
     # --- arguments of calls
 

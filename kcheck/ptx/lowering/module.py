@@ -143,11 +143,14 @@ class ModuleLowering:
         """Bytes of a thread's local memory."""
         return self.local.stride
 
-    def row_access(self, store: bool, element: str, space: str) -> str:
-        """The function for a checked access of elements side by side."""
+    def row_access(self, store: bool, element: str, space: str, stride: int) -> str:
+        """The function for a checked access of elements ``stride`` bytes apart, a multiple of their size."""
         self.access(store, element, space, False)
         access = self._access_of(store, element, space, self.width)
-        name, text = memory.row_ir(access, self.declarations, self.outlined)
+        if stride == access.size:
+            name, text = memory.row_ir(access, self.declarations, self.outlined)
+        else:
+            name, text = memory.strided_ir(access, stride, self.declarations, self.outlined)
         self.definitions[name] = text
         return name
 

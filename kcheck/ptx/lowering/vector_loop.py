@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from kcheck.ptx.abi import Launch
 from kcheck.ptx.ir.builder import Value
-from kcheck.ptx.ir.flow import FlowBuilder
+from kcheck.ptx.ir.flow import UNLIKELY, FlowBuilder
 from kcheck.ptx.ir.records import field_address
 from kcheck.ptx.ir.signature import call
 from kcheck.ptx.runtime.layout import SEVERAL, VECTOR_BYTES, lanes_from
@@ -33,12 +33,16 @@ def loop(width: int, body: Sequence[str], outcomes: Sequence[tuple[str, str]], p
     end, before = Value("%end", i32), Value("%sofar", i32)
     b.label("over")
     code = b.phi(i32, outcomes)
-    agrees = b.lor(b.compare("eq", before, _NONE_YET), b.compare("eq", code, before))
-    outcome = b.select(agrees, code, b.const(i32, SEVERAL))
+    outcome = code
+    if {text for text, _ in outcomes} != {"0"}:  # otherwise no lane waits, and all end
+        agrees = b.lor(b.compare("eq", before, _NONE_YET), b.compare("eq", code, before))
+        outcome = b.select(agrees, code, b.const(i32, SEVERAL))
     first = b.add(Value("%t0", i32), width)
     b.branch(b.compare("ult", first, end), "onward", "last")
     b.label("onward")
     state = b.value(f"getelementptr i8, ptr %warp, {b.typed(call(b, VECTOR_BYTES))}", "ptr")
+    b.branch(b.compare("ult", b.sub(end, first), width), "part", "vector", UNLIKELY)
+    b.label("part")
     lanes = lanes_from(b, first, end, width)
     b.jump("vector")
     b.label("last")
@@ -60,8 +64,8 @@ def loop(width: int, body: Sequence[str], outcomes: Sequence[tuple[str, str]], p
     head.phi(i32, [("%stop", "entry"), (outcome.text, "again")], "%resume")
     head.jump("vector")
     head.label("vector")
-    head.phi("ptr", [("%state", "pass"), (state.text, "onward")], "%warp")
-    head.phi(i32, [("%first", "pass"), (first.text, "onward")], "%t0")
-    head.phi(bits, [("%lanes", "pass"), (lanes.text, "onward")], "%mask")
-    head.phi(i32, [(str(_NONE_YET), "pass"), (outcome.text, "onward")], "%sofar")
+    head.phi("ptr", [("%state", "pass"), (state.text, "onward"), (state.text, "part")], "%warp")
+    head.phi(i32, [("%first", "pass"), (first.text, "onward"), (first.text, "part")], "%t0")
+    head.phi(bits, [("%lanes", "pass"), ("-1", "onward"), (lanes.text, "part")], "%mask")
+    head.phi(i32, [(str(_NONE_YET), "pass"), (outcome.text, "onward"), (outcome.text, "part")], "%sofar")
     return [*head.lines, *body, *b.lines]

@@ -10,7 +10,8 @@ An access of W lanes takes the first of these that fits:
 5. lane by lane, each address looked up in the table; an access outside all allocations is recorded and dropped.
 
 Where the code itself shows that lanes are neighbors (:mod:`kcheck.ptx.analysis.affine`), a row of elements is
-accessed by the address of the first, and only that is checked, with the row's length. Shared memory is one window
+accessed by the address of the first, and only that is checked, with the row's length. Where it shows that lanes are
+a constant number of elements apart, the first and the last active lane are checked. Shared memory is one window
 for all, or one array of it (:mod:`kcheck.ptx.analysis.shared_arrays`): its bounds are known without a record of
 what an instruction touched before.
 
@@ -236,5 +237,36 @@ def row_ir(access: AccessKind, declarations: dict[str, str], outlined: bool) -> 
     addresses = f.term(f.splat(low, W)) + steps
     values = {name: f.argument(name) for name in access.value}
     result = f.run(slow_signature(access), a=addresses, m=f.argument("m"), **context(f), **values)
+    f.ret(None if access.store else result)
+    return signature.name, f.text()
+
+
+def strided_ir(access: AccessKind, stride: int, declarations: dict[str, str], outlined: bool) -> tuple[str, str]:
+    """The access of W elements ``stride`` bytes apart, by the address of the first lane: name and definition.
+
+    ``stride`` is a multiple of the element's size other than 0. If the first and the last active lane are inside
+    one window and aligned, those between them are, too. Parameters are those of :func:`row_ir`.
+    """
+    W, size = access.width, access.size
+    given = {"lo": "i64", **access.value, "m": access.mask, **context_of(access.space)}
+    signature = access.signature(f"every{stride}.{W}{mangle(access.element)}", given)
+    f = FunctionBuilder(signature, "noinline" if outlined else "alwaysinline", W, declarations)
+    low, mask = f.argument("lo"), f.argument("m")
+    bits = f.term(f.mask_bits(mask))
+    first, last = f.trailing_zeros(bits).to("i64"), f.term(f.const("i64", W - 1)) - f.leading_zeros(bits).to("i64")
+    known = KnownElements.of(f, access.space, size, W)
+    is_first_fine = known.include(low + first * stride, row=False)
+    with f.if_(is_first_fine & known.include(low + last * stride, row=False), LIKELY):
+        steps = f.lanes_const("i32", [lane * stride for lane in range(W)])
+        pointers = f.value(f"getelementptr i8, {f.typed(low.to('ptr'))}, {f.typed(steps)}", "ptr", W)
+        if access.store:
+            masked_scatter(f, f.argument("v"), pointers, size, mask)
+            f.ret()
+        else:
+            f.ret(masked_gather(f, access.element, pointers, size, mask))
+    steps = f.lanes_const("i64", [lane * stride for lane in range(W)])
+    addresses = f.term(f.splat(low, W)) + steps
+    values = {name: f.argument(name) for name in access.value}
+    result = f.run(slow_signature(access), a=addresses, m=mask, **context(f), **values)
     f.ret(None if access.store else result)
     return signature.name, f.text()
