@@ -321,7 +321,9 @@ class Executor:
     ) -> CachedKernel:
         """The code for a launch. Sanitizers and the orders of a schedule follow warps, which lie along x."""
         is_plain = self.checks == _NO_CHECKS
-        options = CodeOptions(self.width, self.checks, self._adapts, is_plain and self.schedule == NATURAL)
+        threads = 0 if launch is None else math.prod((*launch.grid, *block))
+        any_axis = is_plain and self.schedule == NATURAL
+        options = CodeOptions(self.width, self.checks, self._adapts, any_axis, threads)
         if launch is not None and is_plain and self.lends != _NO_CHECKS:
             checked = replace(options, checks=self.lends, any_axis=False)
             lent = self.kernels.lend(module, entry, (launch.grid, block, launch.shared), options, checked)
@@ -432,8 +434,7 @@ class Executor:
         if not program.checks.cover:
             return None
         # Lent code notes what it reaches, whether or not the launch counts.
-        counts = self.checks.cover
-        table = self.reached.table(program, module.text) if counts else new_table(program)
+        table = self.reached.table(program, module.text) if self.checks.cover else new_table(program)
         context.coverage = ctypes.addressof(table)
         return table
 

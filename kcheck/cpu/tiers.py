@@ -32,6 +32,10 @@ _NARROWEST, _NARROWEST_CHECKED = 2, 4
 one row access neighboring elements, and those of several rows do not."""
 
 
+MANY = 1 << 16
+"""A launch of this many threads runs long enough to be worth some more time to compile."""
+
+
 @dataclass(slots=True)
 class CachedKernel:
     """A kernel and its last launch.
@@ -91,12 +95,14 @@ class CodeOptions:
     Attributes:
         width: lanes per vector; ``adapts``: use more or fewer if they suit the kernel and its blocks.
         any_axis: vectors may lie along the axis that suits the kernel, not only along x.
+        threads: of the launch; for MANY, quick code keeps values in registers.
     """
 
     width: int
     checks: Checks
     adapts: bool
     any_axis: bool = False
+    threads: int = 0
 
 
 @dataclass
@@ -133,9 +139,10 @@ class TieredKernels:
         if known is None or known.left < 0:
             begun = self.clock()
             if known is None:
-                known = variants[variant] = CachedKernel(
-                    variant, compile_kernel(module, variant, self.cache, quick=self.quick)
+                kernel = compile_kernel(
+                    module, variant, self.cache, quick=self.quick, registers=code.threads >= MANY
                 )
+                known = variants[variant] = CachedKernel(variant, kernel)
             else:
                 self.improve(known, module)
             self.took(self.clock() - begun)

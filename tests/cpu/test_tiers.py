@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from llvmlite import binding
 
+from kcheck.cpu import jit, tiers
 from kcheck.cpu import kernel as compiled
-from kcheck.cpu import tiers
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.executor import Ending, Executor, KernelLaunch
 from kcheck.cpu.memory import Memory, MemoryKind
@@ -44,6 +45,21 @@ define void @store(i8 %mask, ptr %from, ptr %to) {
   %places = inttoptr <8 x i64> %where to <8 x ptr>
   call void @llvm.masked.scatter.v8f32.v8p0(<8 x float> %y, <8 x ptr> %places, i32 4, <8 x i1> %may)
   ret void
+}
+"""
+
+LOOP = """define i32 @sum(ptr %p, i32 %n) {
+entry: br label %loop
+loop:
+  %i = phi i32 [0, %entry], [%j, %loop]
+  %s = phi i32 [0, %entry], [%t, %loop]
+  %q = getelementptr i32, ptr %p, i32 %i
+  %v = load i32, ptr %q
+  %t = add i32 %s, %v
+  %j = add i32 %i, 1
+  %c = icmp ult i32 %j, %n
+  br i1 %c, label %loop, label %end
+end: ret i32 %t
 }
 """
 
@@ -213,6 +229,51 @@ def test_the_first_launches_run_quick_code(device: Device, tiers_run: Tiers) -> 
     device.launch(BLOCK)
     assert device.known.left == pytest.approx(3 * spent)
     assert tiers_run.ranges == {True: 1}
+
+
+@pytest.mark.parametrize(
+    ("count", "registers"), [(BLOCK, False), (1 << 15, False), (1 << 16, True), (1 << 20, True)]
+)
+def test_quick_code_for_many_threads_keeps_values_in_registers(
+    device: Device, count: int, registers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first launch of a kernel decides; the next ones, of any size, run the same code."""
+    compile_ir, asked = compiled.compile_ir, []
+
+    def noting(ir: str, width: int, *, quick: bool, registers: bool = False) -> bytes:
+        asked.append((quick, registers))
+        return compile_ir(ir, width, quick=quick, registers=registers)
+
+    monkeypatch.setattr(compiled, "_compiled_scheduler", lambda variant, quick: b"")
+    monkeypatch.setattr(compiled, "LoadedCode", lambda *_: (_ for _ in ()).throw(InternalError("compiled")))
+    monkeypatch.setattr(compiled, "compile_ir", noting)
+    with pytest.raises(InternalError, match="compiled"):
+        device.launch(count)
+    assert asked == [(True, registers)]
+
+
+def test_each_quick_code_leaves_the_bits_of_the_better_one(tmp_path: Path) -> None:
+    """With values in registers or stored between blocks of code, each from its own cache entry."""
+    results, codes = [], set()
+    for count in (BLOCK, 1 << 16):
+        device = Device(tmp_path)
+        device.launch(count)
+        results.append(device.launch(BLOCK))
+        codes.add(device.known.kernel.compile_seconds)
+    device.executor.kernels.improve(device.known, device.module)
+    results.append(device.launch(BLOCK))
+    assert len(codes) == 2
+    assert len(set(results)) == 1
+
+
+def test_code_without_register_allocation_does_not_change_what_is_compiled_after_it() -> None:
+    """The option is LLVM's for the whole process: it is on again when the compiler is left."""
+    first = jit.compile_ir(LOOP, 1, quick=True, registers=True)
+    stored = jit.compile_ir(LOOP, 1, quick=True)
+    assert stored != first
+    assert jit._machine(0).emit_object(binding.parse_assembly(LOOP)) == first
+    large = f"{LOOP}; {'x' * jit.LARGE_MODULE}"
+    assert jit.compile_ir(large, 1, quick=True, registers=True) == stored
 
 
 def test_what_ran_for_as_long_as_better_code_takes_to_make_gets_it(device: Device, tiers_run: Tiers) -> None:

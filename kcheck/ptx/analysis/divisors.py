@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from kcheck.ptx.analysis.cfg import Cfg
 from kcheck.ptx.analysis.liveness import writes
-from kcheck.ptx.syntax.ast import Call, Instruction, Integer, Operand, Register
+from kcheck.ptx.syntax.ast import Call, Instruction, Integer, Operand, Operation, Register
 from kcheck.ptx.syntax.types import TYPES
 
 ZERO = 64
@@ -25,12 +25,11 @@ def analyze(cfg: Cfg) -> Mapping[str, int]:
     for n in cfg.order:
         for operation in cfg.blocks[n].operations:
             for register in writes(operation):
-                if isinstance(operation, Call) or len(writes(operation)) != 1 or operation.opcode not in _RULES:
-                    odd.add(register.name)
-                elif TYPES[register.type].bits < 32 or not isinstance(operation.operands[0], Register):
-                    odd.add(register.name)
-                else:
+                if _has_rule(operation, register):
+                    assert isinstance(operation, Instruction)
                     definitions.append((register.name, operation))
+                else:
+                    odd.add(register.name)
     found = {name: 0 if name in odd else ZERO for name, _ in definitions}
     again = True
     while again:
@@ -40,6 +39,12 @@ def analyze(cfg: Cfg) -> Mapping[str, int]:
             again |= zeros != found[name]
             found[name] = zeros
     return found
+
+
+def _has_rule(operation: Operation, register: Register) -> bool:
+    if isinstance(operation, Call) or operation.opcode not in _RULES or len(writes(operation)) != 1:
+        return False
+    return TYPES[register.type].bits >= 32 and isinstance(operation.operands[0], Register)
 
 
 def _of(operand: Operand, found: Mapping[str, int]) -> int:

@@ -125,8 +125,8 @@ def _fetch_ahead(fn: Surroundings, address: Value) -> None:
 
 
 def _in_steps(fn: Surroundings, i: Instruction, operand: Operand, f: AccessForm) -> tuple[Value, int] | None:
-    """The address of the first lane's element, and the bytes to the next, if these are the same for all lanes; None
-    if that is unknown."""
+    """The address of the first lane's element, and the bytes to the next one, the same for all lanes; None if that
+    is unknown."""
     if not is_of_elements(f):
         return None
     return fn.first_address(i, operand, f.space, f.kind.bytes)
