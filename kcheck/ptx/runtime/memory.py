@@ -12,8 +12,8 @@ An access of W lanes takes the first of these that fits:
 Where the code itself shows that lanes are neighbors (:mod:`kcheck.ptx.analysis.affine`), a row of elements is
 accessed by the address of the first, and only that is checked, with the row's length. Where it shows that lanes
 are a constant number of elements apart, the first and the last active lane are checked. Shared memory is one
-window for all, or one array of it (:mod:`kcheck.ptx.analysis.shared_arrays`): its bounds are known without a record
-of what an instruction touched before.
+window for all, or one array of it (:mod:`kcheck.ptx.analysis.shared_arrays`): its bounds are known without a
+record of what an instruction touched before.
 
 1 and 2 are inlined and do not look at the mask: finding the first active lane and extracting its address from a
 vector cost more than the access. The rest is one function that is called: inlined, it was half of the code that
