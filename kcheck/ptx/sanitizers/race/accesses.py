@@ -114,9 +114,38 @@ def _vector_ir(access: CheckedAccess, facts: RaceFacts, declarations: dict[str, 
             with f.if_(distance < window.size):
                 _check_in_space(f, access, facts, space, window, distance)
                 f.ret()
+    if W > 1 and access.kind != WRITE:
+        _check_at_one_address(f, access, facts)
     given = {"v": f.argument("v")} if access.kind == WRITE else {}
     f.run(access.one_by_one, a=addresses, m=mask, **given, **context(f))
     return f.text()
+
+
+def _check_at_one_address(f: FunctionBuilder, access: CheckedAccess, facts: RaceFacts) -> None:
+    """Check lanes that are all at the address of the first one, and return; go on where one may be in a race.
+
+    The first and the last active lane stand for all, as in :func:`_same_ir`.
+    """
+    addresses, mask = f.argument("a"), f.argument("m")
+    low, bits = f.term(f.extract(addresses, 0)), f.term(f.mask_bits(mask))
+    on = f.term(f.const("i1", 1))
+    with f.block():
+        with f.if_(f.any(f.term(f.splat(low)).ne(addresses) & mask)):
+            f.break_()
+        first = f.trailing_zeros(bits).to("i32")
+        last = f.term(f.const("i32", access.width - 1)) - f.leading_zeros(bits).to("i32")
+        state = state_of(f)
+        t = times(state, facts, f.argument("t0") >> 5)
+        for space in access.places(facts):
+            window, granule = _window(f, space), facts.granule[space]
+            distance = low - window.base
+            with f.if_(distance < window.size):
+                for lane in (first, last):
+                    me = f.argument("site") << THREAD_BITS | f.argument("t0") + lane
+                    for part in range(access.size // granule):
+                        index = (distance >> (granule.bit_length() - 1)) + part
+                        check_lanes(Cells(f, state, space, facts, t, index, me, on), access.kind, None)
+                f.ret()
 
 
 def _check_in_space(
