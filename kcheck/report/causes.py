@@ -107,8 +107,14 @@ def _rank(key: Key) -> int:
 
 
 def _symptoms(verdict: Verdict) -> list[Key]:
-    """What a failing case shows, each once. Indices, threads and numbers vary within one bug."""
-    found = [_key(finding) for finding in verdict.findings if finding.severity == "error"]
+    """What a failing case shows, each once. Indices, threads and numbers vary within one bug.
+
+    A finding that only counts more of its rule (``346 more races on other lines``) has no place. It is left out if
+    another one has a place.
+    """
+    errors = [finding for finding in verdict.findings if finding.severity == "error"]
+    located = {finding.rule for finding in errors if finding.place}
+    found = [_key(f) for f in errors if f.place or f.array or f.rule not in located]
     found += [_mismatch(comparison) for comparison in verdict.comparisons if not comparison.passed]
     return list(dict.fromkeys(found)) or [("mismatch", "", "")]
 
@@ -245,7 +251,7 @@ class _Making:
         number = min(of_rule, key=lambda n: simplicity(self.failures[n].verdict))
         verdict = self.failures[number].verdict
         errors = [finding for finding in verdict.findings if finding.severity == "error"]
-        found = {_key(f): f for f in reversed(errors) if f.rule == rule and self.root[_key(f)] == self.key}
+        found = {_key(f): f for f in reversed(errors) if f.rule == rule and self.root.get(_key(f)) == self.key}
         compared = [_mismatch(c) for c in verdict.comparisons if not c.passed and rule == "mismatch"]
         told = {*list(reversed(found))[:1], *compared[:1]}
         return Cause(

@@ -98,6 +98,14 @@ def test_wrong_values_in_a_case_that_the_sanitizer_did_not_check_follow_from_its
     assert cause.also == (("wrong values", 2),)
 
 
+def test_the_number_of_further_races_is_no_cause() -> None:
+    """It has no source line; the race that has one leads, even if fewer cases show that."""
+    more = [Finding("racecheck", f"{number} more races on other lines", kernel="k") for number in (346, 1397)]
+    (cause,) = causes([failing(0, more[0], at("racecheck", 3)), failing(1, at("racecheck", 3), more[1])])
+    assert [finding.place for finding in cause.found] == [Span("k.py", 3)]
+    assert cause.also == ()
+
+
 def test_races_that_share_a_line_are_one_cause() -> None:
     """Two tiles are loaded on two lines and read on one: one barrier is missing."""
     both = failing(0, at("racecheck", 28, 31), at("racecheck", 29, 31))

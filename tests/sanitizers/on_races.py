@@ -11,8 +11,11 @@ def answer(device: Any, request: dict[str, Any]) -> list[dict[str, Any]]:
     from numba import cuda
     from racing import ROWS
 
+    from kcheck.cpu import races
     from kcheck.ptx.abi import Checks
 
+    capacity = races.RACES
+    races.RACES = request.get("capacity", capacity)
     wanted = ROWS[request["kernel"]]
     device.executor.width = request["width"]
     device.executor.checks = Checks(race=request.get("race", True))
@@ -20,6 +23,7 @@ def answer(device: Any, request: dict[str, Any]) -> list[dict[str, Any]]:
     device.findings.clear()
     wanted.kernel[wanted.grid, wanted.block, 0, wanted.shared](*arrays)
     cuda.synchronize()
+    races.RACES = capacity
     extra = [(f.fix, f.other) for f in device.findings]
     told = device.told()
     for finding, (fix, other) in zip(told, extra, strict=True):

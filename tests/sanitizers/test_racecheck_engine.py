@@ -55,6 +55,16 @@ def test_a_race_is_found_at_its_two_lines_and_nowhere_else(child: DeviceChild, n
     assert lines == marked, told
 
 
+@pytest.mark.parametrize("name", [name for name, marked in KERNELS.items() if any(marked.values())])
+def test_races_that_do_not_fit_are_counted_unless_they_write_the_same_value(child: DeviceChild, name: str) -> None:
+    """Writes of the same value fail no kernel, also if a launch has more kinds of races than are kept."""
+    kept = child.ask({"kernel": name, "width": 16}, SECONDS)
+    told = child.ask({"kernel": name, "width": 16, "capacity": 0}, SECONDS)
+    assert bool(told) == any("same value" not in finding["message"] for finding in kept)
+    for finding in told:
+        assert re.fullmatch(r"[\d,]+ more races? on other lines", finding["message"])
+
+
 def test_both_sides_are_named(child: DeviceChild) -> None:
     """The writer comes first, with thread, block and line of both, and what to do."""
     (told,) = child.ask({"kernel": "neighbour_without_barrier", "width": 16}, SECONDS)
