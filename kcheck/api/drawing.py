@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kcheck import model
+from kcheck.api.arguments import count_of, seed_of
 from kcheck.api.spec import SpecLike, model_of
 from kcheck.api.verdict import Verdict
 from kcheck.cases import CaseArrays, cotangents, expand, materialize, plan, snapshot
@@ -180,11 +181,11 @@ def cases(spec: SpecLike, count: int | None = None, seed: int | None = None) -> 
 
     Raises:
         SpecError: the spec is invalid.
+        UserError: the count or the seed is out of range.
     """
     found = model_of(spec)
-    planned = plan(
-        found, count=found.count if count is None else count, master=found.seed if seed is None else seed
-    )
+    wanted = found.count if count is None else count_of(count, "count")
+    planned = plan(found, count=wanted, master=found.seed if seed is None else seed_of(seed, "seed"))
     return (Case(found, case) for case in planned)
 
 
@@ -201,6 +202,7 @@ def case_of(spec: SpecLike, seed: int) -> Case:
 
     Raises:
         SpecError: the spec is invalid.
+        UserError: the seed is out of range.
     """
     found = model_of(spec)
-    return Case(found, expand(found, seed))
+    return Case(found, expand(found, seed_of(seed, "seed")))

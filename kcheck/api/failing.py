@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from kcheck.api.arguments import seed_of
 from kcheck.api.report import _failure
 from kcheck.api.running import device_of
 from kcheck.api.spec import SpecLike, runnable
@@ -187,7 +188,7 @@ def _known(spec: OpSpec, case: CaseLike) -> KnownFailure:
             raise UserError(f"the failure is a case of {case.case.op}, not of {spec.op}")
         return KnownFailure(case.case, case.rule, None, case._snapshot, case.verdict._model.levels)
     if isinstance(case, int):
-        return KnownFailure(case_of_seed(spec, case))
+        return KnownFailure(case_of_seed(spec, seed_of(case, "the case seed")))
     held = read_kcase(Path(case))
     found = held.snapshot.case if held.verdict is None else held.verdict.case
     if found.op != spec.op:

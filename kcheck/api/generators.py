@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from kcheck.api.arguments import count_of, seed_of
 from kcheck.api.spec import caller, caller_runs
 from kcheck.api.verdict import Array
 from kcheck.cases.layouts import GUARDS, aligned, buffer_size, geometry, guard_zone
@@ -94,12 +95,14 @@ def shapes(
 
     Raises:
         SpecError: a dim or a constraint is wrong, or no sizes satisfy the constraints.
+        UserError: the count or the seed is out of range.
     """
+    wanted, master = count_of(count, "count"), seed_of(seed, "seed")
     path, line = caller()
     keys = {"op": "shapes", "dims": dims, "constraints": list(constraints), "outputs": {"output_": [1]}}
     spec = given_spec(path, Path().absolute(), {**keys, "launcher": caller_runs, "reference": _no_reference}, line)
     drawn = Shapes(spec)
-    return (drawn.draw(derive(seed, f"iter_{n}"), {}, Span(spec.path, line)) for n in range(count))
+    return (drawn.draw(derive(master, f"iter_{n}"), {}, Span(spec.path, line)) for n in range(wanted))
 
 
 def _no_reference() -> None:
@@ -201,7 +204,8 @@ def values(
         seed: the same seed gives the same bits on every machine.
 
     Raises:
-        UserError: the distribution is unknown, needs another argument, or does not fit the shape and dtype.
+        UserError: the distribution is unknown, needs another argument, or does not fit the shape and dtype; a size
+            or the seed is out of range.
     """
     if name not in DISTRIBUTIONS or DISTRIBUTIONS[name].takes in ("function", "distribution"):
         known = [one for one, row in DISTRIBUTIONS.items() if row.takes not in ("function", "distribution")]
@@ -210,6 +214,8 @@ def values(
     if (argument is None) != (row.takes == "nothing") and not (argument is None and row.optional):
         raise UserError(f"the distribution {name} {'takes no' if row.takes == 'nothing' else 'needs an'} argument")
     extents = (shape,) if isinstance(shape, int) else tuple(shape)
+    extents = tuple(count_of(size, "a size of the shape") for size in extents)
+    seed = seed_of(seed, "seed")
     held = tuple(argument) if isinstance(argument, list) else argument
     chosen = concrete(Distribution(name, held), Xorshift128Plus(derive(seed, "values/array")))
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias, cast
 
+from kcheck.api.arguments import count_of, seed_of
 from kcheck.api.report import Report
 from kcheck.api.spec import Spec, SpecLike, runnable, with_levels
 from kcheck.device import Device, choose, choose_for
@@ -55,13 +56,14 @@ def check(
     Raises:
         SpecError: the spec is invalid, or code that it names cannot be loaded.
         DeviceUnavailable: the device is not available in this process.
+        UserError: another argument is not allowed.
     """
     model = runnable(spec, kernel)
     levels = sanitize_levels(sanitize)
     options = Options(
         command="kcheck.check",
-        count=cases,
-        seed=seed,
+        count=None if cases is None else count_of(cases, "cases"),
+        seed=None if seed is None else seed_of(seed, "seed"),
         timeout=timeout,
         capture=True,
         device="" if device == "auto" else device,

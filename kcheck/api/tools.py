@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 
+from kcheck.api.arguments import count_of, seed_of
 from kcheck.api.running import Sanitize, device_of, sanitize_levels
 from kcheck.api.spec import SpecLike, runnable
 from kcheck.device import choose
@@ -95,7 +96,8 @@ def calibrate(
         SpecError: the spec is invalid.
         UserError: the kernel fails a case, or there are too few cases.
     """
-    model = measured_spec(runnable(spec), cases, seed)
+    wanted = None if seed is None else seed_of(seed, "seed")
+    model = measured_spec(runnable(spec), count_of(cases, "cases"), wanted)
     calibrator = Calibrator([model])
     chosen = device_of(model, device)
     for event in run([model], Options(command="kcheck.calibrate", timeout=timeout), chosen):
@@ -160,9 +162,12 @@ def exec(  # noqa: A001  # the name of the command
         capture: return what it prints, instead of printing it.
 
     Raises:
-        UserError: a sanitizer is unknown or needs a spec, or the program cannot be started.
+        UserError: a sanitizer is unknown or needs a spec, or the command is no list or cannot be started.
         subprocess.TimeoutExpired: the program did not end in time.
     """
+    words = [] if isinstance(command, str) else list(command)
+    if not words:
+        raise UserError(f"the command is {command!r}; give a list of words, such as ['python', 'train.py']")
     levels = sanitize_levels(sanitize)
     if isinstance(sanitize, str) and sanitize == "all":
         levels = {name: level for name, level in levels.items() if name not in _NEED_A_SPEC}
@@ -174,8 +179,8 @@ def exec(  # noqa: A001  # the name of the command
         variables = environment(dict(os.environ if env is None else env), file, cc, launch_timeout, levels)
         try:
             done = subprocess.run(
-                list(command), env=variables, capture_output=capture, text=True, timeout=timeout, check=False
+                words, env=variables, capture_output=capture, text=True, timeout=timeout, check=False
             )
         except OSError as error:
-            raise UserError(f"{command[0]}: {error.strerror}; give a command, such as python") from error
+            raise UserError(f"{words[0]}: {error.strerror}; give a command, such as python") from error
         return Execution(done.returncode, tuple(collected(file)), done.stdout or "", done.stderr or "")

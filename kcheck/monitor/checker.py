@@ -110,7 +110,7 @@ class EquivalenceChecker:
             UserError: an argument is not allowed.
         """
         probability = execution_sample_probability if sample_probability is None else sample_probability
-        _check_probability(probability)
+        check_probability(probability)
         if policy not in POLICIES:
             raise UserError(f"unknown policy {policy!r}; {did_you_mean(policy, POLICIES) or ', '.join(POLICIES)}")
         if max_queue_bytes <= 0 or workers <= 0 or max_execution_queue_size < 0:
@@ -187,7 +187,7 @@ class EquivalenceChecker:
         Raises:
             UserError: it is not in [0, 1], or the checker is not running.
         """
-        _check_probability(probability)
+        check_probability(probability)
         run = self._run
         if run is None:
             raise UserError("the checker is not running; pass sample_probability to start()")
@@ -269,6 +269,10 @@ class EquivalenceChecker:
             self._run.renew()
 
 
-def _check_probability(probability: float) -> None:
+def check_probability(probability: float) -> None:
+    """
+    Raises:
+        UserError: a sample probability is not in [0, 1].
+    """
     if not 0 <= probability <= 1:
         raise UserError(f"the sample probability is {probability}; it must be between 0 and 1")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack
 
 from kcheck.errors import UserError
-from kcheck.monitor.checker import ATOL, RTOL, EquivalenceChecker
+from kcheck.monitor.checker import ATOL, RTOL, EquivalenceChecker, check_probability
 from kcheck.monitor.mismatch import Mismatch
 from kcheck.monitor.outliers import ExecutionOutlierDetector
 from kcheck.monitor.running import MonitoredCall, MonitoredSite, OnMismatch, inside
@@ -30,6 +30,20 @@ class Settings:
     outlier_detector: ExecutionOutlierDetector | Literal[False] | None
     sample_probability: float | None
     spec: SpecLike | None
+
+    def check(self) -> None:
+        """
+        Raises:
+            UserError: a tolerance is negative, the probability is not one, or the detector cannot detect.
+        """
+        for name in ("rtol", "atol"):
+            if not getattr(self, name) >= 0:  # NaN too
+                raise UserError(f"{name} is {getattr(self, name)!r}; it must be 0 or positive")
+        if self.sample_probability is not None:
+            check_probability(self.sample_probability)
+        detector: Any = self.outlier_detector
+        if detector and not hasattr(detector, "is_outlier"):
+            raise UserError(f"outlier_detector is {detector!r}; use an ExecutionOutlierDetector, None or False")
 
 
 class VerifierNames(TypedDict, total=False):
@@ -85,7 +99,8 @@ def equivalent(
         theirs: ``ground_truth_function`` and ``failure_callback``, cuda-kernel-verifier's names of the first two.
 
     Raises:
-        UserError: there is no reference, ``"save"`` without ``spec``, or the function is a coroutine or generator.
+        UserError: there is no reference, ``"save"`` without ``spec``, the function is a coroutine or generator or
+            cannot be called, or another argument is not allowed.
         SpecError: the spec is invalid.
     """
     settings = Settings(rtol, atol, outlier_detector, sample_probability, spec)
@@ -107,6 +122,9 @@ def monitored(
     on_mismatch = theirs.get("failure_callback", on_mismatch)
     if reference is None and settings.spec is None:
         raise UserError("@equivalent needs a reference, or spec= of a spec that has one")
+    if reference is not None and not callable(reference):
+        raise UserError(f"the reference is {reference!r}; pass a function")
+    settings.check()
     if not callable(on_mismatch) and on_mismatch not in (None, "raise", "log", "save"):
         raise UserError(f"on_mismatch is {on_mismatch!r}; use a function, 'raise', 'log' or 'save'")
     if on_mismatch == "save" and settings.spec is None:
@@ -123,6 +141,8 @@ def monitored(
         if torch is not None and isinstance(function, torch.nn.Module):
             function.forward = decorate(function.forward)
             return function
+        if not callable(function):
+            raise UserError(f"@equivalent: {function!r} is not a function")
         kind = next((word for is_, word in _LATER if is_(function)), None)
         if kind is not None:
             name = getattr(function, "__qualname__", function)

@@ -4,8 +4,8 @@
 by exact or correctly rounded IEEE 754 operations only (``kcheck.rng.real``), never by libm.
 """
 
-from kcheck.rng.derive import derive, splitmix64
+from kcheck.rng.derive import MASK64, derive, splitmix64
 from kcheck.rng.order import arranged, pieces
 from kcheck.rng.xorshift import Xorshift128Plus
 
-__all__ = ["Xorshift128Plus", "arranged", "derive", "pieces", "splitmix64"]
+__all__ = ["MASK64", "Xorshift128Plus", "arranged", "derive", "pieces", "splitmix64"]

@@ -65,6 +65,8 @@ def read_spec(path: Path) -> tuple[YamlMap, list[Fault]]:
     source, op = source_file(path)
     if source.suffix != ".py":
         return read(path, shown(path))
+    if not source.exists():
+        return read(source, shown(source))  # whose error says so
     found = _parsed(source)
     if found.faults:
         raise SpecError(found.faults)
