@@ -64,6 +64,7 @@ class SpecProgress:
     _launched: dict[int, tuple[Launched, ...]] = field(default_factory=dict)
     _deaths: dict[tuple[str, int], int] = field(default_factory=dict)
     unfinished: dict[int, str] = field(default_factory=dict)  # cases that ended two workers, and how
+    _fatal: set[int] = field(default_factory=set)  # every case that ended two workers, also after its verdict
 
     def plan(self, prepared: Prepared) -> None:
         """The spec was loaded. Also called when another worker loads it."""
@@ -142,6 +143,7 @@ class SpecProgress:
         elif task.kind == "cases":
             self.slow = True
             if left and count > 1:
+                self._fatal.add(first)
                 self.unfinished[left.pop(0)] = why
             self._again(left)
         return count > 1 and task.kind not in ("cases", "forget")
@@ -159,10 +161,8 @@ class SpecProgress:
         if self.ended is not None:
             return
         if not self.end_sent and not self.settled and self.cases and not self.dropped:
-            known = set(self.unfinished)
-            self._todo = deque([range(self.cases)] if not known else [])
-            if known:
-                self._again([number for number in range(self.cases) if number not in known])
+            self._todo.clear()
+            self._again([number for number in range(self.cases) if number not in self._fatal])
         self.end_sent = False
 
     def _again(self, numbers: list[int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,29 +12,14 @@ from kcheck.device.cpu import missing
 from kcheck.report.rules import RULES
 
 PAGE_TEXT = PAGE.read_text("utf-8")
-ELSEWHERE = {
-    "guard",  # found on the gpu only
-    "worker",
-    "spec",
-    "unsupported",
-    "calibration",
-    "timeout",
-    "launch",
-    "overflow",
-    # docs/lint.md has the rules of compiled code.
-    "f64-in-f32",
-    "uncoalesced",
-    "bank-conflict",
-    "division",
-    "printf",
-    "spills",
-    "local-array",
-}
+WITHOUT = re.findall(r"^- `([\w-]+)`: ", PAGE_TEXT.partition("\n## Without an example\n")[2], re.MULTILINE)
+"""The page says why."""
 
 
-def test_every_rule_has_an_example_or_is_named_here() -> None:
-    """A new rule needs one."""
-    assert set(examples(PAGE_TEXT)) == set(RULES) - ELSEWHERE
+def test_every_rule_has_an_example_or_a_reason_why_not() -> None:
+    """A new rule needs one of both."""
+    assert WITHOUT
+    assert sorted([*examples(PAGE_TEXT), *WITHOUT]) == sorted(RULES)
 
 
 @pytest.mark.slow

@@ -179,6 +179,15 @@ def test_a_case_that_ends_two_workers_fails(specs, jobs, number):
     assert "SIGSEGV" in wrong.findings[0].message
 
 
+@pytest.mark.parametrize("jobs", [1, 2, 4])
+def test_where_every_case_ends_a_worker_each_ends_two(specs, jobs):
+    """As a reference that ends the process. A case whose verdict is known is not run again for what follows it."""
+    found, workers = remote(specs[:1], Options(), jobs, deadly={(0, number): 99 for number in range(12)})
+    verdicts = [event.verdict for event in found if isinstance(event, CaseFinished)]
+    assert [verdict.rule for verdict in verdicts] == ["worker"] * 12
+    assert sum(99 - left for left in workers._deadly.values()) == 2 * 12
+
+
 @pytest.mark.parametrize("kind", ["prepare", "end"])
 def test_a_spec_that_ends_two_workers_is_an_internal_error(specs, kind):
     """Told with the spec and what the workers did."""
