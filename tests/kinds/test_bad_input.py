@@ -68,6 +68,16 @@ ROWS = {
         "'N' as int64 does not fit parameter 3 of kernel 'twice', .u32 n: it has 4 bytes, and int64 has 8",
         "write {N: int32}",
     ),
+    "a_function_of_another_file": (
+        "kernel: kernels/calls.ptx:twice",
+        "fancy is declared .extern, and the file does not define it",
+        "link the file that defines it, and give the linked PTX",
+    ),
+    "a_variable_of_another_file": (
+        "kernel: kernels/reads.ptx:twice",
+        "table is declared .extern, and the file does not define it",
+        "link the file that defines it, and give the linked PTX",
+    ),
     "an_unknown_kernel": (
         "kernel: kernels/twice.cu:twise",
         "kernel: kernels/twice.cu has no __global__ function 'twise'",
@@ -128,6 +138,11 @@ def refused(tmp_path_factory):
     project.write("kernels/struct.cu", struct.replace("int i =", "int n = sizes.n, i ="))
     project.write("kernels/lost.cu", '#include "nowhere.h"\n' + DOUBLE)
     project.write("kernels/twice.ptx", PTX)
+    others = ".extern .func fancy ();\n.extern .global .f32 table[16];\n.visible .entry"
+    for op, line in {"calls": "call.uni fancy, ();", "reads": "ld.global.f32 %f1, [table];"}.items():
+        project.write(
+            f"kernels/{op}.ptx", PTX.replace(".visible .entry", others).replace("ret;", line + "\n    ret;")
+        )
     project.write("kernels/family.ptx", PTX.replace("sm_75", "sm_100a"))
     project.write("kernels/newer.ptx", PTX.replace("sm_75", "sm_90"))
     for op, (spec, _, _) in ROWS.items():

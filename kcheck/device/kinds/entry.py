@@ -14,8 +14,11 @@ from kcheck.device.kinds.base import Passed
 from kcheck.device.plan import integer_argument
 from kcheck.errors import SpecError
 from kcheck.model import DTYPES, Argument, Fault, NameArg, NumelArg, OpSpec, Span, TextureArg
-from kcheck.ptx.analysis.kernel_facts import param_slots
-from kcheck.ptx.syntax.ast import Function, Module, Variable
+from kcheck.ptx.analysis.kernel_facts import called_functions, operations, param_slots
+from kcheck.ptx.lowering.calls import PROVIDED
+from kcheck.ptx.syntax.ast import Address, Call, Function, Module, Operation, Symbol, Variable
+from kcheck.ptx.syntax.grid_barrier import is_grid_barrier
+from kcheck.ptx.syntax.raise_markers import is_marker
 from kcheck.ptx.syntax.types import TYPES
 
 
@@ -214,6 +217,30 @@ def pack(parameters: Sequence[Parameter], values: Sequence[Any]) -> bytes:
         raw = value.tobytes() if isinstance(value, np.generic) else struct.pack("<Q", value)
         content[parameter.offset : parameter.offset + parameter.size] = raw
     return bytes(content)
+
+
+def undefined(module: Module, entry: Function) -> dict[str, int]:
+    """The functions and variables that a kernel uses and that the module only declares, with the line of a use.
+
+    The functions of the CUDA runtime that the device provides are not among them.
+    """
+    found: dict[str, int] = {}
+    for operation in operations(called_functions(module, entry)):
+        for name in _used(operation):
+            function, variable = module.functions.get(name), module.variables.get(name)
+            is_missing = variable is not None and variable.linkage == "extern" and variable.space != "shared"
+            if function is not None and function.body is None and not is_grid_barrier(operation):
+                is_missing = name not in PROVIDED and not is_marker(name)
+            if is_missing:
+                found.setdefault(name, operation.line)
+    return found
+
+
+def _used(operation: Operation) -> list[str]:
+    """The names of functions and variables in an operation."""
+    operands = [operation.target] if isinstance(operation, Call) else operation.operands
+    bases = [operand.base if isinstance(operand, Address) else operand for operand in operands]
+    return [base.name for base in bases if isinstance(base, Symbol)]
 
 
 def find_entry(module: Module, name: str, place: Span) -> Function:

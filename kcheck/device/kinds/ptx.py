@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from kcheck.device.kinds.compiled import CompiledKind
-from kcheck.device.kinds.entry import find_entry, ptx_parameters
+from kcheck.device.kinds.entry import find_entry, ptx_parameters, undefined
 from kcheck.device.kinds.modules import Unit
 from kcheck.errors import SpecError
 from kcheck.model import Case, Fault, KernelRef, OpSpec, Span
@@ -63,10 +63,19 @@ def _parsed(path: str, kernel: KernelRef, size: int, _changed: int) -> Unit:
     from kcheck.ptx.syntax.parser import parse  # only a run with PTX files needs it
 
     text = read_text(Path(path), size)
-    entry = find_entry(parse(text, as_typed(path)), kernel.name, kernel.span)
+    module = parse(text, as_typed(path))
+    entry = find_entry(module, kernel.name, kernel.span)
+    if faults := [
+        Fault(Span(as_typed(path), line, 1), f"{name} is declared .extern, and the file does not define it", _LINK)
+        for name, line in undefined(module, entry).items()
+    ]:
+        raise SpecError(faults)
     target = read_ptx(Path(path)).target
     place = Span(as_typed(path), entry.line, 1)
     return Unit(kernel, place, kernel.name, target, named(text, path), entry.name, ptx_parameters(entry))
+
+
+_LINK = "link the file that defines it, and give the linked PTX"
 
 
 def named(text: str, path: str) -> str:
