@@ -9,7 +9,11 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
+<<<<<<< HEAD
 .PHONY: help demo test test-gpu check bench scale frameworks monitor-readme monitor-soak monitor-torch calibrate compare-trees compare-reports conformance conformance-triton conformance-cuda conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme rules release-check report-check editor-check editor-end-to-end format format-check lint types layers soak site wheel clean
+=======
+.PHONY: help demo test test-gpu check bench scale frameworks monitor-soak monitor-torch calibrate compare-trees conformance conformance-triton conformance-cuda ptx-table conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme rules release-check report-check editor-check editor-end-to-end format format-check lint types layers soak site wheel clean
+>>>>>>> b77d35a (Run mma.m8n8k4 of f16, lop3 with a predicate, selectors; list every instruction of PTX)
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1 /' | awk '{ \
@@ -89,6 +93,9 @@ conformance-triton: .venv-triton/installed  ## Triton's own tests (TESTS=path, E
 conformance-cuda: .venv/installed-dev  ## kernels of cuda-samples, llm.c (SOURCES=path) compiled and lowered; writes docs/conformance-cuda.md
 	@test -n "$(SOURCES)" || { echo "Say where the checkouts are: make conformance-cuda SOURCES=path" >&2; exit 2; }
 	@PYTHONPATH=. $(BIN)/python conformance/cuda_run.py "$(SOURCES)"
+
+ptx-table: .venv/installed-dev  ## which instructions of PTX run, and which are refused; writes docs/ptx-instructions.md
+	@$(BIN)/python conformance/ptx_table.py --write
 
 frameworks: $(FRAMEWORKS_VENV)/installed  ## one op in numba.cuda, NumPy, torch, JAX, TensorFlow; writes docs/frameworks.md
 	@$(FRAMEWORKS) -m pytest tests/functions/test_frameworks_installed.py tests/functions/test_torch_on_cuda.py tests/compat/test_gpuemu_frameworks.py tests/monitor/test_jax.py -q -n 0

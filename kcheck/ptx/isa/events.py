@@ -19,10 +19,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
 from kcheck.dataclass import dataclass
-from kcheck.ptx.ir.builder import Value
+from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.isa.fragments import MatrixShape
 from kcheck.ptx.syntax.ast import Instruction, Operand, Operation
 from kcheck.ptx.syntax.types import PtxType
+
+Triple = tuple[list[Value], list[Value], Value]
+"""What makes an element of D: elements of a row of A, of a column of B, and one of C."""
+
+Arrange = Callable[[Builder, Sequence[Value], Sequence[Value], Sequence[Value]], list[Triple]]
+"""From the elements of A, B and C that each lane holds: those that make each element of D of the lane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +189,13 @@ class Observer:
         self, i: Instruction, shape: MatrixShape, register: PtxType, operands: Sequence[Sequence[Operand]]
     ) -> None:
         """A matrix product is about to be computed: the registers of D, A, B and C, each of type ``register``."""
+
+    def multiplies_quads(self, i: Instruction, arrange: Arrange, operands: Sequence[Sequence[Operand]]) -> None:
+        """Four products of 8 x 4 by 4 x 8 are about to be computed: the registers of D, A, B and C.
+
+        Args:
+            arrange: brings elements of A, B and C to the lanes that multiply them.
+        """
 
     # --- what is saved with registers
 

@@ -17,7 +17,7 @@ from kcheck.ptx.ir.flow import UNLIKELY
 from kcheck.ptx.ir.function import FunctionBuilder
 from kcheck.ptx.ir.signature import Signature, call, group, members
 from kcheck.ptx.isa import dot
-from kcheck.ptx.isa.effects import effect, ordered
+from kcheck.ptx.isa.effects import ordered
 from kcheck.ptx.isa.fragments import LANES, MatrixShape, column_sources, row_sources
 from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.isa.warp import report, shuffled, whole_warp
@@ -85,8 +85,6 @@ def form(fn: Surroundings, i: Instruction) -> MmaForm:
     if shape is None or len(words) < 7 or words[1:3] != ["row", "col"]:
         raise fn.fail(i, "unsupported")
     d, a, b, c, *rest = words[3:]
-    if (words[0], a) == ("m8n8k4", "f16"):
-        raise fn.fail(i, "the f16 form of m8n8k4 is not supported; use m16n8k8 or m16n8k16")
     family = str(_INTEGERS[a]) if a in _INTEGERS else a
     same = _INTEGERS.get(a) == _INTEGERS.get(b) if a in _INTEGERS else {a, b} <= {"e4m3", "e5m2"} or a == b
     results = {"f64": ("f64",), "f16": ("f16", "f32"), "e4m3": ("f16", "f32"), "e5m2": ("f16", "f32")}
@@ -102,7 +100,6 @@ def form(fn: Surroundings, i: Instruction) -> MmaForm:
     return MmaForm(name, MatrixShape(m, n, k, size), d, a, b, c, saturate, "".join(rest[:1]))
 
 
-@effect("mma")
 def mma(fn: Surroundings, i: Instruction) -> None:
     """``mma.sync.aligned.shape.row.col{.satfinite}.d.a.b.c d, a, b, c``."""
     whole_warp(fn, i)
@@ -289,7 +286,7 @@ def _floats(
 
     adds = [_accumulators(b, f, c, n) for n in range(f.shape.results)]
     usual = [dot.accumulate(b, rule, add, factors(n)) for n, add in enumerate(adds)]
-    wild = _any_special(b, [*(t for spot in spots for parts in spot for t in parts[0]), *adds])
+    wild = any_special(b, [*(t for spot in spots for parts in spot for t in parts[0]), *adds])
     sums = [b.variable("float", last) for *_, last in usual]
     with b.if_(wild, UNLIKELY):
         for n, add in enumerate(adds):
@@ -320,7 +317,7 @@ def _accumulators(b: Builder, f: MmaForm, c: list[Value], n: int) -> Value:
     return b.cast("fpext", b.bitcast(bits, "half"), "float")
 
 
-def _any_special(b: Builder, values: Sequence[Value]) -> Value:
+def any_special(b: Builder, values: Sequence[Value]) -> Value:
     """Whether an f32 in any lane is infinite or a NaN."""
     total = b.splat(b.const("i32", 0))
     for value in values:

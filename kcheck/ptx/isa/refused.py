@@ -12,6 +12,7 @@ _OPCODES = {
     **dict.fromkeys(("wgmma", "setmaxnreg", "multimem", "mapa", "getctarank", "tensormap", "stmatrix"), _LATER),
     **dict.fromkeys(("tcgen05", "clusterlaunchcontrol"), _LATEST),
     "sured": _REDUCTIONS,
+    "brkpt": "breakpoints need a debugger; remove it",
     "istypep": "opaque types are not supported; pass a texture or surface object",
     **dict.fromkeys(
         ("alloca", "stacksave", "stackrestore"),
@@ -35,8 +36,16 @@ _MODIFIERS = {
         for sparse in ("sp", "sp::ordered_metadata")
     },
     ("mma", "block_scale"): _LATEST,
+    ("sust", "p"): "formatted stores to surfaces are not supported; use sust.b",
+    ("redux", "f32"): _LATEST,
+    ("atom", "b128"): _LATER,
+    **{(opcode, "b128"): "registers of 128 bits are not supported; use .v2.b64" for opcode in ("ld", "st", "mov")},
+    **{(opcode, vector): _LATER for opcode in ("atom", "red") for vector in ("v2", "v4", "v8")},
     ("mma", "kind::f8f6f4"): _LATEST,
 }
+
+REASONS = frozenset({*_OPCODES.values(), *_MODIFIERS.values()})
+"""Every reason why an instruction is refused by name."""
 
 
 def reason(i: Instruction) -> str | None:

@@ -94,7 +94,18 @@ class Sink:
     """``_``, a discarded result."""
 
 
-Operand: TypeAlias = "Register | Special | Integer | Float | Symbol | Address | Texel | Vector | Pair | Not | Sink"
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """``%r1.b0``: a byte or a half of a source of a video instruction. Not in a tree: see
+    :mod:`kcheck.ptx.syntax.written_out`."""
+
+    register: Register
+    selector: str
+
+
+Operand: TypeAlias = (
+    "Register | Special | Integer | Float | Symbol | Address | Texel | Vector | Pair | Not | Sink | Selected"
+)
 
 
 @dataclass(frozen=True, slots=True)

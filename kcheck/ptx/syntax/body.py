@@ -26,6 +26,7 @@ from kcheck.ptx.syntax.ast import (
 from kcheck.ptx.syntax.cursor import Cursor
 from kcheck.ptx.syntax.declarations import SPACES, parameters, type_name, variables
 from kcheck.ptx.syntax.lexer import describe
+from kcheck.ptx.syntax.written_out import written_out
 
 _SKIPPED = frozenset({".pragma", ".file", ".noreturn", ".attribute"})
 
@@ -227,9 +228,14 @@ class Body:
             self.statements.append(self._call(line, guard, negated))
             return
         operands = self._operands(";")
-        self.statements.append(
-            Instruction(line, opcode, tuple(modifiers), tuple(operands), guard, negated, self.loc)
-        )
+        read = Instruction(line, opcode, tuple(modifiers), tuple(operands), guard, negated, self.loc)
+        self.statements += written_out(read, cursor.file, self._new_register)
+
+    def _new_register(self, kind: str) -> Register:
+        """A register that the text does not have."""
+        register = Register(self._unique("%new"), kind)
+        self.registers[register.name] = kind
+        return register
 
     def _branch_targets(self, name: str) -> None:
         cursor = self.cursor

@@ -13,6 +13,7 @@ from kcheck.ptx.syntax.ast import (
     Operand,
     Pair,
     Register,
+    Selected,
     Sink,
     Special,
     Symbol,
@@ -21,6 +22,7 @@ from kcheck.ptx.syntax.ast import (
 )
 from kcheck.ptx.syntax.constants import constant
 from kcheck.ptx.syntax.lexer import Token, describe, fail, integer, tokenize
+from kcheck.ptx.syntax.written_out import SELECTORS
 
 _SPECIAL = frozenset(
     [
@@ -172,7 +174,7 @@ class Cursor:
         return first
 
     # primary ::= "[" address "]" | "{" primary ("," primary)* "}" | "!" register | "_" | number
-    #           | special [component] | name [ ("+" | "-") integer ]
+    #           | special [component] | register selector | name [ ("+" | "-") integer ]
     def _primary(self, names: Names) -> Operand:
         token = self.token
         if token.kind == "[":
@@ -201,6 +203,8 @@ class Cursor:
             component = self.take().text if self.token.text in _COMPONENTS else ""
             return Special(token.text[1:] + component)
         found = names.resolve(token.text, token.line)
+        if isinstance(found, Register) and self.token.text in SELECTORS:
+            return Selected(found, self.take().text[1:])
         if isinstance(found, Symbol) and self.token.kind in ("+", "-"):
             sign = -1 if self.take().kind == "-" else 1
             return Symbol(found.name, sign * self.integer("an offset in bytes"))

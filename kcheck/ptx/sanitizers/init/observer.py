@@ -8,7 +8,7 @@ from functools import partial
 from kcheck.ptx.abi import FaultKind
 from kcheck.ptx.analysis.liveness import registers
 from kcheck.ptx.ir.builder import Value, integer_of, vector_type
-from kcheck.ptx.isa.events import Access, Carrier, Companion, Observer, Update
+from kcheck.ptx.isa.events import Access, Arrange, Carrier, Companion, Observer, Update
 from kcheck.ptx.isa.fragments import MatrixShape
 from kcheck.ptx.isa.move import part_of
 from kcheck.ptx.lowering.warp_emulation import WarpObserver, WarpView, has_source, posted_kind, sources
@@ -209,6 +209,10 @@ class ShadowObserver(Shadows, Carrier, WarpObserver):
     ) -> None:
         """See :func:`.warp.multiply`."""
         warp.multiply(self, i, shape, register, operands)
+
+    def multiplies_quads(self, i: Instruction, arrange: Arrange, operands: Sequence[Sequence[Operand]]) -> None:
+        """See :func:`.warp.multiply_quads`."""
+        warp.multiply_quads(self, i, arrange, operands)
 
     # --- a warp in several vectors
 

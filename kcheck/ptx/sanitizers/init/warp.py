@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from kcheck.ptx.ir.builder import Builder, Value, integer_of
+from kcheck.ptx.isa.events import Arrange
 from kcheck.ptx.isa.fragments import MatrixShape, column_sources, row_sources
 from kcheck.ptx.isa.warp import shuffled
 from kcheck.ptx.sanitizers.init.registers import Shadows
@@ -106,6 +107,33 @@ def multiply(
     for target, one in zip(d, each, strict=True):
         shadow = None if one is None else b.cast("sext", b.compare("ne", one, 0), bits)
         shadows.write(i, target, shadow, partial(b.const, "i1", 1))
+
+
+def multiply_quads(
+    shadows: Shadows, i: Instruction, arrange: Arrange, operands: Sequence[Sequence[Operand]]
+) -> None:
+    """The same for the four products of ``mma.m8n8k4``."""
+    b = shadows.fn.b
+
+    def undefined(register: Operand) -> Value:
+        found = shadows.undefined(register)
+        return b.splat(b.const("i32", 0)) if found is None else b.resize(b.splat(found), "i32")
+
+    d, a, right, c = operands
+    flags = [[undefined(r) for r in registers] for registers in (a, right, c)]
+    halves = [[flag for flag in each for _ in range(2)] for each in flags]
+    if len(c) == _QUAD_RESULTS:
+        halves[2] = flags[2]
+    each = [_either(b, *x, *y, z) for x, y, z in arrange(b, *halves)]
+    if len(d) < len(each):
+        each = [_either(b, *pair) for pair in zip(each[::2], each[1::2], strict=True)]
+    for target, one in zip(d, each, strict=True):
+        shadow = None if one is None else b.cast("sext", b.compare("ne", one, 0), "i32")
+        shadows.write(i, target, shadow, partial(b.const, "i1", 1))
+
+
+_QUAD_RESULTS = 8
+"""Elements of C and D in a lane; those of 16 bits are packed in pairs."""
 
 
 def _over_ranks(b: Builder, found: Value | None, sources: Sequence[list[int]]) -> Value | None:
