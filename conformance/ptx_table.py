@@ -3,7 +3,10 @@
     python conformance/ptx_table.py           print what is neither
     python conformance/ptx_table.py --write   write docs/ptx-instructions.md, too
 
-The instructions and their forms are in conformance/ptx_instructions.txt.
+The instructions of the PTX ISA (version 9.0, chapter "Instruction Set") and their forms are in
+conformance/ptx_instructions. There, `# section` begins a section, and `name sm_xx` an instruction with the first target
+that has it. Indented lines are its forms: with the types and modifiers that code for sm_75 to sm_89 can have, and the
+registers %p, %h (16 bits), %r (32), %d (64), %q (128), %f and %g (f32, f64).
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from kcheck.ptx.isa.refused import REASONS  # noqa: E402
 from kcheck.ptx.syntax.parser import parse  # noqa: E402
 
 PAGE = ROOT / "docs" / "ptx-instructions.md"
-LIST = HERE / "ptx_instructions.txt"
+LISTS = HERE / "ptx_instructions"
 
 _TARGET = 89
 _KERNEL = """.version 8.7
@@ -51,8 +54,13 @@ class Listed:
     forms: tuple[str, ...]
 
 
-def read_list(text: str) -> Iterator[Listed]:
-    """The instructions of conformance/ptx_instructions.txt, in order."""
+def read_lists() -> Iterator[Listed]:
+    """The instructions of conformance/ptx_instructions, in order."""
+    for path in sorted(LISTS.glob("*.txt")):
+        yield from _read(path.read_text())
+
+
+def _read(text: str) -> Iterator[Listed]:
     section, name, since, forms = "", "", 0, []
     for line in (*text.splitlines(), ""):
         if line.startswith("  "):
@@ -100,8 +108,8 @@ def page(instructions: Sequence[Listed]) -> str:
         "# Instructions of PTX",
         "",
         "Every instruction of the PTX ISA, and whether the cpu device runs it. Written by `make ptx-table`, which",
-        "lowers the forms in `conformance/ptx_instructions.txt`. Tests check that each one runs, or is refused with",
-        "the reason in this table, and that NVIDIA's assembler accepts those for sm_89 and lower.",
+        "lowers the forms in `conformance/ptx_instructions`. Tests check that each one runs, or is refused with the",
+        "reason in this table, and that NVIDIA's assembler accepts those for sm_89 and lower.",
         "",
         f"{runs} of {len(reasons)} instructions run; the others are refused by name.",
     ]
@@ -117,7 +125,7 @@ def page(instructions: Sequence[Listed]) -> str:
 
 def main() -> int:
     """Check every form; write the page."""
-    instructions = list(read_list(LIST.read_text().partition("\n\n")[2]))
+    instructions = list(read_lists())
     bad = 0
     for listed in instructions:
         for form in listed.forms:

@@ -64,7 +64,7 @@ ROWS = [
 
 @pytest.mark.parametrize("width", [1, 8])
 @pytest.mark.parametrize(("statement", "expected"), ROWS, ids=[row[0] for row in ROWS])
-def test_it_has_the_result_of_the_isa(
+def test_a_statement_has_the_result_of_the_isa(
     statement: str, expected: tuple[int, int], width: int, cpu: Callable[[int], Cpu]
 ) -> None:
     assert results(cpu(width), statement) == expected

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.ptx_table import LIST, PAGE, Listed, kernel, page, read_list, refusal
+from conformance.ptx_table import PAGE, Listed, kernel, page, read_lists, refusal
 from kcheck.device.artifact import no_compiler
 
-INSTRUCTIONS = list(read_list(LIST.read_text().partition("\n\n")[2]))
+INSTRUCTIONS = list(read_lists())
 _NEWEST = 89
 
 
