@@ -9,11 +9,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
-.PHONY: help demo test test-gpu check bench scale frameworks monitor-readme monitor-soak monitor-torch calibrate compare-trees compare-reports conformance conformance-triton conformance-cuda conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme rules release-check report-check editor-check editor-end-to-end format format-check lint types layers soak site wheel clean
-=======
-.PHONY: help demo test test-gpu check bench scale frameworks monitor-soak monitor-torch calibrate compare-trees conformance conformance-triton conformance-cuda ptx-table conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme rules release-check report-check editor-check editor-end-to-end format format-check lint types layers soak site wheel clean
->>>>>>> b77d35a (Run mma.m8n8k4 of f16, lop3 with a predicate, selectors; list every instruction of PTX)
+.PHONY: help demo test test-gpu check bench scale frameworks monitor-readme monitor-soak monitor-torch calibrate compare-trees compare-reports conformance conformance-triton conformance-cuda ptx-table conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme rules release-check report-check editor-check editor-end-to-end format format-check lint types layers soak site wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1 /' | awk '{ \

@@ -4,9 +4,9 @@
     python conformance/ptx_table.py --write   write docs/ptx-instructions.md, too
 
 The instructions of the PTX ISA (version 9.0, chapter "Instruction Set") and their forms are in
-conformance/ptx_instructions. There, `# section` begins a section, and `name sm_xx` an instruction with the first target
-that has it. Indented lines are its forms: with the types and modifiers that code for sm_75 to sm_89 can have, and the
-registers %p, %h (16 bits), %r (32), %d (64), %q (128), %f and %g (f32, f64).
+conformance/ptx_instructions. There, `# section` begins a section, and `name sm_xx` an instruction with the first
+target that has it. Indented lines are its forms: with the types and modifiers that code for sm_75 to sm_89 can
+have, and the registers %p, %h (16 bits), %r (32), %d (64), %q (128), %f and %g (f32, f64).
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ def page(instructions: Sequence[Listed]) -> str:
         "# Instructions of PTX",
         "",
         "Every instruction of the PTX ISA, and whether the cpu device runs it. Written by `make ptx-table`, which",
-        "lowers the forms in `conformance/ptx_instructions`. Tests check that each one runs, or is refused with the",
-        "reason in this table, and that NVIDIA's assembler accepts those for sm_89 and lower.",
+        "lowers the forms in `conformance/ptx_instructions`. Tests check that each one runs, or is refused with",
+        "the reason in this table, and that NVIDIA's assembler accepts those for sm_89 and lower.",
         "",
         f"{runs} of {len(reasons)} instructions run; the others are refused by name.",
     ]
