@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kcheck.ptx.ir.builder import Builder, Value, mangle, vector_type
+from kcheck.ptx.ir.builder import Builder, Value, integer_of, mangle, vector_type
+from kcheck.ptx.syntax.types import LLVM_BITS
 
 
 def masked_load(
@@ -25,14 +26,29 @@ def masked_store(b: Builder, value: Value, pointer: Value, align: int, mask: Val
 
 
 def masked_gather(b: Builder, element: str, addresses: Value, align: int, mask: Value) -> Value:
-    """An element from each address, i64 or ptr; 0 where the mask is off."""
+    """An element from each address, i64 or ptr; 0 where the mask is off.
+
+    Processors gather words of 32 bits or more. An aligned element of fewer is in one such word, which may reach
+    beyond the memory that the element is in, but not beyond its page.
+    """
     W = mask.lanes
+    if W > 1 and LLVM_BITS[element] < 32 and 8 * align >= LLVM_BITS[element]:
+        return _from_words(b, element, addresses, mask)
     V, M = vector_type(element, W), vector_type("i1", W)
     name = f"@llvm.masked.gather.{mangle(element, W)}.v{W}p0"
     b.declarations[name] = f"declare {V} {name}(<{W} x ptr>, i32, {M}, {V})"
     pointers = addresses if addresses.type == "ptr" else b.cast("inttoptr", addresses, "ptr")
     text = f"call {V} {name}({b.typed(pointers)}, i32 {align}, {b.typed(mask)}, {V} zeroinitializer)"
     return b.value(text, element, W)
+
+
+def _from_words(b: Builder, element: str, addresses: Value, mask: Value) -> Value:
+    """Aligned elements of 8 or 16 bits, gathered as parts of words of 32."""
+    places = b.cast("ptrtoint", addresses, "i64") if addresses.type == "ptr" else addresses
+    words = masked_gather(b, "i32", b.land(places, b.splat(b.const("i64", -4), mask.lanes)), 4, mask)
+    begins = b.resize(b.land(places, b.splat(b.const("i64", 3), mask.lanes)), "i32")
+    shifted = b.op("lshr", words, b.shift("shl", begins, 3))
+    return b.bitcast(b.resize(shifted, integer_of(element)), element)
 
 
 def masked_scatter(b: Builder, value: Value, addresses: Value, align: int, mask: Value) -> None:

@@ -200,18 +200,24 @@ def _slow(access: AccessKind, declarations: dict[str, str]) -> str:
 
 
 def _scattered(f: FunctionBuilder, access: AccessKind) -> None:
-    """Access lanes that are all inside, and return: at once if the active ones are side by side."""
+    """Access lanes that are all inside, and return.
+
+    At once if the active ones are side by side and the first lane is off. If it is on, the caller has looked, and
+    found them elsewhere or at the end of the array.
+    """
     W, size = access.width, access.size
     addresses, mask = f.argument("a"), f.argument("m")
-    first = (f.trailing_zeros(f.mask_bits(mask)) & (W - 1)).to("i64")
-    zero = f.term(f.extract(addresses, first)) - first * size
-    steps = f.lanes_const("i64", [lane * size for lane in range(W)])
-    with f.if_(none_of(f, (f.term(f.splat(zero, W)) + steps).ne(addresses), mask)):
-        if access.store:
-            masked_store(f, f.argument("v"), zero.to("ptr"), size, mask)
-            f.ret()
-        else:
-            f.ret(masked_load(f, access.element, zero.to("ptr"), size, mask))
+    bits = f.term(f.mask_bits(mask))
+    with f.if_((bits & 1).eq(0)):
+        first = (f.trailing_zeros(bits) & (W - 1)).to("i64")
+        zero = f.term(f.extract(addresses, first)) - first * size
+        steps = f.lanes_const("i64", [lane * size for lane in range(W)])
+        with f.if_(none_of(f, (f.term(f.splat(zero, W)) + steps).ne(addresses), mask)):
+            if access.store:
+                masked_store(f, f.argument("v"), zero.to("ptr"), size, mask)
+                f.ret()
+            else:
+                f.ret(masked_load(f, access.element, zero.to("ptr"), size, mask))
     if access.store:
         masked_scatter(f, f.argument("v"), addresses, size, mask)
         f.ret()
