@@ -137,7 +137,7 @@ class Races:
         state.blocks = ctypes.addressof(ctypes.c_char.from_buffer(self._starts))
         state.block_capacity, state.block_count = _BLOCKS, 0
         state.races, state.race_capacity = ctypes.addressof(self._races), RACES
-        state.race_count = state.races_dropped = state.counted = 0
+        state.race_count = state.races_dropped = state.unchanged_dropped = state.counted = 0
         state.lanes = ctypes.addressof(self._lanes)
         self._clocks.reset()
         return ctypes.addressof(state)
@@ -182,10 +182,11 @@ class Races:
         if self._state.counted:
             message = "a barrier for part of the block is treated as one for all of it: a race may be missed"
             found.append(Finding("racecheck", message, "warn", kernel=kernel_name(program.entry)))
-        if self._state.races_dropped:
-            dropped = self._state.races_dropped
-            message = f"{dropped:,} more race{'s' if dropped != 1 else ''} on other lines"
-            found.append(Finding("racecheck", message, kernel=kernel_name(program.entry)))
+        for dropped, is_error in ((self._state.races_dropped, True), (self._state.unchanged_dropped, False)):
+            if dropped:
+                message = f"{dropped:,} more race{'s' if dropped != 1 else ''} on other lines"
+                more = Finding("racecheck", message, kernel=kernel_name(program.entry))
+                found.append(more if is_error else replace(more, severity="warn", lenient=True))
         return found
 
     def _finding(self, race: Race, program: Program, grid: Index3, block: Index3, naming: Naming) -> Finding:

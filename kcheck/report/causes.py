@@ -133,6 +133,10 @@ def _has_no_line(key: Key) -> bool:
     return key[0] in _VALUES or key[2].startswith(_ARRAY)
 
 
+def _is_located(key: Key) -> bool:
+    return all(line.rpartition(":")[2].isdigit() for line in key[2].split("\n"))
+
+
 def _merged(shown: Sequence[Sequence[Key]]) -> dict[Key, Key]:
     """For each symptom the one that stands for its cause.
 
@@ -155,6 +159,10 @@ def _merged(shown: Sequence[Sequence[Key]]) -> dict[Key, Key]:
         rule, kernel, where = key
         for line in () if _has_no_line(key) else where.split("\n"):
             union(key, at_line.setdefault((rule, kernel, line), key))
+    placed = {(key[0], key[1]): key for key in root if not _has_no_line(key) and _is_located(key)}
+    for key in root:
+        if key[0] in INSTRUMENTED and not _has_no_line(key) and not _is_located(key):
+            union(key, placed.get((key[0], key[1]), key))  # a number of further findings
     for keys in shown:
         together: dict[str, Key] = {}
         for key in filter(_has_no_line, keys):
@@ -217,8 +225,10 @@ def explained(found: Sequence[Cause], warnings: Sequence[Warned]) -> tuple[list[
 
 def _follows(warning: Warned, cause: Cause) -> bool:
     key = _key(warning.finding)
-    if key[0] == cause.rule and _lines(key) & {line for one in cause.found for line in _lines(_key(one))}:
-        return True
+    if key[0] == cause.rule:
+        lines = {line for one in cause.found for line in _lines(_key(one))}
+        if _lines(key) & lines or not (_has_no_line(key) or _is_located(key)):  # the latter: only a number of them
+            return True
     is_later = _rank((cause.rule, "", "")) <= _rank(key)
     return is_later and {event.verdict.case.id for event in warning.cases} <= _ids(cause)
 
@@ -248,7 +258,8 @@ class _Making:
         """The cause, shown by the simplest case that has its rule."""
         rule = self.key[0]
         of_rule = [n for n in self.mine if any(key[0] == rule for key in self._own(n))]
-        number = min(of_rule, key=lambda n: simplicity(self.failures[n].verdict))
+        located = [n for n in of_rule if any(_is_located(key) for key in self._own(n))]
+        number = min(located or of_rule, key=lambda n: simplicity(self.failures[n].verdict))
         verdict = self.failures[number].verdict
         errors = [finding for finding in verdict.findings if finding.severity == "error"]
         found = {_key(f): f for f in reversed(errors) if f.rule == rule and self.root.get(_key(f)) == self.key}
@@ -286,7 +297,7 @@ class _Making:
         if where.startswith(_ARRAY):
             return f"{words} of {where.removeprefix(_ARRAY)}"
         lines = [line.rpartition(":")[2] for line in where.split("\n")]
-        if not all(line.isdigit() for line in lines):
+        if not _is_located(key):
             return f"more {words}"
         return f"{words} at line{'s' * (len(lines) > 1)} {' and '.join(lines)}"
 

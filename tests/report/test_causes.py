@@ -101,9 +101,9 @@ def test_wrong_values_in_a_case_that_the_sanitizer_did_not_check_follow_from_its
 def test_the_number_of_further_races_is_no_cause() -> None:
     """It has no source line; the race that has one leads, even if fewer cases show that."""
     more = [Finding("racecheck", f"{number} more races on other lines", kernel="k") for number in (346, 1397)]
-    (cause,) = causes([failing(0, more[0], at("racecheck", 3)), failing(1, at("racecheck", 3), more[1])])
+    (cause,) = causes([failing(0, more[0]), failing(1, at("racecheck", 3), more[1])])
     assert [finding.place for finding in cause.found] == [Span("k.py", 3)]
-    assert cause.also == ()
+    assert (len(cause.cases), cause.also) == (2, (("more races", 1),))
 
 
 def test_races_that_share_a_line_are_one_cause() -> None:
@@ -198,6 +198,13 @@ def test_a_warning_that_only_failing_cases_show_follows_from_an_earlier_rule() -
     also, left = explained_of(failing(0, at("synccheck", 12), harmless(40)), failing(1, at("synccheck", 12)))
     assert also == [(("racecheck warnings", 1),)]
     assert left == []
+
+
+def test_a_number_of_further_warnings_follows_from_a_cause_of_their_rule() -> None:
+    """It has no line, and other cases show it, too."""
+    more = replace(harmless(0), place=None, message="318 more races on other lines")
+    also, left = explained_of(failing(0, at("racecheck", 3), more), fake_events.case(number=2, findings=(more,)))
+    assert (left, also[0]) == ([], (("racecheck warnings", 1),))
 
 
 def test_a_warning_that_may_be_the_reason_is_shown() -> None:

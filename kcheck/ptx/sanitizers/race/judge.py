@@ -184,8 +184,10 @@ class _Judge:
             races[number].add(Race.count, 1)
             f.ret()
         with f.if_(count >= state.load(RaceState.race_capacity)):
-            with f.if_(benign.ne(SAME_VALUE)):  # never an error
+            with f.if_(benign.eq(0)):
                 state.add(RaceState.races_dropped, 1)
+            with f.if_(benign.eq(UNCHANGED)):  # writes of the same value are never errors: they are not counted
+                state.add(RaceState.unchanged_dropped, 1)
             f.ret()
         state.store(RaceState.race_count, count + 1)
         race = races[count]

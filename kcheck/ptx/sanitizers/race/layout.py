@@ -68,6 +68,7 @@ class RaceState(ctypes.Structure):
         ("race_capacity", ctypes.c_uint64),
         ("race_count", ctypes.c_uint64),
         ("races_dropped", ctypes.c_uint64),
+        ("unchanged_dropped", ctypes.c_uint64),  # dropped reads of a value that a write does not change
         ("lanes", ctypes.c_uint64),  # address of uint32[32][32][32]: by warp and lane, what it knows of each lane
         ("tell", ctypes.c_uint64),  # address of int32 tell(int32 event, int64, int64, int64, int64); for fences
         ("counted", ctypes.c_uint64),  # 1: a barrier of some threads of the block was passed
