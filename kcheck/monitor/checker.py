@@ -226,9 +226,9 @@ class EquivalenceChecker:
         **theirs: Unpack[VerifierNames],
     ) -> Callable[[F], F]:
         """:func:`kcheck.monitor.equivalent`, for functions of this checker."""
-        from kcheck.monitor.functions import Settings, monitored
+        from kcheck.monitor.functions import SiteSettings, monitored
 
-        settings = Settings(rtol, atol, outlier_detector, sample_probability, spec)
+        settings = SiteSettings(rtol, atol, outlier_detector, sample_probability, spec)
         return monitored(self, reference, on_mismatch, settings, **theirs)
 
     def __enter__(self) -> EquivalenceChecker:

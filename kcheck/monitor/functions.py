@@ -22,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any] | type)
 
 
 @dataclass(frozen=True)
-class Settings:
+class SiteSettings:
     """How calls of a function are chosen and judged: keyword arguments of :func:`equivalent`."""
 
     rtol: float
@@ -103,7 +103,7 @@ def equivalent(
             cannot be called, or another argument is not allowed.
         SpecError: the spec is invalid.
     """
-    settings = Settings(rtol, atol, outlier_detector, sample_probability, spec)
+    settings = SiteSettings(rtol, atol, outlier_detector, sample_probability, spec)
     return monitored(EquivalenceChecker.default(), reference, on_mismatch, settings, **theirs)
 
 
@@ -111,7 +111,7 @@ def monitored(
     checker: EquivalenceChecker,
     reference: Callable[..., Any] | None,
     on_mismatch: OnMismatch | None,
-    settings: Settings,
+    settings: SiteSettings,
     **theirs: Unpack[VerifierNames],
 ) -> Callable[[F], F]:
     """:func:`equivalent` for functions of a checker."""
@@ -164,7 +164,7 @@ def _site(
     function: Any,
     reference: Callable[..., Any] | None,
     on_mismatch: OnMismatch | None,
-    settings: Settings,
+    settings: SiteSettings,
 ) -> MonitoredSite:
     judge = None
     if settings.spec is not None:
