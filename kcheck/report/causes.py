@@ -30,6 +30,7 @@ _VALUES = ("mismatch", "invariant", "nondeterministic")
 Key: TypeAlias = tuple[str, str, str]
 """One symptom: rule, kernel, and where: source lines, or an array if no line is known."""
 _ARRAY = "array "
+_MORE = "more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +110,23 @@ def _rank(key: Key) -> int:
 def _symptoms(verdict: Verdict) -> list[Key]:
     """What a failing case shows, each once. Indices, threads and numbers vary within one bug.
 
-    A finding that only counts more of its rule (``346 more races on other lines``) has no place. It is left out if
-    another one has a place.
+    A number of further races says nothing if a race is told with its lines.
     """
     errors = [finding for finding in verdict.findings if finding.severity == "error"]
-    located = {finding.rule for finding in errors if finding.place}
-    found = [_key(f) for f in errors if f.place or f.array or f.rule not in located]
+    located = {finding.rule for finding in errors if not _is_number(finding)}
+    found = [_key(finding) for finding in errors if not _is_number(finding) or finding.rule not in located]
     found += [_mismatch(comparison) for comparison in verdict.comparisons if not comparison.passed]
     return list(dict.fromkeys(found)) or [("mismatch", "", "")]
 
 
+def _is_number(finding: Finding) -> bool:
+    """Whether it only says how many more races there are (``346 more races on other lines``): it has no block."""
+    return finding.rule == "racecheck" and finding.block is None
+
+
 def _key(finding: Finding) -> Key:
+    if _is_number(finding):
+        return finding.rule, finding.kernel or "", _MORE
     lines = sorted({f"{place.file}:{place.line}" for place in (finding.place, finding.other_place) if place})
     where = "\n".join(lines) if lines else _ARRAY + finding.array if finding.array else finding.message
     return finding.rule, finding.kernel or "", where
@@ -161,8 +168,8 @@ def _merged(shown: Sequence[Sequence[Key]]) -> dict[Key, Key]:
             union(key, at_line.setdefault((rule, kernel, line), key))
     placed = {(key[0], key[1]): key for key in root if not _has_no_line(key) and _is_located(key)}
     for key in root:
-        if key[0] in INSTRUMENTED and not _has_no_line(key) and not _is_located(key):
-            union(key, placed.get((key[0], key[1]), key))  # a number of further findings
+        if key[2] == _MORE:
+            union(key, placed.get((key[0], key[1]), key))
     for keys in shown:
         together: dict[str, Key] = {}
         for key in filter(_has_no_line, keys):
@@ -227,7 +234,7 @@ def _follows(warning: Warned, cause: Cause) -> bool:
     key = _key(warning.finding)
     if key[0] == cause.rule:
         lines = {line for one in cause.found for line in _lines(_key(one))}
-        if _lines(key) & lines or not (_has_no_line(key) or _is_located(key)):  # the latter: only a number of them
+        if _lines(key) & lines or key[2] == _MORE:
             return True
     is_later = _rank((cause.rule, "", "")) <= _rank(key)
     return is_later and {event.verdict.case.id for event in warning.cases} <= _ids(cause)

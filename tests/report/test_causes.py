@@ -19,6 +19,7 @@ def at(rule: str, line: int, other: int = 0, *, array: str | None = None, file: 
         f"{rule} found",
         array=array,
         kernel="k",
+        block=(0, 0, 0),
         place=Span(file, line),
         other_place=Span(file, other) if other else None,
     )
@@ -100,9 +101,10 @@ def test_wrong_values_in_a_case_that_the_sanitizer_did_not_check_follow_from_its
 
 def test_the_number_of_further_races_is_no_cause() -> None:
     """It has no source line; the race that has one leads, even if fewer cases show that."""
-    more = [Finding("racecheck", f"{number} more races on other lines", kernel="k") for number in (346, 1397)]
+    spec = Span("specs/k.yaml", 4)
+    more = [Finding("racecheck", f"{n} more races on other lines", kernel="k", place=spec) for n in (346, 1397)]
     (cause,) = causes([failing(0, more[0]), failing(1, at("racecheck", 3), more[1])])
-    assert [finding.place for finding in cause.found] == [Span("k.py", 3)]
+    assert cause.found[0].place == Span("k.py", 3)
     assert (len(cause.cases), cause.also) == (2, (("more races", 1),))
 
 
@@ -172,8 +174,8 @@ def test_warnings_are_no_cause() -> None:
     assert cause.rule == "mismatch"
 
 
-def harmless(line: int, other: int = 0, rule: str = "racecheck") -> Finding:
-    return replace(at(rule, line, other), severity="warn", lenient=True)
+def harmless(line: int, other: int = 0, rule: str = "racecheck", file: str = "k.py") -> Finding:
+    return replace(at(rule, line, other, file=file), severity="warn", lenient=True)
 
 
 def explained_of(*cases: CaseFinished) -> tuple[list[tuple[tuple[str, int], ...]], list[str]]:
@@ -202,7 +204,7 @@ def test_a_warning_that_only_failing_cases_show_follows_from_an_earlier_rule() -
 
 def test_a_number_of_further_warnings_follows_from_a_cause_of_their_rule() -> None:
     """It has no line, and other cases show it, too."""
-    more = replace(harmless(0), place=None, message="318 more races on other lines")
+    more = replace(harmless(4, file="specs/k.yaml"), block=None, message="318 more races on other lines")
     also, left = explained_of(failing(0, at("racecheck", 3), more), fake_events.case(number=2, findings=(more,)))
     assert (left, also[0]) == ([], (("racecheck warnings", 1),))
 
