@@ -15,7 +15,7 @@ from kcheck.dataclass import dataclass
 from kcheck.errors import PtxError
 from kcheck.ptx.syntax.ast import Call, Function, Instruction, Label, Operation, Symbol
 from kcheck.ptx.syntax.grid_barrier import is_grid_barrier
-from kcheck.ptx.syntax.opcodes import BARRIERS, COLLECTIVE, RETURNS
+from kcheck.ptx.syntax.opcodes import BARRIERS, COLLECTIVE, EXITS, RETURNS
 
 _MAX_NESTING = 256
 
@@ -47,7 +47,7 @@ class BasicBlock:
         end = self.terminator
         if self.body or not isinstance(end, Instruction) or end.guard is not None:
             return False
-        return end.opcode in ("ret", "exit")
+        return end.opcode in EXITS
 
 
 @dataclass(slots=True)

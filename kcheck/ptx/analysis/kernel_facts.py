@@ -10,6 +10,7 @@ from kcheck.model.tensor_sum import TensorSum
 from kcheck.ptx.isa import dot
 from kcheck.ptx.program import ParamSlot
 from kcheck.ptx.syntax.ast import Call, Function, Instruction, Label, Module, Operation, Special, Symbol
+from kcheck.ptx.syntax.opcodes import ATOMICS
 from kcheck.ptx.syntax.types import TYPES
 
 _NARROW_FLOATS = frozenset({"f16", "f16x2", "bf16", "bf16x2"})
@@ -71,7 +72,7 @@ def adds_floats_atomically(functions: Iterable[Function]) -> bool:
     """Whether an atomic operation adds floats: the order of the threads changes the rounding."""
     return any(
         isinstance(i, Instruction)
-        and i.opcode in ("atom", "red")
+        and i.opcode in ATOMICS
         and "add" in i.modifiers
         and not _FLOATS.isdisjoint(i.modifiers)
         for i in operations(functions)

@@ -25,6 +25,7 @@ from kcheck.ptx.analysis.liveness import has_result, registers, writes
 from kcheck.ptx.isa import rows
 from kcheck.ptx.isa.rows import Mods, Row
 from kcheck.ptx.syntax.ast import Call, Float, Instruction, Integer, Operand, Operation, Pair, Register, Vector
+from kcheck.ptx.syntax.opcodes import ATOMICS
 from kcheck.ptx.syntax.types import TYPES, PtxType
 
 _ARITHMETIC = frozenset(
@@ -234,7 +235,7 @@ def _magnitude(operand: Operand, bits: int) -> int:
 
 def _shown(i: Instruction, found: tuple[Row, Mods] | None) -> Iterator[str]:
     """The registers whose bits an instruction reveals: all that it reads, unless it is known not to."""
-    updates = i.opcode in ("atom", "red") and "add" in i.modifiers and i.modifiers[-1] in ("f32", "f64")
+    updates = i.opcode in ATOMICS and "add" in i.modifiers and i.modifiers[-1] in ("f32", "f64")
     for number in range(has_result(i), len(i.operands)):
         operand = i.operands[number]
         blind = updates and number == len(i.operands) - 1

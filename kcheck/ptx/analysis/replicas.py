@@ -15,6 +15,7 @@ from kcheck.dataclass import dataclass
 from kcheck.ptx.analysis.liveness import reads, writes
 from kcheck.ptx.isa.rows import ROWS
 from kcheck.ptx.syntax.ast import Function, Instruction, Integer, Label, Operand, Operation, Register, Special
+from kcheck.ptx.syntax.opcodes import ACCESSES, MOVES
 
 THREADS = 1024
 ALL = (1 << THREADS) - 1
@@ -23,9 +24,6 @@ ALL = (1 << THREADS) - 1
 _WARP = frozenset({"shfl", "vote", "match", "redux", "mma", "movmatrix"})
 """Opcodes whose result in a lane depends on the operands of the whole warp, and that do nothing else."""
 
-_EFFECTS = frozenset({"ld", "st", "atom", "red"})
-"""Opcodes that do nothing in a thread whose guard is false. The value that a load returns is not an effect, but an
-address is needed by every thread that loads: a wrong one may be out of bounds."""
 
 _WORD = 0xFFFF_FFFF
 _SIGN = 1 << 31
@@ -211,11 +209,11 @@ class _Need:
         active = self.predicates.active(operation)
         if not isinstance(operation, Instruction):
             return ALL
-        if operation.opcode in _EFFECTS:
+        if operation.opcode in ACCESSES:  # every thread that loads needs a right address, whoever reads the result
             return active
         if operation.opcode in _WARP:
             return _whole_warps(self._results(operation))
-        if operation.opcode in ROWS or operation.opcode in ("mov", "cvta"):
+        if operation.opcode in ROWS or operation.opcode in MOVES:
             return self._results(operation) & active
         return ALL
 

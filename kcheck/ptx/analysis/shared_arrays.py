@@ -16,11 +16,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from kcheck.dataclass import dataclass
 from kcheck.ptx.analysis.liveness import writes
 from kcheck.ptx.syntax.ast import Address, Call, Function, Instruction, Label, Operand, Register, Symbol
+from kcheck.ptx.syntax.opcodes import ACCESSES, COPIES
 from kcheck.ptx.syntax.types import TYPES
 
-_COPIES = frozenset({"mov", "cvta", "cvt"})
 _SUMS = frozenset({"add", "or"})
-_ACCESSES = frozenset({"ld", "st", "atom", "red"})
 
 _NONE, _SEVERAL = "", "*"
 """What a register may hold besides the address of one array, which is its symbol: no such address; any address."""
@@ -38,7 +37,7 @@ def arrays_of_accesses(
     for function in functions:
         pointers = _Pointers(function, frozenset(arrays)).registers()
         for statement in function.body or ():
-            if isinstance(statement, Instruction) and statement.opcode in _ACCESSES:
+            if isinstance(statement, Instruction) and statement.opcode in ACCESSES:
                 address = next((o for o in statement.operands if isinstance(o, Address)), None)
                 base = None if address is None else address.base
                 name = base.name if isinstance(base, Symbol) else ""
@@ -89,7 +88,7 @@ class _Pointers:
         if not isinstance(writer, Instruction):
             return _NONE
         sources = [self._operand(o, found) for o in writer.operands[1:]]
-        if writer.opcode in _COPIES:
+        if writer.opcode in COPIES:
             return sources[0]
         if writer.opcode == "selp":
             first, second, *_ = sources

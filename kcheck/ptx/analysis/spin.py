@@ -5,6 +5,7 @@ from __future__ import annotations
 from kcheck.ptx.analysis.cfg import Cfg, Loop
 from kcheck.ptx.analysis.liveness import reads, writes
 from kcheck.ptx.syntax.ast import Call, Instruction, Operation
+from kcheck.ptx.syntax.opcodes import RETURNS
 
 _STRONG = frozenset({"volatile", "acquire", "relaxed", "mmio"})
 _UNCHANGING = frozenset({"param", "const", "nc"})
@@ -31,7 +32,7 @@ def _may_wait(cfg: Cfg, loop: Loop) -> bool:
     always = _every_round(cfg, loop)
     deciding: set[str] = set()  # registers that decide what the loop does next
     for n, end in ends.items():
-        leaves = isinstance(end, Instruction) and end.opcode in ("ret", "exit", "trap")
+        leaves = isinstance(end, Instruction) and end.opcode in RETURNS
         if leaves or not loop.blocks.issuperset(cfg.blocks[n].successors):
             deciding |= {r.name for r in reads(end)} if n in always else branches
     before = -1

@@ -31,7 +31,7 @@ from kcheck.ptx.syntax.ast import (
     Special,
     Symbol,
 )
-from kcheck.ptx.syntax.opcodes import BARRIERS, PURE, RETURNS
+from kcheck.ptx.syntax.opcodes import BARRIERS, PLAIN_ACCESSES, PURE, RETURNS
 from kcheck.ptx.syntax.types import TYPES
 
 Strides = tuple[int | None, ...]
@@ -83,7 +83,7 @@ def costs(cfg: Cfg) -> list[int]:
     for n in cfg.order:
         weight = _ROUNDS ** min(sum(n in loop.blocks for loop in cfg.loops), _DEEPEST)
         for i in cfg.blocks[n].operations:
-            if isinstance(i, Instruction) and i.opcode in ("ld", "st") and "param" not in i.modifiers:
+            if isinstance(i, Instruction) and i.opcode in PLAIN_ACCESSES and "param" not in i.modifiers:
                 size = TYPES[i.modifiers[-1]].bytes
                 for k, stride in enumerate(_of(i.operands[1 if i.opcode == "ld" else 0], strides)):
                     near = _FAR if stride is None else _CONTIGUOUS if stride in (0, size) else _NEAR

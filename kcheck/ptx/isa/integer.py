@@ -6,9 +6,6 @@ from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.isa.modifiers import packed
 from kcheck.ptx.isa.rows import Emit, Mods, row
 
-CARRY_READERS = frozenset({"addc", "subc", "madc"})
-"""Opcodes that take the carry flag as their last source; with ``.cc`` a row's second result is the new flag."""
-
 
 def _signed(mods: Mods) -> bool:
     return mods.type().kind == "signed"

@@ -10,7 +10,7 @@ from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.isa.effects import effect, ordered
 from kcheck.ptx.isa.surroundings import Surroundings
 from kcheck.ptx.syntax.ast import Instruction, Operand, Sink, Symbol, Vector
-from kcheck.ptx.syntax.opcodes import HINTS
+from kcheck.ptx.syntax.opcodes import FENCES, HINTS
 from kcheck.ptx.syntax.types import TYPES, PtxType
 
 _MOVABLE = frozenset(
@@ -157,7 +157,7 @@ def nothing(fn: Surroundings, i: Instruction) -> None:
 
     Between the OS threads of one launch the fence is real.
     """
-    if i.opcode in ("membar", "fence"):
+    if i.opcode in FENCES:
         fn.b.line("fence seq_cst")
         for observer in fn.observers:
             observer.fences(i)

@@ -33,6 +33,7 @@ from kcheck.ptx.syntax.ast import (
     Texel,
     Vector,
 )
+from kcheck.ptx.syntax.opcodes import RETURNS
 from kcheck.ptx.syntax.types import TYPES, PtxType
 
 _BRANCHES = frozenset({"bra", "brx", "ret", "exit", "trap", "bar", "barrier"})
@@ -92,7 +93,7 @@ class _Checker:
         for operand in statement.operands:
             self._known(statement, operand)
         if statement.opcode in _BRANCHES or statement.opcode in EFFECTS:
-            if statement.opcode in ("ret", "exit", "trap") and statement.operands:
+            if statement.opcode in RETURNS and statement.operands:
                 self.fail(statement, "takes no operands")
             return
         self._row(statement)

@@ -18,6 +18,7 @@ from kcheck.ptx.lowering.affine import AffineLoop
 from kcheck.ptx.lowering.affine_values import evaluates, is_whole
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.syntax.ast import Address, Call, Instruction, Operand, Operation, Register
+from kcheck.ptx.syntax.opcodes import COPIES, PLAIN_ACCESSES, SUMS
 from kcheck.ptx.syntax.types import TYPES
 
 LARGEST = 200
@@ -114,7 +115,7 @@ class _Iteration:
             return here.get(register.name, True)
 
         for operation in self.block.body:
-            if isinstance(operation, Instruction) and operation.opcode in ("ld", "st"):
+            if isinstance(operation, Instruction) and operation.opcode in PLAIN_ACCESSES:
                 base = self._address(operation)
                 if base is not None and fine(base) and not self._is_static(base.name):
                     self.accesses[id(operation)] = base, form(self.fn, operation).kind.bytes
@@ -183,12 +184,12 @@ class _Iteration:
     def _pass_on(self, i: Instruction, step: int | None, want: Callable[[Operand, int | None], None]) -> None:
         """The steps that a step of the result requires of the sources."""
         sources = i.operands[1:]
-        if i.opcode in ("mov", "cvta", "cvt"):
+        if i.opcode in COPIES:
             want(sources[0], step)
         elif i.opcode == "selp":
             for source in sources[:2]:
                 want(source, step)
-        elif i.opcode in ("add", "sub"):
+        elif i.opcode in SUMS:
             for this, other in ((0, 1), (1, 0)):
                 fixed = self._fixed(sources[other])
                 rest = None

@@ -18,6 +18,7 @@ from kcheck.ptx.isa.rows import Mods, Row
 from kcheck.ptx.lowering.affine import AffineValue, uniform
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.syntax.ast import Instruction, Integer, Not, Operand, Register, Special, Symbol
+from kcheck.ptx.syntax.opcodes import MOVES
 from kcheck.ptx.syntax.types import TYPES, PtxType
 
 _EVALUATED = frozenset(
@@ -61,7 +62,7 @@ def _shape(i: Instruction) -> list[PtxType] | None:
     """The types of the operands; None where one is not an integer of whole registers."""
     if i.opcode == "cvta" and i.modifiers[0].startswith("shared"):  # it may add the upper half of an address
         return None
-    if i.opcode in ("mov", "cvta"):
+    if i.opcode in MOVES:
         kind = TYPES.get(i.modifiers[-1]) if i.modifiers else None
         return [kind, kind] if kind is not None and is_whole(kind) and len(i.operands) == 2 else None
     found = _row(i)
@@ -98,7 +99,7 @@ class Evaluator:
         kinds = _shape(i)
         assert kinds is not None
         sources = [self._read(i, o, kind) for o, kind in zip(i.operands[1:], kinds[1:], strict=True)]
-        if i.opcode in ("mov", "cvta"):
+        if i.opcode in MOVES:
             return sources[0]
         if all(x.uniform for x in sources):
             return uniform(self._emit(i, *(x.first for x in sources)))

@@ -8,12 +8,12 @@ from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.flow import UNLIKELY
 from kcheck.ptx.isa import rows
 from kcheck.ptx.isa.effects import EFFECTS
-from kcheck.ptx.isa.integer import CARRY_READERS
 from kcheck.ptx.isa.rows import Mods, Row
 from kcheck.ptx.lowering.calls import call
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.runtime.faults import report_fault
 from kcheck.ptx.syntax.ast import Call, Instruction, Integer, Operand, Operation, Pair, Register
+from kcheck.ptx.syntax.opcodes import CARRY_READERS
 
 
 def apply(fn: FunctionLowering, operation: Operation) -> None:

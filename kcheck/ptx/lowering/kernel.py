@@ -62,6 +62,7 @@ from kcheck.ptx.runtime.layout import (
 )
 from kcheck.ptx.runtime.lookup import LocalLayout, bounds_ir, resolve_ir
 from kcheck.ptx.syntax.ast import Function, Instruction, Label, Module, Operation
+from kcheck.ptx.syntax.opcodes import PLAIN_ACCESSES
 
 WIDTHS = (1, 2, 4, 8, 16, 32)
 
@@ -330,7 +331,7 @@ INLINED_ACCESSES = 256
 
 def _memory_accesses(functions: list[Function]) -> int:
     return sum(
-        isinstance(s, Instruction) and s.opcode in ("ld", "st") and "param" not in s.modifiers
+        isinstance(s, Instruction) and s.opcode in PLAIN_ACCESSES and "param" not in s.modifiers
         for f in functions
         for s in f.body or ()
     )

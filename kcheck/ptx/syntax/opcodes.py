@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+ATOMICS = frozenset({"atom", "red"})
+"""They read, change and write memory as one."""
+
+PLAIN_ACCESSES = frozenset({"ld", "st"})
+ACCESSES = PLAIN_ACCESSES | ATOMICS
+"""They access memory at the address of each lane."""
+
+MEMORY = ACCESSES | {"ldu", "ldmatrix"}
+"""They access memory in any way that an address operand shows."""
+
 BARRIERS = frozenset({"bar", "barrier"})
 """Threads of a block or of a warp wait for each other there, or announce that they arrived."""
 
@@ -11,18 +21,28 @@ CARRY_READERS = frozenset({"addc", "subc", "madc"})
 COLLECTIVE = frozenset({"shfl", "vote", "match", "activemask", "redux", "elect", "mma", "ldmatrix", "movmatrix"})
 """The lanes of a warp work together there, whatever the modifiers."""
 
-EFFECTS = frozenset({"st", "atom", "red", "trap"})
+MOVES = frozenset({"mov", "cvta"})
+COPIES = MOVES | {"cvt"}
+"""Their result is the operand, in another register, space or type."""
+
+SUMS = frozenset({"add", "sub"})
+PRODUCTS = frozenset({"mul", "mad"})
+
+EFFECTS = ATOMICS | {"st", "trap"}
 """They change more than registers."""
 
-HINTS = frozenset({"membar", "fence", "nanosleep", "prefetch", "prefetchu", "pmevent", "discard"})
-HINTS |= {"applypriority", "griddepcontrol"}
+FENCES = frozenset({"membar", "fence"})
+"""They order memory accesses."""
+
+HINTS = FENCES | {"nanosleep", "prefetch", "prefetchu", "pmevent", "discard", "applypriority", "griddepcontrol"}
 """They order memory accesses, wait, or say what to expect, and compute nothing."""
 
-PURE = frozenset({"mov", "cvta", "cvt", "selp", "setp", "add", "sub", "mul", "mad", "neg", "abs", "min", "max"})
+PURE = COPIES | SUMS | PRODUCTS | {"selp", "setp", "neg", "abs", "min", "max"}
 PURE |= {"and", "or", "xor", "not", "shl", "shr"}
 """One result, which depends on the operands only and is the same in each lane that has the same operands."""
 
-RETURNS = frozenset({"ret", "exit", "trap"})
+EXITS = frozenset({"ret", "exit"})
+RETURNS = EXITS | {"trap"}
 """The thread does not go on behind them."""
 
 WARP_RESULTS = frozenset({"vote", "redux", "match", "activemask", "elect"})

@@ -12,6 +12,7 @@ from kcheck.dataclass import dataclass
 from kcheck.ptx.analysis.cfg import Cfg
 from kcheck.ptx.analysis.liveness import reads, registers, writes
 from kcheck.ptx.syntax.ast import Address, Call, Instruction, Integer, Operation, Pair, Register, Symbol
+from kcheck.ptx.syntax.opcodes import MEMORY
 
 COPIED, COMPUTED = 1, 2
 """How an undefined value got into a register: copied from memory, or computed from such a value."""
@@ -24,7 +25,7 @@ LOGIC = frozenset({"and", "or", "xor", "not", "lop3"})
 
 _HARMLESS = frozenset({"activemask", "bar", "barrier"})
 _TEXELS = frozenset({"tex", "tld4", "suld", "sust", "txq", "suq"})
-_MEMORY = frozenset({"ld", "ldu", "ldmatrix", "atom", "red", "st"}) | _TEXELS
+_MEMORY = MEMORY | _TEXELS
 _UPDATES_TELL = "exch"
 
 

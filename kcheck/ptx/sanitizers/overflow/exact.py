@@ -20,6 +20,7 @@ from kcheck.ptx.lowering.sanitizer import Sanitizer
 from kcheck.ptx.sanitizers.origins import OriginLog
 from kcheck.ptx.sanitizers.overflow import wrapping
 from kcheck.ptx.syntax.ast import Instruction, Operand, Operation, Register
+from kcheck.ptx.syntax.opcodes import PRODUCTS
 
 EXACT, WRAPPED = "#", "^"
 """The suffixes of the two companion registers: the exact number; whether anything in it wrapped."""
@@ -100,7 +101,7 @@ class ExactObserver(Observer):
             x, y, *z = (self._number(o, v, unsigned) for o, v in zip(operands, values, strict=True))
             if i.opcode == "shl":
                 return b.shift("shl", x, (wrapping.literal(operands[1], constants) or 0) & 63)
-            if i.opcode in ("mul", "mad"):
+            if i.opcode in PRODUCTS:
                 product = b.mul(x, y)
                 return b.add(product, z[0]) if z else product
             return b.add(x, y) if i.opcode == "add" else b.sub(x, y)

@@ -14,10 +14,10 @@ from kcheck.dataclass import dataclass
 from kcheck.ptx.analysis.cfg import Cfg
 from kcheck.ptx.analysis.liveness import writes
 from kcheck.ptx.syntax.ast import Address, Instruction, Integer, Operand, Register
+from kcheck.ptx.syntax.opcodes import MOVES, PRODUCTS, SUMS
 from kcheck.ptx.syntax.types import TYPES
 
 _COMBINES = frozenset({"add", "sub", "mad"})
-_SUMS = frozenset({"add", "sub"})
 _CHOICES = {"selp": 2, "min": 2, "max": 2}
 _TAKES_APART = frozenset({"and", "shr", "div", "rem", "mul.hi", "bfe", "prmt", "xor", "lop3"})
 _DEPTH = 8  # operations between a number and what is left of it: a remainder by a constant takes five
@@ -50,9 +50,9 @@ def is_arithmetic(i: Instruction, constants: Mapping[str, int]) -> bool:
     """Whether a 32-bit instruction is a sum, a product or a shift to the left, which may wrap."""
     if i.modifiers[-1:] not in (("s32",), ("u32",), ("b32",)) or len(i.modifiers) > 2:
         return False
-    if i.opcode in _SUMS:
+    if i.opcode in SUMS:
         return len(i.modifiers) == 1
-    if i.opcode in ("mul", "mad"):
+    if i.opcode in PRODUCTS:
         return i.modifiers[0] == "lo"
     return i.opcode == "shl" and literal(i.operands[2], constants) is not None
 
@@ -67,7 +67,7 @@ def literal(operand: Operand, constants: Mapping[str, int]) -> int | None:
 def passes(i: Instruction, constants: Mapping[str, int]) -> tuple[Operand, ...]:
     """The operands of which one is the result, or all of which make it as numbers; empty where that is not so."""
     sources = i.operands[1:]
-    if i.opcode in ("mov", "cvta") and isinstance(sources[0], Register):
+    if i.opcode in MOVES and isinstance(sources[0], Register):
         return sources[:1]
     if i.opcode in _CHOICES:
         return sources[: _CHOICES[i.opcode]]
@@ -82,7 +82,7 @@ def widened(i: Instruction) -> tuple[Operand, ...]:
     """The 32-bit operands that an instruction takes into 64 bits."""
     if i.opcode == "cvt" and i.modifiers in (("s64", "s32"), ("u64", "u32"), ("s64", "u32"), ("u64", "s32")):
         return i.operands[1:]
-    if i.opcode in ("mul", "mad") and i.modifiers in (("wide", "s32"), ("wide", "u32")):
+    if i.opcode in PRODUCTS and i.modifiers in (("wide", "s32"), ("wide", "u32")):
         return i.operands[1:3]
     return ()
 
@@ -98,7 +98,7 @@ def wide_sources(i: Instruction, constants: Mapping[str, int]) -> tuple[Operand,
         return i.operands[3:]
     if i.modifiers[-1:] not in (("s64",), ("u64",), ("b64",)) and i.opcode != "cvta":
         return ()
-    if (i.opcode in _SUMS and len(i.modifiers) == 1) or (i.opcode in ("mul", "mad") and i.modifiers[0] == "lo"):
+    if (i.opcode in SUMS and len(i.modifiers) == 1) or (i.opcode in PRODUCTS and i.modifiers[0] == "lo"):
         return i.operands[1:]
     if i.opcode == "shl":
         return i.operands[1:2]

@@ -8,7 +8,7 @@ from kcheck.dataclass import dataclass
 from kcheck.ptx.runtime.copy_queue import is_copy
 from kcheck.ptx.sanitizers.race.layout import ATOMIC, READ, STRONG_READ, WRITE
 from kcheck.ptx.syntax.ast import Address, Call, Function, Instruction, Label, Register
-from kcheck.ptx.syntax.opcodes import BARRIERS
+from kcheck.ptx.syntax.opcodes import ATOMICS, BARRIERS, FENCES, MEMORY
 from kcheck.ptx.syntax.types import TYPES
 
 STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
@@ -55,7 +55,7 @@ def space_of(instruction: Instruction) -> str:
 
 def kind_of(instruction: Instruction) -> int:
     """Which records an access leaves: WRITE, ATOMIC (a strong store too), READ or STRONG_READ."""
-    if instruction.opcode in ("atom", "red"):
+    if instruction.opcode in ATOMICS:
         return ATOMIC
     if is_mbarrier(instruction):
         return _MBARRIER[next(m for m in instruction.modifiers if m in _MBARRIER)]
@@ -79,7 +79,7 @@ def race_facts(functions: Iterable[Function]) -> RaceFacts:
             if isinstance(statement, Label | Call):
                 continue
             warps |= "sync" in statement.modifiers and _is_of_a_warp(statement)
-            fences |= statement.opcode in ("membar", "fence") or not {"acquire", "release", "acq_rel"}.isdisjoint(
+            fences |= statement.opcode in FENCES or not {"acquire", "release", "acq_rel"}.isdisjoint(
                 statement.modifiers
             )
             if is_copy(statement):  # a word at a time
@@ -100,7 +100,7 @@ def race_facts(functions: Iterable[Function]) -> RaceFacts:
                 kinds.setdefault("global", set()).add(kind_of(statement))
                 continue
             matrix = statement.opcode == "wmma" and "mma" not in statement.modifiers
-            if statement.opcode not in ("ld", "ldu", "st", "atom", "red", "ldmatrix") and not matrix:
+            if statement.opcode not in MEMORY and not matrix:
                 continue
             space = space_of(statement)
             if space == "param" and _through_register(statement):

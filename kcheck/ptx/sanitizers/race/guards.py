@@ -21,10 +21,10 @@ from kcheck.ptx.isa.rows import ROWS
 from kcheck.ptx.sanitizers.race.facts import kind_of
 from kcheck.ptx.sanitizers.race.layout import READ
 from kcheck.ptx.syntax.ast import Address, Call, Function, Instruction, Operation, Register, Symbol
+from kcheck.ptx.syntax.opcodes import ATOMICS, EXITS
 from kcheck.ptx.syntax.types import TYPES
 
 _PURE = frozenset({"mov", "cvta", "ld", "bra"})
-_ATOMICS = frozenset({"atom", "red"})
 
 
 def testing_loads(functions: Iterable[Function], file: str) -> frozenset[int]:
@@ -32,7 +32,7 @@ def testing_loads(functions: Iterable[Function], file: str) -> frozenset[int]:
     found: set[int] = set()
     for function in functions:
         body = [s for s in function.body or () if isinstance(s, Instruction)]
-        if any(s.opcode in _ATOMICS for s in body) and any(_is_candidate(s) for s in body):
+        if any(s.opcode in ATOMICS for s in body) and any(_is_candidate(s) for s in body):
             found |= _GuardAnalysis(build(function, file)).run()
     return frozenset(found)
 
@@ -151,7 +151,7 @@ class _GuardAnalysis:
             for operation in self.cfg.blocks[n].operations:
                 if isinstance(operation, Call):
                     return False
-                if operation.opcode in _ATOMICS:
+                if operation.opcode in ATOMICS:
                     if self._word(operation) != word:
                         return False
                     has_atomic = True
@@ -178,7 +178,7 @@ def _registers(operand: object) -> Iterable[Register]:
 
 
 def _is_pure(operation: Instruction) -> bool:
-    if operation.opcode in ("ret", "exit"):
+    if operation.opcode in EXITS:
         return True
     return operation.opcode in ROWS or operation.opcode in _PURE
 
