@@ -20,7 +20,7 @@ from kcheck.model import Captured, OpSpec
 from kcheck.model.limits import TIMEOUT
 from kcheck.runner import KnownFailure, Reproduced, as_judged, current
 from kcheck.runner import reproduce as run_again
-from kcheck.store import read_kcase
+from kcheck.store.kcase import read_kcase
 
 CaseLike: TypeAlias = Failure | int | str | os.PathLike[str]
 """A failure of a report, a case seed, or the path of a ``.kcase`` file."""

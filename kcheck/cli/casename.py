@@ -106,7 +106,7 @@ def numbered(open_ones: Iterable[StoredFailure]) -> list[StoredFailure]:
     """The open failures, given the newest first, as ``kcheck failures`` numbers them, from 1: by spec."""
     by_spec: dict[tuple[str, str], list[StoredFailure]] = {}
     for failure in open_ones:
-        by_spec.setdefault((failure.case.op, failure.path), []).append(failure)
+        by_spec.setdefault((failure.op, failure.path), []).append(failure)
     return [failure for failures in by_spec.values() for failure in failures]
 
 

@@ -45,7 +45,7 @@ def command(what: NamedCase | None, *, seed: int | None, last: bool, op: str, ou
     from kcheck.cli.resolve import resolve
     from kcheck.cli.stored import here, say
     from kcheck.errors import UserError
-    from kcheck.store import Kcase, write_kcase
+    from kcheck.store.kcase import Kcase, write_kcase
     from kcheck.version import __version__
 
     named = the_case(what, seed, last)

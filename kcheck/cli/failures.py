@@ -51,7 +51,7 @@ def command(op: str, rule: str, since: datetime | None, everything: bool) -> int
         return Exit.GOOD
     by_spec: dict[tuple[str, str], list[StoredFailure]] = {}
     for failure in found:
-        by_spec.setdefault((failure.case.op, failure.path), []).append(failure)
+        by_spec.setdefault((failure.op, failure.path), []).append(failure)
     for (name, path), failures in by_spec.items():
         say_title(name, path, wording.count(len(failures), "failure"))
         shown = failures if everything else failures[:_SHOWN]

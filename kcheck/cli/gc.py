@@ -2,31 +2,68 @@
 
 from __future__ import annotations
 
+import re
+from datetime import datetime
+from typing import Any
+
 import click
 
 from kcheck.cli.exits import Exit
+from kcheck.cli.stored import SINCE
+
+
+class Bytes(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only
+    """A size: ``200MB``, ``1.5GiB``; ``B`` alone, or nothing, is bytes."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read the number and its unit; refuse anything else."""
+        if isinstance(value, int):
+            return value
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmg]?)(i?)b?", str(value).strip(), re.IGNORECASE)
+        if found is None or (found[3] and not found[2]):
+            self.fail(f"{value!r} is not a size; write 200MB, 1.5GiB or a number of bytes", param, ctx)
+        power = " kmg".index(found[2].lower() or " ")
+        return int(float(found[1]) * (1024 if found[3] else 1000) ** power)
 
 
 @click.command("gc")
 @click.option("--runs", type=click.IntRange(min=1), metavar="N", help="Number of runs to keep (default: 200).")
 @click.option("--snapshots", type=click.IntRange(min=0), metavar="MIB", help="MiB for inputs (default: 256).")
-def command(runs: int | None, snapshots: int | None) -> int:
+@click.option("--older-than", type=SINCE, metavar="AGE", help="Delete runs older than AGE: 30d, 12h, 2026-11-20.")
+@click.option(
+    "--max-size",
+    type=Bytes(),
+    metavar="SIZE",
+    help="Delete the oldest runs, then the oldest inputs, until the store takes at most SIZE: 200MB.",
+)
+def command(runs: int | None, snapshots: int | None, older_than: datetime | None, max_size: int | None) -> int:
     """Delete old runs and snapshots to free disk space.
 
     \b
       kcheck gc
       kcheck gc --runs 10
+      kcheck gc --older-than 30d --max-size 200MB
+
+    The newest run stays.
 
     Open failures stay: their seeds reproduce them even without a snapshot. `kcheck run` applies the same limits;
     this command also deletes the inputs of fixed failures, and shrinks the file.
     """
     from kcheck.cli.stored import here, say
     from kcheck.report import wording
-    from kcheck.store import RUNS, SNAPSHOT_BYTES, Store
+    from kcheck.store import RUNS, SNAPSHOT_BYTES, Limits, Store
+    from kcheck.store.rows import when
 
+    limits = Limits(
+        RUNS if runs is None else runs,
+        SNAPSHOT_BYTES if snapshots is None else snapshots << 20,
+        "" if older_than is None else when(older_than),
+        max_size,
+    )
     with Store.open(here()) as store:
-        most = SNAPSHOT_BYTES if snapshots is None else snapshots << 20
-        gone, before, after = store.collect(RUNS if runs is None else runs, most)
+        gone, before, after = store.collect(limits)
     parts = [(gone.runs, "run"), (gone.failures, "closed failure"), (gone.snapshots, "snapshot")]
     deleted = [wording.count(number, noun) for number, noun in parts if number]
     say(f"deleted {', '.join(deleted) or 'nothing'}; the store now takes {_size(after)} (was {_size(before)})")

@@ -19,7 +19,8 @@ from kcheck.specfile import discover, load_spec
 from kcheck.specfile.discover import named_ops
 from kcheck.specfile.paths import shown
 from kcheck.specfile.project import read_project
-from kcheck.store import Store, StoreError, read_kcase
+from kcheck.store import Store, StoreError
+from kcheck.store.kcase import read_kcase
 
 if TYPE_CHECKING:
     from kcheck.device import Device

@@ -89,8 +89,6 @@ class Wanted:
             raise click.UsageError("--lf needs the store; remove --no-store and KCHECK_STORE=off")
         if self.last_failed and (drawn or self.case_seed is not None):
             raise click.UsageError("--lf runs stored failures; it takes none of --cases, --seed and --case-seed")
-        if self.executor != "local" and self.watch:
-            raise click.UsageError("--executor dask and --watch exclude each other")
         if self.shard is not None and (self.touched or self.watch):
             raise click.UsageError(f"--shard and {'--touched' if self.touched else '--watch'} exclude each other")
         if self.time_budget is not None and (self.shard is not None or self.watch):
@@ -350,8 +348,13 @@ def _recalled(
 
 def _watch(wanted: Wanted, outputs: tuple[ReportOutput, ...]) -> int:
     """``--watch``: this process watches, and each round is a process that runs the same command once."""
-    if [output.format for output in outputs] != ["text"] or outputs[0].path is not None or wanted.touched:
-        raise click.UsageError("--watch writes the text report to the terminal; remove --format, -o and --touched")
+    if (
+        [output.format for output in outputs] != ["text"]
+        or outputs[0].path is not None
+        or wanted.touched
+        or wanted.executor != "local"
+    ):
+        raise click.UsageError("--watch is for the terminal; remove --format, -o, --touched and --executor")
     if not hasattr(os, "fork"):
         raise click.UsageError("--watch needs Linux or macOS")
 

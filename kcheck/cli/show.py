@@ -68,7 +68,7 @@ def _show_file(path: Path) -> int:
     from kcheck.cli.stored import say_rows, say_title
     from kcheck.report.detail import DetailRow, sentence
     from kcheck.report.inputs import input_rows
-    from kcheck.store import read_kcase
+    from kcheck.store.kcase import read_kcase
 
     held = read_kcase(path)
     again = shlex.join(["kcheck", "reproduce", str(path)])

@@ -22,7 +22,8 @@ from kcheck.frameworks import NotAnArray, as_numpy
 from kcheck.model import Distribution, Input, OpSpec, Output
 from kcheck.monitor.arrays import Array, is_array
 from kcheck.oracle import Expected
-from kcheck.store import Kcase, bits, write_kcase
+from kcheck.store import bits
+from kcheck.store.kcase import Kcase, write_kcase
 from kcheck.version import __version__
 
 

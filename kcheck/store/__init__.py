@@ -1,13 +1,13 @@
 """The runs of a project and their results: SQLite in ``.kcheck/`` of the project's root.
 
 :class:`Recorder` writes a run as it proceeds; :class:`Store` reads it afterwards, and is updated between runs.
+Cases as files are in :mod:`kcheck.store.kcase`, which imports what makes the arrays of cases.
 """
 
 from kcheck.store.details import RUNS_WITH_DETAILS
 from kcheck.store.documents import StoreError
-from kcheck.store.kcase import Kcase, read_kcase, write_kcase
 from kcheck.store.recorder import Recorder
-from kcheck.store.retention import RUNS, SNAPSHOT_BYTES, Forgotten
+from kcheck.store.retention import RUNS, SNAPSHOT_BYTES, Forgotten, Limits
 from kcheck.store.snapshots import bits
 from kcheck.store.store import Store, StoredFailure, StoredRun, StoredVerdict
 
@@ -16,7 +16,7 @@ __all__ = [
     "RUNS_WITH_DETAILS",
     "SNAPSHOT_BYTES",
     "Forgotten",
-    "Kcase",
+    "Limits",
     "Recorder",
     "Store",
     "StoreError",
@@ -24,6 +24,4 @@ __all__ = [
     "StoredRun",
     "StoredVerdict",
     "bits",
-    "read_kcase",
-    "write_kcase",
 ]

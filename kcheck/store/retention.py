@@ -17,6 +17,24 @@ SNAPSHOT_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """What stays.
+
+    Attributes:
+        runs: the newest ones; the newest of all stays in any event.
+        snapshots: bytes of blobs, compressed.
+        since: runs that started earlier are deleted, as text of :func:`kcheck.store.rows.when`; empty: of any age.
+        size: bytes of the database; None for no limit. The oldest runs are deleted first, then the oldest
+            snapshots.
+    """
+
+    runs: int = RUNS
+    snapshots: int = SNAPSHOT_BYTES
+    since: str = ""
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Forgotten:
     """What was deleted: rows, and bytes of blobs."""
 
@@ -70,17 +88,50 @@ def make_room(connection: sqlite3.Connection, most: int | None = None) -> tuple[
     return gone, before - total
 
 
-def collect(connection: sqlite3.Connection, kept: int = RUNS, most: int | None = None) -> Forgotten:
+def collect(connection: sqlite3.Connection, limits: Limits) -> Forgotten:
     """Delete everything that may be deleted, with the snapshots of fixed failures."""
-    runs, failures = forget_old_runs(connection, kept)
+    (young,) = connection.execute("SELECT count(*) FROM runs WHERE started >= ?", (limits.since,)).fetchone()
+    runs, failures = forget_old_runs(connection, min(limits.runs, young))
     before = _total(connection)
     unused = connection.execute(
         """DELETE FROM snapshots WHERE id NOT IN
            (SELECT snapshot FROM failures WHERE snapshot IS NOT NULL AND state = 'open')"""
     ).rowcount
     _drop_blobs(connection)
-    old, _ = make_room(connection, most)
+    old, _ = make_room(connection, limits.snapshots)
+    if limits.size is not None:
+        more = _shrink_to(connection, limits.size)
+        runs, failures, old = runs + more[0], failures + more[1], old + more[2]
     return Forgotten(runs, failures, unused + old, before - _total(connection))
+
+
+def _shrink_to(connection: sqlite3.Connection, size: int) -> tuple[int, int, int]:
+    """Delete the oldest runs, then the oldest snapshots, until the rest takes at most ``size`` bytes.
+
+    Returns:
+        How many runs, failures and snapshots.
+    """
+    runs = failures = snapshots = 0
+    while _used(connection) > size:
+        (left,) = connection.execute("SELECT count(*) FROM runs").fetchone()
+        gone = forget_old_runs(connection, left - 1) if left > 1 else (0, 0)
+        runs, failures = runs + gone[0], failures + gone[1]
+        if not gone[0]:
+            held = _total(connection)
+            deleted, _ = make_room(connection, held - 1) if held else (0, 0)
+            if not deleted:
+                break
+            snapshots += deleted
+    return runs, failures, snapshots
+
+
+def _used(connection: sqlite3.Connection) -> int:
+    """The bytes that the file will take once it is vacuumed."""
+    pages, free, size = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - free) * size)
 
 
 def _drop_blobs(connection: sqlite3.Connection) -> None:

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field, replace
 from datetime import datetime
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -43,7 +44,7 @@ from kcheck.store.database import (
 from kcheck.store.details import stored_events, unpacked
 from kcheck.store.documents import DocumentRefused, StoreError, loads
 from kcheck.store.ids import hexadecimal, letters, shortened
-from kcheck.store.retention import Forgotten
+from kcheck.store.retention import Forgotten, Limits
 from kcheck.store.rows import case_row, put_failure, put_snapshot, recipe, when
 from kcheck.store.snapshots import bits, checked, decompress, digest, unpack
 
@@ -70,23 +71,22 @@ class StoredRun:
     errors: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StoredFailure:
-    """A case that failed at least once.
+    """A case that failed at least once. Its verdict is read when it is first used.
 
     Attributes:
-        case: its label and spec are those of its last failing run.
+        op: of the case.
         state: ``open``, ``fixed``, or ``gone`` if its spec no longer has the case.
         closed: when it was fixed, or gone.
         times: how often it failed.
-        verdict: the last one that failed.
         bits: by output, a digest of the bits that it gave then; empty where it gave none.
         snapshot: the row of its snapshot; None where there is none.
         short: the prefix of its id that no other stored failure has.
     """
 
     id: int
-    case: Case
+    op: str
     path: str
     device: str
     rule: str
@@ -95,10 +95,24 @@ class StoredFailure:
     last_seen: datetime
     closed: datetime | None
     times: int
-    verdict: Verdict
     bits: Mapping[str, str]
     snapshot: int | None
     short: str
+    _read: Callable[[], Verdict] = field(repr=False, compare=False)
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """The last one that failed.
+
+        Raises:
+            StoreError: the stored text is damaged.
+        """
+        return self._read()
+
+    @property
+    def case(self) -> Case:
+        """The case; its label and spec are those of its last failing run. Raises as :attr:`verdict`."""
+        return self.verdict.case
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,8 +252,8 @@ class Store:
                 conditions.append(condition)
                 values.append(value)
         found = self._rows(
-            f"""SELECT failures.id, path, device, rule, state, first_seen, last_seen, closed, times, verdict, bits,
-                    snapshot, digest
+            f"""SELECT failures.id, op, path, device, rule, state, first_seen, last_seen, closed, times, verdict,
+                    bits, snapshot, digest
                 FROM failures JOIN cases ON cases.id = failures."case" WHERE {" AND ".join(conditions)}
                 ORDER BY last_seen DESC, failures.id DESC LIMIT ?""",
             *values,
@@ -361,7 +375,7 @@ class Store:
                     "UPDATE failures SET state = ?, closed = ? WHERE id = ?", (state, when(at), failure.id)
                 )
 
-    def collect(self, runs: int, snapshot_bytes: int) -> tuple[Forgotten, int, int]:
+    def collect(self, limits: Limits) -> tuple[Forgotten, int, int]:
         """Delete old data and shrink the file.
 
         Returns:
@@ -379,7 +393,7 @@ class Store:
             if sound != "ok":
                 raise damaged(self._file, sound)
             with transaction(self._connection):
-                forgotten = retention.collect(self._connection, runs, snapshot_bytes)
+                forgotten = retention.collect(self._connection, limits)
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return forgotten, before, self._file.stat().st_size
@@ -398,11 +412,10 @@ class Store:
         return decompress(content, size)
 
     def _failure(self, row: tuple[Any, ...], short: Mapping[str, str]) -> StoredFailure:
-        failure, path, device, rule, state, first, last, closed, times, verdict, held, snapshot, name = row
-        judged = self._loaded(verdict, Verdict)
+        failure, op, path, device, rule, state, first, last, closed, times, verdict, held, snapshot, name = row
         return StoredFailure(
             failure,
-            checked(judged.case),
+            op,
             path,
             device,
             rule,
@@ -411,11 +424,16 @@ class Store:
             datetime.fromisoformat(last),
             None if closed is None else datetime.fromisoformat(closed),
             times,
-            judged,
             json.loads(held),
             snapshot,
             short[letters(name)],
+            partial(self._verdict, verdict),
         )
+
+    def _verdict(self, text: str) -> Verdict:
+        judged: Verdict = self._loaded(text, Verdict)
+        checked(judged.case)
+        return judged
 
     def _loaded(self, text: str, kind: type[Any]) -> Any:
         try:

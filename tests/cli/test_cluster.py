@@ -302,7 +302,7 @@ def test_a_scheduler_that_does_not_answer_is_told_within_seconds(tmp_path: Path)
         (("--executor", "dask"), "--executor dask needs a scheduler"),
         (("--scheduler", "tcp://127.0.0.1:9"), "--scheduler is of --executor dask"),
         (("--executor", "dask", "--scheduler", "tcp://127.0.0.1:9", "-j2"), "exclude each other"),
-        (("--executor", "dask", "--scheduler", "tcp://127.0.0.1:9", "--watch"), "exclude each other"),
+        (("--executor", "dask", "--scheduler", "tcp://127.0.0.1:9", "--watch"), "--watch is for the terminal"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:

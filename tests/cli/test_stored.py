@@ -60,6 +60,17 @@ def test_runs_are_listed_and_collected(stored: Kcheck) -> None:
     assert [row.split()[0] for row in stored("runs").stdout.splitlines()[1:]] == ["2"]
 
 
+def test_runs_are_collected_by_age_and_size(stored: Kcheck) -> None:
+    """An age or a date; a size with its unit."""
+    for _ in range(2):
+        stored(*RUN)
+    assert stored("gc", "--older-than", "1d", "--max-size", "1.5GiB").stdout.startswith("deleted nothing;")
+    assert stored("gc", "--max-size", "10kB").stdout.startswith("deleted 1 run;")
+    done = stored("gc", "--max-size", "ten")
+    assert done.returncode == 2
+    assert "write 200MB" in done.stderr
+
+
 @pytest.mark.parametrize("how", [("--no-store",), ()])
 def test_a_run_without_the_store_leaves_nothing(stored: Kcheck, project: Path, how: tuple[str, ...]) -> None:
     """--no-store, or KCHECK_STORE=off."""

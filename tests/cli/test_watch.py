@@ -159,4 +159,4 @@ def test_watch_reports_to_the_terminal_only(kcheck: Kcheck, option: tuple[str, .
     """A report in a file, or for a machine, is of one run."""
     done = kcheck("run", "--watch", "specs/good.yaml", *option)
     assert done.returncode == 2
-    assert "--watch writes the text report to the terminal" in done.stderr
+    assert "--watch is for the terminal" in done.stderr

@@ -13,7 +13,7 @@ from forked_python import environment, run_module
 import kcheck
 from kcheck.errors import UserError
 from kcheck.monitor import EquivalenceChecker, Mismatch
-from kcheck.store import read_kcase
+from kcheck.store.kcase import read_kcase
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 ALL = {"sample_probability": 1.0}

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from stored_runs import captured, verdict
 
-from kcheck.store import Kcase, StoreError, bits, read_kcase, write_kcase
+from kcheck.store import StoreError, bits
 from kcheck.store.documents import dumps
+from kcheck.store.kcase import Kcase, read_kcase, write_kcase
 
 
 def written() -> bytes:

@@ -27,7 +27,7 @@ from kcheck.model import (
     Strict,
     Verdict,
 )
-from kcheck.store import Store, retention
+from kcheck.store import Limits, Store, StoreError, retention
 from kcheck.store.documents import DocumentRefused, dumps, loads
 from kcheck.store.rows import recipe
 from kcheck.store.snapshots import pack, unpack
@@ -315,9 +315,58 @@ def test_collecting_gives_space_back(runs: Runs, tmp_path: Path) -> None:
     runs((one, replace(taken, snapshot=replace(taken.snapshot, arrays=(x, *taken.snapshot.arrays[1:])))))
     runs(verdict(Status.PASSED, seed=1))
     with Store.open(tmp_path) as store:
-        gone, before, after = store.collect(200, 1 << 20)
+        gone, before, after = store.collect(Limits(snapshots=1 << 20))
     assert gone.snapshots == 1
     assert before - after > 300_000
+
+
+def test_runs_are_deleted_by_age_and_the_newest_stays(runs: Runs, tmp_path: Path) -> None:
+    """Those that started before a moment, whatever their number; open failures outlive them."""
+    runs(verdict(seed=1))
+    runs(verdict(Status.PASSED, seed=2))
+    runs(verdict(Status.PASSED, seed=3))
+    with Store.open(tmp_path, writing=True) as store:
+        for run, day in ((1, "2026-01-01"), (2, "2026-02-01"), (3, "2026-03-01")):
+            store._rows("UPDATE runs SET started = ? WHERE id = ?", f"{day}T12:00:00.000+00:00", run)
+        gone, _, _ = store.collect(Limits(since="2026-01-15T00:00:00.000+00:00"))
+        assert gone.runs == 1
+        assert [run.id for run in store.runs()] == [3, 2]
+        store.collect(Limits(since="2026-12-01T00:00:00.000+00:00"))
+        assert [run.id for run in store.runs()] == [3]
+        assert [failure.case.seed for failure in store.failures()] == [1]
+
+
+def test_the_oldest_is_deleted_until_the_store_fits(runs: Runs, tmp_path: Path) -> None:
+    """Runs first, then inputs; the newest run and the open failures stay, however small the limit."""
+    inputs = np.random.default_rng(1).standard_normal(100_000).astype(np.float32)
+    one = verdict(seed=1)
+    taken = captured(one.case, elements=100_000)
+    x = replace(taken.snapshot.arrays[0], values=inputs)
+    runs((one, replace(taken, snapshot=replace(taken.snapshot, arrays=(x, *taken.snapshot.arrays[1:])))))
+    for part in range(4):
+        runs(*(verdict(Status.PASSED, seed=1000 * part + number) for number in range(2, 200)))
+    with Store.open(tmp_path) as store:
+        _, _, size = store.collect(Limits())
+        gone, _, after = store.collect(Limits(size=size - 1))
+        assert 1 <= gone.runs <= 2  # the first is smaller than a page
+        assert gone.snapshots == 0
+        assert after < size
+        assert store.collect(Limits(size=1))[0].snapshots == 1
+        assert [run.id for run in store.runs()] == [5]
+        (failure,) = store.failures()
+        assert store.snapshot(failure) is None
+
+
+def test_a_list_of_failures_reads_no_verdict(runs: Runs, tmp_path: Path) -> None:
+    """A damaged one is an error when it is asked for."""
+    runs(verdict(seed=1), verdict(seed=2))
+    with Store.open(tmp_path, writing=True) as store:
+        store._rows("UPDATE failures SET verdict = '{' WHERE id = 1")
+        found = store.failures()
+        assert [failure.op for failure in found] == ["twice", "twice"]
+        assert next(failure for failure in found if failure.id == 2).case.seed == 2
+        with pytest.raises(StoreError, match="cannot be read"):
+            print(next(failure for failure in found if failure.id == 1).case)
 
 
 def test_what_a_search_finds_is_stored_as_well(runs: Runs, tmp_path: Path) -> None:
