@@ -92,9 +92,8 @@ class Wanted:
         if self.shard is not None and (self.touched or self.watch):
             raise click.UsageError(f"--shard and {'--touched' if self.touched else '--watch'} exclude each other")
         if self.time_budget is not None and (self.shard is not None or self.watch):
-            raise click.UsageError(
-                f"--time-budget and {'--watch' if self.watch else '--shard'} exclude each other"
-            )
+            other = "--watch" if self.watch else "--shard"
+            raise click.UsageError(f"--time-budget and {other} exclude each other")
 
     @property
     def without_cases(self) -> int:
@@ -348,12 +347,8 @@ def _recalled(
 
 def _watch(wanted: Wanted, outputs: tuple[ReportOutput, ...]) -> int:
     """``--watch``: this process watches, and each round is a process that runs the same command once."""
-    if (
-        [output.format for output in outputs] != ["text"]
-        or outputs[0].path is not None
-        or wanted.touched
-        or wanted.executor != "local"
-    ):
+    is_shown = [(output.format, output.path) for output in outputs] == [("text", None)]
+    if not is_shown or wanted.touched or wanted.executor != "local":
         raise click.UsageError("--watch is for the terminal; remove --format, -o, --touched and --executor")
     if not hasattr(os, "fork"):
         raise click.UsageError("--watch needs Linux or macOS")
