@@ -24,6 +24,7 @@ from kcheck.specfile.paths import shown
 
 _SHARED_SHAPE = "the shape of a shared array"
 _FRESH = ("M", "N", "K", "L", "P", "Q", "R", "S", "U", "V", "W")
+_COMPILED = (".cu", ".cuh", ".hip", ".ptx")
 _FLOATS = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 
 
@@ -92,11 +93,19 @@ def sketch(path: Path, name: str) -> Sketch:
     """
     place = shown(path)
     try:
-        tree = ast.parse(path.read_bytes(), filename=place)
+        text = path.read_bytes()
     except OSError as error:
         raise UserError(f"{place}: cannot read the file: {error.strerror}") from None
+    if path.suffix in _COMPILED:
+        raise UserError(
+            f"{place}: kcheck reads the kernels of Python files only; write a spec for {name!r} as in docs/cuda.md"
+        )
+    try:
+        tree = ast.parse(text, filename=place)
     except (SyntaxError, ValueError) as error:
-        raise UserError(f"{place}:{getattr(error, 'lineno', None) or 1}: this is not Python: {error}") from None
+        raise UserError(
+            f"{place}:{getattr(error, 'lineno', None) or 1}: this is not Python: {getattr(error, 'msg', error)}"
+        ) from None
     functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     if name in read_triton(path):
         raise UserError(
