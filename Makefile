@@ -47,6 +47,7 @@ check: format-check lint types layers test conformance-check  ## everything that
 
 bench: .venv/installed-dev  ## the cpu device against plain @njit and the simulator; writes docs/performance.md
 	@$(BIN)/python benchmarks/bench.py --write
+	@$(BIN)/python benchmarks/triton_bench.py --write
 
 scale: .venv/installed-dev  ## how store and reports grow with the number of cases; writes docs/scale.md
 	@$(BIN)/python benchmarks/scale.py --write
