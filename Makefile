@@ -9,7 +9,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check bench scale frameworks monitor-readme monitor-soak monitor-torch calibrate compare-trees compare-reports conformance conformance-triton conformance-cuda ptx-table conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme rules release-check report-check editor-check editor-end-to-end format format-check lint types layers soak site wheel clean
+.PHONY: help demo test test-gpu check bench scale frameworks monitor-readme monitor-soak monitor-torch calibrate compare-trees compare-reports conformance conformance-triton conformance-cuda ptx-table conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme rules release-check report-check screenshots editor-check editor-end-to-end format format-check lint types layers soak site wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1 /' | awk '{ \
@@ -152,7 +152,7 @@ types: .venv/installed-dev
 layers: .venv/installed-dev  ## check the layers of imports
 	@$(BIN)/lint-imports
 
-# Needs Chromium with its driver (Debian: chromium, chromium-driver) and npm.
+# Needs Chromium with its driver, genhtml (Debian: chromium, chromium-driver, lcov) and npm.
 .venv/report-check: .venv/installed-dev
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'selenium>=4.20'
 	@mkdir -p $@/axe-core $@/sarif-multitool
@@ -162,6 +162,9 @@ layers: .venv/installed-dev  ## check the layers of imports
 
 report-check: .venv/report-check  ## HTML reports in Chromium, SARIF by its validator; writes docs/report_check.md
 	@$(BIN)/python -m benchmarks.report_check .venv/report-check --write
+
+screenshots: .venv/report-check  ## pictures of the terminal and of the HTML report, by Chromium; writes docs/images
+	@$(BIN)/python -m benchmarks.screenshots
 
 # Needs Node.js 20 or newer and npm.
 editor-check: .venv/installed-dev  ## the extension for VS Code: built, linted, tested, packaged; writes docs/editor_check.md

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,9 +24,10 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests/report"))
+sys.path[:0] = [str(ROOT / "tests/report"), str(ROOT / "tests/cli"), str(ROOT / "tests")]
 
 import fake_events  # noqa: E402
+from small_project import write_project  # noqa: E402
 from writing import written  # noqa: E402
 
 from kcheck.model import Event, RunFinished, Status  # noqa: E402
@@ -69,6 +72,13 @@ class Browser:
         self.driver.get_log("browser"), self.driver.get_log("performance")
         self.driver.get(file.as_uri())
 
+    def look(self, scheme: str, width: int, height: int) -> None:
+        """The color scheme of the pages that are opened from now on, and the window in CSS pixels."""
+        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
     def requests(self) -> list[str]:
         """What the page asked for since it was opened, the page itself left out."""
         sent = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
@@ -82,7 +92,9 @@ class Browser:
 
 def checks(browser: Browser, tools: Path) -> Iterator[Check]:
     """Every check, one after another."""
-    for part in (offline, filters, copies, hostile, keyboard, accessible, large_run, prints):
+    for part in (
+        offline, filters, copies, hostile, keyboard, accessible, narrow, charts, coverage, large_run, prints,
+    ):  # fmt: skip
         yield from part(browser, tools)
     yield from sarif(tools)
 
@@ -153,19 +165,93 @@ def accessible(browser: Browser, tools: Path) -> Iterator[Check]:
     axe = (tools / "axe-core/package/axe.min.js").read_text("utf-8")
     for scheme in ("light", "dark"):
         browser.open(written("html", [*fake_events.everything()]))
-        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        browser.look(scheme, 1200, 1600)
         browser.driver.execute_script(
             "document.querySelectorAll('details').forEach((each) => { each.open = true; })"
         )
-        browser.driver.execute_script(axe)
-        found = browser.driver.execute_async_script("axe.run().then(arguments[0])")
-        by_impact: dict[str, list[str]] = {}
-        for each in found["violations"]:
-            by_impact.setdefault(each["impact"], []).append(each["id"])
-        serious = [*by_impact.get("serious", []), *by_impact.get("critical", [])]
-        told = ", ".join(f"{impact}: {' '.join(ids)}" for impact, ids in by_impact.items()) or "none"
-        yield f"HTML: axe-core, {scheme} colors, {len(found['passes'])} rules; findings", told, not serious
+        yield from _axe(browser, axe, f"HTML: axe-core, {scheme} colors")
+    browser.look("light", 1200, 1600)
+
+
+def _axe(browser: Browser, axe: str, what: str) -> Iterator[Check]:
+    browser.driver.execute_script(axe)
+    found = browser.driver.execute_async_script("axe.run().then(arguments[0])")
+    by_impact: dict[str, list[str]] = {}
+    for each in found["violations"]:
+        by_impact.setdefault(each["impact"], []).append(each["id"])
+    serious = [*by_impact.get("serious", []), *by_impact.get("critical", [])]
+    told = ", ".join(f"{impact}: {' '.join(ids)}" for impact, ids in by_impact.items()) or "none"
+    yield f"{what}, {len(found['passes'])} rules; findings", told, not serious
+
+
+def narrow(browser: Browser, tools: Path) -> Iterator[Check]:
+    """A phone: nothing is wider than the window but what scrolls by itself."""
+    browser.look("light", 390, 844)
+    browser.open(written("html", fake_events.everything()))
+    browser.driver.execute_script("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    width = browser.driver.execute_script("return document.documentElement.scrollWidth")
+    browser.look("light", 1200, 1600)
+    yield "HTML: width on a phone of 390 pixels, with every detail open", str(width), width <= 390
+
+
+def charts(browser: Browser, tools: Path) -> Iterator[Check]:
+    """The histograms of a run that failed: drawn, and with ink."""
+    with tempfile.TemporaryDirectory() as folder:
+        page, _ = _failing_run(Path(folder))
+    browser.open(page)
+    browser.driver.execute_script("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    script = """
+        const drawn = [...document.querySelectorAll("canvas")].filter((canvas) => canvas.width && canvas.height);
+        const inked = drawn.filter((canvas) => {
+            const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+            return data.some((value, place) => place % 4 === 3 && value > 0);
+        });
+        return [drawn.length, inked.length];
+    """
+    drawn, inked = browser.driver.execute_script(script)
+    told = f"{inked} of {drawn} drawn"
+    yield "HTML: charts of errors, of values and of trends", told, drawn >= 2 and inked == drawn
+
+
+def _failing_run(folder: Path) -> tuple[str, dict[str, str]]:
+    """(the HTML report of a run in a small project, what `kcheck coverage` writes of it by format)."""
+    write_project(folder)
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    variables.pop("KCHECK_STORE", None)
+
+    def kcheck(*words: str) -> str:
+        command = [sys.executable, "-m", "kcheck", *words]
+        done = subprocess.run(
+            command, cwd=folder, env=variables, capture_output=True, encoding="utf-8", check=False
+        )
+        if done.returncode not in (0, 1):
+            raise RuntimeError(done.stderr)
+        return done.stdout
+
+    specs = ("specs/good.yaml", "specs/buggy/bad.yaml")
+    page = kcheck("run", *specs, "--device", "cpu", "--coverage", "--format", "html")
+    covered = {name: kcheck("coverage", *specs, "--format", name) for name in ("html", "json", "lcov")}
+    (folder / "lcov.info").write_text(covered["lcov"])
+    genhtml = ["genhtml", "lcov.info", "-o", "lcov", "--branch-coverage"]
+    done = subprocess.run(genhtml, cwd=folder, capture_output=True, encoding="utf-8", check=False)
+    covered["genhtml"] = done.stdout if done.returncode == 0 else f"failed: {done.stderr}"
+    return page, covered
+
+
+def coverage(browser: Browser, tools: Path) -> Iterator[Check]:
+    """What `kcheck coverage` writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        _, found = _failing_run(Path(folder))
+    browser.open(found["html"])
+    asked = browser.requests()
+    yield "Coverage as HTML: requests to any network or file", str(len(asked)), not asked
+    axe = (tools / "axe-core/package/axe.min.js").read_text("utf-8")
+    yield from _axe(browser, axe, "Coverage as HTML: axe-core")
+    specs = json.loads(found["json"])
+    yield "Coverage as JSON: specs", str(len(specs)), len(specs) == 2
+    told = re.findall(r"(lines|branches)\.*: ([\d.]+%)", found["genhtml"])
+    told_text = ", ".join(f"{what} {share}" for what, share in told) or found["genhtml"][-200:]
+    yield "Coverage as lcov: genhtml", told_text, len(told) == 2
 
 
 def large_run(browser: Browser, tools: Path) -> Iterator[Check]:
@@ -223,8 +309,8 @@ def main(arguments: list[str]) -> int:
     text = f"""# Reports checked with other people's tools
 
 Written by `make report-check`: HTML reports in {browser.version}, driven by Selenium, with axe-core; SARIF
-reports with Microsoft's Sarif.Multitool and its rules for GitHub. SARIF2005 asks for a home page, which kcheck
-does not have yet.
+reports with Microsoft's Sarif.Multitool and its rules for GitHub, lcov files with genhtml. SARIF2005 asks for a
+home page, which kcheck does not have yet.
 
 | check | result | |
 |---|---|---|

@@ -17,7 +17,7 @@
       each.hidden = !(kind && matches(words.get(each)));
       shown += !each.hidden;
     }
-    count.textContent = `${shown} of ${problems.length} problems`;
+    count.textContent = `${shown} of ${problems.length} ${problems.length === 1 ? "problem" : "problems"}`;
     for (const each of specs) {
       const rows = data[Number(each.dataset.spec)];
       const name = each.querySelector("summary").textContent.toLowerCase();
