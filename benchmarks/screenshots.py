@@ -56,7 +56,7 @@ def terminal(command: str, output: str) -> str:
     console.print(Text.assemble(("$ ", "dim"), command))
     console.print(Text.from_ansi(output.rstrip("\n")))
     svg = console.export_svg(title="kcheck", theme=THEME, unique_id="kcheck")
-    svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"@font-face \{.*?\}\s*|<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     return svg.replace("Fira Code", "Fira Code, Menlo, Consolas, DejaVu Sans Mono")
 
 

@@ -52,11 +52,32 @@ def test_the_navigation_has_every_page_once() -> None:
 def test_links_lead_to_a_page_and_its_heading(page: Path) -> None:
     """A link out of docs/ would work on GitHub only: such links are absolute."""
     text = CODE.sub("", page.read_text("utf-8"))
-    for link in re.findall(r"\]\(((?!https?:)[^)]+)\)", text):
+    for link in re.findall(r"(?<!!)\[[^\]]*\]\(((?!https?:)[^)]+)\)", text):
         name, _, anchor = link.partition("#")
         target = DOCS / name if name else page
         assert target in PAGES, link
         assert not anchor or anchor in anchors(target), link
+
+
+PICTURES = [
+    (page, link) for page in PAGES for link in re.findall(r"!\[(?:.*?)\]\((.*?)\)", page.read_text("utf-8"))
+]
+
+
+def test_every_picture_is_in_the_checkout_small_and_described() -> None:
+    """`make screenshots` makes them. A page loads none from elsewhere; one without a description says nothing to a
+    screen reader."""
+    assert {link for _, link in PICTURES} == {f"images/{file.name}" for file in (DOCS / "images").iterdir()}
+    assert all((DOCS / link).stat().st_size < 100_000 for _, link in PICTURES)
+    assert not [page for page in PAGES if "![](" in page.read_text("utf-8")]
+
+
+def test_the_terminal_of_the_pictures_loads_no_fonts() -> None:
+    """An SVG that a page shows may load nothing, and one that is opened by itself loads nothing either."""
+    svg = (DOCS / "images/run.svg").read_text("utf-8")
+    assert "racecheck" in svg
+    assert "url(" not in svg.replace("url(#", "")
+    assert not re.findall(r"https?://(?!www\.w3\.org/)", svg)
 
 
 def test_sections_between_marks_become_tabs() -> None:
