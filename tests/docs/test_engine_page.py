@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import textwrap
+import tomllib
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -184,3 +185,44 @@ def test_the_instruction_of_the_page_agrees_with_its_model() -> None:
     count, found = one_instruction.differing("bmsk")
     assert count == 2
     assert found == []
+
+
+SPANS = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", PAGE, flags=re.DOTALL))
+HOMES = [ROOT, ROOT / "kcheck", ROOT / "kcheck" / "ptx", ROOT / "tests"]
+
+
+def test_the_rooms_of_the_page_are_those_of_the_package() -> None:
+    """In the order of the contract that ``make layers`` holds."""
+    table = PAGE.partition("## Rooms")[2].partition("## ")[0]
+    rooms = [room.removesuffix("/").removesuffix(".py") for room in re.findall(r"^\| `(.+?)` \|", table, re.M)]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    (layers,) = (c["layers"] for c in contracts if c.get("containers") == ["kcheck.ptx"])
+    found = {path.stem for path in (ROOT / "kcheck/ptx").iterdir() if not path.name.startswith("__")}
+    assert rooms == layers
+    assert set(rooms) == found
+
+
+def test_every_file_and_folder_of_the_page_exists() -> None:
+    paths = {span for span in SPANS if re.fullmatch(r"[\w./*]+(\.py|/)", span)}
+    assert len(paths) > 25
+    missing = {path for path in paths if not any(any(home.glob(path.rstrip("/"))) for home in HOMES)}
+    for path in sorted(missing):  # some stand in a list of a room's files
+        inside = (found for folder in ("kcheck", "tests/isa") for found in (ROOT / folder).rglob(path))
+        missing -= {path} if any(inside) else set()
+    assert missing == set()
+
+
+def test_every_name_of_the_page_is_one_of_the_code() -> None:
+    """Classes, constants and functions; what has a dot is an attribute of one."""
+    names = {
+        word
+        for span in SPANS
+        if span[0] not in "%@"
+        for word in re.findall(r"\b(?:[A-Z]\w*[a-z]\w*|[A-Z]\w+|\w+_\w+)\b(?!\.py)", span)
+    }
+    sources = [path for folder in ("kcheck", "tests/isa", "tests/docs") for path in (ROOT / folder).rglob("*.py")]
+    words = set(
+        re.findall(r"\w+", "\n".join(path.read_text("utf-8") for path in sources if path != Path(__file__)))
+    )
+    assert len(names) > 10
+    assert names - words == set()
