@@ -14,6 +14,7 @@ from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.jit import LoadedCode, compile_ir, toolchain
 from kcheck.cpu.module import LoadedModule, variables_from_json, variables_to_json, version
 from kcheck.dataclass import dataclass
+from kcheck.garbage import no_collection
 from kcheck.model.coverage import CodePoint
 from kcheck.model.tensor_sum import TensorSum
 from kcheck.ptx.abi import Checks
@@ -92,11 +93,12 @@ def compile_kernel(
         from kcheck.ptx.compile import lower  # 0.2 s to import; a run from a full cache skips it
         from kcheck.ptx.lowering.kernel import suitable_width
 
-        entry, width, row = variant.entry, variant.width, variant.row
-        if variant.widens:
-            width = suitable_width(module.tree, entry, width, row)
-        program = lower(module.tree, entry, width, variant.checks, row, variant.axis)
-        code = compile_ir(program.ir, width, quick=is_quick, registers=registers)
+        with no_collection():  # which would visit all that Numba made
+            entry, width, row = variant.entry, variant.width, variant.row
+            if variant.widens:
+                width = suitable_width(module.tree, entry, width, row)
+            program = lower(module.tree, entry, width, variant.checks, row, variant.axis)
+            code = compile_ir(program.ir, width, quick=is_quick, registers=registers)
         program = dataclasses.replace(program, ir="")
         head = json.dumps(_to_json(program)).encode()
         cache.put(key, head + b"\n" + code)

@@ -11,7 +11,8 @@ compiled for a GPU.
 * ``compiler.compile_cuda``: ``lineinfo`` is on, so that a finding can name a Python line; and
   ``debuginfo.DIBuilder`` marks it so that it links with NVRTC's code, and ``CUDADIBuilder`` leaves variables out.
 * ``lowering`` and ``cudaimpl``: the symbol of a shared array contains its variable, shape and dtype.
-* ``dispatcher.CUDADispatcher.call``: the arguments are checked against an explicit signature.
+* ``dispatcher.CUDADispatcher.call``: the arguments are checked against an explicit signature; and ``compile`` runs
+without garbage collection.
 * ``lowering.Lower`` and ``codegen.CUDACodeLibrary``: ``raise`` and ``assert`` are reported
   (:mod:`kcheck.driver.raising`).
 * ``dispatcher.launch`` and ``cudadrv.driver.Driver``: an exception that a signal handler raises during a call is
@@ -33,6 +34,7 @@ from kcheck.driver.raising import patch_callconv, patch_libraries, patch_raises
 from kcheck.driver.signals import guarded
 from kcheck.driver.signatures import patch_dispatcher
 from kcheck.errors import DeviceUnavailable
+from kcheck.garbage import no_collection
 from kcheck.version import __version__
 
 # Archives are searched for undefined functions: libcudadevrt, whose functions lowered code implements itself.
@@ -241,6 +243,21 @@ def _without_lines(ir: str) -> str:
     return re.sub(r"^!llvm\.dbg\.cu = .*$|^.*call void @\"?llvm\.dbg\..*$", "", ir, flags=re.MULTILINE)
 
 
+def patch_compilation(dispatcher: Any) -> None:
+    """Change ``numba.cuda.dispatcher``: no garbage collection while a kernel is compiled.
+
+    Numba makes so many objects that Python visits all of them again and again, for a tenth of the time.
+    """
+    plain = dispatcher.CUDADispatcher.compile
+
+    @functools.wraps(plain)
+    def compiled(self: Any, signature: Any) -> Any:
+        with no_collection():
+            return plain(self, signature)
+
+    dispatcher.CUDADispatcher.compile = compiled
+
+
 PATCHES: Mapping[str, tuple[Callable[[Any], None], ...]] = {
     "numba.cuda.cudadrv.driver": (patch_driver, patch_linker_lines, patch_driver_signals),
     "numba.cuda.codegen": (patch_codegen, patch_libraries),
@@ -249,7 +266,7 @@ PATCHES: Mapping[str, tuple[Callable[[Any], None], ...]] = {
     "numba.cuda.debuginfo": (patch_debuginfo, patch_variables),
     "numba.cuda.lowering": (patch_lowering, patch_raises),
     "numba.cuda.cudaimpl": (patch_arrays,),
-    "numba.cuda.dispatcher": (patch_dispatcher, patch_launch),
+    "numba.cuda.dispatcher": (patch_dispatcher, patch_launch, patch_compilation),
 }
 
 

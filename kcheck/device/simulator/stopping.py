@@ -8,13 +8,13 @@ get it.
 from __future__ import annotations
 
 import ctypes
-import gc
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from types import CodeType, FrameType
 from typing import Any, Protocol, TypeVar
+
+from kcheck.garbage import no_collection
 
 _JOIN_SECONDS = 10.0
 _LEAVE_SECONDS = (
@@ -79,7 +79,7 @@ def end(threads: Sequence[T], wake: Callable[[T], None]) -> bool:
         wake: resumes a waiting thread.
     """
     deadline = time.monotonic() + _JOIN_SECONDS
-    with _no_collection():
+    with no_collection():  # its callbacks run on any thread that allocates
         for thread in threads:
             thread.join(_LEAVE_SECONDS)
             while thread.is_alive() and time.monotonic() < deadline:
@@ -90,15 +90,3 @@ def end(threads: Sequence[T], wake: Callable[[T], None]) -> bool:
                 wake(thread)
                 thread.join(0.05)
     return not any(thread.is_alive() for thread in threads)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Disable garbage collection meanwhile: its callbacks run on any thread that allocates."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

@@ -1,0 +1,51 @@
+"""Compilation without garbage collection."""
+
+from __future__ import annotations
+
+import gc
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kcheck.driver.link import PATCHES, patch_compilation
+from kcheck.garbage import no_collection
+
+
+@no_collection()
+def fails() -> None:
+    """Raises, within two pauses, whether collection is on."""
+    with no_collection():
+        pass
+    raise ValueError(f"collection: {gc.isenabled()}")
+
+
+def test_collection_goes_on_after_an_error_and_only_if_it_was_on() -> None:
+    """Whatever happens meanwhile, and when one pause is within another."""
+    with pytest.raises(ValueError, match="collection: False"):
+        fails()
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with no_collection():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_numba_compiles_without_it() -> None:
+    """The patch of the dispatcher passes on what is compiled, and its errors."""
+
+    class Dispatcher:
+        def compile(self, signature: Any) -> tuple[Any, bool]:
+            if signature is None:
+                raise TypeError("no signature")
+            return signature, gc.isenabled()
+
+    patch_compilation(SimpleNamespace(CUDADispatcher=Dispatcher))
+    assert Dispatcher().compile("void()") == ("void()", False)
+    with pytest.raises(TypeError, match="no signature"):
+        Dispatcher().compile(None)
+    assert gc.isenabled()
+    assert patch_compilation in PATCHES["numba.cuda.dispatcher"]
