@@ -214,6 +214,8 @@ def _fix(
     offset = min((value - i for i, _ in ids if 0 < value - i <= _NEAR), default=None)
     if (loaded := _loaded(site, naming)) and (offset is None or offset > _LIKELY or value > size + _NEAR):
         return loaded
+    if len(label.shape) > 1 and fault.address == label.base + size * label.strides[axis]:
+        return "it is one past the last element: check the bound of every index"  # each axis may be the one
     if offset is not None:
         return f"compare the index itself with {bound}: it is {offset} more than the thread's number"
     if value == size:

@@ -98,6 +98,11 @@ WRONG_INDEX = {
         "",
     ),
     "shared_in_2d": ("tile[t // 7, t % 7] = i; y[i % n] = tile[0, t % 8]", "of tile[4, 0], axis 0 has size 4", ""),
+    "one_past_the_last_column": (
+        "tile[3, min(t % 8 + 1, 8)] = i; y[i % n] = tile[3, t % 8]",
+        "of tile[4, 0], axis 0 has size 4",
+        "it is one past the last element: check the bound of every index",
+    ),
 }
 RACES = {
     # name: (the line, what the message says)
