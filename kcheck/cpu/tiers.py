@@ -32,7 +32,7 @@ _NARROWEST, _NARROWEST_CHECKED = 2, 4
 one row access neighboring elements, and those of several rows do not."""
 
 
-MANY = 1 << 16
+MANY = 1 << 13
 """A launch of this many threads runs long enough to be worth some more time to compile."""
 
 

@@ -232,7 +232,7 @@ def test_the_first_launches_run_quick_code(device: Device, tiers_run: Tiers) -> 
 
 
 @pytest.mark.parametrize(
-    ("count", "registers"), [(BLOCK, False), (1 << 15, False), (1 << 16, True), (1 << 20, True)]
+    ("count", "registers"), [(BLOCK, False), (1 << 12, False), (1 << 13, True), (1 << 20, True)]
 )
 def test_quick_code_for_many_threads_keeps_values_in_registers(
     device: Device, count: int, registers: bool, monkeypatch: pytest.MonkeyPatch
