@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -303,7 +304,7 @@ def test_a_python_without_numba_is_named_with_the_fix(folder: Path, bare: Path, 
     done = run(folder, program, words=(str(bare), "program.py"), PYTHONPATH=str(ROOT))
     note = (
         f"kcheck: {bare} has no numba, which kcheck needs; install kcheck there ({bare} -m pip install kcheck), "
-        f"or use the Python that has kcheck: kcheck exec -- {sys.executable} ...\n"
+        f"or use the Python that has kcheck: kcheck exec -- {shlex.quote(sys.executable)} ...\n"
     )
     assert done.returncode == code
     assert done.stderr.endswith(note)

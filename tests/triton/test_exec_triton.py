@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import venv
 from pathlib import Path
@@ -65,5 +66,5 @@ def test_a_python_without_kcheck_is_told_with_both_fixes(tmp_path: Path) -> None
     done = run(tmp_path, "import triton", words=(python, "program.py"))
     assert done.stderr.startswith(f"kcheck: {python} has no ")
     assert f"{python} -m pip install kcheck" in done.stderr
-    assert f"kcheck exec -- {sys.executable} ..." in done.stderr
+    assert f"kcheck exec -- {shlex.quote(sys.executable)} ..." in done.stderr
     assert done.returncode == 2

@@ -56,10 +56,12 @@ class _LastResort(importlib.abc.MetaPathFinder):
 
 def _what_to_install(missing: "str | None") -> str:
     """The command's Python lacks what kcheck needs."""
+    import shlex  # it takes a millisecond, and few programs need it
+
+    here, other = map(shlex.quote, (sys.executable, os.environ.get("KCHECK_PYTHON", "python")))
     return (
         f"kcheck: {sys.executable} has no {missing}, which kcheck needs; install kcheck there "
-        f"({sys.executable} -m pip install kcheck), or use the Python that has kcheck: "
-        f"kcheck exec -- {os.environ.get('KCHECK_PYTHON', 'python')} ..."
+        f"({here} -m pip install kcheck), or use the Python that has kcheck: kcheck exec -- {other} ..."
     )
 
 
