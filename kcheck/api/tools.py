@@ -162,7 +162,7 @@ def exec(  # noqa: A001  # the name of the command
         capture: return what it prints, instead of printing it.
 
     Raises:
-        UserError: a sanitizer is unknown or needs a spec, or the command is no list or cannot be started.
+        UserError: a sanitizer is unknown or needs a spec, or the command is not a list, or cannot be started.
         subprocess.TimeoutExpired: the program did not end in time.
     """
     words = [] if isinstance(command, str) else list(command)

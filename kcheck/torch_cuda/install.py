@@ -39,7 +39,7 @@ def install(torch: Any, machine: Machine, ranges: HostRanges) -> Storages:
     _generator(torch)
     _autocast(torch)
     _gradients(torch, storages)
-    # Not an answer of the mode: PyTorch reads the arguments first, and takes a stream of its own only.
+    # Not an answer of the mode: PyTorch reads the arguments first, and takes its own streams only.
     torch.Tensor.record_stream = lambda self, stream: None
     in_every_thread(host_cuda_mode(torch, storages))
     return storages
