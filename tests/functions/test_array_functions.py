@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -274,3 +277,30 @@ def test_a_spec_with_a_kernel_extends_to_a_function(path) -> None:
     (base.parent / "k.py").write_text("from numba import cuda\n\n\n@cuda.jit\ndef k(x, a, y):\n    pass\n")
     other.write_text("{kcheck: 1, op: other, extends: kernel.yaml, function: 'ops.py:right'}\n")
     assert kcheck.check(other).ok
+
+
+def kcheck_in(folder: Path, *words: str) -> str:
+    """What a command of kcheck prints in a project."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(kcheck.__file__).parents[1]), "COLUMNS": "100"}
+    done = subprocess.run(
+        [sys.executable, "-m", "kcheck", *words],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_the_errors_of_a_function_are_a_baseline_and_an_envelope(path) -> None:
+    spec = path("right")
+    assert "12 cases: baselines/v1.json" in kcheck_in(spec.parent, "baseline", "save", "v1", spec.name)
+    assert "12 of 12 cases passed on host" in kcheck_in(spec.parent, "baseline", "show", "v1")
+    assert "since v1: 0 regressions" in kcheck_in(spec.parent, "diff", "v1")
+    worse = OPS.replace("(a * x.astype(np.float32))", "(a * x.astype(np.float32) * np.float32(1.0000001))", 1)
+    (spec.parent / "ops.py").write_text(worse)
+    assert "WORSE   error p95" in kcheck_in(spec.parent, "diff", "v1")
+    assert kcheck.calibrate(spec, cases=50).envelopes["float32"].largest > 1e-7
