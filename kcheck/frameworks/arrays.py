@@ -70,6 +70,8 @@ def _host_array(value: Any, name: str) -> Array:
             return np.asarray(value.copy_to_host())
         if type(value).__module__.split(".")[0] == "cupy":
             return np.asarray(value.get())
+        if type(value).__module__.split(".")[0] == "tensorflow" and hasattr(value, "numpy"):
+            return np.asarray(value.numpy())  # its __array__ gives no array of a bfloat16 without axes
         if type(value).__module__.startswith(("jax", "jaxlib", "tensorflow")) or not hasattr(value, "__dlpack__"):
             made = np.asarray(value)
             if made.dtype == object:

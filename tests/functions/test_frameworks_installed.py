@@ -73,6 +73,29 @@ def test_tensorflow_functions_by_framework() -> None:
 
 
 @pytest.mark.parametrize("framework", ["jax", "tensorflow", "torch"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_assert_close_and_judge_take_arrays_of_the_framework(framework: str, dtype: str) -> None:
+    """Views that are not contiguous, scalars, and arrays without elements among them."""
+    module = pytest.importorskip(framework)
+
+    def array(values: list[Any]) -> Any:
+        make = {"jax": "numpy.array", "tensorflow": "constant", "torch": "tensor"}[framework]
+        return attrgetter(make)(module)(values, dtype=dtype if framework == "jax" else getattr(module, dtype))
+
+    x = array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    kcheck.assert_close(x, x + 0)
+    kcheck.assert_close(x[:, ::2], x[:, ::2] + 0)
+    kcheck.assert_close(x[0, 0], array(1.0))  # type: ignore[arg-type]
+    kcheck.assert_close(x[:0], x[:0] + 0)
+    kcheck.assert_close(2 * x, reference=lambda x: x + x, inputs={"x": x})
+    with pytest.raises(AssertionError, match="6 of 6 elements"):
+        kcheck.assert_close(x, x * 1.5)
+    with pytest.raises(AssertionError, match="6 of 6 elements"):
+        kcheck.assert_close(3 * x, reference=lambda x: x + x, inputs={"x": x})
+    assert kcheck.validate("twice", {"x": x}, (2 * x, x), lambda x: (x + x, x)).passed
+
+
+@pytest.mark.parametrize("framework", ["jax", "tensorflow", "torch"])
 def test_a_framework_may_take_subnormal_numbers_for_zero(framework: str) -> None:
     """JAX and TensorFlow do on a CPU: each softmax has such numbers where inputs are far apart."""
     module = pytest.importorskip(framework)
