@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import math
@@ -128,3 +129,14 @@ def write(text: str, mark: str) -> None:
     if not begin or not end:
         raise SystemExit(f"{page} lacks its markers")
     page.write_text(head + begin + text + end + tail)
+
+
+def command(doc: str | None, table: Callable[[], str], mark: str) -> None:
+    """The command line of a benchmark: print its table, and with ``--write`` put it into docs/performance.md."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    options = parser.parse_args()
+    text = table()
+    print(text)
+    if options.write:
+        write(text, mark)

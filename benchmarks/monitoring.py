@@ -6,7 +6,6 @@ python benchmarks/monitoring.py --write     and write it into docs/performance.m
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Callable
@@ -90,15 +89,5 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
-    options = parser.parse_args()
-    text = table()
-    print(text)
-    if options.write:
-        measuring.write(text, MARK)
-
-
 if __name__ == "__main__":
-    main()
+    measuring.command(__doc__, table, MARK)

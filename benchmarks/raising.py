@@ -101,15 +101,5 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
-    options = parser.parse_args()
-    text = table()
-    print(text)
-    if options.write:
-        measuring.write(text, MARK)
-
-
 if __name__ == "__main__":
-    main()
+    measuring.command(__doc__, table, MARK)

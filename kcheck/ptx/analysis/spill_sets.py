@@ -1,4 +1,4 @@
-"""What a stop must save: of the registers live there, those that cannot be recomputed or found more cheaply.
+"""What a suspension point must save: of the live registers, those that cannot be recomputed or found more cheaply.
 
 * A scalar that single, pure instructions compute from parameters, constants and special registers is recomputed.
 * A register that no path has written since it was saved or restored is still in the state.

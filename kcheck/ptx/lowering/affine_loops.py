@@ -1,9 +1,9 @@
-"""Loops in which the lanes of a vector may turn out to be in a line, though the code does not show it.
+"""Loops in which registers may turn out to be affine when the code runs, though the code does not show it.
 
-Indices are often such lines: Numba's ``range`` counts in 64 bits, from a quotient that may differ between threads
+Indices often are: Numba's ``range`` counts in 64 bits, from a quotient that may differ between threads
 as far as the compiler knows, and an index that may be negative is tested in every lane. If the lanes agree on the
 signs, all of that is the same arithmetic on one scalar, the first lane's, and on the step to the next lane. This
-module finds out what must be a line for a loop of one block to run that way;
+module finds out what must be affine for a loop of one block to run that way;
 :mod:`kcheck.ptx.lowering.loop_versioning` generates the code, which checks at run time whether it is.
 """
 

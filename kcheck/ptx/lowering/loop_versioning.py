@@ -1,16 +1,16 @@
-"""Loops whose lanes lie in a line: a second version of such a loop, in which indices are scalars.
+"""Loops whose indices are affine in the lane: a second version of such a loop, in which indices are scalars.
 
-It is entered when all lanes are on and what has to be a line (:mod:`kcheck.ptx.lowering.affine_loops`) is one.
-Each round begins with the arithmetic of its lines, which changes nothing yet; where it turns out that lanes do not
-agree on something, they go back to the loop as it is, with what they had when the round began.
+It is entered when all lanes are on and what has to be affine (:mod:`kcheck.ptx.lowering.affine_loops`) is. Each
+round begins with the arithmetic of its affine values, which changes nothing yet; where it turns out that lanes
+do not agree on something, they go back to the loop as it is, with what they had when the round began.
 
 ::
 
-    C: lanes wait at the loop → look: in line? ──no──→ B: the loop as it is
+    C: lanes wait at the loop → look: affine?  ──no──→ B: the loop as it is
                                  │ yes
-                              round: the lines of this round; do lanes agree? ──no──→ back: lines to lanes → B
+                              round: its affine values; do lanes agree? ──no──→ back: values of lanes → B
                                  │ yes            ▲
-                              what else the round does, the end ──→ out: lines to lanes
+                              what else the round does, the end ──→ out: values of lanes
 """
 
 from __future__ import annotations
