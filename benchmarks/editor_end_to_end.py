@@ -28,10 +28,11 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webdriver import WebDriver
 
+from benchmarks.checks import Check, finish
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/editor_end_to_end.md"
 SPEC = "op: twice\nkernel: k.py:twice\nrefrence: k.py:twice_of\n"
-Check = tuple[str, str, bool]
 """What was checked, what was found, whether that is right."""
 
 
@@ -153,20 +154,12 @@ def main(arguments: list[str]) -> int:
                 browser.save_screenshot(shot)
         finally:
             browser.quit()
-    rows = [f"| {what} | {result} | {'ok' if right else '**FAILED**'} |" for what, result, right in found]
-    text = f"""# The extension in an editor
+    head = f"""# The extension in an editor
 
 Written by `make editor-end-to-end`: code-server {version}, which is VS Code for browsers, with the packaged
 extension, in a headless Chromium. Newer code-servers need Node.js 24.
-
-| check | result | |
-|---|---|---|
-{chr(10).join(rows)}
 """
-    print(text)
-    if "--write" in arguments:
-        PAGE.write_text(text, "utf-8")
-    return 0 if all(right for _, _, right in found) else 1
+    return finish(head, found, PAGE if "--write" in arguments else None)
 
 
 if __name__ == "__main__":

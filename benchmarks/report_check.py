@@ -23,6 +23,8 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from benchmarks.checks import Check, finish
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests/report"), str(ROOT / "tests/cli"), str(ROOT / "tests")]
 
@@ -34,7 +36,6 @@ from kcheck.model import Event, RunFinished, Status  # noqa: E402
 
 PAGE = ROOT / "docs/report_check.md"
 _MOST_SECONDS, _MOST_BYTES = 2.0, 10_000_000
-Check = tuple[str, str, bool]
 """What was checked, what was found, whether that is right."""
 
 
@@ -305,21 +306,13 @@ def main(arguments: list[str]) -> int:
             found = list(checks(browser, tools))
         finally:
             browser.driver.quit()
-    rows = [f"| {what} | {result} | {'ok' if right else '**FAILED**'} |" for what, result, right in found]
-    text = f"""# Reports checked with other people's tools
+    head = f"""# Reports checked with other people's tools
 
 Written by `make report-check`: HTML reports in {browser.version}, driven by Selenium, with axe-core; SARIF
 reports with Microsoft's Sarif.Multitool and its rules for GitHub, lcov files with genhtml. SARIF2005 asks for a
 home page, which kcheck does not have yet.
-
-| check | result | |
-|---|---|---|
-{chr(10).join(rows)}
 """
-    print(text)
-    if "--write" in arguments:
-        PAGE.write_text(text, "utf-8")
-    return 0 if all(right for _, _, right in found) else 1
+    return finish(head, found, PAGE if "--write" in arguments else None)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Instructions on affine values: they grow by one step from lane to lane, which is known only when the code runs.
 
-An :class:`.affine.AffineValue` is two scalars, for any number of lanes. Sums and multiples of affine values
-are affine. What is not linear (a comparison, the sign of an index) is the same for all lanes as long as something holds that
-two scalars show, such as that the first lane and the last agree: an :class:`Evaluator` collects these conditions.
+An :class:`.affine.AffineValue` is two scalars, for any number of lanes. Sums and multiples of affine values are
+affine. What is not linear (a comparison, the sign of an index) is the same for all lanes as long as something
+holds that two scalars show, such as that the first lane and the last agree: an :class:`Evaluator` collects these
+conditions.
 
 Arithmetic is modulo 2^32 or 2^64. Where the order of values counts, lanes between the first and the last lie
 between them only if no lane wraps around: that has to hold as well (:meth:`Evaluator.bounded`).
