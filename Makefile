@@ -9,7 +9,7 @@ BIN := .venv/bin
 RUN := $(BIN)/python -m kcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu check bench scale frameworks monitor-readme monitor-soak monitor-torch calibrate compare-trees compare-reports conformance conformance-triton conformance-cuda ptx-table conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme rules release-check report-check screenshots editor-check editor-end-to-end format format-check lint types layers soak site wheel clean
+.PHONY: help demo test test-gpu check bench scale frameworks monitor-readme monitor-soak monitor-torch calibrate compare-trees compare-reports conformance conformance-triton triton-versions conformance-cuda ptx-table conformance-check conformance-widths conformance-sanitize evidence evidence-soak minimize-corpus readme rules release-check report-check screenshots editor-check editor-end-to-end format format-check lint types layers soak site wheel clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1 /' | awk '{ \
@@ -86,6 +86,18 @@ $(FRAMEWORKS_VENV)/installed: pyproject.toml
 conformance-triton: .venv-triton/installed  ## Triton's own tests (TESTS=path, EVERY=20: one in 20); writes docs/conformance-triton.md
 	@test -n "$(TESTS)" || { echo "Say where Triton's tests are: make conformance-triton TESTS=path" >&2; exit 2; }
 	@.venv-triton/bin/python conformance/triton_run.py "$(TESTS)" --every $(or $(EVERY),1)
+
+# Without PyTorch. The newest release of each minor version.
+TRITON_VERSIONS ?= 3.6.0 3.7.1 3.8.0
+.venv-triton-%/installed: pyproject.toml
+	@test -x $(@D)/bin/python || "$(PYTHON)" -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[cu13,dev]'
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check triton==$*
+	@touch $@
+
+triton-versions: $(TRITON_VERSIONS:%=.venv-triton-%/installed)  ## the tests of Triton kernels with each version of Triton; writes docs/triton.md
+	@for version in $(TRITON_VERSIONS); do \
+		.venv-triton-$$version/bin/python conformance/triton_versions.py || exit 1; done
 
 conformance-cuda: .venv/installed-dev  ## kernels of cuda-samples, llm.c (SOURCES=path) compiled and lowered; writes docs/conformance-cuda.md
 	@test -n "$(SOURCES)" || { echo "Say where the checkouts are: make conformance-cuda SOURCES=path" >&2; exit 2; }

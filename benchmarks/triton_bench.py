@@ -3,7 +3,7 @@
     python benchmarks/triton_bench.py           print the table
     python benchmarks/triton_bench.py --write   write it into docs/performance.md, too
 
-Each side runs in a process of its own, on one core: ``TRITON_INTERPRET=1`` replaces the compiler in a whole
+Each side runs in its own process, on one core: ``TRITON_INTERPRET=1`` replaces the compiler in a whole
 process. Times are seconds of processor time, warm, the median of several launches. The peak is that of NumPy's
 product of float32 matrices on the same core.
 """
