@@ -180,7 +180,7 @@ def main() -> int:
 
 
 def show(reports: Sequence[Path]) -> int:
-    """Print what differs between two reports, with what is meant counted by its reason."""
+    """Print what differs between two reports, and count intended differences by reason."""
     before, now = (json.loads(path.read_text(encoding="utf-8")) for path in reports)
     unexplained, counts = judged(list(differences(before, now)), read_intended())
     cases = sum(len(spec.get("cases", ())) for spec in now["specs"])

@@ -64,7 +64,7 @@ def _stores(function: ast.FunctionDef) -> Iterator[tuple[ast.expr, ast.expr]]:
 
 
 def _array(node: ast.expr) -> str:
-    """The name of the array of which an expression is an element; empty if it is none."""
+    """The name of the array of which an expression is an element; empty for any other expression."""
     depth = 0
     while isinstance(node, ast.Subscript):
         node, depth = node.value, depth + 1
