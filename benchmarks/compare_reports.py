@@ -64,7 +64,7 @@ class Intended:
     """A row of intended_differences.yaml.
 
     Attributes:
-        field: as of the difference; ``place``: text in its place.
+        field: a pattern of the whole field; ``place``: one that is found in the place.
         before, now: patterns of the whole values; groups of one name match the same text in both.
         reason: why the difference is meant.
     """
@@ -77,7 +77,7 @@ class Intended:
 
     def explains(self, found: Difference) -> bool:
         """Whether a difference is this one."""
-        if self.field != found.field or self.place not in found.place:
+        if not re.fullmatch(self.field, found.field) or not re.search(self.place, found.place):
             return False
         old, new = (
             re.fullmatch(pattern, value if isinstance(value, str) else json.dumps(value), re.DOTALL)
@@ -180,7 +180,7 @@ def main() -> int:
 
 
 def show(reports: Sequence[Path]) -> int:
-    """Print what differs between two reports, and count intended differences by reason."""
+    """Print what differs between two reports, with the intended ones counted by their reason."""
     before, now = (json.loads(path.read_text(encoding="utf-8")) for path in reports)
     unexplained, counts = judged(list(differences(before, now)), read_intended())
     cases = sum(len(spec.get("cases", ())) for spec in now["specs"])
