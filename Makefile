@@ -49,8 +49,8 @@ bench: .venv/installed-dev  ## the cpu device against plain @njit and the simula
 	@$(BIN)/python benchmarks/bench.py --write
 	@$(BIN)/python benchmarks/triton_bench.py --write
 
-scale: .venv/installed-dev  ## how store and reports grow with the number of cases; writes docs/scale.md
-	@$(BIN)/python benchmarks/scale.py --write
+scale: .venv/installed-dev  ## growth with cases and elements, and on a cluster; writes docs/scale.md
+	@$(BIN)/python -m benchmarks.scale --write
 
 compare-trees: .venv/installed-dev  ## launches and first launches of this tree and of another one in turns (OTHER=path)
 	@test -n "$(OTHER)" || { echo "Say where the other checkout is: make compare-trees OTHER=path" >&2; exit 2; }

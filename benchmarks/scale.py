@@ -1,10 +1,10 @@
-"""How the store and the reports grow with the number of cases: time, file sizes, and what `kcheck failures` takes.
+"""How runs grow: store and reports with the number of cases, a case with its elements, the client of a cluster.
 
-    python benchmarks/scale.py            100 to 100,000 cases; prints the table
-    python benchmarks/scale.py --write    also writes docs/scale.md
+    python -m benchmarks.scale            prints the tables
+    python -m benchmarks.scale --write    also writes docs/scale.md
 
-No kernel runs: events of cases that differ in seed, sizes and errors go to the store and to the reports, as from a
-run. One case in 50 fails.
+For the first table no kernel runs: events of cases that differ in seed, sizes and errors go to the store and to
+the reports, as from a run. One case in 50 fails.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+from benchmarks import clustering, elements
 from kcheck.model import (
     Case,
     CaseFinished,
@@ -41,10 +42,14 @@ REPEATS = 5
 _PATH = "specs/op.yaml"
 
 PAGE = """\
-# Growth with the number of cases
+# Growth
 
-Written by `make scale` (`benchmarks/scale.py --write`). One run of N cases of one spec, of which one in 50 fails,
-goes to the store and to reports; no kernel runs. Processor time; {cores} cores, not idle.
+Written by `make scale`, on {cores} cores, not idle.
+
+## With the number of cases
+
+One run of N cases of one spec, of which one in 50 fails, goes to the store and to reports; no kernel runs.
+Processor time.
 
 | cases | stored | per case | database | `kcheck failures` | {formats} |
 |---:|---:|---:|---:|---:|{rules}|
@@ -52,7 +57,9 @@ goes to the store and to reports; no kernel runs. Processor time; {cores} cores,
 
 `kcheck failures` is the median of {repeats} processes, with the start of Python: `kcheck --version` takes
 {start} s.
-"""
+
+{elements}
+{cluster}"""
 
 
 def events(cases: int, root: str) -> Iterator[Event]:
@@ -153,6 +160,8 @@ def main() -> None:
             rows="\n".join(rows),
             repeats=REPEATS,
             start=f"{start:.2f}",
+            elements=elements.section(),
+            cluster=clustering.section(),
         )
         (Path(__file__).parents[1] / "docs/scale.md").write_text(page, "utf-8")
 
