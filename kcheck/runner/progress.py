@@ -24,6 +24,9 @@ FIRST = 4
 MOST = 64
 """Cases in any chunk."""
 
+BACKLOG = 512
+"""Results of a spec that wait for their turn from which no further cases of it are handed out."""
+
 WORTH_HELP = 0.5
 """Seconds of work left from which a second worker helps: it has to load the spec and its kernels."""
 
@@ -86,6 +89,13 @@ class SpecProgress:
     def has_cases(self) -> bool:
         """Whether cases are left to hand out."""
         return not self.dropped and bool(self._todo or self.unfinished)
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether many results wait for their turn, and the cases that are left to hand out come after them."""
+        if len(self.results) < BACKLOG or not self._todo or self.unfinished:
+            return False
+        return min(part.start for part in self._todo) > min(self.results)
 
     @property
     def seconds_left(self) -> float:

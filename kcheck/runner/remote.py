@@ -276,7 +276,7 @@ class Remote:
         return most.next_cases(len(self._tasks))
 
     def _may_run(self, one: SpecProgress) -> bool:
-        return not self._no_more and not self._late and self._has_room(one)
+        return not self._no_more and not self._late and not one.is_ahead and self._has_room(one)
 
     def _has_room(self, one: SpecProgress) -> bool:
         return one.place == self._head or self._held < HELD

@@ -12,8 +12,9 @@ import pytest
 from kcheck.device import HOST
 from kcheck.errors import InternalError
 from kcheck.model import CaseFinished, OpSpec, RunFinished, SpecFinished, SpecRefused, SpecStarted, Status
-from kcheck.runner import Options, run, run_with
-from kcheck.runner.remote import Died, Remote
+from kcheck.runner import Options, progress, run, run_with
+from kcheck.runner.progress import FIRST
+from kcheck.runner.remote import AHEAD, Died, Remote
 from kcheck.runner.worker import Bench, CaseRan
 from kcheck.specfile import load_spec
 
@@ -150,6 +151,25 @@ def test_events_equal_those_of_one_process(specs, jobs, seed, options):
     alone = [timeless(event) for event in run(specs, options, HOST)]
     found, _ = remote(specs, options, jobs, seed=seed)
     assert [timeless(event) for event in found] == alone
+
+
+@pytest.mark.parametrize("deadly", [{}, {(0, 3): 1, (1, 9): 1}, {(0, 5): 9, (1, 2): 9}])
+def test_few_results_wait_for_their_turn(specs, monkeypatch, deadly):
+    """A client that is slower than its workers holds a bounded number, also if workers die; nothing is lost."""
+    options = Options(count=60)
+    expected, _ = remote(specs[:2], options, 3, deadly=deadly)
+    monkeypatch.setattr(progress, "BACKLOG", 2)
+    monkeypatch.setattr(progress, "MOST", 2)
+    workers = TurnTaking(options, 3, deadly=deadly)
+    executor = Remote(workers)
+    found, held = [], []
+    for event in run_with(executor, specs[:2], options):
+        found.append(event)
+        while any(workers._tasks) or any(workers._open):  # the workers run on while the event is written
+            executor._pump(wait=True)
+        held.append(max(len(one.results) for one in executor.progress))
+    assert max(held) <= 2 + 2 * 3 * AHEAD + FIRST
+    assert [timeless(event) for event in found] == [timeless(event) for event in expected]
 
 
 def test_every_case_runs_once(specs):
