@@ -6,9 +6,10 @@ import gc
 import os
 import shlex
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,7 @@ class Wanted:
     stored: bool
     touched: bool
     watch: bool
+    begun: float = field(default_factory=time.monotonic)
 
     def check(self) -> None:
         """Refuse options that contradict each other."""
@@ -275,6 +277,7 @@ def _run(wanted: Wanted, outputs: tuple[ReportOutput, ...], this_round: Round | 
 
 def _selected(wanted: Wanted, this_round: Round | None) -> tuple[OpSpec | SpecRefused, ...]:
     """The specs to run; says why if there are none."""
+    from kcheck.cli.changed import changed_first
     from kcheck.cli.specs import collect, no_tag, none_found
     from kcheck.runner import select
 
@@ -284,8 +287,6 @@ def _selected(wanted: Wanted, this_round: Round | None) -> tuple[OpSpec | SpecRe
         why = no_tag(found, wanted.tags) if found else none_found(wanted.paths, may_recurse=not wanted.recursive)
         click.echo(f"kcheck: {why}", err=True)
     if wanted.time_budget is not None:
-        from kcheck.cli.changed import changed_first
-
         return changed_first(specs, Path(), os.environ)
     if this_round is None:
         return specs
@@ -296,8 +297,7 @@ def _selected(wanted: Wanted, this_round: Round | None) -> tuple[OpSpec | SpecRe
 def _options(wanted: Wanted, specs: Sequence[OpSpec | SpecRefused]) -> Options:
     """The options of the run, with the failures in the store that it repeats."""
     with _kept():
-        from kcheck.runner import Options
-        from kcheck.runner.deadline import Deadline
+        from kcheck.runner import Deadline, Options
 
     recalls = wanted.stored and wanted.case_seed is None and (wanted.last_failed or not wanted.keyword)
     return Options(
@@ -318,7 +318,7 @@ def _options(wanted: Wanted, specs: Sequence[OpSpec | SpecRefused]) -> Options:
         lint=wanted.lint,
         skip_unsupported=wanted.touched,
         coverage=wanted.coverage,
-        deadline=None if wanted.time_budget is None else Deadline.after(wanted.time_budget),
+        deadline=Deadline.of(wanted.time_budget, wanted.begun),
     )
 
 

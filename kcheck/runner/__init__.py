@@ -1,6 +1,7 @@
 """Runs specs: from a list of them to a stream of events."""
 
 from kcheck.runner.calibrate import Calibrator, Measured
+from kcheck.runner.deadline import Deadline
 from kcheck.runner.execute import Executed, execute
 from kcheck.runner.options import Options, Recalled
 from kcheck.runner.queue import makes
@@ -12,6 +13,7 @@ from kcheck.runner.summary import Summary
 
 __all__ = [
     "Calibrator",
+    "Deadline",
     "Executed",
     "KnownFailure",
     "Measured",

@@ -27,9 +27,9 @@ class Deadline:
     clock: Callable[[], float] = time.monotonic
 
     @classmethod
-    def after(cls, seconds: float, clock: Callable[[], float] = time.monotonic) -> Deadline:
-        """The end of a budget that begins now."""
-        return cls(seconds, clock() + seconds, clock)
+    def of(cls, seconds: float | None, begun: float) -> Deadline | None:
+        """The end of a budget that began at a time of ``time.monotonic``; None without a budget."""
+        return None if seconds is None else cls(seconds, begun + seconds)
 
     @property
     def passed(self) -> bool:

@@ -71,7 +71,7 @@ def in_one_process(specs: list[OpSpec], seconds: float) -> list[Event]:
     clock = Clock()
 
     def events() -> Iterator[Event]:
-        options = Options(deadline=Deadline.after(seconds, clock), lint=False)
+        options = Options(deadline=Deadline(seconds, seconds, clock), lint=False)
         for event in run(specs, options, HOST):
             clock.now += isinstance(event, CaseFinished)
             yield event
@@ -122,7 +122,7 @@ def with_workers(
     specs: list[OpSpec], jobs: int, seconds: float, seed: int = 0, stuck: int | None = None
 ) -> tuple[list[Event], TimedWorkers, Clock]:
     clock = Clock()
-    options = Options(deadline=Deadline.after(seconds, clock), lint=False)
+    options = Options(deadline=Deadline(seconds, seconds, clock), lint=False)
     workers = TimedWorkers(options, jobs, clock, stuck=stuck, seed=seed)
     return list(run_with(Remote(workers, options.deadline), specs, options)), workers, clock
 
