@@ -110,7 +110,7 @@ def _rank(key: Key) -> int:
 def _symptoms(verdict: Verdict) -> list[Key]:
     """What a failing case shows, each once. Indices, threads and numbers vary within one bug.
 
-    A number of further races says nothing if a race is told with its lines.
+    A number of further races says nothing if a race with its lines is shown.
     """
     errors = [finding for finding in verdict.findings if finding.severity == "error"]
     located = {finding.rule for finding in errors if not _is_number(finding)}
