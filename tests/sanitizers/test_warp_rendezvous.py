@@ -99,7 +99,7 @@ def test_lanes_wait_for_those_that_the_mask_names(name: str, width: int) -> None
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", BUGS)
-def test_those_that_never_come_are_a_finding(name: str, width: int) -> None:
+def test_lanes_that_wait_in_vain_are_a_finding_at_their_instruction(name: str, width: int) -> None:
     """The instruction at which lanes wait in vain is named, and the kernel ends."""
     body, lines = BUGS[name]
     text = kernel(body)
@@ -119,7 +119,7 @@ def test_those_that_never_come_are_a_finding(name: str, width: int) -> None:
         ("shfl.sync.idx.b32 %r1, %l, 3, 31, -1;", "SHUFFLE_GONE"),
     ],
 )
-def test_those_that_exited_before_are_a_warning(line: str, kind: str, width: int) -> None:
+def test_waiting_for_lanes_that_exited_before_is_a_warning(line: str, kind: str, width: int) -> None:
     """As in kernels whose lanes keep together; where they come one after another, all who do not come count."""
     body = f"setp.ge.u32 %q, %t, 32; @%q bra SET; @%p ret;\n{SPIN}\n{line}\nbra END;\n"
     text = kernel(body + "SET: st.volatile.global.u32 [flag], 5;\nEND:")
