@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import field
 from typing import TextIO
 
@@ -10,6 +11,7 @@ from kcheck.dataclass import dataclass
 from kcheck.model import (
     CaseFinished,
     Event,
+    Level,
     RunFinished,
     RunStarted,
     SpecFinished,
@@ -40,6 +42,7 @@ class OpenSpec:
     notes: dict[str, None] = field(default_factory=dict)
     announced: bool = False
     _checked: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)  # each once
+    _levels: dict[tuple[tuple[str, Level], ...], Mapping[str, Level]] = field(default_factory=dict)  # each once
 
     def take(self, event: CaseFinished) -> None:
         """Takes the next case."""
@@ -52,7 +55,8 @@ class OpenSpec:
         """What the report of other cases needs of one that passed."""
         whole = event.verdict
         checked = self._checked.setdefault(whole.checked, whole.checked)
-        verdict = Verdict(whole.case, whole.status, whole.device, checked=checked, levels=whole.levels)
+        levels = self._levels.setdefault(tuple(whole.levels.items()), whole.levels)  # a worker's are copies
+        verdict = Verdict(whole.case, whole.status, whole.device, checked=checked, levels=levels)
         return CaseFinished(self.started.path, self.started.line, verdict, "", self.started.started)
 
     @property
