@@ -25,7 +25,7 @@ MOST = 64
 """Cases in any chunk."""
 
 BACKLOG = 512
-"""Results of a spec that wait for their turn from which no further cases of it are handed out."""
+"""With this many results of a spec waiting for their turn, a worker gets no other case of it."""
 
 WORTH_HELP = 0.5
 """Seconds of work left from which a second worker helps: it has to load the spec and its kernels."""
