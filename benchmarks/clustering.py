@@ -115,7 +115,7 @@ def client(project: Path, cases: int, *words: str, victim: subprocess.Popen[byte
     begun = time.monotonic()
     process = subprocess.Popen(command, cwd=project, stdout=subprocess.DEVNULL)
     if victim is not None:
-        threading.Timer(8 + cases / 4000, victim.kill).start()
+        threading.Timer(4 + cases / 8000, victim.kill).start()
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in (0, 1):  # some of the cases fail
