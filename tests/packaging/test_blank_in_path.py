@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -60,7 +61,8 @@ def test_a_failure_is_found_and_replayed(checkout: Path) -> None:
     python = str(checkout / ".venv" / "bin" / "python")
     found = run(checkout, python, "-m", "kcheck", "run", SPEC, "--cases", "0", "--device", "cpu", "--no-lint")
     assert found.returncode == 1, found.stderr
-    (replay,) = (line.split(maxsplit=1)[1] for line in found.stdout.splitlines() if line.startswith("  replay"))
+    whole = re.sub(r" \\\n +", " ", found.stdout)  # long commands are continued on the next line
+    (replay,) = (line.split(maxsplit=1)[1] for line in whole.splitlines() if line.startswith("  replay"))
     command, *words = shlex.split(replay)
     assert command == "kcheck"
     again = run(checkout, python, "-m", "kcheck", *words)
