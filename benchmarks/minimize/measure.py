@@ -18,7 +18,8 @@ from kcheck.minimize.trials import FailureKind
 from kcheck.model import Case, OpSpec, Status
 from kcheck.runner import KnownFailure, execute
 from kcheck.specfile import load_spec
-from kcheck.store import Kcase, bits, write_kcase
+from kcheck.store import bits
+from kcheck.store.kcase import Kcase, write_kcase
 from kcheck.version import __version__
 
 CASES = 30

@@ -29,7 +29,7 @@ from typing import Any
 
 from kcheck.driver.after_import import patch_after_import
 from kcheck.driver.cubin import with_link_options
-from kcheck.driver.names import patch_arrays, patch_lowering
+from kcheck.driver.names import patch_arrays, patch_lowering, patch_nvvm
 from kcheck.driver.raising import patch_callconv, patch_libraries, patch_raises
 from kcheck.driver.signals import guarded
 from kcheck.driver.signatures import patch_dispatcher
@@ -266,6 +266,7 @@ PATCHES: Mapping[str, tuple[Callable[[Any], None], ...]] = {
     "numba.cuda.debuginfo": (patch_debuginfo, patch_variables),
     "numba.cuda.lowering": (patch_lowering, patch_raises),
     "numba.cuda.cudaimpl": (patch_arrays,),
+    "numba.cuda.cudadrv.nvvm": (patch_nvvm,),
     "numba.cuda.dispatcher": (patch_dispatcher, patch_launch, patch_compilation),
 }
 

@@ -1,18 +1,22 @@
 """Give shared arrays symbols that contain variable, shape and dtype, so that findings can name their elements.
 
-Numba calls them ``_cudapy_smem_1``, ``_cudapy_smem_2``. A symbol goes unchanged through NVVM, the linker and every
-cache, and no instruction depends on it.
+Numba calls them ``_cudapy_smem_1``, ``_cudapy_smem_2``. So does the IR that programs can inspect; its metadata
+holds the names that NVVM gets. A symbol goes unchanged through NVVM, the linker and every cache, and no
+instruction depends on it.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 import threading
 from typing import Any
 
 from kcheck.ptx.syntax.symbols import ITEMSIZES, ArraySymbol, array_symbol
 
 _SHARED = 3  # the address space, as NVVM numbers them
+_NAMES = "kcheck.arrays"  # named metadata: pairs of Numba's symbol and ours
+_PAIR = re.compile(r'= !\{ *!"(_cudapy_smem_\d+)", *!"(_cudapy_smem_\d+__[^"]*)" *\}')
 _here = threading.local()
 
 
@@ -33,7 +37,7 @@ def patch_lowering(lowering: Any) -> None:
 
 
 def patch_arrays(cudaimpl: Any) -> None:
-    """Change ``numba.cuda.cudaimpl``: name the symbol of a shared array after its variable."""
+    """Change ``numba.cuda.cudaimpl``: note the name of a shared array's symbol."""
     plain = cudaimpl._generic_array
 
     @functools.wraps(plain)
@@ -46,10 +50,32 @@ def patch_arrays(cudaimpl: Any) -> None:
             size = ITEMSIZES.get(text) or getattr(dtype, "size", 0)
             if size:
                 array = ArraySymbol(name, tuple(map(int, shape)), text if text in ITEMSIZES else "", int(size))
-                symbol_name = array_symbol(symbol_name, array)
+                pair = builder.module.add_metadata([symbol_name, array_symbol(symbol_name, array)])
+                builder.module.add_named_metadata(_NAMES, pair)
         return plain(context, builder, shape, dtype, symbol_name, addrspace, **options)
 
     cudaimpl._generic_array = generic_array
+
+
+def patch_nvvm(nvvm: Any) -> None:
+    """Change ``numba.cuda.cudadrv.nvvm``: give shared arrays their names in the IR that is compiled."""
+    plain = nvvm.llvm_replace
+
+    @functools.wraps(plain)
+    def llvm_replace(text: str) -> Any:
+        return plain(renamed(text))
+
+    nvvm.llvm_replace = llvm_replace
+
+
+def renamed(text: str) -> str:
+    """The IR of a module with the names that its metadata holds, and without that metadata."""
+    head = f"!{_NAMES} = "
+    if head not in text:
+        return text
+    for plain, name in _PAIR.findall(text):
+        text = text.replace(f'@"{plain}"', f'@"{name}"')
+    return "\n".join(line for line in text.split("\n") if not line.startswith(head))
 
 
 def _variable() -> str:

@@ -103,7 +103,7 @@ add(
     "k[3, 32](np.zeros(96, 'i4'))",
     rule="compile",
     raises="CUDA_ERROR_INVALID_PTX",
-    says="brkpt: not supported",
+    says="brkpt: breakpoints need a debugger",
 )
 add(
     "trap",

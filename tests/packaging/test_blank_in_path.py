@@ -50,7 +50,7 @@ def run(checkout: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
 
 def test_make_names_the_commands_of_the_checkout(checkout: Path) -> None:
     """Make splits its words at blanks: no target may have the folder of the checkout in it."""
-    done = run(checkout, "make", "--dry-run", "help", "bench", "layers", "types")
+    done = run(checkout, "make", "--no-print-directory", "--dry-run", "help", "bench", "layers", "types")
     assert done.returncode == 0, done.stderr
     assert str(checkout) not in done.stdout
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kcheck.ptx.syntax.ast import Instruction
+from kcheck.ptx.syntax.opcodes import ATOMICS
 
 _LATER = "needs sm_90 or later, which is not supported; compile for sm_89 or lower"
 _LATEST = "needs sm_100 or later, which is not supported; compile for sm_89 or lower"
@@ -40,7 +41,7 @@ _MODIFIERS = {
     ("redux", "f32"): _LATEST,
     ("atom", "b128"): _LATER,
     **{(opcode, "b128"): "registers of 128 bits are not supported; use .v2.b64" for opcode in ("ld", "st", "mov")},
-    **{(opcode, vector): _LATER for opcode in ("atom", "red") for vector in ("v2", "v4", "v8")},
+    **{(opcode, vector): _LATER for opcode in ATOMICS for vector in ("v2", "v4", "v8")},
     ("mma", "kind::f8f6f4"): _LATEST,
 }
 
