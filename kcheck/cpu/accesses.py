@@ -215,7 +215,7 @@ def _fix(
     if (loaded := _loaded(site, naming)) and (offset is None or offset > _LIKELY or value > size + _NEAR):
         return loaded
     if len(label.shape) > 1 and fault.address == label.base + size * label.strides[axis]:
-        return "check every index against its bound: this is one past the last element"  # any axis may be wrong
+        return "check the bound of every index: this is one past the last element"  # any axis may be wrong
     if offset is not None:
         return f"compare the index itself with {bound}: it is {offset} more than the thread's number"
     if value == size:

@@ -101,7 +101,7 @@ WRONG_INDEX = {
     "one_past_the_last_column": (
         "tile[3, min(t % 8 + 1, 8)] = i; y[i % n] = tile[3, t % 8]",
         "of tile[4, 0], axis 0 has size 4",
-        "check every index against its bound: this is one past the last element",
+        "check the bound of every index: this is one past the last element",
     ),
 }
 RACES = {
