@@ -246,7 +246,7 @@ def _without_lines(ir: str) -> str:
 def patch_compilation(dispatcher: Any) -> None:
     """Change ``numba.cuda.dispatcher``: no garbage collection while a kernel is compiled.
 
-    Numba creates many objects, and visiting them again and again takes a tenth of the time.
+    Numba creates many objects, and visiting them again and again takes time.
     """
     plain = dispatcher.CUDADispatcher.compile
 
