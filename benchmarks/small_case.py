@@ -9,6 +9,7 @@ The first run fills the caches. The time per case is that of the additional case
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -39,10 +40,14 @@ def spent(cases: int, *profile: str) -> Spent:
 
 def main() -> None:
     """Measure and print."""
-    if "--profile" in sys.argv:
-        spent(int(sys.argv[-1]), "-m", "cProfile", "-s", "cumulative")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", type=int, default=CASES, help="numbers of cases, increasing")
+    parser.add_argument("--profile", action="store_true", help="print where the time of the first number goes")
+    given = parser.parse_args()
+    counts = given.cases
+    if given.profile:
+        spent(counts[0], "-m", "cProfile", "-s", "cumulative")
         return
-    counts = tuple(map(int, sys.argv[1:])) or CASES
     spent(counts[0])
     before: tuple[int, Spent] | None = None
     for cases in counts:
