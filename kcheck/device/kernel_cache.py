@@ -12,6 +12,7 @@ import functools
 import hashlib
 import os
 import pickle
+import re
 import sys
 import sysconfig
 import types
@@ -35,6 +36,11 @@ _KNOWN = frozenset({"numba", "numba_cuda", "numpy", "ml_dtypes", "cuda", *sys.st
 """Packages whose objects are identified by their name and the versions in the key."""
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, enum.Enum, types.EllipsisType)
 
+
+_EXTENDS = re.compile(
+    rb"extending|overload|intrinsic|templates|imputils|[Rr]egist|typeof|lower_|lowering|type_callable|infer|config"
+)
+"""In a file that registers functions or types with Numba or sets its options; elsewhere it does no harm."""
 
 _FORMAT = 2  # version of the cached format; 2 has the code that reports exceptions
 
@@ -61,13 +67,24 @@ def fingerprint(function: Callable[..., Any]) -> str | None:
 
 
 def _sources() -> Iterable[bytes]:
-    """The files of all modules outside libraries: code that registers overloads is not referred to by name. The
-    main module's file is skipped: it registers none."""
     modules = [module for name, module in list(sys.modules.items()) if name != "__main__"]
-    paths = {_own(getattr(module, "__file__", None) or "") for module in modules} - {""}
-    for path in sorted(paths):
-        if os.path.exists(path):
-            yield path.encode() + b"\0" + Path(path).read_bytes()
+    return sources_that_count({_own(getattr(module, "__file__", None) or "") for module in modules} - {""})
+
+
+def sources_that_count(paths: Iterable[str]) -> Iterable[bytes]:
+    """Files of imported modules: all of them if one may change how Numba compiles, since code that registers
+    overloads is not referred to by name; otherwise none.
+
+    Which kernels and references of other specs are imported does not matter then. It differs between a run of one
+    spec, a run of all, and worker processes.
+
+    Args:
+        paths: of the modules outside libraries, except the main module's, which registers none.
+    """
+    texts = [(path, Path(path).read_bytes()) for path in sorted(paths) if os.path.exists(path)]
+    if any(_EXTENDS.search(text) for _, text in texts):
+        for path, text in texts:
+            yield path.encode() + b"\0" + text
 
 
 @functools.cache

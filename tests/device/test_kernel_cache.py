@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from kcheck.device.kernel_cache import fingerprint
+from kcheck.device.kernel_cache import fingerprint, sources_that_count
 
 KERNEL = """
 import math
@@ -106,3 +106,18 @@ def test_numpy_and_math_are_told_by_their_names():
         return np.float32(math.pi) * np.sin(x)
 
     assert fingerprint(kernel) is not None
+
+
+def test_modules_count_only_if_one_may_change_how_numba_compiles(tmp_path):
+    """Kernels and references of other specs do not: a run of one spec, and a worker that has imported others, find
+    what a run of all specs compiled. Code that registers overloads does, with whatever it may import from."""
+    kernels, reference, extension = (tmp_path / name for name in ("kernels.py", "reference.py", "extension.py"))
+    kernels.write_text("from numba import cuda\n\n@cuda.jit\ndef double(x):\n    x[0] *= 2\n")
+    reference.write_text("import numpy as np\n\ndef double(x):\n    return 2 * x\n")
+    extension.write_text("from numba.cuda.extending import overload\n")
+    assert list(sources_that_count([str(kernels), str(reference), str(tmp_path / "gone.py")])) == []
+    every = list(sources_that_count([str(reference), str(extension), str(kernels)]))
+    assert every == list(sources_that_count([str(kernels), str(reference), str(extension)]))
+    assert [text.partition(b"\0")[2] for text in every] == [
+        path.read_bytes() for path in sorted((kernels, reference, extension))
+    ]
