@@ -8,38 +8,97 @@ import re
 import tomllib
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, Literal
 
+import pytest
 from page_blocks import blocks
 
 from kcheck.lsp.actions import COMMANDS, arguments
 from kcheck.lsp.child import ServerSettings
-from kcheck.model import Fault, Span, SpecRefused
+from kcheck.model import Fault, Finding, Span, SpecFinished, SpecRefused, SpecStarted
 from kcheck.report import ReportSettings
 from kcheck.report.concise import ConciseReporter
+from kcheck.report.rules import RULES
 
-PAGE = (Path(__file__).parents[2] / "docs" / "editor.md").read_text("utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "editor.md").read_text("utf-8")
 
 
-def test_the_problem_matcher_reads_a_line_of_the_concise_report() -> None:
-    ((_, text),) = blocks(PAGE, "json")
-    pattern = json.loads(text)["tasks"][0]["problemMatcher"]["pattern"]
+def _matcher(name: str) -> dict[str, Any]:
+    """The problem matcher of the page, or that of the extension with its pattern put in."""
+    if name == "page":
+        ((_, text),) = blocks(PAGE, "json")
+        return dict(json.loads(text)["tasks"][0]["problemMatcher"])
+    contributed = json.loads((ROOT / "editors/vscode/package.json").read_text("utf-8"))["contributes"]
+    ((matcher,), (pattern,)) = contributed["problemMatchers"], contributed["problemPatterns"]
+    return {**matcher, "pattern": pattern}
+
+
+def _read(name: str, text: str) -> dict[str, str | None]:
+    """What a matcher takes from a line. VS Code gives lines without their ends, other editors with CR."""
+    pattern = _matcher(name)["pattern"]
+    found = re.search(pattern["regexp"], text)
+    assert found is not None, text
+    return {part: found[group] for part, group in pattern.items() if isinstance(group, int)}
+
+
+def _concise(file: str, rule: str, severity: Literal["error", "warn"]) -> str:
+    """The line of the concise report for a finding in a file."""
+    stream = io.StringIO()
+    finding = Finding(rule, "wraps at a: b", place=Span(file, 3, 7), severity=severity)
+    reporter = ConciseReporter(stream, ReportSettings())
+    spec: dict[str, Any] = {"path": "specs/double.yaml", "op": "double"}
+    started: dict[str, Any] = {
+        "line": 4,
+        "description": "",
+        "tags": (),
+        "cases": 1,
+        "seed": 0,
+        "started": datetime.now(UTC),
+    }
+    reporter.handle(SpecStarted(**spec, **started))
+    counts = dict.fromkeys(("passed", "failed", "errors", "skipped"), 0)
+    reporter.handle(SpecFinished(**spec, **counts, findings=(finding,), notes=(), seconds=0.1))
+    return stream.getvalue().removesuffix("\n")
+
+
+@pytest.mark.parametrize("name", ["page", "extension"])
+@pytest.mark.parametrize("file", ["k.py", "specs/a b é.yaml", r"C:\work\a b\k.py", "/home/a:1/k.py"])
+def test_a_problem_matcher_reads_every_place(name: str, file: str) -> None:
+    for end in ("", "\r"):
+        read = _read(name, _concise(file, "memcheck", "error") + end)
+        assert (read["file"], read["line"], read["column"], read["severity"]) == (file, "3", "7", None)
+        assert str(read["message"]).endswith("wraps at a: b")
+
+
+@pytest.mark.parametrize("name", ["page", "extension"])
+@pytest.mark.parametrize("rule", sorted(RULES))
+def test_a_problem_matcher_reads_a_warning_of_every_rule(name: str, rule: str) -> None:
+    read = _read(name, _concise("k.py", rule, "warn"))
+    assert (read["code"], read["severity"], read["message"]) == (rule, "warning", "wraps at a: b")
+
+
+@pytest.mark.parametrize("name", ["page", "extension"])
+def test_a_problem_matcher_finds_files_outside_the_folder(name: str) -> None:
+    # The report has whole paths of these; `relative` would put the folder before them.
+    assert _matcher(name)["fileLocation"] == ["autoDetect", "${workspaceFolder}"]
+
+
+def test_the_problem_matcher_of_the_page_reads_an_error_of_a_spec() -> None:
     stream = io.StringIO()
     fault = Fault(Span("specs/a b.yaml", 14, 9), "unknown dim 'n'", "did you mean 'N'?")
     ConciseReporter(stream, ReportSettings()).handle(
         SpecRefused("specs/a b.yaml", (fault,), datetime(2026, 1, 1, tzinfo=UTC), "")
     )
-    found = re.match(pattern["regexp"], stream.getvalue().rstrip("\n"))
-    assert found is not None
-    assert [found[pattern[part]] for part in ("file", "line", "column", "code")] == [
-        "specs/a b.yaml",
-        "14",
-        "9",
-        "spec",
-    ]
-    assert found[pattern["message"]] == "unknown dim 'n'; did you mean 'N'?"
-    warned = re.match(pattern["regexp"], "k.py:3:1: overflow: warning: wraps (2 of 9 cases)")
-    assert warned is not None
-    assert (warned[pattern["severity"]], warned[pattern["message"]]) == ("warning", "wraps (2 of 9 cases)")
+    read = _read("page", stream.getvalue().rstrip("\n"))
+    assert read == {
+        "file": "specs/a b.yaml",
+        "line": "14",
+        "column": "9",
+        "code": "spec",
+        "severity": None,
+        "message": "unknown dim 'n'; did you mean 'N'?",
+    }
 
 
 def test_each_setting_of_the_page_changes_the_settings_of_the_server() -> None:
