@@ -306,10 +306,16 @@ class EditorSession:
         self.server.window_show_message(types.ShowMessageParams(kind, text))
 
     def _at(self, params: Any) -> tuple[Any, int, int]:
-        """The document of a request, and its position from 0 in code points."""
+        """The document of a request, and its position from 0 in code points, at most at the end of its line.
+
+        The line after the last line break, which ``lines`` does not have, is empty.
+        """
         text = self.server.workspace.get_text_document(params.text_document.uri)
-        place = text.position_codec.position_from_client_units(text.lines, params.position)
-        return text, int(place.line), int(place.character)
+        lines = text.lines
+        if params.position.line >= len(lines):
+            return text, len(lines), 0
+        place = text.position_codec.position_from_client_units(lines, params.position)
+        return text, int(place.line), min(int(place.character), len(lines[place.line].rstrip("\r\n")))
 
 
 def serve() -> None:

@@ -180,6 +180,9 @@ async def test_columns_are_in_the_units_of_the_client(editor: Editor) -> None:
     ("typed", "offered"),
     [
         ("tol", {"tolerance", "compare"}),
+        ("cases: {count: 3}\n", {"tolerance", "compare"}),
+        ("cases: {count: 3}\r\n", {"tolerance", "compare"}),
+        ("sanitize:\r\n  ", {"racecheck", "overflow"}),
         ("tolerance: ", {"conditioned", "calibrated"}),
         ("examples:\n  - dims: {", {"N"}),
         ("mutates: [", {"x"}),
@@ -197,6 +200,21 @@ async def test_completion_offers_what_fits_at_the_cursor(editor: Editor, typed: 
     labels = {item.label for item in found or ()}
     assert offered <= labels
     assert "kcheck" not in labels  # it is there already, or does not belong there
+    edits = [item.text_edit for item in found or ()]
+    assert all(isinstance(edit, types.TextEdit) and edit.range.end == params.position for edit in edits)
+
+
+@pytest.mark.parametrize("text", ["", "kcheck: 1", "kcheck: 1\n", "kcheck: 1\r\n", "kcheck: 1\nop: a\r"])
+async def test_a_place_past_the_end_of_a_line_is_its_end(editor: Editor, text: str) -> None:
+    """An editor may ask before the server has the newest text."""
+    await editor.type_into("specs/double.yaml", text)
+    document = types.TextDocumentIdentifier(editor.uri("specs/double.yaml"))
+    for line in (0, 1, 2, 9):
+        for column in (0, 5, 9, 10, 99):
+            place = types.Position(line, column)
+            await editor.client.text_document_completion_async(types.CompletionParams(document, place))
+            await editor.client.text_document_hover_async(types.HoverParams(document, place))
+            await editor.client.text_document_definition_async(types.DefinitionParams(document, place))
 
 
 async def test_hover_on_a_dim_lists_its_boundary_sizes(editor: Editor) -> None:
