@@ -113,8 +113,8 @@ ENDINGS = {
 }
 
 COPIES = (
-    "threads of a warp store copies of one value that differ, perhaps in the last bits; which one stays depends "
-    "on the hardware"
+    "threads store copies of one value that differ, perhaps in the last bits; which one stays depends on the "
+    "hardware"
 )
 """The message of ``copies``. It names no element, since it is a note about the line."""
 

@@ -111,6 +111,13 @@ def test_stores_of_two_warps_are_a_race(bench: Bench) -> None:
     assert bench.severities(kernel("global", "%r3", replicates=True), 64) == {"error"}
 
 
+def test_two_warps_may_store_copies_to_shared_memory(bench: Bench) -> None:
+    """Warps that replicate a tensor reduce it each, and all lanes store the result, whose last bits differ between
+    lanes. Only the compiler stores to shared memory in Triton's code. In other code it is a race."""
+    assert bench.severities(kernel("shared", "%r3", replicates=True), 64) == {"note"}
+    assert bench.severities(kernel("shared", "%r3", replicates=False), 64) == {"error"}
+
+
 def test_stores_of_two_programs_are_a_race(bench: Bench) -> None:
     assert bench.severities(kernel("global", "%r2", replicates=True), 32, blocks=2) == {"error"}
     assert bench.severities(kernel("global", EVEN, replicates=True), 32, blocks=2) == {"warn"}

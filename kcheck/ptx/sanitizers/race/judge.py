@@ -147,7 +147,7 @@ class _Judge:
             with f.if_(self.is_copy()):
                 with f.if_(is_same):
                     f.ret()
-                with f.if_(self.is_same_warp):
+                with f.if_(self.is_same_warp | f.argument("shared")):  # the compiler manages shared memory
                     found.value = f.term(f.const("i32", REPLICATED))
         is_read = self.record - READ < STRONG_READ - READ
         keeps = is_read & write & (self.me & CHANGED).eq(0)

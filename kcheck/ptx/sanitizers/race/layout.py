@@ -136,8 +136,8 @@ class Race(ctypes.Structure):
 
 
 SAME_VALUE, UNCHANGED, REPLICATED = 1, 2, 3
-"""Of a race: both write the same value; one reads, and the other writes the unchanged value; lanes of a warp store
-copies of one value that differ, by one instruction of code that replicates."""
+"""Of a race: both write the same value; one reads, and the other writes the unchanged value; lanes of a warp, or
+for shared memory of a block, store copies of one value that differ, by one instruction of code that replicates."""
 
 
 class RaceAccess(ctypes.Structure):
