@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from kcheck.dataclass import dataclass
 from kcheck.ptx.abi import Launch, Worker
 from kcheck.ptx.ir.builder import Builder, Value, vector_type
+from kcheck.ptx.ir.flow import LIKELY
 from kcheck.ptx.ir.function import FunctionBuilder, Term
 from kcheck.ptx.ir.records import record
 from kcheck.ptx.ir.signature import Signature
@@ -93,66 +94,23 @@ def signature(atomic: Atomic, width: int, operands: Sequence[Value], wanted: boo
     )
 
 
-class AtomicFunction:
-    """Writes the function of a signature, for vectors of ``width`` lanes.
+LEAST_PLAIN = {"f32": 2.0**-100, "f64": 0.0}
+"""The magnitude from which on a sum needs neither flushing nor the canonical NaN. An f32 of this or more has an
+operand whose last place is at least 2^-124: a subnormal beside it, less than 2^-126, is lost in rounding."""
 
-    Where no other thread runs (in shared memory, and while a launch has one worker) and all lanes are on, the
-    lanes follow one another without a test and without a lock: a histogram takes a third of the time.
+
+class _OneLane:
+    """The operation in one lane, in the code of a function with ``launch`` and ``worker``.
 
     Args:
         static: bytes of static shared memory.
     """
 
-    def __init__(self, f: FunctionBuilder, atomic: Atomic, width: int, static: int) -> None:
-        self.f, self.atomic, self.width, self.static = f, atomic, width, static
-        names = f.signature.parameters
-        self.operands = [f.argument(name) for name in names if name.startswith("x")]
-        self.addresses, self.mask = f.argument("a"), f.argument("m")
+    def __init__(self, f: FunctionBuilder, atomic: Atomic, static: int) -> None:
+        self.f, self.atomic, self.static = f, atomic, static
         self.launch = record(f, "launch", Launch)
-        self.wanted = f.signature.result != "void"
-        self.results = f.array(Value(f.local(vector_type(atomic.kind.llvm, width)), "ptr"), atomic.kind.llvm)
 
-    def text(self) -> str:
-        """The definition."""
-        f, element = self.f, self.atomic.kind.llvm
-        out = Value(self.results.pointer, "ptr")
-        if self.wanted:
-            f.store(Value("zeroinitializer", element, self.width), out)
-        if self.width == 1:
-            with f.if_(self.mask):
-                self._lane(f.const("i32", 0))
-        else:
-            order = self.launch.load(Launch.lane_order)
-            quiet = f.term(f.mask_bits(self.mask)).eq(-1) & order.eq(0)
-            if self.atomic.space != "shared":
-                quiet = quiet & self.launch.load(Launch.workers).eq(1)
-            with f.if_(quiet) as branch:
-                for lane in range(self.width):
-                    self._alone(lane)
-            with branch.else_(), f.range(self.width) as count:
-                chosen = count ^ order
-                with f.if_(f.extract(self.mask, chosen)):
-                    self._lane(chosen)
-        if self.wanted:
-            f.ret(f.load(element, out, lanes=self.width))
-        return f.text()
-
-    def _alone(self, lane: int) -> None:
-        """The operation in one lane, while no other thread runs."""
-        address = self.f.extract(self.addresses, lane)
-        old = self._plain(address, [self.f.extract(x, lane) for x in self.operands])
-        if self.wanted:
-            self.results[lane] = old
-
-    def _lane(self, lane: Value) -> None:
-        """The operation in one lane, atomic where other threads may run."""
-        address = self.f.extract(self.addresses, lane)
-        operands = [self.f.extract(x, lane) for x in self.operands]
-        old = self._plain(address, operands) if self.atomic.space == "shared" else self._atomic(address, operands)
-        if self.wanted:
-            self.results[lane] = old
-
-    def _plain(self, address: Value, operands: Sequence[Value]) -> Term:
+    def plain(self, address: Value, operands: Sequence[Value]) -> Term:
         """Load, combine, store; returns the old value."""
         f, kind = self.f, self.atomic.kind
         pointer = f.term(address).to("ptr")
@@ -160,7 +118,7 @@ class AtomicFunction:
         f.store(self._after(address, old, operands), pointer, kind.bytes)
         return old
 
-    def _atomic(self, address: Value, operands: Sequence[Value]) -> Value:
+    def locked(self, address: Value, operands: Sequence[Value]) -> Value:
         """The operation by the machine's instruction if it has one, otherwise a loop of compare-and-swap on the
         bits; returns the old value."""
         f, kind = self.f, self.atomic.kind
@@ -198,3 +156,103 @@ class AtomicFunction:
         window = record(f, "worker", Worker).load(Worker.shared)
         dynamic = self.launch.load(Launch.dynamic_shared).to("i64")
         return f.term(address) - window < dynamic + self.static
+
+
+class AtomicFunction:
+    """Writes the function of a signature, for vectors of ``width`` lanes.
+
+    Where no other thread runs (in shared memory, and while a launch has one worker) and all lanes are on, the
+    lanes follow one another without a test and without a lock: a histogram takes a third of the time. There a sum
+    of floats is the processor's, if it is :data:`LEAST_PLAIN` or more; a function does the others.
+
+    Args:
+        static: bytes of static shared memory.
+    """
+
+    def __init__(self, f: FunctionBuilder, atomic: Atomic, width: int, static: int) -> None:
+        self.f, self.atomic, self.width, self.one = f, atomic, width, _OneLane(f, atomic, static)
+        names = f.signature.parameters
+        self.operands = [f.argument(name) for name in names if name.startswith("x")]
+        self.addresses, self.mask = f.argument("a"), f.argument("m")
+        self.launch = record(f, "launch", Launch)
+        self.wanted = f.signature.result != "void"
+        self.results = f.array(Value(f.local(vector_type(atomic.kind.llvm, width)), "ptr"), atomic.kind.llvm)
+
+    def text(self) -> str:
+        """The definition."""
+        f, element = self.f, self.atomic.kind.llvm
+        out = Value(self.results.pointer, "ptr")
+        if self.wanted:
+            f.store(Value("zeroinitializer", element, self.width), out)
+        if self.width == 1:
+            with f.if_(self.mask):
+                self._lane(f.const("i32", 0))
+        else:
+            order = self.launch.load(Launch.lane_order)
+            quiet = f.term(f.mask_bits(self.mask)).eq(-1) & order.eq(0)
+            if self.atomic.space != "shared":
+                quiet = quiet & self.launch.load(Launch.workers).eq(1)
+            with f.if_(quiet) as branch:
+                for lane in range(self.width):
+                    self._alone(lane)
+            with branch.else_(), f.range(self.width) as count:
+                chosen = count ^ order
+                with f.if_(f.extract(self.mask, chosen)):
+                    self._lane(chosen)
+        if self.wanted:
+            f.ret(f.load(element, out, lanes=self.width))
+        return "\n".join([f.text(), *self._rest()])
+
+    @property
+    def _adds_floats(self) -> bool:
+        return self.width > 1 and self.atomic.operation == "add" and self.atomic.kind.name in LEAST_PLAIN
+
+    @property
+    def _one_signature(self) -> Signature:
+        """The operation in one lane, while no other thread runs."""
+        kind = self.atomic.kind.llvm
+        given = {"a": "i64", "x0": kind, "launch": "ptr", "worker": "ptr"}
+        return Signature(f"{self.f.signature.name}.one", "void", given)
+
+    def _rest(self) -> list[str]:
+        """The function for sums that the processor's addition does not do."""
+        if not self._adds_floats:
+            return []
+        one = FunctionBuilder(
+            self._one_signature, "noinline cold", declarations=self.f.declarations, definitions=self.f.definitions
+        )
+        _OneLane(one, self.atomic, self.one.static).plain(one.argument("a"), [one.argument("x0")])
+        return [one.text()]
+
+    def _alone(self, lane: int) -> None:
+        """The operation in one lane, while no other thread runs."""
+        address = self.f.extract(self.addresses, lane)
+        operands = [self.f.extract(x, lane) for x in self.operands]
+        old = self._summed(address, operands[0]) if self._adds_floats else self.one.plain(address, operands)
+        if self.wanted:
+            self.results[lane] = old
+
+    def _summed(self, address: Value, x: Value) -> Term:
+        """The sum of a float and what is at an address goes there; returns the old value."""
+        f, kind = self.f, self.atomic.kind
+        pointer = f.term(address).to("ptr")
+        old = f.load(kind.llvm, pointer, kind.bytes)
+        total = f.op("fadd", old, x)
+        is_plain = f.compare("oge", f.intrinsic("fabs", total), LEAST_PLAIN[kind.name])
+        with f.if_(is_plain, LIKELY) as plain:
+            f.store(total, pointer, kind.bytes)
+        with plain.else_():
+            f.run(self._one_signature, a=address, x0=x, launch=self.launch.pointer, worker=f.argument("worker"))
+        return old
+
+    def _lane(self, lane: Value) -> None:
+        """The operation in one lane, atomic where other threads may run."""
+        address = self.f.extract(self.addresses, lane)
+        operands = [self.f.extract(x, lane) for x in self.operands]
+        old = (
+            self.one.plain(address, operands)
+            if self.atomic.space == "shared"
+            else self.one.locked(address, operands)
+        )
+        if self.wanted:
+            self.results[lane] = old
