@@ -4,13 +4,14 @@ of ``@triton.autotune``. What has several values is drawn for each case, like a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kcheck.model import Expression, KernelRef, Param, Scalar, Span, TritonOptions
 from kcheck.nearest import did_you_mean
-from kcheck.specfile.kinds.tritonfile import Config, TritonKernel, read_triton
+from kcheck.specfile.kinds.tritonconfigs import Config
+from kcheck.specfile.kinds.tritonfile import TritonKernel, read_triton
 from kcheck.specfile.reader import Reader
 from kcheck.specfile.yamltree import YamlEntry, YamlList, YamlMap, YamlNode, YamlScalar
 from kcheck.symbolic import ExpressionError, evaluate, names, parse
@@ -57,6 +58,7 @@ class _Constants:
         for entry in new:
             self._constant(entry)
         self._missing(shown, entries, keys)
+        self._defaults(shown, {entry.key for entry in entries} | set(keys))
         if len(reader.faults) > self.faults:
             declare_quietly(reader, self.kernel)
         options = tuple(name for name in _OPTIONS if name in self.params)
@@ -75,7 +77,9 @@ class _Constants:
             return "", []
         if shown.configs is None:
             what = f"the configurations of {self.kernel.name!r} cannot be read without running its file"
-            self.reader.fault(span, what, "write them as a list, or a list comprehension, of triton.Config(...)")
+            self.reader.fault(
+                span, what, "make them from numbers of this file, in lists, loops or functions of it"
+            )
             return "", []
         word = self.reader.text(node) if isinstance(node, YamlScalar) else None
         chosen: Sequence[Config] = shown.configs
@@ -219,6 +223,14 @@ class _Constants:
             example = ", ".join(f"{name}: ..." for name in missing)
             span = self.node.span if self.node is not None else self.kernel.span
             self.reader.fault(span, what, f"add compile: {{constexprs: {{{example}}}}}")
+
+    def _defaults(self, shown: TritonKernel, given: Collection[str]) -> None:
+        """Make a constant with a default a name of expressions, unless the spec has the name already."""
+        for name, value in shown.defaults.items():
+            is_set = name in given or name in shown.heuristics or name in self.reader.kinds
+            if not is_set and self._declare(name, self.kernel.span):
+                self._put(name, (value,), self.kernel.span)
+                self.constants.append(name)
 
 
 def _dtype(values: Sequence[Scalar]) -> str:

@@ -69,6 +69,12 @@ def scaled(x, y, n, BLOCK: tl.constexpr, BY: tl.constexpr):
     tl.store(y + i, factor * tl.load(x + i, mask=i < n), mask=i < n)
 
 
+@triton.jit
+def by_default(x, y, n, BLOCK: tl.constexpr = 64, TIMES: tl.constexpr = 1):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, 2 * TIMES * tl.load(x + i, mask=i < n), mask=i < n)
+
+
 def launch(x, y, N):
     twice[(triton.cdiv(N, 32),)](x, y, N, BLOCK=32)
 
@@ -88,6 +94,7 @@ GOOD = {
     "best": f"kernel: kernels/k.py:tuned\ncompile: {{config: best}}\n{LAUNCH}",
     "best_by_reference": f"kernel: kernels/k.py:tuned\ncompile: {{config: best}}\n{LAUNCH}\n"
     "reference: references/block.py:double",
+    "default": f"kernel: kernels/k.py:by_default\n{LAUNCH}",
     "artifact": f"kernel: kernels/k.py:twice\ncompile: {{constexprs: {{BLOCK: 64}}}}\n{LAUNCH}\n"
     "artifact: {max_registers: 64, max_spills: 0, max_shared_bytes: 0}",
     "launcher": "launcher: kernels/k.py:launch",
@@ -292,6 +299,16 @@ def test_a_wrong_spec_is_one_error_with_the_fix(project: KindsProject, what: str
         spec_of(project, text)
     assert message in str(refused.value)
     assert len(refused.value.faults) == 1, str(refused.value)
+
+
+def test_a_constant_with_a_default_is_a_name_of_expressions(project: KindsProject) -> None:
+    """Unless a dim, or the spec, sets it."""
+    spec = spec_of(project, GOOD["default"])
+    assert {name: param.values for name, param in spec.params.items()} == {"BLOCK": (64,), "TIMES": (1,)}
+    spec = spec_of(project, f"{GOOD['default']}\ncompile: {{constexprs: {{BLOCK: 32, TIMES: [1, 2]}}}}")
+    assert {name: param.values for name, param in spec.params.items()} == {"BLOCK": (32,), "TIMES": (1, 2)}
+    spec = spec_of(project, f"{GOOD['default']}\ndims: {{N: [1, 70], TIMES: [1, 2]}}")
+    assert set(spec.params) == {"BLOCK"}
 
 
 def test_one_configuration_can_be_named(project: KindsProject) -> None:
