@@ -13,58 +13,11 @@ from pathlib import Path
 
 import pytest
 from distributed import Client
+from function_project import SPEC, timeless, write_functions
 from small_project import CHECKOUT, Kcheck
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs signals and locks of Linux")
 
-SPEC = """\
-kcheck: 1
-op: {name}
-function: ops.py:{name}
-reference: ops.py:reference
-dims: {{N: [1, 2, 3, 4, 5, 6, 7, 8]}}
-inputs: {{x: [N]}}
-outputs: {{y: [N]}}
-cases: {{count: {count}}}
-"""
-OPS = """
-import os
-import time
-from pathlib import Path
-
-import helper
-
-MARKS = Path({marks!r})
-
-
-def reference(x):
-    return helper.twice(x)
-
-
-def right(x):
-    return x + x
-
-
-def wrong(x):
-    return x + x + (x.size == 5)
-
-
-def fatal(x):
-    if x.size == 6:
-        os._exit(7)
-    return x + x
-
-
-def slow(x):
-    (MARKS / f"slow.{{os.getpid()}}").touch()
-    time.sleep(0.01)
-    return x + x
-
-
-def endless(x):
-    (MARKS / f"endless.{{os.getpid()}}").touch()
-    time.sleep(600)
-"""
 KERNEL_SPEC = """\
 kcheck: 1
 op: double
@@ -125,12 +78,8 @@ class Cluster:
         return self._processes[-1]
 
     def _write(self) -> None:
-        files = {"kcheck.yaml": "", "k.py": KERNEL, "double.yaml": KERNEL_SPEC}
-        files["ops.py"] = OPS.format(marks=str(self.marks))
-        files["helper.py"] = "def twice(x):\n    return 2 * x\n"
-        for name, count in (("right", 12), ("wrong", 12), ("fatal", 12), ("slow", 300), ("endless", 4)):
-            files[f"{name}.yaml"] = SPEC.format(name=name, count=count)
-        for name, text in files.items():
+        write_functions(self.project, self.marks)
+        for name, text in (("k.py", KERNEL), ("double.yaml", KERNEL_SPEC)):
             (self.project / name).write_text(text)
 
     def words(self, *arguments: str) -> tuple[str, ...]:
@@ -169,13 +118,6 @@ def own_cluster(tmp_path: Path) -> Iterator[Cluster]:
     started = Cluster(tmp_path)
     yield started
     started.end()
-
-
-def timeless(value: object) -> object:
-    """A JSON report without times and without what names the command."""
-    if isinstance(value, dict):
-        return {key: timeless(part) for key, part in value.items() if key not in ("time", "command")}
-    return [timeless(part) for part in value] if isinstance(value, list) else value
 
 
 @pytest.mark.slow

@@ -11,69 +11,17 @@ import time
 from pathlib import Path
 
 import pytest
+from function_project import timeless, write_functions
 from small_project import Kcheck
-
-SPEC = """\
-kcheck: 1
-op: {name}
-function: ops.py:{name}
-reference: ops.py:reference
-dims: {{N: [1, 2, 3, 4, 5, 6, 7, 8]}}
-inputs: {{x: [N]}}
-outputs: {{y: [N]}}
-cases: {{count: 12}}
-"""
-OPS = """
-import os
-import time
-from pathlib import Path
-
-
-def reference(x):
-    return 2 * x
-
-
-def right(x):
-    return x + x
-
-
-def wrong(x):
-    return x + x + (x.size == 5)
-
-
-def fatal(x):
-    if x.size == 6:
-        os._exit(7)
-    return x + x
-
-
-def hangs(x):
-    if x.size == 6:
-        time.sleep(600)
-    return x + x
-
-
-def endless(x):
-    Path(f"running.{os.getpid()}").touch()
-    time.sleep(600)
-"""
 
 
 @pytest.fixture
 def ops(tmp_path: Path) -> Kcheck:
     """``kcheck`` in a project of array functions, which start quickly."""
-    (tmp_path / "kcheck.yaml").write_text("")
-    (tmp_path / "ops.py").write_text(OPS)
-    for name in ("right", "wrong", "fatal", "hangs", "endless"):
-        (tmp_path / f"{name}.yaml").write_text(SPEC.format(name=name))
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    write_functions(tmp_path, marks)
     return Kcheck(tmp_path)
-
-
-def timeless(value: object) -> object:
-    """A JSON report without times and without the command."""
-    if isinstance(value, dict):
-        return {key: timeless(part) for key, part in value.items() if key not in ("time", "command")}
-    return [timeless(part) for part in value] if isinstance(value, list) else value
 
 
 def test_the_report_is_that_of_one_process(ops: Kcheck) -> None:
@@ -140,7 +88,7 @@ def test_workers_end_with_the_run(ops: Kcheck, number: signal.Signals, code: int
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    while not (running := list(ops.folder.glob("running.*"))):
+    while not (running := list(ops.folder.glob("marks/endless.*"))):
         assert process.poll() is None
         time.sleep(0.02)
     worker = int(running[0].suffix[1:])
