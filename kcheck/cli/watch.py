@@ -32,9 +32,9 @@ from kcheck.cli.leaving import leave
 from kcheck.dataclass import dataclass
 from kcheck.model.paths import source_file
 
-POLL = 0.05  # seconds between two looks at the files
+POLL = 0.02  # seconds between two looks at the files
 GRACE = 1.5  # seconds that a round gets to end by itself after Ctrl-C
-QUIET = 0.03  # seconds without a change after which an edit counts as complete
+QUIET = 0.02  # seconds without a change after which an edit counts as complete
 PATIENCE = 5.0  # seconds that a round gets to end after a signal
 
 Stamps = Mapping[str, str]

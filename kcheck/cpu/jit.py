@@ -99,7 +99,7 @@ def compile_ir(ir: str, width: int, *, quick: bool = False, registers: bool = Fa
         ir: a module; its ``alwaysinline`` functions are not in the result.
         width: lanes per vector of its code: 1 gets LLVM's -O2, which vectorizes; more gets a short list of passes,
         since -O2 takes 4 to 8 times longer there and gains nothing. quick: compile in a third of the time, with
-        the short list of passes and without optimizing code generation. Such code runs two to three times as long,
+        fewer of these passes and without optimizing code generation. Such code runs two to three times as long,
         with bit-identical results. registers: quick code that keeps values in registers, unless the module is
         large: half as long again to compile, and nearly as fast as other code.
 
@@ -115,6 +115,7 @@ def compile_ir(ir: str, width: int, *, quick: bool = False, registers: bool = Fa
             module.verify()
         except RuntimeError as fault:
             raise InternalError(f"LLVM rejects the lowered code: {fault}") from fault
+        stores = quick and not (registers and len(ir) <= LARGE_MODULE)
         builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
         if width == 1 and not quick:
             passes = builder.getModulePassManager()
@@ -123,14 +124,15 @@ def compile_ir(ir: str, width: int, *, quick: bool = False, registers: bool = Fa
             passes.add_always_inliner_pass()
             passes.add_sroa_pass()
             passes.add_simplify_cfg_pass()
-            passes.add_instruction_combine_pass()
+            if not stores:  # these take longer than they save in code that is made to be ready soon
+                passes.add_instruction_combine_pass()
             passes.add_sccp_pass()
-            passes.add_jump_threading_pass()
-            passes.add_instruction_combine_pass()
+            if not stores:
+                passes.add_jump_threading_pass()
+                passes.add_instruction_combine_pass()
             passes.add_simplify_cfg_pass()
             passes.add_aggressive_dce_pass()
         passes.run(module, builder)
-        stores = quick and not (registers and len(ir) <= LARGE_MODULE)
         _allocate_registers(not stores)
         try:
             code: bytes = machine.emit_object(module)

@@ -7,12 +7,14 @@ import dataclasses
 import functools
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 from kcheck.cpu.cache import ObjectCache
 from kcheck.cpu.jit import LoadedCode, compile_ir, toolchain
 from kcheck.cpu.module import LoadedModule, variables_from_json, variables_to_json, version
+from kcheck.cpu.parts import divide
 from kcheck.dataclass import dataclass
 from kcheck.garbage import no_collection
 from kcheck.model.coverage import CodePoint
@@ -87,7 +89,8 @@ def compile_kernel(
         key += "\0quick, in registers" if registers else "\0quick"
         stored = cache.get(key)
     if stored is not None:
-        head, _, code = stored.partition(b"\n")
+        head, _, packed = stored.partition(b"\n")
+        code = _unpacked(packed)
         program = _from_json(json.loads(head))
     else:
         from kcheck.ptx.compile import lower  # 0.2 s to import; a run from a full cache skips it
@@ -98,15 +101,42 @@ def compile_kernel(
             if variant.widens:
                 width = suitable_width(module.tree, entry, width, row)
             program = lower(module.tree, entry, width, variant.checks, row, variant.axis)
-            code = compile_ir(program.ir, width, quick=is_quick, registers=registers)
+            if is_quick and not registers:
+                code = _quick(program.ir, width, cache)
+            else:
+                code = (compile_ir(program.ir, width, quick=is_quick, registers=registers),)
         program = dataclasses.replace(program, ir="")
         head = json.dumps(_to_json(program)).encode()
-        cache.put(key, head + b"\n" + code)
-    seconds = len(code) * _SECONDS_PER_BYTE
+        cache.put(key, head + b"\n" + _packed(code))
+    seconds = sum(map(len, code)) * _SECONDS_PER_BYTE
     scheduler = _scheduler(program.scheduler, cache, quick=is_quick)
-    loaded = LoadedCode((code, scheduler), ("kcheck_run", "kcheck_block"))
+    loaded = LoadedCode((*code, scheduler), ("kcheck_run", "kcheck_block"))
     run, block = loaded.address("kcheck_run"), loaded.address("kcheck_block")
     return Kernel(program, head, seconds if is_quick else math.inf, seconds, loaded, _RUN(run), run, _BLOCK(block))
+
+
+def _quick(ir: str, width: int, cache: ObjectCache) -> tuple[bytes, ...]:
+    """Quick code: the kernel's own, and that of its checks, which other kernels may have in the cache."""
+    own, checks = divide(ir)
+    if not checks:
+        return (compile_ir(ir, width, quick=True),)
+    key = "\0".join((version(), toolchain(), str(width), "checks", checks))
+    compiled = cache.get(key)
+    if compiled is None:
+        compiled = compile_ir(checks, width, quick=True)
+        cache.put(key, compiled)
+    return compile_ir(own, width, quick=True), compiled
+
+
+def _packed(code: Sequence[bytes]) -> bytes:
+    """Object files, after a line with their sizes."""
+    return " ".join(str(len(part)) for part in code).encode() + b"\n" + b"".join(code)
+
+
+def _unpacked(packed: bytes) -> tuple[bytes, ...]:
+    sizes, _, code = packed.partition(b"\n")
+    ends = [0, *accumulate(map(int, sizes.split()))]
+    return tuple(code[begin:end] for begin, end in pairwise(ends))
 
 
 def _scheduler(variant: SchedulerVariant, cache: ObjectCache, *, quick: bool) -> bytes:

@@ -258,11 +258,36 @@ def patch_compilation(dispatcher: Any) -> None:
     dispatcher.CUDADispatcher.compile = compiled
 
 
+def patch_options(targetconfig: Any) -> None:
+    """Change ``numba.cuda.core.targetconfig``: compare the options of a compilation without listing all of them.
+
+    Numba looks every operation up by its types and these options, and lists some twenty options for each look-up.
+    """
+    config = targetconfig.TargetConfig
+    plain = config.__eq__
+    hashes: dict[Any, int] = {}
+
+    def equal(self: Any, other: Any) -> Any:
+        if type(self) is type(other) and self._values == other._values:
+            return True
+        return plain(self, other)  # one may hold a default that the other leaves out
+
+    def of_class(self: Any) -> int:
+        kind = type(self)
+        if kind not in hashes:
+            hashes[kind] = hash(tuple(sorted(kind.options)))  # as Numba's own, which sorts the names alone
+        return hashes[kind]
+
+    config.__eq__ = equal
+    config.__hash__ = of_class
+
+
 PATCHES: Mapping[str, tuple[Callable[[Any], None], ...]] = {
     "numba.cuda.cudadrv.driver": (patch_driver, patch_linker_lines, patch_driver_signals),
     "numba.cuda.codegen": (patch_codegen, patch_libraries),
     "numba.cuda.compiler": (patch_compiler,),
     "numba.cuda.core.callconv": (patch_callconv,),
+    "numba.cuda.core.targetconfig": (patch_options,),
     "numba.cuda.debuginfo": (patch_debuginfo, patch_variables),
     "numba.cuda.lowering": (patch_lowering, patch_raises),
     "numba.cuda.cudaimpl": (patch_arrays,),

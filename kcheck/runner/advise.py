@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kcheck.device import Device
+from kcheck.garbage import no_collection
 from kcheck.model import Case, Finding, FunctionRef, Index3, OpSpec, Span
 from kcheck.span import as_typed
 from kcheck.specfile.load import load_function
@@ -132,7 +133,8 @@ def _look(ptx: str, entry: str, dispatcher: Any, signature: Signature, lanes: in
     place = Span(as_typed(os.path.realpath(code.co_filename)), code.co_firstlineno)
     kernel = CompiledKernel(dispatcher.py_func.__name__, place, signature, "", entry, ptx)
     try:
-        module = parse(ptx)
-        return advice(kernel, module, module.functions[entry], lanes)
+        with no_collection():  # which would visit all that Numba made
+            module = parse(ptx)
+            return advice(kernel, module, module.functions[entry], lanes)
     except (PtxError, KeyError):  # PTX that the linter cannot follow; `kcheck lint` says why
         return ()
