@@ -9,6 +9,10 @@ from dataclasses import replace
 from kcheck.model import Finding, Span
 
 _AXIS = re.compile(r"axis (\d+) has size ([\d,]+)")
+_ROWS = re.compile(r"\[[\d,]+, .*\], axis 0 has size")
+"""Past the last row of an array with several axes: pointers are flat, so that any index may be too large."""
+_DESCRIPTOR = re.compile(r"\.(?:load|store|gather|scatter|atomic_\w+)\(\s*\[")
+"""An access through a tensor descriptor, ``x.load([i, j])``."""
 _STATEMENT_LINES = 16
 _AHEAD = "Triton's pipeliner may have moved it ahead of the loop's last iteration, which is harmless"
 _CALLS = {"reads": "load", "writes": "store"}
@@ -45,10 +49,15 @@ def _access(finding: Finding) -> str:
     call = {"reads": "tl.load", "writes": "tl.store"}.get(verb, "the atomic")
     statement = _call(_statement(finding.place), _CALLS.get(verb, "atomic"), finding.array)
     axis = _AXIS.search(finding.message)
+    is_past_end = axis is not None and _ROWS.search(finding.message) is not None
+    if _DESCRIPTOR.search(statement):
+        return "correct shape= and strides= of the tensor descriptor, which bound the access"
     if "boundary_check" in statement:
-        return f"name {f'axis {axis[1]}' if axis else 'every axis'} in boundary_check="
+        return f"name {f'axis {axis[1]}' if axis and not is_past_end else 'every axis'} in boundary_check="
     if axis is None:
         bound = f"the index is inside {finding.array}"
+    elif is_past_end:
+        bound = f"every index is inside {finding.array}"
     elif " before its start" in finding.message:
         bound = f"the index of axis {axis[1]} is at least 0"
     else:

@@ -63,6 +63,31 @@ def test_the_mask_of_another_call_on_the_line_does_not_count(tmp_path: Path) -> 
     assert in_words_of_triton(through_block).fix == "name axis 1 in boundary_check="
 
 
+def fix_of(tmp_path: Path, source: str, message: str) -> str:
+    """Of a finding at a source line."""
+    file = tmp_path / f"kernel{abs(hash(source))}.py"
+    file.write_text(f"{source}\n")
+    return in_words_of_triton(Finding("memcheck", message, array="a", place=Span(str(file), 1))).fix
+
+
+def test_past_the_last_row_any_index_may_be_too_large(tmp_path: Path) -> None:
+    """Pointers are flat: the last row's element K is that of row M, column 0."""
+    last = "reads at the address of a[2, 0], axis 0 has size 2"
+    one_axis = "reads a[2], axis 0 has size 2"
+    load, block = "x = tl.load(a + i, mask=m)", "x = tl.load(p, boundary_check=(1,))"
+    every = "correct mask= of tl.load: it must be true only where every index is inside a"
+    assert fix_of(tmp_path, load, last) == every
+    assert fix_of(tmp_path, load, one_axis).endswith("only where the index of axis 0 is below 2")
+    assert fix_of(tmp_path, block, last) == "name every axis in boundary_check="
+
+
+def test_a_tensor_descriptor_has_no_mask(tmp_path: Path) -> None:
+    """Its shape bounds the access."""
+    store = "y.store([tl.program_id(1) * B, 0], v)"
+    fix = "correct shape= and strides= of the tensor descriptor, which bound the access"
+    assert fix_of(tmp_path, store, "writes at the address of a[8, 0], axis 0 has size 8") == fix
+
+
 def test_a_race_between_warps_names_debug_barrier(device: Device) -> None:
     """Within a program too, what one warp stores another one may not see without a barrier."""
     k = device.kernels

@@ -61,7 +61,7 @@ def call_method(owner: Any, name: str, arguments: list[Any], named: Mapping[str,
     """Call a method of a list or dict.
 
     Raises:
-        Unknown: it is not one of those that are known.
+        Unknown: the method is not one of _METHODS.
     """
     if named or name not in _METHODS.get(type(owner), ()):
         raise Unknown
