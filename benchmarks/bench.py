@@ -266,8 +266,9 @@ def report() -> str:
         "",
         "Medians of processor time, one thread each; memcheck on, as always. Below 1: the "
         "cpu device is faster. `all cores` is the cpu device's time on "
-        "one core over that on all. `quick code` is the time in the code that a kernel begins with, over that in "
-        "the better one. Numba has no float16 on the CPU: there the plain twin computes in float32.",
+        "one core divided by that on all cores. `quick code` is the time in the code that a kernel starts with, "
+        "divided by that in better code. Numba has no float16 on the CPU; the plain version of those kernels "
+        "computes in float32.",
         "",
         "| kernel | size | cpu device | `@njit` | cpu / njit | all cores | memcheck costs | quick code |",
         "|---|---|---:|---:|---:|---:|---:|---:|",
@@ -292,13 +293,15 @@ def report() -> str:
         "",
         f"Geometric mean at the largest sizes: {geometric(ratios):.2f} of njit's time "
         f"(largest ratio {max(ratios):.2f}); "
-        f"memcheck costs {geometric(costs):.2f} times the time without; quick code takes {geometric(quick):.2f} "
+        f"memcheck takes {geometric(costs):.2f} times as long as no check; quick code takes "
+        f"{geometric(quick):.2f} "
         "times as long.",
         "",
         "### Against Numba's simulator",
         "",
-        "At the smallest of the three sizes; it has no shuffles. Much of what the smallest launches take is not "
-        f"the kernel's: one of two arrays that does nothing takes {seconds(empty['launch'])}, of which "
+        "At the smallest of the three sizes. The simulator does not support shuffles. Much of the time of the "
+        "smallest "
+        f"launches is overhead: an empty kernel with two arrays takes {seconds(empty['launch'])}, of which "
         f"{seconds(empty['numba-cuda'])} are numba-cuda's own host code.",
         "",
         "| kernel | size | cpu device | simulator | times faster |",
@@ -317,9 +320,10 @@ def report() -> str:
         "### Compile times",
         "",
         "The first launch in a process: numba-cuda's own work (Python to PTX, by NVVM and nvJitLink), then ours: "
-        "parse, lower to LLVM IR, LLVM to machine code, load. `PTX to code` is ours, cold; `from the cache` is "
-        "ours when the machine code is on disk. That is quick code; `better code` is what it takes to make that, "
-        "once launches took as long.",
+        "parse, lower to LLVM IR, LLVM to machine code, load. `PTX to code` is our part with empty caches, "
+        "`from the cache` our part when the machine code is on disk. Both are for quick code; `better code` is "
+        "the "
+        "time to generate better code.",
         "",
         "| kernel | parse | lower | LLVM | load | PTX to code | from the cache | first launch | better code |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
@@ -338,7 +342,7 @@ def report() -> str:
         lines.append(f"| {workload.name} | {' | '.join(seconds(cell) for cell in cells)} |")
     lines += [
         "",
-        "All of `kcheck run specs/attention.yaml --cases 100 --device cpu`, on the wall: "
+        "All of `kcheck run specs/attention.yaml --cases 100 --device cpu`, wall-clock time: "
         f"{seconds(whole['cold'])} with empty caches, {seconds(whole['warm'])} with full ones.",
     ]
     return "\n".join(lines) + "\n"

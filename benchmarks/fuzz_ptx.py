@@ -96,7 +96,7 @@ def main() -> int:
         "# Soak of the PTX reader and compiler",
         "",
         "Written by `python benchmarks/fuzz_ptx.py --write`. Each file is the PTX of a real kernel with one to",
-        "eight injuries (bytes, tokens, lines, operands, types, modifiers, numbers), drawn from its seed.",
+        "eight random changes (bytes, tokens, lines, operands, types, modifiers, numbers), drawn from its seed.",
         "",
         f"{len(samples())} kernels; seeds {asked.first:,} to {asked.first + asked.read - 1:,};"
         f" {read_seconds / max(asked.read, 1) * 1e3:.1f} ms per file, {longest * 1e3:.0f} ms the longest;"

@@ -76,7 +76,7 @@ def table() -> str:
     found = measure()
     smallest = found["1 KB"]["unsampled"]
     lines = [
-        "Processor time that a monitored call adds for its caller, by the size of its NumPy input; the quickest "
+        "Processor time that monitoring adds to a call, by the size of its NumPy input; the fastest "
         f"of {ROUNDS} rounds of {CALLS} calls. The references run in another thread.",
         "",
         "| input | no checker runs | not sampled | without a detector | sampled | the detector alone |",

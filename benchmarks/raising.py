@@ -77,9 +77,11 @@ def table() -> str:
     with tempfile.TemporaryDirectory(prefix="kcheck-bench-") as folder:
         found = measuring.child(MARK, cores=1, folder=Path(folder))
     lines = [
-        "The same kernels with one `assert` that always holds, at the largest sizes, one thread: times the time "
-        "of the kernel without it (medians of processor time, in turns). `first launch` is at the smallest size "
-        "with empty caches, compilation included.",
+        "The same kernels with one `assert` that always holds, at the largest sizes, one thread, as a multiple "
+        "of the "
+        "time without it (medians of interleaved processor times). `first launch` is at the smallest size with "
+        "empty "
+        "caches and includes compilation.",
         "",
         "| kernel | size | plain | with assert | first launch | with assert |",
         "|---|---|---:|---:|---:|---:|",

@@ -306,7 +306,7 @@ def main(arguments: list[str]) -> int:
             found = list(checks(browser, tools))
         finally:
             browser.driver.quit()
-    head = f"""# Reports checked with other people's tools
+    head = f"""# Reports checked with independent tools
 
 Written by `make report-check`: HTML reports in {browser.version}, driven by Selenium, with axe-core; SARIF
 reports with Microsoft's Sarif.Multitool and its rules for GitHub, lcov files with genhtml. SARIF2005 asks for a

@@ -85,9 +85,11 @@ def table() -> str:
         found = measuring.child(MARK, cores=1, folder=Path(folder))
     names = (*CHECKS, "synccheck")
     lines = [
-        "Launches at the largest sizes, one thread: times the time of the same launch without the check (medians "
-        "of processor time, in turns). memcheck's cost is in the table above. synccheck is in all code; it is "
-        "measured against code without its tests of member masks.",
+        "Launches at the largest sizes, one thread, as a multiple of the time of the same launch without the "
+        "check "
+        "(medians of interleaved processor times). The cost of memcheck is in the table above. synccheck is "
+        "always on; it is "
+        "compared with code that does not check member masks.",
         "",
         f"| kernel | size | plain | {' | '.join(names)} |",
         f"|---|---|---:|{'---:|' * len(names)}",

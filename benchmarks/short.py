@@ -131,7 +131,8 @@ def table() -> str:
         times = measure_runs(environment)
         rounds = {op: measure_watch(op, folder, environment) for op in EDITS}
     lines = [
-        f"Median processor time of {TURNS} runs of the whole process from full caches, in turns with the import.",
+        f"Median processor time of {TURNS} runs of the whole process with full caches, interleaved with the "
+        "import.",
         "",
         "| | time | times `import numba.cuda` | target |",
         "|---|---:|---:|---:|",
@@ -141,12 +142,12 @@ def table() -> str:
         lines.append(f"| {run} | {times[run]:.2f} s | {times[run] / times['import']:.2f} | {target} |")
     lines += [
         "",
-        "`--watch`: seconds on the clock from an edit of one line of the kernel to the verdict of its 30 cases, "
-        "and processor time of the whole round. New code is compiled once for each choice of dtypes; if all cases "
-        "pass, as for attention, also for each layout, for the `artifact`. Code that was seen before is in the "
+        "`--watch`: wall-clock time from an edit of one line of the kernel to the verdict of its 30 cases, "
+        "and processor time of the whole round. New code is compiled once for each combination of dtypes; if all "
+        "cases pass, as for attention, also for each layout, for the `artifact`. Earlier code is in the "
         f"caches. The load average was {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores.",
         "",
-        "| edit of | new code: verdict | processor time | seen before: verdict | processor time |",
+        "| edit of | new code: verdict | processor time | earlier code: verdict | processor time |",
         "|---|---:|---:|---:|---:|",
         *(f"| {op} | {' | '.join(f'{time:.2f} s' for time in row)} |" for op, row in rounds.items()),
     ]

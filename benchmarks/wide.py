@@ -117,9 +117,10 @@ def table(only: str = "", seconds: float = 1.0) -> str:
         seconds: of launches before the warm figure.
     """
     lines = [
-        "Medians of processor time of a launch on one core, in turns with plain `@njit` of the same algorithm, "
+        "Medians of processor time of a launch on one core, interleaved with plain `@njit` of the same algorithm, "
         "whose results are compared; memcheck on. `first ten`: the median of a kernel's first ten launches, most "
-        "of them in quick code. `warm`: after a second of launches. Ratios are the cpu device's time over njit's.",
+        "of them in quick code. `warm`: after a second of launches. Ratios are the cpu device's time divided by "
+        "njit's.",
         "",
         "| kernel | warm | `@njit` | first ten / njit | warm / njit |",
         "|---|---:|---:|---:|---:|",

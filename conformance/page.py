@@ -27,7 +27,7 @@ def page(run: Run, causes: Mapping[str, str], version: str) -> str:
     lines = [
         "# Conformance",
         "",
-        f"numba-cuda {version}'s own test-suite, as its wheel installs it, unmodified, on the cpu device at"
+        f"The test suite of numba-cuda {version}, as its wheel installs it, unmodified, on the cpu device with"
         f" compute capability {CC}. Written by `make conformance`.",
         "",
         "| folder | " + " | ".join(KINDS) + " |",
@@ -46,7 +46,7 @@ def page(run: Run, causes: Mapping[str, str], version: str) -> str:
     skipped = Counter(
         outcome.reason.removeprefix("Skipped: ") for outcome in outcomes.values() if outcome.outcome == "skipped"
     )
-    lines += ["", "## What skips itself", "", "| reason | tests |", "|---|---:|"]
+    lines += ["", "## Skipped tests", "", "| reason | tests |", "|---|---:|"]
     lines += [
         f"| {cell(reason)} | {count} |"
         for reason, count in sorted(skipped.items(), key=lambda row: (-row[1], row[0]))
@@ -54,7 +54,7 @@ def page(run: Run, causes: Mapping[str, str], version: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-WIDTHS = "## One lane to a vector, and many"
+WIDTHS = "## Results at different vector widths"
 
 
 def section_of(text: str, title: str) -> str:
@@ -72,14 +72,16 @@ def widths(verdicts: Sequence[Verdict]) -> str:
     lines = [
         WIDTHS,
         "",
-        "Every launch that the suite makes in pytest's processes, made from the same memory with one lane to a"
-        " vector (in code that LLVM optimizes its own way) and as usual (in quick code), and everything compared"
-        " that it leaves: all allocations, the heap in use, the lines"
-        " printed, and how it ended. A launch that differs is made again at the usual width in three other orders"
-        " of blocks, warps and lanes: where that gives other bits too, the kernel is not deterministic. Written by"
+        "Every launch of the suite runs twice from the same memory: with one lane per vector, in code that LLVM"
+        " optimizes on its own, and at the usual width, in quick code. Everything is compared afterwards: all "
+        "allocations,"
+        " the heap, the printed lines, and how the launch ended. A launch that differs runs again at the usual "
+        "width in"
+        " three other orders of blocks, warps and lanes; if that also changes the bits, the kernel is not"
+        " deterministic. Written by"
         " `make conformance-widths`.",
         "",
-        "| launches | kernels | come to |",
+        "| launches | kernels | result |",
         "|---:|---:|---|",
         *(f"| {launches[name]} | {kernels[name]} | {what} |" for name, what in told.items() if launches[name]),
     ]
@@ -87,7 +89,7 @@ def widths(verdicts: Sequence[Verdict]) -> str:
     if listed:
         lines += [
             "",
-            "Those that leave other bits:",
+            "The launches with different bits:",
             "",
             "| test | kernel | why | first difference |",
             "|---|---|---|---|",

@@ -105,13 +105,13 @@ def page(instructions: Sequence[Listed]) -> str:
     reasons = {listed: [refusal(form) for form in listed.forms] for listed in instructions}
     runs = sum(not any(found) for found in reasons.values())
     lines = [
-        "# Instructions of PTX",
+        "# PTX instructions",
         "",
         "Every instruction of the PTX ISA, and whether the cpu device runs it. Written by `make ptx-table`, which",
-        "lowers the forms in `conformance/ptx_instructions`. Tests check that each one runs, or is refused with",
+        "lowers the forms in `conformance/ptx_instructions`. Tests check that each one runs, or is rejected with",
         "the reason in this table, and that NVIDIA's assembler accepts those for sm_89 and lower.",
         "",
-        f"{runs} of {len(reasons)} instructions run; the others are refused by name.",
+        f"{runs} of {len(reasons)} instructions run; the others are errors that name the instruction.",
     ]
     section = ""
     for listed, found in reasons.items():

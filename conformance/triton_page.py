@@ -62,8 +62,9 @@ def page(
         f"Triton's own tests of its language, unmodified, on the cpu device, with Triton {versions['triton']} and "
         f"PyTorch {versions['torch'].partition('+')[0]}. Written by `make conformance-triton TESTS=path`.",
         "",
-        "`tests` is the number of all tests of a file, `run` that of the sample, which a hash of names decides. "
-        "A crash or a hang would fail one test.",
+        "`tests` is the number of tests in a file, `run` the number in the sample, which is chosen by a hash of "
+        "the "
+        "names. A crash or a hang fails one test only.",
     ]
     for part in parts:
         lines += ["", f"## {part.name}", "", *_table(part)]

@@ -121,8 +121,9 @@ def _against(evidence: Evidence) -> str:
     friendly = evidence.recall("friendly", by_allclose)
     if friendly.mean > 0:
         said = (
-            f"Where ours differ: one friendly shape catches {friendly} of our twins, and none of their 10.",
-            "A bug that is wrong at every size any comparison sees; what it does not see is in the next table.",
+            f"Difference: one friendly shape catches {friendly} of our twins, but none of their 10.",
+            "Any comparison catches a bug that is wrong at every size. The next table shows which classes of bugs"
+            " it misses.",
         )
     else:
         said = ("As they claim, one friendly shape catches none of the bugs.", "")
@@ -179,8 +180,8 @@ def _policies(evidence: Evidence) -> str:
             _prose(
                 "gpuemu's study: from 65 % to 82 % of the bugs by calibration. Here the same launches are",
                 f"judged by each rule. `calibrated` has envelopes for {judged} of {len(evidence.clean)} kernels",
-                "(the others have no output of floating point, or too few cases of one dtype) and says nothing",
-                "of the rest.",
+                "(the others have no floating-point output, or too few cases of one dtype) and does not judge",
+                "the rest.",
                 _gain(evidence),
             ),
         ]
@@ -194,7 +195,7 @@ def _cases(count: int) -> str:
 def _gain(evidence: Evidence) -> str:
     """The effect of calibration here, in a sentence."""
     fixed, fitted = (100 * evidence.recall("mix", by_values(p)).mean for p in ("defaults", "calibrated"))
-    return f"By values only it takes recall from {fixed:.1f} % (fixed defaults) to {fitted:.1f} %."
+    return f"By values only, it changes recall from {fixed:.1f} % (fixed defaults) to {fitted:.1f} %."
 
 
 def _value_alarms(evidence: Evidence, policy: str) -> tuple[dict[str, int], int]:
@@ -261,7 +262,7 @@ def _cases_needed(evidence: Evidence) -> str:
             _table(head, rows),
             _prose(
                 "A run is one twin at one master seed; its cases are counted from 1, the spec's examples first.",
-                "A run that catches nothing counts as never. gpuemu's study gives no such figure but its",
+                "A run that catches nothing counts as never. gpuemu's study gives no such figure, only its",
                 "30 iterations.",
             ),
         ]
@@ -285,12 +286,13 @@ def _static(evidence: Evidence) -> str:
     ]
     return "\n\n".join(
         [
-            "## What static metrics would see",
+            "## What static metrics would show",
             _prose(
-                "Registers of a thread (ptxas) and instructions of the PTX, twin against control, compiled for",
-                f"the friendly case: of {len(rows)} twins {same} have exactly the control's, {near} are within",
+                "Registers per thread (ptxas) and PTX instructions, twin against control, compiled for",
+                f"the friendly case. Of {len(rows)} twins, {same} have exactly the control's numbers, {near} are "
+                "within",
                 f"2 registers and 5 % of its instructions; {more} have more instructions and {fewer} fewer.",
-                "Without a correct kernel next to it, there is nothing to compare these numbers with.",
+                "These numbers mean nothing without a correct kernel to compare with.",
             ),
             "<details><summary>Every twin that differs</summary>\n\n"
             + _table(("twin", "class", "registers", "instructions"), listed)

@@ -160,8 +160,8 @@ def _page(found: Sequence[Measured], elsewhere: set[str]) -> str:
     clean = sum(one.control_passes for one in found)
     most_runs, most_seconds = max(one.runs for one in found), max(one.seconds for one in found)
     lines = [
-        f"Written by `make minimize-corpus`: {len(found)} buggy kernels. Of the cases that fail among 30,",
-        "the largest is minimized, in the same process, so most kernels are compiled already. Kernel runs:",
+        f"Written by `make minimize-corpus`: {len(found)} buggy kernels. Of the failing cases among 30,",
+        "the largest is minimized, in the same process, so most kernels are already compiled. Kernel runs:",
         f"median {runs:g}, maximum {most_runs}. Seconds: median {seconds:.1f}, maximum {most_seconds:.1f}.",
         f"For {len(known)} kernels all smaller sizes were tried, {tried:,} assignments with {DRAWS} drawn",
         f"cases each: the smallest case has the true smallest sizes for {exact} kernels, and sizes within",

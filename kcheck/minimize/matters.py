@@ -33,7 +33,7 @@ def _sizes(found: Sequence[DimCondition], failing: Sequence[Mapping[str, int]]) 
     asked = [one for one in found if one.text]
     free = [one.dim for one in found if not one.text]
     if not asked:
-        yield f"fails for any {listed(free)}: at every size tried"
+        yield f"fails for any {listed(free)}, at every size tried"
         return
     others = [
         sizes for sizes in failing if any(one.dim in sizes and not one.holds(sizes[one.dim]) for one in asked)
@@ -42,7 +42,7 @@ def _sizes(found: Sequence[DimCondition], failing: Sequence[Mapping[str, int]]) 
     if others:
         text += ", near the smallest case"
     elif len(asked) > 1:
-        text += ", each with the others as small as here"
+        text += ", each checked with the other sizes fixed"
     yield text + (f", for any {listed(free)}" if free else "")
     if others:
         least = min(others, key=lambda sizes: sum(sizes.values()))
