@@ -24,7 +24,7 @@ def sizes_of_call(spec: OpSpec, shapes: Mapping[str, tuple[int, ...]], given: Ma
         declared = spec.inputs[name].shape
         if len(shape) != len(declared):
             axes = f"[{', '.join(axis.text for axis in declared)}]"
-            raise UserError(f"{spec.op}: the input {name} has shape {list(shape)}, the spec declares {axes}")
+            raise UserError(f"{spec.op}: the input {name} has shape {list(shape)}, but the spec declares {axes}")
         for axis, extent in zip(declared, shape, strict=True):
             dim = axis.text.strip()
             if dim in spec.dims and found.setdefault(dim, extent) != extent:

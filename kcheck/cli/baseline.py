@@ -24,8 +24,8 @@ def command() -> None:
       kcheck baseline list
       kcheck diff v1                     compare with it later
 
-    A baseline holds errors, passed cases, registers, spills, instructions and occupancy of every op, in a file in
-    baselines/ of the project. Add it to git.
+    A baseline contains errors, passed cases, registers, spills, instructions and occupancy of every op. It is a
+    file in baselines/ of the project; commit it.
     """
 
 
@@ -39,7 +39,7 @@ def command() -> None:
 def save(
     name: str, paths: tuple[Path, ...], *, device: str, cases: int | None, seed: int | None, **where: Any
 ) -> int:
-    """Run specs, lint their kernels, and keep the numbers as NAME. Without paths: specs/.
+    """Run specs, lint their kernels, and save the numbers as NAME. Default paths: all specs of the project.
 
     A baseline with the same name is replaced, with a note.
     """
@@ -119,7 +119,7 @@ def list_() -> int:
 @click.argument("name")
 @click.argument("ops", nargs=-1, metavar="[OP]...")
 def show(name: str, ops: tuple[str, ...]) -> int:
-    """Show what a baseline contains, for every op or for some."""
+    """Show the numbers in a baseline, for every op or the named ones."""
     from kcheck.errors import UserError
     from kcheck.nearest import did_you_mean
     from kcheck.report import plain, wording

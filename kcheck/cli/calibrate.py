@@ -35,7 +35,8 @@ _OP_CELLS = 20
     "--seed",
     type=SEED,
     metavar="S",
-    help="Master seed of the cases (default: derived from the spec's, so that its own cases are not used).",
+    help="Master seed of the cases (default: derived from the spec's seed, so that the cases differ from those "
+    "of `kcheck run`).",
 )
 @tags_option("Calibrate only the specs")
 @TIME_LIMIT

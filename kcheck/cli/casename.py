@@ -65,7 +65,7 @@ def case_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the argument and the options that name a case: ``what``, ``seed``, ``last`` and ``op``."""
     for decorate in (
         click.option("--op", metavar="NAME", default="", help="The op of the case. With it, a number is a seed."),
-        click.option("--last", is_flag=True, help="The open failure that was seen last. The same as `last`."),
+        click.option("--last", is_flag=True, help="The most recent open failure. The same as `last`."),
         click.option("--seed", type=SEED, metavar="S", help="The seed of the case, from 0 to 2^64 - 1."),
         click.argument("what", metavar=METAVAR, type=CaseName(), required=False),
     ):
@@ -76,7 +76,7 @@ def case_options(command: Callable[..., Any]) -> Callable[..., Any]:
 DEVICE_OF_CASE = click.option(
     "--device",
     type=click.Choice(["auto", "gpu", "cpu", "simulator"]),
-    help="Where to run the case. Default: the device it failed on if it is here, else auto.",
+    help="Where to run the case. Default: the device it failed on if available, otherwise auto.",
 )
 USE_STORE = click.option(
     "--store/--no-store",

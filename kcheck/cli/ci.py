@@ -45,7 +45,7 @@ LEAST_SECONDS = 5.0
     "--quick",
     is_flag=True,
     help=f"Less than a minute: run {QUICK_CASES} cases of each spec on all cores, changed specs first, until "
-    f"{QUICK_SECONDS:g} s have passed, and leave out `kcheck lint`.",
+    f"{QUICK_SECONDS:g} s have passed, and skip `kcheck lint`.",
 )
 @click.option("--baseline", metavar="NAME", help="Compare with this baseline; fail on regressions.")
 @click.option(
@@ -68,7 +68,7 @@ def command(
       kcheck ci --quick                  for each push
       kcheck ci --baseline main          also fail on regressions
 
-    Every step runs, also if an earlier one failed; the exit code is that of the worst. Default profile: ci, or
+    Every step runs even if an earlier one failed; the exit code is the most severe one. Default profile: ci, or
     quick with --quick. DIR gets junit.xml, kcheck.sarif, code-quality.json, report.json, report.html, lint.txt and
     comment.md.
     """

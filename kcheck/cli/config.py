@@ -35,8 +35,8 @@ def command(profile: str, format_: str) -> None:
       kcheck config                       what `kcheck run` uses
       kcheck config --profile nightly     what `kcheck run --profile nightly` uses
 
-    Settings are in kcheck.yaml in the project root, or in [tool.kcheck] of pyproject.toml. Order: the command
-    line, KCHECK_* variables, the spec (cases and sanitize), the profile, the file, the default.
+    Settings are in kcheck.yaml in the project root, or in [tool.kcheck] of pyproject.toml. Precedence, highest
+    first: the command line, KCHECK_* variables, the spec (cases and sanitize), the profile, the file, the default.
     """
     from kcheck.specfile.project import Project, project_of
 

@@ -72,8 +72,8 @@ def command(
       kcheck coverage --format html -o coverage.html
       kcheck coverage --format lcov -o lcov.info
 
-    Counts the cases of the stored runs that the spec still allows. What is possible is found by drawing cases
-    without running them. Default paths: all specs of the project.
+    Counts the cases of the stored runs that the spec still allows. To find what is possible, draws cases without
+    running them. Default paths: all specs of the project.
     """
     from kcheck.cli.measured import specs_of
     from kcheck.cli.specs import none_found, project_specs

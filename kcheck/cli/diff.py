@@ -43,7 +43,7 @@ def command(
       kcheck diff v1 --fail-on-regression    exit with 1 on a regression, for CI
 
     Runs the same cases again and lints the kernels. `regression:` in a spec or in kcheck.yaml sets how much worse
-    a number may become: {registers: +4, spills: 0, error: 1.5x}. Default paths: those of the baseline.
+    a number may become: {registers: +4, spills: 0, error: 1.5x}. Default paths: the specs of the baseline.
     """
     from kcheck.cli.outputs import claimed_stdout
     from kcheck.report import plain
@@ -94,16 +94,16 @@ def _tell(before: Baseline, found: Difference, color: str, out: TextIO) -> None:
             lines.append(layout.cut_end(plain.line(f"{mark:<4}  {what}"), width))
     for op in found.other_cases:
         lines += layout.wrap(
-            f"note: {plain.line(op)} ran other cases than before: its spec has changed, so its errors are not "
-            "those of the same cases".split(" "),
+            f"note: {plain.line(op)} ran different cases than before because its spec has changed; the "
+            "errors cannot be compared".split(" "),
             " ",
             width,
         )
     if found.versions:
         told = ", ".join(f"{name} {was} → {now}" for name, was, now in found.versions)
-        cause = ": a likely cause of what has changed" if found.changes else ""
+        cause = ", a likely cause of the changes" if found.changes else ""
         lines += layout.wrap(
-            f"the toolchain is another one than that of {before.name}: {told}{cause}".split(" "), " ", width
+            f"the toolchain differs from that of {before.name}: {told}{cause}".split(" "), " ", width
         )
     for line in lines:
         click.echo(layout.encodable(line, getattr(out, "encoding", None)), file=out, color=colored)

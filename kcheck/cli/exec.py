@@ -72,7 +72,7 @@ def command(
     kcheck exec -- pytest tests
     kcheck exec --sanitize racecheck -- python script.py
 
-    With PyTorch, device="cuda" is host memory, which Triton's kernels read and write.
+    With PyTorch, tensors on device="cuda" are in host memory, where Triton kernels can access them.
 
     Findings go to stderr with the line of Python: once per rule and line, with counts at the end. The exit code is
     that of COMMAND, or 1 if that is 0 and an error was found.

@@ -63,14 +63,14 @@ def _scheduler() -> str:
     scheduler = str(given("scheduler", ""))
     if given("executor", "local") == "local":
         if on_command_line("scheduler"):
-            raise click.UsageError("--scheduler is of --executor dask; add that")
+            raise click.UsageError("--scheduler needs --executor dask")
         return ""
     if on_command_line("jobs"):
-        raise click.UsageError("--jobs and --executor dask exclude each other: the cluster has its own workers")
+        raise click.UsageError("--jobs and --executor dask cannot be combined: the cluster has its own workers")
     scheduler = scheduler or os.environ.get("DASK_SCHEDULER_ADDRESS", "")
     if not scheduler:
         raise click.UsageError(
-            "--executor dask needs a scheduler: --scheduler tcp://HOST:8786; on the cores of this machine, use "
+            "--executor dask needs a scheduler: --scheduler tcp://HOST:8786; to use the cores of this machine: "
             "--jobs auto"
         )
     return scheduler

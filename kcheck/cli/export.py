@@ -32,11 +32,11 @@ def command(what: NamedCase | None, *, seed: int | None, last: bool, op: str, ou
       kcheck export 98765 --op softmax -o softmax.kcase
 
     The file has the exact inputs, sizes, dtypes and layouts of the case, and its result. It contains no code. A
-    case that is not stored is made from its seed.
+    case that is not stored is generated from its seed.
 
     \b
     CASE is one of
-      last          the open failure that was seen last; --last is the same
+      last          the most recent open failure; --last is the same
       3             a number from `kcheck failures`
       kzvm          an id from `kcheck failures`, or a prefix of one
       98765         a seed, with --op

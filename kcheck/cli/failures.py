@@ -23,7 +23,7 @@ _NARROW = 60  # columns; below, the table has no seeds and counts
 @click.option("--op", metavar="NAME", default="", help="Only failures of this op.")
 @click.option("--rule", metavar="RULE", default="", help="Only failures of this rule, such as racecheck.")
 @click.option("--since", type=SINCE, metavar="WHEN", help="Only failures seen since WHEN: 2026-11-20, 12h, 3d.")
-@click.option("-a", "--all", "everything", is_flag=True, help="List every failure, fixed and gone ones too.")
+@click.option("-a", "--all", "everything", is_flag=True, help="List every failure, including fixed and gone ones.")
 def command(op: str, rule: str, since: datetime | None, everything: bool) -> int:
     """List the open failures, newest first.
 

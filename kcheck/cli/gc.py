@@ -30,7 +30,12 @@ class Bytes(click.ParamType):  # type: ignore[type-arg]  # generic since click 8
 
 @click.command("gc")
 @click.option("--runs", type=click.IntRange(min=1), metavar="N", help="Number of runs to keep (default: 200).")
-@click.option("--snapshots", type=click.IntRange(min=0), metavar="MIB", help="MiB for inputs (default: 256).")
+@click.option(
+    "--snapshots",
+    type=click.IntRange(min=0),
+    metavar="MIB",
+    help="Maximum size of the stored inputs in MiB (default: 256).",
+)
 @click.option("--older-than", type=SINCE, metavar="AGE", help="Delete runs older than AGE: 30d, 12h, 2026-11-20.")
 @click.option(
     "--max-size",

@@ -31,10 +31,10 @@ def command(folder: Path, kernel: str | None, host: str | None) -> None:
       kcheck init --ci github                 .github/workflows/kcheck.yml
 
     The example is one kernel, its reference, its spec, and a twin with a bug in a folder that `kcheck run` does
-    not read. Works in an existing project. Never overwrites a file: if one of them exists, nothing is written.
+    not include. Works in an existing project. Never overwrites a file: if one of them exists, nothing is written.
     """
     if host is not None and kernel is not None:
-        raise click.UsageError("--ci and --kernel exclude each other")
+        raise click.UsageError("--ci and --kernel cannot be combined")
     if host is not None:
         _ci(folder, host)
     elif kernel is None:
@@ -126,7 +126,7 @@ def _write(folder: Path, texts: Mapping[str, str]) -> dict[str, str]:
     if taken:
         exist = "exists" if len(taken) == 1 else "exist"
         raise UserError(
-            f"{', '.join(taken)} {exist} already; nothing was written: move the file or name another DIR"
+            f"{', '.join(taken)} already {exist}; nothing was written: move the file or name another DIR"
         )
     done: list[Path] = []
     try:

@@ -17,7 +17,7 @@ def command(file: Path) -> None:
       kcheck keygen ~/keys/me.key
 
     FILE gets the private key, which is not encrypted: keep it out of git. FILE.pub gets the public key, for
-    `kcheck verify`. Both are PEM, as openssl reads them. Needs the extra sign: pip install 'kcheck[sign]'.
+    `kcheck verify`. Both are PEM files that openssl can read. Needs the extra sign: pip install 'kcheck[sign]'.
     """
     from kcheck.cli.signing import make_keys
 

@@ -100,10 +100,10 @@ def command(
 ) -> int:
     """Measure compiled kernels and compare them with `artifact:`.
 
-    For each target and each specialization (choice of dtypes and layouts) of a spec: registers, spills, stack,
-    shared and constant bytes as the assembler allocates them; PTX instructions by kind, and machine instructions
-    if nvdisasm is installed; theoretical occupancy. Warns about code that is likely to be slow. Needs no GPU.
-    Without paths: specs/.
+    Shows, for each target and each specialization (combination of dtypes and layouts) of a spec: registers,
+    spills, stack, shared and constant bytes as the assembler allocates them; PTX instructions by kind, and machine
+    instructions if nvdisasm is installed; theoretical occupancy. Warns about code that is likely to be slow. Needs
+    no GPU. Default paths: all specs of the project.
 
     \b
       kcheck lint                              every spec in specs/

@@ -10,7 +10,9 @@ from kcheck.errors import UserError
 
 
 @click.command("lsp")
-@click.option("--stdio", is_flag=True, help="Use stdin and stdout, as always. Some editors add this option.")
+@click.option(
+    "--stdio", is_flag=True, help="Use stdin and stdout, which is the default. Some editors add this option."
+)
 def command(stdio: bool) -> None:
     """Serve an editor: errors in specs while you type, failures when you save.
 

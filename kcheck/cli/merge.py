@@ -44,18 +44,13 @@ def command(
     \b
       kcheck merge part1.json part2.json
       kcheck merge part*.json --format html -o report.html
+      kcheck run --shard 1/2 --format json -o part1.json    makes the first part
 
-    The parts, on one machine each:
-
-    \b
-      kcheck run --shard 1/2 --format json -o part1.json
-      kcheck run --shard 2/2 --format json -o part2.json
-
-    The report is that of one run, except for times, and so is the exit code: 1 if a check failed. A shard that is
-    missing, or given twice, or that ran other specs, cases or versions, is an error (exit code 2).
+    The report and the exit code are those of a single run, except for times. A shard that is missing, given twice,
+    or run with different specs, cases or versions is an error (exit code 2).
     """
     if verbose and quiet:
-        raise click.UsageError("-v and -q exclude each other")
+        raise click.UsageError("-v and -q cannot be combined")
     outputs = pair(ctx.meta["kcheck.order"], formats, files)
 
     from kcheck.cli.reports import Reports
@@ -82,7 +77,7 @@ def _shard(path: Path) -> list[Event]:
     except ValueError as error:
         raise UserError(f"{path}: not a JSON report ({error}); {_FIX}") from None
     if not isinstance(document, dict) or document.get("report") != "kcheck":
-        raise UserError(f"{path}: not a report of kcheck; {_FIX}")
+        raise UserError(f"{path}: not a kcheck report; {_FIX}")
     if "shard" not in document:
         raise UserError(f"{path}: the report of a whole run, not of a shard; {_FIX}")
     from kcheck.store.documents import DocumentRefused

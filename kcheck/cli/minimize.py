@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     type=click.Choice(["dims", "values", "all"]),
     default="all",
     show_default=True,
-    help="What to simplify: sizes, values, or both with dtypes, layouts and params.",
+    help="What to simplify: sizes, values, or both plus dtypes, layouts and params.",
 )
 @click.option(
     "--max-iters",
@@ -70,16 +70,16 @@ def command(
       kcheck minimize last
       kcheck minimize case.kcase --strategy dims
 
-    Every step runs the kernel. First sizes get smaller, then dtypes, layouts and params simpler, then values
+    Every step runs the kernel. Sizes get smaller first, then dtypes, layouts and params get simpler, then values
     become 0, 1 or small integers, as far as the spec allows. The case must keep failing by the same rule. At the
-    end the sizes around the result show when the kernel fails.
+    end, kcheck tries sizes around the result to find when the kernel fails.
 
-    The smallest case is stored: `kcheck reproduce` and `kcheck export` take it, and the next `kcheck run` starts
-    with it. Ctrl-C ends the search and keeps what it found.
+    The smallest case is stored: `kcheck reproduce` and `kcheck export` accept it, and the next `kcheck run` starts
+    with it. Ctrl-C ends the search and keeps the best case so far.
 
     \b
     CASE is one of
-      last          the open failure that was seen last; --last is the same
+      last          the most recent open failure; --last is the same
       3             a number from `kcheck failures`
       kzvm          an id from `kcheck failures`, or a prefix of one
       98765         a seed, with --op

@@ -151,14 +151,14 @@ def tags_option(what: str) -> Callable[[_Command], _Command]:
     )
 
 
-TIME_LIMIT = time_limit_option(" A spec stops at its first case that does not end.")
+TIME_LIMIT = time_limit_option(" A spec stops at the first case that does not finish.")
 
 TIME_BUDGET = click.option(
     "--time-budget",
     type=SECONDS,
     metavar="SECONDS",
-    help="Begin no case after this time; 0 means no limit. Specs whose files changed, by git, come first; the "
-    "report counts what was not run.",
+    help="Start no case after this time; 0 means no limit. Specs whose files changed according to git run first; "
+    "the report counts what was not run.",
 )
 
 DEVICE = click.option(
@@ -167,7 +167,7 @@ DEVICE = click.option(
     default="auto",
     envvar="KCHECK_DEVICE",
     show_envvar=True,
-    help="Where kernels run. auto: the GPU if there is one, else cpu, else simulator.",
+    help="Where kernels run. auto: the GPU if there is one, otherwise cpu, otherwise simulator.",
 )
 JOBS = click.option(
     "-j",

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     "--pdf",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="With --sign: also write what is signed as a PDF, and sign its digest.",
+    help="With --sign: also write the signed results as a PDF, and sign its digest.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show every failing case in full.")
 @click.option("-q", "--quiet", is_flag=True, help="Show only what is wrong.")
@@ -76,18 +76,18 @@ def command(
       kcheck report --run 12 --format sarif -o r.sarif
       kcheck report --since 24h --format markdown        the newest run of each spec
       kcheck report --format html -o r.html --sign kcheck.key
-      kcheck report --sign kcheck.key --pdf r.pdf        what is signed, as a PDF
+      kcheck report --sign kcheck.key --pdf r.pdf        a signed report and its PDF
 
-    Runs nothing. The exit code is 0 also if the run failed.
+    Runs nothing. The exit code is 0 even if the run failed.
     """
     if verbose and quiet:
-        raise click.UsageError("-v and -q exclude each other")
+        raise click.UsageError("-v and -q cannot be combined")
     if sign is not None and since is not None:
         raise click.UsageError("--sign signs one run; choose it with --run instead of --since")
     if pdf is not None and sign is None:
-        raise click.UsageError("--pdf shows what is signed; add --sign KEY")
+        raise click.UsageError("--pdf needs --sign KEY")
     if run is not None and since is not None:
-        raise click.UsageError("--run and --since exclude each other")
+        raise click.UsageError("--run and --since cannot be combined")
     outputs = pair(ctx.meta["kcheck.order"], formats, files)
 
     from kcheck.cli.reports import Reports

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     "--script",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.py",
-    help="Write a Python file that shows the bug with numba and numpy alone.",
+    help="Write a Python file that shows the bug and needs only numba and NumPy.",
 )
 @USE_STORE
 def command(
@@ -56,7 +56,7 @@ def command(
 
     \b
     CASE is one of
-      last          the open failure that was seen last; --last is the same
+      last          the most recent open failure; --last is the same
       3             a number from `kcheck failures`
       kzvm          an id from `kcheck failures`, or a prefix of one
       98765         a seed; with --op, any machine that has the spec can run it

@@ -83,19 +83,19 @@ class Wanted:
     def check(self) -> None:
         """Refuse options that contradict each other."""
         if self.verbose and self.quiet:
-            raise click.UsageError("-v and -q exclude each other")
+            raise click.UsageError("-v and -q cannot be combined")
         drawn = on_command_line("cases") or self.seed is not None
         if self.case_seed is not None and drawn:
-            raise click.UsageError("--case-seed is one case and takes neither --cases nor --seed")
+            raise click.UsageError("--case-seed selects one case; remove --cases and --seed")
         if self.last_failed and not self.stored:
             raise click.UsageError("--lf needs the store; remove --no-store and KCHECK_STORE=off")
         if self.last_failed and (drawn or self.case_seed is not None):
-            raise click.UsageError("--lf runs stored failures; it takes none of --cases, --seed and --case-seed")
+            raise click.UsageError("--lf runs stored failures; remove --cases, --seed and --case-seed")
         if self.shard is not None and (self.touched or self.watch):
-            raise click.UsageError(f"--shard and {'--touched' if self.touched else '--watch'} exclude each other")
+            raise click.UsageError(f"--shard and {'--touched' if self.touched else '--watch'} cannot be combined")
         if self.time_budget is not None and (self.shard is not None or self.watch):
             other = "--watch" if self.watch else "--shard"
-            raise click.UsageError(f"--time-budget and {other} exclude each other")
+            raise click.UsageError(f"--time-budget and {other} cannot be combined")
 
     @property
     def without_cases(self) -> int:
@@ -142,7 +142,7 @@ class Wanted:
     "Default: warn.",
 )
 @click.option(
-    "--lint/--no-lint", default=True, help="Note the linter's warnings about the compiled kernels (default)."
+    "--lint/--no-lint", default=True, help="Show lint warnings about the compiled kernels as notes (default)."
 )
 @click.option(
     "--lf", "--last-failed", "last_failed", is_flag=True, help="Run only the open failures in the store."
@@ -185,8 +185,8 @@ class Wanted:
 def command(ctx: click.Context, /, **typed: Any) -> int:
     """Run the cases of op specs and judge them.
 
-    PATHS are specs, folders of specs, or the source files of kernels and references, which stand for the specs
-    that use them. Without PATHS: specs/.
+    PATHS are specs, folders of specs, or source files of kernels and references, which select the specs that use
+    them. Default: all specs of the project.
 
     \b
       kcheck run                                   every spec of this project

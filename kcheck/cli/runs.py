@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     "-n", "most", type=click.IntRange(min=1), default=20, show_default=True, help="Maximum number of runs."
 )
 def command(most: int) -> int:
-    """List the stored runs of this project, the newest first.
+    """List the stored runs of this project, newest first.
 
     \b
       kcheck runs

@@ -14,7 +14,7 @@ def command(which: str) -> None:
       kcheck schema > op-spec.schema.json
       kcheck schema config > kcheck.schema.json
 
-    Editors use it to complete and check files. First line of a spec, for the YAML language server:
+    Editors use it to complete and check files. For the YAML language server, start a spec with:
 
     \b
     # yaml-language-server: $schema=op-spec.schema.json

@@ -27,11 +27,11 @@ def command(what: NamedCase | None, *, seed: int | None, last: bool, op: str) ->
       kcheck show last
       kcheck show 98765 --op softmax
 
-    Shows its inputs, the worst elements, a small map of where in the output the error is, and earlier results.
+    Shows its inputs, the worst elements, a small map of the wrong elements, and earlier results.
 
     \b
     CASE is one of
-      last          the open failure that was seen last; --last is the same
+      last          the most recent open failure; --last is the same
       3             a number from `kcheck failures`
       kzvm          an id from `kcheck failures`, or a prefix of one
       98765         a seed, with --op if cases of several ops have it
@@ -100,7 +100,7 @@ def _judged(verdict: Verdict, snapshot: Snapshot | None, again: str, path: str =
     else:
         yield sentence(
             "inputs",
-            f"not stored: a run stores those of {NEW_SNAPSHOTS} new failures per spec; the seed makes them again",
+            f"not stored: a run stores those of {NEW_SNAPSHOTS} new failures per spec; the seed gives them again",
         )
     yield from _error_maps(verdict.comparisons)
     yield DetailRow("seed", (str(verdict.case.seed),))

@@ -30,7 +30,7 @@ def make_keys(private: Path, public: Path) -> None:
 
     for path in (private, public):
         if os.path.lexists(path):
-            raise UserError(f"{path} exists already; move it, or name another FILE")
+            raise UserError(f"{path} already exists; move it, or name another FILE")
     key = Ed25519PrivateKey.generate()
     text = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()

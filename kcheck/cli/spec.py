@@ -21,14 +21,14 @@ def command() -> None:
 @command.command("print")
 @click.argument("path", metavar="SPEC", type=click.Path(path_type=Path))
 def print_(path: Path) -> int:
-    """Print the YAML that a declared spec stands for.
+    """Print a declared spec as YAML.
 
     \b
       kcheck spec print kernels/softmax.py
       kcheck spec print kernels/softmax.py::softmax > specs/softmax.yaml
 
-    The YAML has the same cases and seeds. Name the op if the file declares several. Of a YAML spec, prints what it
-    stands for with what it `extends`. Does not import your code.
+    The YAML has the same cases and seeds. Name the op if the file declares several. A YAML spec is printed with
+    the keys that it inherits by `extends`. Does not import your code.
     """
     from kcheck.specfile import load_spec
     from kcheck.specfile.declared import read_spec

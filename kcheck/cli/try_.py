@@ -50,7 +50,7 @@ _CASES = 30
 )
 @TIME_LIMIT
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the drafted spec here."
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the drafted spec to this file."
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show every failing case in full.")
 @COLOR
@@ -78,16 +78,16 @@ def command(
       kcheck try ops.py:scale --dims 'M=1..64,N=1..2048' --args 'x[M,N],y[M,N]'
       kcheck try ops.py:scale --args 'x[N],alpha=0.5:float32,y[N],N:int32'
 
-    What the options leave open is read from the kernel's text and shown. Checks memory accesses, races,
-    uninitialized memory, barriers and determinism on random inputs; results are not checked, because that takes a
-    reference. Prints a drafted spec at the end.
+    Infers the rest from the kernel's source, and prints it. Checks memory accesses, races, uninitialized memory,
+    barriers and determinism on random inputs, but not the results, because that requires a reference. Prints a
+    drafted spec at the end.
     """
     from kcheck.draft import Words, apply, op_name, sketch, spec_text
     from kcheck.specfile.paths import nearest_root
 
     path, name = split_kernel(kernel)
     if output is not None and os.path.lexists(output):
-        raise UserError(f"-o {output}: the file exists already; name another one")
+        raise UserError(f"-o {output}: the file already exists; name another one")
     root = nearest_root(path) or Path(os.path.abspath(path)).parent
     drawn = apply(sketch(path, name), Words(dims, args, grid, block))
     place = f"{Path(os.path.relpath(path.resolve(), root.resolve())).as_posix()}:{name}"

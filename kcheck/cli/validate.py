@@ -26,7 +26,7 @@ def command(paths: tuple[Path, ...], recursive: bool, touched: bool) -> int:
       kcheck validate specs/softmax.yaml     one spec
 
     Prints every mistake as file:line:col: what; fix.
-    Does not import your code. A folder stands for the specs in it, a Python file for the specs that use it.
+    Does not import your code. A folder selects the specs in it, a Python file the specs that use it.
     Without paths: all specs of the project.
     """
     from kcheck.cli.specs import collect, none_found, project_specs

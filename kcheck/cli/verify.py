@@ -18,7 +18,7 @@ from kcheck.cli.exits import Exit
     "--root",
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Also compare the specs, kernels and references in this project with those that were checked.",
+    help="Also compare this project's specs, kernels and references with those that were checked.",
 )
 def command(file: Path, key: Path, root: Path | None) -> int:
     """Check the signature of a report, offline.
@@ -27,8 +27,8 @@ def command(file: Path, key: Path, root: Path | None) -> int:
       kcheck verify kcheck.dsse.json --key kcheck.key.pub
       kcheck verify kcheck.dsse.json --key kcheck.key.pub --root .
 
-    Reports that were signed with it are compared if they are in the same folder. Exit code: 0 if the signature is
-    valid and no file differs, 1 otherwise. Whether the kernels passed is what the report says.
+    Signed report files are also checked if they are in the same folder. Exit code: 0 if the signature is valid and
+    no file differs, 1 otherwise. The exit code does not depend on whether the kernels passed.
     """
     from kcheck.cli.signing import BadSignature, verified
     from kcheck.report import plain

@@ -130,7 +130,7 @@ def _finding(
     elif kind is FaultKind.TRAP and _is_grid_sync(site):
         message, fix = "grid.sync() needs a cooperative launch", "add cooperative: true to launch"
         if not program.cooperative:  # PTX of another compiler: the barrier is a loop over a word of the driver's
-            message = "grid.sync() that another compiler put in place does not run on the cpu device"
+            message = "grid.sync() that another compiler inlined does not run on the cpu device"
             fix = "give the .cu file as the kernel, or use --device gpu with cooperative: true"
     elif kind is FaultKind.TRAP and site is not None and "__assertfail" in site.text:
         message, fix = "an assertion failed", "compare the values in it with what the launch passes"

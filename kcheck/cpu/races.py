@@ -177,7 +177,7 @@ class Races:
                 told[key] = replace(first, count=known.count + finding.count)
         found = list(told.values())
         if self._state.now >= LAST_STAMP:
-            message = "gave up within this launch, after 4 billion synchronizations"
+            message = "stopped checking this launch after 4 billion synchronizations"
             found.append(Finding("racecheck", message, "warn", kernel=kernel_name(program.entry)))
         if self._state.counted:
             message = "a barrier for part of the block is treated as one for all of it: a race may be missed"

@@ -41,10 +41,10 @@ def returned_outputs(
             findings.append(Finding(RULE, str(error), array=name))
             continue
         if array.shape != memory.shape:
-            what = f"the output {name} has shape {list(array.shape)}, the spec declares {list(memory.shape)}"
+            what = f"the output {name} has shape {list(array.shape)}, but the spec declares {list(memory.shape)}"
             findings.append(Finding(RULE, what, fix=f"return an array of shape {list(memory.shape)}", array=name))
         elif array.dtype != memory.dtype.numpy:
-            what = f"the output {name} is {array.dtype}, the spec declares {memory.dtype} in this case"
+            what = f"the output {name} is {array.dtype}, but the spec declares {memory.dtype} in this case"
             findings.append(Finding(RULE, what, fix=f"convert the result to {memory.dtype}", array=name))
         else:
             outputs[name] = np.array(array, order="C", copy=True)
@@ -95,12 +95,14 @@ def outputs_by_name(spec: OpSpec, result: object) -> tuple[dict[str, object], Fi
             return {}, Finding(RULE, f"the output {missing[0]} is missing", fix="return every declared output")
         return {name: result[name] for name in names}, None
     if result is None:
-        return {}, Finding(RULE, f"nothing was returned, the spec declares {expected}", fix="return the outputs")
+        return {}, Finding(
+            RULE, f"nothing was returned, but the spec declares {expected}", fix="return the outputs"
+        )
     if len(names) == 1 and not isinstance(result, tuple):
         return {names[0]: result}, None
     if not isinstance(result, tuple | list) or len(result) != len(names):
         count = len(result) if isinstance(result, tuple | list) else 1
         word = "value was" if count == 1 else "values were"
         fix = "return a tuple in this order, or a dict" if len(names) > 1 else "return one array"
-        return {}, Finding(RULE, f"{count} {word} returned, the spec declares {expected}", fix=fix)
+        return {}, Finding(RULE, f"{count} {word} returned, but the spec declares {expected}", fix=fix)
     return dict(zip(names, result, strict=True)), None

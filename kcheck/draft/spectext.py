@@ -52,10 +52,10 @@ def _lines(sketch: Sketch, kernel: str, reference: str) -> Iterator[str]:
     yield f"reference: {reference}   # TODO: fill it in; it gets float64 arrays"
     sizes = default_sizes(len(sketch.dims))
     if sketch.dims:
-        yield "dims:                        # TODO: the sizes, in elements, that the kernel is for"
+        yield "dims:                        # TODO: the sizes, in elements, that the kernel supports"
         yield from (f"  {name}: {sketch.domains.get(name, sizes)}" for name in sketch.dims)
     if any(not array.dtype for array in sketch.arrays):
-        yield "dtypes: [float32]            # TODO: every dtype that the kernel is for"
+        yield "dtypes: [float32]            # TODO: every dtype that the kernel supports"
     inputs = [array for array in sketch.arrays if array.loads]
     if inputs:
         yield "inputs:"

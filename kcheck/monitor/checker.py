@@ -118,7 +118,7 @@ class EquivalenceChecker:
         with self._changing:
             if self._run is not None:
                 log.warning(
-                    "EquivalenceChecker.start: it is running already; stop it first to change its settings"
+                    "EquivalenceChecker.start: it is already running; stop it first to change its settings"
                 )
                 return self
             for site in list(self._sites):

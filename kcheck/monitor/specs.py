@@ -85,7 +85,7 @@ class SpecJudge:
         for name, variable in spec.dtypes.items():
             if dtypes[name] not in variable.choices:
                 allowed = ", ".join(variable.choices)
-                raise NotACase(f"the dtype {name} of the inputs is {dtypes[name]}, the spec allows {allowed}")
+                raise NotACase(f"the dtype {name} of the inputs is {dtypes[name]}, but the spec allows {allowed}")
         arrays: dict[str, Input | Output] = {**spec.inputs, **spec.outputs}
         case = model.Case(
             spec.path,
@@ -105,7 +105,7 @@ class SpecJudge:
             shape, dtype = shape_of(spec.inputs[name], case.dims), element_type(spec.inputs[name], dtypes)
             if array.shape != shape or array.dtype != dtype.numpy:
                 is_, wanted = f"{array.dtype} {list(array.shape)}", f"{dtype} {list(shape)}"
-                raise NotACase(f"{name} is {is_}, the spec declares {wanted}")
+                raise NotACase(f"{name} is {is_}, but the spec declares {wanted}")
         return materialize(spec, case, inputs)
 
     def _dims(self, inputs: Mapping[str, Array], given: Mapping[str, Any]) -> dict[str, int]:

@@ -224,7 +224,7 @@ class Reference:
         shape, dtype = self.shapes[name], self.dtypes[name]
         if array.shape != shape:
             self.fail(
-                f"the reference's {name!r} has shape {list(array.shape)}, the spec declares {list(shape)}",
+                f"the reference's {name!r} has shape {list(array.shape)}, but the spec declares {list(shape)}",
                 f"return an array of shape {list(shape)}",
                 name,
             )
@@ -237,7 +237,7 @@ class Reference:
             return array.astype(np.complex128)
         if kind not in accepted:
             self.fail(
-                f"the reference's {name!r} is {array.dtype}, the spec declares {dtype}",
+                f"the reference's {name!r} is {array.dtype}, but the spec declares {dtype}",
                 f"return values that {dtype} can hold",
                 name,
             )
@@ -259,7 +259,7 @@ class Reference:
             index = first_index(~fits)
             element = f"{name}{list(index)}" if index else name
             self.fail(
-                f"the reference's {element} is {wide[index]}, the spec declares {dtype}",
+                f"the reference's {element} is {wide[index]}, but the spec declares {dtype}",
                 f"return whole numbers from {low} to {high}",
                 name,
                 index,

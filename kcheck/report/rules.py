@@ -109,7 +109,7 @@ RULES: Mapping[str, Rule] = {
     "worker": Rule(
         "A case that ends the process",
         "With `--jobs`, two worker processes ended while they ran this case.\n\n"
-        "Look for code that ends the process, or that needs more memory than there is.",
+        "Look for code that exits the process or runs out of memory.",
     ),
     "reference": Rule(
         "The reference cannot be used",

@@ -55,7 +55,7 @@ def _document(run: Collected, found: Sequence[Problem], settings: ReportSettings
     if len(results) < len(ordered):
         text = (
             f"the SARIF report has {len(results):,} of {wording.count(len(ordered), 'result')}, because GitHub"
-            f" takes at most {MOST_RESULTS:,} results and 10 MB; the JSON report has all of them"
+            f" accepts at most {MOST_RESULTS:,} results and 10 MB; the JSON report has all of them"
         )
         settings.warn(text)
         invocation["toolExecutionNotifications"] = [{"level": "warning", "message": {"text": text}}]

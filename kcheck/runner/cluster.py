@@ -322,7 +322,7 @@ class Cluster:
         if opened.address not in self._pending:  # it has gone, or is not used
             return []
         if self.name and device != self.name:
-            self._refuse(opened.address, f"its device is {device}, and that of the others {self.name}")
+            self._refuse(opened.address, f"its device is {device}, but the other workers have {self.name}")
             return []
         if not self.name:
             self.name, self.description = device, description

@@ -113,11 +113,11 @@ def _same_plan(where: str, other: Shard, name: str, first: Shard) -> None:
             iter([path for path in ours if path not in theirs] + [path for path in theirs if path not in ours]), ""
         )
         what = f"{odd} is only in one of them" if odd else "their order differs"
-        raise UserError(f"{where} and {name} have other specs: {what}; run every shard with the same specs")
+        raise UserError(f"{where} and {name} have different specs: {what}; run every shard with the same specs")
     for mine, spec in zip(first.plan, other.plan, strict=True):
         if mine != spec:
             raise UserError(
-                f"{where}: {spec.path} has other cases or files than in {name}; run every shard on the same "
+                f"{where}: {spec.path} has different cases or files than in {name}; run every shard on the same "
                 "commit, with the same options and the same stored failures"
             )
 

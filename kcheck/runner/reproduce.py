@@ -160,7 +160,7 @@ def current(spec: OpSpec, known: KnownFailure) -> Case:
     except SpecError as error:
         raise Gone(tuple(str(fault) for fault in error.faults)) from error
     if known.snapshot is None and is_held(case):
-        raise Gone(("its inputs were held by a snapshot, which had to make room for newer ones",))
+        raise Gone(("its stored inputs were deleted to make room for newer ones",))
     return case
 
 
@@ -168,7 +168,9 @@ def _notes(spec: OpSpec, case: Case, known: KnownFailure) -> tuple[str, ...]:
     if is_held(case):
         return ()
     if known.snapshot is not None and not makes(spec, case, known.snapshot):
-        return ("its seed makes other inputs now, since a generator has changed; the stored ones were run",)
+        return (
+            "its seed now generates different inputs because a generator has changed; the stored ones were used",
+        )
     if case.label.startswith("example_") or case.label == MINIMIZED:
         return ()
     try:
@@ -178,7 +180,7 @@ def _notes(spec: OpSpec, case: Case, known: KnownFailure) -> tuple[str, ...]:
     changed = list(differences(case, drawn))
     if not changed:
         return ()
-    return (f"its seed draws another case now ({'; '.join(changed)}); the stored one was run",)
+    return (f"its seed now draws a different case ({'; '.join(changed)}); the stored one was run",)
 
 
 def _other_bits(known: KnownFailure, done: Executed) -> tuple[str, ...] | None:

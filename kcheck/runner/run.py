@@ -265,7 +265,7 @@ class _Run:
             self._note(*vacuous.notes)
             tally.findings = vacuous.findings
             if self.options.cases_first and has_artifact and tally.counts[Status.PASSED] < planned:
-                self._note("artifact was not checked, since cases failed")
+                self._note("artifact was not checked because cases failed")
                 return
             if work.compiling:
                 yield Compiling(spec.path, spec.op)

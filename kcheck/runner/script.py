@@ -213,7 +213,7 @@ def script(done: Reproduced, name: str) -> str:
         launch=_launch(spec, executed.arrays),
     )
     if len(body) > 2 * _MOST:
-        raise UserError("--script: its inputs are too large to be written down; export it: kcheck export")
+        raise UserError("--script: its inputs are too large for a script; use kcheck export")
     return body
 
 
@@ -261,7 +261,7 @@ def _elements(array: ArraySnapshot, dtype: str) -> str:
         return f"np.array({held.tolist()!r}, {dtype})"
     packed = zlib.compress(held.tobytes(), 9)
     if len(packed) > _MOST:
-        raise UserError(f"--script: {array.name} is too large to be written down; export the case: kcheck export")
+        raise UserError(f"--script: {array.name} is too large for a script; use kcheck export")
     lines = textwrap.wrap(base64.b85encode(packed).decode(), 100)
     text = "\n".join(f"            {line!r}" for line in lines) or "            ''"
     return f"packed(\n            {dtype},\n            {held.shape},\n{text},\n        )"

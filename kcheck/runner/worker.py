@@ -161,7 +161,7 @@ class Bench:
             case "cases":
                 yield from self._cases(task, work)
             case "unfinished":
-                fix = "look for code that ends the process, or that needs more memory than there is"
+                fix = "look for code that exits the process or runs out of memory"
                 message = f"two worker processes ended while they ran this case: {task.why}"
                 finding = Finding(WORKER, message, fix=fix, place=self._specs[task.spec].runs.span)
                 yield CaseRan(task.start, work.unfinished(task.start, finding), (), task.settled)

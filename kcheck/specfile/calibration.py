@@ -38,8 +38,8 @@ _ANEW = "fix it, or delete the file and run 'kcheck calibrate' again"
 _NUMBERS = ("envelope", "cases", "median", "p95", "largest")
 _OF_OP = ("seed", "cases", "device", "kcheck", "numba-cuda", "envelopes")
 _HEAD = """\
-# How far correct kernels were from their references: what `tolerance: calibrated` accepts. Written by
-# `kcheck calibrate`, which replaces whole ops; keep it in git.
+# Errors of correct kernels, for `tolerance: calibrated`. Written by `kcheck calibrate`, which replaces the
+# entries of whole ops. Commit this file.
 """
 
 

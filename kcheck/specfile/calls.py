@@ -142,7 +142,9 @@ def read_function(reader: Reader, aliases: dict[str, str]) -> FunctionRef | None
         return None
     for key, why in _NOT_BESIDE.items():
         if (entry := reader.top.entries.get(key)) is not None:
-            reader.fault(entry.span, f"{key!r} does not fit 'function': {why}", f"remove {key!r} or 'function'")
+            reader.fault(
+                entry.span, f"{key!r} cannot be used with 'function': {why}", f"remove {key!r} or 'function'"
+            )
     for name, source in aliases.items():
         what = (
             f"the output {name!r} of a function cannot be an alias of {source!r}: a function returns its outputs"
@@ -361,7 +363,7 @@ def _check_arity(
         takes = f"{least}" if least == most else f"at least {least}" if most is None else f"{least} to {most}"
         plural = "" if takes == "1" else "s"
         names = ", ".join((*parameters.required, *parameters.optional))
-        what = f"kernel {kernel[0].name!r} takes {takes} argument{plural}, and args has {count}"
+        what = f"kernel {kernel[0].name!r} takes {takes} argument{plural}, but args has {count}"
         reader.fault(node.span, what, f"its parameters are {names}" if names else "")
 
 

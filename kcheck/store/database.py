@@ -175,7 +175,7 @@ def _version(connection: sqlite3.Connection, file: Path) -> int:
         raise StoreError(f"{where}: this is another program's database; move it elsewhere")
     if version > len(MIGRATIONS):
         raise StoreError(
-            f"{where}: written by a newer kcheck (store {version}, this one knows {len(MIGRATIONS)}); "
+            f"{where}: written by a newer kcheck (store {version}; this kcheck supports {len(MIGRATIONS)}); "
             "upgrade kcheck, or run with --no-store"
         )
     return int(version)

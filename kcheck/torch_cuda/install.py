@@ -15,8 +15,8 @@ from kcheck.torch_cuda.mode import host_cuda_mode, in_every_thread
 from kcheck.torch_cuda.storages import Storages
 
 _NOT_COMPILED = (
-    "kcheck: torch.compile runs functions uncompiled: kernels that it would generate are not checked, "
-    "those that the functions launch are"
+    "kcheck: torch.compile runs functions without compiling them: kernels that the functions launch are "
+    "checked, kernels that it would generate are not"
 )
 
 

@@ -33,7 +33,7 @@ def read_version(text: str) -> tuple[int, int]:
     if not FIRST <= version < BEYOND:
         first, last = FIRST, (BEYOND[0], BEYOND[1] - 1)
         raise UnsupportedTriton(
-            f"triton {text} is not supported: kcheck knows {_told(first)} to {_told(last)}",
+            f"triton {text} is not supported: kcheck supports {_told(first)} to {_told(last)}",
             f'pip install "triton>={_told(FIRST)},<{_told(BEYOND)}"',
         )
     return version

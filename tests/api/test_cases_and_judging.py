@@ -175,12 +175,15 @@ def right(case: kcheck.Case) -> dict:
     [
         (lambda out: {"y": out["y"]}, "the output total is missing"),
         (lambda out: {**out, "totals": out["total"]}, "'totals' is not an output of the spec"),
-        (lambda out: out["y"], "1 value was returned, the spec declares 2 outputs (y, total)"),
+        (lambda out: out["y"], "1 value was returned, but the spec declares 2 outputs (y, total)"),
         (
             lambda out: {**out, "total": out["total"][None]},
-            "the output total has shape [1, 3], the spec declares [3]",
+            "the output total has shape [1, 3], but the spec declares [3]",
         ),
-        (lambda out: {**out, "y": out["y"].astype("f8")}, "the output y is float64, the spec declares float32"),
+        (
+            lambda out: {**out, "y": out["y"].astype("f8")},
+            "the output y is float64, but the spec declares float32",
+        ),
         (lambda out: {**out, "y": object()}, "the output y is a object, not an array; pass an array or a number"),
         (lambda out: None if out is None else (), "0 values were returned"),
     ],

@@ -103,7 +103,7 @@ def test_keys_of_a_file_can_be_replaced() -> None:
 
 def test_a_replaced_kernel_is_compared_with_the_launch() -> None:
     """A kernel with another number of parameters is refused where it was passed."""
-    with pytest.raises(kcheck.SpecError, match=r"takes 1 argument, and args has 2"):
+    with pytest.raises(kcheck.SpecError, match=r"takes 1 argument, but args has 2"):
         kcheck.load_spec("specs/softmax.yaml", kernel=lambda x: None)
 
 

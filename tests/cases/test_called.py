@@ -26,7 +26,7 @@ def test_shapes_and_given_dims_make_every_size() -> None:
 @pytest.mark.parametrize(
     ("shapes", "given", "message"),
     [
-        ({"x": (3,), "w": (8,)}, {"S": 1}, r"the input x has shape \[3\], the spec declares \[M, N\]"),
+        ({"x": (3,), "w": (8,)}, {"S": 1}, r"the input x has shape \[3\], but the spec declares \[M, N\]"),
         ({"x": (3, 4), "w": (8,)}, {"S": 1, "M": 5}, "M is 5 elsewhere and 3 in the input x"),
         ({"x": (3, 4), "w": (8,)}, {}, "no input shows the size S; pass it with the inputs"),
     ],

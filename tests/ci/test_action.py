@@ -173,7 +173,7 @@ def test_templates_are_valid_and_run_kcheck_ci(tmp_path: Path) -> None:
         validate(yaml.safe_load(text.replace("\non:", '\n"on":')), schema)
         assert "kcheck ci\n" in text
         again = init(host)
-        assert (again.returncode, "exists already; nothing was written" in again.stderr) == (2, True)
+        assert (again.returncode, "already exists; nothing was written" in again.stderr) == (2, True)
 
 
 def test_every_path_that_a_template_names_is_written_by_kcheck_ci() -> None:

@@ -242,8 +242,8 @@ def test_a_scheduler_that_does_not_answer_is_told_within_seconds(tmp_path: Path)
     ("arguments", "says"),
     [
         (("--executor", "dask"), "--executor dask needs a scheduler"),
-        (("--scheduler", "tcp://127.0.0.1:9"), "--scheduler is of --executor dask"),
-        (("--executor", "dask", "--scheduler", "tcp://127.0.0.1:9", "-j2"), "exclude each other"),
+        (("--scheduler", "tcp://127.0.0.1:9"), "--scheduler needs --executor dask"),
+        (("--executor", "dask", "--scheduler", "tcp://127.0.0.1:9", "-j2"), "cannot be combined"),
         (("--executor", "dask", "--scheduler", "tcp://127.0.0.1:9", "--watch"), "--watch is for the terminal"),
     ],
 )

@@ -43,7 +43,7 @@ def test_nothing_is_overwritten(inside: Path, capsys: pytest.CaptureFixture[str]
     (inside / "kernels").mkdir()
     (inside / "kernels/row_sum.py").write_text("mine")
     assert main(["init"]) == 2
-    assert "kernels/row_sum.py exists already; nothing was written" in capsys.readouterr().err
+    assert "kernels/row_sum.py already exists; nothing was written" in capsys.readouterr().err
     assert files(inside) == {"kernels/row_sum.py"}
 
 

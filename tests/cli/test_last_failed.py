@@ -40,7 +40,7 @@ def test_lf_without_an_open_failure_selects_nothing(stored: Kcheck, project: Pat
     ("options", "message"),
     [
         (("--no-store",), "--lf needs the store"),
-        (("--cases", "3"), "--lf runs stored failures; it takes none of --cases, --seed and --case-seed"),
+        (("--cases", "3"), "--lf runs stored failures; remove --cases, --seed and --case-seed"),
     ],
 )
 def test_lf_refuses_what_contradicts_it(stored: Kcheck, options: tuple[str, ...], message: str) -> None:

@@ -73,7 +73,7 @@ def test_since_takes_the_newest_run_of_each_spec(ran: Kcheck) -> None:
     ("arguments", "says", "code"),
     [
         (("--run", "9"), "run 9 is not stored; `kcheck runs` lists the stored runs", 2),
-        (("--run", "1", "--since", "1h"), "--run and --since exclude each other", 2),
+        (("--run", "1", "--since", "1h"), "--run and --since cannot be combined", 2),
         (("--since", "2030-01-01"), "no run is stored since then", 5),
         (("-o", "r.json"), "no --format before it", 2),
     ],

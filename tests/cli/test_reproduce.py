@@ -91,7 +91,7 @@ def test_a_spec_that_was_widened_or_moved_has_the_case_still(stored: Kcheck, pro
     done = stored("reproduce", seed)
     assert done.returncode == 1
     assert second_line(done).startswith("STILL FAILS  same bits")
-    assert "its seed draws another case now (dim N: 5 before" in " ".join(done.stdout.split())
+    assert "its seed now draws a different case (dim N: 5 before" in " ".join(done.stdout.split())
 
 
 def test_a_seed_is_enough_on_another_machine(stored: Kcheck, tmp_path: Path) -> None:

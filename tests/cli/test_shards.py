@@ -213,8 +213,8 @@ def test_open_failures_are_shared_out_too(project: Kcheck) -> None:
     [
         ("twice", "are both shard 1/2; give each shard once"),
         ("other count", "is one of 3; give those of one run"),
-        ("other seed", "has other cases or files than in part1.json; run every shard on the same commit"),
-        ("other file", "has other cases or files than in part1.json; run every shard on the same commit"),
+        ("other seed", "has different cases or files than in part1.json; run every shard on the same commit"),
+        ("other file", "has different cases or files than in part1.json; run every shard on the same commit"),
         ("other specs", "right.yaml is only in one of them; run every shard with the same specs"),
         ("other options", "ran with --strict yes, part1.json with no; run every shard with the same options"),
         ("whole", "the report of a whole run, not of a shard; write one with `kcheck run --shard 1/2"),

@@ -129,7 +129,7 @@ def test_the_private_key_is_for_its_owner_and_is_not_overwritten(signed: Kcheck)
     """Mode 600; a second keygen refuses."""
     assert stat.S_IMODE((signed.folder / "kcheck.key").stat().st_mode) == 0o600
     result = signed("keygen")
-    assert (result.returncode, "kcheck.key exists already" in result.stderr) == (2, True)
+    assert (result.returncode, "kcheck.key already exists" in result.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_the_private_key_is_for_its_owner_and_is_not_overwritten(signed: Kcheck)
     [
         (("report", "--sign", "kcheck.yaml"), "kcheck.yaml is not an unencrypted Ed25519 private key in PEM"),
         (("report", "--sign", "kcheck.key", "--since", "1h"), "--sign signs one run"),
-        (("report", "--pdf", "r.pdf"), "--pdf shows what is signed; add --sign KEY"),
+        (("report", "--pdf", "r.pdf"), "--pdf needs --sign KEY"),
         (("report", "--sign", "kcheck.key", "--pdf", "gone/r.pdf"), "--pdf gone/r.pdf: no such folder"),
         (("verify", "kcheck.yaml", "--key", "kcheck.key.pub"), "kcheck.yaml is not a signed report"),
         (("verify", "kcheck.dsse.json", "--key", "kcheck.key"), "kcheck.key is not an Ed25519 public key in PEM"),

@@ -121,4 +121,4 @@ def test_options_that_a_budget_excludes(kcheck: Kcheck, other: list[str]) -> Non
     """The parts of a run must be the same on every machine, and a round of --watch ends by itself."""
     found = kcheck("run", "--time-budget", "1", *other)
     assert found.returncode == 2
-    assert f"--time-budget and {other[0]} exclude each other" in found.stderr
+    assert f"--time-budget and {other[0]} cannot be combined" in found.stderr

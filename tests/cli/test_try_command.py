@@ -118,7 +118,7 @@ def test_outputs_that_stay_unwritten_are_a_warning(capsys: pytest.CaptureFixture
         (["--dims", "N"], "--dims: 'N' is not a dim; write M=1..64, M=128 or M=[1,2,5]"),
         (["--block", "0"], "--block: '0' is not a number of threads"),
         (["--grid", "Q"], "unknown name 'Q' in grid"),
-        (["-o", "ops.py"], "-o ops.py: the file exists already"),
+        (["-o", "ops.py"], "-o ops.py: the file already exists"),
     ],
 )
 def test_a_wrong_option_says_what_to_write(

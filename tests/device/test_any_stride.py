@@ -93,7 +93,7 @@ def test_a_failure_is_not_kept_waiting_by_the_artifact(tmp_path: Path) -> None:
     assert "failed" in order
     assert "compiling" not in order
     assert finished[1] == [["A", "A"]] * 2
-    assert "artifact was not checked, since cases failed" in finished[2]
+    assert "artifact was not checked because cases failed" in finished[2]
 
 
 def test_a_kernel_that_needs_contiguous_arrays_gets_them(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_a_correct_function_passes_on_the_host(path, name: str) -> None:
     [
         ("tail", "mismatch", "beyond tolerance"),
         ("in_place", "mutated", "input x was changed"),
-        ("wide", "output", "the output y is float64, the spec declares float32 in this case"),
+        ("wide", "output", "the output y is float64, but the spec declares float32 in this case"),
         ("unequal", "output", "the output y has shape ["),
         ("raising", "launch", "the function raised ValueError: too many rows"),
         ("changing", "nondeterministic", "two launches of the same case differ"),
@@ -221,9 +221,12 @@ def test_the_layouts_of_a_case_reach_a_numpy_function(path) -> None:
     [
         (
             "kernel: ops.py:right\n",
-            "'kernel' does not fit 'function': it runs the op; remove 'kernel' or 'function'",
+            "'kernel' cannot be used with 'function': it runs the op; remove 'kernel' or 'function'",
         ),
-        ("artifact: {max_registers: 9}\n", "'artifact' does not fit 'function': there is no compiled kernel"),
+        (
+            "artifact: {max_registers: 9}\n",
+            "'artifact' cannot be used with 'function': there is no compiled kernel",
+        ),
         ("framework: numpi\n", "did you mean 'numpy'?"),
         ("framework: {torch: tpu}\n", "unknown device 'tpu'; did you mean 'cpu'?"),
     ],

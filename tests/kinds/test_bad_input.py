@@ -17,18 +17,18 @@ ROWS = {
     # op: (spec, the message, the fix)
     "a_parameter_too_many": (
         f"{CU}\n{ARGS.format('[x, y, {N: int32}, {N: int32}]')}",
-        "kernel 'twice' takes 3 arguments, and args has 4",
+        "kernel 'twice' takes 3 arguments, but args has 4",
         "its parameters are const float* x, float* y, int n",
     ),
     "a_wide_dim": (
         f"{CU}\n{ARGS.format('[x, y, {N: int64}]')}",
-        "'N' as int64 does not fit parameter 3 of kernel 'twice', `int n`: it has 4 bytes, and int64 has 8",
+        "'N' as int64 does not fit parameter 3 of kernel 'twice', `int n`: it has 4 bytes, but int64 has 8",
         "write {N: int32}",
     ),
     "a_pointer_for_a_scalar": (
         f"{CU}\n{ARGS.format('[x, y, x]')}",
         "the float32 array 'x' does not fit parameter 3 of kernel 'twice', `int n`: an array is passed as a "
-        "pointer of 8 bytes, and this is an integer of 4 bytes",
+        "pointer of 8 bytes, but this is an integer of 4 bytes",
         "pass a dim, a param or {stride: [x, 0]} here, or change the kernel",
     ),
     "a_scalar_for_a_pointer": (
@@ -60,12 +60,12 @@ ROWS = {
     ),
     "ptx_of_a_newer_target": (
         "kernel: kernels/newer.ptx:twice",
-        "kernels/newer.ptx:twice is compiled for sm_90, and this device is sm_80",
+        "kernels/newer.ptx:twice is compiled for sm_90, but this device is sm_80",
         "set KCHECK_CC=9.0, or compile it for an older target",
     ),
     "a_wide_dim_for_ptx": (
         f"kernel: kernels/twice.ptx:twice\n{ARGS.format('[x, y, {N: int64}]')}",
-        "'N' as int64 does not fit parameter 3 of kernel 'twice', .u32 n: it has 4 bytes, and int64 has 8",
+        "'N' as int64 does not fit parameter 3 of kernel 'twice', .u32 n: it has 4 bytes, but int64 has 8",
         "write {N: int32}",
     ),
     "a_function_of_another_file": (

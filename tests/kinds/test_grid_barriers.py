@@ -123,5 +123,5 @@ def test_a_grid_barrier_in_a_plain_launch_names_the_key_to_add(made):
 
 def test_a_grid_barrier_that_another_compiler_put_in_place_is_named(made):
     found = next(finding for finding in _found(made, "other") if finding["rule"] == "trap")
-    assert found["message"] == "grid.sync() that another compiler put in place does not run on the cpu device"
+    assert found["message"] == "grid.sync() that another compiler inlined does not run on the cpu device"
     assert found["fix"] == "give the .cu file as the kernel, or use --device gpu with cooperative: true"

@@ -170,7 +170,7 @@ def test_a_script_of_a_triton_kernel_is_refused(project: KindsProject, reports: 
 @pytest.mark.parametrize(
     ("version", "what", "fix"),
     [
-        ("3.2.0", "triton 3.2.0 is not supported: kcheck knows 3.6 to 3.8", 'pip install "triton>=3.6,<3.9"'),
+        ("3.2.0", "triton 3.2.0 is not supported: kcheck supports 3.6 to 3.8", 'pip install "triton>=3.6,<3.9"'),
         (None, "kernels/k.py:twice needs Triton, which is not installed", 'pip install "kcheck[triton]"'),
     ],
 )
@@ -250,7 +250,7 @@ FAULTS = {
     ),
     "an argument too many": (
         "kernel: kernels/k.py:twice\ncompile: {constexprs: {BLOCK: 32}}\nlaunch: {args: [x, y, N, N], grid: [1]}",
-        "kernel 'twice' takes 3 arguments, and args has 4; its parameters are x, y, n",
+        "kernel 'twice' takes 3 arguments, but args has 4; its parameters are x, y, n",
     ),
     "an array for a number": (
         "kernel: kernels/k.py:twice\ncompile: {constexprs: {BLOCK: 32}}\nlaunch: {args: [x, y, x], grid: [1]}",

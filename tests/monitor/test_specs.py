@@ -144,10 +144,10 @@ def test_a_call_that_is_not_a_case_of_the_spec_is_an_error_that_is_counted(
         shift(np.ones(3, np.float32), 0.5)
         shift(np.ones((1, 3), np.float64), 0.5)
     assert checker.stats().reference_errors == 2
-    assert "could not be compared: shift: the input x has shape [3], the spec declares [M, N]" in caplog.text
+    assert "could not be compared: shift: the input x has shape [3], but the spec declares [M, N]" in caplog.text
     assert "Traceback" not in caplog.text
-    assert "the input x has shape [3], the spec declares [M, N]" in caplog.text
-    assert "the dtype T of the inputs is float64, the spec allows float32" in caplog.text
+    assert "the input x has shape [3], but the spec declares [M, N]" in caplog.text
+    assert "the dtype T of the inputs is float64, but the spec allows float32" in caplog.text
 
 
 def test_a_function_needs_parameters_with_the_names_of_the_spec(project: Path) -> None:

@@ -48,9 +48,9 @@ def test_a_wrong_output_fails_with_its_place(bench: Bench) -> None:
         ("def ref(x):\n    raise SystemExit(3)\n", "raised SystemExit: 3", 3),
         ("def ref(x):\n    return {'z': x}\n", "returned 'z', which is not an output", 2),
         ("def ref(x):\n    return None\n", "returned None for output 'y'", 2),
-        ("def ref(x):\n    return x[:2]\n", "has shape [2], the spec declares [3]", 2),
-        ("def ref(x):\n    return x + 1j\n", "is complex128, the spec declares float32", 2),
-        ("def ref(x):\n    return ['a', 'b', 'c']\n", "is <U1, the spec declares float32", 2),
+        ("def ref(x):\n    return x[:2]\n", "has shape [2], but the spec declares [3]", 2),
+        ("def ref(x):\n    return x + 1j\n", "is complex128, but the spec declares float32", 2),
+        ("def ref(x):\n    return ['a', 'b', 'c']\n", "is <U1, but the spec declares float32", 2),
         ("def ref(x):\n    return [[1], [1, 2]]\n", "is not an array", 2),
         ("def ref(x, sclae):\n    return x\n", "parameter 'sclae'", 2),
     ],
@@ -127,7 +127,7 @@ def test_any_other_float_of_an_integer_output_is_an_error_that_names_the_element
     arrays = bench.arrays(spec, {"x": [1, 2]}, {"y": (2,)})
     found = judge(spec, arrays, bench.outcome(arrays, {"y": [1, 1]}))
     assert found.status is Status.ERROR
-    assert found.findings[0].message == f"the reference's {what}, the spec declares {dtype}"
+    assert found.findings[0].message == f"the reference's {what}, but the spec declares {dtype}"
     assert found.findings[0].fix.endswith(fix)
 
 
@@ -216,7 +216,7 @@ def test_several_outputs_are_a_dict_by_name_or_a_tuple_in_order(bench: Bench, re
         ("None", "the reference returned nothing for 2 outputs", "a tuple in the order y, n, or a dict"),
         ("(x,)", "the reference returned 1 value for 2 outputs", "a tuple in the order y, n, or a dict"),
         ("(x, 3, x)", "the reference returned 3 values for 2 outputs", "a tuple in the order y, n, or a dict"),
-        ("3, x", "the reference's 'y' has shape [], the spec declares [3]", "return an array of shape [3]"),
+        ("3, x", "the reference's 'y' has shape [], but the spec declares [3]", "return an array of shape [3]"),
     ],
 )
 def test_another_number_of_outputs_is_an_error_of_the_reference(

@@ -235,7 +235,7 @@ def test_module_variables_and_functions() -> None:
     [
         ("hello", 1, "expected a directive"),
         ("", 1, "no .version"),
-        (HEAD + '.file 1 "x', 4, "begins no PTX token"),
+        (HEAD + '.file 1 "x', 4, "is not valid in PTX"),
         (HEAD + "/* no end", 4, "never closed"),
         (HEAD + ".global .f31 x;", 4, "expected a type"),
         (HEAD + ".global .u32 x\n.global .u32 y;", 5, "expected ';'"),

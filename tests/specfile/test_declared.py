@@ -223,7 +223,7 @@ def test_the_kernel_has_its_kind_and_its_parameters_are_compared_with_args(proje
     for above, below in (("@kcheck.op", "@cuda.jit"), ("@cuda.jit\n@kcheck.op", "")):
         text = f'{HEAD}{above}(dims={{"M": [1], "N": [2]}}{REST}'.replace("\n@cuda.jit\ndef", f"\n{below}\ndef")
         FILE.write_text(text.replace('"args": ["x", "y"]', '"args": ["y"]'))
-        with pytest.raises(SpecError, match="takes 2 arguments, and args has 1"):
+        with pytest.raises(SpecError, match="takes 2 arguments, but args has 1"):
             load_spec(FILE)
 
 

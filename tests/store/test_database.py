@@ -77,7 +77,7 @@ def folder(path: Path) -> None:
         (cut, "the store is damaged"),
         (
             newer,
-            f"written by a newer kcheck (store {len(MIGRATIONS) + 1}, this one knows {len(MIGRATIONS)}); upgrade",
+            f"by a newer kcheck (store {len(MIGRATIONS) + 1}; this kcheck supports {len(MIGRATIONS)}); upgrade",
         ),
         (foreign, "this is another program's database; move it elsewhere"),
         (folder, "unable to open database file"),

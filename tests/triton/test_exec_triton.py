@@ -55,7 +55,9 @@ def test_an_unsupported_triton_is_told_with_the_fix(tmp_path: Path) -> None:
     (package / "backends.py").write_text("backends = {}\n")
     done = run(tmp_path, "import triton", words=(sys.executable, "program.py"))
     fix = 'pip install "triton>=3.6,<3.9"'
-    assert done.stderr.splitlines()[-1] == f"kcheck: triton 3.2.0 is not supported: kcheck knows 3.6 to 3.8; {fix}"
+    assert (
+        done.stderr.splitlines()[-1] == f"kcheck: triton 3.2.0 is not supported: kcheck supports 3.6 to 3.8; {fix}"
+    )
     assert done.returncode == 2
 
 

@@ -224,7 +224,7 @@ def _fix(message: Message) -> str:
     if _OF_PYTORCH.search(_line(message)):
         return "kernels are compiled without the headers of PyTorch: pass pointers and sizes"
     if found := _AMDS.search(message.text):
-        return f"{found[0]} is AMD's alone: kcheck runs HIP as on an NVIDIA GPU"
+        return f"{found[0]} is available only on AMD GPUs: kcheck runs HIP as on an NVIDIA GPU"
     return ""
 
 
@@ -240,9 +240,9 @@ def _line(message: Message) -> str:
 def _where(name: str) -> str:
     """How to make an included file available."""
     if _OF_TOOLKIT.match(name):
-        return "pip install 'kcheck[cu13]', which brings the headers of CUDA"
+        return "pip install 'kcheck[cu13]', which includes the CUDA headers"
     if _OF_ROCM.match(name):
-        return f"{name} is AMD's alone: kcheck runs HIP as on an NVIDIA GPU"
+        return f"{name} is available only on AMD GPUs: kcheck runs HIP as on an NVIDIA GPU"
     return "add its folder to compile, as in `compile: {include: [include]}`, or fix the name"
 
 

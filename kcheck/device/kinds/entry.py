@@ -77,7 +77,7 @@ def check(spec: OpSpec, name: str, parameters: Sequence[Parameter], passed: Sequ
         takes = f"{len(parameters)} argument{'' if len(parameters) == 1 else 's'}"
         told = ", ".join(parameter.told for parameter in parameters)
         span = spec.launch.args[0].span if spec.launch.args else spec.launch.span
-        what = f"kernel {name!r} takes {takes}, and args has {len(passed)}"
+        what = f"kernel {name!r} takes {takes}, but args has {len(passed)}"
         raise SpecError([Fault(span, what, f"its parameters are {told}" if told else "it takes none")])
     faults = []
     for number, (argument, parameter) in enumerate(zip(passed, parameters, strict=True), 1):
@@ -129,19 +129,19 @@ def difference(dtype: str, is_array: bool, parameter: Parameter) -> str | None:
     form = parameter.form
     if is_array:
         if form not in ("pointer", "word"):
-            return f"an array is passed as a pointer of 8 bytes, and this is {_shape(parameter)}"
+            return f"an array is passed as a pointer of 8 bytes, but this is {_shape(parameter)}"
         if parameter.space not in ("", "global"):
-            return f"it is a pointer to {parameter.space} memory, and arrays are in global memory"
+            return f"it is a pointer to {parameter.space} memory, but arrays are in global memory"
         if form == "pointer" and parameter.element and not _same_element(dtype, parameter.element):
             return f"it is a pointer to {parameter.element}"
         return None
     if form == "pointer":
-        return "it is a pointer, and a scalar is passed"
+        return "it is a pointer, but a scalar is passed"
     size = DTYPES[dtype].itemsize
     if form == "class" and (size != parameter.size or not _may_be_class(dtype)):
         return f"it is {_shape(parameter)}"
     if size != parameter.size:
-        return f"it has {parameter.size} bytes, and {dtype} has {size}"
+        return f"it has {parameter.size} bytes, but {dtype} has {size}"
     if form in ("bits", "bytes", "class") and not parameter.element:
         return None
     if form == "bytes":

@@ -27,14 +27,14 @@ class _PtxFiles:
         assert spec.kernel is not None
         own = read_ptx(Path(spec.root) / spec.kernel.path).target
         if target and _number(own) > _number(target):
-            what = f"{spec.kernel} is compiled for {own}, and this device is {target}"
+            what = f"{spec.kernel} is compiled for {own}, but this device is {target}"
             fix = f"set KCHECK_CC={_number(own) // 10}.{_number(own) % 10}, or compile it for an older target"
             raise SpecError([Fault(spec.kernel.span, what, fix)])
         unit = _read(spec.root, spec.kernel)
         if spec.launch is not None and len(spec.launch.args) != len(unit.parameters):
             count, told = len(unit.parameters), ", ".join(parameter.told for parameter in unit.parameters)
             what = f"kernel {spec.kernel.name!r} takes {count} argument{'s' * (count != 1)}"
-            what += f", and args has {len(spec.launch.args)}"
+            what += f", but args has {len(spec.launch.args)}"
             raise SpecError([Fault(spec.launch.span, what, f"its parameters are {told}" if told else "")])
 
     def known(self, spec: OpSpec) -> tuple[Collection[str], Collection[str]]:

@@ -104,7 +104,7 @@ class _Expansion:
             self.statements += 1
             if self.statements > _MAX_STATEMENTS:
                 raise PtxError(
-                    f"{self.module.file}:{function.line}: {path[0]} is too large with its calls in place"
+                    f"{self.module.file}:{function.line}: {path[0]} is too large after inlining its calls"
                 )
             renamed = _rename(statement, names, suffix)
             if (

@@ -96,7 +96,7 @@ def parameter(cursor: Cursor) -> Variable:
     if count is None:
         cursor.fail(f"parameter {name} has no size", line)
     if count * lanes * TYPES[kind].bytes > 1 << 20:
-        cursor.fail(f"parameter {name} is larger than a parameter can be", line)
+        cursor.fail(f"parameter {name} is too large for a parameter", line)
     size = TYPES[kind].bytes * lanes
     return Variable(line, "param", name, kind, count * lanes, align or size, pointer=pointer)
 

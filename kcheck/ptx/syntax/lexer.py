@@ -66,7 +66,7 @@ def tokenize(text: str, file: str) -> list[Token]:
             character = text[position]
             if text.startswith("/*", position):
                 fail(file, line, "a comment that is never closed")
-            fail(file, line, f"character {character!r} begins no PTX token")
+            fail(file, line, f"character {character!r} is not valid in PTX")
         kind = found.lastgroup
         end = found.end()
         if kind == "newline":
@@ -98,7 +98,7 @@ def integer(text: str) -> int:
     if len(digits) > 1 and digits[0] == "0":
         return int(digits, 8)
     if len(digits) > 20:
-        raise ValueError("more digits than 64 bits hold")
+        raise ValueError("the number does not fit in 64 bits")
     return int(digits)
 
 
