@@ -33,7 +33,7 @@ ROWS = {
     ),
     "a_scalar_for_a_pointer": (
         f"{CU}\n{ARGS.format('[N, y, {N: int32}]')}",
-        "'N' as int64 does not fit parameter 1 of kernel 'twice', `const float* x`: it is a pointer, and a scalar "
+        "'N' as int64 does not fit parameter 1 of kernel 'twice', `const float* x`: it is a pointer, but a scalar "
         "is passed",
         "pass an array here, or change the kernel",
     ),
