@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from conformance.judge import cause_of, site_of
 from conformance.page import cell
 from conformance.suite import Outcome
+from conformance.triton_earlier import Earlier
 from kcheck.model import Finding
 
 MEANT = (
@@ -53,9 +54,17 @@ def _meant(part: Part) -> list[str]:
 
 
 def page(
-    parts: Sequence[Part], causes: Mapping[str, str], judged: Mapping[str, str], versions: Mapping[str, str]
+    parts: Sequence[Part],
+    causes: Mapping[str, str],
+    judged: Mapping[str, str],
+    versions: Mapping[str, str],
+    earlier: Earlier,
 ) -> str:
-    """Its text: a table by file, failures with their causes, findings with what they are, reasons for skipping."""
+    """Its text: a table by file, failures with their causes, findings with what they are, reasons for skipping.
+
+    Args:
+        earlier: what stays of the page, of compute capabilities that are not among ``parts``.
+    """
     lines = [
         "# Conformance with Triton",
         "",
@@ -66,11 +75,12 @@ def page(
         "the "
         "names. A crash or a hang fails one test only.",
     ]
-    for part in parts:
-        lines += ["", f"## {part.name}", "", *_table(part)]
-    lines += ["", "## What fails, and why", "", *_failures(parts, causes)]
-    lines += ["", "## What memcheck and the other checks report", "", *_findings(parts, judged)]
-    lines += ["", "## Why tests skip themselves", "", *_reasons(parts)]
+    tables = {**earlier.tables, **{part.name: list(_table(part)) for part in parts}}
+    for name, table in sorted(tables.items()):
+        lines += ["", f"## {name}", "", *table]
+    lines += ["", "## What fails, and why", "", *_failures(parts, causes, earlier)]
+    lines += ["", "## What memcheck and the other checks report", "", *_findings(parts, judged, earlier)]
+    lines += ["", "## Why tests skip themselves", "", *_reasons(parts, earlier)]
     return "\n".join(lines) + "\n"
 
 
@@ -92,47 +102,50 @@ def _table(part: Part) -> Iterator[str]:
         yield f"({passed / meant:.1%})."
 
 
-def _failures(parts: Sequence[Part], causes: Mapping[str, str]) -> Iterator[str]:
-    failed: dict[str, tuple[list[str], Outcome]] = {}
+def _failures(parts: Sequence[Part], causes: Mapping[str, str], earlier: Earlier) -> Iterator[str]:
+    failed = {test: (list(where), cause) for test, (where, cause) in earlier.failures.items()}
     for part in parts:
         for test, outcome in part.outcomes.items():
             if outcome.outcome == "failed":
-                failed.setdefault(test, ([], outcome))[0].append(part.name)
+                cause = cause_of(test, causes) or f"not explained: `{cell(outcome.reason)}`"
+                where, _ = failed.get(name := f"`{cell(test.partition('/')[2])}`", ([], ""))
+                failed[name] = ([*where, part.name], cause)
     if not failed:
         yield "Nothing."
         return
     yield "| test | at | cause |"
     yield "|---|---|---|"
-    for test, (where, outcome) in sorted(failed.items()):
-        cause = cause_of(test, causes) or f"not explained: `{cell(outcome.reason)}`"
-        yield f"| `{cell(test.partition('/')[2])}` | {', '.join(where)} | {cause} |"
+    for name, (where, cause) in sorted(failed.items()):
+        yield f"| {name} | {', '.join(sorted(where))} | {cause} |"
 
 
-def _findings(parts: Sequence[Part], judged: Mapping[str, str]) -> Iterator[str]:
-    found: dict[str, list[Finding]] = {}
+def _findings(parts: Sequence[Part], judged: Mapping[str, str], earlier: Earlier) -> Iterator[str]:
+    found = dict(earlier.findings)
     for part in parts:
         for finding in part.findings:
-            found.setdefault(site_of(finding), []).append(finding)
+            site = site_of(finding)
+            found[f"`{site}`"] = cause_of(site, judged) or f"not judged: {cell(finding.message)}"
     if not found:
         yield "Nothing."
         return
     yield "| rule and line | what it is |"
     yield "|---|---|"
-    for site, alike in sorted(found.items()):
-        yield f"| `{site}` | {cause_of(site, judged) or f'not judged: {cell(alike[0].message)}'} |"
+    for name, what in sorted(found.items()):
+        yield f"| {name} | {what} |"
 
 
-def _reasons(parts: Sequence[Part]) -> Iterator[str]:
-    count: dict[str, Counter[str]] = {part.name: Counter() for part in parts}
+def _reasons(parts: Sequence[Part], earlier: Earlier) -> Iterator[str]:
+    found: dict[str, Counter[str]] = {**earlier.reasons, **{part.name: Counter() for part in parts}}
     for part in parts:
         for outcome in part.outcomes.values():
             if outcome.outcome == "skipped":
-                count[part.name][outcome.reason.removeprefix("Skipped: ")] += 1
+                found[part.name][cell(outcome.reason.removeprefix("Skipped: "))] += 1
+    count = dict(sorted(found.items()))
     everything = sum(count.values(), Counter[str]())
     yield f"| reason | {' | '.join(count)} |"
     yield "|---|" + "---:|" * len(count)
     for reason, _ in everything.most_common(_REASONS):
-        yield f"| {cell(reason)} | {' | '.join(str(mine[reason]) for mine in count.values())} |"
+        yield f"| {reason} | {' | '.join(str(mine[reason]) for mine in count.values())} |"
     others = everything.total() - sum(number for _, number in everything.most_common(_REASONS))
     if others:
         yield f"| others | {others} in all |" + " |" * (len(count) - 1)

@@ -2,6 +2,7 @@
 
     python conformance/triton_run.py PATH             everything, hours; writes docs/conformance-triton.md
     python conformance/triton_run.py PATH --every 20  one test in 20, by a hash of its name
+    python conformance/triton_run.py PATH --cc 8.9    at one compute capability; the page keeps the others
     python conformance/triton_run.py PATH --sanitize  under racecheck too
 
 PATH is a folder with Triton's ``python/test/unit/language`` as ``language`` and its ``conftest.py``. Outcomes
@@ -26,6 +27,7 @@ sys.path.insert(0, str(ROOT))
 
 from conformance.judge import cause_of, unjudged  # noqa: E402
 from conformance.triton_chunks import Kept, Suite, names_of, run_tests, sample  # noqa: E402
+from conformance.triton_earlier import Earlier, read_earlier  # noqa: E402
 from conformance.triton_page import Part, page, rate  # noqa: E402
 
 PAGE = ROOT / "docs" / "conformance-triton.md"
@@ -71,7 +73,8 @@ def _judge(parts: list[Part], *, sanitized: bool) -> int:
     judged: dict[str, str] = yaml.safe_load((HERE / "triton_judged.yaml").read_text()) or {}
     versions = {name: importlib.metadata.version(name) for name in ("triton", "torch")}
     if not sanitized:
-        PAGE.write_text(page(parts, causes, judged, versions))
+        earlier = read_earlier(PAGE.read_text(), [part.name for part in parts]) if PAGE.exists() else Earlier()
+        PAGE.write_text(page(parts, causes, judged, versions, earlier))
     found = []
     for part in parts:
         found += [

@@ -8,7 +8,9 @@ import pytest
 
 from conformance.suite import Outcome
 from conformance.triton_chunks import Kept, Suite, names_of, run_tests, sample
+from conformance.triton_earlier import Earlier, read_earlier
 from conformance.triton_page import Part, page, rate
+from kcheck.model import Finding, Span
 
 TESTS = """
 import os, time
@@ -24,6 +26,7 @@ def test_hangs(): time.sleep(600)
 def test_last(): pass
 """
 FILE = "language/test_core.py"
+VERSIONS = {"triton": "3.8.0", "torch": "2.13.0+cpu"}
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +72,24 @@ def test_the_page_counts_what_was_run_and_gives_causes() -> None:
     }
     part = Part("sm_80", outcomes, [], {"test_core": 100, "test_tuple": 1})
     assert rate(part) == (1, 2)
-    text = page([part], {"*test_tuple*": "why"}, {}, {"triton": "3.8.0", "torch": "2.13.0+cpu"})
+    text = page([part], {"*test_tuple*": "why"}, {}, VERSIONS, Earlier())
     assert "| test_core | 100 | 3 | 1 | 1 | 1 | 0 |" in text
     assert "1 of 2 pass" in text
     assert "| `test_core.py::test_b` | sm_80 | not explained: `a \\| b` |" in text
     assert "| `test_tuple.py::test_a` | sm_80 | why |" in text
     assert "| Requires compute capability >= 9 | 1 |" in text
+
+
+def test_a_run_at_one_capability_keeps_what_the_page_says_of_the_other() -> None:
+    """Run one after the other, or together: the same page."""
+    both = f"{FILE}::test_both[a|b]"
+    skipped = Outcome("skipped", "Skipped: Requires Blackwell", 0)
+    finding = Finding("division", "by zero", place=Span("test_core.py", 7))
+    failed, passed = Outcome("failed", "no", 0.1), Outcome("passed", "", 0.1)
+    old = Part("sm_80", {both: failed, f"{FILE}::test_a": skipped}, [finding], {"test_core": 9})
+    new = Part("sm_89", {both: failed, f"{FILE}::test_a": passed}, [], {"test_core": 9})
+    together = page([old, new], {"*test_both*": "why"}, {}, VERSIONS, Earlier())
+    before = page([old], {"*test_both*": "why"}, {}, VERSIONS, Earlier())
+    assert page([new], {"*test_both*": "why"}, {}, VERSIONS, read_earlier(before, ["sm_89"])) == together
+    assert page([new], {"*test_both*": "why"}, {}, VERSIONS, read_earlier(together, ["sm_89"])) == together
+    assert read_earlier(before, ["sm_80"]) == Earlier()
