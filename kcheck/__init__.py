@@ -1,4 +1,4 @@
-"""kcheck: find the silent bugs of GPU kernels, with or without a GPU.
+"""kcheck: find silent bugs in GPU kernels, with or without a GPU.
 
 ``import kcheck`` imports nothing but this file; each public name is loaded when it is first used. docs/python.md
 describes them all.

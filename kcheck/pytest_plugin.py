@@ -47,7 +47,7 @@ def _count(text: str) -> int:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Install a device that the user names now: later, a test file may have imported numba.cuda."""
+    """Install the device that the user names, before a test file imports numba.cuda."""
     device = config.getoption("--kcheck-device")
     if device in ("cpu", "simulator"):
         from kcheck.api import use
@@ -85,7 +85,7 @@ class WithoutTests(pytest.Module):
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
-    """pytest takes a Python file for a test file if it is named on the command line."""
+    """Skip Python files that declare specs: pytest treats each file named on the command line as a test file."""
     if not _declares(module_path, parent.config):
         return None
     made: WithoutTests = WithoutTests.from_parent(parent, path=module_path)
@@ -111,7 +111,7 @@ class SpecFailed(Exception):
 class SpecFile(pytest.File):
     """A file with a spec, or a Python file that declares specs.
 
-    Of each spec: one item for its examples, one for each choice of dtypes, one for ``artifact``.
+    Each spec has one item for its examples, one for each combination of dtypes, and one for ``artifact``.
     """
 
     def collect(self) -> Iterable[pytest.Item]:
@@ -171,7 +171,7 @@ class SpecItem(pytest.Item):
     funcargs: dict[str, object]
 
     def begin(self, spec: OpSpec, chosen: Callable[[Case], bool] | None) -> None:
-        """Set what the item runs; pytest makes items with its own arguments."""
+        """Set the cases of the item, because pytest creates items with its own arguments."""
         self._spec, self._chosen = spec, chosen
         self.funcargs = {}  # no fixtures; hooks of other plug-ins, such as pytest-lsp's, require it
         self.extra_keyword_matches.update((spec.op, *spec.tags))  # -k selects by tag

@@ -1,6 +1,6 @@
 """kcheck from Python: what ``import kcheck`` offers, loaded when it is first used (``kcheck/__init__.py``).
 
-The functions are the commands of kcheck with values for results: they run the same runner, oracle and minimizer.
+The functions do what kcheck's commands do, and return values: they use the same runner, oracle and minimizer.
 """
 
 from kcheck.api.drawing import Case, case_of, cases

@@ -26,7 +26,7 @@ Array: TypeAlias = npt.NDArray[Any]
 
 
 class Case:
-    """One case of a spec: its inputs, and a judge for what the op makes of them.
+    """One case of a spec: its inputs, and a method that judges the outputs of the op.
 
     >>> import kcheck
     >>> case = kcheck.case_of("specs/softmax.yaml", seed=7)
@@ -118,15 +118,15 @@ class Case:
             gradients: the derivatives of ``sum(output * c)``, with c from :attr:`cotangents`, by the name of a
                 floating-point input; arrays of any framework. They are checked if the outputs pass.
             flushes_subnormals: whether subnormal inputs, results and intermediates may become 0, as JAX and
-                TensorFlow make them on a CPU. None: if the output is an array of theirs. Say True for an output of
-                theirs that you have converted to NumPy.
+                TensorFlow flush them on a CPU. None: only if the output is one of their arrays. Pass True for one
+                of their outputs that you converted to NumPy.
 
         Returns:
-            The verdict: within the noise floor of this case, unless the spec sets another tolerance.
+            The verdict. The tolerance is the noise floor of this case, unless the spec sets another one.
 
         Raises:
             KernelError: a generator of the spec cannot be loaded.
-            UserError: there is no floating-point input of a name in ``gradients``.
+            UserError: a name in ``gradients`` is not that of a floating-point input.
         """
         self._check_names(gradients or {})
         flushes = may_flush(output) if flushes_subnormals is None else flushes_subnormals

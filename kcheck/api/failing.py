@@ -1,4 +1,4 @@
-"""A failing case again: reproduce it, or find the smallest one that fails the same way."""
+"""Failing cases: reproduce one, or find the smallest one that fails the same way."""
 
 from __future__ import annotations
 

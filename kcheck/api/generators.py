@@ -1,4 +1,4 @@
-"""Generators for use alone: sizes, dtypes, layouts, values, and the random numbers below them."""
+"""Stand-alone generators: sizes, dtypes, layouts, values, and the random numbers that they use."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class SeededRng:
         return SeededRng(derive(self.seed, domain))
 
     def choice(self, items: Sequence[T]) -> T:
-        """One of the items, each as likely."""
+        """One of the items, all with the same probability."""
         return self._stream.choice(items)
 
     def gen_range(self, low: int, high: int) -> int:
@@ -137,7 +137,7 @@ def _dtype(value: Any) -> str:
 
 
 def layouts(array: object, names: Iterable[str] | None = None, *, seed: int = 0) -> Iterator[tuple[str, Array]]:
-    """An array in several memory layouts: the same elements, other strides.
+    """An array in several memory layouts: the same elements with different strides.
 
     >>> import kcheck
     >>> import numpy as np
@@ -150,7 +150,7 @@ def layouts(array: object, names: Iterable[str] | None = None, *, seed: int = 0)
         array: of any framework.
         names: the layouts; default: all that the array can have. ``broadcast`` repeats the first element along an
             axis, so it is only included by name.
-        seed: draws what a layout leaves open: the widths of gaps, offsets, axes.
+        seed: of the parts of a layout that are random: the widths of gaps, offsets, axes.
 
     Raises:
         UserError: a layout is unknown, or needs more axes than the array has.
@@ -204,8 +204,8 @@ def values(
         seed: the same seed gives the same bits on every machine.
 
     Raises:
-        UserError: the distribution is unknown, needs another argument, or does not fit the shape and dtype; a size
-            or the seed is out of range.
+        UserError: the distribution is unknown, needs a different argument, or does not support the shape and
+            dtype; a size or the seed is out of range.
     """
     if name not in DISTRIBUTIONS or DISTRIBUTIONS[name].takes in ("function", "distribution"):
         known = [one for one, row in DISTRIBUTIONS.items() if row.takes not in ("function", "distribution")]

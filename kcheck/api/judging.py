@@ -204,7 +204,7 @@ def assert_close(
     compute: str | None = "float32",
     flushes_subnormals: bool | None = None,
 ) -> None:
-    """Fail unless an array is close enough to what it should be.
+    """Fail unless an array is close enough to its expected values.
 
     With a reference and its inputs, close enough means within the rounding error that these inputs allow.
     With an expected array alone, it means ``abs(actual - expected) <= atol + rtol * abs(expected)``, with the

@@ -28,7 +28,7 @@ from kcheck.report import REPORTERS, ReportSettings
 
 
 class Report:
-    """What :func:`kcheck.check` found. ``print(report)`` is the text that ``kcheck run`` prints.
+    """The result of :func:`kcheck.check`. ``print(report)`` prints the same text as ``kcheck run``.
 
     Attributes:
         verdicts: of every case that ran, in order.

@@ -91,7 +91,7 @@ def use(device: str = "auto") -> str:
         The device that was chosen.
 
     Raises:
-        DeviceUnavailable: the device is not available, or ``numba.cuda`` is imported already for another one.
+        DeviceUnavailable: the device is not available, or ``numba.cuda`` is already imported for another one.
     """
     return choose(device).name
 

@@ -25,8 +25,8 @@ _WAYS = ("kernel", "launch", "launcher", "function", "extends")
 class Spec:
     """An op spec. ``docs/spec.md`` describes the keys; errors and their messages are those of a YAML file.
 
-    Values are as in YAML, and also: a ``range`` for a dim (``range(1, 65)`` is ``1..64``), a dtype of any
-    framework, and functions where a file names them: ``kernel``, ``launcher``, ``function``, ``reference``,
+    Values are those of YAML, and also a ``range`` for a dim (``range(1, 65)`` is ``1..64``), a dtype of any
+    framework, and functions instead of their names: ``kernel``, ``launcher``, ``function``, ``reference``,
     ``values={"from": f}``. A spec without ``kernel``, ``launcher`` and ``function`` is a contract:
     :func:`kcheck.cases` uses it, and the caller runs the op.
 
@@ -69,7 +69,7 @@ class Spec:
 
     @property
     def path(self) -> str:
-        """The file of the spec, relative to the project root: of a spec built in Python, the file of the call."""
+        """The file of the spec, relative to the project root; for a spec built in Python, the file of the call."""
         return self._model.path
 
     @property

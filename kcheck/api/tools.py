@@ -77,7 +77,7 @@ def calibrate(
     device: str = "auto",
     timeout: float | None = TIMEOUT,
 ) -> Calibration:
-    """Measure how far a correct kernel is from its reference. Nothing is written.
+    """Measure the errors of a correct kernel. Nothing is written.
 
     ``kcheck calibrate`` writes the same numbers to calibration.yaml, for ``tolerance: calibrated``.
 
@@ -89,7 +89,7 @@ def calibrate(
     Args:
         spec: a spec, or the path of a spec file.
         cases: the number of cases; each output dtype needs at least 20.
-        seed: the master seed; default: derived from the spec's, so that its own cases are not used.
+        seed: the master seed; default: derived from the spec's seed, so that the cases differ from those of a run.
         device, timeout: as for :func:`kcheck.check`.
 
     Raises:

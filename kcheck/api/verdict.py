@@ -104,7 +104,7 @@ class Failure:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What was found apart from differing outputs, errors first: those of the verdict."""
+        """The findings of the verdict, errors first; differing outputs are not among them."""
         return self.verdict.findings
 
     def __str__(self) -> str:

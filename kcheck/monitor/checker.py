@@ -1,4 +1,4 @@
-"""Checkers: what starts and stops the checking of monitored functions."""
+"""Checkers, which start and stop the checking of monitored functions."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class _OrDefault(Generic[P, R]):
 class EquivalenceChecker:
     """Runs the references of monitored functions in the background and compares results.
 
-    The methods can be called on the class: that is the default checker, to which ``@equivalent`` attaches a
-    function. Others are made by ``EquivalenceChecker()``, and ``@checker.equivalent`` attaches a function to one.
-    A checker that was started is also a context manager, which stops it.
+    Called on the class, the methods use the default checker, to which ``@equivalent`` attaches a function.
+    ``EquivalenceChecker()`` makes another checker, and ``@checker.equivalent`` attaches a function to it. A
+    started checker is also a context manager that stops it.
 
     >>> import numpy as np
     >>> from kcheck.monitor import EquivalenceChecker
@@ -98,13 +98,13 @@ class EquivalenceChecker:
             max_execution_queue_size: the most calls that wait; 0: as many as fit in ``max_queue_bytes``.
             execution_sample_probability: cuda-kernel-verifier's name of ``sample_probability``.
             max_queue_bytes: of copies of inputs and results that wait or are being checked.
-            policy: for a call for which there is no room: ``drop-newest`` drops it, ``drop-oldest`` drops those
-                that wait longest, ``block`` makes the caller wait.
-            sample_probability: of checking a call whose inputs are not unusual, in [0, 1].
+            policy: what to do with a call if the queue is full: ``drop-newest`` drops it, ``drop-oldest`` drops
+                the calls that have waited longest, ``block`` makes the caller wait.
+            sample_probability: the probability of checking a call whose inputs are not unusual, in [0, 1].
             workers: threads that run references.
 
         Returns:
-            The checker. A checker that is running stays as it is.
+            The checker. A running checker is not changed.
 
         Raises:
             UserError: an argument is not allowed.
@@ -131,10 +131,10 @@ class EquivalenceChecker:
 
     @_OrDefault
     def stop(self, drain: bool = True, timeout: float | None = None) -> None:
-        """Stop: new calls are not checked. Those that wait are, unless ``drain`` is False.
+        """Stop: new calls are not checked. Waiting calls are, unless ``drain`` is False.
 
         Args:
-            timeout: seconds that those may take; None: no limit. What is left is dropped, and counted.
+            timeout: seconds for the waiting calls; None: no limit. The rest is dropped and counted.
 
         Raises:
             MismatchError: the policy ``raise``: calls differed, and no later call raised that.
@@ -197,7 +197,7 @@ class EquivalenceChecker:
 
     @_OrDefault
     def flush(self, timeout: float | None = None) -> bool:
-        """Wait until every call that waits is checked.
+        """Wait until every waiting call is checked.
 
         Args:
             timeout: seconds; None: no limit.

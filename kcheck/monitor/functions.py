@@ -66,10 +66,10 @@ def equivalent(
 ) -> Callable[[F], F]:
     """A decorator: while a checker runs, calls of the function are compared with a reference in the background.
 
-    A call returns at once what the function returned. Arguments and results of a call that is checked are copied
-    before it returns. The reference gets copies of the arguments as they were before the call, so that functions
-    that work in place are checked too. If the function returns None, its result is the array arguments after the
-    call; its reference writes to its own copies, or returns what the changed arguments should be.
+    A call returns the result of the function without waiting for the check. If the call is checked, its arguments
+    and its result are copied before it returns. The reference gets copies of the arguments as they were before the
+    call, so functions that work in place are checked, too. If the function returns None, its array arguments after
+    the call are its result; the reference changes its own copies in place, or returns the expected arrays.
 
     >>> import numpy as np
     >>> from kcheck.monitor import EquivalenceChecker, equivalent
@@ -91,7 +91,7 @@ def equivalent(
             next call or when the checker stops; ``"log"``; ``"save"``: a ``.kcase`` file, with ``spec``.
             None: ``"log"``.
         rtol, atol: the largest errors, ``abs(actual - expected) <= atol + rtol * abs(expected)``.
-        outlier_detector: chooses calls that are checked in any case; None: an :class:`OutlierDetector` for each of
+        outlier_detector: selects calls that are always checked; None: an :class:`OutlierDetector` for each of
             the first four array arguments; False: none.
         sample_probability: of checking other calls; None: the checker's.
         spec: a spec, or the path of a spec file, whose inputs have the names of the function's parameters. The

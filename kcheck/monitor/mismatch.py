@@ -33,7 +33,7 @@ class Mismatch:
         args, kwargs: the arguments as they were before the call.
         original_result: what the function returned, detached; of a function that returns None, a tuple of its
             array arguments as they were after the call.
-        ground_truth_result: what the reference made of the same arguments.
+        ground_truth_result: the result of the reference for the same arguments.
         comparisons: one for each array that differs: the worst elements, their errors, and what is allowed.
         differences: other differences, one sentence each: a shape, a missing output.
         stack: where the function was called, the innermost call last.

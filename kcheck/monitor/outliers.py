@@ -39,11 +39,11 @@ _ONES: Floats = np.ones(ELEMENTS)
 
 
 class ExecutionOutlierDetector(ABC):
-    """What decides which calls are always checked. Subclass it to decide otherwise."""
+    """Decides which calls are always checked. Subclass it to use another rule."""
 
     @abstractmethod
     def is_outlier(self, data: Any) -> bool:
-        """Whether an input is unlike those before.
+        """Whether an input differs from earlier ones.
 
         Args:
             data: the first array among the arguments of the call, of its own framework. It must not be changed.
@@ -98,14 +98,14 @@ class _State:
 
 
 class OutlierDetector(ExecutionOutlierDetector):
-    """Flags inputs that are shifted, collapsed, exploded, not finite, or of a new shape.
+    """Flags inputs that are shifted, collapsed, exploding or not finite, or have a new shape.
 
-    Axis 0 of an input is the batch, all others are features. Of each call it looks at up to 512 elements, spread
-    evenly over up to 32 features: their means and their spreads, each compared with its own running center and
-    scale. In the long run it flags ``share`` of the calls, and every new shape.
+    Axis 0 of an input is the batch, all others are features. In each call it looks at up to 512 elements, spread
+    evenly over up to 32 features, and compares their means and their spreads with a running center and scale for
+    each. In the long run it flags ``share`` of the calls, plus every new shape.
 
-    Its memory is constant, and a call takes some microseconds. One in a large input is not seen: a NaN is found if
-    it is among the elements that are looked at, which are others in each call.
+    Its memory is constant, and a call takes some microseconds. It may miss a single NaN in a large input: it looks
+    at different elements in each call.
 
     >>> import numpy as np
     >>> from kcheck.monitor import OutlierDetector
@@ -146,7 +146,7 @@ class OutlierDetector(ExecutionOutlierDetector):
         self._calls = 0
 
     def is_outlier(self, data: Any) -> bool:
-        """Whether an input is unlike those before. Integers, bools and empty inputs are judged by shape only.
+        """Whether an input differs from earlier ones. Integers, bools and empty inputs are judged by shape only.
 
         Args:
             data: a NumPy array, or what NumPy can view as one.

@@ -1,8 +1,8 @@
 """gpuemu's Python client over kcheck: ``from kcheck.compat import gpuemu`` instead of ``import gpuemu``.
 
 There is no daemon: a client answers in this process. Ops are the specs of the project, or functions that
-:func:`register` names. Values, seeds and tolerances are kcheck's: the same seed gives other bits than gpuemu's,
-and the default tolerance is what rounding can do to the inputs, not a fixed number.
+:func:`register` names. Values, seeds and tolerances are kcheck's: the same seed gives different bits than in
+gpuemu, and the default tolerance is the error that rounding can cause, not a fixed number.
 docs/coming-from-gpuemu.md has a table of both APIs.
 """
 

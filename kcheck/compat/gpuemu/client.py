@@ -99,7 +99,7 @@ class Client:
             inputs: arrays of any framework; numbers are params.
             dtype: the precision of the op; default: that of the widest input, if the output is wider.
             seed: to find the result by; default: a random one.
-            atol, rtol: a fixed tolerance, instead of the spec's or of what rounding can do to these inputs.
+            atol, rtol: a fixed tolerance, instead of the spec's or of the error that rounding can cause.
             kwargs: passed to a registered reference.
 
         Raises:
@@ -129,7 +129,7 @@ class Client:
         return HISTORY.add(GpuemuRecord(result, spec, run, held))
 
     def get_result(self, seed: int) -> ValidationResult | None:
-        """The result of a seed; None if there is none."""
+        """The result for a seed; None if there is no such result."""
         record = HISTORY.records.get(seed)
         return None if record is None else record.result
 

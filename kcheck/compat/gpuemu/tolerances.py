@@ -1,4 +1,4 @@
-"""gpuemu's tolerances. kcheck needs none: it computes what rounding can do to each case (docs/oracle.md)."""
+"""gpuemu's tolerances. kcheck computes the error that rounding can cause instead (docs/oracle.md)."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class _Get:
 
 @dataclass(frozen=True)
 class ToleranceProfile(ToleranceConfig):
-    """A tolerance for a purpose: itself that of float32, and ``profile.get(dtype)`` that of another dtype.
+    """A tolerance for a purpose: the profile itself is for float32, ``profile.get(dtype)`` for another dtype.
 
     >>> from kcheck.compat import gpuemu
     >>> gpuemu.ToleranceProfile.get("production").rtol < gpuemu.ToleranceProfile.for_testing().rtol

@@ -1,4 +1,4 @@
-"""gpuemu's context managers: run an op in the block, and its output is validated at the end."""
+"""gpuemu's context managers, which validate the output of an op that runs in their block."""
 
 from __future__ import annotations
 
