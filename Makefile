@@ -52,7 +52,7 @@ bench: .venv/installed-dev  ## the cpu device against plain @njit and the simula
 scale: .venv/installed-dev  ## growth with cases and elements, and on a cluster; writes docs/scale.md
 	@$(BIN)/python -m benchmarks.scale --write
 
-compare-trees: .venv/installed-dev  ## launches and first launches of this tree and of another one in turns (OTHER=path)
+compare-trees: .venv/installed-dev  ## launches and first launches of this tree and of another one, interleaved (OTHER=path)
 	@test -n "$(OTHER)" || { echo "Say where the other checkout is: make compare-trees OTHER=path" >&2; exit 2; }
 	@$(BIN)/python benchmarks/compare_trees.py "$(OTHER)" --rounds 25
 

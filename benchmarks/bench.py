@@ -4,7 +4,7 @@
     python benchmarks/bench.py --write     and write them into docs/performance.md
     python benchmarks/bench.py --short     only the table of short runs and of --watch
 
-The jobs compared run in turns in one process, so that a machine whose speed drifts slows both; the tables show
+The jobs compared run alternately in one process, so that a machine whose speed drifts slows both; the tables show
 medians, and ratios of medians. Times are seconds of processor time of the process: other programs on the machine
 do not count. Only the gain from all cores is wall-clock time. The simulator replaces numba.cuda in a whole
 process, so it runs in a separate one.

@@ -1,8 +1,8 @@
-"""Time a small case, and a spec from empty caches; write both to docs/performance.md.
+"""Time a small case, and a spec with empty caches; write both to docs/performance.md.
 
     python benchmarks/cases.py             print the table
     python benchmarks/cases.py --write     and write it into docs/performance.md
-    python benchmarks/cases.py --all       run every spec from empty caches, too, which takes minutes
+    python benchmarks/cases.py --all       run every spec with empty caches, too, which takes minutes
 
 Times are seconds of processor time of a process and its children, unless a column says otherwise.
 """
@@ -29,7 +29,7 @@ MARK = "cases"
 FEW, MANY = 1_000, 4_000
 TURNS = 3
 COLD = {"relu": ("specs/relu.yaml",), "softmax": ("specs/softmax.yaml",)}
-"""By name, the specs that are run from empty caches, with 30 cases each."""
+"""By name, the specs that are run with empty caches, with 30 cases each."""
 _RUN = """
 import resource, sys
 from kcheck.cli.main import main
@@ -39,7 +39,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
 
 
 def run(arguments: Sequence[str], cache: Path) -> tuple[float, float, float]:
-    """Run ``kcheck run``: seconds of processor time, seconds by the clock, the peak of its memory in MB."""
+    """Run ``kcheck run``: seconds of processor time, wall-clock seconds, the peak of its memory in MB."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "KCHECK_CACHE_DIR": str(cache)}
     environment.pop("NUMBA_ENABLE_CUDASIM", None)
     words = [sys.executable, "-c", _RUN, "run", *arguments, "--device", "cpu", "--no-store"]
@@ -70,13 +70,13 @@ def small_case(cache: Path) -> list[str]:
 
 
 def cold(name: str, arguments: Sequence[str], folder: Path) -> str:
-    """The row of a run from empty caches: medians."""
+    """The row of a run with empty caches: medians."""
     found = []
     for turn in range(TURNS if len(arguments) == 1 and name in COLD else 1):
         found.append(run((*arguments, "--cases", "30"), folder / f"{name}-{turn}"))
     spent, took, _ = (statistics.median(column) for column in zip(*found, strict=True))
-    target = {"softmax": "4 s by the clock", "every spec": "160 s"}.get(name, "")
-    return f"| {name}, 30 cases, empty caches | {spent:.1f} s, {took:.1f} s by the clock | {target} |"
+    target = {"softmax": "4 s wall-clock", "every spec": "160 s"}.get(name, "")
+    return f"| {name}, 30 cases, empty caches | {spent:.1f} s, {took:.1f} s wall-clock | {target} |"
 
 
 def table(*, everything: bool = False) -> str:
@@ -103,7 +103,7 @@ def main() -> None:
     """Measure, print, and write if asked to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write the table into docs/performance.md")
-    parser.add_argument("--all", action="store_true", help="run every spec from empty caches, too")
+    parser.add_argument("--all", action="store_true", help="run every spec with empty caches, too")
     options = parser.parse_args()
     text = table(everything=options.all)
     print(text)

@@ -4,7 +4,7 @@
     python benchmarks/compare_trees.py ../kcheck-before --cold      first launches only
     python benchmarks/compare_trees.py ../kcheck-before --warm      launches only
 
-Each tree runs in its own process, which this one asks for one measurement at a time, in turns, so that a
+Each tree runs in its own process, which this one asks for one measurement at a time, alternately, so that a
 machine whose speed drifts slows both. Times are of a processor; the table shows the medians and, for each
 kernel, this tree's as a multiple of the other's: of the medians, and of the least times, which other processes
 disturb less. It exits with 1 if the least times are over the limits: a geometric mean of 1.03, 1.06 for launches

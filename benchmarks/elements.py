@@ -53,7 +53,7 @@ PARTS = ("inputs", "launch", "launch, instrumented", "reference and comparison")
 SECTION = """\
 ## With the number of elements
 
-One case of relu (float32) on the cpu device: seconds by the clock, best of three, with the kernel compiled. The
+One case of relu (float32) on the cpu device: wall-clock seconds, best of three, with the kernel compiled. The
 shares are of their sum. A run instruments launches while the time that this takes allows it.
 
 | elements | inputs | launch | launch, instrumented | reference and comparison |

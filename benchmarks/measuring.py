@@ -1,4 +1,4 @@
-"""What the benchmarks share: timing in turns, a device in a child process, tables in docs/performance.md."""
+"""What the benchmarks share: interleaved timing, a device in a child process, tables in docs/performance.md."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Time what a user waits for: short runs of ``kcheck run`` from full caches, and rounds of ``--watch``.
+"""Time what a user waits for: short runs of ``kcheck run`` with full caches, and rounds of ``--watch``.
 
 Times are seconds of processor time of a whole process. A run is quoted as a ratio to ``import numba.cuda``, which
-every program that launches a kernel pays; the two run in turns.
+every program that launches a kernel pays; the two run alternately.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def processor_time(command: list[str], environment: dict[str, str]) -> float:
 
 
 def measure_runs(environment: dict[str, str]) -> dict[str, float]:
-    """Median processor time of the plain import and of each run, in turns."""
+    """Median processor time of the plain import and of each run, interleaved."""
     compileall.compile_dir(ROOT / "kcheck", quiet=2)  # as pip does for an installed package
     commands = {"import": [sys.executable, "-c", "import numba.cuda"]}
     for name, (arguments, _) in RUNS.items():
@@ -80,7 +80,7 @@ class Watch:
         self._until_ready()
 
     def _until_ready(self) -> float:
-        """Wait for the end of a round; when its cases had their verdict, on the clock."""
+        """Wait for the end of a round; when its cases had their verdict, in wall-clock time."""
         assert self._process.stdout is not None
         verdict = 0.0
         for line in self._process.stdout:
@@ -95,7 +95,7 @@ class Watch:
         return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
 
     def round(self, text: str) -> tuple[float, float]:
-        """Save the kernel; seconds on the clock to the verdict, and processor time of the whole round."""
+        """Save the kernel; wall-clock seconds to the verdict, and processor time of the whole round."""
         before, begun = self._children(), time.monotonic()
         aside = self.kernel.with_name("~aside")  # in one step: a round of half a file is not measured
         aside.write_text(text)

@@ -5,7 +5,7 @@
     python benchmarks/wide.py --only stencil   only the kernels with this in their name
     python benchmarks/wide.py --quick          less time for each
 
-Each kernel runs in a new process on one core, from empty caches, in turns with its twin. Times are processor
+Each kernel runs in a new process on one core, with empty caches, interleaved with its twin. Times are processor
 times.
 """
 

@@ -1,4 +1,4 @@
-"""How much faster `kcheck run --jobs 2` is than `--jobs 1`: by the clock, in turns, warm and cold.
+"""How much faster `kcheck run --jobs 2` is than `--jobs 1`: wall-clock time, interleaved, warm and cold.
 
     python benchmarks/workers.py                          specs/, 30 cases each, 5 rounds warm and 1 cold
     python benchmarks/workers.py specs/relu.yaml -n 300   other specs, other numbers of cases
@@ -22,7 +22,7 @@ JOBS = (1, 2)
 
 @dataclass(frozen=True)
 class Took:
-    """Seconds by the clock, and of processor time, with that of the workers."""
+    """Seconds of wall-clock time, and of processor time, with that of the workers."""
 
     clock: float
     processor: float
@@ -53,8 +53,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("specs", nargs="*", default=["specs"])
     parser.add_argument("-n", "--cases", type=int, default=30)
-    parser.add_argument("--warm", type=int, default=5, help="rounds from full caches")
-    parser.add_argument("--cold", type=int, default=1, help="rounds from empty caches")
+    parser.add_argument("--warm", type=int, default=5, help="rounds with full caches")
+    parser.add_argument("--cold", type=int, default=1, help="rounds with empty caches")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as full:
         if asked.warm:

@@ -11,7 +11,7 @@ import threading
 
 def leave(code: int) -> None:
     """End the process as Python would, except that it does not first take every module apart, which takes 0.1 s
-    with Numba loaded. Threads are waited for, exit handlers are called and streams are flushed.
+    with Numba loaded. Waits for threads, calls exit handlers and flushes streams.
 
     Returns only if a stream cannot be flushed; Python's own way out reports that.
     """

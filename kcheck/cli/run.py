@@ -383,7 +383,7 @@ def _not_stored(why: str) -> None:
 @contextmanager
 def _kept() -> Iterator[None]:
     """Exclude what is imported here from garbage collection: it stays for the whole run, and a pass over Numba's
-    objects takes 0.1 s, a tenth of a run from full caches."""
+    objects takes 0.1 s, a tenth of a run with full caches."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

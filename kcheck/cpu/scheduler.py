@@ -3,8 +3,8 @@
 A launch starts on one thread, in growing ranges of blocks. After about a millisecond the other threads join:
 waking them costs more than a short launch. If they turn out to be slower together, as with atomics on words that
 all of them update, one thread goes on alone. A launch that is known to be long, and faster on several threads,
-starts on all. A cooperative launch keeps every block resident and runs the blocks in turns, from grid barrier to
-grid barrier, on one thread.
+starts on all. A cooperative launch keeps every block resident and runs the blocks one after another, from
+grid barrier to grid barrier, on one thread.
 
 Handing a launch to a thread and waiting for it costs more than a short launch, so a launch that is known to be
 short runs on the launching thread.

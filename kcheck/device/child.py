@@ -49,7 +49,7 @@ class Child:
         return self._process.poll() is None
 
     def wait(self, seconds: float) -> tuple[int, str, str]:
-        """(exit code, stdout, stderr); the child is gone afterwards, also if this raises.
+        """(exit code, stdout, stderr); the child is gone afterwards, even if this raises.
 
         Raises:
             subprocess.TimeoutExpired: it took longer.

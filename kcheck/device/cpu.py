@@ -89,7 +89,7 @@ def warm(targets: Iterable[str], *, compiles: bool = True) -> None:
     for name in _WARM:
         import_module(name)
     if compiles:
-        from kcheck.device.warming import compile_one  # a run from full caches compiles nothing
+        from kcheck.device.warming import compile_one  # a run with full caches compiles nothing
 
         compile_one()
 

@@ -58,7 +58,7 @@ class RefusedBefore(Exception):
 
 
 def refuse_once(kind: Any) -> None:
-    """Let a class of dispatchers compile a kernel once for each signature, also if the compiler refuses it: later
+    """Let a class of dispatchers compile a kernel once for each signature, even if the compiler refuses it: later
     calls of ``compile`` raise RefusedBefore. Numba would go through its passes again for every launch."""
     plain = kind.compile
     refused: WeakKeyDictionary[Any, dict[Any, CompileError]] = WeakKeyDictionary()

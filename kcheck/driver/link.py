@@ -161,7 +161,7 @@ def patch_compiler(compiler: Any) -> None:
     def compile_with_lines(
         pyfunc: Any, return_type: Any, args: Any, debug: bool = False, lineinfo: bool = False, **options: Any
     ) -> Any:
-        if debug or lineinfo:  # debug includes line information, and the two options exclude each other
+        if debug or lineinfo:  # debug includes line information, and the two options cannot be combined
             return plain(pyfunc, return_type, args, debug=debug, lineinfo=lineinfo, **options)
         try:
             return plain(pyfunc, return_type, args, lineinfo=True, **options)

@@ -12,7 +12,7 @@ class TensorSum:
     Attributes:
         kept: fraction bits of the result, which is truncated.
         terms: products that are added to the accumulator at once.
-        fraction: bits behind the point to which each of them is truncated, aligned to the largest exponent among
+        fraction: fractional bits to which each of them is truncated, aligned to the largest exponent among
             them and the accumulator.
     """
 

@@ -133,7 +133,7 @@ class SpecJudge:
         return Case(spec, arrays.case, arrays).judge(result)
 
     def truth(self, arrays: CaseArrays) -> Mapping[str, Array]:
-        """What the reference makes of a case, by output."""
+        """The results of the reference for a case, by output."""
         return Expected(self.spec, arrays).truth().expected
 
     def named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The contract between lowered code (``kcheck.ptx``) and what runs it (``kcheck.cpu``).
 
-Lowered code is one self-contained LLVM IR module. It calls no other symbol of ours and defines::
+Lowered code is one self-contained LLVM IR module. It calls no other kcheck symbol and defines::
 
     i32 kcheck_run(ptr launch, ptr worker, i64 first, i64 last)
         Runs blocks first..last-1 (linear index, x fastest) one after another.

@@ -33,7 +33,7 @@ class ReportSettings:
 
     Attributes:
         verbosity: -1 shows only what is wrong, 0 groups failing cases by cause, 1 shows all of them.
-        color: ANSI colors; formats for machines ignore it.
+        color: ANSI colors; formats for programs ignore it.
         width: terminal columns.
         progress: a terminal to draw a progress bar on, or None.
         early: print the first failure of a spec when it happens, before the spec's other cases have run.

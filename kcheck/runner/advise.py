@@ -1,6 +1,6 @@
 """Advice of the linter on the PTX that just ran, as notes of a run: once per line, not per case.
 
-Only for the cpu device, which has the PTX in memory. The findings are cached by a digest of the PTX: a run from
+Only for the cpu device, which has the PTX in memory. The findings are cached by a digest of the PTX: a run with
 full caches reads one small file per specialization and imports no parser.
 """
 

@@ -261,7 +261,7 @@ class Cluster:
             self._client.loop.add_callback(self._open, address, count)
 
     def _other_versions(self) -> dict[str, str]:
-        """By address of a worker with other versions than this process: which."""
+        """By address of a worker whose versions differ from this process's: which."""
         ours = get_versions(_PACKAGES)["packages"]
         found = self._client.get_versions(packages=list(_PACKAGES))["workers"]
         wrong: dict[str, str] = {}

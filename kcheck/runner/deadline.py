@@ -1,4 +1,4 @@
-"""The time budget of a run: no case begins after it, and workers are not waited for much longer."""
+"""The time budget of a run: no case starts after it, and the run does not wait much longer for workers."""
 
 from __future__ import annotations
 

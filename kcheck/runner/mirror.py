@@ -1,4 +1,4 @@
-"""The files of a run on another machine: each travels once, by digest, and lies in a copy of the project there.
+"""The files of a run on another machine: each is sent once, by digest, into a copy of the project there.
 
 A copy has the same path in every run, since the keys of compiled kernels have the paths of their files. A run with
 other files than the one before changes the copy, unless another run uses it: then it takes the next one.
@@ -54,7 +54,7 @@ class Manifest:
 
 
 def digest_of(content: bytes) -> str:
-    """The name under which a content travels."""
+    """The name under which a content is sent."""
     return hashlib.sha256(content).hexdigest()
 
 

@@ -177,7 +177,7 @@ def script(done: Reproduced, name: str) -> str:
     executed, spec = done.executed, done.spec
     captured = done.captured
     if executed is None or executed.arrays is None or captured is None:
-        raise UserError(f"--script: {done.case.id} has no inputs that could be written down")
+        raise UserError(f"--script: {done.case.id} has no inputs to write")
     if spec.function is not None:
         raise UserError(
             f"--script: {spec.function} is an array function, not a kernel; use --debug or kcheck export"

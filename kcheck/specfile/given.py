@@ -132,8 +132,8 @@ def is_compiled(function: object) -> bool:
 
 
 def plain_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The Python function behind what a compiler or a framework makes of it, for its signature and place: of a
-    ``@cuda.jit`` kernel, of a ``torch.nn.Module`` (its ``forward``)."""
+    """The Python function behind the object that a compiler or a framework made from it, for its signature and
+    place: of a ``@cuda.jit`` kernel, of a ``torch.nn.Module`` (its ``forward``)."""
     if not inspect.isroutine(function) and inspect.isroutine(getattr(function, "forward", None)):
         function = function.forward  # type: ignore[attr-defined]
     inner: Callable[..., Any] = inspect.unwrap(getattr(function, "py_func", function))

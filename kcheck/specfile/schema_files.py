@@ -16,7 +16,7 @@ def schema_text(file: str = FILE) -> str:
     packaged = resources.files("kcheck") / "_schema" / file
     if packaged.is_file():
         return packaged.read_text(encoding="utf-8")
-    # A checkout: the schema is at the top level, and travels into the package when a wheel is built.
+    # A checkout: the schema is at the top level, and is copied into the package when a wheel is built.
     return (Path(__file__).parents[2] / "schema" / file).read_text(encoding="utf-8")
 
 

@@ -33,7 +33,7 @@ Value: TypeAlias = bool | int | float | str | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class YamlScalar:
-    """A scalar. ``text`` is its content, ``value`` what YAML 1.2 makes of it.
+    """A scalar. ``text`` is its content, ``value`` its value in YAML 1.2.
 
     ``content`` is where the text itself starts, after an opening quote; None where text and file do not run in
     parallel (several lines, escapes), so that columns within the text mean nothing.

@@ -238,8 +238,8 @@ class Recorder:
 
         Not if the sanitizer still finds something, and only its level is lower than when the case failed.
 
-        Not if it has failed earlier in this run: then its seed now makes other inputs than the stored ones, and
-        the stored ones fail.
+        Not if it has failed earlier in this run: then its seed now gives inputs that differ from the stored ones,
+        and the stored ones fail.
         """
         verdict, started = event.verdict, self._started
         found = store.connection.execute(

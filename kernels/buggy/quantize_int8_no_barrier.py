@@ -39,7 +39,7 @@ def quantize_int8(x, clip, q, scale):
     if t == 0:
         scale[row] = step
     for column in range(t, N, BLOCK):
-        # So large a number has no digit left behind the point: to add it rounds, half to even. Saturate before the
+        # So large a number has no fractional digits: adding it rounds, half to even. Saturate before the
         # conversion, which would wrap 128 to -128.
         level = np.float32(x[row, column]) / step + TO_INTEGER - TO_INTEGER
         q[row, column] = np.int8(min(max(level, np.float32(-128.0)), np.float32(127.0)))

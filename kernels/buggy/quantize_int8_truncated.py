@@ -1,4 +1,4 @@
-"""Quantization to int8 with a planted bug: the conversion cuts off what is behind the point."""
+"""Quantization to int8 with a planted bug: the conversion truncates."""
 
 import numpy as np
 from numba import cuda

@@ -37,6 +37,6 @@ def quantize_int8(x, clip, q, scale):
     if t == 0:
         scale[row] = step
     for column in range(t, N, BLOCK):
-        # So large a number has no digit left behind the point: to add it rounds, half to even.
+        # So large a number has no fractional digits: adding it rounds, half to even.
         level = np.float32(x[row, column]) / step + TO_INTEGER - TO_INTEGER
         q[row, column] = np.int8(level)

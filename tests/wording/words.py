@@ -107,6 +107,25 @@ _TABLE = (
     (r"\bat the latest\b|\bat the earliest\b", "by; from"),
     (r"\bin (the )?course of\b", "during"),
     (r"\bthat is how\b|\bwhich is how\b", "rephrase: '... so that'"),
+    (r"\bof (theirs|ours|yours)\b", "their, our, your, before the noun"),
+    (r"\b(is|are) (not )?waited for\b", "kcheck waits for ..."),
+    (r"\b(is|are|be) held to\b", "must have; is compared with"),
+    (r"\bmakes? of (it|them|this|one|an?|the)\b", "the result of; computes from"),
+    # Word for word from another language.
+    (r"\balso if\b", "even if"),
+    (r"\bexists? already\b", "already exists"),
+    (r"\bexclude each other\b", "cannot be combined"),
+    (r"\bthan there (is|are)\b", "than is available"),
+    (r"\bwithout end\b", "endlessly; an endless stream of"),
+    (r"\bin turns\b", "alternately; interleaved; one after another"),
+    (r"\bon the wall\b|\bby the clock\b", "wall-clock time"),
+    (r"\bfrom (empty|full|cold|warm) caches\b", "with empty caches"),
+    (r"\bbehind the (decimal |binary )?point\b", "fractional bits; fractional digits"),
+    (r"\bfloors? of imports\b|\bdown the floors\b", "layers"),
+    (r"\btravels?\b", "is sent; is copied"),
+    (r", the spec (declares|allows)\b", ", but the spec declares"),
+    (r"\b(for|as) machines\b", "for programs"),
+    (r"\bother (bits|cases|inputs|values|versions|options|strides) than\b", "different ... than"),
 )
 
 BANNED: tuple[tuple[re.Pattern[str], str], ...] = tuple(

@@ -25,7 +25,7 @@ _ALWAYS = 2**62
 def fuzz_shapes(
     min_dims: int = 1, max_dims: int = 4, min_size: int = 1, max_size: int = 1024, **dimensions: Sequence[int]
 ) -> Iterator[Shape]:
-    """Shapes: every combination of named sizes, or random ones without end.
+    """Shapes: every combination of named sizes, or an endless stream of random ones.
 
     >>> from kcheck.compat import gpuemu
     >>> list(gpuemu.fuzz_shapes(batch=[1, 2], seq=[64]))
@@ -51,7 +51,7 @@ def fuzz_shapes_seeded(
     max_size: int = 1024,
     **dimensions: Sequence[int],
 ) -> Iterator[tuple[int, Shape]]:
-    """(seed of the shape, shape) without end; the same seed gives the same shapes.
+    """An endless stream of (seed of the shape, shape); the same seed gives the same shapes.
 
     Args:
         dimensions: as for :func:`fuzz_shapes`; one size of each is drawn. gpuemu's names ``batch_sizes``,
@@ -86,7 +86,7 @@ def fuzz_dtypes(include: Sequence[str] | None = None, exclude: Sequence[str] = (
 
 
 def fuzz_dtypes_seeded(seed: int, dtypes: Sequence[str] | None = None) -> Iterator[tuple[int, str]]:
-    """(seed, dtype) without end; the same seed gives the same dtypes."""
+    """An endless stream of (seed, dtype); the same seed gives the same dtypes."""
     known = list(fuzz_dtypes(dtypes))
     for number in itertools.count():
         rng = SeededRng(seed).derive(f"iter_{number}")
@@ -122,7 +122,7 @@ def fuzz_layouts(
 def fuzz_layouts_seeded(
     seed: int, shape: Shape | None = None, layouts: Sequence[str] | None = None
 ) -> Iterator[tuple[Any, ...]]:
-    """(seed, layout) without end; for a shape, (seed, layout, shape, strides in elements)."""
+    """An endless stream of (seed, layout); for a shape, of (seed, layout, shape, strides in elements)."""
     known = list(layouts or ("contiguous", "strided", "transposed"))
     for number in itertools.count():
         rng = SeededRng(seed).derive(f"iter_{number}")

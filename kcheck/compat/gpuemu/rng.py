@@ -1,4 +1,4 @@
-"""gpuemu's random numbers, drawn by kcheck's generator: the same algorithms, but other bits than gpuemu's."""
+"""gpuemu's random numbers, drawn by kcheck's generator: the same algorithms, but different bits."""
 
 from __future__ import annotations
 

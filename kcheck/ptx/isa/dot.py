@@ -8,7 +8,7 @@ This module follows them:
 
 1. A block of products is added to the accumulator at once. Each product is exact and not normalized: its exponent
    is the sum of the factors' exponents, its significand is below 4.
-2. All terms are aligned to the largest exponent among them and truncated to FRACTION bits behind the point. A zero
+2. All terms are aligned to the largest exponent among them and truncated to FRACTION fractional bits. A zero
    has the exponent -126.
 3. The sum of these is exact. It is truncated to f32, or rounded to nearest even to f16.
 4. Before sm_90, K terms are two blocks, one after the other, where the shape has the most terms of its type.
@@ -63,7 +63,7 @@ class Accumulation:
 
     Attributes:
         a, b: formats of the factors.
-        fraction: bits behind the point of an aligned term.
+        fraction: fractional bits of an aligned term.
         block: terms that are added at once.
         half: the accumulator and the result are f16, else f32.
         kept: fraction bits of an f32 result.

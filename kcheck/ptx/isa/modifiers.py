@@ -46,7 +46,7 @@ def float_row(compute: Compute) -> Emit:
 
 
 def relu_of(b: Builder, x: Value) -> Value:
-    """What ``.relu`` makes of a value that is not above 0: NaN stays (canonical), the rest becomes +0."""
+    """The ``.relu`` of a value that is not above 0: NaN stays (canonical), the rest becomes +0."""
     return b.select(b.compare("uno", x, x), x, b.const(x.type, 0.0))
 
 

@@ -3,7 +3,7 @@
 Source: CUDA C++ Programming Guide, "Texture Fetching"; PTX ISA, "Texture Instructions", "Surface Instructions".
 
 A coordinate ``x`` in texels is in texel ``floor(x)``. With linear filtering ``x - 0.5`` gives the first texel and,
-as its fraction, the weight of the next one, rounded to 8 bits behind the point. The guide does not say how the
+as its fraction, the weight of the next one, rounded to 8 fractional bits. The guide does not say how the
 weighted sum is rounded; here it is computed in float64 and rounded to float32 once.
 """
 

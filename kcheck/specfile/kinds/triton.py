@@ -26,7 +26,7 @@ class Triton(Kind):
         return name in read_triton(file)
 
     def is_kernel(self, function: Callable[..., Any]) -> bool:
-        """A ``JITFunction``, or what autotuning and heuristics make of one."""
+        """A ``JITFunction``, or the object that autotuning and heuristics wrap around one."""
         return type(function).__module__.startswith("triton.runtime")
 
     def find(self, reader: Reader, node: YamlNode, file: Path, name: str) -> FoundKernel | None:

@@ -1,7 +1,7 @@
 """Loads of a word whose value goes, changed, back to that word: the read of a read-modify-write.
 
 Two threads that do this to one word lose an update. A barrier between the read and the write does not help; an
-atomic does, so the fix of such a race is another one.
+atomic does, so such a race has a different fix.
 """
 
 from __future__ import annotations
