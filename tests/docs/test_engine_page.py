@@ -193,7 +193,7 @@ HOMES = [ROOT, ROOT / "kcheck", ROOT / "kcheck" / "ptx", ROOT / "tests"]
 
 def test_the_rooms_of_the_page_are_those_of_the_package() -> None:
     """In the order of the contract that ``make layers`` holds."""
-    table = PAGE.partition("## Rooms")[2].partition("## ")[0]
+    table = PAGE.partition("## Folders")[2].partition("## ")[0]
     rooms = [room.removesuffix("/").removesuffix(".py") for room in re.findall(r"^\| `(.+?)` \|", table, re.M)]
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
     (layers,) = (c["layers"] for c in contracts if c.get("containers") == ["kcheck.ptx"])
