@@ -213,7 +213,7 @@ def test_every_file_and_folder_of_the_page_exists() -> None:
 
 
 def test_every_name_of_the_page_is_one_of_the_code() -> None:
-    """Classes, constants and functions; what has a dot is an attribute of one. Folders have a test of their own."""
+    """Classes, constants and functions; what has a dot is an attribute of one. Folders have their own test."""
     names = {
         word
         for span in SPANS
