@@ -54,6 +54,9 @@ class KernelText:
         integers: names of parameters whose values are used as integers: in an index, a bound, or a range.
         indexing: arrays whose elements are used as indexes, each with the axis that they index.
         passed: arrays that are passed to a function whose text is not known.
+        spans: by key of a loop variable, the array of which two neighboring elements are its first and last value.
+        less_one: by key of an index, as ``bounds``, the axis whose length less one it stays below.
+        lesser: by local name (``n = offsets.size - 1``), the axis whose length less one it is.
     """
 
     accesses: list[Subscript] = field(default_factory=list)
@@ -64,6 +67,24 @@ class KernelText:
     integers: set[str] = field(default_factory=set)
     indexing: dict[str, Axis] = field(default_factory=dict)
     passed: set[str] = field(default_factory=set)
+    spans: dict[str, str] = field(default_factory=dict)
+    less_one: dict[str, Axis] = field(default_factory=dict)
+    lesser: dict[str, Axis] = field(default_factory=dict)
+
+    def join_offsets(self) -> dict[str, Axis]:
+        """By array that holds offsets, the axis that they divide. What stays below their number less one is
+        bounded by their axis from here on."""
+        ends: dict[str, Axis] = {}
+        for access in self.accesses:
+            for place, key in enumerate(access.keys):
+                if key in self.spans:
+                    ends.setdefault(self.spans[key], Axis(access.array, place))
+        for key, axis in self.less_one.items():
+            if axis.array in ends:
+                self.bounds.setdefault(key, axis)
+                for name in (name for name, size in self.lesser.items() if size == axis):
+                    self.names.setdefault(axis, name)
+        return ends
 
 
 def find_accesses(
@@ -115,6 +136,9 @@ class _Walk(ast.NodeVisitor):
             node = self.node(value)
             if node is not None and not self.depth:
                 self.found.names.setdefault(node, name)
+            less_one = self.less_one(value)
+            if less_one is not None:
+                self.found.lesser.setdefault(name, less_one)
             base = self.base(value)
             if base is not None and (isinstance(value, ast.Name) or name in self.subscripted):
                 self.aliases[name] = base
@@ -201,6 +225,29 @@ class _Walk(ast.NodeVisitor):
                 return self.node(inner)
         return None
 
+    def less_one(self, node: ast.expr) -> Axis | None:
+        """The axis whose length less one an expression is."""
+        match node:
+            case ast.Name(id=name) if name in self.values:
+                return self.less_one(self.values[name])
+            case ast.BinOp(left=left, op=ast.Sub(), right=ast.Constant(value=1)):
+                size = self.node(left)
+                return size if isinstance(size, Axis) else None
+        return None
+
+    def offsets(self, start: ast.expr, stop: ast.expr) -> str:
+        """The array of which ``start`` begins at an element, and ``stop`` is the next one; else empty."""
+        last = self.base(self.whole(stop))
+        if last is None or len(last[1]) != 1:
+            return ""
+        for part in ast.walk(self.whole(start)):
+            first = self.base(part) if isinstance(part, ast.Subscript) else None
+            if first is not None and first[0] == last[0] and len(first[1]) == 1:
+                (begin,), (end,) = first[1], last[1]
+                if f"{ast.unparse(self.whole(begin))} + 1" == ast.unparse(self.whole(end)):
+                    return last[0]
+        return ""
+
     def axis(self, base: _Base, axis: int) -> Axis:
         array, taken = base
         self.found.arrays.setdefault(array)
@@ -210,6 +257,9 @@ class _Walk(ast.NodeVisitor):
 
     def bound(self, index: ast.expr, size: ast.expr) -> None:
         node = self.node(size)
+        less_one = self.less_one(size)
+        if less_one is not None and not isinstance(index, ast.Constant):
+            self.found.less_one.setdefault(self.key(index), less_one)
         if node is not None and not isinstance(index, ast.Constant):
             self.found.bounds.setdefault(self.key(index), node)
             whole = ast.unparse(self.whole(index))
@@ -228,6 +278,8 @@ class _Walk(ast.NodeVisitor):
                 for argument in arguments:
                     self.used_as_integer(argument)
                 start = self.whole(arguments[0])
+                if len(arguments) > 1 and (array := self.offsets(start, arguments[1])):
+                    self.found.spans[self.key(node.target)] = array
                 if len(arguments) > 1 and re.search(r"blockIdx|\bgrid\(", ast.unparse(start)):
                     self.current[node.target.id] = start  # a grid-stride loop: the index of its first round
         self.generic_visit(node)

@@ -49,10 +49,13 @@ def coordinate(index: ast.expr, known: Mapping[str, int]) -> Coordinate | None:
     return None
 
 
-def _parts(node: ast.expr, name: str) -> set[str]:
-    """The axes of ``cuda.blockIdx`` or ``cuda.threadIdx`` in an expression."""
-    found = (dotted(part) for part in ast.walk(node) if isinstance(part, ast.Attribute))
-    return {text[-1] for text in found if f"{name}." in text}
+def _parts(node: ast.AST, name: str) -> set[str]:
+    """The axes of ``cuda.blockIdx`` or ``cuda.threadIdx`` in an expression, apart from the indexes of elements."""
+    if isinstance(node, ast.Subscript):
+        return _parts(node.value, name)
+    text = dotted(node) if isinstance(node, ast.Attribute) else ""
+    found = {text[-1]} if f"{name}." in text else set()
+    return found.union(*(_parts(child, name) for child in ast.iter_child_nodes(node)))
 
 
 def _width(node: ast.expr, known: Mapping[str, int]) -> int:

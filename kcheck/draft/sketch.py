@@ -135,11 +135,13 @@ class _Drawing:
     _products: dict[Axis, tuple[Node, ...]] = field(default_factory=dict)
     _dim: dict[Node, str] = field(default_factory=dict)
     _fixed: dict[Axis, int] = field(default_factory=dict)
+    _offsets: Mapping[str, Axis] = field(default_factory=dict)
 
     def sketch(self) -> Sketch:
         parameters = [argument.arg for argument in self.function.args.args]
         signature = dict(zip(parameters, _signature(self.function), strict=False))
         found = find_accesses(self.function, parameters, self.functions)
+        self._offsets = found.join_offsets()
         values, known = single_assignments(self.function), constants(self.tree)
         self._fix(found, known)
         for name, (_, rank) in signature.items():
@@ -265,11 +267,14 @@ class _Drawing:
         loads = any(access.loads for access in uses)
         if name in found.passed:
             self.guesses.append(f"{name} is passed to a function that is not in this file: check who writes it")
-        indexes = "int32" if name in found.indexing and not stores else ""
+        ends = self._offsets.get(name)
+        indexes = "int32" if (name in found.indexing or ends is not None) and not stores else ""
         dtype = signed[0] or integer_elements(self.function).get(name, "") or indexes
         shape = tuple(self._size(Axis(name, place)) for place in range(ranks[name]))
         indexed = found.indexing.get(name)
         most = f"{{integers: [0, {self._size(indexed)} - 1]}}" if indexed is not None else ""
+        if ends is not None:
+            shape, most = (f"{shape[0]} + 1",), f"{{offsets: {self._size(ends)}}}"
         return Argument(name, "array", shape, dtype, loads or not stores, stores, values=most)
 
     # The launch.

@@ -361,3 +361,68 @@ def test_every_draft_validates(tmp_path: Path, path: Path, name: str) -> None:
     (tmp_path / "r.py").write_text(reference_text(found, "s.yaml", "r.py"))
     (tmp_path / "s.yaml").write_text(spec_text(found, f"{path.name}:{name}", f"r.py:{op_name(name)}"))
     assert load_spec(tmp_path / "s.yaml").op == op_name(name)
+
+
+def test_offsets_have_one_element_more_and_end_at_the_size_that_they_divide(drawn) -> None:
+    """``range(offsets[row], offsets[row + 1])``, as in CSR: ascending from 0 to the length of what is walked."""
+    found = drawn("""
+        @cuda.jit
+        def k(offsets, data, y):
+            row = cuda.grid(1)
+            if row < y.size:
+                total = np.float32(0)
+                for j in range(offsets[row], offsets[row + 1]):
+                    total += data[j]
+                y[row] = total
+    """)
+    assert told(found) == {"offsets": "int32 [M + 1] read", "data": "[N] read", "y": "[M] write"}
+    assert {one.name: one.values for one in found.arguments}["offsets"] == "{offsets: N}"
+    assert found.grid == ("ceildiv(M, 128)",)
+
+
+def test_a_block_for_each_segment_runs_over_the_segments(drawn) -> None:
+    """blockIdx.x inside of an index is not the place of the element; ends may have names."""
+    found = drawn("""
+        @cuda.jit
+        def k(values, offsets, out):
+            r = cuda.blockIdx.x
+            begin = offsets[r]
+            end = offsets[r + 1]
+            for i in range(begin + cuda.threadIdx.x, end, cuda.blockDim.x):
+                out[i] = values[r]
+    """)
+    assert told(found) == {"values": "[M] read", "offsets": "int32 [M + 1] read", "out": "[N] write"}
+    assert found.grid == ("M",)
+
+
+def test_the_number_of_segments_may_be_the_length_of_offsets_less_one(drawn) -> None:
+    found = drawn("""
+        @cuda.jit
+        def k(ptr, columns, x, y):
+            i = cuda.grid(1)
+            n = ptr.shape[0] - 1
+            if i < n:
+                total = np.float32(0)
+                for j in range(ptr[i], ptr[i + 1]):
+                    total += x[columns[j]]
+                y[i] = total
+    """)
+    assert told(found) == {
+        "ptr": "int32 [n + 1] read",
+        "columns": "int32 [M] read",
+        "x": "[N] read",
+        "y": "[n] write",
+    }
+    assert {one.name: one.values for one in found.arguments}["ptr"] == "{offsets: M}"
+
+
+def test_neighbors_that_are_gathered_are_no_offsets(drawn) -> None:
+    """The twin: ``index[i]`` and ``index[i + 1]`` as indexes, without a range between them."""
+    found = drawn("""
+        @cuda.jit
+        def k(index, x, y):
+            i = cuda.grid(1)
+            if i < y.size:
+                y[i] = x[index[i]] + x[index[i + 1]]
+    """)
+    assert {one.name: one.values for one in found.arguments}["index"] == "{integers: [0, N - 1]}"
