@@ -151,7 +151,7 @@ def _groups(spec: OpSpec) -> Iterator[tuple[str, Callable[[Case], bool] | None]]
         yield "examples", lambda case: case.label.startswith("example_")
     for dtypes in product(*(variable.choices for variable in spec.dtypes.values())):
         wanted = dict(zip(spec.dtypes, dtypes, strict=True))
-        yield "-".join(dtypes), _of_dtypes(wanted)
+        yield "-".join(dtypes) or "cases", _of_dtypes(wanted)
     if spec.artifact is not None:
         yield "artifact", None
 

@@ -17,6 +17,7 @@ _KINDS: dict[str, tuple[str, Role]] = {
     "better": ("better", "right"),
 }
 _INDENT = 10
+_COUNT = 1000  # differences of counts below it are told as they are
 
 
 def change_lines(changes: Sequence[Change], width: int, paint: Paint) -> Iterator[str]:
@@ -54,13 +55,31 @@ def change_lines(changes: Sequence[Change], width: int, paint: Paint) -> Iterato
 def change_cells(change: Change) -> tuple[str, str, str]:
     """What, from where to where, by how much and how much is allowed."""
     name = change.measure if not change.detail else f"{change.measure} {change.detail}"
-    low, high = sorted((change.before, change.after))
-    by = (
-        f"{change.after - change.before:+g}" if change.limit.times is None or not low else f"{_ratio(high / low)}x"
-    )
+    by = _by(change)
     allowed = f"({by}, {_allowed(change)})" if change.kind == "worse" else f"({by})"
     before, after = _numbers(change)
     return name, f"{before} → {after}", allowed
+
+
+def _by(change: Change) -> str:
+    """A factor if one is allowed or the number at least doubles, a difference of small counts, or percent."""
+    before, after = change.before, change.after
+    more = after - before
+    if not before or not after:
+        return _rounded(more, "+")
+    if change.kind == "worse" and change.limit.times is not None:
+        return f"{_ratio(max(before, after) / min(before, after))}x"
+    if more == int(more) and abs(more) < _COUNT:
+        return f"{more:+.0f}"
+    if before < 0 or after / before < 2:
+        return f"{_rounded(100 * more / abs(before), '+')}%"
+    return f"{_rounded(after / before)}x"
+
+
+def _rounded(number: float, sign: str = "") -> str:
+    """With three digits, and without an exponent if it is large: ``10,800,000``."""
+    text = f"{number:{sign}.3g}"
+    return f"{float(text):{sign},.0f}" if "e+" in text else text
 
 
 def _numbers(change: Change) -> tuple[str, str]:
@@ -72,12 +91,17 @@ def _numbers(change: Change) -> tuple[str, str]:
         before, after = (f"{number:.{digits}g}" for number in numbers)
         if before != after:
             break
-    return before, after
+    return _plain(change.before, before), _plain(change.after, after)
+
+
+def _plain(number: float, text: str) -> str:
+    return f"{number:,.0f}" if "e+" in text else text
 
 
 def _ratio(ratio: float) -> str:
     """With three digits, or as many as it takes to differ from 1."""
-    return next(text for digits in range(3, 18) if (text := f"{ratio:.{digits}g}") != "1" or digits == 17)
+    text = next(text for digits in range(3, 18) if (text := f"{ratio:.{digits}g}") != "1" or digits == 17)
+    return _rounded(ratio) if "e+" in text else text
 
 
 def _allowed(change: Change) -> str:

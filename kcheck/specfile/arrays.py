@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from kcheck.model import (
     DTYPES,
@@ -145,6 +145,17 @@ def read_variables(reader: Reader) -> None:
             continue
         choices = _dtype_list(reader, entry.value)
         reader.variables[entry.key] = TypeVariable(entry.key, choices, entry.span) if choices else None
+
+
+def used_variables(reader: Reader, names: Collection[str | None]) -> dict[str, TypeVariable]:
+    """The type variables, without the T that a spec has unless it declares ``dtypes``, if that is not among
+    ``names``: a case of integers is not told as one of float32."""
+    is_default = reader.get(reader.top, "dtypes") is None
+    return {
+        name: variable
+        for name, variable in reader.variables.items()
+        if variable is not None and (name in names or not is_default)
+    }
 
 
 def _dtype_list(reader: Reader, node: YamlNode) -> tuple[str, ...]:

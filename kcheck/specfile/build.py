@@ -42,6 +42,7 @@ from kcheck.specfile.arrays import (
     read_outputs,
     read_params,
     read_variables,
+    used_variables,
 )
 from kcheck.specfile.calls import (
     read_compile,
@@ -249,6 +250,9 @@ class _Build:
             or not self._has_all(sections, {"inputs": len(inputs), "outputs": len(outputs)})
         ):
             return None
+        declared = (*inputs.values(), *params.values(), *outputs.values(), *(launch.args if launch else ()))
+        names = {one.dtype for one in declared}.union(*(example.dtypes for example in examples))
+        variables = used_variables(reader, names) if launch and kernel and kernel[0].kind == "numba" else None
         return OpSpec(
             path=Path(os.path.relpath(os.path.abspath(self.path), reader.root)).as_posix(),
             root=str(reader.root),
@@ -258,7 +262,7 @@ class _Build:
             tags=self._texts("tags"),
             dims=dims,
             constraints=tuple(constraints),
-            dtypes=cast(dict[str, TypeVariable], reader.variables),
+            dtypes=cast(dict[str, TypeVariable], reader.variables) if variables is None else variables,
             compute=reader.text(get(top, "compute")),
             inputs=inputs,
             params=params,

@@ -37,7 +37,7 @@ def test_what_is_worse_names_its_line() -> None:
         "  WORSE   error p95, in noise floors      0.9 → 1.9  (2.11x, allowed 1.5x)  specs/dot.yaml  float32",
         "  WORSE   registers                       32 → 40    (+8, allowed +4)       kernels/dot.py:7  dot  sm_80"
         "  float32 AC",
-        "  better  error largest, in noise floors  1.2 → 0.9  (1.33x)                float32",
+        "  better  error largest, in noise floors  1.2 → 0.9  (-25%)                 float32",
     ]
 
 
@@ -45,6 +45,27 @@ def test_numbers_that_differ_look_different() -> None:
     """A change beyond a tight limit has the digits that show it."""
     tight = Change("dot", "error", "largest", ("float32",), 0.99912, 0.99944, Limit(times=1.0), "worse")
     assert "0.9991 → 0.9994  (1.0003x, allowed 1x)" in lines(120, [tight])[1]
+
+
+@pytest.mark.parametrize(
+    ("measure", "before", "after", "limit", "kind", "text"),
+    [
+        ("ulp", 3.0, 10_824_403.0, Limit(), "within", "3 → 10,824,403  (3,610,000x)"),
+        ("ulp", 10_824_403.0, 3.0, Limit(), "better", "10,824,403 → 3  (-100%)"),
+        ("ulp", 0.0, 10_824_403.0, Limit(), "within", "0 → 10,824,403  (+10,800,000)"),
+        ("error", 0.5, 12_345_678.25, TIMES, "worse", "0.5 → 12,345,678  (24,700,000x, allowed 1.5x)"),
+        ("error", 0.5, 0.55, TIMES, "within", "0.5 → 0.55  (+10%)"),
+        ("error", 0.0, 0.0123456, TIMES, "worse", "0 → 0.0123  (+0.0123, allowed 1.5x)"),
+        ("registers", 32, 30, Limit(more=4), "better", "32 → 30  (-2)"),
+        ("instructions", 12_000, 13_500, Limit(times=1.25), "within", "12,000 → 13,500  (+12.5%)"),
+    ],
+)
+def test_a_change_is_told_as_people_say_it(
+    measure: str, before: float, after: float, limit: Limit, kind: str, text: str
+) -> None:
+    """Three digits, thousands apart, no exponents: a factor, percent, or a difference of small counts."""
+    change = Change("dot", measure, "", ("float32",), before, after, limit, kind)
+    assert text in lines(120, [change])[1]
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])

@@ -50,6 +50,15 @@ def test_the_smallest_spec_has_its_defaults(project: Path, softmax: str) -> None
     assert spec.kernel == KernelRef("kernels/softmax.py", "softmax", Span("specs/s.yaml", 3, 9), "numba")
 
 
+def test_the_default_type_variable_is_there_if_something_has_it(project: Path, softmax: str) -> None:
+    """A case of a spec whose arrays are all int32 is not shown with T=float32."""
+    integers = softmax.replace("{x: [M, N]}", "{x: {shape: [M, N], dtype: int32}}")
+    assert list(_load(integers).dtypes) == ["T"]  # y still is
+    integers = integers.replace("{y: [M, N]}", "{y: {shape: [M, N], dtype: int32}}")
+    assert dict(_load(integers).dtypes) == {}
+    assert list(_load(integers + "dtypes: [float32]\n").dtypes) == ["T"]
+
+
 def test_a_whole_spec_keeps_everything(project: Path, softmax: str) -> None:
     """Every key of SPEC arrives in its place of the model."""
     (project / "kernels/generate.py").write_text("def rows(rng, shape, dtype, M, x): pass\n")
