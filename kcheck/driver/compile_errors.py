@@ -37,6 +37,9 @@ _FIXES = {
         "allocate with cuda.local.array or cuda.shared.array, or pass the array in",
     ),
 }
+_IN_MATH = frozenset(
+    {"ceil", "copysign", "exp", "expm1", "fabs", "floor", "fmod", "frexp", "isfinite", "isinf"}
+) | {*("ldexp", "log1p", "modf", "nextafter", "pow", "remainder", "sqrt", "trunc")}
 _FIX = "write it as a loop over the elements, or compute it before the launch"
 
 
@@ -80,7 +83,16 @@ def refuse_once(kind: Any) -> None:
 
 def is_compiler_error(error: BaseException) -> bool:
     """Whether Numba, NVVM, nvJitLink or NVRTC refused the kernel's code."""
-    return isinstance(error, RefusedBefore) or bool({kind.__name__ for kind in type(error).__mro__} & _ERRORS)
+    if isinstance(error, RefusedBefore) or _unknown_ufunc(error):
+        return True
+    return bool({kind.__name__ for kind in type(error).__mro__} & _ERRORS)
+
+
+def _unknown_ufunc(error: BaseException) -> str:
+    """The function of NumPy that Numba typed and then did not find in its table for CUDA, such as np.sqrt and np.exp
+    (numba-cuda 0.30); else empty."""
+    is_key = isinstance(error, KeyError) and len(error.args) == 1
+    return error.args[0].__name__ if is_key and type(error.args[0]).__name__ == "ufunc" else ""
 
 
 def explain(error: BaseException) -> CompileError:
@@ -90,6 +102,10 @@ def explain(error: BaseException) -> CompileError:
     place = compiler_place(error)
     line = _Line(place)
     text = re.sub(r"\x1b\[[0-9;]*m| at 0x[0-9a-f]+", "", str(error))
+    if ufunc := _unknown_ufunc(error):
+        fix = f"write math.{ufunc}" if ufunc in _IN_MATH else "write it with operators, if, or functions of math"
+        called = line.call(ufunc) or f"np.{ufunc}"
+        return CompileError(f"does not compile: {called} is not supported in CUDA kernels", fix, place)
     if attribute := _ATTRIBUTE.search(text):
         if attribute[1] in _OF_ARRAYS:
             return _not_an_array(line.owner(attribute[1]), attribute[2], place)

@@ -21,9 +21,11 @@ without garbage collection.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -163,12 +165,14 @@ def patch_compiler(compiler: Any) -> None:
     ) -> Any:
         if debug or lineinfo:  # debug includes line information, and the two options cannot be combined
             return plain(pyfunc, return_type, args, debug=debug, lineinfo=lineinfo, **options)
-        try:
+        # If only the line information fails (numba-cuda cannot describe a tuple of empty tuples), compile without
+        # it. If the code fails anyway, it fails again, with numba-cuda's own message.
+        with contextlib.suppress(Exception), warnings.catch_warnings():
+            # A function that Numba itself writes, such as the loop of a @vectorize, has no source. Only who asks
+            # for line information is told.
+            warnings.filterwarnings("ignore", message="Could not find source for function")
             return plain(pyfunc, return_type, args, lineinfo=True, **options)
-        except Exception:
-            # If only the line information fails (numba-cuda cannot describe a tuple of empty tuples), compile
-            # without it. If the code fails anyway, it fails again, with numba-cuda's own message.
-            return plain(pyfunc, return_type, args, lineinfo=False, **options)
+        return plain(pyfunc, return_type, args, lineinfo=False, **options)
 
     compiler.compile_cuda = compile_with_lines
 

@@ -79,6 +79,16 @@ def array_as_condition(x):
         x[0] = 1
 
 
+def numpy_square_root(x):
+    i = cuda.grid(1)
+    x[i] = np.sqrt(x[i])
+
+
+def numpy_sign(x):
+    i = cuda.grid(1)
+    x[i] = np.sign(x[i])
+
+
 @cuda.jit(device=True)
 def below(x):
     return x + "b"
@@ -164,6 +174,18 @@ ROWS = [
         LINE["appends_to_a_list"] + 2,
         "does not compile: kept is a list, which is not supported in CUDA kernels",
         "use cuda.local.array",
+    ),
+    (
+        "numpy_square_root",
+        LINE["numpy_square_root"] + 2,
+        "does not compile: np.sqrt is not supported in CUDA kernels",
+        "write math.sqrt",
+    ),
+    (
+        "numpy_sign",
+        LINE["numpy_sign"] + 2,
+        "does not compile: np.sign is not supported in CUDA kernels",
+        "write it with operators, if, or functions of math",
     ),
     (
         "array_as_condition",

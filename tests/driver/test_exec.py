@@ -650,6 +650,23 @@ def test_a_kernel_that_compiles_only_without_line_information_runs(folder: Path)
     assert "program.py:19: memcheck in insert" in done.stderr
 
 
+def test_code_that_numba_writes_has_no_warning_about_its_lines(folder: Path) -> None:
+    """Numba has no source for the loop of a @vectorize; the program did not ask for line information."""
+    program = """
+    import numpy as np
+    from numba import vectorize
+
+    @vectorize(["float32(float32)"], target="cuda")
+    def double(a):
+        return a + a
+
+    print(double(np.ones(3, np.float32)))
+    """
+    done = run(folder, program)
+    assert done.stdout == "[2. 2. 2.]\n"
+    assert "Warning" not in done.stderr
+
+
 CONTRACTED = """
 import numpy as np
 from numba import cuda
