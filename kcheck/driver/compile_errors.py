@@ -89,8 +89,8 @@ def is_compiler_error(error: BaseException) -> bool:
 
 
 def _unknown_ufunc(error: BaseException) -> str:
-    """The function of NumPy that Numba typed and then did not find in its table for CUDA, such as np.sqrt and np.exp
-    (numba-cuda 0.30); else empty."""
+    """The function of NumPy that Numba typed and then did not find in its table for CUDA, such as np.sqrt and
+    np.exp (numba-cuda 0.30); else empty."""
     is_key = isinstance(error, KeyError) and len(error.args) == 1
     return error.args[0].__name__ if is_key and type(error.args[0]).__name__ == "ufunc" else ""
 
