@@ -228,7 +228,10 @@ def _undefined(
     """Array, index, message and fix of a use of uninitialized memory; the fault names the load of the value."""
     load = _source(fault, program)
     if load is None:
-        return None, None, f"{_UNDEFINED[kind]} an uninitialized value", "write it before reading it"
+        fix = "write it before reading it"
+        if any(other.text.startswith(("mma.", "wmma.mma")) for other in program.sites):  # no load: an accumulator
+            fix = "set the accumulator of the matrix product first, as with wmma::fill_fragment()"
+        return None, None, f"{_UNDEFINED[kind]} an uninitialized value", fix
     array, index, space = None, None, load.space
     if space == "shared" or (space != "global" and _inside(naming.windows.shared, fault.address)):
         what = naming.told_shared(load, fault.address)

@@ -161,6 +161,8 @@ def fix_of(race: Race, here: RaceSide, other: RaceSide, *, is_one_warp: bool) ->
         fix = "blocks run in any order: use cuda.atomic, or do the rest in a second launch"
     elif _is_update(here, other) or _is_update(other, here):
         fix = _UPDATE
+    elif "copies to" in (here.verb, other.verb):
+        fix = f"wait for the copy with cp.async.wait_group, and put cuda.syncthreads() {_between(here, other)}"
     elif is_one_warp:  # in a larger block, other threads may race across warps on the same lines
         between = _between(here, other)
         fix = f"put cuda.syncwarp() or cuda.syncthreads() {between}: lanes of a warp do not run in lockstep"
@@ -199,7 +201,7 @@ def _is_update(writer: RaceSide, reader: RaceSide) -> bool:
 
 def _between(here: RaceSide, other: RaceSide) -> str:
     """``between the write and the read``."""
-    nouns = {"reads": "read", "writes": "write", "updates": "update"}
+    nouns = {"reads": "read", "writes": "write", "updates": "update", "copies to": "copy"}
     one, two = (nouns.get(side.verb, "access") for side in (here, other))
     return f"between the two {one}s" if one == two else f"between the {one} and the {two}"
 

@@ -27,6 +27,7 @@ class Registers:
         prologue: the function's entry block, for values that are needed anywhere.
         each: what runs after it for each vector of a loop over vectors, for values that depend on the vector.
         uniform: registers that are one scalar.
+        all_ones: integer registers that begin with all bits set; all others begin with 0.
         strides: registers also held as one scalar, the first lane's, with the step to each next lane.
         lines: registers that are two scalars for now, in an iteration of a loop
             (:mod:`kcheck.ptx.lowering.loop_versioning`).
@@ -42,6 +43,7 @@ class Registers:
         self.prologue = Builder(unit.width, unit.declarations, unit.definitions, prefix="p")
         self.each = Builder(unit.width, unit.declarations, unit.definitions, prefix="e")
         self.uniform = uniform
+        self.all_ones: frozenset[str] = frozenset()
         self.strides: Mapping[str, int] = {}
         self.affine_values: dict[str, AffineValue] = {}
         self.first_lane = False
@@ -87,7 +89,8 @@ class Registers:
             name = f"%R{len(self._slots)}"
             element = vector_type(TYPES[kind].llvm, 1 if self.is_scalar(register) else self.width)
             self.prologue.lines.append(f"  {name} = alloca {element}")
-            self.each.lines.append(f"  store {element} {_zero(element)}, ptr {name}")
+            first = _ones(element) if register in self.all_ones else _zero(element)
+            self.each.lines.append(f"  store {element} {first}, ptr {name}")
             self._slots[register] = name
         return self._slots[register]
 
@@ -146,6 +149,14 @@ class Registers:
         bits = self.active_bits()
         count = self.b.flagged_intrinsic("cttz", bits, False)
         return self.b.land(self.b.resize(count, "i32"), self.width - 1)
+
+
+def _ones(element: str) -> str:
+    """All bits set, as a constant of an integer or of a vector of integers."""
+    if not element.startswith("<"):
+        return "-1"
+    lanes, _, integer = element.strip("<>").partition(" x ")
+    return f"<{', '.join([f'{integer} -1'] * int(lanes))}>"
 
 
 def _zero(element: str) -> str:

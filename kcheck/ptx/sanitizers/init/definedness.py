@@ -1,14 +1,16 @@
 """Which registers may hold undefined values, found before a function is lowered: only those get shadows.
 
-Undefined values come from loads of global, shared and local memory, and from calls. Values computed from
-parameters, constants and special registers alone are defined; most of a kernel's address arithmetic is.
+Undefined values come from loads of global, shared and local memory, from calls, and from accumulators of matrix
+products that nothing sets. Values computed from parameters, constants and special registers alone are defined:
+most of a kernel's address arithmetic is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kcheck.dataclass import dataclass
+from kcheck.ptx.analysis import liveness
 from kcheck.ptx.analysis.cfg import Cfg
 from kcheck.ptx.analysis.liveness import reads, registers, writes
 from kcheck.ptx.syntax.ast import Address, Call, Instruction, Integer, Operation, Pair, Register, Symbol
@@ -49,10 +51,12 @@ class Definedness:
     Attributes:
         registers: by name.
         loads: by register, the loads (as ids of instructions) that its value may come from; None in the set: any.
+        unset: registers that are undefined from the start.
     """
 
     registers: Mapping[str, Shadowed]
     loads: Mapping[str, frozenset[int | None]]
+    unset: frozenset[str]
 
 
 def is_precise(instruction: Instruction) -> bool:
@@ -134,6 +138,11 @@ def analyze(cfg: Cfg, is_param: Callable[[str], bool], constants: Mapping[str, i
     exact: set[str] = set()
     loads: dict[str, set[int | None]] = {}
     operations = [o for n in cfg.order for o in cfg.blocks[n].operations if not isinstance(o, Call)]
+    unset = _unset_accumulators(cfg, operations)
+    for name in unset:
+        how[name] = COPIED
+        exact.add(name)
+        loads[name] = set()
     for operation in operations:
         if brings(operation, is_param):
             through_call = "param" in operation.modifiers
@@ -167,7 +176,27 @@ def analyze(cfg: Cfg, is_param: Callable[[str], bool], constants: Mapping[str, i
                 if moves or is_precise(operation):
                     exact.add(target)
     shadowed = {name: Shadowed(bits, name in exact) for name, bits in how.items()}
-    return Definedness(shadowed, {name: frozenset(found) for name, found in loads.items()})
+    return Definedness(shadowed, {name: frozenset(found) for name, found in loads.items()}, unset)
+
+
+def _unset_accumulators(cfg: Cfg, operations: Sequence[Instruction]) -> frozenset[str]:
+    """Registers that a matrix product may add to, perhaps through ``mov``, before anything has set them.
+
+    Not every register that is read first: compilers leave values undefined that decide nothing. An element of an
+    accumulator is a part of the result.
+    """
+    products = [o for o in operations if o.opcode == "mma" or (o.opcode == "wmma" and "mma" in o.modifiers)]
+    added = {r.name for o in products for r in registers(o.operands[3])}
+    if not added:
+        return frozenset()
+    moves = [o for o in operations if o.opcode == "mov"]
+    before = -1
+    while len(added) > before:
+        before = len(added)
+        for move in moves:
+            if any(target.name in added for target in writes(move)):
+                added |= {source.name for source in registers(move.operands[1])}
+    return frozenset(added & set(liveness.analyze(cfg).names(cfg.order[0])))
 
 
 def _flows(operation: Instruction) -> Iterator[tuple[str, str, bool]]:

@@ -56,6 +56,7 @@ class Shadows:
         self.fn = fn
         self.found = found
         self.origins = origins
+        fn.all_ones |= {name + SHADOW for name in found.unset}
         fn.uniform |= {n + end for n in fn.uniform & found.registers.keys() for end in (SHADOW, MADE)}
 
     # --- reading
