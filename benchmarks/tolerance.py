@@ -246,8 +246,7 @@ def report(ops, fitted, fit, alarms, runs, caught, planted, half) -> str:
             f"{max(everything):.2f}; kcheck accepts {tolerance.CONSTANT:g} floors. "
             f"Fitted on {half} seeds for each op, distribution and dtype, and checked on as many others:",
             table(head, rows),
-            "Share of cases in which a bug is caught, of those in which it changes the result "
-            "(all four dtypes together):",
+            "Of the cases in which a bug changes the result, the share in which it is caught (all four dtypes):",
             table(["distribution", *names], share),
         ]
     )

@@ -32,7 +32,7 @@ def row_sum(x, y):
 
 @cuda.jit
 def row_sum_no_barrier(x, y):
-    """The same without the barrier in the loop: often right on a GPU, and wrong."""
+    """The same without the barrier in the loop: a bug, although a GPU often gives the right result."""
     partial = cuda.shared.array(BLOCK, float32)
     row = cuda.blockIdx.x
     t = cuda.threadIdx.x
@@ -71,7 +71,7 @@ extends: specs/row_sum.yaml
 op: row_sum_no_barrier
 kernel: kernels/row_sum.py:row_sum_no_barrier
 """
-_SETTINGS = """# Settings of kcheck for this project; `kcheck config` shows them. All are optional:
+_SETTINGS = """# kcheck settings for this project; `kcheck config` shows them. All are optional:
 # cases: 100
 # timeout: 20
 # sanitize: {overflow: error}
