@@ -29,6 +29,7 @@ def as_strided(array: Any) -> Any:
     if not array.ndim:
         return array
     strided = copy.copy(array)
+    strided.__dict__.pop("_numba_type_", None)  # Numba keeps the type of an array that it has seen
     strided._dummy = copy.copy(array._dummy)
     strided._dummy.flags = {**array._dummy.flags, "C_CONTIGUOUS": False, "F_CONTIGUOUS": False}
     return strided

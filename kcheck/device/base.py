@@ -88,7 +88,7 @@ class Backend(Protocol):
         orders_threads: whether it runs threads in a requested order.
         compiles_in_process: as of :class:`Device`.
         sanitizers: those that this device can run; a note lists the others as not checked.
-        any_stride: launch kernels of ``launch:`` as for arrays of any stride (:mod:`kcheck.device.any_stride`).
+        any_stride: launch Numba's kernels as for arrays of any stride (:mod:`kcheck.device.any_stride`).
         modules: where compiled kernels go that are not numba.cuda's; None: this device runs no others.
     """
 

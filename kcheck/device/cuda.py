@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any, TypeAlias
 
 from kcheck.cases import Allocation
+from kcheck.device.any_stride import as_strided, keep_layouts, may_be_strided
 from kcheck.device.base import Staged, Uninstrumented
 from kcheck.device.harvest import Bytes
 from kcheck.device.kinds.modules import DriverError, Modules
@@ -78,8 +79,9 @@ class CudaBackend(Uninstrumented):
         self._cuda = cuda
         self.modules: Modules | None = Modules()
         self._called: _Called = {}
+        self._types: dict[Any, dict[Any, None]] = {}
         dispatchers = import_module("numba.cuda.dispatcher").CUDADispatcher
-        _watch_calls(dispatchers, self._called)
+        self._watch_calls(dispatchers, devicearray.DeviceNDArray)
         refuse_once(dispatchers)
         self._array: Callable[..., Any] = devicearray.DeviceNDArray
         answer_as_tensor(devicearray.DeviceNDArrayBase)
@@ -94,18 +96,44 @@ class CudaBackend(Uninstrumented):
         return f"numba-cuda does not support arrays of {dtype}: this dtype is not checked on the {self.name}"
 
     def launched(self) -> tuple[Launched, ...]:
-        """As :meth:`kcheck.device.base.Backend.launched`: every specialization that Numba has of those kernels,
-        with every block that the kernel was launched with."""
+        """As :meth:`kcheck.device.base.Backend.launched`: every specialization that Numba has of those kernels, or
+        would have if arrays had not counted as strided, with every block that the kernel was launched with."""
         own = (run.launched() for run in (self.modules.runs if self.modules is not None else ()))
         return (
             *own,
             *(
                 launched(dispatcher, signature_of_types(types), block, shared)
                 for dispatcher, sizes in self._called.items()
-                for types in dispatcher.overloads
+                for types in self._types.get(dispatcher, dispatcher.overloads)
                 for block, shared in sizes
             ),
         )
+
+    def _watch_calls(self, kind: Any, array: type) -> None:
+        """Record every dispatcher that is called, and have it take its arrays for strided ones with
+        ``any_stride``. (numba-cuda has no hook for all kernels of a process.)"""
+        call = kind.call
+
+        @functools.wraps(call)
+        def watched(dispatcher: Any, args: Any, launch_config: Any) -> Any:
+            check_signature(dispatcher, args)
+            x, y, z = launch_config.blockdim
+            block = (int(x), int(y), int(z))
+            self._called.setdefault(dispatcher, {})[block, int(launch_config.sharedmem)] = None
+            if not self.any_stride:
+                return call(dispatcher, args, launch_config)
+            self._types.setdefault(dispatcher, {})[tuple(map(dispatcher.typeof_pyval, args))] = None
+            if may_be_strided(dispatcher):
+                strided = tuple(as_strided(value) if type(value) is array else value for value in args)
+                try:
+                    return call(dispatcher, strided, launch_config)
+                except Exception as error:
+                    if not is_compiler_error(error):
+                        raise
+                    keep_layouts(dispatcher)  # it needs contiguous arrays, to reshape them for example
+            return call(dispatcher, args, launch_config)
+
+        kind.call = watched
 
     def float_atomics(self) -> bool | None:
         """Unknown: seeing a kernel's PTX would take another compilation."""
@@ -183,6 +211,7 @@ class CudaBackend(Uninstrumented):
     def _begin(self) -> None:
         """Forget what the last :meth:`launch` launched."""
         self._called.clear()
+        self._types.clear()
         if self.modules is not None:
             self.modules.begin()
 
@@ -251,20 +280,6 @@ def result_name(code: int) -> str:
 
 _Called: TypeAlias = dict[Any, dict[tuple[Index3, int], None]]
 """By dispatcher: its blocks with their bytes of dynamic shared memory, in order."""
-
-
-def _watch_calls(kind: Any, called: _Called) -> None:
-    """Record every dispatcher that is called; numba-cuda has no hook for all kernels of a process."""
-    call = kind.call
-
-    @functools.wraps(call)
-    def watched(dispatcher: Any, args: Any, launch_config: Any) -> Any:
-        check_signature(dispatcher, args)
-        x, y, z = launch_config.blockdim
-        called.setdefault(dispatcher, {})[(int(x), int(y), int(z)), int(launch_config.sharedmem)] = None
-        return call(dispatcher, args, launch_config)
-
-    kind.call = watched
 
 
 def _timeout(spec: OpSpec) -> Finding:

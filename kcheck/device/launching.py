@@ -110,7 +110,7 @@ class LaunchingDevice:
         return self._backend.lost
 
     def take_any_stride(self) -> None:
-        """Launch kernels of ``launch:`` as for arrays of any stride, if the device compiles in this process."""
+        """Launch Numba's kernels as for arrays of any stride, if the device compiles in this process."""
         self._backend.any_stride = self._backend.compiles_in_process
 
     def prepare(self, spec: OpSpec) -> None:

@@ -168,8 +168,7 @@ def patch_compiler(compiler: Any) -> None:
         # If only the line information fails (numba-cuda cannot describe a tuple of empty tuples), compile without
         # it. If the code fails anyway, it fails again, with numba-cuda's own message.
         with contextlib.suppress(Exception), warnings.catch_warnings():
-            # A function that Numba itself writes, such as the loop of a @vectorize, has no source. Only who asks
-            # for line information is told.
+            # A function that Numba itself writes, such as the loop of a @vectorize, has no source.
             warnings.filterwarnings("ignore", message="Could not find source for function")
             return plain(pyfunc, return_type, args, lineinfo=True, **options)
         return plain(pyfunc, return_type, args, lineinfo=False, **options)

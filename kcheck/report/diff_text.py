@@ -17,7 +17,7 @@ _KINDS: dict[str, tuple[str, Role]] = {
     "better": ("better", "right"),
 }
 _INDENT = 10
-_COUNT = 1000  # differences of counts below it are told as they are
+_COUNT = 1000  # a smaller difference of counts is shown as a number, not in percent
 
 
 def change_lines(changes: Sequence[Change], width: int, paint: Paint) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from kcheck.model import (
     DTYPES,
@@ -11,8 +11,11 @@ from kcheck.model import (
     LEAST_AXES,
     Choices,
     Dim,
+    Example,
     Expression,
     Input,
+    KernelRef,
+    LaunchSpec,
     Output,
     Param,
     Range,
@@ -147,15 +150,22 @@ def read_variables(reader: Reader) -> None:
         reader.variables[entry.key] = TypeVariable(entry.key, choices, entry.span) if choices else None
 
 
-def used_variables(reader: Reader, names: Collection[str | None]) -> dict[str, TypeVariable]:
-    """The type variables, without the T that a spec has unless it declares ``dtypes``, if that is not among
-    ``names``: a case of integers is not told as one of float32."""
-    is_default = reader.get(reader.top, "dtypes") is None
-    return {
-        name: variable
-        for name, variable in reader.variables.items()
-        if variable is not None and (name in names or not is_default)
-    }
+def used_variables(
+    reader: Reader,
+    kernel: tuple[KernelRef, object] | None,
+    launch: LaunchSpec | None,
+    sections: Iterable[Mapping[str, Input | Param | Output]],
+    examples: Iterable[Example],
+) -> dict[str, TypeVariable]:
+    """The type variables. A spec without ``dtypes`` has T only if something uses it: a case of integers has no
+    ``T=float32``. The text of a kernel that is not Numba's may name T."""
+    known = {name: variable for name, variable in reader.variables.items() if variable is not None}
+    is_given = reader.get(reader.top, "dtypes") is not None
+    if is_given or launch is None or kernel is None or kernel[0].kind != "numba":
+        return known
+    used = {one.dtype for section in sections for one in section.values()} | {one.dtype for one in launch.args}
+    used.update(name for example in examples for name in example.dtypes)
+    return {name: variable for name, variable in known.items() if name in used}
 
 
 def _dtype_list(reader: Reader, node: YamlNode) -> tuple[str, ...]:

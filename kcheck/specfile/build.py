@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from kcheck.dataclass import dataclass
 from kcheck.errors import InternalError, SpecError
@@ -32,7 +32,6 @@ from kcheck.model import (
     Span,
     Tolerance,
     TritonOptions,
-    TypeVariable,
 )
 from kcheck.model.paths import source_file
 from kcheck.specfile.arrays import (
@@ -250,9 +249,6 @@ class _Build:
             or not self._has_all(sections, {"inputs": len(inputs), "outputs": len(outputs)})
         ):
             return None
-        declared = (*inputs.values(), *params.values(), *outputs.values(), *(launch.args if launch else ()))
-        names = {one.dtype for one in declared}.union(*(example.dtypes for example in examples))
-        variables = used_variables(reader, names) if launch and kernel and kernel[0].kind == "numba" else None
         return OpSpec(
             path=Path(os.path.relpath(os.path.abspath(self.path), reader.root)).as_posix(),
             root=str(reader.root),
@@ -262,7 +258,7 @@ class _Build:
             tags=self._texts("tags"),
             dims=dims,
             constraints=tuple(constraints),
-            dtypes=cast(dict[str, TypeVariable], reader.variables) if variables is None else variables,
+            dtypes=used_variables(reader, kernel, launch, (inputs, params, outputs), examples),
             compute=reader.text(get(top, "compute")),
             inputs=inputs,
             params=params,

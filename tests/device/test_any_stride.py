@@ -45,9 +45,12 @@ from kcheck.specfile import load_function, load_spec
 spec = load_spec(Path("op.yaml"))
 options = Options(cases_first=True)
 executor = InProcess(options, choose_for([spec], "cpu", any_stride=True))
+def kernel():
+    return load_function(spec.root, spec.kernel) if spec.kernel else __import__("k").twice
+
 told = []
 for event in run_with(executor, [spec], options):
-    compiled = load_function(spec.root, spec.kernel).overloads if told or isinstance(event, CaseFinished) else ()
+    compiled = kernel().overloads if told or isinstance(event, CaseFinished) else ()
     if isinstance(event, CaseFinished):
         told.append([event.verdict.status.value, [[array.layout for array in types] for types in compiled]])
     elif isinstance(event, Compiling):
@@ -58,11 +61,23 @@ print(json.dumps(told))
 """
 
 
+LAUNCHER = """
+from k import twice
+
+def launch(x, y):
+    twice[2, 32](x, y)
+"""
+WITH_LAUNCHER = SPEC.replace("kernel: k.py:twice\n", "").replace(
+    "launch: {args: [x, y], grid: [2], block: [32]}", "launcher: l.py:launch"
+)
+
+
 def round_of(folder: Path, kernel: str, spec: str = SPEC) -> tuple[list[str], list, list]:
     """What a round is told in order, the layouts that were compiled by the last case, and the last event."""
     (folder / "op.yaml").write_text(spec)
     (folder / "k.py").write_text(HEAD + kernel)
     (folder / "r.py").write_text(REFERENCE)
+    (folder / "l.py").write_text(LAUNCHER)
     (folder / "kcheck.yaml").touch()
     variables = environment(KCHECK_CACHE_DIR=str(folder / "cache"))
     done = subprocess.run(
@@ -107,3 +122,20 @@ def test_a_kernel_that_needs_contiguous_arrays_gets_them(tmp_path: Path) -> None
     order, compiled, _ = round_of(tmp_path, EXPLICIT, of_float32)
     assert set(order) == {"passed", "compiling", "finished"}
     assert compiled == [["C", "C"]]
+
+
+def test_the_kernels_of_a_launcher_are_compiled_as_few_times(tmp_path: Path) -> None:
+    """A launcher gets its arrays as they are; the artifact is that of their layouts."""
+    order, compiled, finished = round_of(tmp_path, GOOD, WITH_LAUNCHER)
+    assert order == ["passed"] * 20 + ["compiling", "finished"]
+    assert compiled == [["A", "A"]] * 2
+    assert {tuple(layouts) for layouts in finished[1]} > {("A", "A"), ("C", "C")}
+
+
+def test_a_kernel_of_a_launcher_that_needs_contiguous_arrays_gets_them(tmp_path: Path) -> None:
+    """It reshapes them, which does not compile for any stride."""
+    contiguous = WITH_LAUNCHER.replace("layouts: [contiguous, strided, reversed]", "layouts: [contiguous]")
+    contiguous = contiguous.replace("layouts: [contiguous, strided]", "layouts: [contiguous]")
+    order, compiled, _ = round_of(tmp_path, RESHAPES, contiguous)
+    assert set(order) == {"passed", "compiling", "finished"}
+    assert {tuple(layouts) for layouts in compiled} == {("C", "C")}

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
-from kcheck.device.any_stride import as_strided, keep_layouts, may_be_strided
 from kcheck.device.artifact import Compilation, compile_here
 from kcheck.device.base import Backend
 from kcheck.device.call import load_kernel
 from kcheck.device.kinds.base import Called, WantedArtifact, Work
 from kcheck.device.precompile import Precompile, begin
 from kcheck.device.specialize import signatures
-from kcheck.driver.compile_errors import is_compiler_error
 from kcheck.model import Case, OpSpec
 from kcheck.model.compiled import CompiledKernel
 
@@ -37,23 +34,7 @@ class NumbaDeviceKind:
         kernel, shape = load_kernel(called.spec, backend), called.shape
         values = [passed.value for passed in called.arguments]
 
-        def call(values: Sequence[Any]) -> None:
-            kernel[shape.grid, shape.block, 0, shape.shared](*values)
-
-        if not backend.any_stride or not may_be_strided(kernel):
-            return lambda: call(values)
-        strided = [as_strided(passed.value) if passed.is_array else passed.value for passed in called.arguments]
-
-        def launch() -> None:
-            try:
-                call(strided)
-            except Exception as error:
-                if not is_compiler_error(error):
-                    raise
-                keep_layouts(kernel)  # it needs contiguous arrays, to reshape them for example
-                call(values)
-
-        return launch
+        return lambda: kernel[shape.grid, shape.block, 0, shape.shared](*values)
 
     def launching(self, spec: OpSpec, case: Case, backend: Backend) -> AbstractContextManager[None]:
         """A launcher imports what it launches."""
