@@ -76,7 +76,7 @@ def facts() -> str:
     found = cfg.build(KERNEL, "reverse.ptx")
     live = liveness.analyze(found)
     alike = uniformity.analyze(found, live, lambda name: False, frozenset(), WIDTH)
-    steps = affine.analyze(found, live, alike, liveness.constants(found), lambda name: False, WIDTH)
+    steps = affine.analyze(found, live, alike, liveness.constants(found), lambda name: False, WIDTH).strides
     again = spill_sets.rematerialized(found, alike.uniform)
     return "\n".join(
         [

@@ -29,7 +29,7 @@ def stride_of(body: str, register: str = "%r1") -> int | None:
     live = liveness.analyze(graph)
     found = uniformity.analyze(graph, live, lambda name: False, frozenset(), WIDTH)
     constants = liveness.constants(graph)
-    return affine.analyze(graph, live, found, constants, lambda name: False, WIDTH).get(register)
+    return affine.analyze(graph, live, found, constants, lambda name: False, WIDTH).strides.get(register)
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,20 @@ class AffineShape:
 _SAME = AffineShape(0)
 
 
+@dataclass(frozen=True, slots=True)
+class AffineRegisters:
+    """What is known of the registers of a function.
+
+    Attributes:
+        strides: the step from lane to lane of each register that has one and is not uniform already. 0: one value
+            for all lanes after all.
+        bounds: the least and the greatest value (:mod:`kcheck.ptx.analysis.ranges`).
+    """
+
+    strides: Mapping[str, int]
+    bounds: Mapping[str, ranges.Bounds]
+
+
 def analyze(
     cfg: Cfg,
     live: Liveness,
@@ -55,15 +69,16 @@ def analyze(
     divergent_symbols: Callable[[str], bool],
     width: int,
     axis: str = "x",
-) -> Mapping[str, int]:
-    """The stride of each register that has one and is not uniform already. 0: one value for all lanes after all.
+) -> AffineRegisters:
+    """Which registers have a stride, and the bounds of registers.
 
     Args:
         constants: registers that are a literal.
         divergent_symbols: whether the address of a symbol differs between lanes (local variables).
         axis: along which the threads of a vector are neighbors.
     """
-    return _AffineAnalysis(cfg, live, found, constants, divergent_symbols, width, axis).run()
+    found_here = _AffineAnalysis(cfg, live, found, constants, divergent_symbols, width, axis)
+    return AffineRegisters(found_here.run(), found_here.bounds)
 
 
 class _AffineAnalysis:

@@ -42,7 +42,11 @@ def _test(b: Builder, m: Mods, x: Value, y: Value) -> Value:
 
 
 def _setp(b: Builder, m: Mods, x: Value, y: Value, c: Value | None = None) -> tuple[Value, Value]:
-    holds = _test(b, m, x, y)
+    return joined(b, m, _test(b, m, x, y), c)
+
+
+def joined(b: Builder, m: Mods, holds: Value, c: Value | None = None) -> tuple[Value, Value]:
+    """Both results of ``setp``, if a comparison ``holds``: it and its opposite, each joined with a predicate."""
     fails = b.invert(holds)
     if c is None:
         return holds, fails

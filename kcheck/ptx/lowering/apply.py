@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from kcheck.ptx.abi import FaultKind
+from kcheck.ptx.analysis.lane_limits import LaneLimit
 from kcheck.ptx.analysis.liveness import CARRY, writes
 from kcheck.ptx.ir.builder import Value
 from kcheck.ptx.ir.flow import UNLIKELY
 from kcheck.ptx.isa import rows
+from kcheck.ptx.isa.compare import joined
 from kcheck.ptx.isa.effects import EFFECTS
 from kcheck.ptx.isa.rows import Mods, Row
+from kcheck.ptx.lowering import lane_limits
 from kcheck.ptx.lowering.calls import call
 from kcheck.ptx.lowering.function import FunctionLowering
 from kcheck.ptx.runtime.faults import report_fault
@@ -31,7 +34,7 @@ def apply(fn: FunctionLowering, operation: Operation) -> None:
             condition = fn.b.invert(condition)
         fn.active = fn.b.land(everywhere, condition)
         fn.guard = condition if condition.lanes == 1 else None
-    fn.first_lane = any(r.name in fn.strides for r in writes(operation))
+    fn.first_lane = id(operation) in fn.limits or any(r.name in fn.strides for r in writes(operation))
     try:
         if isinstance(operation, Call):
             call(fn, operation)
@@ -59,7 +62,8 @@ def _apply_row(fn: FunctionLowering, i: Instruction) -> None:
         _divisor(fn, i, sources[1])
     if fn.observers:
         _announce(fn, i, row, mods, sources, targets)
-    results = row.emit(fn.b, mods, *sources)
+    limit = fn.limits.get(id(i))
+    results = row.emit(fn.b, mods, *sources) if limit is None else _up_to_lane(fn, mods, limit, sources)
     values = list(results) if isinstance(results, tuple) else [results]
     if fn.nans is not None and id(i) in fn.nans.written:
         values = [fn.b.canonical(value) for value in values]
@@ -73,6 +77,12 @@ def _apply_row(fn: FunctionLowering, i: Instruction) -> None:
         values = values[:1]
     for target, value in zip(targets, values, strict=False):
         fn.write(i, target, kind, value, row.slots[0].relaxed)
+
+
+def _up_to_lane(fn: FunctionLowering, mods: Mods, limit: LaneLimit, sources: list[Value]) -> tuple[Value, Value]:
+    """A comparison and its opposite, each with a third source if there is one."""
+    holds = lane_limits.compare(fn.b, limit, *sources[:2])
+    return joined(fn.b, mods, holds, *sources[2:])
 
 
 def _announce(

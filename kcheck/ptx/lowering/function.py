@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kcheck.errors import PtxError
 from kcheck.ptx.abi import Launch, Worker
+from kcheck.ptx.analysis.lane_limits import LaneLimit
 from kcheck.ptx.analysis.nans import Nans
 from kcheck.ptx.ir.builder import Builder, Value
 from kcheck.ptx.ir.signature import Signature
@@ -60,6 +61,7 @@ class FunctionLowering(Registers):
 
     Attributes:
         affine_loops: loops that get a version for lanes in a line, by header.
+        limits: comparisons of an index with one number for all lanes, by ``id``.
         inlining: the end of calls of vector accesses: `` noinline`` where a loop has a faster version.
         blend: whether writing a register must keep its old value in other lanes; None: it must.
         in_loop: whether the current instruction may run several times.
@@ -84,6 +86,7 @@ class FunctionLowering(Registers):
         self.function = function
         self.param_offsets = param_offsets
         self.affine_loops: Mapping[int, AffineLoop] = {}
+        self.limits: Mapping[int, LaneLimit] = {}
         self.inlining = ""
         self.rows: Rows | None = None
         self.in_loop = False

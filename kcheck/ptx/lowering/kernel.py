@@ -8,7 +8,7 @@ from kcheck.alignment import align_up
 from kcheck.dataclass import dataclass
 from kcheck.errors import PtxError
 from kcheck.ptx.abi import AXES, Checks
-from kcheck.ptx.analysis import affine, halves, liveness, nans, skips, uniformity
+from kcheck.ptx.analysis import affine, halves, lane_limits, liveness, nans, skips, uniformity
 from kcheck.ptx.analysis import cfg as control
 from kcheck.ptx.analysis.convergence import may_come_apart, meeting, waits_for_lanes
 from kcheck.ptx.analysis.inline import expand
@@ -368,7 +368,9 @@ def _prepare(context: _Context, function: Function, params: dict[str, int], stat
     fn.halves = halves.find(function.body or ())
     fn.nans = nans.analyze(graph)
     if unit.in_rows:
-        fn.strides = affine.analyze(graph, live, found, fn.constants, divergent, unit.width, unit.axis)
+        known = affine.analyze(graph, live, found, fn.constants, divergent, unit.width, unit.axis)
+        fn.strides = known.strides
+        fn.limits = lane_limits.find(graph, fn.strides, fn.uniform, known.bounds, unit.width)
     if unit.width > 1 and not sanitizers and not unit.outlined:
         fn.affine_loops = affine_loops.find(graph, live, fn, divergent, waits, spinning)
     observers = (sanitizer.observe(fn, graph) for sanitizer in sanitizers)
