@@ -143,7 +143,7 @@ def _of_ptx(
 
     for path in files:
         try:
-            text = path.read_bytes().rstrip(b"\0").decode()
+            text = path.read_bytes().rstrip(b"\0").decode("utf-8-sig")
             yield lint_ptx(text, str(path), entry, targets, block)
         except UnicodeDecodeError as error:
             raise UserError(f"{path}: not PTX: it is not text (byte {error.start})") from error

@@ -115,7 +115,7 @@ def _source(file: Path, expression: str, folders: tuple[str, ...], options: tupl
             (place, "" if real is None else Path(real).read_text(encoding="utf-8", errors="replace"))
             for place, real in sorted(found.items())
         )
-    text = file.read_text(encoding="utf-8")
+    text = file.read_text(encoding="utf-8-sig")
     on_host = tuple(sorted(_host_headers(file, found)))
     return Source(os.path.realpath(file), text, expression, folders, options, contents, on_host)
 
@@ -225,6 +225,8 @@ def _fix(message: Message) -> str:
         return "kernels are compiled without the headers of PyTorch: pass pointers and sizes"
     if found := _AMDS.search(message.text):
         return f"{found[0]} is available only on AMD GPUs: kcheck runs HIP as on an NVIDIA GPU"
+    if _line(message).startswith("\ufeff"):  # a header, which NVRTC reads itself
+        return "save this file as UTF-8 without a byte-order mark"
     return ""
 
 

@@ -198,7 +198,7 @@ def whole(file: str, text: str, folders: Sequence[str]) -> WholeText:
                 lines.append("" if _ONCE.match(line) else line)
                 places.append((path, number + 1))
             elif header not in once:
-                enter(header, Path(header).read_text(encoding="utf-8", errors="replace"), depth + 1)
+                enter(header, Path(header).read_text(encoding="utf-8-sig", errors="replace"), depth + 1)
                 mark(path, number + 2)
             else:
                 lines.append("")

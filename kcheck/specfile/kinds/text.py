@@ -30,7 +30,7 @@ class TooLarge(Exception):
 
 
 def read_text(file: Path, size: int) -> str:
-    """The text of a file of ``size`` bytes.
+    """The text of a file of ``size`` bytes, without a byte-order mark.
 
     Raises:
         OSError: it cannot be read.
@@ -39,7 +39,7 @@ def read_text(file: Path, size: int) -> str:
     """
     if size > MOST_BYTES:
         raise TooLarge(f"{shown(file)} has {size:,} bytes; the limit is {MOST_BYTES:,}")
-    return file.read_bytes().rstrip(b"\0").decode()
+    return file.read_bytes().rstrip(b"\0").decode("utf-8-sig")
 
 
 def read_kernels(
