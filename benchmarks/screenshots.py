@@ -1,8 +1,8 @@
 """Pictures of the reports, for the README and the site: ``python -m benchmarks.screenshots``.
 
 Runs a kernel with a race. The terminal is an SVG by Rich, of 80 columns; the HTML report is shown by a headless
-Chromium, on a desktop in light and in dark colors, and on a phone. Writes docs/images. With ``--png FOLDER`` the
-pages go there as PNG, whole, to be looked at.
+Chromium, on a desktop in light and in dark colors, and on a phone. A kernel that is wrong at the edges shows the
+error map and the histograms. Writes docs/images. With ``--png FOLDER`` the pages go there as PNG, whole.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import base64
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from rich.console import Console
@@ -23,6 +25,8 @@ from rich.text import Text
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs/images"
 COMMAND = "run specs/relu.yaml specs/buggy/matmul_missing_barrier.yaml --cases 20"
+FIGURES = "run specs/buggy/stencil_first_row.yaml --case-seed 13155781971985213822"
+"""A case of 31 x 32 elements: the report has their map, their errors, and the values of the input."""
 COLUMNS = 80
 THEME = TerminalTheme(
     (30, 34, 42),
@@ -39,12 +43,13 @@ PAGES = (
 """Name, color scheme, and size in CSS pixels."""
 
 
-def run(*arguments: str) -> str:
+def run(*arguments: str, folder: Path = ROOT, store: bool = False) -> str:
     """What kcheck prints, in color."""
-    variables = {**os.environ, "COLUMNS": str(COLUMNS), "KCHECK_STORE": "off", "FORCE_COLOR": "1"}
+    variables = {**os.environ, "COLUMNS": str(COLUMNS), "FORCE_COLOR": "1", "PYTHONPATH": str(ROOT)}
     variables.pop("NO_COLOR", None)
+    variables["KCHECK_STORE"] = "on" if store else "off"
     words = [sys.executable, "-m", "kcheck", *arguments]
-    done = subprocess.run(words, cwd=ROOT, env=variables, capture_output=True, encoding="utf-8", check=False)
+    done = subprocess.run(words, cwd=folder, env=variables, capture_output=True, encoding="utf-8", check=False)
     if done.returncode != 1:
         raise SystemExit(f"{' '.join(arguments)}: exit code {done.returncode}\n{done.stderr}")
     return done.stdout
@@ -80,6 +85,40 @@ def pages(report: Path, png: Path | None) -> None:
             browser.driver.quit()
 
 
+def figures(png: Path | None) -> None:
+    """The values of a case, from a copy of the project, whose store has no other run."""
+    from selenium.webdriver.common.by import By
+
+    from benchmarks.report_check import Browser
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for part in ("specs", "kernels", "references"):
+            shutil.copytree(ROOT / part, folder / part)
+        (folder / "kcheck.yaml").touch()
+        run(*FIGURES.split(), "--format", "html", "-o", "report.html", folder=folder, store=True)
+        browser = Browser(folder)
+        try:
+            browser.look("light", 1200, 1000)
+            browser.open((folder / "report.html").read_text("utf-8"))
+            values = browser.driver.find_element(By.CSS_SELECTOR, "article details")
+            browser.driver.execute_script("arguments[0].open = true", values)
+            time.sleep(1)  # the charts are drawn when they are first shown
+            place = browser.driver.execute_script(
+                "const r = arguments[0].getBoundingClientRect(); return [r.x, r.y + scrollY, r.width, r.height]",
+                values,
+            )
+            clip = {**dict(zip(("x", "y", "width", "height"), place, strict=True)), "scale": 1}
+            for kind, target in (("webp", IMAGES), ("png", png)):
+                if target is not None:
+                    how = {"format": kind, "captureBeyondViewport": True, "clip": clip}
+                    how |= {"quality": 75} if kind == "webp" else {}
+                    took = browser.driver.execute_cdp_cmd("Page.captureScreenshot", how)
+                    (target / f"report-figures.{kind}").write_bytes(base64.b64decode(took["data"]))
+        finally:
+            browser.driver.quit()
+
+
 def main(arguments: list[str]) -> None:
     """Write the pictures."""
     IMAGES.mkdir(exist_ok=True)
@@ -89,6 +128,7 @@ def main(arguments: list[str]) -> None:
     output = run(*COMMAND.split(), "--format", "text", "--format", "html", "-o", str(report))
     (IMAGES / "run.svg").write_text(terminal(f"kcheck {COMMAND}", output), "utf-8")
     pages(ROOT / report, png)
+    figures(png)
 
 
 if __name__ == "__main__":
