@@ -5,7 +5,7 @@ import type {Client, StartClient} from "./client";
 import {registerCommands} from "./commands";
 import {Explorer} from "./explorer";
 import {start, type Start} from "./process";
-import {projectOf} from "./project";
+import {projectOf, type Project} from "./project";
 import {contributeSchema} from "./schema";
 import {StatusBar} from "./status";
 import {Tasks} from "./terminal";
@@ -15,6 +15,9 @@ export class Extension {
   readonly status = new StatusBar();
   readonly explorer: Explorer;
   #client: Client | undefined;
+  /** Which server was started last. */
+  #started = "";
+  #restarts: Promise<void> = Promise.resolve();
 
   constructor(
     private readonly context: vscode.ExtensionContext,
@@ -45,9 +48,17 @@ export class Extension {
     await client?.stop();
   }
 
-  private async restart(): Promise<void> {
+  /** Restarts the server after any restart in progress: there is never more than one. */
+  private restart(isNeeded: () => boolean = () => true): Promise<void> {
+    const done = this.#restarts.then(() => (isNeeded() ? this.startAnew() : undefined));
+    this.#restarts = done;
+    return done;
+  }
+
+  private async startAnew(): Promise<void> {
     await this.deactivate();
     const project = projectOf(undefined);
+    this.#started = serverOf(project);
     if (project?.settings.languageServer !== true) {
       return;
     }
@@ -71,7 +82,8 @@ export class Extension {
 
   private async changed(event: vscode.ConfigurationChangeEvent): Promise<void> {
     if (event.affectsConfiguration("kcheck.path") || event.affectsConfiguration("kcheck.languageServer")) {
-      await this.restart();
+      // What counts is what the settings are after a restart in progress.
+      await this.restart(() => serverOf(projectOf(undefined)) !== this.#started);
     } else if (event.affectsConfiguration("kcheck")) {
       const project = projectOf(undefined);
       if (project !== undefined) {
@@ -79,4 +91,9 @@ export class Extension {
       }
     }
   }
+}
+
+/** What decides which server runs, as text. */
+function serverOf(project: Project | undefined): string {
+  return project?.settings.languageServer === true ? `${project.program} in ${project.root}` : "";
 }

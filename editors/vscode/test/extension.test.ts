@@ -95,10 +95,29 @@ describe("the language server", () => {
 
   test("starts again when the path of kcheck changes, and stops with the extension", () =>
     inEditor({}, async ({server, extension}) => {
+      seen.settings["path"] = "/opt/kcheck";
       await seen.configurationChanged?.({affectsConfiguration: (section) => section === "kcheck.path"});
       assert.deepEqual([server.starts.length, server.stops], [2, 1]);
       await extension.deactivate();
       assert.equal(server.stops, 2);
+    }));
+
+  test("keeps running if the setting that changed is what it was", () =>
+    inEditor({}, async ({server}) => {
+      await seen.configurationChanged?.({affectsConfiguration: (section) => section === "kcheck.path"});
+      assert.deepEqual([server.starts.length, server.stops], [1, 0]);
+    }));
+
+  test("is one, however many changes come at once", () =>
+    inEditor({}, async ({server, extension}) => {
+      const event = {affectsConfiguration: (section: string) => section === "kcheck.path"};
+      seen.settings["path"] = "/opt/kcheck";
+      const changed = [1, 2, 3].map(() => seen.configurationChanged?.(event));
+      for (const each of changed) {
+        await each;
+      }
+      await extension.deactivate();
+      assert.equal(server.starts.length, server.stops);
     }));
 
   test("is not started if it is turned off", () =>
