@@ -182,14 +182,19 @@ screenshots: .venv/report-check  ## pictures of the terminal and of the HTML rep
 editor-check: .venv/installed-dev  ## the extension for VS Code: built, linted, tested, packaged; writes docs/editor_check.md
 	@cd editors/vscode && npm ci --ignore-scripts --silent && node scripts/check.mjs --write
 
-# The newest code-server that runs on Node.js 20. Without install scripts, as one downloads ripgrep from GitHub: only
-# the modules that it needs are compiled, not that of terminals. Needs a C++ compiler, and Chromium with its driver.
+# The newest code-server that runs on Node.js 20. Without install scripts, as one downloads ripgrep from GitHub (npm has
+# it, too): the modules that it needs are compiled; what node-pty does after that fails, and is not needed. Needs a C++
+# compiler, and Chromium with its driver.
 .venv/code-server/installed: Makefile
 	@echo "Installing code-server into .venv/code-server"
 	@rm -rf .venv/code-server && mkdir -p .venv/code-server
 	@cd .venv/code-server && npm init -y >/dev/null 2>&1 && npm install code-server@4.99.4 --ignore-scripts --silent && npm rebuild argon2 --silent
 	@cd .venv/code-server/node_modules/code-server/lib/vscode && npm install --omit=dev --ignore-scripts --silent && \
-		npm rebuild @vscode/spdlog native-watchdog @parcel/watcher --silent
+		npm rebuild @vscode/spdlog native-watchdog @parcel/watcher --silent && \
+		{ npm rebuild node-pty --silent 2>/dev/null || test -f node_modules/node-pty/build/Release/pty.node; }
+	@cd .venv/code-server && npm install --no-save --ignore-scripts --silent @vscode/ripgrep-linux-x64@1.18.0 && \
+		mkdir -p node_modules/code-server/lib/vscode/node_modules/@vscode/ripgrep/bin && \
+		cp node_modules/@vscode/ripgrep-linux-x64/bin/rg node_modules/code-server/lib/vscode/node_modules/@vscode/ripgrep/bin
 	@cd .venv/code-server/node_modules/code-server/lib/vscode/extensions && npm install --omit=dev --ignore-scripts --silent
 	@touch $@
 

@@ -1,163 +1,175 @@
 """The extension in a real editor: ``python -m benchmarks.editor_end_to_end CODE_SERVER [--write]``.
 
-code-server, which is VS Code for browsers, with the packaged extension; a headless Chromium opens a spec with a
-misspelled key. CODE_SERVER is the folder into which ``make editor-end-to-end`` installs it.
-``--write`` writes the results to docs/editor_end_to_end.md.
+code-server, which is VS Code for browsers, with the packaged extension, in a headless Chromium. The project has a
+spec with a misspelled key, and one whose kernel lacks the guard of its tail. CODE_SERVER is the folder into which
+``make editor-end-to-end`` installs it. ``--write`` writes the results to docs/editor_end_to_end.md.
+PICTURES names a folder for a picture of the window at each check that fails.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-import socket
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote
-from urllib.request import urlopen
 
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
-from selenium.webdriver.common.action_chains import ActionChains
-from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.remote.webdriver import WebDriver
 
 from benchmarks.checks import Check, finish
+from benchmarks.editor_browser import ROOT, Workbench, serving, version, wait
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/editor_end_to_end.md"
-SPEC = "op: twice\nkernel: k.py:twice\nrefrence: k.py:twice_of\n"
-"""What was checked, what was found, whether that is right."""
+MISSPELLED = "op: twice\nkernel: k.py:twice\nrefrence: k.py:twice_of\n"
+SPEC = """\
+kcheck: 1
+op: double
+dims: {N: {range: 1..200, tile: 64}}
+inputs: {x: [N]}
+outputs: {y: [N]}
+kernel: kernels/double.py:double
+launch: {args: [x, y], grid: ["ceildiv(N, 64)"], block: [64]}
+reference: kernels/double.py:reference
+cases: {count: 4}
+"""
+KERNEL = """\
+from numba import cuda
 
 
-def command(server: Path) -> list[str]:
-    """The command line of code-server."""
-    return ["node", str(server / "node_modules/code-server/out/node/entry.js")]
+@cuda.jit
+def double(x, y):
+    i = cuda.grid(1)
+    y[i] = x[i] + x[i]
 
 
-@contextmanager
-def serving(server: Path, folder: Path) -> Iterator[str]:
-    """A code-server with the extension and a project; yields its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    project = folder / "project"
-    (project / "specs").mkdir(parents=True)
-    (project / "kcheck.yaml").write_text("specs: [specs]\n")
-    (project / "specs/twice.yaml").write_text(SPEC)
-    settings = folder / "user/User/settings.json"
-    settings.parent.mkdir(parents=True)
-    chosen = {
-        "kcheck.path": str(Path(sys.executable).with_name("kcheck")),
-        "security.workspace.trust.enabled": False,
-        "telemetry.telemetryLevel": "off",
-        "workbench.startupEditor": "none",
-    }
-    settings.write_text(json.dumps(chosen))
-    places = ["--extensions-dir", str(folder / "extensions"), "--user-data-dir", str(folder / "user")]
-    places += ["--config", str(folder / "config.yaml")]
-    vsix = ROOT / "editors/vscode/out/kcheck.vsix"
-    subprocess.run([*command(server), *places, "--install-extension", str(vsix)], check=True, capture_output=True)
-    address = f"127.0.0.1:{port}"
-    started = [*command(server), *places, "--auth", "none", "--bind-addr", address, "--disable-telemetry"]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [*started, "--disable-update-check", str(project)], stdout=log, stderr=log, env={**os.environ}
-        )
-    try:
-        wait(lambda: urlopen(f"http://{address}/healthz").status == 200, 60)
-        file = f"vscode-remote://{address}{project}/specs/twice.yaml"
-        payload = quote(json.dumps([["openFile", file]]))
-        yield f"http://{address}/?folder={project}&payload={payload}"
-    finally:
-        process.terminate()
-        process.wait(20)
+def reference(x):
+    return x + x
+"""
+FILES = {
+    "kcheck.yaml": "specs: [specs]\n",
+    "specs/twice.yaml": MISSPELLED,
+    "specs/double.yaml": SPEC,
+    "kernels/double.py": KERNEL,
+}
+_PROBLEMS = ".markers-panel"
+_TERMINAL = ".terminal-wrapper .xterm-rows"
+_TESTS = ".test-explorer .monaco-list-row"
+_LONG = 100
+"""Seconds for a run of kcheck, which may compile."""
 
 
-def wait(holds: Callable[[], object], seconds: float) -> bool:
-    """Whether something holds within a time; an error on the way means that it does not hold yet."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        try:
-            if holds():
-                return True
-        except Exception:
-            time.sleep(0.1)
-        time.sleep(0.3)
-    return False
+def checks(bench: Workbench, address: str) -> Iterator[Check]:
+    """Every check, one after another in one window."""
+    bench.driver.get(address)
+    ready = wait(lambda: bench.count(".monaco-workbench"), 90)
+    yield "code-server opens the project", _yes(ready), ready
+    yield from misspelled(bench)
+    yield from failing(bench)
+    yield from actions(bench)
+    yield from explorer(bench)
 
 
-def checks(browser: WebDriver, address: str) -> Iterator[Check]:
-    """Open the spec and read its error."""
-    browser.get(address)
-    ready = wait(lambda: browser.find_elements(By.CSS_SELECTOR, ".monaco-workbench"), 90)
-    yield "code-server opens the project", "yes" if ready else "no", ready
-    opened = wait(lambda: "refrence" in lines(browser), 60)
-    yield "the spec is open", "yes" if opened else "no", opened
-    squiggled = wait(lambda: browser.find_elements(By.CSS_SELECTOR, ".squiggly-error"), 60)
-    count = len(browser.find_elements(By.CSS_SELECTOR, ".squiggly-error"))
-    yield "squiggles of errors, from the language server", str(count), squiggled
-    keys(browser, Keys.CONTROL, Keys.SHIFT, "m")
-    told = wait(lambda: "did you mean" in problems(browser), 20)
-    yield "the problems panel suggests the key", "did you mean 'reference'" if told else problems(browser), told
-    bar = browser.find_element(By.CSS_SELECTOR, ".part.statusbar").text
-    yield (
-        "kcheck in the status bar",
-        "yes" if "kcheck" in bar.lower() else bar.replace("\n", " "),
-        "kcheck" in bar.lower(),
-    )
+def misspelled(bench: Workbench) -> Iterator[Check]:
+    """A spec with an error, and the code action that corrects it."""
+    opened = wait(lambda: "refrence" in bench.lines(), 60)
+    yield "the spec is open", _yes(opened), opened
+    squiggled = wait(lambda: bench.count(".squiggly-error"), 60)
+    yield "squiggles of errors, from the language server", str(bench.count(".squiggly-error")), squiggled
+    bench.keys(Keys.CONTROL, Keys.SHIFT, "m")
+    told = wait(lambda: "did you mean" in bench.text(_PROBLEMS), 20)
+    yield "the problems panel suggests the key", _or("did you mean 'reference'", bench.text(_PROBLEMS), told), told
+    bar = bench.text(".part.statusbar")
+    yield "kcheck in the status bar", _or("yes", bar, "kcheck" in bar.lower()), "kcheck" in bar.lower()
+    bench.open("specs/twice.yaml", 3, 3)
+    offered = bench.quick_fixes()
+    right = bench.choose("Change to 'reference'") and wait(lambda: "reference: k.py" in bench.lines(), 20)
+    yield "the code action corrects it", _or("Change to 'reference'", offered, right), right
 
 
-def problems(browser: WebDriver) -> str:
-    """What the panel of problems says, on one line."""
-    return " ".join(each.text for each in browser.find_elements(By.CSS_SELECTOR, ".markers-panel")).replace(
-        "\n", " "
-    )
+def failing(bench: Workbench) -> Iterator[Check]:
+    """A spec that is valid: lenses, the sizes of a dim, and the run on save."""
+    bench.open("specs/double.yaml", 3, 8)
+    lenses = "run | minimize"
+    right = wait(lambda: lenses in bench.text(".codelens-decoration"), 30)
+    yield "code lenses above the op", _or(lenses, bench.text(".codelens-decoration"), right), right
+    bench.keys(Keys.CONTROL, "k")
+    bench.keys(Keys.CONTROL, "i")
+    sizes = "Boundary sizes: 1, 2, 31, 32, 33, 63, 64, 65"
+    right = wait(lambda: sizes in bench.text(".monaco-hover"), 20)
+    yield "hover on a dim lists its boundary sizes", _or("63, 64, 65", bench.text(".monaco-hover"), right), right
+    bench.keys(Keys.ESCAPE)
+    bench.keys(Keys.CONTROL, "s")
+    right = wait(lambda: "memcheck" in bench.text(_PROBLEMS), _LONG)
+    yield "saving the spec runs it; the problem", _or("memcheck", bench.text(_PROBLEMS), right), right
+    bench.open("kernels/double.py", 7, 8)
+    marked = wait(lambda: bench.count(".squiggly-error"), 30)
+    yield "the line of the kernel is marked", _yes(marked), marked
 
 
-def lines(browser: WebDriver) -> str:
-    """The text in the editor."""
-    return " ".join(each.text for each in browser.find_elements(By.CSS_SELECTOR, ".view-lines"))
+def actions(bench: Workbench) -> Iterator[Check]:
+    """What can be done about the failure, each in a terminal."""
+    titles = ("Reproduce", "Minimize", "Show inputs")
+    offered = bench.quick_fixes()
+    right = all(title in offered for title in titles)
+    yield "code actions of the failure", _or(", ".join(titles), offered, right), right
+    for title, says in zip(titles, ("STILL FAILS", "SMALLEST", "state open"), strict=True):
+        bench.open("kernels/double.py", 7, 8)
+        bench.quick_fixes()
+        chosen = bench.choose(title)
+        right = chosen and wait(lambda says=says: says in bench.text(_TERMINAL), _LONG)  # type: ignore[misc]
+        yield f"{title}: the terminal says", _or(says, bench.text(_TERMINAL)[-200:], right), right
+    bench.open("specs/double.yaml", 3, 8)
+    chosen = wait(lambda: bench.click(".codelens-decoration a", "run"), 30)
+    says = "failed"
+    right = chosen and wait(lambda: says in bench.text(_TERMINAL), _LONG)
+    yield "the code lens run: the terminal says", _or(says, bench.text(_TERMINAL)[-200:], right), right
 
 
-def keys(browser: WebDriver, *held: str) -> None:
-    """Press keys together."""
-    *modifiers, last = held
-    chain = ActionChains(browser)
-    for each in modifiers:
-        chain.key_down(each)
-    chain.send_keys(last)
-    for each in reversed(modifiers):
-        chain.key_up(each)
-    chain.perform()
+def explorer(bench: Workbench) -> Iterator[Check]:
+    """The tree of tests, and a run from it."""
+    bench.run("Testing: Focus on Test Explorer View")
+    right = wait(lambda: "specs/double.yaml" in bench.text(_TESTS), 30)
+    yield "the Test Explorer lists the specs", _or("specs/double.yaml", bench.text(_TESTS), right), right
+    bench.run("Test: Run All Tests")
+    failed = f"{_TESTS} .codicon-testing-failed-icon"
+    right = wait(lambda: bench.count(failed), _LONG)
+    yield "its run of all tests marks the spec as failed", _yes(right), right
+    bench.click(_TESTS, "specs/double.yaml")
+    bench.keys(Keys.ARROW_RIGHT)
+    right = wait(lambda: bench.count(failed) > 1, 30)
+    yield "failed cases below the spec", _yes(right), right
+
+
+def _yes(right: bool) -> str:
+    return "yes" if right else "no"
+
+
+def _or(expected: str, found: str, right: bool) -> str:
+    """The cell of the page: the expected text, or the text that was found."""
+    return expected if right else found.replace("|", "\\|") or "nothing"
 
 
 def main(arguments: list[str]) -> int:
     """Run the checks, print them, and write the page with ``--write``."""
     server = Path(arguments[0])
-    options = webdriver.ChromeOptions()
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1400,900"):
-        options.add_argument(argument)
-    done = subprocess.run([*command(server), "--version"], capture_output=True, encoding="utf-8", check=True)
-    version = done.stdout.split()[0]
-    with tempfile.TemporaryDirectory() as folder, serving(server, Path(folder)) as address:
-        browser = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving(server, Path(folder), FILES, "specs/twice.yaml") as address,
+    ):
+        bench = Workbench()
         try:
-            found = list(checks(browser, address))
-            if shot := os.environ.get("SCREENSHOT"):
-                browser.save_screenshot(shot)
+            found = []
+            for number, check in enumerate(checks(bench, address)):
+                found.append(check)
+                print(*check, file=sys.stderr, flush=True)
+                if (pictures := os.environ.get("PICTURES")) and not check[2]:
+                    bench.driver.save_screenshot(f"{pictures}/{number}.png")
         finally:
-            browser.quit()
+            bench.driver.quit()
     head = f"""# The extension in an editor
 
-Written by `make editor-end-to-end`: code-server {version}, which is VS Code for browsers, with the packaged
-extension, in a headless Chromium. Newer code-servers need Node.js 24.
+Written by `make editor-end-to-end`: code-server {version(server)}, which is VS Code for browsers, with
+the packaged extension, in a headless Chromium. Newer code-servers need Node.js 24.
 """
     return finish(head, found, PAGE if "--write" in arguments else None)
 

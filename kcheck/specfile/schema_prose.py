@@ -136,8 +136,8 @@ def _retype(place: SchemaFailure) -> str:
     if isinstance(value, (int, float, bool)) and wanted == {"string"}:
         return f"quote it: '{_show(value)}'"
     if isinstance(value, int) and not isinstance(value, bool) and wanted == {"object"}:
-        first, part = next(iter(place.schema.get("properties", {}).items()), ("", {}))
-        return f"write {{{first}: {value}}}" if part.get("type") == "integer" else ""
+        for first, part in place.schema.get("properties", {}).items():
+            return f"write {{{first}: {value}}}" if part.get("type") == "integer" else ""
     if isinstance(value, (int, float)) and not isinstance(value, bool) and "list" in title:
         if place.schema.get("minItems", 0) > 1:
             return ""
