@@ -146,7 +146,7 @@ def _yes(right: bool) -> str:
 
 def _or(expected: str, found: str, right: bool) -> str:
     """The cell of the page: the expected text, or the text that was found."""
-    return expected if right else found.replace("|", "\\|") or "nothing"
+    return (expected if right else found or "nothing").replace("|", "\\|")
 
 
 def main(arguments: list[str]) -> int:
