@@ -297,10 +297,24 @@ def _no_device_needed(targets: Sequence[str], lineinfo: bool) -> Iterator[None]:
         module.get_current_device, module.compile_cuda = asked, plain
 
 
+@contextlib.contextmanager
+def _not_compiled_on_import() -> Iterator[None]:
+    """Leave out that Numba compiles a kernel with a signature in ``@cuda.jit``, and links it for a device."""
+    dispatchers = import_module("numba.cuda.dispatcher").CUDADispatcher
+    compile_for, disable = dispatchers.compile, dispatchers.disable_compile
+    dispatchers.compile = lambda dispatcher, signature: None
+    dispatchers.disable_compile = lambda dispatcher, disabled=True: None  # it wants a kernel that is compiled
+    try:
+        yield
+    finally:
+        dispatchers.compile, dispatchers.disable_compile = compile_for, disable
+
+
 def _answer(request: dict[str, Any], load: Callable[..., Any] = load_function) -> dict[str, Any]:
     function = KernelRef(**(request["kernel"] | {"span": Span(**request["kernel"]["span"])}))
     try:
-        dispatcher = load(request["root"], function)
+        with _no_device_needed(request["targets"], request["lineinfo"]), _not_compiled_on_import():
+            dispatcher = load(request["root"], function)
     except KernelError as error:
         return {"unloadable": asdict(error.fault)}
     if not hasattr(dispatcher, "py_func"):

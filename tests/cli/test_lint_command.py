@@ -55,6 +55,17 @@ def test_a_spec_is_measured_for_every_target(kcheck: Kcheck) -> None:
 
 
 @needs_nvvm
+def test_a_kernel_with_a_signature_is_measured(kcheck: Kcheck, project: Path) -> None:
+    """Numba compiles it when its file is imported, for which it wants a device; lint needs no GPU."""
+    kernel = project / "kernels/k.py"
+    text = kernel.read_text()
+    assert "@cuda.jit\n" in text
+    kernel.write_text(text + '\n\n@cuda.jit("void(float32[:])")\ndef with_a_signature(x):\n    x[0] = 1\n')
+    done = kcheck("lint", "specs/good.yaml")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@needs_nvvm
 def test_a_violated_threshold_is_exit_1_and_named(kcheck: Kcheck, project: Path) -> None:
     """The finding says measured and allowed, and the threshold's name."""
     spec = project / "specs/good.yaml"
