@@ -10,6 +10,7 @@ from kcheck.lint.doubles import Double, doubles
 from kcheck.lint.families import divides, prints
 from kcheck.lint.frames import Frames, frames_of
 from kcheck.lint.lanes import LaneAccess, accesses, conflicts, sectors
+from kcheck.lint.words import in_words_of_source
 from kcheck.model import Finding, Span
 from kcheck.model.compiled import CompiledKernel
 from kcheck.ptx.analysis import cfg as control
@@ -55,7 +56,8 @@ def advice(kernel: CompiledKernel, module: Module, entry: Function, lanes: int =
         count[key] = count.get(key, 0) + finding.count
     order = list(ADVICE)
     rows = sorted(found.items(), key=lambda row: (order.index(row[0][0]), row[0][1].line))
-    return tuple(_counted(finding, count[key]) for key, finding in rows)
+    counted = (_counted(finding, count[key]) for key, finding in rows)
+    return tuple(in_words_of_source(finding, is_triton=module.replicates) for finding in counted)
 
 
 def _counted(finding: Finding, count: int) -> Finding:

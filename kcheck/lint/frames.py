@@ -16,7 +16,7 @@ Frames: TypeAlias = Callable[[Instruction | Call], tuple[Span, ...]]
 
 
 def frames_of(kernel: CompiledKernel, module: Module) -> Frames:
-    """The frames of a kernel's instructions, without those in libraries. If only the PTX is known, lines are its.
+    """The frames of a kernel's instructions, without those in libraries. Of a PTX file, lines are its.
 
     Args:
         module: the kernel's PTX.
@@ -29,7 +29,7 @@ def frames_of(kernel: CompiledKernel, module: Module) -> Frames:
     }
 
     def frames(operation: Instruction | Call) -> tuple[Span, ...]:
-        if not kernel.place.file.endswith(".py"):
+        if kernel.place.file.endswith(".ptx"):
             return (Span(kernel.place.file, operation.line, 1),)
         chain = operation.loc.chain if operation.loc is not None else ()
         return tuple(Span(names[loc.file], loc.line, 1) for loc in chain if loc.file in names) or (kernel.place,)

@@ -119,6 +119,11 @@ ROWS = {
         "the option '-arch=sm_90' is not for a spec: kcheck compiles for the device and for `artifact: targets`",
         "remove it",
     ),
+    "an_option_that_nvrtc_does_not_have": (
+        f"{CU}\ncompile: {{options: [--use_fast_mth]}}",
+        "NVRTC has no option '--use_fast_mth', which compile: {options: ...} passes to it",
+        "correct it: the options are those of NVRTC, not of nvcc",
+    ),
     "a_folder_that_is_not_there": (
         f"{CU}\ncompile: {{include: [includes]}}",
         "include: there is no folder 'includes' in the project",

@@ -75,6 +75,12 @@ def by_default(x, y, n, BLOCK: tl.constexpr = 64, TIMES: tl.constexpr = 1):
     tl.store(y + i, 2 * TIMES * tl.load(x + i, mask=i < n), mask=i < n)
 
 
+@triton.jit
+def narrowed(x, y, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, mask=i < n).to(tl.float8e4nv).to(tl.float32), mask=i < n)
+
+
 def launch(x, y, N):
     twice[(triton.cdiv(N, 32),)](x, y, N, BLOCK=32)
 
@@ -103,6 +109,7 @@ GOOD = {
 }
 BAD = {
     "unmasked": f"kernel: kernels/k.py:twice_unmasked\ncompile: {{constexprs: {{BLOCK: 64}}}}\n{LAUNCH}",
+    "narrowed": f"kernel: kernels/k.py:narrowed\ncompile: {{constexprs: {{BLOCK: 128}}}}\n{LAUNCH}",
     "compiles": f"kernel: kernels/k.py:wrong_type\ncompile: {{constexprs: {{BLOCK: 64}}}}\n{LAUNCH}",
 }
 
@@ -211,6 +218,14 @@ def test_a_kernel_that_does_not_compile_fails_with_tritons_words(reports: dict[s
     findings = [f for case in reports["compiles"]["cases"] for f in case["findings"]]
     assert {f["rule"] for f in findings} == {"compile"}
     assert {f["place"]["line"] for f in findings} == {line_of("x.undefined")}
+
+
+@pytest.mark.slow
+def test_a_type_that_the_device_does_not_have_names_the_capability(reports: dict[str, dict[str, Any]]) -> None:
+    findings = [f for case in reports["narrowed"]["cases"] for f in case["findings"]]
+    assert {f["fix"] for f in findings} == {
+        "set KCHECK_CC=8.9, or artifact: {targets: [sm_89]}: float8_e4m3fn needs compute capability 8.9"
+    }
 
 
 def line_of(text: str) -> int:

@@ -31,6 +31,7 @@ from kcheck.specfile.kinds.cudafile import headers, read_cuda
 from kcheck.specfile.paths import shown
 
 _MOST_ERRORS = 5  # of one compilation that are reported
+_NO_OPTION = re.compile(r"unrecognized option (\S+)")
 _NO_FILE = re.compile(r'cannot open source file "([^"]+)"')
 _OF_TOOLKIT = re.compile(
     r"^(?:crt|cub|cuda|thrust|cooperative_groups|nv)/|^(?:cuda|mma|curand|cooperative_groups)\w*\.h"
@@ -167,6 +168,10 @@ def _explained(failed: CompileFailed, kernel: KernelRef, file: Path) -> Exceptio
     if failed.messages and all(_is_of_name(message) for message in failed.messages):
         told = f"{kernel.name} is not an instance of a kernel in {kernel.path}: {failed.messages[0].text}"
         return SpecError([Fault(kernel.span, told, _declared(kernel, file))])
+    option = _NO_OPTION.search(failed.log)
+    if option is not None:
+        told = f"NVRTC has no option {option[1]!r}, which compile: {{options: ...}} passes to it"
+        return SpecError([Fault(kernel.span, told, "correct it: the options are those of NVRTC, not of nvcc")])
     for message in failed.messages[:_MOST_ERRORS]:
         missing = _NO_FILE.search(message.text)
         if missing is not None:

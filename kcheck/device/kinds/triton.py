@@ -37,6 +37,9 @@ _WIDTHS = {"int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64"} | {
 }
 
 
+_NEEDS_89 = "set KCHECK_CC=8.9, or artifact: {targets: [sm_89]}: float8_e4m3fn needs compute capability 8.9"
+
+
 class TritonDeviceKind:
     """A :class:`kcheck.device.kinds.base.DeviceKind`."""
 
@@ -219,7 +222,9 @@ def _not_compiled(error: Exception, jit: Any, spec: OpSpec) -> Finding:
     if node is not None and getattr(error, "src", None) == jit.src:
         place = Span(place.file, place.line + node.lineno - 1)
     why = getattr(error, "error_message", None) or str(error) or type(error).__name__
-    return Finding("compile", str(why).strip().splitlines()[0], kernel=spec.kernel.name, place=place)
+    told = str(why).strip().splitlines()[0]
+    fix = _NEEDS_89 if "fp8e4nv not supported in this architecture" in told else ""
+    return Finding("compile", told, fix=fix, kernel=spec.kernel.name, place=place)
 
 
 def _place(jit: Any) -> Span:

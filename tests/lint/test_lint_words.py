@@ -1,0 +1,85 @@
+"""Warnings of lint about Triton, CUDA C++ and PTX have fixes in these languages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from kcheck.lint.advice import advice
+from kcheck.lint.words import in_words_of_source
+from kcheck.model import Finding, Span
+from kcheck.model.compiled import CompiledKernel
+from kcheck.ptx.syntax.parser import parse
+from kcheck.ptx.syntax.symbols import REPLICATES
+
+TEXT = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry half(.param .u64 x)
+{
+    .reg .f32 %f; .reg .f64 %d; .reg .b64 %x;
+    ld.param.u64 %x, [x];
+    ld.global.f32 %f, [%x];
+    cvt.f64.f32 %d, %f;
+    mul.f64 %d, %d, 0d3FE0000000000000;
+    cvt.rn.f32.f64 %f, %d;
+    st.global.f32 [%x], %f;
+    ret;
+}
+"""
+
+
+def warnings(file: str, text: str = TEXT) -> dict[str, Finding]:
+    """The warning of each rule for a kernel in a file, which spills."""
+    module = parse(text, file)
+    (entry,) = (f for f in module.functions.values() if f.is_entry)
+    kernel = SimpleNamespace(
+        kernel="half",
+        place=Span(file, 1),
+        signature=[SimpleNamespace(dtype="float32")],
+        resources=SimpleNamespace(spills=8),
+        ptx=text,
+    )
+    return {found.rule: found for found in advice(cast(CompiledKernel, kernel), module, entry)}
+
+
+@pytest.mark.parametrize(
+    ("file", "replicates", "double", "spills"),
+    [
+        ("k.py", True, "leave out what makes a float64 tensor", "use smaller blocks or more warps"),
+        ("k.cu", False, "write constants as 0.5f, and call the functions for floats", "keep fewer values alive"),
+        ("k.ptx", False, "use the .f32 form", "keep fewer values alive"),
+        (
+            "k.py",
+            False,
+            "write constants as np.float32(...): a Python float is a float64",
+            "keep fewer values alive",
+        ),
+    ],
+    ids=["triton", "cuda", "ptx", "numba"],
+)
+def test_a_fix_is_in_the_words_of_the_language(file: str, replicates: bool, double: str, spills: str) -> None:
+    found = warnings(file, f"{TEXT}{REPLICATES}\n" if replicates else TEXT)
+    assert found["f64-in-f32"].fix.startswith(double)
+    assert found["spills"].fix.startswith(spills)
+
+
+def test_a_constant_in_cuda_is_written_with_an_f() -> None:
+    given = Finding(
+        "f64-in-f32", "", fix="write np.float32(0.5): a Python float is a float64", place=Span("k.cu", 1)
+    )
+    assert in_words_of_source(given, is_triton=False).fix == "write 0.5f: without the f it is a double"
+
+
+def test_a_warning_about_cuda_is_at_the_line_of_the_source(tmp_path: Path) -> None:
+    """It was at that number of the PTX's lines."""
+    file = str(tmp_path / "k.cu")
+    text = TEXT.replace("    mul.f64", "    .loc 1 3 5\n    mul.f64") + f'.file 1 "{file}"\n'
+    assert warnings(file, text)["f64-in-f32"].place == Span(file, 3)
+    ptx = str(tmp_path / "k.ptx")
+    place = warnings(ptx)["f64-in-f32"].place
+    assert place is not None
+    assert "mul.f64" in TEXT.splitlines()[place.line - 1]
